@@ -1,0 +1,92 @@
+package limiter
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// DefaultResource is the pseudo resource under which an entity keeps the
+// limits that hold for every resource it has no limits of its own for. It
+// names configuration only; nothing can be acquired on it.
+const DefaultResource = "_default_"
+
+// reservedLimit is the hidden limit every bucket item carries: one token for
+// each write to the item's partition.
+const reservedLimit = "wcu"
+
+// Lengths of identifiers, in characters.
+const (
+	maxEntity    = 256
+	maxResource  = 64
+	maxLimitName = 64
+	maxNamespace = 64
+)
+
+// CheckEntity reports why id cannot name an entity, as a [*ValidationError]:
+// 1 to 256 characters, a letter or digit first, then letters, digits and
+// "_.-:@". The whole string must match, a trailing newline included.
+func CheckEntity(id string) error {
+	return check("entity", id, maxEntity, isAlphanumeric, "_.-:@", "a letter or digit")
+}
+
+// CheckResource reports why name cannot name a resource, as a
+// [*ValidationError]: 1 to 64 characters, a letter first, then letters, digits
+// and "_.-/:".
+func CheckResource(name string) error {
+	return check("resource", name, maxResource, isLetter, "_.-/:", "a letter")
+}
+
+// CheckConfigResource is [CheckResource] that also takes [DefaultResource], as
+// entity configuration does.
+func CheckConfigResource(name string) error {
+	if name == DefaultResource {
+		return nil
+	}
+	return CheckResource(name)
+}
+
+// CheckLimitName reports why name cannot name a limit, as a
+// [*ValidationError]: 1 to 64 characters, a letter first, then letters, digits
+// and "_.-"; "wcu" is reserved.
+func CheckLimitName(name string) error {
+	if name == reservedLimit {
+		return &ValidationError{Field: "limit name", Value: name, Reason: "the name is reserved, choose another"}
+	}
+	return check("limit name", name, maxLimitName, isLetter, "_.-", "a letter")
+}
+
+// CheckNamespace reports why name cannot name a namespace, as a
+// [*ValidationError]: 1 to 64 characters, a letter or digit first, then
+// letters, digits and "_.-:@/". The peer registers any string; names outside
+// this alphabet are refused here so that they stay readable in keys and logs.
+func CheckNamespace(name string) error {
+	return check("namespace", name, maxNamespace, isAlphanumeric, "_.-:@/", "a letter or digit")
+}
+
+func check(field, s string, limit int, first func(byte) bool, rest, firstIs string) error {
+	reason := ""
+	switch {
+	case s == "":
+		reason = "it is empty"
+	case len(s) > limit && utf8.RuneCountInString(s) > limit:
+		reason = fmt.Sprintf("use at most %d characters", limit)
+	case strings.Contains(s, "#"):
+		reason = `"#" separates the parts of a key and cannot be part of a name`
+	case !first(s[0]):
+		reason = "begin with " + firstIs
+	}
+	for i := 1; i < len(s) && reason == ""; i++ {
+		if c := s[i]; !isAlphanumeric(c) && strings.IndexByte(rest, c) < 0 {
+			reason = fmt.Sprintf("use letters, digits and %q only", rest)
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	return &ValidationError{Field: field, Value: s, Reason: reason}
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func isAlphanumeric(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }

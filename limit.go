@@ -1,0 +1,119 @@
+package limiter
+
+import (
+	"fmt"
+	"time"
+)
+
+// Bounds of a limit's parameters and of an amount in a request.
+const (
+	// MaxTokens is the largest capacity, refill amount or requested amount, in
+	// tokens. A thousand times as many, the millitokens that are stored, still
+	// leaves a factor of nine before an int64 overflows.
+	MaxTokens = 1_000_000_000_000_000
+	// MaxPeriod is the longest refill period: 10^9 seconds, some 31 years.
+	MaxPeriod = 1_000_000_000 * time.Second
+)
+
+// milli is the number of stored units in a token.
+const milli = 1000
+
+// A Limit is a token bucket's configuration: it holds at most Capacity tokens
+// and earns Amount of them, evenly, every Period. A bucket starts full.
+//
+// The constructors [PerSecond], [PerMinute], [PerHour], [PerDay] and [Custom]
+// cover what is usually wanted; capacity equals the rate unless a burst is given.
+type Limit struct {
+	// Name is what requests call the limit, "rpm" or "tpm" for instance: 1 to 64
+	// characters, a letter first, then letters, digits and "_.-". "wcu" is taken.
+	Name string
+	// Capacity is the most tokens the bucket holds, at least 1.
+	Capacity int64
+	// Amount is the number of tokens earned every Period, at least 1.
+	Amount int64
+	// Period is a whole number of seconds, at least one.
+	Period time.Duration
+}
+
+// A LimitOption changes a limit made by one of the constructors.
+type LimitOption func(*Limit)
+
+// Burst sets the capacity apart from the rate: the bucket holds, and a burst
+// may take at once, this many tokens.
+func Burst(tokens int64) LimitOption {
+	return func(l *Limit) { l.Capacity = tokens }
+}
+
+// PerSecond is a limit of rate tokens a second.
+func PerSecond(name string, rate int64, opts ...LimitOption) Limit {
+	return Custom(name, rate, time.Second, opts...)
+}
+
+// PerMinute is a limit of rate tokens a minute.
+func PerMinute(name string, rate int64, opts ...LimitOption) Limit {
+	return Custom(name, rate, time.Minute, opts...)
+}
+
+// PerHour is a limit of rate tokens an hour.
+func PerHour(name string, rate int64, opts ...LimitOption) Limit {
+	return Custom(name, rate, time.Hour, opts...)
+}
+
+// PerDay is a limit of rate tokens every 24 hours.
+func PerDay(name string, rate int64, opts ...LimitOption) Limit {
+	return Custom(name, rate, 24*time.Hour, opts...)
+}
+
+// Custom is a limit of amount tokens every period, which is a whole number of
+// seconds.
+func Custom(name string, amount int64, period time.Duration, opts ...LimitOption) Limit {
+	l := Limit{Name: name, Capacity: amount, Amount: amount, Period: period}
+	for _, opt := range opts {
+		opt(&l)
+	}
+	return l
+}
+
+// Validate reports the first field that is out of bounds, as a
+// [*ValidationError].
+func (l Limit) Validate() error {
+	if err := CheckLimitName(l.Name); err != nil {
+		return err
+	}
+	field := func(name string) string { return "limit " + l.Name + ": " + name }
+	switch {
+	case l.Capacity < 1 || l.Capacity > MaxTokens:
+		return &ValidationError{
+			Field: field("capacity"), Value: fmt.Sprint(l.Capacity),
+			Reason: fmt.Sprintf("give a whole number of tokens from 1 to %d", int64(MaxTokens)),
+		}
+	case l.Amount < 1 || l.Amount > MaxTokens:
+		return &ValidationError{
+			Field: field("refill amount"), Value: fmt.Sprint(l.Amount),
+			Reason: fmt.Sprintf("give a whole number of tokens from 1 to %d", int64(MaxTokens)),
+		}
+	case l.Period < time.Second || l.Period > MaxPeriod || l.Period%time.Second != 0:
+		return &ValidationError{
+			Field: field("refill period"), Value: l.Period.String(),
+			Reason: "give a whole number of seconds from 1 to 10^9",
+		}
+	}
+	return nil
+}
+
+// ValidateLimits checks every limit and that no name comes twice.
+func ValidateLimits(limits []Limit) error {
+	for i, l := range limits {
+		if err := l.Validate(); err != nil {
+			return err
+		}
+		for _, before := range limits[:i] {
+			if before.Name == l.Name {
+				return &ValidationError{
+					Field: "limits", Value: l.Name, Reason: "name each limit once",
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package limiter
+
+import "fmt"
+
+// OnUnavailable is what an acquire does when the store cannot be reached.
+type OnUnavailable string
+
+// The values of [OnUnavailable]. The zero value leaves the choice to the system
+// level of configuration, and failing that to [Block].
+const (
+	// Block returns [ErrUnavailable].
+	Block OnUnavailable = "block"
+	// Allow returns a degraded lease: the work goes on, unmetered.
+	Allow OnUnavailable = "allow"
+)
+
+// A Request asks for tokens of one resource on behalf of one entity.
+type Request struct {
+	// Entity consumes. It need not have been created.
+	Entity string
+	// Resource is what is consumed, "gpt-4" for instance.
+	Resource string
+	// Consume maps limit names to tokens, from 0 to [MaxTokens]. An amount of
+	// 0 declares a limit for a later [Lease.Adjust] and is always admitted.
+	// At least one limit is named.
+	Consume map[string]int64
+	// Limits, if not empty, hold for this request instead of the stored
+	// configuration, on an existing bucket too, and on the parent's bucket as
+	// on the entity's.
+	Limits []Limit
+	// OnUnavailable, if not "", overrides the system's setting.
+	OnUnavailable OnUnavailable
+}
+
+// Validate reports the first field that cannot be accepted, as a
+// [*ValidationError]. Whether limits are known is found out when acquiring.
+func (r *Request) Validate() error {
+	if err := CheckEntity(r.Entity); err != nil {
+		return err
+	}
+	if err := CheckResource(r.Resource); err != nil {
+		return err
+	}
+	if len(r.Consume) == 0 {
+		return &ValidationError{Field: "consume", Value: "", Reason: "name at least one limit; an amount of 0 declares it"}
+	}
+	for name, tokens := range r.Consume {
+		if err := CheckLimitName(name); err != nil {
+			return err
+		}
+		if tokens < 0 || tokens > MaxTokens {
+			return &ValidationError{
+				Field: "consume " + name, Value: fmt.Sprint(tokens),
+				Reason: fmt.Sprintf("give from 0 to %d tokens; return tokens with Lease.Adjust", int64(MaxTokens)),
+			}
+		}
+	}
+	switch r.OnUnavailable {
+	case "", Block, Allow:
+	default:
+		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
+	}
+	return ValidateLimits(r.Limits)
+}

@@ -1,0 +1,311 @@
+package limiter
+
+import (
+	"context"
+	"time"
+)
+
+// A Store keeps buckets and configuration. The limiter decides; the store
+// carries out one conditional write and hands back the item it met.
+//
+// A write that the item's state refuses is not an error: the [Outcome] carries
+// the image that refused it, and nothing has changed. Errors are failures to
+// find out, and answer errors.Is to one of [ErrThrottled], [ErrUnavailable],
+// [ErrConflict] (nothing was applied), [ErrAccessDenied] or [ErrNotFound]. A
+// bucket write whose answer was lost is never sent again: it may have landed.
+//
+// Package storetest holds the suite every implementation passes.
+type Store interface {
+	// Now is the clock that stamps buckets: the local clock, corrected by what
+	// the store has learnt of the server's.
+	Now() time.Time
+
+	// Take debits a bucket that can afford it.
+	Take(ctx context.Context, t *Take) (Outcome, error)
+	// Refill accrues to a new stamp, debits, and repairs parameters, provided
+	// that the bucket still has the stamp seen.
+	Refill(ctx context.Context, r *Refill) (Outcome, error)
+	// Create makes a bucket that does not exist, already debited.
+	Create(ctx context.Context, c *Create) (Outcome, error)
+	// Adjust moves balances of an existing bucket, into debt if need be.
+	Adjust(ctx context.Context, a *Adjust) (Outcome, error)
+
+	// Buckets reads every shard that exists of an entity's bucket for a
+	// resource, shard 0 first; none is an empty slice.
+	Buckets(ctx context.Context, entity, resource string) ([]*Image, error)
+	// Load reads configuration items and an entity's record in one request.
+	Load(ctx context.Context, l *Load) (*Loaded, error)
+}
+
+// A ConfigWatcher is a [Store] that changes configuration too and tells whoever
+// caches it. A limiter on such a store sees its own process's changes at once.
+type ConfigWatcher interface {
+	// WatchConfig calls f after every change made through this store, until
+	// the function returned is called. f must not block.
+	WatchConfig(f func(ConfigKey)) (stop func())
+}
+
+// A Bucket names one bucket item: one shard of what an entity may consume of a
+// resource.
+type Bucket struct {
+	Entity, Resource string
+	Shard            int
+}
+
+// An Image is a bucket item as it stood when a store last answered. It is
+// immutable: the limiter keeps it and shares it between callers.
+//
+// Tokens are in millitokens, instants in milliseconds since the Unix epoch
+// unless the name says otherwise.
+type Image struct {
+	Bucket
+	// ShardCount is the number of shards the item believes in, at least 1.
+	ShardCount int
+	// RefilledAt is the instant up to which the balances have accrued: the
+	// lock of every write that accrues.
+	RefilledAt int64
+	// ExpiresAt is when the item may be swept, in seconds since the Unix
+	// epoch; 0 is never.
+	ExpiresAt int64
+	// ValidUntil is when the item's parameters lapse, if HasValidUntil. A peer
+	// writes 0 to ask for one pass that trims every balance.
+	ValidUntil    int64
+	HasValidUntil bool
+	// Disabled is an operator's switch: nothing may be acquired.
+	Disabled bool
+	// Cascade says that acquiring here acquires from Parent too.
+	Cascade bool
+	Parent  string // "" if none
+	// ParentGeneration and Incarnation identify the owner's record this item
+	// was stamped from.
+	ParentGeneration int64
+	Incarnation      string
+	// Foreign names the first feature of a peer that the item carries and this
+	// version cannot evaluate ("parameter schedule", "quota"); "" if none. Such
+	// an item may be debited while its parameters are valid, and is otherwise
+	// left alone.
+	Foreign string
+	// Writes is the hidden limit on writes to the item.
+	Writes LimitState
+	// Limits are the item's limits by name, in order, [Image.Writes] excluded.
+	Limits []LimitState
+}
+
+// Limit finds a limit's state by name.
+func (i *Image) Limit(name string) (LimitState, bool) {
+	for k := range i.Limits {
+		if i.Limits[k].Name == name {
+			return i.Limits[k], true
+		}
+	}
+	return LimitState{}, false
+}
+
+// A LimitState is one limit on a bucket item: this shard's balance, and the
+// whole limit's parameters, not divided by the number of shards.
+type LimitState struct {
+	Name     string
+	Tokens   int64 // millitokens held, negative in debt
+	Consumed int64 // millitokens ever consumed less those returned
+	Params
+}
+
+// Params are a limit's parameters as a bucket item stores them.
+type Params struct {
+	Capacity int64 // millitokens
+	Amount   int64 // millitokens earned every Period
+	Period   int64 // milliseconds
+}
+
+// params is l as it is stored on a bucket item.
+func (l Limit) params() Params {
+	return Params{Capacity: l.Capacity * milli, Amount: l.Amount * milli, Period: l.Period.Milliseconds()}
+}
+
+// An Outcome is the answer to a conditional write.
+type Outcome struct {
+	// Applied says that the write took place.
+	Applied bool
+	// Image is the item after the write, or the item that refused it; nil if
+	// there is no item.
+	Image *Image
+}
+
+// An Amount is what a write debits from one limit.
+type Amount struct {
+	Limit string
+	Milli int64 // millitokens, not negative
+}
+
+// A Take debits every amount, and one token of the hidden write limit, of a
+// bucket that exists, is neither expired, lapsed nor disabled, and holds them
+// all. An amount of 0 asks only that the limit exists.
+type Take struct {
+	Bucket
+	Now     int64
+	Amounts []Amount // by limit name, each once
+	// Params, if not nil, are parameters that limits of the item must have,
+	// by limit name: a request that brings its own limits is decided by those.
+	Params []NamedParams
+}
+
+// NamedParams are the parameters of the limit named.
+type NamedParams struct {
+	Limit string
+	Params
+}
+
+// A Refill accrues, debits and repairs a bucket in one write, on the condition
+// that its stamp is still Seen and its ValidUntil still the one of the image.
+// It also debits the hidden write limit, whose [Change] is Writes.
+type Refill struct {
+	Bucket
+	// Seen is the image that the changes were worked out on.
+	Seen *Image
+	// RefilledAt is the new stamp, never before the one seen.
+	RefilledAt int64
+	Writes     Change
+	Changes    []Change // by limit name; limits without one are left alone
+	Expiry     Expiry
+	// Lapse removes ValidUntil: the trim that a peer asked for is done.
+	Lapse bool
+	// Owner, if not nil, restamps who the bucket belongs to.
+	Owner *Owner
+}
+
+// A Change is what a [Refill] does to one limit. The balance changes by Earned
+// less Debit, if it lies between AtLeast and AtMost before the write.
+type Change struct {
+	Limit string
+	Kind  ChangeKind
+	// Earned is the accrual, or, negative, what is trimmed. For [AddLimit] it
+	// is the opening balance.
+	Earned int64
+	// Debit is what is consumed.
+	Debit int64
+	// AtLeast and AtMost bound the balance before the write, so that takes and
+	// credits which land between image and write neither lose accrual nor
+	// lift the balance above the capacity. They are not used by [AddLimit].
+	AtLeast, AtMost int64
+	// Params are the parameters to write, for [SetParams] and [AddLimit].
+	Params Params
+}
+
+// ChangeKind is what happens to a limit's parameters.
+type ChangeKind uint8
+
+// The kinds of [Change].
+const (
+	KeepParams  ChangeKind = iota // parameters stay
+	SetParams                     // parameters are replaced
+	AddLimit                      // the limit is not on the item yet
+	RemoveLimit                   // the limit is taken off the item
+)
+
+// An Expiry changes when a bucket item may be swept. The zero Expiry leaves
+// that as it is.
+type Expiry struct {
+	Change bool
+	At     int64 // seconds since the Unix epoch; 0 is never
+}
+
+// An Owner is what a bucket item copies from its entity's record.
+type Owner struct {
+	Cascade     bool
+	Parent      string // "" if none
+	Generation  int64
+	Incarnation string // "" if the entity has no record
+}
+
+// A Create makes a bucket item, provided that there is none.
+type Create struct {
+	Bucket
+	Now        int64
+	ShardCount int
+	Limits     []NewLimit // by limit name
+	Writes     NewLimit   // the hidden write limit
+	Owner      Owner
+	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
+}
+
+// A NewLimit is a limit of a bucket being created.
+type NewLimit struct {
+	NamedParams
+	Tokens   int64 // opening balance less what is consumed at once
+	Consumed int64
+}
+
+// An Adjust moves balances of a bucket that exists. Debits always land. A
+// credit lands only where it cannot lift the balance above the capacity: while
+// the limit still has the capacity seen, the item the shard count seen, and
+// the balance is at most AtMost.
+type Adjust struct {
+	Bucket
+	Seen   *Image
+	Deltas []Delta // by limit name
+}
+
+// A Delta is what an [Adjust] does to one limit.
+type Delta struct {
+	Limit string
+	// Tokens is added to the balance, negative to take.
+	Tokens int64
+	// Consumed is added to the count of tokens consumed. It differs from
+	// -Tokens where part of a credit finds no room.
+	Consumed int64
+	// AtMost bounds the balance before a credit.
+	AtMost int64
+}
+
+// A ConfigKey names one level of configuration, the first that has limits
+// being the one that holds: an entity's for a resource, an entity's for
+// [DefaultResource], a resource's (no Entity), the system's (neither).
+type ConfigKey struct{ Entity, Resource string }
+
+// A Config is what one level of configuration says.
+type Config struct {
+	Limits []Limit // by name
+	// OnUnavailable is set at system level only.
+	OnUnavailable OnUnavailable
+	// Disabled and Cascade are policies of an entity or resource level.
+	Disabled, Cascade Policy
+	// Foreign names the first feature of a peer that the limits use and this
+	// version cannot evaluate; "" if none.
+	Foreign string
+}
+
+// A Policy is a switch that a level of configuration may leave to the next.
+type Policy uint8
+
+// The values of a [Policy].
+const (
+	Inherit Policy = iota
+	Yes
+	No
+)
+
+// An Entity is who consumes: an API key, a user, a project.
+type Entity struct {
+	ID       string
+	Name     string            // for people; the ID if none was given
+	Parent   string            // "" if none
+	Cascade  bool              // acquiring from the entity acquires from Parent too
+	Metadata map[string]string // never nil on an entity that was read
+	Created  time.Time         // to the second
+	// Generation counts the entity's parents, and Incarnation tells two
+	// entities apart that had the same ID one after the other.
+	Generation  int64
+	Incarnation string
+}
+
+// A Load asks for an entity's record, if Entity is not "", and configuration.
+type Load struct {
+	Entity  string
+	Configs []ConfigKey
+}
+
+// Loaded is the answer to a [Load]. Reads are eventually consistent.
+type Loaded struct {
+	Entity  *Entity   // nil if there is none
+	Configs []*Config // as asked for; nil where there is none
+}
