@@ -1,0 +1,257 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// Acquire debits everything the request names, from the entity and, if it
+// cascades, from its parent, or nothing at all. It returns an open [Lease] for
+// what was taken.
+//
+// A refusal is an [*ExceededError] with the exact wait. Other errors:
+// [ErrInvalid] for a request that names unknown limits or is otherwise wrong;
+// [ErrUnavailable] if the store could not be reached, unless the request or
+// the configuration says to allow, which yields a degraded lease;
+// [ErrAccessDenied]; [ErrConflict] under extreme contention; [ErrDisabled];
+// [ErrUnsupported].
+//
+// A call returns by its context's deadline, which counts as the store not
+// answering in time. A caller that leaves, by cancellation or deadline, gets
+// its tokens back: the write under way is seen through and then returned.
+func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	if ctx.Done() == nil {
+		lease, err := l.acquireInTime(ctx, &req, nil)
+		return l.degrade(ctx, &req, lease, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("acquire %s for %s: %w", req.Resource, req.Entity, err)
+	}
+	a := &acquisition{done: make(chan struct{})}
+	l.background.Add(1)
+	go a.run(ctx, l, &req)
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		if a.state.CompareAndSwap(underWay, abandoned) {
+			return l.leave(ctx, &req, a)
+		}
+		<-a.done
+	}
+	return l.degrade(ctx, &req, a.lease, a.err)
+}
+
+// An acquisition is carried out on a goroutine of its own, because its caller
+// may leave while a write is under way whose outcome must still be learnt:
+//
+//	caller          run
+//	  │ ── go ──────▶ │ writes …
+//	  │ ctx done      │
+//	  │ abandons      │ finds itself abandoned: returns what it took
+//
+// Whoever moves state away from underWay first decides.
+type acquisition struct {
+	state atomic.Int32
+	done  chan struct{} // closed once state is answered
+	lease *Lease
+	err   error
+}
+
+const (
+	underWay  int32 = iota
+	answered        // the result is the caller's
+	abandoned       // the caller has left, the result is to be returned
+	kept            // the caller has left and goes on unmetered: the debit stands
+)
+
+func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
+	defer l.background.Done()
+	a.lease, a.err = l.acquireInTime(context.WithoutCancel(ctx), req, ctx.Done())
+	if a.state.CompareAndSwap(underWay, answered) {
+		close(a.done)
+		return
+	}
+	if a.lease == nil || a.state.Load() == kept {
+		return
+	}
+	if err := a.lease.Rollback(context.WithoutCancel(ctx)); err != nil {
+		l.logger.Warn("tokens of a caller that left were not returned", "entity", req.Entity, "resource", req.Resource, "error", err)
+	}
+}
+
+// leave answers a caller whose context ended before the store answered.
+func (l *Limiter) leave(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
+	err := context.Cause(ctx)
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, fmt.Errorf("acquire %s for %s: %w", req.Resource, req.Entity, err)
+	}
+	lease, err := l.degrade(ctx, req, nil, fmt.Errorf("acquire %s for %s: %w: %w", req.Resource, req.Entity, ErrUnavailable, err))
+	if lease != nil {
+		a.state.CompareAndSwap(abandoned, kept)
+	}
+	return lease, err
+}
+
+// degrade turns an outage into a lease that meters nothing, where that was
+// asked for.
+func (l *Limiter) degrade(ctx context.Context, req *Request, lease *Lease, err error) (*Lease, error) {
+	if err == nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAccessDenied) {
+		return lease, err
+	}
+	if l.config.unavailable(req.OnUnavailable) != Allow {
+		return nil, err
+	}
+	l.logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
+	return &Lease{limiter: l, entity: req.Entity, degraded: true}, nil
+}
+
+func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.acquire(ctx, req, left)
+}
+
+// acquire claims from the entity and its parent. When it is remembered whom the
+// entity cascades to, both go out at once; each is carried through on its own,
+// so that a side which was debited stays so while the other refills, and is
+// credited back only when the other refuses.
+func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
+	child := l.claim(req, req.Entity)
+	remembered, _ := l.account(req.Entity, req.Resource).owner(l.now(), imageAge.Milliseconds())
+	var parent *claim
+	var parentErr error
+	var childErr error
+	if remembered != "" {
+		parent = l.claim(req, remembered)
+		parent.optional = true
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			parentErr = l.pursue(ctx, parent, left)
+		}()
+		childErr = l.pursue(ctx, child, left)
+		<-done
+	} else {
+		childErr = l.pursue(ctx, child, left)
+	}
+	if childErr == nil && !child.refused && child.parent != remembered {
+		l.refund(ctx, parent)
+		parent, parentErr = nil, nil
+		if child.parent != "" {
+			parent = l.claim(req, child.parent)
+			parent.optional = true
+			parentErr = l.pursue(ctx, parent, left)
+		}
+	}
+	// A refusal is an answer, whatever became of the other side.
+	err := verdict(req, child, parent, l.now())
+	if err == nil {
+		err = errors.Join(childErr, parentErr)
+	}
+	if err != nil {
+		l.refund(ctx, child)
+		l.refund(ctx, parent)
+		return nil, err
+	}
+	return newLease(l, req, child, parent), nil
+}
+
+// claim is what a request wants of one entity's bucket.
+func (l *Limiter) claim(req *Request, entity string) *claim {
+	c := &claim{Bucket: Bucket{Entity: entity, Resource: req.Resource}, amounts: claimAmounts(req.Consume)}
+	if len(req.Limits) > 0 {
+		c.want, c.override = &wanted{limits: sortLimits(req.Limits)}, true
+	}
+	return c
+}
+
+// pursue debits a claim and sees to it that its bucket is compared with the
+// configuration in time.
+func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
+	acct := l.account(c.Entity, c.Resource)
+	if l.ttl == 0 && !c.override {
+		if err := l.wantConfigured(ctx, c, acct); err != nil {
+			return err
+		}
+		if len(c.want.limits) == 0 {
+			c.want = nil
+		}
+	}
+	err := l.debit(ctx, c, left)
+	if err == nil && c.want == nil && c.image != nil {
+		l.checkInBackground(ctx, c, acct)
+	}
+	return err
+}
+
+// verdict is the refusal that follows from both claims, if any.
+func verdict(req *Request, child, parent *claim, now int64) error {
+	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
+		return &ValidationError{
+			Field: "consume", Value: strings.Join(unknown, ", "),
+			Reason: fmt.Sprintf("no limit of that name is configured for %s of %s at any level; configure it, or pass Limits with the request", req.Resource, req.Entity),
+		}
+	}
+	if !child.refused && (parent == nil || !parent.refused) {
+		return nil
+	}
+	e := &ExceededError{}
+	for _, c := range []*claim{child, parent} {
+		switch {
+		case c == nil:
+		case c.image == nil:
+			e.Statuses = append(e.Statuses, c.statuses...)
+		default:
+			e.Statuses = append(e.Statuses, c.asBefore(now)...)
+		}
+	}
+	return e
+}
+
+// unknownToAll are the limits of the request that neither side has. A parent
+// that was not asked may have them all.
+func unknownToAll(child, parent *claim) []string {
+	switch {
+	case parent == nil && child.parent != "":
+		return nil
+	case parent == nil:
+		return child.unknown
+	}
+	return slices.DeleteFunc(slices.Clone(child.unknown), func(name string) bool { return !slices.Contains(parent.unknown, name) })
+}
+
+// asBefore is the status of every limit of the claim as if it had not been
+// debited.
+func (c *claim) asBefore(now int64) []Status {
+	statuses := c.status(c.image, now)
+	if !c.granted {
+		return statuses
+	}
+	for i := range statuses {
+		statuses[i].Available += statuses[i].Requested
+	}
+	return statuses
+}
+
+// refund returns what a claim has debited, if anything. Where that fails the
+// tokens stay debited, which errs on the safe side.
+func (l *Limiter) refund(ctx context.Context, c *claim) {
+	if c == nil || !c.granted {
+		return
+	}
+	c.granted = false
+	back := make([]Amount, 0, len(c.amounts))
+	for _, a := range c.amounts {
+		back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
+	}
+	if err := l.adjust(ctx, c.image, back); err != nil {
+		l.logger.WarnContext(ctx, "tokens were not returned", "entity", c.Entity, "resource", c.Resource, "error", err)
+	}
+}

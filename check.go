@@ -1,0 +1,82 @@
+package limiter
+
+import (
+	"context"
+)
+
+// checkInBackground compares a bucket with its configuration, and its entity's
+// record, once three quarters of the time to live have passed since that was
+// last done, so that a bucket in use never lags by more than the whole of it.
+// The acquire that finds the comparison due does not wait for it.
+func (l *Limiter) checkInBackground(ctx context.Context, c *claim, acct *account) {
+	const early = 4 // a quarter of the time to live early
+	epoch := l.epoch.Load()
+	if l.ttl == 0 || !acct.beginCheck(l.now()-l.ttl.Milliseconds()*(early-1)/early, epoch) {
+		return
+	}
+	img := c.image
+	ctx = context.WithoutCancel(ctx)
+	l.background.Add(1)
+	go func() {
+		defer l.background.Done()
+		defer acct.endCheck()
+		ctx, cancel := context.WithTimeout(ctx, l.timeout)
+		defer cancel()
+		if err := l.check(ctx, img, acct, epoch); err != nil {
+			l.logger.WarnContext(ctx, "bucket not compared with its configuration",
+				"entity", img.Entity, "resource", img.Resource, "error", err)
+		}
+	}()
+}
+
+// check brings a bucket to its configuration if the two differ. Limits of a
+// peer's that this version cannot evaluate, or none at all, leave it as it is.
+func (l *Limiter) check(ctx context.Context, img *Image, acct *account, epoch uint64) error {
+	r, err := l.config.refresh(ctx, img.Entity, img.Resource)
+	if err != nil {
+		return err
+	}
+	acct.wasChecked(r.fetched, epoch, false)
+	if r.foreign != "" || img.Foreign != "" || len(r.limits) == 0 {
+		return nil
+	}
+	repair := &claim{Bucket: img.Bucket, want: l.wantedOf(&r)}
+	if o := ownerFrom(&r); mayRestamp(img, r.meta) {
+		repair.want.owner = &o
+	}
+	for tries := range maxTries {
+		if tries > 0 {
+			if err := l.pause(ctx, nil, tries); err != nil {
+				return err
+			}
+		}
+		now := l.now()
+		next, refill, wait := repair.plan(img, true, now, l.multiplier)
+		if next == stepWait {
+			if err := sleep(ctx, nil, wait); err != nil {
+				return err
+			}
+			continue
+		}
+		if next != stepRefill && next != stepRepair {
+			return nil
+		}
+		out, err := l.store.Refill(ctx, refill)
+		if err != nil {
+			return err
+		}
+		l.learn(acct, img.Bucket, out, now)
+		if out.Image == nil || out.Applied {
+			return nil
+		}
+		img = out.Image
+	}
+	return ErrConflict
+}
+
+// mayRestamp reports whether a record is of the same entity as the bucket's
+// stamp, and not older: reads are eventually consistent.
+func mayRestamp(img *Image, e *Entity) bool {
+	return e != nil && e.Generation >= img.ParentGeneration &&
+		(img.Incarnation == "" || img.Incarnation == e.Incarnation)
+}

@@ -1,0 +1,255 @@
+package limiter
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// configLevels is the number of levels at which limits may be configured.
+const configLevels = 4
+
+// configKeys are the levels of an entity's configuration for a resource, the
+// one that wins first.
+func configKeys(entity, resource string) [configLevels]ConfigKey {
+	return [configLevels]ConfigKey{
+		{Entity: entity, Resource: resource},
+		{Entity: entity, Resource: DefaultResource},
+		{Resource: resource},
+		{},
+	}
+}
+
+// entityLevels is how many of the first levels are the entity's own. A bucket
+// they configure is kept for ever; the others expire when idle.
+const entityLevels = 2
+
+// resolved is the configuration in force for an entity's bucket.
+type resolved struct {
+	limits   []Limit // by name; empty if no level has any
+	level    int     // the level that has them, an index into configKeys
+	disabled bool
+	cascade  Policy
+	foreign  string
+	fetched  int64 // when the oldest level was read, in milliseconds
+	meta     *Entity
+}
+
+// config reads configuration through a cache. An entry holds for ttl from the
+// moment its read began, absent levels included.
+type config struct {
+	store Store
+	ttl   time.Duration
+
+	entries *cache[ConfigKey, configEntry]
+	// evictions counts evictions: a read that began before one may carry the
+	// old value, and is not stored.
+	evictions atomic.Uint64
+
+	hits, misses  atomic.Int64
+	onUnavailable atomic.Pointer[OnUnavailable] // the last the system level said
+
+	mu      sync.Mutex
+	flights map[flightKey]*flight
+}
+
+type configEntry struct {
+	value   *Config // nil where there is none
+	fetched int64
+}
+
+// A flight is a read in progress that later callers wait for instead of
+// sending their own.
+type flight struct {
+	done  chan struct{}
+	value resolved
+	err   error
+}
+
+type flightKey struct {
+	entity, resource string
+	meta             bool
+}
+
+func newConfig(store Store, ttl time.Duration, size int) *config {
+	return &config{
+		store: store, ttl: ttl,
+		entries: newCache[ConfigKey, configEntry](size),
+		flights: make(map[flightKey]*flight),
+	}
+}
+
+// evict forgets one level, or, of the level of the system or of an entity's
+// default, what depends on it: entries are by level, so that is the same.
+func (c *config) evict(k ConfigKey) {
+	c.evictions.Add(1)
+	c.entries.drop(k)
+}
+
+func (c *config) invalidate() {
+	c.evictions.Add(1)
+	c.entries.clear()
+}
+
+// resolve is the configuration of an entity's bucket. With meta, the entity's
+// record is read too, in the same request. It never answers with entries older
+// than the time to live.
+func (c *config) resolve(ctx context.Context, entity, resource string, meta bool) (resolved, error) {
+	if !meta {
+		if r, ok := c.cached(entity, resource); ok {
+			c.hits.Add(1)
+			return r, nil
+		}
+	}
+	c.misses.Add(1)
+	key := flightKey{entity, resource, meta}
+	c.mu.Lock()
+	if f, ok := c.flights[key]; ok {
+		c.mu.Unlock()
+		select {
+		case <-f.done:
+			return f.value, f.err
+		case <-ctx.Done():
+			return resolved{}, ctx.Err()
+		}
+	}
+	f := &flight{done: make(chan struct{})}
+	c.flights[key] = f
+	c.mu.Unlock()
+
+	f.value, f.err = c.load(ctx, entity, resource, meta)
+
+	c.mu.Lock()
+	delete(c.flights, key)
+	c.mu.Unlock()
+	close(f.done)
+	return f.value, f.err
+}
+
+// refresh is resolve with the entity's record, from entries no older than a
+// quarter of the time to live.
+func (c *config) refresh(ctx context.Context, entity, resource string) (resolved, error) {
+	const young = 4
+	now := c.store.Now().UnixMilli()
+	for _, k := range configKeys(entity, resource) {
+		if e, ok := c.entries.get(k); ok && now-e.fetched >= c.ttl.Milliseconds()/young {
+			c.entries.drop(k)
+		}
+	}
+	return c.resolve(ctx, entity, resource, true)
+}
+
+// cached resolves from entries alone, if every level is there and fresh.
+func (c *config) cached(entity, resource string) (resolved, bool) {
+	var entries [configLevels]configEntry
+	for i, k := range configKeys(entity, resource) {
+		e, ok := c.fresh(k)
+		if !ok {
+			return resolved{}, false
+		}
+		entries[i] = e
+	}
+	return settle(entries), true
+}
+
+func (c *config) fresh(k ConfigKey) (configEntry, bool) {
+	e, ok := c.entries.get(k)
+	if !ok || c.store.Now().UnixMilli()-e.fetched >= c.ttl.Milliseconds() {
+		return configEntry{}, false
+	}
+	return e, true
+}
+
+func (c *config) load(ctx context.Context, entity, resource string, meta bool) (resolved, error) {
+	evictions, now := c.evictions.Load(), c.store.Now().UnixMilli()
+	keys := configKeys(entity, resource)
+	var entries [configLevels]configEntry
+	var missing []int
+	load := Load{}
+	if meta {
+		load.Entity = entity
+	}
+	for i, k := range keys {
+		if e, ok := c.fresh(k); ok {
+			entries[i] = e
+			continue
+		}
+		missing = append(missing, i)
+		load.Configs = append(load.Configs, k)
+	}
+	loaded, err := c.store.Load(ctx, &load)
+	if err != nil {
+		return resolved{}, err
+	}
+	for j, i := range missing {
+		entries[i] = configEntry{value: loaded.Configs[j], fetched: now}
+	}
+	if c.ttl > 0 && c.evictions.Load() == evictions {
+		for _, i := range missing {
+			c.entries.put(keys[i], entries[i])
+		}
+	}
+	if system := entries[configLevels-1].value; system != nil {
+		c.onUnavailable.Store(&system.OnUnavailable)
+	}
+	r := settle(entries)
+	r.meta = loaded.Entity
+	return r, nil
+}
+
+// settle picks what holds: the first level that has limits, whole, and of each
+// policy the first level that has one.
+func settle(entries [configLevels]configEntry) resolved {
+	r := resolved{fetched: entries[0].fetched}
+	disabled := Inherit
+	for i, e := range entries {
+		r.fetched = min(r.fetched, e.fetched)
+		if e.value == nil {
+			continue
+		}
+		if r.limits == nil && r.foreign == "" && (len(e.value.Limits) > 0 || e.value.Foreign != "") {
+			r.limits, r.foreign, r.level = e.value.Limits, e.value.Foreign, i
+		}
+		if disabled == Inherit {
+			disabled = e.value.Disabled
+		}
+		if r.cascade == Inherit {
+			r.cascade = e.value.Cascade
+		}
+	}
+	r.disabled = disabled == Yes
+	return r
+}
+
+// unavailable is what an acquire that says nothing of it does when the store
+// cannot be reached: the last known setting of the system, or to block.
+func (c *config) unavailable(asked OnUnavailable) OnUnavailable {
+	if asked != "" {
+		return asked
+	}
+	if last := c.onUnavailable.Load(); last != nil && *last != "" {
+		return *last
+	}
+	return Block
+}
+
+// CacheStats counts what the configuration cache did.
+type CacheStats struct {
+	Hits, Misses int64         // resolutions answered from the cache, and by a read
+	Size         int           // levels held, absent ones included
+	TTL          time.Duration // how long one is held
+}
+
+func (c *config) stats() CacheStats {
+	return CacheStats{Hits: c.hits.Load(), Misses: c.misses.Load(), Size: c.entries.len(), TTL: c.ttl}
+}
+
+// sortLimits is a copy of limits by name.
+func sortLimits(limits []Limit) []Limit {
+	sorted := slices.Clone(limits)
+	slices.SortFunc(sorted, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
+	return sorted
+}

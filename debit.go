@@ -1,0 +1,361 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// maxTries bounds the writes one claim may need. Every try but the first means
+// that somebody else's write got in between, so a limit is reached only where
+// hundreds of clients fight over one item.
+const maxTries = 40
+
+// debit carries a claim out against one bucket: one write if what is remembered
+// of the bucket is right, and one more for each thing it turned out to be
+// wrong about, each decided on the image that the refusal carried. It ends
+// with the claim granted, refused, or an error, and on error nothing of the
+// claim is known to be debited.
+//
+// left is closed when the caller has gone; no further write is begun then.
+func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
+	acct := l.account(c.Entity, c.Resource)
+	c.Shard = l.draw(acct.shardCount())
+	now := l.now()
+	if c.want == nil && c.optional && acct.isUnlimited(now-l.ttl.Milliseconds(), l.epoch.Load()) {
+		c.unknown = namesOf(c.amounts)
+		return nil
+	}
+	img, fresh := acct.image(c.Shard, now, imageAge.Milliseconds()), false
+	for tries := range maxTries {
+		if tries > 0 {
+			if err := l.pause(ctx, left, tries); err != nil {
+				return err
+			}
+			now = l.now()
+		}
+		next, refill, wait := c.plan(img, fresh, now, l.multiplier)
+		var out Outcome
+		var err error
+		switch next {
+		case stepTake:
+			out, err = l.store.Take(ctx, c.take(now))
+		case stepRefill, stepRepair:
+			out, err = l.store.Refill(ctx, refill)
+		case stepCreate:
+			var again bool
+			if out, again, err = l.create(ctx, c, acct, now); again {
+				img, fresh = acct.image(c.Shard, now, imageAge.Milliseconds()), false
+				continue
+			}
+		case stepConfigure:
+			if err = l.configure(ctx, c, acct); err != nil {
+				return err
+			}
+			if len(c.amounts) == 0 {
+				c.image, c.parent = img, cascadeOf(img)
+				return nil
+			}
+			continue
+		case stepWait:
+			l.logger.DebugContext(ctx, "bucket writes exhausted", "entity", c.Entity, "resource", c.Resource, "shard", c.Shard)
+			if err = sleep(ctx, left, wait); err != nil {
+				return err
+			}
+			fresh = false
+			continue
+		case stepRefuse:
+			if other, moved := c.reroute(img, acct); moved {
+				img, fresh = other, false
+				continue
+			}
+			if l.recheck(ctx, c, acct, now) {
+				continue
+			}
+			c.refused, c.image, c.parent = true, img, cascadeOf(img)
+			return nil
+		case stepDisabled:
+			return &DisabledError{Entity: c.Entity, Resource: c.Resource}
+		case stepForeign:
+			return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: img.Foreign}
+		case stepDone:
+			c.image, c.parent = img, cascadeOf(img)
+			return nil
+		}
+		switch {
+		case errors.Is(err, ErrConflict):
+			continue
+		case err != nil:
+			return err
+		case c.refused || c.unlimited():
+			return nil
+		}
+		l.learn(acct, c.Bucket, out, now)
+		img, fresh = out.Image, true
+		if out.Applied && next != stepRepair {
+			c.granted, c.image, c.parent = true, img, cascadeOf(img)
+			return nil
+		}
+	}
+	return fmt.Errorf("debit %s of %s: other writers got in between %d times: %w", c.Resource, c.Entity, maxTries, ErrConflict)
+}
+
+// unlimited reports that no limit is left for the claim to debit.
+func (c *claim) unlimited() bool { return len(c.amounts) == 0 && len(c.unknown) > 0 }
+
+func (c *claim) take(now int64) *Take {
+	t := &Take{Bucket: c.Bucket, Now: now, Amounts: c.amounts}
+	if c.override {
+		t.Params = make([]NamedParams, 0, len(c.want.limits))
+		for _, limit := range c.want.limits {
+			t.Params = append(t.Params, NamedParams{Limit: limit.Name, Params: limit.params()})
+		}
+	}
+	return t
+}
+
+// learn keeps the image an outcome carries, or forgets the bucket it says is
+// not there.
+func (l *Limiter) learn(acct *account, b Bucket, out Outcome, now int64) {
+	if out.Image == nil {
+		acct.forget(b.Shard)
+		return
+	}
+	if ahead := out.Image.RefilledAt - now; ahead > maxSkew.Milliseconds() {
+		l.logger.Warn("bucket is stamped ahead of the clock", "entity", b.Entity, "resource", b.Resource,
+			"shard", b.Shard, "ahead_ms", ahead)
+	}
+	acct.remember(out.Image, now)
+}
+
+// reroute sends a claim that is more than its shard's share, but not more than
+// the larger share that shard 0 holds, there.
+func (c *claim) reroute(img *Image, acct *account) (other *Image, moved bool) {
+	if img.Shard == 0 || img.ShardCount == 1 {
+		return nil, false
+	}
+	above := false
+	for _, a := range c.amounts {
+		s, _ := img.Limit(a.Limit)
+		if a.Milli > share(s.Params, 0, img.ShardCount).Capacity {
+			return nil, false
+		}
+		above = above || a.Milli > share(s.Params, img.Shard, img.ShardCount).Capacity
+	}
+	if !above {
+		return nil, false
+	}
+	c.Shard = 0
+	acct.mu.Lock()
+	defer acct.mu.Unlock()
+	return acct.shards[0], true
+}
+
+// configure finds out whether the limits that the bucket lacks are configured:
+// those that are will be added, the others are dropped from the claim.
+func (l *Limiter) configure(ctx context.Context, c *claim, acct *account) error {
+	if c.want == nil {
+		if err := l.wantConfigured(ctx, c, acct); err != nil {
+			return err
+		}
+	}
+	l.dropUnknown(c)
+	return nil
+}
+
+// dropUnknown takes those limits out of the claim that the bucket is not to
+// have.
+func (l *Limiter) dropUnknown(c *claim) {
+	known := c.amounts[:0:0]
+	for _, a := range c.amounts {
+		if c.want.has(a.Limit) {
+			known = append(known, a)
+			continue
+		}
+		c.unknown = append(c.unknown, a.Limit)
+	}
+	c.amounts = known
+}
+
+// wantConfigured makes the claim bring the bucket to its configuration.
+func (l *Limiter) wantConfigured(ctx context.Context, c *claim, acct *account) error {
+	epoch := l.epoch.Load()
+	r, err := l.config.resolve(ctx, c.Entity, c.Resource, false)
+	if err != nil {
+		return fmt.Errorf("read the configuration of %s for %s: %w", c.Resource, c.Entity, err)
+	}
+	if r.foreign != "" {
+		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
+	}
+	c.want = l.wantedOf(&r)
+	acct.wasChecked(r.fetched, epoch, false)
+	return nil
+}
+
+// wantedOf is the bucket that a configuration asks for.
+func (l *Limiter) wantedOf(r *resolved) *wanted {
+	return &wanted{
+		limits: r.limits, whole: len(r.limits) > 0,
+		expires: r.level >= entityLevels && l.multiplier >= 0,
+	}
+}
+
+// recheck compares a bucket that is about to refuse with its configuration, if
+// that is overdue: a raised limit must not go on refusing. It reports whether
+// there is anything to look at again.
+func (l *Limiter) recheck(ctx context.Context, c *claim, acct *account, now int64) bool {
+	if c.want != nil || !acct.due(now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+		return false
+	}
+	if err := l.wantConfigured(ctx, c, acct); err != nil {
+		l.logger.WarnContext(ctx, "configuration not compared", "entity", c.Entity, "resource", c.Resource, "error", err)
+		return false
+	}
+	l.dropUnknown(c)
+	return len(c.amounts) > 0
+}
+
+// create makes the bucket with the claim already debited. again asks for a new
+// look at another shard.
+func (l *Limiter) create(ctx context.Context, c *claim, acct *account, now int64) (out Outcome, again bool, err error) {
+	acct.forget(c.Shard)
+	if c.Shard > 0 {
+		// Born full, a new shard would mint tokens; born empty, it would refuse
+		// what its siblings hold.
+		c.Shard = 0
+		return Outcome{}, true, nil
+	}
+	epoch := l.epoch.Load()
+	r, err := l.config.resolve(ctx, c.Entity, c.Resource, true)
+	if err != nil {
+		return Outcome{}, false, fmt.Errorf("read the configuration of %s for %s: %w", c.Resource, c.Entity, err)
+	}
+	owner := ownerFrom(&r)
+	if owner.Cascade {
+		c.parent = owner.Parent
+	}
+	switch {
+	case r.disabled:
+		return Outcome{}, false, &DisabledError{Entity: c.Entity, Resource: c.Resource}
+	case c.want == nil && r.foreign != "":
+		return Outcome{}, false, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
+	case c.want == nil:
+		c.want = l.wantedOf(&r)
+	}
+	acct.wasChecked(r.fetched, epoch, len(c.want.limits) == 0)
+	l.dropUnknown(c)
+	if len(c.amounts) == 0 {
+		return Outcome{}, false, nil
+	}
+	n := l.newBucket(c, acct.shardCount(), owner, now)
+	if img := n.image(); c.exceeds(img) {
+		c.refused, c.statuses = true, c.status(img, now)
+		return Outcome{}, false, nil
+	}
+	for i := range n.Limits {
+		limit := &n.Limits[i]
+		limit.Consumed = c.amount(limit.Limit)
+		limit.Tokens -= limit.Consumed
+	}
+	out, err = l.store.Create(ctx, n)
+	return out, false, err
+}
+
+// newBucket is the bucket wanted, full but for the write that makes it.
+func (l *Limiter) newBucket(c *claim, shards int, owner Owner, now int64) *Create {
+	n := &Create{Bucket: c.Bucket, Now: now, ShardCount: shards, Owner: owner}
+	params := make([]Params, 0, len(c.want.limits))
+	for _, limit := range c.want.limits {
+		p := limit.params()
+		params = append(params, p)
+		n.Limits = append(n.Limits, NewLimit{
+			NamedParams: NamedParams{Limit: limit.Name, Params: p},
+			Tokens:      share(p, c.Shard, shards).Capacity,
+		})
+	}
+	n.Writes = NewLimit{
+		NamedParams: NamedParams{Limit: reservedLimit, Params: writeParams},
+		Tokens:      writeParams.Capacity - writeCost, Consumed: writeCost,
+	}
+	if c.want.expires || !c.want.whole && l.multiplier >= 0 {
+		n.ExpiresAt = expiresAt(params, now, l.multiplier)
+	}
+	return n
+}
+
+// image is the item that the create would make.
+func (n *Create) image() *Image {
+	img := &Image{Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now}
+	for _, l := range n.Limits {
+		img.Limits = append(img.Limits, LimitState{Name: l.Limit, Tokens: l.Tokens, Params: l.Params})
+	}
+	return img
+}
+
+// exceeds reports whether a claim is more than the balances of an image.
+func (c *claim) exceeds(img *Image) bool {
+	return slices.ContainsFunc(c.amounts, func(a Amount) bool {
+		s, _ := img.Limit(a.Limit)
+		return a.Milli > s.Tokens && a.Milli > 0
+	})
+}
+
+// ownerFrom is what a bucket copies of its entity's record, the configured
+// cascade policy coming before the entity's own.
+func ownerFrom(r *resolved) Owner {
+	var o Owner
+	if e := r.meta; e != nil {
+		o = Owner{Cascade: e.Cascade, Parent: e.Parent, Generation: e.Generation, Incarnation: e.Incarnation}
+	}
+	if r.cascade != Inherit {
+		o.Cascade = r.cascade == Yes
+	}
+	o.Cascade = o.Cascade && o.Parent != ""
+	return o
+}
+
+func namesOf(amounts []Amount) []string {
+	names := make([]string, 0, len(amounts))
+	for _, a := range amounts {
+		names = append(names, a.Limit)
+	}
+	return names
+}
+
+// pause spaces the tries of a contended claim: none before the second and
+// third, then a growing random one.
+func (l *Limiter) pause(ctx context.Context, left <-chan struct{}, tries int) error {
+	const free, step, most = 3, 2 * time.Millisecond, 50 * time.Millisecond
+	var d time.Duration
+	if tries > free {
+		d = time.Duration(l.rand(int64(min(most, step<<min(tries-free, 10))))) + 1
+	}
+	return sleep(ctx, left, d)
+}
+
+// sleep waits, unless the caller leaves or the time for the whole claim is up.
+func sleep(ctx context.Context, left <-chan struct{}, d time.Duration) error {
+	if d <= 0 {
+		select {
+		case <-left:
+			return errLeft
+		default:
+			return ctx.Err()
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-left:
+		return errLeft
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// errLeft ends the work for a caller that has gone. Nobody sees it.
+var errLeft = errors.New("the caller has left")

@@ -1,0 +1,175 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of [Options].
+const (
+	DefaultConfigTTL     = time.Minute
+	DefaultTimeout       = 5 * time.Second
+	DefaultMemory        = 100_000
+	DefaultTTLMultiplier = 7
+)
+
+const (
+	// imageAge is how long an image is worth planning on.
+	imageAge = 5 * time.Minute
+	// maxSkew is how far ahead of the clock an honest client may stamp.
+	maxSkew = 30 * time.Second
+)
+
+// Options configure a [Limiter]. The zero value works.
+type Options struct {
+	// ConfigTTL is how long configuration is cached, and so the time within
+	// which a change reaches buckets in use. Default [DefaultConfigTTL];
+	// negative reads the configuration on every acquire.
+	ConfigTTL time.Duration
+	// Timeout bounds the store's part of one call, also after the caller has
+	// left. Default [DefaultTimeout].
+	Timeout time.Duration
+	// Memory is the number of buckets, and of levels of configuration, that
+	// are remembered. Default [DefaultMemory].
+	Memory int
+	// TTLMultiplier says after how many times its longest fill time an idle
+	// bucket expires, unless its limits are the entity's own. Default
+	// [DefaultTTLMultiplier]; negative keeps every bucket.
+	TTLMultiplier int
+	// Logger gets what cannot be returned. Default: discarded.
+	Logger *slog.Logger
+	// Rand draws a number from [0, n): shards and pauses are chosen with it.
+	// Default: [rand.Int64N].
+	Rand func(n int64) int64
+}
+
+// A Limiter decides requests against a [Store]. It is safe for concurrent use,
+// and any number of limiters, in any number of processes, may share a store.
+type Limiter struct {
+	store      Store
+	config     *config
+	accounts   *cache[accountKey, *account]
+	ttl        time.Duration
+	timeout    time.Duration
+	multiplier int64
+	logger     *slog.Logger
+	rand       func(int64) int64
+	unwatch    func()
+
+	// epoch counts the configuration changes of this process: a bucket
+	// compared in an earlier epoch is due again.
+	epoch atomic.Uint64
+	// background is what goes on after a caller has its answer.
+	background sync.WaitGroup
+}
+
+// New makes a limiter on a store. It does no I/O.
+func New(store Store, o Options) (*Limiter, error) {
+	if store == nil {
+		return nil, &ValidationError{Field: "store", Reason: "open one, with dynamo.Open for instance"}
+	}
+	if o.Timeout < 0 || o.Memory < 0 {
+		return nil, &ValidationError{Field: "options", Value: fmt.Sprintf("Timeout %v, Memory %d", o.Timeout, o.Memory), Reason: "use 0 for the default, or a positive value"}
+	}
+	l := &Limiter{
+		store: store, rand: o.Rand, logger: o.Logger,
+		ttl: o.ConfigTTL, timeout: o.Timeout, multiplier: int64(o.TTLMultiplier),
+	}
+	if l.ttl == 0 {
+		l.ttl = DefaultConfigTTL
+	}
+	l.ttl = max(0, l.ttl)
+	if l.timeout == 0 {
+		l.timeout = DefaultTimeout
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if l.multiplier == 0 {
+		l.multiplier = DefaultTTLMultiplier
+	}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	if l.rand == nil {
+		l.rand = rand.Int64N
+	}
+	l.config = newConfig(store, l.ttl, o.Memory)
+	l.accounts = newCache[accountKey, *account](o.Memory)
+	l.unwatch = func() {}
+	if w, ok := store.(ConfigWatcher); ok {
+		l.unwatch = w.WatchConfig(func(k ConfigKey) {
+			l.config.evict(k)
+			l.epoch.Add(1)
+		})
+	}
+	return l, nil
+}
+
+// Close waits for work that goes on after calls have returned: rollbacks for
+// callers that left, and comparisons of buckets with their configuration. The
+// limiter must not be used meanwhile or afterwards. The store stays open.
+func (l *Limiter) Close() error {
+	l.unwatch()
+	l.background.Wait()
+	return nil
+}
+
+// InvalidateConfig drops the cached configuration, so that changes made
+// elsewhere are seen by the next acquire rather than within the time to live.
+func (l *Limiter) InvalidateConfig() {
+	l.config.invalidate()
+	l.epoch.Add(1)
+}
+
+// Stats are counts since the limiter was made.
+type Stats struct {
+	Config  CacheStats
+	Buckets int // buckets remembered
+}
+
+// Stats reads the counts.
+func (l *Limiter) Stats() Stats {
+	return Stats{Config: l.config.stats(), Buckets: l.accounts.len()}
+}
+
+func (l *Limiter) now() int64 { return l.store.Now().UnixMilli() }
+
+func (l *Limiter) account(entity, resource string) *account {
+	return l.accounts.getOrPut(accountKey{entity, resource}, func() *account { return &account{} })
+}
+
+// draw chooses a shard at random.
+func (l *Limiter) draw(shards int) int {
+	if shards == 1 {
+		return 0
+	}
+	return int(l.rand(int64(shards)))
+}
+
+// Do acquires, runs f, and commits the lease; if f fails or panics, what was
+// taken is returned instead. f settles the difference between what was
+// requested and what was used with [Lease.Adjust].
+func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *Lease) error) (err error) {
+	lease, err := l.Acquire(ctx, req)
+	if err != nil {
+		return err
+	}
+	settled := false
+	defer func() {
+		if !settled {
+			err = errors.Join(err, lease.Rollback(ctx))
+		}
+	}()
+	if err = f(ctx, lease); err != nil {
+		return err
+	}
+	settled = true
+	return lease.Commit(ctx)
+}

@@ -1,0 +1,321 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Each test here is named after what must hold, and the number is the defect of
+// the peer that it must not have.
+
+// 7.1: a shared stamp moved for a fast limit's sake starves a slow one.
+func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerSecond("rps", 1), limiter.PerDay("rpd", 86))
+		if refused := w.take(w.Limiter, ask("user", "rpd", 86)); refused != nil {
+			w.Fatal(refused)
+		}
+		// One a second: each acquire refills, and stamps, the whole item.
+		w.admitted(w.Limiter, ask("user", "rps", 1), time.Second, 4*time.Hour)
+		if got := w.available("user", "gpt-4", "rpd"); got != 14 {
+			w.Errorf("86 a day earned %d in four hours, want 14", got)
+		}
+	})
+}
+
+// 7.2: accrual between the instant of admission and that of the commit is lost.
+func TestLongRunRateIsTheConfiguredRateUnderLatency(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		slow := &latency{API: w.engine, wait: 19 * time.Millisecond}
+		l := w.limiter(w.open(slow), limiter.Options{})
+		w.system(limiter.PerSecond("rps", 10))
+		for w.take(l, ask("user", "rps", 1)) == nil {
+			continue // until the burst is gone
+		}
+		const seconds = 200
+		got := w.admitted(l, ask("user", "rps", 1), time.Millisecond, seconds*time.Second)
+		if want := 10 * seconds; got < want*99/100 || got > want+1 {
+			w.Errorf("admitted %d in %d s, want %d", got, seconds, want)
+		}
+	})
+}
+
+// 7.3: a changed default never reaches a bucket that stays active.
+func TestChangedDefaultReachesAnActiveBucketWithinTheTTL(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		other := w.open(w.engine) // another process: nothing tells this limiter
+		w.must(other.SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 10)}, ""))
+		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, 3*time.Minute)
+
+		w.must(other.SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 600)}, ""))
+		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, limiter.DefaultConfigTTL)
+		if got := w.admitted(w.Limiter, ask("user", "rpm", 1), 100*time.Millisecond, time.Minute); got < 590 {
+			w.Errorf("a minute after 10 became 600 a minute, %d of 600 were admitted", got)
+		}
+
+		w.must(other.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 6)}))
+		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, limiter.DefaultConfigTTL)
+		if got := w.available("user", "gpt-4", "rpm"); got > 6 {
+			w.Errorf("a minute after 600 became 6 a minute, %d are held", got)
+		}
+		if got := w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, 10*time.Minute); got > 66 {
+			w.Errorf("%d admitted in ten minutes at 6 a minute", got)
+		}
+	})
+}
+
+// 7.4: limits in the request are ignored on an existing bucket.
+func TestLimitsInTheRequestHoldOnAnExistingBucket(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 10))
+		w.take(w.Limiter, ask("user", "rpm", 10))
+
+		req := ask("user", "rpm", 50)
+		req.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1000)}
+		refused := w.take(w.Limiter, req)
+		if refused == nil {
+			w.Fatal("an empty bucket served 50")
+		}
+		if got := refused.Statuses[0].Limit.Capacity; got != 1000 {
+			w.Errorf("the refusal quotes a capacity of %d, want 1000", got)
+		}
+		// The stamp under whose lock the parameters changed is a millisecond ahead.
+		if got, want := refused.RetryAfter(), 3*time.Second+time.Millisecond; got != want {
+			w.Errorf("50 at 1000 a minute take %v, want %v", got, want)
+		}
+		time.Sleep(refused.RetryAfter())
+		if refused := w.take(w.Limiter, req); refused != nil {
+			w.Error(refused)
+		}
+
+		// And lower ones trim.
+		req = ask("user", "rpm", 3)
+		req.Limits = []limiter.Limit{limiter.PerMinute("rpm", 2)}
+		if refused := w.take(w.Limiter, req); refused == nil || refused.RetryAfter() != limiter.Never {
+			w.Errorf("3 of a capacity of 2: %v, want never", refused)
+		}
+	})
+}
+
+// 7.9: a request above the capacity is quoted a wait that never pays off.
+func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 10))
+		for _, state := range []string{"before the bucket exists", "when it is full", "when it is empty"} {
+			refused := w.take(w.Limiter, ask("user", "rpm", 11))
+			if refused == nil || refused.RetryAfter() != limiter.Never {
+				w.Errorf("%s: 11 of 10: %v, want never", state, refused)
+			}
+			w.take(w.Limiter, ask("user", "rpm", 5))
+		}
+	})
+}
+
+// 7.9 as well: shares are rounded down, so that capacity is lost to sharding.
+func TestAShardedItemIsReadWithItsShare(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 10, limiter.Burst(10)))
+		w.take(w.Limiter, ask("user", "rpm", 10))
+		// A peer doubled it to 8 shards: of 10 tokens, shard 0 holds 1.25.
+		w.patch("user", "gpt-4", "SET shard_count = :n", map[string]types.AttributeValue{":n": number(8)})
+		fresh := w.limiter(w.store, limiter.Options{Rand: func(int64) int64 { return 0 }})
+		time.Sleep(time.Minute)
+		if refused := w.take(fresh, ask("user", "rpm", 1)); refused != nil {
+			w.Fatalf("1 of a share of 1.25: %v", refused)
+		}
+		refused := w.take(fresh, ask("user", "rpm", 1))
+		if refused == nil || refused.RetryAfter() != 36*time.Second {
+			w.Errorf("0.75 tokens at an eighth of 10 a minute: %v, want 36s", refused)
+		}
+	})
+}
+
+// 7.10: a request of nothing is refused while the limit is in debt.
+func TestAmountZeroIsAdmittedInDebt(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10))
+		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 1, "tpm", 0))
+		w.must(err)
+		w.must(lease.Adjust("tpm", 101))
+		w.must(lease.Commit(w.Context()))
+		if got := w.available("user", "gpt-4", "tpm"); got != -91 {
+			w.Fatalf("balance %d, want -91", got)
+		}
+		if refused := w.take(w.Limiter, ask("user", "rpm", 1, "tpm", 0)); refused != nil {
+			w.Error(refused)
+		}
+		if refused := w.take(w.Limiter, ask("user", "tpm", 1)); refused == nil || refused.RetryAfter() != 552*time.Second {
+			w.Errorf("92 tokens at 10 a minute: %v, want 552s", refused)
+		}
+	})
+}
+
+// 7.12: a bucket swept between read and write refuses a request it has room for.
+func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 10))
+		w.take(w.Limiter, ask("user", "rpm", 10))
+		time.Sleep(3 * time.Second)
+		// The refill is planned on the remembered image; the item is gone.
+		w.sweep("user", "gpt-4")
+		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+			w.Error(refused)
+		}
+		if got := w.available("user", "gpt-4", "rpm"); got != 9 {
+			w.Errorf("available %d, want 9", got)
+		}
+	})
+}
+
+// An expired item that is not swept yet is renewed, balance and all.
+func TestAnExpiredBucketIsRenewed(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 10))
+		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 0))
+		w.must(err)
+		w.must(lease.Adjust("rpm", 100))
+		w.must(lease.Commit(w.Context()))
+		time.Sleep(7*time.Minute + time.Second) // 7 times the minute it takes to fill
+		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused == nil {
+			w.Error("the debt was forgotten")
+		}
+		time.Sleep(3 * time.Minute)
+		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+			w.Error(refused)
+		}
+	})
+}
+
+// 7.13: cancelling skips the rollback.
+func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
+	for _, d := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 35 * time.Millisecond} {
+		for _, leave := range []string{"cancel", "deadline"} {
+			t.Run(fmt.Sprintf("%s after %v", leave, d), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					w.system(limiter.PerHour("rph", 100))
+					w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+					w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+					w.take(w.Limiter, ask("key", "rph", 1))
+
+					l := w.limiter(w.open(&latency{API: w.engine, wait: 10 * time.Millisecond}), limiter.Options{})
+					ctx, cancel := context.WithCancel(w.Context())
+					defer cancel()
+					want := context.Canceled
+					if leave == "cancel" {
+						time.AfterFunc(d, cancel)
+					} else {
+						ctx, cancel = context.WithTimeout(ctx, d)
+						defer cancel()
+						want = context.DeadlineExceeded
+					}
+					lease, err := l.Acquire(ctx, ask("key", "rph", 10))
+					if lease != nil {
+						w.must(lease.Rollback(ctx))
+					} else if !errors.Is(err, want) {
+						w.Errorf("got %v, want %v", err, want)
+					}
+					w.must(l.Close())
+					for _, entity := range []string{"key", "project"} {
+						if got := w.available(entity, "gpt-4", "rph"); got != 99 {
+							w.Errorf("%s holds %d, want 99", entity, got)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// 7.24: a refusal quotes the configuration, not what the bucket enforces.
+func TestARefusalQuotesWhatTheBucketEnforces(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 10))
+		w.take(w.Limiter, ask("user", "rpm", 10))
+		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 20)}, ""))
+		for minute := range 3 {
+			refused := w.take(w.Limiter, ask("user", "rpm", 10))
+			if refused == nil {
+				w.Fatal("not refused")
+			}
+			s := refused.Statuses[0]
+			if got, want := s.RetryAfter, time.Duration(10-s.Available)*s.Limit.Period/time.Duration(s.Limit.Amount); got > want || got < want-s.Limit.Period/time.Duration(s.Limit.Amount) {
+				w.Errorf("minute %d: %d available at %d a minute, yet the wait is %v", minute, s.Available, s.Limit.Amount, got)
+			}
+			time.Sleep(refused.RetryAfter() - time.Millisecond)
+			if w.take(w.Limiter, ask("user", "rpm", 10)) == nil {
+				w.Errorf("minute %d: admitted 1 ms early", minute)
+			}
+			time.Sleep(time.Millisecond)
+			if refused := w.take(w.Limiter, ask("user", "rpm", 10)); refused != nil {
+				w.Errorf("minute %d: %v", minute, refused)
+			}
+		}
+	})
+}
+
+// latency makes every write take its time, half of it before the write lands.
+type latency struct {
+	dynamo.API
+	wait time.Duration
+}
+
+func (l *latency) sleep(ctx context.Context) error {
+	select {
+	case <-time.After(l.wait / 2):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *latency) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if err := l.sleep(ctx); err != nil {
+		return nil, err
+	}
+	out, err := l.API.UpdateItem(ctx, in, o...)
+	if serr := l.sleep(ctx); serr != nil {
+		return nil, serr
+	}
+	return out, err
+}
+
+func number(n int) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: fmt.Sprint(n)}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// bucketKey is the key of shard 0 of a bucket.
+func (w *world) bucketKey(entity, resource string) map[string]types.AttributeValue {
+	_, ns := w.store.Namespace()
+	return map[string]types.AttributeValue{
+		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#" + entity + "#" + resource + "#0"},
+		"SK": &types.AttributeValueMemberS{Value: "#STATE"},
+	}
+}
+
+// patch changes a bucket behind everybody's back.
+func (w *world) patch(entity, resource, update string, values map[string]types.AttributeValue) {
+	w.Helper()
+	w.must(errOf(w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(table), Key: w.bucketKey(entity, resource),
+		UpdateExpression: &update, ExpressionAttributeValues: values,
+	})))
+}
+
+// sweep deletes a bucket, as expiry does.
+func (w *world) sweep(entity, resource string) {
+	w.Helper()
+	w.must(errOf(w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{
+		TableName: aws.String(table), Key: w.bucketKey(entity, resource),
+	})))
+}
