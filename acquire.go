@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,13 +28,24 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	if ctx.Done() == nil {
-		lease, err := l.acquireInTime(ctx, &req, nil)
-		return l.degrade(ctx, &req, lease, err)
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("acquire %s for %s: %w", req.Resource, req.Entity, err)
 	}
+	if l.immediate || ctx.Done() == nil {
+		lease, err := l.acquireInTime(context.WithoutCancel(ctx), &req, ctx.Done())
+		if errors.Is(err, errLeft) {
+			return l.leave(ctx, &req, &acquisition{})
+		}
+		return l.degrade(ctx, &req, lease, err)
+	}
+	return l.acquireApart(ctx, req)
+}
+
+// acquireApart acquires on a goroutine of its own, see [acquisition]. The
+// request is a copy: it may outlive the call.
+func (l *Limiter) acquireApart(ctx context.Context, req Request) (*Lease, error) {
+	req.Consume = maps.Clone(req.Consume)
+	req.Limits = slices.Clone(req.Limits)
 	a := &acquisition{done: make(chan struct{})}
 	l.background.Add(1)
 	go a.run(ctx, l, &req)
@@ -113,8 +125,11 @@ func (l *Limiter) degrade(ctx context.Context, req *Request, lease *Lease, err e
 }
 
 func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
+	if !l.immediate {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.timeout)
+		defer cancel()
+	}
 	return l.acquire(ctx, req, left)
 }
 
@@ -131,13 +146,10 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 	if remembered != "" {
 		parent = l.claim(req, remembered)
 		parent.optional = true
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			parentErr = l.pursue(ctx, parent, left)
-		}()
-		childErr = l.pursue(ctx, child, left)
-		<-done
+		l.both(
+			func() { childErr = l.pursue(ctx, child, left) },
+			func() { parentErr = l.pursue(ctx, parent, left) },
+		)
 	} else {
 		childErr = l.pursue(ctx, child, left)
 	}
@@ -161,6 +173,23 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 		return nil, err
 	}
 	return newLease(l, req, child, parent), nil
+}
+
+// both runs two pieces of work side by side, or one after the other where
+// neither waits for anything.
+func (l *Limiter) both(f, g func()) {
+	if l.immediate {
+		f()
+		g()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g()
+	}()
+	f()
+	<-done
 }
 
 // claim is what a request wants of one entity's bucket.

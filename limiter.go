@@ -61,6 +61,7 @@ type Limiter struct {
 	logger     *slog.Logger
 	rand       func(int64) int64
 	unwatch    func()
+	immediate  bool // the store never waits
 
 	// epoch counts the configuration changes of this process: a bucket
 	// compared in an earlier epoch is due again.
@@ -102,6 +103,9 @@ func New(store Store, o Options) (*Limiter, error) {
 	}
 	l.config = newConfig(store, l.ttl, o.Memory)
 	l.accounts = newCache[accountKey, *account](o.Memory)
+	if s, ok := store.(ImmediateStore); ok {
+		l.immediate = s.Immediate()
+	}
 	l.unwatch = func() {}
 	if w, ok := store.(ConfigWatcher); ok {
 		l.unwatch = w.WatchConfig(func(k ConfigKey) {

@@ -45,6 +45,13 @@ type ConfigWatcher interface {
 	WatchConfig(f func(ConfigKey)) (stop func())
 }
 
+// An ImmediateStore is a [Store] whose operations may never wait for anything,
+// as those on an engine in the same process. Nobody leaves while one is under
+// way, so a limiter serves acquires on the goroutine of their caller.
+type ImmediateStore interface {
+	Immediate() bool
+}
+
 // A Bucket names one bucket item: one shard of what an entity may consume of a
 // resource.
 type Bucket struct {
