@@ -1,0 +1,403 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// family configures limits and makes a project with a key that cascades to it.
+func (w *world) family(limits ...limiter.Limit) {
+	w.Helper()
+	w.system(limits...)
+	w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+	w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+}
+
+// holds checks balances in whole tokens, given as entity, limit, tokens.
+func (w *world) holds(want ...any) {
+	w.Helper()
+	for i := 0; i < len(want); i += 3 {
+		entity, limit, tokens := want[i].(string), want[i+1].(string), int64(want[i+2].(int))
+		if got := w.available(entity, "gpt-4", limit); got != tokens {
+			w.Errorf("%s holds %d %s, want %d", entity, got, limit, tokens)
+		}
+	}
+}
+
+func TestEveryLimitIsDebitedOrNone(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
+		lease, err := w.Acquire(w.Context(), ask("key", "rph", 1, "tph", 400))
+		w.must(err)
+		w.must(lease.Commit(w.Context()))
+		w.holds("key", "rph", 9, "key", "tph", 600, "project", "rph", 9, "project", "tph", 600)
+
+		refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 700))
+		if refused == nil {
+			w.Fatal("700 of 600 were served")
+		}
+		w.holds("key", "rph", 9, "key", "tph", 600, "project", "rph", 9, "project", "tph", 600)
+		var exceeded []string
+		for _, s := range refused.Statuses {
+			if s.Exceeded {
+				exceeded = append(exceeded, s.Entity+" "+s.Limit.Name)
+			}
+		}
+		if diff := cmp.Diff([]string{"key tph", "project tph"}, exceeded); diff != "" {
+			w.Errorf("exceeded (-want +got):\n%s", diff)
+		}
+		if len(refused.Statuses) != 4 {
+			w.Errorf("%d statuses, want every limit of both", len(refused.Statuses))
+		}
+	})
+}
+
+func TestOneSideRefusingCreditsTheOther(t *testing.T) {
+	for _, short := range []string{"key", "project"} {
+		t.Run(short, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.family(limiter.PerHour("rph", 10))
+				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: short, Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
+				other := map[string]string{"key": "project", "project": "key"}[short]
+				for range 2 {
+					if refused := w.take(w.Limiter, ask("key", "rph", 1)); refused != nil {
+						w.Fatal(refused)
+					}
+				}
+				for _, l := range []*limiter.Limiter{w.Limiter, w.limiter(w.store, limiter.Options{})} {
+					if w.take(l, ask("key", "rph", 1)) == nil {
+						w.Error("the third of two was admitted")
+					}
+					w.holds(short, "rph", 0, other, "rph", 8)
+				}
+			})
+		})
+	}
+}
+
+func TestASideThatRefillsKeepsTheOther(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerMinute("rpm", 60))
+		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 6)}))
+		for range 6 {
+			w.take(w.Limiter, ask("key", "rpm", 1))
+		}
+		time.Sleep(10 * time.Second)
+		l := w.limiter(w.open(w.engine), limiter.Options{})
+		w.take(l, ask("key", "rpm", 0)) // learns the images; the project's is not refilled by it
+		before := w.meter.Totals()
+		m := w.limiter(w.open(w.meter), limiter.Options{})
+		if refused := w.take(m, ask("key", "rpm", 1)); refused != nil {
+			w.Fatal(refused)
+		}
+		w.must(m.Close())
+		// The key's take, the project's refused take, and its refill: no compensation.
+		if got := w.meter.Totals().Sub(before)["UpdateItem"].Requests; got != 3 {
+			w.Errorf("%d writes, want 3", got)
+		}
+	})
+}
+
+func TestAParentTracksASubset(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		set := func(entity string, limits ...limiter.Limit) {
+			w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
+		}
+		set("key", limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
+
+		// No limits at all for the parent: nothing to debit there.
+		for range 3 {
+			if refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 10)); refused != nil {
+				w.Fatal(refused)
+			}
+		}
+		w.holds("key", "rph", 7, "key", "tph", 70)
+
+		set("project", limiter.PerHour("tph", 50))
+		for range 2 {
+			if refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 20)); refused != nil {
+				w.Fatal(refused)
+			}
+		}
+		w.holds("key", "rph", 5, "key", "tph", 30, "project", "tph", 10)
+		if refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 20)); refused == nil {
+			w.Error("the project's 10 served 20")
+		}
+		w.holds("key", "rph", 5, "key", "tph", 30, "project", "tph", 10)
+	})
+}
+
+func TestUnknownLimitsAreNamed(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerHour("rph", 10))
+		for _, entity := range []string{"stranger", "key"} {
+			for round := range 2 {
+				_, err := w.Acquire(w.Context(), ask(entity, "rph", 1, "nope", 1, "tph", 1))
+				var invalid *limiter.ValidationError
+				if !errors.As(err, &invalid) || invalid.Value != "nope, tph" {
+					w.Errorf("%s, round %d: %v, want an error that names nope and tph", entity, round, err)
+				}
+				w.take(w.Limiter, ask(entity, "rph", 1)) // now the bucket exists
+			}
+		}
+		w.holds("stranger", "rph", 8, "key", "rph", 8, "project", "rph", 8)
+		_, err := w.Acquire(w.Context(), limiter.Request{
+			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rph": 1},
+			Limits: []limiter.Limit{limiter.PerHour("tph", 5)},
+		})
+		if !errors.Is(err, limiter.ErrInvalid) {
+			w.Errorf("a limit that the request's own limits lack: %v", err)
+		}
+	})
+}
+
+func TestALimitAddedLaterIsAddedToTheBucket(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 10))
+		w.take(w.Limiter, ask("user", "rph", 4))
+		w.system(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
+		if refused := w.take(w.Limiter, ask("user", "rph", 1, "tph", 30)); refused != nil {
+			w.Fatal(refused)
+		}
+		w.holds("user", "rph", 5, "user", "tph", 70)
+		w.system(limiter.PerHour("tph", 100))
+		w.take(w.Limiter, ask("user", "tph", 1))
+		w.must(w.Close()) // the comparison is done
+		if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, limiter.ErrInvalid) {
+			w.Errorf("a limit taken off: %v, want it unknown", err)
+		}
+		w.holds("user", "tph", 69)
+	})
+}
+
+func TestBadRequests(t *testing.T) {
+	good := ask("user", "rpm", 1)
+	with := func(change func(*limiter.Request)) limiter.Request {
+		r := good
+		r.Consume = maps.Clone(good.Consume)
+		change(&r)
+		return r
+	}
+	for name, req := range map[string]limiter.Request{
+		"no entity":        with(func(r *limiter.Request) { r.Entity = "" }),
+		"hash":             with(func(r *limiter.Request) { r.Entity = "a#b" }),
+		"trailing newline": with(func(r *limiter.Request) { r.Entity = "user\n" }),
+		"resource newline": with(func(r *limiter.Request) { r.Resource = "gpt-4\n" }),
+		"default resource": with(func(r *limiter.Request) { r.Resource = limiter.DefaultResource }),
+		"nothing":          with(func(r *limiter.Request) { r.Consume = nil }),
+		"negative":         with(func(r *limiter.Request) { r.Consume["rpm"] = -1 }),
+		"too many":         with(func(r *limiter.Request) { r.Consume["rpm"] = limiter.MaxTokens + 1 }),
+		"reserved":         with(func(r *limiter.Request) { r.Consume["wcu"] = 1 }),
+		"limit newline":    with(func(r *limiter.Request) { r.Consume["rpm\n"] = 1 }),
+		"mode":             with(func(r *limiter.Request) { r.OnUnavailable = "maybe" }),
+		"limit twice": with(func(r *limiter.Request) {
+			r.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1), limiter.PerMinute("rpm", 2)}
+		}),
+		"capacity":     with(func(r *limiter.Request) { r.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1, limiter.Burst(0))} }),
+		"reserved own": with(func(r *limiter.Request) { r.Limits = []limiter.Limit{limiter.PerMinute("wcu", 1)} }),
+		"period":       with(func(r *limiter.Request) { r.Limits = []limiter.Limit{limiter.Custom("rpm", 1, time.Millisecond)} }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				before := w.meter.Totals()
+				_, err := w.Acquire(w.Context(), req)
+				var invalid *limiter.ValidationError
+				if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Reason == "" {
+					w.Errorf("got %v, want a validation error", err)
+				}
+				if d := w.meter.Totals().Sub(before); len(d) != 0 {
+					w.Errorf("requests were sent: %v", d)
+				}
+			})
+		})
+	}
+}
+
+// faulty fails writes to buckets.
+type faulty struct {
+	dynamo.API
+	fail  error
+	lands bool // the write takes place all the same
+	calls int
+}
+
+func (f *faulty) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	f.calls++
+	if f.fail == nil {
+		return f.API.UpdateItem(ctx, in, o...)
+	}
+	if f.lands {
+		if _, err := f.API.UpdateItem(ctx, in, o...); err != nil {
+			return nil, err
+		}
+	}
+	return nil, f.fail
+}
+
+func TestWhatHappensWithoutTheStore(t *testing.T) {
+	outage := &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: errors.New("connection reset")}
+	denied := &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "no"}
+	throttled := &types.ProvisionedThroughputExceededException{}
+	for _, tt := range []struct {
+		name     string
+		fail     error
+		mode     limiter.OnUnavailable
+		system   limiter.OnUnavailable
+		want     error
+		degraded bool
+	}{
+		{name: "outage", fail: outage, want: limiter.ErrUnavailable},
+		{name: "outage, block", fail: outage, mode: limiter.Block, system: limiter.Allow, want: limiter.ErrUnavailable},
+		{name: "outage, allow", fail: outage, mode: limiter.Allow, degraded: true},
+		{name: "outage, system allows", fail: outage, system: limiter.Allow, degraded: true},
+		{name: "throttled", fail: throttled, want: limiter.ErrThrottled},
+		{name: "throttled, allow", fail: throttled, mode: limiter.Allow, degraded: true},
+		{name: "denied, allow", fail: denied, mode: limiter.Allow, want: limiter.ErrAccessDenied},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				api := &faulty{API: w.engine}
+				l := w.limiter(w.open(api), limiter.Options{})
+				w.must(w.store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, tt.system))
+				w.take(l, ask("user", "rph", 1))
+				api.fail = tt.fail
+				req := ask("user", "rph", 1)
+				req.OnUnavailable = tt.mode
+				lease, err := l.Acquire(w.Context(), req)
+				if tt.want != nil && !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+					w.Fatalf("got %v, want %v", err, tt.want)
+				}
+				if !tt.degraded {
+					return
+				}
+				if !lease.Degraded() {
+					w.Error("the lease does not say that it is degraded")
+				}
+				w.must(lease.Adjust("rph", 5))
+				w.must(lease.Commit(w.Context()))
+				w.holds("user", "rph", 9)
+			})
+		})
+	}
+}
+
+func TestATakeWhoseAnswerIsLostCountsAsTaken(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 10))
+		api := &faulty{API: w.engine}
+		l := w.limiter(w.open(api), limiter.Options{})
+		w.take(l, ask("user", "rph", 1))
+		api.fail, api.lands, api.calls = context.DeadlineExceeded, true, 0
+		if _, err := l.Acquire(w.Context(), ask("user", "rph", 3)); !errors.Is(err, limiter.ErrUnavailable) {
+			w.Errorf("got %v", err)
+		}
+		if api.calls != 1 {
+			w.Errorf("sent %d times", api.calls)
+		}
+		w.holds("user", "rph", 6)
+	})
+}
+
+func TestWritesBeyondThePartitionsRateWait(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerSecond("rps", 100_000))
+		start := time.Now()
+		const n = 3000
+		for range n {
+			if refused := w.take(w.Limiter, ask("user", "rps", 1)); refused != nil {
+				w.Fatal(refused)
+			}
+		}
+		// A thousand at once, then a thousand a second; the refused ones wait in vain.
+		if got := time.Since(start); got < 1900*time.Millisecond || got > 3*time.Second {
+			w.Errorf("%d writes to one partition took %v", n, got)
+		}
+	})
+}
+
+func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	for _, tt := range []struct {
+		name   string
+		update string
+		values map[string]types.AttributeValue
+		take   int // a plain take of this many
+		want   error
+		after  error // and of more than is held without a refill
+	}{
+		{"disabled", "SET disabled = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberBOOL{Value: true}}, 1, limiter.ErrDisabled, limiter.ErrDisabled},
+		{"schedule", "SET sched = :v", map[string]types.AttributeValue{":v": text("1h9-17s500")}, 1, nil, limiter.ErrUnsupported},
+		{"schedule lapsed", "SET sched = :v, vu = :z", map[string]types.AttributeValue{":v": text("1h9-17s500"), ":z": number(1)}, 1, limiter.ErrUnsupported, limiter.ErrUnsupported},
+		{"quota", "SET b_rph_rsa = :v, b_rph_ra = :z", map[string]types.AttributeValue{":v": number(3600), ":z": number(0)}, 1, nil, limiter.ErrUnsupported},
+		{"soft", "SET b_rph_soft = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberN{Value: "99999999999999"}}, 1, nil, limiter.ErrExceeded},
+		{"bypass", "SET bypass = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberN{Value: "99999999999999"}}, 1, nil, limiter.ErrExceeded},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.system(limiter.PerHour("rph", 10))
+				w.take(w.Limiter, ask("user", "rph", 5))
+				w.must(w.Close())
+				w.patch("user", "gpt-4", tt.update, tt.values)
+				before := w.item("user", "gpt-4")
+				check := func(tokens int, want error) {
+					_, err := w.Acquire(w.Context(), ask("user", "rph", tokens))
+					if !errors.Is(err, want) {
+						w.Errorf("take %d: %v, want %v", tokens, err, want)
+					}
+				}
+				check(tt.take, tt.want)
+				time.Sleep(time.Minute)
+				check(9, tt.after)
+				after := w.item("user", "gpt-4")
+				for attr, v := range before {
+					if !slices.Contains([]string{"b_rph_tk", "b_rph_tc", "b_wcu_tk", "b_wcu_tc", "rf", "ttl"}, attr) && !cmp.Equal(v, after[attr], cmp.AllowUnexported(types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberBOOL{})) {
+						w.Errorf("%s was %v and is %v", attr, v, after[attr])
+					}
+				}
+			})
+		})
+	}
+}
+
+// A peer that changed parameters in place asks for a pass that trims.
+func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 10))
+		w.take(w.Limiter, ask("user", "rph", 1))
+		w.must(w.Close())
+		w.patch("user", "gpt-4", "SET vu = :z, b_rph_cp = :c, b_rph_ra = :c", map[string]types.AttributeValue{":z": number(0), ":c": number(5000)})
+		if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+			w.Fatal(refused)
+		}
+		item := w.item("user", "gpt-4")
+		if _, ok := item["vu"]; ok {
+			w.Error("the request to trim is still there")
+		}
+		if got := item["b_rph_tk"].(*types.AttributeValueMemberN).Value; got != "4000" {
+			w.Errorf("holds %s millitokens, want 4000: 9 trimmed to 5, less 1", got)
+		}
+	})
+}
+
+// item is a bucket as it is stored.
+func (w *world) item(entity, resource string) map[string]types.AttributeValue {
+	w.Helper()
+	name := table
+	consistent := true
+	out, err := w.engine.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: w.bucketKey(entity, resource), ConsistentRead: &consistent})
+	w.must(err)
+	return out.Item
+}

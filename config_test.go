@@ -1,0 +1,123 @@
+package limiter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func TestTheFirstLevelWithLimitsHoldsWhole(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		levels := []struct {
+			key limiter.ConfigKey
+			cap int64
+		}{
+			{limiter.ConfigKey{}, 10},
+			{limiter.ConfigKey{Resource: "gpt-4"}, 20},
+			{limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, 30},
+			{limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, 40},
+		}
+		for _, level := range levels {
+			w.must(w.store.SetLimits(w.Context(), level.key, []limiter.Limit{limiter.PerHour("rph", level.cap)}))
+			statuses, err := w.Available(w.Context(), ask("user", "rph", 0))
+			w.must(err)
+			if got := statuses[0].Limit.Capacity; got != level.cap {
+				w.Errorf("with %+v set, the capacity is %d, want %d", level.key, got, level.cap)
+			}
+		}
+		for i := len(levels) - 1; i > 0; i-- {
+			w.must(w.store.DeleteLimits(w.Context(), levels[i].key))
+			statuses, err := w.Available(w.Context(), ask("user", "rph", 0))
+			w.must(err)
+			if got := statuses[0].Limit.Capacity; got != levels[i-1].cap {
+				w.Errorf("with %+v deleted, the capacity is %d, want %d", levels[i].key, got, levels[i-1].cap)
+			}
+		}
+	})
+}
+
+func TestConfigurationIsReadOncePerTTL(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 1000))
+		for range 100 {
+			w.take(w.Limiter, ask("user", "rph", 1))
+		}
+		w.must(w.Close())
+		if got := w.meter.Totals()["BatchGetItem"].Requests; got > 3 { // open, create, the comparison that followed the change
+			w.Errorf("%d reads", got)
+		}
+		stats := w.Stats()
+		if stats.Config.Size == 0 || stats.Config.Misses == 0 || stats.Config.TTL != limiter.DefaultConfigTTL || stats.Buckets != 1 {
+			w.Errorf("stats: %+v", stats)
+		}
+		before := w.meter.Totals()
+		const ttls = 10
+		w.admitted(w.Limiter, ask("user", "rph", 1), time.Second, ttls*limiter.DefaultConfigTTL)
+		if got := w.meter.Totals().Sub(before)["BatchGetItem"].Requests; got < ttls-1 || got > ttls*3/2 {
+			w.Errorf("%d reads in %d times to live", got, ttls)
+		}
+	})
+}
+
+func TestInvalidationIsSeenByTheNextAcquire(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 5))
+		w.take(w.Limiter, ask("user", "rph", 5))
+		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 3600)}, ""))
+		w.InvalidateConfig()
+		refused := w.take(w.Limiter, ask("user", "rph", 1))
+		if refused == nil || refused.Statuses[0].Limit.Capacity != 3600 {
+			w.Errorf("got %v, want a refusal that quotes 3600", refused)
+		}
+	})
+}
+
+func TestWithoutACacheEveryAcquireReads(t *testing.T) {
+	inWorld(t, limiter.Options{ConfigTTL: -1}, func(w *world) {
+		w.system(limiter.PerHour("rph", 5))
+		w.take(w.Limiter, ask("user", "rph", 1))
+		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 2)}, ""))
+		if w.take(w.Limiter, ask("user", "rph", 3)) == nil {
+			w.Error("3 of 2 were served")
+		}
+		w.holds("user", "rph", 2)
+	})
+}
+
+// A bucket with limits of the entity's own is kept; others expire when idle.
+func TestExpiryFollowsTheLevel(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		expires := func(want bool) {
+			w.Helper()
+			w.take(w.Limiter, ask("user", "rph", 1))
+			w.must(w.Close())
+			if _, ok := w.item("user", "gpt-4")["ttl"]; ok != want {
+				w.Errorf("expires: %t, want %t", ok, want)
+			}
+		}
+		w.system(limiter.PerHour("rph", 100))
+		expires(true)
+		own := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
+		w.must(w.store.SetLimits(w.Context(), own, []limiter.Limit{limiter.PerHour("rph", 100)}))
+		expires(false)
+		w.must(w.store.DeleteLimits(w.Context(), own))
+		expires(true)
+	})
+}
+
+// What an entity cascades to is part of the bucket, and is compared as well.
+func TestAParentGivenLaterIsFollowed(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 100))
+		w.take(w.Limiter, ask("key", "rph", 1)) // no record yet
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		w.admitted(w.Limiter, ask("key", "rph", 1), time.Second, limiter.DefaultConfigTTL)
+		before := w.available("project", "gpt-4", "rph")
+		w.take(w.Limiter, ask("key", "rph", 1))
+		if got := w.available("project", "gpt-4", "rph"); got != before-1 {
+			w.Errorf("the project went from %d to %d", before, got)
+		}
+	})
+}
