@@ -121,7 +121,7 @@ func (l *Limiter) degrade(ctx context.Context, req *Request, lease *Lease, err e
 		return nil, err
 	}
 	l.logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
-	return &Lease{limiter: l, entity: req.Entity, degraded: true}, nil
+	return &Lease{limiter: l, entity: req.Entity, busy: make(chan struct{}, 1), degraded: true}, nil
 }
 
 func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {

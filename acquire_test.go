@@ -89,19 +89,20 @@ func TestOneSideRefusingCreditsTheOther(t *testing.T) {
 func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 60))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 6)}))
-		for range 6 {
+		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
+		m := w.limiter(w.open(w.meter), limiter.Options{})
+		w.take(m, ask("key", "rpm", 1)) // remembers a project that holds 2
+		for range 2 {
 			w.take(w.Limiter, ask("key", "rpm", 1))
 		}
-		time.Sleep(10 * time.Second)
-		l := w.limiter(w.open(w.engine), limiter.Options{})
-		w.take(l, ask("key", "rpm", 0)) // learns the images; the project's is not refilled by it
+		time.Sleep(40 * time.Second)
+		w.Settle()
+		m.Settle()
 		before := w.meter.Totals()
-		m := w.limiter(w.open(w.meter), limiter.Options{})
 		if refused := w.take(m, ask("key", "rpm", 1)); refused != nil {
 			w.Fatal(refused)
 		}
-		w.must(m.Close())
+		m.Settle()
 		// The key's take, the project's refused take, and its refill: no compensation.
 		if got := w.meter.Totals().Sub(before)["UpdateItem"].Requests; got != 3 {
 			w.Errorf("%d writes, want 3", got)
@@ -175,7 +176,7 @@ func TestALimitAddedLaterIsAddedToTheBucket(t *testing.T) {
 		w.holds("user", "rph", 5, "user", "tph", 70)
 		w.system(limiter.PerHour("tph", 100))
 		w.take(w.Limiter, ask("user", "tph", 1))
-		w.must(w.Close()) // the comparison is done
+		w.Settle() // the comparison is done
 		if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, limiter.ErrInvalid) {
 			w.Errorf("a limit taken off: %v, want it unknown", err)
 		}
@@ -349,7 +350,7 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				w.system(limiter.PerHour("rph", 10))
 				w.take(w.Limiter, ask("user", "rph", 5))
-				w.must(w.Close())
+				w.Settle()
 				w.patch("user", "gpt-4", tt.update, tt.values)
 				before := w.item("user", "gpt-4")
 				check := func(tokens int, want error) {
@@ -377,7 +378,7 @@ func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))
 		w.take(w.Limiter, ask("user", "rph", 1))
-		w.must(w.Close())
+		w.Settle()
 		w.patch("user", "gpt-4", "SET vu = :z, b_rph_cp = :c, b_rph_ra = :c", map[string]types.AttributeValue{":z": number(0), ":c": number(5000)})
 		if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 			w.Fatal(refused)

@@ -66,7 +66,7 @@ func (l *Limiter) inspect(ctx context.Context, req *Request, entity string) (*cl
 		}
 	}
 	if !exists || c.want == nil && c.lacks(shards[0]) {
-		r, err := l.config.resolve(ctx, entity, req.Resource, !exists)
+		r, err := l.config.resolve(ctx, entity, req.Resource, !exists, nil)
 		if err != nil {
 			return nil, fmt.Errorf("read the configuration of %s for %s: %w", req.Resource, entity, err)
 		}

@@ -36,6 +36,7 @@ type resolved struct {
 	foreign  string
 	fetched  int64 // when the oldest level was read, in milliseconds
 	meta     *Entity
+	image    *Image // if a bucket was asked for
 }
 
 // config reads configuration through a cache. An entry holds for ttl from the
@@ -72,6 +73,7 @@ type flight struct {
 type flightKey struct {
 	entity, resource string
 	meta             bool
+	shard            int // of the bucket read along, or -1
 }
 
 func newConfig(store Store, ttl time.Duration, size int) *config {
@@ -95,17 +97,20 @@ func (c *config) invalidate() {
 }
 
 // resolve is the configuration of an entity's bucket. With meta, the entity's
-// record is read too, in the same request. It never answers with entries older
-// than the time to live.
-func (c *config) resolve(ctx context.Context, entity, resource string, meta bool) (resolved, error) {
-	if !meta {
+// record is read too, and with b that bucket, in the same request. It never
+// answers with entries older than the time to live.
+func (c *config) resolve(ctx context.Context, entity, resource string, meta bool, b *Bucket) (resolved, error) {
+	if !meta && b == nil {
 		if r, ok := c.cached(entity, resource); ok {
 			c.hits.Add(1)
 			return r, nil
 		}
 	}
 	c.misses.Add(1)
-	key := flightKey{entity, resource, meta}
+	key := flightKey{entity, resource, meta, -1}
+	if b != nil {
+		key.shard = b.Shard
+	}
 	c.mu.Lock()
 	if f, ok := c.flights[key]; ok {
 		c.mu.Unlock()
@@ -120,7 +125,7 @@ func (c *config) resolve(ctx context.Context, entity, resource string, meta bool
 	c.flights[key] = f
 	c.mu.Unlock()
 
-	f.value, f.err = c.load(ctx, entity, resource, meta)
+	f.value, f.err = c.load(ctx, entity, resource, meta, b)
 
 	c.mu.Lock()
 	delete(c.flights, key)
@@ -139,7 +144,7 @@ func (c *config) refresh(ctx context.Context, entity, resource string) (resolved
 			c.entries.drop(k)
 		}
 	}
-	return c.resolve(ctx, entity, resource, true)
+	return c.resolve(ctx, entity, resource, true, nil)
 }
 
 // cached resolves from entries alone, if every level is there and fresh.
@@ -163,12 +168,12 @@ func (c *config) fresh(k ConfigKey) (configEntry, bool) {
 	return e, true
 }
 
-func (c *config) load(ctx context.Context, entity, resource string, meta bool) (resolved, error) {
+func (c *config) load(ctx context.Context, entity, resource string, meta bool, b *Bucket) (resolved, error) {
 	evictions, now := c.evictions.Load(), c.store.Now().UnixMilli()
 	keys := configKeys(entity, resource)
 	var entries [configLevels]configEntry
 	var missing []int
-	load := Load{}
+	load := Load{Bucket: b}
 	if meta {
 		load.Entity = entity
 	}
@@ -196,7 +201,7 @@ func (c *config) load(ctx context.Context, entity, resource string, meta bool) (
 		c.onUnavailable.Store(&system.OnUnavailable)
 	}
 	r := settle(entries)
-	r.meta = loaded.Entity
+	r.meta, r.image = loaded.Entity, loaded.Image
 	return r, nil
 }
 

@@ -43,7 +43,7 @@ func TestConfigurationIsReadOncePerTTL(t *testing.T) {
 		for range 100 {
 			w.take(w.Limiter, ask("user", "rph", 1))
 		}
-		w.must(w.Close())
+		w.Settle()
 		if got := w.meter.Totals()["BatchGetItem"].Requests; got > 3 { // open, create, the comparison that followed the change
 			w.Errorf("%d reads", got)
 		}
@@ -91,7 +91,7 @@ func TestExpiryFollowsTheLevel(t *testing.T) {
 		expires := func(want bool) {
 			w.Helper()
 			w.take(w.Limiter, ask("user", "rph", 1))
-			w.must(w.Close())
+			w.Settle()
 			if _, ok := w.item("user", "gpt-4")["ttl"]; ok != want {
 				w.Errorf("expires: %t, want %t", ok, want)
 			}

@@ -29,6 +29,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 		return nil
 	}
 	img, fresh := acct.image(c.Shard, now, imageAge.Milliseconds()), false
+	var read *resolved
 	for tries := range maxTries {
 		if tries > 0 {
 			if err := l.pause(ctx, left, tries); err != nil {
@@ -40,13 +41,22 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 		var out Outcome
 		var err error
 		switch next {
+		case stepRead:
+			if read, err = l.read(ctx, c, acct); err != nil {
+				return err
+			}
+			if img, fresh = read.image, read.image == nil; img != nil {
+				acct.remember(img, now)
+			}
+			continue
 		case stepTake:
-			out, err = l.store.Take(ctx, c.take(now))
+			out, err = l.store.Take(ctx, c.take(img, now))
 		case stepRefill, stepRepair:
 			out, err = l.store.Refill(ctx, refill)
 		case stepCreate:
 			var again bool
-			if out, again, err = l.create(ctx, c, acct, now); again {
+			if out, again, err = l.create(ctx, c, acct, read, now); again {
+				read = nil
 				img, fresh = acct.image(c.Shard, now, imageAge.Milliseconds()), false
 				continue
 			}
@@ -105,8 +115,15 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 // unlimited reports that no limit is left for the claim to debit.
 func (c *claim) unlimited() bool { return len(c.amounts) == 0 && len(c.unknown) > 0 }
 
-func (c *claim) take(now int64) *Take {
-	t := &Take{Bucket: c.Bucket, Now: now, Amounts: c.amounts}
+func (c *claim) take(img *Image, now int64) *Take {
+	t := &Take{Bucket: c.Bucket, Now: now, Debits: make([]Debit, 0, len(c.amounts))}
+	for _, a := range c.amounts {
+		d := Debit{Amount: a}
+		if s, ok := img.Limit(a.Limit); ok {
+			d.AtMost = img.ceiling(&s, now)
+		}
+		t.Debits = append(t.Debits, d)
+	}
 	if c.override {
 		t.Params = make([]NamedParams, 0, len(c.want.limits))
 		for _, limit := range c.want.limits {
@@ -182,7 +199,7 @@ func (l *Limiter) dropUnknown(c *claim) {
 // wantConfigured makes the claim bring the bucket to its configuration.
 func (l *Limiter) wantConfigured(ctx context.Context, c *claim, acct *account) error {
 	epoch := l.epoch.Load()
-	r, err := l.config.resolve(ctx, c.Entity, c.Resource, false)
+	r, err := l.config.resolve(ctx, c.Entity, c.Resource, false, nil)
 	if err != nil {
 		return fmt.Errorf("read the configuration of %s for %s: %w", c.Resource, c.Entity, err)
 	}
@@ -217,9 +234,42 @@ func (l *Limiter) recheck(ctx context.Context, c *claim, acct *account, now int6
 	return len(c.amounts) > 0
 }
 
+// read looks at a bucket that was never seen, at its configuration and at its
+// entity's record in one request. What is found is at once brought to its
+// configuration.
+func (l *Limiter) read(ctx context.Context, c *claim, acct *account) (*resolved, error) {
+	epoch := l.epoch.Load()
+	r, err := l.resolve(ctx, c, &c.Bucket)
+	if err != nil || r.image == nil {
+		return r, err
+	}
+	switch {
+	case r.disabled:
+		return nil, &DisabledError{Entity: c.Entity, Resource: c.Resource}
+	case c.want != nil || r.foreign != "" || r.image.Foreign != "" || len(r.limits) == 0:
+		return r, nil
+	}
+	c.want = l.wantedOf(r)
+	if o := ownerFrom(r); mayRestamp(r.image, r.meta) {
+		c.want.owner = &o
+	}
+	acct.wasChecked(r.fetched, epoch, false)
+	l.dropUnknown(c)
+	return r, nil
+}
+
+// resolve reads the configuration of a claim's bucket.
+func (l *Limiter) resolve(ctx context.Context, c *claim, b *Bucket) (*resolved, error) {
+	r, err := l.config.resolve(ctx, c.Entity, c.Resource, true, b)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration of %s for %s: %w", c.Resource, c.Entity, err)
+	}
+	return &r, nil
+}
+
 // create makes the bucket with the claim already debited. again asks for a new
 // look at another shard.
-func (l *Limiter) create(ctx context.Context, c *claim, acct *account, now int64) (out Outcome, again bool, err error) {
+func (l *Limiter) create(ctx context.Context, c *claim, acct *account, r *resolved, now int64) (out Outcome, again bool, err error) {
 	acct.forget(c.Shard)
 	if c.Shard > 0 {
 		// Born full, a new shard would mint tokens; born empty, it would refuse
@@ -228,11 +278,12 @@ func (l *Limiter) create(ctx context.Context, c *claim, acct *account, now int64
 		return Outcome{}, true, nil
 	}
 	epoch := l.epoch.Load()
-	r, err := l.config.resolve(ctx, c.Entity, c.Resource, true)
-	if err != nil {
-		return Outcome{}, false, fmt.Errorf("read the configuration of %s for %s: %w", c.Resource, c.Entity, err)
+	if r == nil {
+		if r, err = l.resolve(ctx, c, nil); err != nil {
+			return Outcome{}, false, err
+		}
 	}
-	owner := ownerFrom(&r)
+	owner := ownerFrom(r)
 	if owner.Cascade {
 		c.parent = owner.Parent
 	}
@@ -242,7 +293,7 @@ func (l *Limiter) create(ctx context.Context, c *claim, acct *account, now int64
 	case c.want == nil && r.foreign != "":
 		return Outcome{}, false, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
 	case c.want == nil:
-		c.want = l.wantedOf(&r)
+		c.want = l.wantedOf(r)
 	}
 	acct.wasChecked(r.fetched, epoch, len(c.want.limits) == 0)
 	l.dropUnknown(c)

@@ -23,24 +23,37 @@ type world struct {
 
 const table = "limits"
 
-// inWorld runs f in a bubble with a fresh table and one limiter.
+// inWorld runs f in a bubble with a fresh table and one limiter: once on an
+// engine that is known never to wait, and once as if it were remote.
 func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		engine := dynamolite.New(dynamolite.Options{})
-		if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
-			t.Fatal(err)
-		}
-		w := &world{T: t, engine: engine, meter: dynamo.NewMeter(engine)}
-		w.store = w.open(w.meter)
-		w.Limiter = w.limiter(w.store, o)
-		f(w)
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	for _, name := range []string{"in process", "remote"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				engine := dynamolite.New(dynamolite.Options{})
+				if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
+					t.Fatal(err)
+				}
+				w := &world{T: t, engine: engine, meter: dynamo.NewMeter(engine)}
+				api := dynamo.API(w.meter)
+				if name == "remote" {
+					api = remote{api}
+				}
+				w.store = w.open(api)
+				w.Limiter = w.limiter(w.store, o)
+				f(w)
+				if err := engine.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
+
+// remote hides that an API answers at once.
+type remote struct{ dynamo.API }
 
 func (w *world) open(api dynamo.API) *dynamo.Store {
 	w.Helper()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 )
 
 // A Lease is what an acquire took. It is used like a transaction: adjust it to
@@ -20,7 +19,9 @@ type Lease struct {
 	degraded bool
 	statuses []Status
 
-	mu     sync.Mutex
+	// busy holds the one token of whoever works on what is below. It is a
+	// channel, so that waiting for it can end with a context.
+	busy   chan struct{}
 	closed bool
 	parts  []part // the entity's bucket, then its parent's
 }
@@ -39,7 +40,7 @@ type entry struct {
 }
 
 func newLease(l *Limiter, req *Request, claims ...*claim) *Lease {
-	lease := &Lease{limiter: l, entity: req.Entity, parts: make([]part, 0, len(claims))}
+	lease := &Lease{limiter: l, entity: req.Entity, busy: make(chan struct{}, 1), parts: make([]part, 0, len(claims))}
 	now := l.now()
 	for _, c := range claims {
 		if c == nil || !c.granted {
@@ -66,8 +67,8 @@ func (l *Lease) Statuses() []Status { return slices.Clone(l.statuses) }
 // Consumed is what the lease has taken of each limit of its own entity, or of
 // its parent where only that has the limit, in tokens, adjustments included.
 func (l *Lease) Consumed() map[string]int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.busy <- struct{}{}
+	defer l.done()
 	consumed := make(map[string]int64)
 	for i := range l.parts {
 		for _, e := range l.parts[i].entries {
@@ -83,8 +84,8 @@ func (l *Lease) Consumed() map[string]int64 {
 // positive, into debt if need be; less if negative, down to nothing. It is
 // local until [Lease.Commit]. The limit must be one the request named.
 func (l *Lease) Adjust(limit string, delta int64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.busy <- struct{}{}
+	defer l.done()
 	if l.closed {
 		return fmt.Errorf("adjust %s: %w", limit, ErrLeaseClosed)
 	}
@@ -122,45 +123,71 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 	return nil
 }
 
+func (l *Lease) done() { <-l.busy }
+
 // Commit writes the adjustments, one write per bucket that has any, and closes
 // the lease. If an error says that nothing was applied ([ErrThrottled],
 // [ErrConflict]), the lease stays open and Commit may be called again; after
 // any other error the adjustment may or may not have been written. Committing
 // again is not an error.
+//
+// It returns when ctx ends, with its error; the writes are seen through all the
+// same, within the limiter's timeout.
 func (l *Lease) Commit(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
-	}
-	return l.settleLocked(ctx, func(e *entry) int64 { return e.total })
+	return l.settle(ctx, "commit", func(e *entry) int64 { return e.total })
 }
 
 // Rollback returns everything the lease took and closes it; adjustments are
-// dropped. It does its work even if ctx is already done, within the limiter's
-// timeout. After a commit it does nothing.
+// dropped. After a commit it does nothing.
+//
+// It returns when ctx ends, at once if it has ended, with its error; the tokens
+// are returned all the same, within the limiter's timeout.
 func (l *Lease) Rollback(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	return l.settle(ctx, "roll back", func(*entry) int64 { return 0 })
+}
+
+// settle makes what is written the target, and closes the lease.
+func (l *Lease) settle(ctx context.Context, op string, target func(*entry) int64) error {
+	if l.limiter.immediate || ctx.Done() == nil {
+		return l.settleNow(context.WithoutCancel(ctx), target)
+	}
+	result := make(chan error, 1)
+	l.limiter.background.Add(1)
+	go func() {
+		defer l.limiter.background.Done()
+		err := l.settleNow(context.WithoutCancel(ctx), target)
+		if err != nil && ctx.Err() != nil { // nobody else will hear of it
+			l.limiter.logger.WarnContext(ctx, "lease not settled", "entity", l.entity, "op", op, "error", err)
+		}
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%s lease of %s, which goes on: %w", op, l.entity, context.Cause(ctx))
+	}
+}
+
+// settleNow settles all buckets at once.
+func (l *Lease) settleNow(ctx context.Context, target func(*entry) int64) error {
+	l.busy <- struct{}{}
+	defer l.done()
 	if l.closed {
 		return nil
 	}
-	return l.settleLocked(ctx, func(*entry) int64 { return 0 })
-}
-
-// settleLocked makes every entry's written amount the target, all buckets at
-// once.
-func (l *Lease) settleLocked(ctx context.Context, target func(*entry) int64) error {
 	l.closed = true
-	errs := make([]error, len(l.parts))
-	var wg sync.WaitGroup
-	for i := range l.parts[min(1, len(l.parts)):] {
-		wg.Go(func() { errs[i+1] = l.settlePart(ctx, &l.parts[i+1], target) })
-	}
-	if len(l.parts) > 0 {
+	errs := make([]error, max(2, len(l.parts)))
+	switch len(l.parts) {
+	case 0:
+	case 1:
 		errs[0] = l.settlePart(ctx, &l.parts[0], target)
+	default:
+		l.limiter.both(
+			func() { errs[0] = l.settlePart(ctx, &l.parts[0], target) },
+			func() { errs[1] = l.settlePart(ctx, &l.parts[1], target) },
+		)
 	}
-	wg.Wait()
 	for _, err := range errs {
 		if errors.Is(err, ErrThrottled) || errors.Is(err, ErrConflict) {
 			l.closed = false
@@ -207,18 +234,26 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) error
 				return err
 			}
 		}
-		write := adjustment(img, deltas)
-		if len(write.Deltas) == 0 {
+		c := &claim{Bucket: img.Bucket, settling: true, amounts: present(img, deltas)}
+		if len(c.amounts) == 0 {
 			return nil
 		}
-		out, err := l.store.Adjust(ctx, write)
+		now := l.now()
+		var out Outcome
+		var err error
+		if c.overflows(img, now) {
+			refill, _, _ := c.refill(img, now, l.multiplier)
+			out, err = l.store.Refill(ctx, refill)
+		} else {
+			out, err = l.store.Adjust(ctx, c.adjustment(img, now))
+		}
 		if errors.Is(err, ErrConflict) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		l.learn(acct, img.Bucket, out, l.now())
+		l.learn(acct, img.Bucket, out, now)
 		if out.Applied || out.Image == nil {
 			return nil
 		}
@@ -227,21 +262,39 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) error
 	return fmt.Errorf("other writers got in between %d times: %w", maxTries, ErrConflict)
 }
 
-// adjustment is the write for deltas on the image given. Of a credit only what
-// finds room below the capacity reaches the balance; all of it counts as
-// returned.
-func adjustment(img *Image, deltas []Amount) *Adjust {
-	a := &Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]Delta, 0, len(deltas))}
-	for _, d := range deltas {
-		delta := Delta{Limit: d.Limit, Tokens: -d.Milli, Consumed: d.Milli}
-		s, ok := img.Limit(d.Limit)
-		if !ok {
-			continue // the limit was taken off the bucket, its balance with it
-		}
+// present are the amounts of limits that the bucket still has: one that was
+// taken off took its balance with it.
+func present(img *Image, amounts []Amount) []Amount {
+	return slices.DeleteFunc(slices.Clone(amounts), func(a Amount) bool {
+		_, ok := img.Limit(a.Limit)
+		return !ok
+	})
+}
+
+// overflows reports whether a limit that is debited has accrued past its
+// capacity, so that it has to be cut first.
+func (c *claim) overflows(img *Image, now int64) bool {
+	return img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a Amount) bool {
+		s, _ := img.Limit(a.Limit)
+		return a.Milli > 0 && img.overflows(&s, now)
+	})
+}
+
+// adjustment is the write for a settling claim. Of a credit only what finds room
+// below the capacity reaches the balance; all of it counts as returned.
+func (c *claim) adjustment(img *Image, now int64) *Adjust {
+	a := &Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]Delta, 0, len(c.amounts))}
+	for _, d := range c.amounts {
+		s, _ := img.Limit(d.Limit)
+		delta := Delta{Limit: d.Limit, Tokens: -d.Milli, Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
 		if d.Milli < 0 {
-			part := share(s.Params, img.Shard, img.ShardCount)
+			part := img.share(s.Params)
 			delta.Tokens = part.Room(s.Tokens, -d.Milli)
 			delta.AtMost = part.Capacity - delta.Tokens
+			delta.Pinned = delta.Tokens < -d.Milli
+			if delta.Pinned {
+				delta.AtMost = s.Tokens
+			}
 		}
 		a.Deltas = append(a.Deltas, delta)
 	}

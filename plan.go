@@ -25,6 +25,9 @@ type claim struct {
 	want *wanted
 	// override says that want came with the request.
 	override bool
+	// settling says that the amounts follow a decision that was already taken:
+	// they are debited whatever the balance is, and negative ones are returned.
+	settling bool
 	// optional says that a bucket without limits is no obstacle: a parent's.
 	optional bool
 
@@ -53,7 +56,8 @@ type wanted struct {
 type step uint8
 
 const (
-	stepTake      step = iota // debit the bucket as it is
+	stepRead      step = iota // look at a bucket that was never seen
+	stepTake                  // debit the bucket as it is
 	stepRefill                // accrue, debit and repair in one write
 	stepRepair                // repair, then look again: the claim cannot be served now
 	stepCreate                // make the bucket
@@ -78,7 +82,7 @@ func (c *claim) plan(img *Image, fresh bool, now int64, multiplier int64) (step,
 		case fresh:
 			return stepCreate, nil, 0
 		}
-		return stepTake, nil, 0
+		return stepRead, nil, 0
 	}
 	if fresh && img.Disabled {
 		return stepDisabled, nil, 0
@@ -108,13 +112,8 @@ func (c *claim) plan(img *Image, fresh bool, now int64, multiplier int64) (step,
 	case !short:
 		return stepRefill, r, 0
 	case mismatch:
-		for i := range r.Changes {
-			ch := &r.Changes[i]
-			ch.Debit = 0
-			if ch.AtLeast != ch.AtMost {
-				ch.AtLeast = math.MinInt64
-			}
-		}
+		repair := &claim{Bucket: c.Bucket, want: c.want}
+		r, _, _ = repair.refill(img, now, multiplier)
 		return stepRepair, r, 0
 	case fresh:
 		return stepRefuse, nil, 0
@@ -184,12 +183,34 @@ func (c *claim) servedAsIs(img *Image, now int64) bool {
 		return false
 	}
 	for _, a := range c.amounts {
-		if s, _ := img.Limit(a.Limit); a.Milli > 0 && s.Tokens < a.Milli {
+		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.Foreign == "" && img.overflows(&s, now)) {
 			return false
 		}
 	}
 	return true
 }
+
+// overflows reports whether a balance has, by now, accrued past its capacity.
+func (i *Image) overflows(s *LimitState, now int64) bool {
+	_, clamped := i.share(s.Params).Refill(s.Tokens, i.RefilledAt, now)
+	return clamped
+}
+
+// ceiling is the highest balance of a limit, at the image's stamp or a later
+// one, that has not accrued past the capacity by now.
+func (i *Image) ceiling(s *LimitState, now int64) int64 {
+	if i.Foreign != "" {
+		return math.MaxInt64 // what the capacity is, this version cannot tell
+	}
+	l := i.share(s.Params)
+	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
+}
+
+// whole is a limit that is not divided among shards.
+func (s *LimitState) whole() bucket.Limit { return share(s.Params, 0, 1) }
+
+// share is the image's part of a limit.
+func (i *Image) share(p Params) bucket.Limit { return share(p, i.Shard, i.ShardCount) }
 
 // share is the part of a limit that falls to one of n shards.
 func share(p Params, shard, n int) bucket.Limit {
@@ -206,19 +227,18 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 		// Parameters change under the lock only if the stamp moves.
 		at = max(now, img.RefilledAt+1)
 	}
-	now = at
 	r = &Refill{
 		Bucket: img.Bucket, Seen: img,
 		RefilledAt: at,
 		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
 		Changes:    make([]Change, 0, len(img.Limits)+1),
 	}
-	if r.Writes, wait = writesChange(img, now); wait > 0 {
+	if r.Writes, wait = c.writesChange(img, at); wait > 0 && !c.settling {
 		return nil, wait, false
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		ch := c.change(img, s, now)
+		ch := c.change(img, s, at)
 		if ch.Kind != RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned < ch.Debit {
 			short = true
 		}
@@ -231,29 +251,34 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 		}
 	}
 	r.Expiry = c.expiry(img, now, multiplier)
-	return r, 0, short
+	asFull(r, now)
+	return r, 0, short && !c.settling
 }
 
 // writesChange accrues the hidden write limit and debits the refill itself; it
 // tells how long until there is a token for it.
-func writesChange(img *Image, now int64) (ch Change, wait time.Duration) {
+func (c *claim) writesChange(img *Image, now int64) (ch Change, wait time.Duration) {
 	if img.Writes.Name == "" {
 		return Change{
 			Limit: reservedLimit, Kind: AddLimit, Params: writeParams,
 			Earned: writeParams.Capacity, Debit: writeCost,
 		}, 0
 	}
-	writes := bucket.Limit{Capacity: img.Writes.Capacity, Amount: img.Writes.Amount, Period: img.Writes.Period}
+	writes := img.Writes.whole()
 	if ms, ok := writes.Wait(img.Writes.Tokens, img.RefilledAt, now, writeCost); !ok || ms > 0 {
-		return Change{}, time.Duration(max(1, ms)) * time.Millisecond
+		wait = time.Duration(max(1, ms)) * time.Millisecond
 	}
-	delta, _ := writes.Refill(img.Writes.Tokens, img.RefilledAt, now)
 	// Not pinned when clamped: a take that lands in between counts as landing
 	// after the refill, and what is lost is only part of an estimate of writes.
-	return Change{
+	delta, _ := writes.Refill(img.Writes.Tokens, img.RefilledAt, now)
+	ch = Change{
 		Limit: reservedLimit, Earned: delta, Debit: writeCost,
 		AtLeast: writeCost - delta, AtMost: writes.Capacity - delta,
-	}, 0
+	}
+	if c.settling {
+		ch.AtLeast = math.MinInt64
+	}
+	return ch, wait
 }
 
 // change is what the refill does to a limit of the item.
@@ -271,19 +296,22 @@ func (c *claim) change(img *Image, s *LimitState, now int64) Change {
 		}
 	}
 	// What was earned up to now was earned at the old rate.
-	delta, clamped := share(s.Params, img.Shard, img.ShardCount).Refill(s.Tokens, img.RefilledAt, now)
-	capacity := share(next, img.Shard, img.ShardCount).Capacity
+	delta, clamped := img.share(s.Params).Refill(s.Tokens, img.RefilledAt, now)
+	capacity := img.share(next).Capacity
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
+	credit := max(0, -ch.Debit)
+	if room := capacity - s.Tokens - delta; credit > room {
+		delta, clamped = delta-(credit-room), true
+	}
 	ch.Earned = delta
+	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
-	case ch.Debit > 0:
-		ch.AtLeast, ch.AtMost = ch.Debit-delta, capacity-delta
-	default:
-		ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta
+	case ch.Debit > 0 && !c.settling:
+		ch.AtLeast = ch.Debit - delta
 	}
 	return ch
 }
@@ -366,7 +394,7 @@ func (c *claim) status(img *Image, now int64) []Status {
 		if !ok {
 			continue
 		}
-		part := share(s.Params, img.Shard, img.ShardCount)
+		part := img.share(s.Params)
 		st := Status{
 			Entity: img.Entity, Resource: img.Resource, Limit: s.Params.limit(s.Name),
 			Available: floorDiv(part.Balance(s.Tokens, img.RefilledAt, now), milli),

@@ -146,14 +146,25 @@ type Amount struct {
 
 // A Take debits every amount, and one token of the hidden write limit, of a
 // bucket that exists, is neither expired, lapsed nor disabled, and holds them
-// all. An amount of 0 asks only that the limit exists.
+// all, none of them above its debit's AtMost. An amount of 0 asks only that the
+// limit exists.
 type Take struct {
 	Bucket
-	Now     int64
-	Amounts []Amount // by limit name, each once
+	Now    int64
+	Debits []Debit // by limit name, each once
 	// Params, if not nil, are parameters that limits of the item must have,
 	// by limit name: a request that brings its own limits is decided by those.
 	Params []NamedParams
+}
+
+// A Debit is what a [Take] debits from one limit.
+type Debit struct {
+	Amount
+	// AtMost bounds the balance before the debit. A balance is stored as it
+	// was at the item's stamp; one that has since accrued to its capacity has
+	// to be cut there before anything is taken off it, or the next refill
+	// would fill the hole with what had already overflowed.
+	AtMost int64
 }
 
 // NamedParams are the parameters of the limit named.
@@ -171,9 +182,15 @@ type Refill struct {
 	Seen *Image
 	// RefilledAt is the new stamp, never before the one seen.
 	RefilledAt int64
-	Writes     Change
-	Changes    []Change // by limit name; limits without one are left alone
-	Expiry     Expiry
+	// FullSince, if not 0, replaces the lock of the stamp: the stamp may be
+	// any up to this instant. Every limit then had room for less than it
+	// earned since, if its balance was at least AtLeast, and is full whatever
+	// its balance was: balances become Earned less Debit. Parameters are the
+	// ones seen.
+	FullSince int64
+	Writes    Change
+	Changes   []Change // by limit name; limits without one are left alone
+	Expiry    Expiry
 	// Lapse removes ValidUntil: the trim that a peer asked for is done.
 	Lapse bool
 	// Owner, if not nil, restamps who the bucket belongs to.
@@ -188,7 +205,7 @@ type Change struct {
 	// Earned is the accrual, or, negative, what is trimmed. For [AddLimit] it
 	// is the opening balance.
 	Earned int64
-	// Debit is what is consumed.
+	// Debit is what is consumed; negative, what is returned.
 	Debit int64
 	// AtLeast and AtMost bound the balance before the write, so that takes and
 	// credits which land between image and write neither lose accrual nor
@@ -242,10 +259,9 @@ type NewLimit struct {
 	Consumed int64
 }
 
-// An Adjust moves balances of a bucket that exists. Debits always land. A
-// credit lands only where it cannot lift the balance above the capacity: while
-// the limit still has the capacity seen, the item the shard count seen, and
-// the balance is at most AtMost.
+// An Adjust moves balances of a bucket that exists, as long as each limit's
+// balance lies within the bounds of its delta. A credit moreover asks that the
+// limit still has the capacity seen, and the item the shard count seen.
 type Adjust struct {
 	Bucket
 	Seen   *Image
@@ -260,8 +276,10 @@ type Delta struct {
 	// Consumed is added to the count of tokens consumed. It differs from
 	// -Tokens where part of a credit finds no room.
 	Consumed int64
-	// AtMost bounds the balance before a credit.
+	// AtMost bounds the balance before. See [Debit] and [Change].
 	AtMost int64
+	// Pinned says that the balance before must be AtMost.
+	Pinned bool
 }
 
 // A ConfigKey names one level of configuration, the first that has limits
@@ -305,14 +323,17 @@ type Entity struct {
 	Incarnation string
 }
 
-// A Load asks for an entity's record, if Entity is not "", and configuration.
+// A Load asks for an entity's record, if Entity is not "", for configuration,
+// and for a bucket item, if Bucket is not nil.
 type Load struct {
 	Entity  string
 	Configs []ConfigKey
+	Bucket  *Bucket
 }
 
 // Loaded is the answer to a [Load]. Reads are eventually consistent.
 type Loaded struct {
 	Entity  *Entity   // nil if there is none
 	Configs []*Config // as asked for; nil where there is none
+	Image   *Image    // nil if there is none
 }

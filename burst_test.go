@@ -1,0 +1,85 @@
+package limiter_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A bucket that was idle holds its capacity and no more, however the idle time
+// is looked at: what overflowed before a take must not fill the hole it makes.
+func TestIdleTimeIsNotSpentTwice(t *testing.T) {
+	for _, idle := range []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, 3 * time.Second, time.Hour} {
+		for clients := 1; clients <= 3; clients++ {
+			t.Run(fmt.Sprintf("%v, %d clients", idle, clients), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					w.system(limiter.PerSecond("rps", 10), limiter.PerDay("rpd", 1_000_000))
+					var ls []*limiter.Limiter
+					for range clients {
+						ls = append(ls, w.limiter(w.open(w.engine), limiter.Options{}))
+					}
+					for round := range 5 {
+						for _, l := range ls {
+							w.take(l, ask("user", "rps", 1))
+						}
+						time.Sleep(idle)
+						before := min(10, w.available("user", "gpt-4", "rps"))
+						got := int64(0)
+						for i := range 40 {
+							if w.take(ls[i%clients], ask("user", "rps", 1)) == nil {
+								got++
+							}
+						}
+						if got != before {
+							w.Errorf("round %d: %d at once, of %d held", round, got, before)
+						}
+						time.Sleep(time.Duration(round) * 700 * time.Millisecond)
+					}
+				})
+			})
+		}
+	}
+}
+
+// An adjustment is debited from what the bucket held when it was made.
+func TestAnAdjustmentIsNotForgivenByIdleTime(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("tpm", 600), limiter.PerMinute("rpm", 60))
+		lease, err := w.Acquire(w.Context(), ask("user", "tpm", 0, "rpm", 1))
+		w.must(err)
+		time.Sleep(20 * time.Second)
+		w.must(lease.Adjust("tpm", 500))
+		w.must(lease.Commit(w.Context()))
+		w.holds("user", "tpm", 100, "user", "rpm", 60)
+		time.Sleep(time.Second)
+		w.holds("user", "tpm", 110)
+	})
+}
+
+// Clients that share a bucket which is used less than allowed do not make each
+// other's images useless.
+func TestClientsSharingAFullBucketDoNotCollide(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 100_000))
+		var ls []*limiter.Limiter
+		for range 4 {
+			l := w.limiter(w.store, limiter.Options{})
+			w.take(l, ask("user", "rpm", 1, "tpm", 500))
+			ls = append(ls, l)
+		}
+		before := w.meter.Totals()
+		const n = 200
+		for i := range n {
+			time.Sleep(3 * time.Second)
+			w.take(ls[i%len(ls)], ask("user", "rpm", 1, "tpm", 400+i))
+		}
+		for _, l := range ls {
+			l.Settle()
+		}
+		if got := w.meter.Totals().Sub(before)["UpdateItem"].Requests; got > n*11/10 {
+			w.Errorf("%d writes for %d requests", got, n)
+		}
+	})
+}

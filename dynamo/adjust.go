@@ -1,0 +1,104 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// Adjust moves balances of a bucket that exists, in one update:
+//
+//	ADD    tk, tc of every delta, wcu
+//	if     cp of every limit exists; tk of a debited one is below where it would
+//	       have overflowed by now; of a credited one cp is the one seen, as is
+//	       shard_count, and tk leaves room for the credit below it;
+//	       vu as seen, where parameters are a peer's to change
+//
+// The hidden write limit is debited although it may be short: an adjustment is
+// not for refusing.
+func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome, error) {
+	if err := checkBucket(a.Bucket); err != nil {
+		return limiter.Outcome{}, err
+	}
+	v := make(values, 4+4*len(a.Deltas))
+	v[":w"], v[":x"] = writeDebit, writeCost
+	credits := false
+	for i := range a.Deltas {
+		d := &a.Deltas[i]
+		v[alias('d', i)], v[alias('a', i)], v[alias('h', i)] = schema.N(d.Tokens), schema.N(d.Consumed), schema.N(d.AtMost)
+		if isCredit(d) {
+			seen, _ := a.Seen.Limit(d.Limit)
+			v[alias('p', i)] = schema.N(seen.Capacity)
+			credits = true
+		}
+	}
+	if credits {
+		v[":sc"] = schema.N(int64(a.Seen.ShardCount))
+		if pinsValidity(a) {
+			v[":vu"] = schema.N(a.Seen.ValidUntil)
+		}
+	}
+	var room [128]byte
+	sh := s.adjusts.get(adjustKey(room[:0], a), func() *shape { return adjustShape(a) })
+	return s.update(ctx, "adjust", a.Bucket, sh, v)
+}
+
+// isCredit reports whether a delta gives back, be it that nothing of it finds
+// room.
+func isCredit(d *limiter.Delta) bool { return d.Consumed < 0 }
+
+func pinsValidity(a *limiter.Adjust) bool { return a.Seen.Foreign != "" && a.Seen.HasValidUntil }
+
+func adjustKey(key []byte, a *limiter.Adjust) []byte {
+	flags := byte(1)
+	if a.Seen.ShardCount == 1 {
+		flags |= 2
+	}
+	if pinsValidity(a) {
+		flags |= 4
+	}
+	key = append(key, flags)
+	for i := range a.Deltas {
+		key = append(key, a.Deltas[i].Limit...)
+		switch d := &a.Deltas[i]; {
+		case d.Pinned:
+			key = append(key, 8)
+		case isCredit(d):
+			key = append(key, 9)
+		default:
+			key = append(key, 10)
+		}
+	}
+	return key
+}
+
+func adjustShape(a *limiter.Adjust) *shape {
+	b := newShapeBuilder()
+	b.debitWrite()
+	credits := false
+	for i := range a.Deltas {
+		d := &a.Deltas[i]
+		tokens, capacity := b.field(i, d.Limit, schema.FieldTokens), b.field(i, d.Limit, schema.FieldCapacity)
+		b.add.part(tokens, " ", alias('d', i))
+		b.add.part(b.field(i, d.Limit, schema.FieldConsumed), " ", alias('a', i))
+		if d.Pinned {
+			b.condition.part(tokens, " = ", alias('h', i))
+		} else {
+			b.condition.part(tokens, " <= ", alias('h', i))
+		}
+		if !isCredit(d) {
+			b.condition.part("attribute_exists(", capacity, ")")
+			continue
+		}
+		credits = true
+		b.condition.part(capacity, " = ", alias('p', i))
+	}
+	if credits {
+		b.shardCount(a.Seen.ShardCount)
+		if pinsValidity(a) {
+			b.condition.part(b.name("#vu", schema.ValidUntil), " = :vu")
+		}
+	}
+	return b.shape()
+}

@@ -1,0 +1,37 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// Create makes a bucket item that does not exist, already debited:
+//
+//	PUT    the whole item
+//	if     there is none
+func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome, error) {
+	if err := checkBucket(c.Bucket); err != nil {
+		return limiter.Outcome{}, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	it := schema.EncodeNewBucket(s.ns, c)
+	sent := s.clock.local()
+	out, err := s.api.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           s.table,
+		Item:                                it,
+		ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, bucketWrite)
+	if err != nil {
+		return s.refused("create", c.Bucket, err)
+	}
+	s.clock.learn(out.ResultMetadata, sent, s.clock.local())
+	img, err := schema.DecodeBucket(it)
+	return limiter.Outcome{Applied: true, Image: img}, err
+}

@@ -1,0 +1,263 @@
+package dynamo
+
+import (
+	"context"
+	"math"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// Refill accrues to a new stamp, debits, and repairs, in one update that holds
+// only if the item is still the one seen:
+//
+//	SET    rf; ttl; cp, ra, rp of changed limits; new limits whole; the owner
+//	REMOVE vu, ttl, removed limits whole
+//	ADD    tk earned − debit, tc + debit, wcu alike
+//	if     rf, vu and shard_count as seen; not disabled;
+//	       tk of every limit within the bounds that keep what it earned whole
+//	       and its balance below the capacity
+//
+// A bucket that is full anyway is set rather than added to, and not locked:
+//
+//	SET    rf; ttl; tk = capacity − debit, wcu alike
+//	ADD    tc + debit, wcu alike
+//	if     rf is not after the instant since when it is full; tk, cp, ra, rp of
+//	       every limit imply that it is; the rest as above
+//
+// The rf lock alone lets takes and credits land between image and write, which
+// move tk and leave rf: hence the bounds. See [limiter.Change].
+func (s *Store) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+	if err := checkBucket(r.Bucket); err != nil {
+		return limiter.Outcome{}, err
+	}
+	var room [128]byte
+	var sh *shape
+	if key, ok := refillKey(room[:0], r); ok {
+		sh = s.refills.get(key, func() *shape { return refillShape(r) })
+	} else {
+		sh = refillShape(r)
+	}
+	return s.update(ctx, "refill", r.Bucket, sh, refillValues(r))
+}
+
+// refillKey tells two refills of different shape apart. One that changes
+// parameters is rare and has no key.
+func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
+	if r.Writes.Kind != limiter.KeepParams || r.Owner != nil {
+		return nil, false
+	}
+	key = append(key, byte(1+boundsOf(&r.Writes)))
+	flags := byte(1)
+	for i, set := range [...]bool{r.Lapse, r.Seen.HasValidUntil, r.Expiry.Change, r.Expiry.At != 0, r.Seen.ShardCount == 1, r.FullSince != 0} {
+		if set {
+			flags |= 2 << i
+		}
+	}
+	key = append(key, flags)
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		if c.Kind != limiter.KeepParams {
+			return nil, false
+		}
+		key = append(append(key, c.Limit...), byte(1+boundsOf(c)))
+		if c.Debit != 0 {
+			key = append(key, 4)
+		}
+	}
+	return key, true
+}
+
+// bounds is how a change's condition on the balance is written.
+type bounds byte
+
+const (
+	pinned  bounds = iota // it is the one seen
+	bounded               // between two
+	boundedAbove
+)
+
+func boundsOf(c *limiter.Change) bounds {
+	switch {
+	case c.AtLeast == c.AtMost:
+		return pinned
+	case c.AtLeast == math.MinInt64:
+		return boundedAbove
+	}
+	return bounded
+}
+
+func refillShape(r *limiter.Refill) *shape {
+	b := newShapeBuilder()
+	b.set.part(b.name("#rf", schema.RF), " = :rf")
+	if r.FullSince != 0 {
+		b.condition.part("#rf <= :seen")
+	} else {
+		b.condition.part("#rf = :seen")
+	}
+	b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
+	b.name("#vu", schema.ValidUntil)
+	if r.Seen.HasValidUntil {
+		b.condition.part("#vu = :vu")
+	} else {
+		b.condition.part("attribute_not_exists(#vu)")
+	}
+	if r.Lapse {
+		b.remove.part("#vu")
+	}
+	b.shardCount(r.Seen.ShardCount)
+	switch {
+	case r.Expiry.At != 0:
+		b.set.part(b.name("#ttl", schema.TTL), " = :ttl")
+	case r.Expiry.Change:
+		b.remove.part(b.name("#ttl", schema.TTL))
+	}
+	b.owner(r.Owner)
+	change := b.change
+	if r.FullSince != 0 {
+		change = b.fill
+	}
+	change(len(r.Changes), &r.Writes)
+	for i := range r.Changes {
+		change(i, &r.Changes[i])
+	}
+	return b.shape()
+}
+
+// shardCount pins the number of shards, on which every share depends.
+func (b *shapeBuilder) shardCount(n int) {
+	b.name("#sc", schema.ShardCount)
+	if n == 1 {
+		b.condition.part("(attribute_not_exists(#sc) OR #sc = :sc)")
+		return
+	}
+	b.condition.part("#sc = :sc")
+}
+
+// owner restamps what the item copies of its entity's record.
+func (b *shapeBuilder) owner(o *limiter.Owner) {
+	if o == nil {
+		return
+	}
+	b.set.part(b.name("#cascade", schema.Cascade), " = :cascade")
+	if o.Parent != "" {
+		b.set.part(b.name("#parent", schema.ParentID), " = :parent")
+	} else {
+		b.remove.part(b.name("#parent", schema.ParentID))
+	}
+	if o.Incarnation != "" {
+		b.set.part(b.name("#pgen", schema.PGen), " = :pgen")
+		b.set.part(b.name("#pinc", schema.PInc), " = :pinc")
+	}
+}
+
+// change is what happens to limit number i.
+func (b *shapeBuilder) change(i int, c *limiter.Change) {
+	if c.Kind == limiter.RemoveLimit {
+		for _, f := range schema.LimitFields {
+			b.remove.part(b.field(i, c.Limit, f))
+		}
+		return
+	}
+	tokens := b.field(i, c.Limit, schema.FieldTokens)
+	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
+		b.set.part(b.field(i, c.Limit, schema.FieldCapacity), " = ", alias('p', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldAmount), " = ", alias('q', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldPeriod), " = ", alias('r', i))
+	}
+	if c.Kind == limiter.AddLimit {
+		b.set.part(tokens, " = ", alias('d', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldConsumed), " = ", alias('a', i))
+		b.condition.part("(attribute_not_exists(", tokens, ") OR attribute_not_exists(", b.field(i, c.Limit, schema.FieldCapacity), "))")
+		return
+	}
+	b.add.part(tokens, " ", alias('d', i))
+	if c.Debit != 0 {
+		b.add.part(b.field(i, c.Limit, schema.FieldConsumed), " ", alias('a', i))
+	}
+	switch boundsOf(c) {
+	case pinned:
+		b.condition.part(tokens, " = ", alias('l', i))
+	case bounded:
+		b.condition.part(tokens, " >= ", alias('l', i))
+		b.condition.part(tokens, " <= ", alias('h', i))
+	case boundedAbove:
+		b.condition.part(tokens, " <= ", alias('h', i))
+	}
+}
+
+// fill is what happens to limit number i of a bucket that is full anyway.
+func (b *shapeBuilder) fill(i int, c *limiter.Change) {
+	tokens := b.field(i, c.Limit, schema.FieldTokens)
+	b.set.part(tokens, " = ", alias('d', i))
+	if c.Debit != 0 {
+		b.add.part(b.field(i, c.Limit, schema.FieldConsumed), " ", alias('a', i))
+	}
+	b.condition.part(tokens, " >= ", alias('l', i))
+	b.condition.part(b.field(i, c.Limit, schema.FieldCapacity), " = ", alias('p', i))
+	b.condition.part(b.field(i, c.Limit, schema.FieldAmount), " = ", alias('q', i))
+	b.condition.part(b.field(i, c.Limit, schema.FieldPeriod), " = ", alias('r', i))
+}
+
+func refillValues(r *limiter.Refill) values {
+	v := make(values, 8+6*(len(r.Changes)+1))
+	v[":rf"], v[":seen"] = schema.N(r.RefilledAt), schema.N(r.Seen.RefilledAt)
+	v[":sc"] = schema.N(int64(r.Seen.ShardCount))
+	if r.Seen.HasValidUntil {
+		v[":vu"] = schema.N(r.Seen.ValidUntil)
+	}
+	if r.Expiry.At != 0 {
+		v[":ttl"] = schema.N(r.Expiry.At)
+	}
+	if o := r.Owner; o != nil {
+		v[":cascade"] = schema.Bool(o.Cascade)
+		if o.Parent != "" {
+			v[":parent"] = schema.S(o.Parent)
+		}
+		if o.Incarnation != "" {
+			v[":pgen"], v[":pinc"] = schema.N(o.Generation), schema.S(o.Incarnation)
+		}
+	}
+	change := changeValues
+	if r.FullSince != 0 {
+		v[":seen"] = schema.N(r.FullSince)
+		change = fillValues
+	}
+	change(v, len(r.Changes), &r.Writes)
+	for i := range r.Changes {
+		change(v, i, &r.Changes[i])
+	}
+	return v
+}
+
+func changeValues(v values, i int, c *limiter.Change) {
+	if c.Kind == limiter.RemoveLimit {
+		return
+	}
+	v[alias('d', i)] = schema.N(c.Earned - c.Debit)
+	if c.Debit != 0 || c.Kind == limiter.AddLimit {
+		v[alias('a', i)] = schema.N(c.Debit)
+	}
+	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
+		v[alias('p', i)], v[alias('q', i)], v[alias('r', i)] = schema.N(c.Params.Capacity), schema.N(c.Params.Amount), schema.N(c.Params.Period)
+	}
+	if c.Kind == limiter.AddLimit {
+		return
+	}
+	switch boundsOf(c) {
+	case pinned:
+		v[alias('l', i)] = schema.N(c.AtLeast)
+	case bounded:
+		v[alias('l', i)], v[alias('h', i)] = schema.N(c.AtLeast), schema.N(c.AtMost)
+	case boundedAbove:
+		v[alias('h', i)] = schema.N(c.AtMost)
+	}
+}
+
+func fillValues(v values, i int, c *limiter.Change) {
+	v[alias('d', i)], v[alias('l', i)] = schema.N(c.Earned-c.Debit), schema.N(c.AtLeast)
+	if c.Debit != 0 {
+		v[alias('a', i)] = schema.N(c.Debit)
+	}
+	v[alias('p', i)], v[alias('q', i)], v[alias('r', i)] = schema.N(c.Params.Capacity), schema.N(c.Params.Amount), schema.N(c.Params.Period)
+}

@@ -1,0 +1,144 @@
+package dynamo
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A shape is the constant part of a bucket write: its expressions, and the
+// attribute names behind their aliases. Aliases are positional, because limit
+// names may hold "." and "-", so writes that name the same limits in the same
+// way share one shape. It is immutable; requests point into it.
+type shape struct {
+	update, condition string
+	names             map[string]string
+}
+
+// shapes caches shapes by key. Reading takes no lock: a new shape replaces the
+// whole map, which soon stops happening.
+type shapes struct {
+	byKey atomic.Pointer[map[string]*shape]
+	mu    sync.Mutex
+}
+
+// maxShapes bounds the cache. Beyond it, everything is forgotten: nobody uses
+// that many combinations of limits, unless names are made up by their users.
+const maxShapes = 4096
+
+// get is the shape with a key, which build makes if it is not there.
+func (s *shapes) get(key []byte, build func() *shape) *shape {
+	if m := s.byKey.Load(); m != nil {
+		if sh, ok := (*m)[string(key)]; ok {
+			return sh
+		}
+	}
+	sh := build()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make(map[string]*shape)
+	if m := s.byKey.Load(); m != nil && len(*m) < maxShapes {
+		maps.Copy(next, *m)
+	}
+	next[string(key)] = sh
+	s.byKey.Store(&next)
+	return sh
+}
+
+// A shapeBuilder puts an update and a condition together.
+type shapeBuilder struct {
+	set, remove, add, condition clause
+	names                       map[string]string
+}
+
+// A clause is a list of parts with a separator.
+type clause struct {
+	b   strings.Builder
+	sep string
+}
+
+func (c *clause) part(parts ...string) {
+	if c.b.Len() > 0 {
+		c.b.WriteString(c.sep)
+	}
+	for _, p := range parts {
+		c.b.WriteString(p)
+	}
+}
+
+func newShapeBuilder() *shapeBuilder {
+	return &shapeBuilder{
+		set: clause{sep: ", "}, remove: clause{sep: ", "}, add: clause{sep: ", "}, condition: clause{sep: " AND "},
+		names: make(map[string]string),
+	}
+}
+
+// name gives an attribute an alias.
+func (b *shapeBuilder) name(alias, attr string) string {
+	b.names[alias] = attr
+	return alias
+}
+
+// field gives field f of limit number i an alias.
+func (b *shapeBuilder) field(i int, limit, f string) string {
+	return b.name("#"+f+strconv.Itoa(i), schema.LimitAttr(limit, f))
+}
+
+func (b *shapeBuilder) shape() *shape {
+	var update strings.Builder
+	for _, c := range []struct {
+		keyword string
+		clause  *clause
+	}{{"SET ", &b.set}, {"REMOVE ", &b.remove}, {"ADD ", &b.add}} {
+		if c.clause.b.Len() == 0 {
+			continue
+		}
+		if update.Len() > 0 {
+			update.WriteByte(' ')
+		}
+		update.WriteString(c.keyword)
+		update.WriteString(c.clause.b.String())
+	}
+	return &shape{update: update.String(), condition: b.condition.b.String(), names: b.names}
+}
+
+// Every write to a bucket item, of whatever shape, debits the hidden write
+// limit, because every write loads the item's partition.
+var (
+	writeDebit = schema.N(-schema.WCUCost)
+	writeCost  = schema.N(schema.WCUCost)
+)
+
+// debitWrite is the part of an update that debits the hidden write limit.
+func (b *shapeBuilder) debitWrite() {
+	b.add.part(b.name("#w", schema.WCUTokens), " :w")
+	b.add.part(b.name("#x", schema.WCUConsumed), " :x")
+}
+
+// stateSK is the sort key of every bucket item.
+var stateSK = schema.S(schema.StateSK)
+
+// alias is prefix and number: what the values of limit number i are called.
+// The first few, which are nearly all, are made once.
+func alias(prefix byte, i int) string {
+	if i < len(aliases) && prefix >= 'a' && prefix <= 'z' {
+		return aliases[i][prefix-'a']
+	}
+	return ":" + string(prefix) + strconv.Itoa(i)
+}
+
+var aliases = func() (a [16][26]string) {
+	for i := range a {
+		for p := range a[i] {
+			a[i][p] = ":" + string(rune('a'+p)) + strconv.Itoa(i)
+		}
+	}
+	return a
+}()
+
+type values = map[string]types.AttributeValue

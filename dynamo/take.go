@@ -1,0 +1,135 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// takeGuards are the conditions of a take that hold for the item as a whole.
+const takeGuards = "#w >= :x" +
+	" AND (attribute_not_exists(#ttl) OR #ttl > :s)" +
+	" AND attribute_not_exists(#dis)" +
+	" AND (attribute_not_exists(#vu) OR #vu > :n)"
+
+// Take debits a bucket that can afford it, in one conditional update:
+//
+//	ADD    tk −a, tc +a of every limit with an amount, wcu
+//	if     tk ≥ a of each, and below where it would have overflowed by now;
+//	       the limits with amount 0 exist;
+//	       the parameters are those of the request, if it brought any;
+//	       wcu holds a token; not expired, not disabled, not lapsed
+func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
+	if err := checkBucket(t.Bucket); err != nil {
+		return limiter.Outcome{}, err
+	}
+	var room [128]byte
+	sh := s.takes.get(takeKey(room[:0], t), func() *shape { return takeShape(t) })
+
+	v := make(values, 4+3*len(t.Debits)+3*len(t.Params))
+	v[":w"], v[":x"] = writeDebit, writeCost
+	v[":n"], v[":s"] = schema.N(t.Now), schema.N(t.Now/1000)
+	for i, a := range t.Debits {
+		if a.Milli > 0 {
+			v[alias('d', i)], v[alias('a', i)], v[alias('h', i)] = schema.N(-a.Milli), schema.N(a.Milli), schema.N(a.AtMost)
+		}
+	}
+	for i, p := range t.Params {
+		v[alias('p', i)], v[alias('q', i)], v[alias('r', i)] = schema.N(p.Capacity), schema.N(p.Amount), schema.N(p.Period)
+	}
+	return s.update(ctx, "take", t.Bucket, sh, v)
+}
+
+func takeShape(t *limiter.Take) *shape {
+	b := newShapeBuilder()
+	b.debitWrite()
+	b.name("#ttl", schema.TTL)
+	b.name("#dis", schema.Disabled)
+	b.name("#vu", schema.ValidUntil)
+	b.condition.part(takeGuards)
+	for i, a := range t.Debits {
+		tokens := b.field(i, a.Limit, schema.FieldTokens)
+		if a.Milli == 0 {
+			b.condition.part("attribute_exists(", tokens, ")")
+			b.condition.part("attribute_exists(", b.field(i, a.Limit, schema.FieldCapacity), ")")
+			continue
+		}
+		b.add.part(tokens, " ", alias('d', i))
+		b.add.part(b.field(i, a.Limit, schema.FieldConsumed), " ", alias('a', i))
+		b.condition.part(tokens, " >= ", alias('a', i))
+		b.condition.part(tokens, " <= ", alias('h', i))
+	}
+	for i, p := range t.Params {
+		// Numbered apart from the amounts: a limit may be among both.
+		n := len(t.Debits) + i
+		b.condition.part(b.field(n, p.Limit, schema.FieldCapacity), " = ", alias('p', i))
+		b.condition.part(b.field(n, p.Limit, schema.FieldAmount), " = ", alias('q', i))
+		b.condition.part(b.field(n, p.Limit, schema.FieldPeriod), " = ", alias('r', i))
+	}
+	return b.shape()
+}
+
+// takeKey tells two takes of different shape apart. Limit names hold no control
+// characters.
+func takeKey(key []byte, t *limiter.Take) []byte {
+	for _, a := range t.Debits {
+		key = append(key, a.Limit...)
+		if a.Milli == 0 {
+			key = append(key, 1)
+		} else {
+			key = append(key, 2)
+		}
+	}
+	for _, p := range t.Params {
+		key = append(append(key, 3), p.Limit...)
+	}
+	return key
+}
+
+// update sends a write to a bucket item and reads the item it met.
+func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *shape, v values) (limiter.Outcome, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	sent := s.clock.local()
+	out, err := s.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                           s.table,
+		Key:                                 values{schema.PK: schema.S(schema.BucketKey(s.ns, b).PK), schema.SK: stateSK},
+		UpdateExpression:                    &sh.update,
+		ConditionExpression:                 &sh.condition,
+		ExpressionAttributeNames:            sh.names,
+		ExpressionAttributeValues:           v,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, bucketWrite)
+	if err != nil {
+		return s.refused(op, b, err)
+	}
+	s.clock.learn(out.ResultMetadata, sent, s.clock.local())
+	img, err := schema.DecodeBucket(out.Attributes)
+	return limiter.Outcome{Applied: true, Image: img}, err
+}
+
+// refused is the outcome of a write that failed: the item whose state refused
+// it, or an error.
+func (s *Store) refused(op string, b limiter.Bucket, err error) (limiter.Outcome, error) {
+	it, ok := conditionFailed(err)
+	if !ok {
+		return limiter.Outcome{}, s.translate(op+" "+schema.BucketKey(s.ns, b).PK, err)
+	}
+	if it == nil {
+		return limiter.Outcome{}, nil
+	}
+	img, err := schema.DecodeBucket(it)
+	return limiter.Outcome{Image: img}, err
+}
+
+// checkBucket checks the names that a bucket's key is made of.
+func checkBucket(b limiter.Bucket) error {
+	if err := limiter.CheckEntity(b.Entity); err != nil {
+		return err
+	}
+	return limiter.CheckResource(b.Resource)
+}

@@ -1,0 +1,74 @@
+package limiter
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// asFull turns the refill of a bucket whose every limit is full by now into one
+// that does not depend on the stamp seen.
+//
+// A bucket that is used less than its limits allow is nearly always full. Each
+// take then has to cut what has overflowed, so it is a refill, and under the
+// lock of the stamp clients that share the bucket would make each other's
+// images useless all the time. But where a bucket was full anyway, its balances
+// afterwards do not depend on what they were. So the condition is that it was:
+//
+//	stamp ≤ since   and   balance ≥ capacity − earned(since, now)
+//
+// of every limit, which implies balance + earned(stamp, now) ≥ capacity. since
+// lies some times as far back as the limits took to fill, as far as the image
+// tells, so that it also holds if other clients have meanwhile done what this
+// one did.
+func asFull(r *Refill, now int64) {
+	img := r.Seen
+	if r.Lapse || r.Owner != nil {
+		return
+	}
+	took, full := int64(0), true
+	eachChange(r, func(ch *Change, s *LimitState, l bucket.Limit) {
+		if ch.Kind != KeepParams || l.Balance(s.Tokens, img.RefilledAt, now) < l.Capacity {
+			full = false
+			return
+		}
+		ms, _ := l.Wait(min(s.Tokens, l.Capacity-ch.Debit), img.RefilledAt, img.RefilledAt, l.Capacity)
+		took = max(took, ms)
+	})
+	const others = 4
+	since := max(img.RefilledAt, now-others*took)
+	if !full || since >= now {
+		return
+	}
+	eachChange(r, func(_ *Change, s *LimitState, l bucket.Limit) {
+		full = full && s.Tokens >= leastFull(l, since, now)
+	})
+	if !full {
+		return
+	}
+	r.FullSince = since
+	eachChange(r, func(ch *Change, s *LimitState, l bucket.Limit) {
+		ch.Earned = l.Capacity + min(0, ch.Debit) // a credit finds no room
+		ch.AtLeast, ch.AtMost = leastFull(l, since, now), math.MaxInt64
+		ch.Params = s.Params
+	})
+}
+
+// leastFull is the least balance at an instant that has filled up by now.
+func leastFull(l bucket.Limit, since, now int64) int64 {
+	return l.Capacity - min(l.Capacity, l.Earned(since, now))
+}
+
+// eachChange visits the changes of a refill that neither adds nor removes
+// limits, with the limits they change.
+func eachChange(r *Refill, f func(*Change, *LimitState, bucket.Limit)) {
+	img := r.Seen
+	f(&r.Writes, &img.Writes, img.Writes.whole())
+	for i := range r.Changes {
+		s := &LimitState{}
+		if i < len(img.Limits) {
+			s = &img.Limits[i]
+		}
+		f(&r.Changes[i], s, img.share(s.Params))
+	}
+}
