@@ -33,10 +33,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	}
 	if l.immediate || ctx.Done() == nil {
 		lease, err := l.acquireInTime(context.WithoutCancel(ctx), &req, ctx.Done())
-		if errors.Is(err, errLeft) {
-			return l.leave(ctx, &req, &acquisition{})
-		}
-		return l.degrade(ctx, &req, lease, err)
+		return l.answer(ctx, &req, &acquisition{lease: lease, err: err})
 	}
 	return l.acquireApart(ctx, req)
 }
@@ -57,7 +54,15 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request) (*Lease, error)
 		}
 		<-a.done
 	}
-	return l.degrade(ctx, &req, a.lease, a.err)
+	return l.answer(ctx, &req, a)
+}
+
+// answer is what the caller gets of an acquisition that has ended.
+func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
+	if errors.Is(a.err, errLeft) {
+		return l.leave(ctx, req, a)
+	}
+	return l.degrade(ctx, req, a.lease, a.err)
 }
 
 // An acquisition is carried out on a goroutine of its own, because its caller
