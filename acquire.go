@@ -145,27 +145,18 @@ func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan s
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	child := l.claim(req, req.Entity)
 	remembered, _ := l.account(req.Entity, req.Resource).owner(l.now(), imageAge.Milliseconds())
-	var parent *claim
-	var parentErr error
-	var childErr error
-	if remembered != "" {
-		parent = l.claim(req, remembered)
-		parent.optional = true
-		l.both(
-			func() { childErr = l.pursue(ctx, child, left) },
-			func() { parentErr = l.pursue(ctx, parent, left) },
-		)
-	} else {
-		childErr = l.pursue(ctx, child, left)
-	}
+	parent, childErr, parentErr := l.pursueBoth(ctx, req, child, remembered, left)
 	if childErr == nil && !child.refused && child.parent != remembered {
 		l.refund(ctx, parent)
 		parent, parentErr = nil, nil
 		if child.parent != "" {
-			parent = l.claim(req, child.parent)
-			parent.optional = true
+			parent = l.parentClaim(req, child.parent)
 			parentErr = l.pursue(ctx, parent, left)
 		}
+	}
+	if child.refused && parent == nil && child.parent != "" {
+		// The wait is the longer of the two.
+		parent, parentErr = l.inspect(ctx, req, child.parent)
 	}
 	// A refusal is an answer, whatever became of the other side.
 	err := verdict(req, child, parent, l.now())
@@ -178,6 +169,21 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 		return nil, err
 	}
 	return newLease(l, req, child, parent), nil
+}
+
+// pursueBoth debits the entity's claim and, if a parent is remembered, the
+// parent's.
+func (l *Limiter) pursueBoth(ctx context.Context, req *Request, child *claim, remembered string, left <-chan struct{}) (parent *claim, childErr, parentErr error) {
+	if remembered == "" {
+		return nil, l.pursue(ctx, child, left), nil
+	}
+	parent = l.parentClaim(req, remembered)
+	errs := [2]error{}
+	l.both(
+		func() { errs[0] = l.pursue(ctx, child, left) },
+		func() { errs[1] = l.pursue(ctx, parent, left) },
+	)
+	return parent, errs[0], errs[1]
 }
 
 // both runs two pieces of work side by side, or one after the other where
@@ -203,6 +209,14 @@ func (l *Limiter) claim(req *Request, entity string) *claim {
 	if len(req.Limits) > 0 {
 		c.want, c.override = &wanted{limits: sortLimits(req.Limits)}, true
 	}
+	return c
+}
+
+// parentClaim is what a request wants of the bucket of the entity's parent, if
+// that has limits.
+func (l *Limiter) parentClaim(req *Request, parent string) *claim {
+	c := l.claim(req, parent)
+	c.optional = true
 	return c
 }
 

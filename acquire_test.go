@@ -86,6 +86,24 @@ func TestOneSideRefusingCreditsTheOther(t *testing.T) {
 	}
 }
 
+// A wait that covers the entity alone would not pay off.
+func TestTheWaitCoversTheParentThoughTheEntityRefuses(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerMinute("rpm", 3))
+		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rpm", 3)}))
+		if refused := w.take(w.Limiter, ask("key", "rpm", 3)); refused != nil {
+			w.Fatal(refused)
+		}
+		cold := w.limiter(w.store, limiter.Options{})
+		for _, l := range []*limiter.Limiter{cold, cold, w.Limiter} {
+			refused := w.take(l, ask("key", "rpm", 1))
+			if refused == nil || refused.RetryAfter() != 20*time.Minute || len(refused.Statuses) != 2 {
+				w.Errorf("%+v, want 20m of the project's", refused)
+			}
+		}
+	})
+}
+
 func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 60))

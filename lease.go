@@ -17,13 +17,14 @@ type Lease struct {
 	limiter  *Limiter
 	entity   string
 	degraded bool
-	statuses []Status
+	taken    int64 // when, in milliseconds
 
 	// busy holds the one token of whoever works on what is below. It is a
 	// channel, so that waiting for it can end with a context.
 	busy   chan struct{}
 	closed bool
 	parts  []part // the entity's bucket, then its parent's
+	room   [2]part
 }
 
 // A part is what a lease took of one bucket.
@@ -35,23 +36,23 @@ type part struct {
 // An entry is one limit of a part, in millitokens.
 type entry struct {
 	limit   string
+	taken   int64 // debited by the acquire
 	written int64 // debited in the store
 	total   int64 // what should be: written and the adjustments
 }
 
-func newLease(l *Limiter, req *Request, claims ...*claim) *Lease {
-	lease := &Lease{limiter: l, entity: req.Entity, busy: make(chan struct{}, 1), parts: make([]part, 0, len(claims))}
-	now := l.now()
-	for _, c := range claims {
+func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
+	lease := &Lease{limiter: l, entity: req.Entity, taken: l.now(), busy: make(chan struct{}, 1)}
+	lease.parts = lease.room[:0]
+	for _, c := range [...]*claim{child, parent} {
 		if c == nil || !c.granted {
 			continue
 		}
 		p := part{image: c.image, entries: make([]entry, 0, len(c.amounts))}
 		for _, a := range c.amounts {
-			p.entries = append(p.entries, entry{limit: a.Limit, written: a.Milli, total: a.Milli})
+			p.entries = append(p.entries, entry{limit: a.Limit, taken: a.Milli, written: a.Milli, total: a.Milli})
 		}
 		lease.parts = append(lease.parts, p)
-		lease.statuses = append(lease.statuses, c.status(c.image, now)...)
 	}
 	return lease
 }
@@ -61,8 +62,21 @@ func newLease(l *Limiter, req *Request, claims ...*claim) *Lease {
 func (l *Lease) Degraded() bool { return l.degraded }
 
 // Statuses are the limits named by the request as the acquire left them, the
-// entity's first and then its parent's. The slice is the caller's.
-func (l *Lease) Statuses() []Status { return slices.Clone(l.statuses) }
+// entity's first and then its parent's.
+func (l *Lease) Statuses() []Status {
+	l.busy <- struct{}{}
+	defer l.done()
+	var statuses []Status
+	for i := range l.parts {
+		p := &l.parts[i]
+		c := &claim{granted: true}
+		for _, e := range p.entries {
+			c.amounts = append(c.amounts, Amount{Limit: e.limit, Milli: e.taken})
+		}
+		statuses = append(statuses, c.status(p.image, l.taken)...)
+	}
+	return statuses
+}
 
 // Consumed is what the lease has taken of each limit of its own entity, or of
 // its parent where only that has the limit, in tokens, adjustments included.

@@ -21,27 +21,30 @@ func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 	if err := checkBucket(a.Bucket); err != nil {
 		return limiter.Outcome{}, err
 	}
-	v := make(values, 4+4*len(a.Deltas))
-	v[":w"], v[":x"] = writeDebit, writeCost
+	var v numbers
+	v.start(4 + 4*len(a.Deltas))
+	v.values[":w"], v.values[":x"] = writeDebit, writeCost
 	credits := false
 	for i := range a.Deltas {
 		d := &a.Deltas[i]
-		v[alias('d', i)], v[alias('a', i)], v[alias('h', i)] = schema.N(d.Tokens), schema.N(d.Consumed), schema.N(d.AtMost)
+		v.put(alias('d', i), d.Tokens)
+		v.put(alias('a', i), d.Consumed)
+		v.put(alias('h', i), d.AtMost)
 		if isCredit(d) {
 			seen, _ := a.Seen.Limit(d.Limit)
-			v[alias('p', i)] = schema.N(seen.Capacity)
+			v.put(alias('p', i), seen.Capacity)
 			credits = true
 		}
 	}
 	if credits {
-		v[":sc"] = schema.N(int64(a.Seen.ShardCount))
+		v.put(":sc", int64(a.Seen.ShardCount))
 		if pinsValidity(a) {
-			v[":vu"] = schema.N(a.Seen.ValidUntil)
+			v.put(":vu", a.Seen.ValidUntil)
 		}
 	}
 	var room [128]byte
 	sh := s.adjusts.get(adjustKey(room[:0], a), func() *shape { return adjustShape(a) })
-	return s.update(ctx, "adjust", a.Bucket, sh, v)
+	return s.update(ctx, "adjust", a.Bucket, sh, v.done())
 }
 
 // isCredit reports whether a delta gives back, be it that nothing of it finds

@@ -200,64 +200,80 @@ func (b *shapeBuilder) fill(i int, c *limiter.Change) {
 }
 
 func refillValues(r *limiter.Refill) values {
-	v := make(values, 8+6*(len(r.Changes)+1))
-	v[":rf"], v[":seen"] = schema.N(r.RefilledAt), schema.N(r.Seen.RefilledAt)
-	v[":sc"] = schema.N(int64(r.Seen.ShardCount))
+	var v numbers
+	v.start(8 + 6*(len(r.Changes)+1))
+	v.put(":rf", r.RefilledAt)
+	if r.FullSince != 0 {
+		v.put(":seen", r.FullSince)
+	} else {
+		v.put(":seen", r.Seen.RefilledAt)
+	}
+	v.put(":sc", int64(r.Seen.ShardCount))
 	if r.Seen.HasValidUntil {
-		v[":vu"] = schema.N(r.Seen.ValidUntil)
+		v.put(":vu", r.Seen.ValidUntil)
 	}
 	if r.Expiry.At != 0 {
-		v[":ttl"] = schema.N(r.Expiry.At)
+		v.put(":ttl", r.Expiry.At)
 	}
 	if o := r.Owner; o != nil {
-		v[":cascade"] = schema.Bool(o.Cascade)
+		v.values[":cascade"] = schema.Bool(o.Cascade)
 		if o.Parent != "" {
-			v[":parent"] = schema.S(o.Parent)
+			v.values[":parent"] = schema.S(o.Parent)
 		}
 		if o.Incarnation != "" {
-			v[":pgen"], v[":pinc"] = schema.N(o.Generation), schema.S(o.Incarnation)
+			v.put(":pgen", o.Generation)
+			v.values[":pinc"] = schema.S(o.Incarnation)
 		}
 	}
-	change := changeValues
-	if r.FullSince != 0 {
-		v[":seen"] = schema.N(r.FullSince)
-		change = fillValues
-	}
-	change(v, len(r.Changes), &r.Writes)
+	full := r.FullSince != 0
+	v.change(len(r.Changes), &r.Writes, full)
 	for i := range r.Changes {
-		change(v, i, &r.Changes[i])
+		v.change(i, &r.Changes[i], full)
 	}
-	return v
+	return v.done()
 }
 
-func changeValues(v values, i int, c *limiter.Change) {
-	if c.Kind == limiter.RemoveLimit {
+// change are the values of [shapeBuilder.change], or of [shapeBuilder.fill].
+func (v *numbers) change(i int, c *limiter.Change, full bool) {
+	switch {
+	case full:
+		v.fill(i, c)
+		return
+	case c.Kind == limiter.RemoveLimit:
 		return
 	}
-	v[alias('d', i)] = schema.N(c.Earned - c.Debit)
+	v.put(alias('d', i), c.Earned-c.Debit)
 	if c.Debit != 0 || c.Kind == limiter.AddLimit {
-		v[alias('a', i)] = schema.N(c.Debit)
+		v.put(alias('a', i), c.Debit)
 	}
 	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
-		v[alias('p', i)], v[alias('q', i)], v[alias('r', i)] = schema.N(c.Params.Capacity), schema.N(c.Params.Amount), schema.N(c.Params.Period)
+		v.params(i, c)
 	}
 	if c.Kind == limiter.AddLimit {
 		return
 	}
 	switch boundsOf(c) {
 	case pinned:
-		v[alias('l', i)] = schema.N(c.AtLeast)
+		v.put(alias('l', i), c.AtLeast)
 	case bounded:
-		v[alias('l', i)], v[alias('h', i)] = schema.N(c.AtLeast), schema.N(c.AtMost)
+		v.put(alias('l', i), c.AtLeast)
+		v.put(alias('h', i), c.AtMost)
 	case boundedAbove:
-		v[alias('h', i)] = schema.N(c.AtMost)
+		v.put(alias('h', i), c.AtMost)
 	}
 }
 
-func fillValues(v values, i int, c *limiter.Change) {
-	v[alias('d', i)], v[alias('l', i)] = schema.N(c.Earned-c.Debit), schema.N(c.AtLeast)
+func (v *numbers) fill(i int, c *limiter.Change) {
+	v.put(alias('d', i), c.Earned-c.Debit)
+	v.put(alias('l', i), c.AtLeast)
 	if c.Debit != 0 {
-		v[alias('a', i)] = schema.N(c.Debit)
+		v.put(alias('a', i), c.Debit)
 	}
-	v[alias('p', i)], v[alias('q', i)], v[alias('r', i)] = schema.N(c.Params.Capacity), schema.N(c.Params.Amount), schema.N(c.Params.Period)
+	v.params(i, c)
+}
+
+func (v *numbers) params(i int, c *limiter.Change) {
+	v.put(alias('p', i), c.Params.Capacity)
+	v.put(alias('q', i), c.Params.Amount)
+	v.put(alias('r', i), c.Params.Period)
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -140,5 +139,3 @@ var aliases = func() (a [16][26]string) {
 	}
 	return a
 }()
-
-type values = map[string]types.AttributeValue

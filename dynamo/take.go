@@ -29,18 +29,25 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 	var room [128]byte
 	sh := s.takes.get(takeKey(room[:0], t), func() *shape { return takeShape(t) })
 
-	v := make(values, 4+3*len(t.Debits)+3*len(t.Params))
-	v[":w"], v[":x"] = writeDebit, writeCost
-	v[":n"], v[":s"] = schema.N(t.Now), schema.N(t.Now/1000)
-	for i, a := range t.Debits {
-		if a.Milli > 0 {
-			v[alias('d', i)], v[alias('a', i)], v[alias('h', i)] = schema.N(-a.Milli), schema.N(a.Milli), schema.N(a.AtMost)
+	var v numbers
+	v.start(4 + 3*len(t.Debits) + 3*len(t.Params))
+	v.values[":w"], v.values[":x"] = writeDebit, writeCost
+	v.put(":n", t.Now)
+	v.put(":s", t.Now/1000)
+	for i := range t.Debits {
+		if d := &t.Debits[i]; d.Milli > 0 {
+			v.put(alias('d', i), -d.Milli)
+			v.put(alias('a', i), d.Milli)
+			v.put(alias('h', i), d.AtMost)
 		}
 	}
-	for i, p := range t.Params {
-		v[alias('p', i)], v[alias('q', i)], v[alias('r', i)] = schema.N(p.Capacity), schema.N(p.Amount), schema.N(p.Period)
+	for i := range t.Params {
+		p := &t.Params[i]
+		v.put(alias('p', i), p.Capacity)
+		v.put(alias('q', i), p.Amount)
+		v.put(alias('r', i), p.Period)
 	}
-	return s.update(ctx, "take", t.Bucket, sh, v)
+	return s.update(ctx, "take", t.Bucket, sh, v.done())
 }
 
 func takeShape(t *limiter.Take) *shape {
