@@ -1,0 +1,42 @@
+// Command zae-limiter acquires from a rate limiter on DynamoDB, and administers
+// its table.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := cli.Run(ctx, cli.Options{
+		Args:  os.Args[1:],
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Terminal: isTerminal(os.Stdin),
+		Getenv:   os.Getenv,
+		Version:  version(),
+	})
+	stop()
+	os.Exit(code)
+}
+
+// isTerminal takes any character device for a terminal. On the one that is none,
+// the null device, nobody answers, which is no confirmation.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// version is what the build recorded.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+)
+
+type acquireOptions struct {
+	app     *app.App
+	request limiter.Request
+	consume limitarg.Amounts
+	limits  app.LimitsFlag
+}
+
+func newAcquire(a *app.App) *cobra.Command {
+	o := &acquireOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "acquire ENTITY RESOURCE",
+		Short: "Take tokens, or be refused with the exact wait",
+		Long: "Take tokens of a resource for an entity, and for its parent if it cascades: all of them\n" +
+			"or none. What is taken is not returned.\n\n" +
+			"Exit code 0 is admitted, 3 is refused.",
+		Example: "  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500\n" +
+			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --limit rpm:100/min:150 --output json",
+		Args: app.Args("ENTITY", "RESOURCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.request.Entity, o.request.Resource = args[0], args[1]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to take of each limit, several between commas")
+	o.limits.Bind(cmd)
+	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
+	return cmd
+}
+
+// Validate checks the request.
+func (o *acquireOptions) Validate() error {
+	if len(o.consume) == 0 {
+		return app.Required("consume", "rpm=1,tpm=500")
+	}
+	o.request.Consume, o.request.Limits = o.consume, o.limits.Limits
+	return o.request.Validate()
+}
+
+// Run acquires.
+func (o *acquireOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		if o.request.OnUnavailable == limiter.Allow && errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrAccessDenied) {
+			return o.print(decision{Admitted: true, Degraded: err.Error(), RetryAfter: millis(0)}, "admitted without metering: "+err.Error())
+		}
+		return err
+	}
+	l, err := o.app.Limiter(store)
+	if err != nil {
+		return err
+	}
+	err = o.acquire(ctx, l)
+	return errors.Join(err, l.Close())
+}
+
+// A decision is the result in JSON.
+type decision struct {
+	Admitted   bool             `json:"admitted"`
+	RetryAfter *int64           `json:"retry_after_ms"` // null if no wait helps
+	Statuses   []limiter.Status `json:"statuses"`
+	// Degraded says why nothing was metered.
+	Degraded string `json:"degraded,omitempty"`
+}
+
+func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error {
+	lease, err := l.Acquire(ctx, o.request)
+	if refusal := (*limiter.ExceededError)(nil); errors.As(err, &refusal) {
+		after := refusal.RetryAfter()
+		headline := fmt.Sprintf("refused: retry after %v", after)
+		if after == limiter.Never {
+			headline = "refused: it asks for more than a limit's capacity, which no wait helps"
+		}
+		if err := o.print(decision{RetryAfter: millis(after), Statuses: refusal.Statuses}, headline); err != nil {
+			return err
+		}
+		return app.ErrRefused
+	}
+	if err != nil {
+		return err
+	}
+	if err := lease.Commit(ctx); err != nil {
+		return err
+	}
+	if lease.Degraded() {
+		const why = "DynamoDB cannot be reached"
+		return o.print(decision{Admitted: true, Degraded: why, RetryAfter: millis(0)}, "admitted without metering: "+why)
+	}
+	return o.print(decision{Admitted: true, RetryAfter: millis(0), Statuses: lease.Statuses()}, "admitted")
+}
+
+func (o *acquireOptions) print(d decision, headline string) error {
+	if d.Statuses == nil {
+		d.Statuses = []limiter.Status{}
+	}
+	return o.app.Print(d, func(w *strings.Builder) {
+		w.WriteString(headline + "\n")
+		if len(d.Statuses) > 0 {
+			printStatuses(w, d.Statuses)
+		}
+	})
+}

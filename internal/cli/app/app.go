@@ -1,0 +1,103 @@
+// Package app is what the commands share: the global flags, the connection, how
+// results and errors are written, and how a command is taken from its arguments
+// to an exit code.
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// An Endpoint says where DynamoDB is; an empty field leaves that to the
+// environment.
+type Endpoint struct{ Region, URL string }
+
+// An App is one run of the program.
+type App struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Terminal says that a person can be asked on Stdin.
+	Terminal bool
+	// Getenv reads the environment; "" is not set.
+	Getenv func(string) string
+	// Connect makes a client. It sends nothing.
+	Connect func(context.Context, Endpoint) (dynamo.API, error)
+	// Now is the local clock; nil is time.Now.
+	Now func() time.Time
+	// Version is the program's own.
+	Version string
+
+	// Flags are the global flags.
+	Flags Flags
+}
+
+// A Runner is a command with its options filled in from the command line.
+type Runner interface {
+	// Validate finds what is wrong with the command line. It does no I/O.
+	Validate() error
+	// Run does the work.
+	Run(ctx context.Context) error
+}
+
+// Run validates the global flags and r, and runs it. Nothing is sent before
+// everything has been found valid; what is not is a [UsageError].
+func (a *App) Run(ctx context.Context, r Runner) error {
+	if err := a.Flags.resolve(a.Getenv); err != nil {
+		return &UsageError{err}
+	}
+	if err := r.Validate(); err != nil {
+		return &UsageError{err}
+	}
+	return r.Run(ctx)
+}
+
+// API connects to the endpoint of the flags.
+func (a *App) API(ctx context.Context) (dynamo.API, error) {
+	return a.Connect(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
+}
+
+// Store opens the table and namespace of the flags. It creates nothing.
+func (a *App) Store(ctx context.Context) (*dynamo.Store, error) {
+	o, err := a.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dynamo.Open(ctx, o)
+}
+
+// Namespaces are the namespaces of the flags' table.
+func (a *App) Namespaces(ctx context.Context) (*dynamo.Namespaces, error) {
+	o, err := a.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dynamo.NewNamespaces(o)
+}
+
+func (a *App) options(ctx context.Context) (dynamo.Options, error) {
+	api, err := a.API(ctx)
+	return dynamo.Options{
+		API: api, Table: a.Flags.Table, Namespace: a.Flags.Namespace,
+		Now: a.Now, Logger: a.logger(),
+	}, err
+}
+
+// Limiter decides requests on a store.
+func (a *App) Limiter(store limiter.Store) (*limiter.Limiter, error) {
+	return limiter.New(store, limiter.Options{Logger: a.logger()})
+}
+
+// logger writes what cannot be returned to standard error, in the form that
+// errors have.
+func (a *App) logger() *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelWarn}
+	if a.Flags.JSON() {
+		return slog.New(slog.NewJSONHandler(a.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(a.Stderr, o))
+}

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// ErrDeclined ends a command that was not confirmed.
+var ErrDeclined = errors.New("not confirmed, nothing was deleted")
+
+// A Confirmation asks before something is destroyed.
+type Confirmation struct {
+	app *App
+	yes bool
+}
+
+// Confirmation adds the flag that answers the question to a command.
+func (a *App) Confirmation(cmd *cobra.Command) *Confirmation {
+	c := &Confirmation{app: a}
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+// Validate fails if nobody can be asked.
+func (c *Confirmation) Validate() error {
+	if !c.yes && !c.app.Terminal {
+		return errors.New("there is no terminal to ask for confirmation on: give --yes")
+	}
+	return nil
+}
+
+// Ask returns nil if the answer to a question is yes.
+func (c *Confirmation) Ask(ctx context.Context, question string) error {
+	if c.yes {
+		return nil
+	}
+	if _, err := fmt.Fprintf(c.app.Stderr, "%s [y/N] ", question); err != nil {
+		return fmt.Errorf("%w: cannot ask: %w", ErrDeclined, err)
+	}
+	answer := make(chan string, 1)
+	go func() { // outlives an interrupt: nothing ends a read from a terminal
+		line, _ := bufio.NewReader(c.app.Stdin).ReadString('\n') // what came before an error is the answer
+		answer <- line
+	}()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrDeclined, ctx.Err())
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return ErrDeclined
+	}
+}

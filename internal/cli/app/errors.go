@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Exit codes of the program.
+const (
+	ExitOK      = 0 // done, or admitted
+	ExitError   = 1
+	ExitUsage   = 2 // the command line is wrong; nothing was sent
+	ExitRefused = 3 // an acquire was refused
+)
+
+// ErrRefused ends a command whose acquire was refused. The refusal has been
+// written as a result: there is nothing left to say.
+var ErrRefused = errors.New("refused")
+
+// A UsageError says that the command line is wrong. Nothing was sent.
+type UsageError struct{ Err error }
+
+// Error is that of the error inside.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap is the error inside.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usagef makes a [UsageError].
+func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+// Report writes an error, with what to do next if that is known, and returns
+// the exit code. command is the one to ask for help about wrong usage.
+func (a *App) Report(err error, command string) int {
+	if err == nil {
+		return ExitOK
+	}
+	if errors.Is(err, ErrRefused) {
+		return ExitRefused
+	}
+	exit := ExitError
+	next := a.next(err)
+	if usage := (*UsageError)(nil); errors.As(err, &usage) {
+		exit, next = ExitUsage, command+" --help"
+	}
+	message := "Error: " + err.Error() + "\n"
+	if next != "" {
+		message += "Try: " + next + "\n"
+	}
+	if a.Flags.JSON() {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(struct { // strings can be encoded
+			Error   string `json:"error"`
+			Message string `json:"message"`
+			Next    string `json:"next,omitempty"`
+		}{kindOf(err), err.Error(), next})
+		message = b.String()
+	}
+	_, _ = io.WriteString(a.Stderr, message) // there is nowhere left to report to
+	return exit
+}
+
+// next is the command that helps, "" if none is known to.
+func (a *App) next(err error) string {
+	missing := (*limiter.NotFoundError)(nil)
+	if !errors.As(err, &missing) {
+		return ""
+	}
+	switch missing.Kind {
+	case "table":
+		return "zae-limiter table create -n " + a.Flags.Table + a.Flags.given()
+	case "namespace":
+		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
+	}
+	return ""
+}
+
+// kinds name the conditions in the JSON form of an error, the most telling
+// first: an error may be several.
+var kinds = []struct {
+	is   error
+	name string
+}{
+	{context.Canceled, "canceled"},
+	{ErrDeclined, "declined"},
+	{limiter.ErrInvalid, "invalid"},
+	{limiter.ErrThrottled, "throttled"},
+	{limiter.ErrAccessDenied, "access_denied"},
+	{limiter.ErrUnavailable, "unavailable"},
+	{limiter.ErrConflict, "conflict"},
+	{limiter.ErrNotFound, "not_found"},
+	{limiter.ErrExists, "exists"},
+	{limiter.ErrDisabled, "disabled"},
+	{limiter.ErrUnsupported, "unsupported"},
+	{limiter.ErrCorrupt, "corrupt"},
+	{limiter.ErrIncompatible, "incompatible"},
+}
+
+func kindOf(err error) string {
+	if usage := (*UsageError)(nil); errors.As(err, &usage) {
+		return "usage"
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.is) {
+			return k.name
+		}
+	}
+	return "failed"
+}

@@ -1,0 +1,140 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Environment variables that stand in for flags that are not given.
+const (
+	EnvTable     = "ZAEL_STACK"
+	EnvNamespace = "ZAEL_NAMESPACE"
+)
+
+const defaultTable = "zae-limiter"
+
+// The values of the output flag.
+const (
+	OutputTable = "table"
+	OutputJSON  = "json"
+)
+
+// Flags are the flags that every command has.
+type Flags struct {
+	Table, Namespace    string
+	Region, EndpointURL string
+	Output              string
+
+	set *pflag.FlagSet
+}
+
+// Bind adds the flags to a flag set.
+func (f *Flags) Bind(set *pflag.FlagSet) {
+	f.set, f.Output = set, OutputTable
+	set.StringVarP(&f.Table, "table", "n", defaultTable, "`name` of the table, else $"+EnvTable)
+	set.StringVarP(&f.Namespace, "namespace", "N", dynamo.DefaultNamespace, "`name` of the namespace in the table, else $"+EnvNamespace)
+	set.StringVar(&f.Region, "region", "", "AWS `region` (default as the AWS SDK finds it: AWS_REGION, profile)")
+	set.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of another DynamoDB, http://localhost:8000 for DynamoDB Local.\n"+
+		"Region and credentials come from the usual places all the same:\n"+
+		"DynamoDB Local takes any, and keeps a database for each pair of\n"+
+		"access key and region unless started with -sharedDb")
+	set.Var(Choice(&f.Output, OutputTable, OutputJSON), "output", "form of results and errors: table or json")
+}
+
+// JSON reports whether results and errors are written as JSON.
+func (f *Flags) JSON() bool { return f.Output == OutputJSON }
+
+// resolve takes from the environment what was not given, and finds what is
+// wrong with the result.
+func (f *Flags) resolve(getenv func(string) string) error {
+	table := f.fromEnv("table", &f.Table, getenv, EnvTable)
+	namespace := f.fromEnv("namespace", &f.Namespace, getenv, EnvNamespace)
+	if err := checkTable(f.Table); err != nil {
+		return fmt.Errorf("invalid %s %q: %w", table, f.Table, err)
+	}
+	if err := limiter.CheckNamespace(f.Namespace); err != nil {
+		return fmt.Errorf("%s: %w", namespace, err)
+	}
+	if f.set.Changed("region") && (f.Region == "" || strings.Trim(f.Region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "") {
+		return fmt.Errorf("invalid --region %q: give the name of a region, us-east-1 for instance", f.Region)
+	}
+	if f.set.Changed("endpoint-url") {
+		u, err := url.Parse(f.EndpointURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("invalid --endpoint-url %q: give a URL, http://localhost:8000 for instance", f.EndpointURL)
+		}
+	}
+	return nil
+}
+
+// fromEnv fills in a flag that was not given, and says where its value is from.
+func (f *Flags) fromEnv(name string, value *string, getenv func(string) string, key string) (source string) {
+	if v := getenv(key); v != "" && !f.set.Changed(name) {
+		*value = v
+		return "$" + key
+	}
+	return "--" + name
+}
+
+// checkTable holds a name against DynamoDB's rule.
+func checkTable(name string) error {
+	const least, most = 3, 255
+	if len(name) < least || len(name) > most || strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-", r)
+	}) {
+		return errors.New(`a table has 3 to 255 letters, digits and "_.-"`)
+	}
+	return nil
+}
+
+// given is the flags of the connection as they were given, to be repeated in a
+// command that is proposed.
+func (f *Flags) given() string {
+	var b strings.Builder
+	for _, name := range []string{"region", "endpoint-url"} {
+		if f.set.Changed(name) {
+			b.WriteString(" --" + name + " " + f.set.Lookup(name).Value.String())
+		}
+	}
+	return b.String()
+}
+
+// Choice is the value of a flag that takes one of a few words.
+func Choice[T ~string](target *T, options ...T) pflag.Value { return &choice[T]{target, options} }
+
+type choice[T ~string] struct {
+	target  *T
+	options []T
+}
+
+func (c *choice[T]) String() string {
+	if c.target == nil {
+		return ""
+	}
+	return string(*c.target)
+}
+
+func (c *choice[T]) Set(s string) error {
+	if !slices.Contains(c.options, T(s)) {
+		return errors.New("give " + c.Type())
+	}
+	*c.target = T(s)
+	return nil
+}
+
+// Type is what help calls the value.
+func (c *choice[T]) Type() string {
+	words := make([]string, len(c.options))
+	for i, o := range c.options {
+		words[i] = string(o)
+	}
+	return strings.Join(words, "|")
+}

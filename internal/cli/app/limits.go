@@ -1,0 +1,52 @@
+package app
+
+import (
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+)
+
+// A Level is what one level of configuration says, as it is written out.
+type Level struct {
+	Entity        string                `json:"entity,omitempty"`
+	Resource      string                `json:"resource,omitempty"`
+	Limits        []Limit               `json:"limits"`
+	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
+	// Unsupported is a feature of a peer that the limits use.
+	Unsupported string `json:"unsupported,omitempty"`
+}
+
+// A Limit is a limit in JSON: Limit is what the flag of that name takes.
+type Limit struct {
+	Limit    string `json:"limit"`
+	Name     string `json:"name"`
+	Capacity int64  `json:"capacity"`
+	Amount   int64  `json:"refill_amount"`
+	Seconds  int64  `json:"refill_period_seconds"`
+}
+
+// PrintLevel writes a level of configuration.
+func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config) error {
+	level := Level{
+		Entity: k.Entity, Resource: k.Resource,
+		Limits: make([]Limit, len(c.Limits)), OnUnavailable: c.OnUnavailable, Unsupported: c.Foreign,
+	}
+	rows := make([][]string, len(c.Limits))
+	for i, l := range c.Limits {
+		level.Limits[i] = Limit{limitarg.Format(l), l.Name, l.Capacity, l.Amount, int64(l.Period / time.Second)}
+		rows[i] = []string{l.Name, limitarg.Rate(l)}
+	}
+	return a.Print(level, func(w *strings.Builder) {
+		if len(rows) > 0 {
+			Table(w, []string{"LIMIT", "RATE"}, rows)
+		}
+		if c.OnUnavailable != "" {
+			Fields(w, "On unavailable", string(c.OnUnavailable))
+		}
+		if c.Foreign != "" {
+			Fields(w, "Not evaluated by this version", c.Foreign)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Print writes a result: v as JSON, or what text writes for people, as the
+// output flag says.
+func (a *App) Print(v any, text func(*strings.Builder)) error {
+	var b strings.Builder
+	if a.Flags.JSON() {
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v); err != nil {
+			return fmt.Errorf("encode the result: %w", err)
+		}
+	} else {
+		text(&b)
+	}
+	if _, err := io.WriteString(a.Stdout, b.String()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+// Table writes rows in columns under a header. An empty cell becomes "-".
+func Table(w *strings.Builder, header []string, rows [][]string) {
+	columns(w, append([][]string{header}, rows...))
+}
+
+// Fields writes names and values, one pair a line. An empty value becomes "-".
+func Fields(w *strings.Builder, pairs ...string) {
+	rows := make([][]string, 0, len(pairs)/2)
+	for pair := range slices.Chunk(pairs, 2) {
+		rows = append(rows, []string{pair[0] + ":", pair[1]})
+	}
+	columns(w, rows)
+}
+
+func columns(w *strings.Builder, rows [][]string) {
+	const gap = 2
+	var b strings.Builder
+	for _, row := range rows {
+		for i, cell := range row {
+			if i > 0 {
+				b.WriteByte('\t')
+			}
+			if cell == "" {
+				cell = "-"
+			}
+			b.WriteString(cell)
+		}
+		b.WriteByte('\n')
+	}
+	t := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
+	_, _ = io.WriteString(t, b.String()) // w never fails
+	_ = t.Flush()
+}

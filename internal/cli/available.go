@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+)
+
+type availableOptions struct {
+	app     *app.App
+	request limiter.Request
+	consume limitarg.Amounts
+	limits  app.LimitsFlag
+}
+
+func newAvailable(a *app.App) *cobra.Command {
+	o := &availableOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "available ENTITY RESOURCE",
+		Short: "Show balances, and how long a request would have to wait",
+		Long: "Show what an entity, and its parent if it cascades, may take of a resource now. With\n" +
+			"--consume, only the limits it names, and how long that request would have to wait.\n" +
+			"Nothing is taken, and the exit code is 0 whatever the balances.",
+		Example: "  zae-limiter available key-1 gpt-4\n" +
+			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --output json",
+		Args: app.Args("ENTITY", "RESOURCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.request.Entity, o.request.Resource = args[0], args[1]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, several between commas (default 0 of\nevery limit)")
+	o.limits.Bind(cmd)
+	return cmd
+}
+
+// Validate checks the request.
+func (o *availableOptions) Validate() error {
+	o.request.Consume, o.request.Limits = o.consume, o.limits.Limits
+	if len(o.request.Consume) == 0 {
+		o.request.Consume = declared(o.request.Limits)
+	}
+	if len(o.request.Consume) > 0 {
+		return o.request.Validate()
+	}
+	if err := limiter.CheckEntity(o.request.Entity); err != nil {
+		return err
+	}
+	return limiter.CheckResource(o.request.Resource)
+}
+
+// declared asks for nothing of each limit.
+func declared(limits []limiter.Limit) map[string]int64 {
+	consume := make(map[string]int64, len(limits))
+	for _, l := range limits {
+		consume[l.Name] = 0
+	}
+	return consume
+}
+
+// Run shows the balances.
+func (o *availableOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	if len(o.request.Consume) == 0 {
+		if o.request.Consume, err = o.everyLimit(ctx, store); err != nil {
+			return err
+		}
+	}
+	l, err := o.app.Limiter(store)
+	if err != nil {
+		return err
+	}
+	statuses, err := l.Available(ctx, o.request)
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	after := longestWait(statuses)
+	return o.app.Print(struct {
+		Available  bool             `json:"available"`
+		RetryAfter *int64           `json:"retry_after_ms"` // null if no wait helps
+		Statuses   []limiter.Status `json:"statuses"`
+	}{after == 0, millis(after), statuses}, func(w *strings.Builder) { printStatuses(w, statuses) })
+}
+
+// everyLimit asks for nothing of each limit that the entity has, or its parent
+// if it cascades.
+func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) (map[string]int64, error) {
+	consume, parent, err := limitsOf(ctx, store, o.request.Entity, o.request.Resource)
+	if err != nil {
+		return nil, err
+	}
+	if parent != "" {
+		more, _, err := limitsOf(ctx, store, parent, o.request.Resource)
+		if err != nil {
+			return nil, err
+		}
+		for name := range more {
+			consume[name] = 0
+		}
+	}
+	if len(consume) == 0 {
+		return nil, fmt.Errorf("no limits are configured for %s of %s at any level: set some, or give --limit: %w",
+			o.request.Resource, o.request.Entity, limiter.ErrNotFound)
+	}
+	return consume, nil
+}
+
+// limitsOf is the names of the limits of an entity's bucket: those configured,
+// or, where none are, those that the bucket has.
+func limitsOf(ctx context.Context, store *dynamo.Store, entity, resource string) (names map[string]int64, parent string, err error) {
+	buckets, err := store.Buckets(ctx, entity, resource)
+	if err != nil {
+		return nil, "", err
+	}
+	loaded, err := store.Load(ctx, &limiter.Load{Entity: entity, Configs: []limiter.ConfigKey{
+		{Entity: entity, Resource: resource}, {Entity: entity, Resource: limiter.DefaultResource}, {Resource: resource}, {},
+	}})
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case len(buckets) > 0 && buckets[0].Cascade:
+		parent = buckets[0].Parent
+	case len(buckets) == 0 && loaded.Entity != nil && loaded.Entity.Cascade:
+		parent = loaded.Entity.Parent
+	}
+	for _, c := range loaded.Configs {
+		if c != nil && len(c.Limits) > 0 {
+			return declared(c.Limits), parent, nil
+		}
+	}
+	names = map[string]int64{}
+	if len(buckets) > 0 {
+		for i := range buckets[0].Limits {
+			names[buckets[0].Limits[i].Name] = 0
+		}
+	}
+	return names, parent, nil
+}

@@ -1,0 +1,125 @@
+// Package cli is the program zae-limiter: acquires from the command line, and
+// administration of a table. One package has the commands of a noun, one file
+// those of a verb.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
+	"github.com/zeroae/zae-limiter-go/internal/cli/entity"
+	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/cli/resource"
+	"github.com/zeroae/zae-limiter-go/internal/cli/system"
+	"github.com/zeroae/zae-limiter-go/internal/cli/table"
+)
+
+// Options are what one run of the program gets from its process.
+type Options struct {
+	Args           []string // without the program's name
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Terminal says that a person can be asked on Stdin.
+	Terminal bool
+	// Getenv reads the environment; "" is not set.
+	Getenv func(string) string
+	// Version is the program's own.
+	Version string
+	// Connect makes the client; nil is DynamoDB's.
+	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
+	// Now is the local clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Run runs the program and returns its exit code: 0 done or admitted, 1 error,
+// 2 wrong usage, 3 refused.
+func Run(ctx context.Context, o Options) int {
+	a := &app.App{
+		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
+		Terminal: o.Terminal, Getenv: o.Getenv, Version: o.Version, Connect: o.Connect, Now: o.Now,
+	}
+	if a.Connect == nil {
+		a.Connect = connect.DynamoDB
+	}
+	root := newRoot(a) //nolint:contextcheck // commands get theirs from ExecuteContextC
+	// A nil slice would make cobra read the process's own arguments.
+	root.SetArgs(append([]string{}, o.Args...))
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && wantsJSON(o.Args) {
+		a.Flags.Output = app.OutputJSON
+	}
+	return a.Report(err, cmd.CommandPath())
+}
+
+// wantsJSON looks for the output flag where parsing stopped before it.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		value, ok := strings.CutPrefix(arg, "--output=")
+		if ok && value == app.OutputJSON || arg == "--output" && i+1 < len(args) && args[i+1] == app.OutputJSON {
+			return true
+		}
+	}
+	return false
+}
+
+const about = `A distributed rate limiter: token buckets in a DynamoDB table.
+
+Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 refused.`
+
+func newRoot(a *app.App) *cobra.Command {
+	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
+		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
+		namespace.New(a), table.New(a), newVersion(a))
+	root.Long = about
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.SetFlagErrorFunc(app.FlagError)
+	root.SetUsageTemplate(usage)
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	a.Flags.Bind(root.PersistentFlags())
+	return root
+}
+
+// usage is the template of help below the description.
+const usage = `Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
+{{- if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Global flags:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+`
+
+func newVersion(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of this program",
+		Args:  app.Args(),
+		RunE: func(*cobra.Command, []string) error {
+			return a.Print(struct {
+				Version string `json:"version"`
+				Peer    string `json:"peer_version"`
+			}{a.Version, dynamo.ClientVersion}, func(w *strings.Builder) {
+				fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", a.Version, dynamo.ClientVersion)
+			})
+		},
+	}
+}

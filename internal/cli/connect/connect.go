@@ -1,0 +1,81 @@
+// Package connect makes the DynamoDB client of the command line, the one place
+// outside package dynamo that knows the SDK.
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// idleConns is how many connections are kept open: the SDK's default of 10 makes
+// concurrent requests above that dial anew each time.
+const idleConns = 128
+
+// DynamoDB makes a client for an endpoint, from the SDK's usual sources: the
+// environment, shared files, roles. It sends no request to DynamoDB.
+//
+// No credentials are made up, not even for DynamoDB Local, which would take any:
+// it keeps a database for each access key, and made-up ones would silently lead
+// to another database than the user's other tools see. Only the search for a
+// role of the machine is left out on loopback: it cannot help, and takes seconds
+// to fail.
+func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
+	options := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
+		})),
+		// What goes wrong is returned; standard error is the program's.
+		config.WithLogger(logging.Nop{}),
+	}
+	if e.Region != "" {
+		options = append(options, config.WithRegion(e.Region))
+	}
+	if isLoopback(e.URL) {
+		options = append(options, config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("read the AWS configuration: %w", err)
+	}
+	if cfg.Region == "" {
+		return nil, &app.UsageError{Err: errors.New("no AWS region: give --region, or set AWS_REGION")}
+	}
+	// Found out now, what is missing can be said plainly. The SDK keeps what it
+	// finds, so that this is not asked twice.
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("get AWS credentials: %w", ctx.Err())
+		}
+		return nil, fmt.Errorf("no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (DynamoDB Local takes any), or AWS_PROFILE: %w: %w",
+			limiter.ErrAccessDenied, err)
+	}
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if e.URL != "" {
+			o.BaseEndpoint = aws.String(e.URL)
+		}
+	}), nil
+}
+
+func isLoopback(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,55 @@
+package entity
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type childrenOptions struct {
+	app *app.App
+	id  string
+}
+
+func newChildren(a *app.App) *cobra.Command {
+	o := &childrenOptions{app: a}
+	return &cobra.Command{
+		Use:   "children ID",
+		Short: "List the entities whose parent an entity is",
+		Args:  app.Args("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = args[0]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+}
+
+// Validate checks the ID.
+func (o *childrenOptions) Validate() error { return limiter.CheckEntity(o.id) }
+
+// Run lists the children.
+func (o *childrenOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	children, err := store.Children(ctx, o.id)
+	if err != nil {
+		return err
+	}
+	views := make([]view, len(children))
+	rows := make([][]string, len(children))
+	for i, e := range children {
+		views[i] = viewOf(e)
+		rows[i] = []string{e.ID, e.Name, yesNo(e.Cascade)}
+	}
+	return o.app.Print(struct {
+		Children []view `json:"children"`
+	}{views}, func(w *strings.Builder) {
+		app.Table(w, []string{"ID", "NAME", "CASCADE"}, rows)
+	})
+}

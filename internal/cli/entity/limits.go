@@ -1,0 +1,47 @@
+package entity
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// level is the level of configuration that a command is about.
+type level struct{ limiter.ConfigKey }
+
+func (l *level) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&l.Resource, "resource", "r", limiter.DefaultResource,
+		"`resource` the limits are for; the default is for every\nresource without limits of its own")
+}
+
+// Validate checks the names.
+func (l *level) Validate() error {
+	if err := limiter.CheckEntity(l.Entity); err != nil {
+		return err
+	}
+	if err := limiter.CheckConfigResource(l.Resource); err != nil {
+		return fmt.Errorf("--resource: %w", err)
+	}
+	return nil
+}
+
+// String is the level as questions and results name it.
+func (l *level) String() string { return "entity " + l.Entity + " for " + l.Resource }
+
+// newLimits is a command about a level, which run is told before r runs.
+func newLimits(a *app.App, verb, short string, l *level, r app.Runner) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   verb + " ID",
+		Short: short,
+		Args:  app.Args("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.Entity = args[0]
+			return a.Run(cmd.Context(), r)
+		},
+	}
+	l.bind(cmd)
+	return cmd
+}

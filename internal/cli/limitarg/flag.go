@@ -1,0 +1,81 @@
+package limitarg
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Limits is the value of a flag that may be repeated, one limit at a time.
+type Limits []limiter.Limit
+
+// Set reads one more limit. Its name must be new.
+func (v *Limits) Set(s string) error {
+	l, err := Parse(s)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(*v, func(before limiter.Limit) bool { return before.Name == l.Name }) {
+		return fmt.Errorf("limit %s was given before: name each limit once", l.Name)
+	}
+	*v = append(*v, l)
+	return nil
+}
+
+// String is the limits as they could have been given.
+func (v *Limits) String() string {
+	parts := make([]string, len(*v))
+	for i, l := range *v {
+		parts[i] = Format(l)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Type is what help calls the value.
+func (*Limits) Type() string { return "name:rate[/period][:burst]" }
+
+// Amounts is the value of a flag of tokens by limit name: name=tokens, several
+// between commas or by repeating the flag.
+type Amounts map[string]int64
+
+// Set reads more amounts. Their names must be new.
+func (v *Amounts) Set(s string) error {
+	if *v == nil {
+		*v = Amounts{}
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		name, tokens, ok := strings.Cut(part, "=")
+		if !ok {
+			return errors.New("write name=tokens, several between commas: rpm=1,tpm=500 for instance")
+		}
+		if err := limiter.CheckLimitName(name); err != nil {
+			return err
+		}
+		n, err := number(tokens)
+		if err != nil || n > limiter.MaxTokens {
+			return fmt.Errorf("tokens %q of %s: give a whole number from 0 to %d", tokens, name, int64(limiter.MaxTokens))
+		}
+		if _, dup := (*v)[name]; dup {
+			return fmt.Errorf("%s was given before: name each limit once", name)
+		}
+		(*v)[name] = n
+	}
+	return nil
+}
+
+// String is the amounts as they could have been given, by name.
+func (v *Amounts) String() string {
+	names := slices.Sorted(maps.Keys(*v))
+	for i, name := range names {
+		names[i] = name + "=" + strconv.FormatInt((*v)[name], 10)
+	}
+	return strings.Join(names, ",")
+}
+
+// Type is what help calls the value.
+func (*Amounts) Type() string { return "name=tokens" }

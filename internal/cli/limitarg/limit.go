@@ -1,0 +1,142 @@
+// Package limitarg reads and writes limits and amounts as the command line
+// spells them: a limit is name:rate[/period][:burst], an amount is name=tokens.
+package limitarg
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// units are the periods a rate may have, the longest first.
+var units = []struct {
+	name   string
+	period time.Duration
+}{
+	{"day", 24 * time.Hour},
+	{"hour", time.Hour},
+	{"min", time.Minute},
+	{"sec", time.Second},
+}
+
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance"
+
+// Parse reads a limit: name:rate[/period][:burst]. The rate is what is earned
+// every period, which is a unit of sec, min, hour or day, perhaps behind a
+// number of them (5min), and one minute if left out. The burst is the capacity,
+// and the rate if left out. The limit returned is valid.
+func Parse(s string) (limiter.Limit, error) {
+	parts := strings.Split(s, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return limiter.Limit{}, fmt.Errorf("a limit has two or three parts between colons: %s", shape)
+	}
+	if err := limiter.CheckLimitName(parts[0]); err != nil {
+		return limiter.Limit{}, err
+	}
+	rate, span, hasSpan := strings.Cut(parts[1], "/")
+	l := limiter.Limit{Name: parts[0], Period: time.Minute}
+	var err error
+	if l.Amount, err = positive("rate", rate, limiter.MaxTokens); err != nil {
+		return limiter.Limit{}, err
+	}
+	if hasSpan {
+		if l.Period, err = parsePeriod(span); err != nil {
+			return limiter.Limit{}, err
+		}
+	}
+	l.Capacity = l.Amount
+	if len(parts) == 3 {
+		if l.Capacity, err = positive("burst", parts[2], limiter.MaxTokens); err != nil {
+			return limiter.Limit{}, err
+		}
+	}
+	return l, l.Validate()
+}
+
+func parsePeriod(s string) (time.Duration, error) {
+	for _, u := range units {
+		count, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		if count == "" {
+			return u.period, nil
+		}
+		n, err := positive("period", count, int64(limiter.MaxPeriod/u.period))
+		return time.Duration(n) * u.period, err
+	}
+	return 0, fmt.Errorf("unknown period %q: use sec, min, hour or day, with a number in front if need be (5min)", s)
+}
+
+func positive(what, s string, most int64) (int64, error) {
+	n, err := number(s)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("%s %q: give a whole number from 1 to %d", what, s, most)
+	}
+	return n, nil
+}
+
+// number reads decimal digits, and nothing else: no sign, space or separator.
+func number(s string) (int64, error) {
+	if strings.Trim(s, "0123456789") != "" {
+		return 0, errors.New("not a number")
+	}
+	return strconv.ParseInt(s, 10, 64)
+}
+
+// Format writes a valid limit as [Parse] reads it, in the longest unit that
+// divides the period: Parse(Format(l)) is l.
+func Format(l limiter.Limit) string {
+	s := l.Name + ":" + strconv.FormatInt(l.Amount, 10) + "/" + period(l.Period)
+	if l.Capacity != l.Amount {
+		s += ":" + strconv.FormatInt(l.Capacity, 10)
+	}
+	return s
+}
+
+// Display writes a limit for people: "rpm: 10,000/min (burst: 15,000)".
+func Display(l limiter.Limit) string { return l.Name + ": " + Rate(l) }
+
+// Rate is [Display] without the name.
+func Rate(l limiter.Limit) string {
+	s := Grouped(l.Amount) + "/" + period(l.Period)
+	if l.Capacity != l.Amount {
+		s += " (burst: " + Grouped(l.Capacity) + ")"
+	}
+	return s
+}
+
+func period(d time.Duration) string {
+	for _, u := range units {
+		switch n := d / u.period; {
+		case d%u.period != 0:
+		case n == 1:
+			return u.name
+		default:
+			return strconv.FormatInt(int64(n), 10) + u.name
+		}
+	}
+	return d.String()
+}
+
+// Grouped is n with a comma before every third digit.
+func Grouped(n int64) string {
+	const group = 3
+	digits, sign := strconv.FormatInt(n, 10), ""
+	if n < 0 {
+		digits, sign = digits[1:], "-"
+	}
+	var b strings.Builder
+	b.WriteString(sign)
+	for i := range len(digits) {
+		if i > 0 && (len(digits)-i)%group == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte(digits[i])
+	}
+	return b.String()
+}

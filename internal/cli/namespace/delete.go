@@ -1,0 +1,62 @@
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type deleteOptions struct {
+	app     *app.App
+	confirm *app.Confirmation
+	name    string
+}
+
+func newDelete(a *app.App) *cobra.Command {
+	o := &deleteOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Take a namespace's name away",
+		Long: "Take a namespace's name away. Its items stay in the table, under its ID, where nobody\n" +
+			"finds them by name; registering the name again makes an empty namespace.",
+		Args: app.Args("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	o.confirm = a.Confirmation(cmd)
+	return cmd
+}
+
+// Validate checks the name.
+func (o *deleteOptions) Validate() error {
+	if err := limiter.CheckNamespace(o.name); err != nil {
+		return err
+	}
+	return o.confirm.Validate()
+}
+
+// Run deletes the namespace.
+func (o *deleteOptions) Run(ctx context.Context) error {
+	if err := o.confirm.Ask(ctx, fmt.Sprintf("Delete namespace %q of table %q?", o.name, o.app.Flags.Table)); err != nil {
+		return err
+	}
+	namespaces, err := o.app.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	if err := namespaces.Delete(ctx, o.name); err != nil {
+		return err
+	}
+	return o.app.Print(struct {
+		Deleted string `json:"deleted"`
+	}{o.name}, func(w *strings.Builder) {
+		fmt.Fprintf(w, "namespace %s deleted\n", o.name)
+	})
+}

@@ -1,0 +1,49 @@
+// Package namespace has the commands for the namespaces of a table.
+package namespace
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// New is the command namespace.
+func New(a *app.App) *cobra.Command {
+	cmd := app.Group("namespace", "Register, list and delete the namespaces of a table",
+		newRegister(a), newList(a), newShow(a), newDelete(a))
+	cmd.Long = cmd.Short + ".\n\nThe namespaces are named by arguments: --namespace does not matter here."
+	return cmd
+}
+
+// view is a namespace in JSON.
+type view struct {
+	Name    string    `json:"name"`
+	ID      string    `json:"id"`
+	Created time.Time `json:"created_at"`
+}
+
+func viewsOf(namespaces []dynamo.Namespace) []view {
+	views := make([]view, len(namespaces))
+	for i, n := range namespaces {
+		views[i] = view(n)
+	}
+	return views
+}
+
+// printList writes namespaces.
+func printList(a *app.App, namespaces []dynamo.Namespace) error {
+	views := viewsOf(namespaces)
+	return a.Print(struct {
+		Namespaces []view `json:"namespaces"`
+	}{views}, func(w *strings.Builder) {
+		rows := make([][]string, len(views))
+		for i, v := range views {
+			rows[i] = []string{v.Name, v.ID, v.Created.Format(time.RFC3339)}
+		}
+		app.Table(w, []string{"NAME", "ID", "CREATED"}, rows)
+	})
+}

@@ -1,0 +1,46 @@
+package resource
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type listOptions struct{ app *app.App }
+
+func newList(a *app.App) *cobra.Command {
+	o := &listOptions{app: a}
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the resources that have default limits",
+		Args:  app.Args(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+}
+
+// Validate has nothing to check.
+func (*listOptions) Validate() error { return nil }
+
+// Run lists the resources.
+func (o *listOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := store.ResourcesWithDefaults(ctx)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, len(names))
+	for i, name := range names {
+		rows[i] = []string{name}
+	}
+	return o.app.Print(struct {
+		Resources []string `json:"resources"`
+	}{append([]string{}, names...)}, func(w *strings.Builder) {
+		app.Table(w, []string{"RESOURCE"}, rows)
+	})
+}

@@ -1,0 +1,36 @@
+package resource
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type setDefaultsOptions struct {
+	app *app.App
+	level
+	limits app.LimitsFlag
+}
+
+func newSetDefaults(a *app.App) *cobra.Command {
+	o := &setDefaultsOptions{app: a}
+	cmd := newLevel(a, "set-defaults", "Replace the default limits of a resource", &o.level, o)
+	cmd.Example = "  zae-limiter resource set-defaults gpt-4 --limit rpm:100 --limit tpm:10000:15000"
+	o.limits.Bind(cmd)
+	return cmd
+}
+
+// Validate checks the resource and that there are limits.
+func (o *setDefaultsOptions) Validate() error {
+	if err := o.level.Validate(); err != nil {
+		return err
+	}
+	return o.limits.Required()
+}
+
+// Run sets the limits.
+func (o *setDefaultsOptions) Run(ctx context.Context) error {
+	return o.app.SetLimits(ctx, o.ConfigKey, o.limits.Limits)
+}

@@ -1,0 +1,181 @@
+package cli_test
+
+import (
+	"context"
+	"flag"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cli"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+var update = flag.Bool("update", false, "write what the program prints into the scripts and the golden help")
+
+// TestScripts runs the program as its users do, on an engine and a clock of each
+// script's own. Besides what testscript has, scripts have
+//
+//	zae-limiter ARGS…        run the program and demand exit code 0
+//	exits CODE ARGS…         run the program and demand this exit code
+//	answer TEXT              the next run has a terminal on which this is typed
+//	clock DURATION           move the clock
+//	outage none|all|writes   what fails with a refused connection
+//	mark                     begin to count requests
+//	sent N                   demand N requests since the mark
+//	unwritten                demand no write units since the mark
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none"}
+			w.meter = dynamo.NewMeter(dynamolite.New(dynamolite.Options{Now: w.now}))
+			env.Values[worldKey{}] = w
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"zae-limiter": func(ts *testscript.TestScript, neg bool, args []string) { expect(ts, neg, 0, args) },
+			"exits":       exits,
+			"answer":      answer,
+			"clock":       moveClock,
+			"outage":      outage,
+			"mark":        mark,
+			"sent":        sent,
+			"unwritten":   unwritten,
+		},
+	})
+}
+
+// A world is what a script runs the program in.
+type world struct {
+	meter  *dynamo.Meter
+	mark   dynamo.Totals
+	clock  time.Time
+	outage string
+	typed  *string
+}
+
+type worldKey struct{}
+
+func worldOf(ts *testscript.TestScript) *world {
+	w, ok := ts.Value(worldKey{}).(*world)
+	if !ok {
+		ts.Fatalf("the script was not set up")
+	}
+	return w
+}
+
+func (w *world) now() time.Time { return w.clock }
+
+func (w *world) connect(context.Context, app.Endpoint) (dynamo.API, error) {
+	switch w.outage {
+	case "all":
+		return unreachable{broken{w.meter}}, nil
+	case "writes":
+		return broken{w.meter}, nil
+	}
+	return w.meter, nil
+}
+
+// broken is an API whose item writes find nobody listening.
+type broken struct{ dynamo.API }
+
+func refusedConnection() error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+func (broken) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return nil, refusedConnection()
+}
+
+func (broken) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return nil, refusedConnection()
+}
+
+// unreachable is an API whose reads of several items fail too, the first request
+// of most commands.
+type unreachable struct{ dynamo.API }
+
+func (unreachable) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return nil, refusedConnection()
+}
+
+// expect runs the program and demands an exit code.
+func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
+	if neg {
+		ts.Fatalf("say which exit code: exits CODE zae-limiter ARGS…")
+	}
+	w := worldOf(ts)
+	o := cli.Options{
+		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
+		Getenv: ts.Getenv, Version: "v1.2.3", Connect: w.connect, Now: w.now,
+	}
+	if w.typed != nil {
+		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true
+		w.typed = nil
+	}
+	if got := cli.Run(context.Background(), o); got != code {
+		ts.Fatalf("exit code %d, want %d", got, code)
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: exits CODE ARGS…")
+	}
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	expect(ts, neg, code, args[1:])
+}
+
+func answer(ts *testscript.TestScript, _ bool, args []string) {
+	typed := strings.Join(args, " ")
+	if typed != "" {
+		typed += "\n"
+	}
+	worldOf(ts).typed = &typed
+}
+
+func moveClock(ts *testscript.TestScript, _ bool, args []string) {
+	d, err := time.ParseDuration(strings.Join(args, ""))
+	ts.Check(err)
+	w := worldOf(ts)
+	w.clock = w.clock.Add(d)
+}
+
+func outage(ts *testscript.TestScript, _ bool, args []string) {
+	worldOf(ts).outage = strings.Join(args, "")
+}
+
+func mark(ts *testscript.TestScript, _ bool, _ []string) {
+	w := worldOf(ts)
+	w.mark = w.meter.Totals()
+}
+
+func sent(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.ParseInt(strings.Join(args, ""), 10, 64)
+	ts.Check(err)
+	w := worldOf(ts)
+	if since := w.meter.Totals().Sub(w.mark); since.Sum().Requests != want {
+		ts.Fatalf("%d requests were sent, want %d: %v", since.Sum().Requests, want, since)
+	}
+}
+
+func unwritten(ts *testscript.TestScript, _ bool, _ []string) {
+	w := worldOf(ts)
+	if since := w.meter.Totals().Sub(w.mark); since.Sum().WCU != 0 {
+		ts.Fatalf("write units were consumed: %v", since)
+	}
+}

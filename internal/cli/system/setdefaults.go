@@ -1,0 +1,66 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type setDefaultsOptions struct {
+	app           *app.App
+	limits        app.LimitsFlag
+	onUnavailable limiter.OnUnavailable
+}
+
+func newSetDefaults(a *app.App) *cobra.Command {
+	o := &setDefaultsOptions{app: a}
+	cmd := newCommand(a, "set-defaults", "Replace the default limits of all resources, what to do in an outage, or both", o)
+	cmd.Long = cmd.Short + ".\n\nWhichever is not given stays as it is."
+	cmd.Example = "  zae-limiter system set-defaults --limit rpm:60 --on-unavailable allow"
+	o.limits.Bind(cmd)
+	app.BindOnUnavailable(cmd, &o.onUnavailable, "what an acquire does when DynamoDB cannot be reached:\nblock is an error, allow admits without metering")
+	return cmd
+}
+
+// Validate checks that something is to be set.
+func (o *setDefaultsOptions) Validate() error {
+	if len(o.limits.Limits) == 0 && o.onUnavailable == "" {
+		return errors.New("nothing to set: give --limit (rpm:100 for instance), --on-unavailable, or both")
+	}
+	return nil
+}
+
+// Run sets what was given.
+func (o *setDefaultsOptions) Run(ctx context.Context) error {
+	system := limiter.ConfigKey{}
+	if o.onUnavailable == "" {
+		return o.app.SetLimits(ctx, system, o.limits.Limits)
+	}
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	limits := []limiter.Limit(o.limits.Limits)
+	if len(limits) == 0 {
+		// The store replaces both; the limits that stay are handed back to it.
+		old, err := store.Limits(ctx, system)
+		switch {
+		case errors.Is(err, limiter.ErrNotFound):
+		case err != nil:
+			return err
+		case old.Foreign != "":
+			return fmt.Errorf("%w: the system's limits use %s: give --limit too, which replaces them", limiter.ErrUnsupported, old.Foreign)
+		default:
+			limits = old.Limits
+		}
+	}
+	if err := store.SetSystem(ctx, limits, o.onUnavailable); err != nil {
+		return err
+	}
+	return o.app.GetLimits(ctx, system)
+}

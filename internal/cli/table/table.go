@@ -1,0 +1,13 @@
+// Package table has the commands for the table itself.
+package table
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// New is the command table.
+func New(a *app.App) *cobra.Command {
+	return app.Group("table", "Create the table", newCreate(a))
+}
