@@ -183,6 +183,43 @@ func TestUnknownLimitsAreNamed(t *testing.T) {
 	})
 }
 
+// A declared limit asks for nothing, so it has nothing to be returned.
+func TestADeclaredLimitDoesNotHinderReturning(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerHour("rph", 10), limiter.PerSecond("rps", 5))
+		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
+		for range 2 {
+			if refused := w.take(w.Limiter, ask("key", "rph", 1, "rps", 1)); refused != nil {
+				w.Fatal(refused)
+			}
+		}
+		time.Sleep(10 * time.Second) // rps is full again, and overflows
+		if w.take(w.Limiter, ask("key", "rph", 1, "rps", 0)) == nil {
+			w.Error("the project's third of two was admitted")
+		}
+		w.holds("key", "rph", 8)
+		lease, err := w.Acquire(w.Context(), ask("project", "rph", 0))
+		w.must(err)
+		time.Sleep(time.Hour)
+		w.must(lease.Rollback(w.Context()))
+	})
+}
+
+// A limit that the configuration no longer has is not taken from while it is
+// being taken off.
+func TestALimitTakenOffIsUnknownAtOnce(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
+		w.take(w.Limiter, ask("user", "rph", 1, "tph", 1))
+		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, ""))
+		cold := w.limiter(w.open(w.engine), limiter.Options{})
+		if _, err := cold.Acquire(w.Context(), ask("user", "rph", 1, "tph", 1)); !errors.Is(err, limiter.ErrInvalid) {
+			w.Errorf("got %v, want tph to be unknown", err)
+		}
+		w.holds("user", "rph", 9)
+	})
+}
+
 func TestALimitAddedLaterIsAddedToTheBucket(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))

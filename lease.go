@@ -276,12 +276,12 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) error
 	return fmt.Errorf("other writers got in between %d times: %w", maxTries, ErrConflict)
 }
 
-// present are the amounts of limits that the bucket still has: one that was
-// taken off took its balance with it.
+// present are the amounts that move a balance the bucket still has: a limit that
+// was taken off took its balance with it.
 func present(img *Image, amounts []Amount) []Amount {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a Amount) bool {
 		_, ok := img.Limit(a.Limit)
-		return !ok
+		return !ok || a.Milli == 0
 	})
 }
 

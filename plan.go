@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,18 +122,16 @@ func (c *claim) plan(img *Image, fresh bool, now int64, multiplier int64) (step,
 	return stepTake, nil, 0
 }
 
-// lacks reports whether the bucket lacks a limit that the claim names and that
-// is not about to be added.
+// lacks reports whether the claim names a limit that the bucket lacks and that
+// is not about to be added, or that is about to be taken off.
 func (c *claim) lacks(img *Image) bool {
-	for _, a := range c.amounts {
-		if _, ok := img.Limit(a.Limit); ok {
-			continue
+	return slices.ContainsFunc(c.amounts, func(a Amount) bool {
+		if c.want != nil && (c.want.whole || c.want.has(a.Limit)) {
+			return !c.want.has(a.Limit)
 		}
-		if c.want == nil || !c.want.has(a.Limit) {
-			return true
-		}
-	}
-	return false
+		_, ok := img.Limit(a.Limit)
+		return !ok
+	})
 }
 
 func (w *wanted) has(name string) bool { return w.find(name) != nil }
@@ -296,8 +295,9 @@ func (c *claim) change(img *Image, s *LimitState, now int64) Change {
 		}
 	}
 	// What was earned up to now was earned at the old rate.
-	delta, clamped := img.share(s.Params).Refill(s.Tokens, img.RefilledAt, now)
-	capacity := img.share(next).Capacity
+	old := img.share(s.Params)
+	delta, clamped := old.Refill(s.Tokens, img.RefilledAt, now)
+	capacity := min(old.Capacity, img.share(next).Capacity)
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}

@@ -64,14 +64,14 @@ func adjustKey(key []byte, a *limiter.Adjust) []byte {
 	key = append(key, flags)
 	for i := range a.Deltas {
 		key = append(key, a.Deltas[i].Limit...)
-		switch d := &a.Deltas[i]; {
-		case d.Pinned:
-			key = append(key, 8)
-		case isCredit(d):
-			key = append(key, 9)
-		default:
-			key = append(key, 10)
+		how := byte(8)
+		if isCredit(&a.Deltas[i]) {
+			how |= 1
 		}
+		if a.Deltas[i].Pinned {
+			how |= 2
+		}
+		key = append(key, how)
 	}
 	return key
 }
