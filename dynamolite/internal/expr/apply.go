@@ -1,0 +1,274 @@
+package expr
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+var (
+	errNoAttribute = &Error{"The provided expression refers to an attribute that does not exist in the item"}
+	errBadPath     = &Error{"The document path provided in the update expression is invalid for update"}
+	errBadType     = &Error{"An operand in the update expression has an incorrect data type"}
+	errTooDeep     = &Error{"Nesting Levels have exceeded supported limits"}
+)
+
+// An outcome is what becomes of an action's target: it is set to v, dropped, or
+// left alone.
+type outcome struct {
+	v    value.AV
+	drop bool
+}
+
+// usualActions is how many outcomes fit on the stack.
+const usualActions = 24
+
+// Apply is a new item: old as the update changes it, or key if old is nil, for
+// then the update creates an item. Every operand is read from the item as it
+// was. Values that do not change are shared with old. If old does not fit the
+// update, the answer is an [*Error] and no item.
+func (u *Update) Apply(old, key value.Item) (value.Item, error) {
+	if old == nil {
+		old = key
+	}
+	var buf [usualActions]outcome
+	outcomes := buf[:0]
+	var slab value.Slab
+	for i := range u.actions {
+		o, err := u.outcome(&slab, i, old)
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, o)
+	}
+	if u.tree == nil {
+		return u.applyPlain(outcomes, old), nil
+	}
+	item, err := applyMembers(u.tree, outcomes, old)
+	if err != nil {
+		return nil, err
+	}
+	return item, nil
+}
+
+// applyPlain is for updates of whole attributes.
+func (u *Update) applyPlain(outcomes []outcome, old value.Item) value.Item {
+	item := copyItem(old)
+	for i, o := range outcomes {
+		name := u.name(&u.paths[i][0])
+		switch {
+		case o.drop:
+			delete(item, name)
+		case o.v != nil:
+			item[name] = o.v
+		}
+	}
+	return item
+}
+
+// copyItem shares the values. Cloning is near twice as fast as filling a map of
+// the right size, so room for attributes to come is not worth having.
+func copyItem(item value.Item) value.Item {
+	if len(item) == 0 {
+		return value.Item{}
+	}
+	return maps.Clone(item)
+}
+
+// outcome computes the i'th action.
+func (u *Update) outcome(slab *value.Slab, i int, old value.Item) (outcome, error) {
+	a, target := &u.actions[i], u.paths[i]
+	more := len(u.actions) - i
+	switch a.verb {
+	case verbSet:
+		v, err := u.eval(slab, &a.value, old, more)
+		if err != nil {
+			return outcome{}, err
+		}
+		if value.Depth(v)+len(target)-1 > value.MaxDepth {
+			return outcome{}, errTooDeep
+		}
+		return outcome{v: v}, nil
+	case verbAdd:
+		return u.add(slab, u.lookup(target, old), u.values[a.value.slot], more)
+	case verbDelete:
+		return subtract(u.lookup(target, old), u.values[a.value.slot])
+	default:
+		return outcome{drop: true}, nil
+	}
+}
+
+func (u *Update) add(slab *value.Slab, current, v value.AV, more int) (outcome, error) {
+	if current == nil {
+		return outcome{v: slab.Clone(v, more)}, nil
+	}
+	if n, ok := current.(*types.AttributeValueMemberN); ok {
+		by, ok := v.(*types.AttributeValueMemberN)
+		if !ok {
+			return outcome{}, errBadType
+		}
+		sum, err := value.AddNumbers(n.Value, by.Value)
+		if err != nil {
+			return outcome{}, &Error{err.Error()}
+		}
+		return outcome{v: slab.Number(sum, more)}, nil
+	}
+	union, ok := value.Union(current, v)
+	if !ok {
+		return outcome{}, errBadType
+	}
+	return outcome{v: union}, nil
+}
+
+// subtract leaves a missing attribute alone and drops one that is used up.
+func subtract(current, v value.AV) (outcome, error) {
+	if current == nil {
+		return outcome{}, nil
+	}
+	rest, ok := value.Minus(current, v)
+	if !ok {
+		return outcome{}, errBadType
+	}
+	return outcome{v: rest, drop: rest == nil}, nil
+}
+
+// eval is what an expression comes to; it shares no memory with the request.
+func (u *Update) eval(slab *value.Slab, e *expression, old value.Item, more int) (value.AV, error) {
+	switch e.form {
+	case formPath:
+		if v := u.lookup(e.path, old); v != nil {
+			return v, nil
+		}
+		return nil, errNoAttribute
+	case formValue:
+		return slab.Clone(u.values[e.slot], more), nil
+	case formIfNotExists:
+		// The second operand must exist even where it is not used.
+		v, fallback := u.lookup(e.args[0].path, old), &e.args[1]
+		if v != nil && fallback.form == formValue {
+			return v, nil
+		}
+		w, err := u.eval(slab, fallback, old, more)
+		if v == nil || err != nil {
+			return w, err
+		}
+		return v, nil
+	default:
+	}
+	x, err := u.eval(slab, &e.args[0], old, more)
+	if err != nil {
+		return nil, err
+	}
+	y, err := u.eval(slab, &e.args[1], old, more)
+	if err != nil {
+		return nil, err
+	}
+	if e.form == formListAppend {
+		return join(x, y)
+	}
+	return calculate(slab, e.form, x, y, more)
+}
+
+func join(x, y value.AV) (value.AV, error) {
+	head, ok1 := x.(*types.AttributeValueMemberL)
+	tail, ok2 := y.(*types.AttributeValueMemberL)
+	if !ok1 || !ok2 {
+		return nil, errBadType
+	}
+	return &types.AttributeValueMemberL{Value: slices.Concat(head.Value, tail.Value)}, nil
+}
+
+func calculate(slab *value.Slab, f form, x, y value.AV, more int) (value.AV, error) {
+	m, ok1 := x.(*types.AttributeValueMemberN)
+	n, ok2 := y.(*types.AttributeValueMemberN)
+	if !ok1 || !ok2 {
+		return nil, errBadType
+	}
+	op := value.AddNumbers
+	if f == formMinus {
+		op = value.SubNumbers
+	}
+	s, err := op(m.Value, n.Value)
+	if err != nil {
+		return nil, &Error{err.Error()}
+	}
+	return slab.Number(s, more), nil
+}
+
+// applyMembers is a copy of item with the outcomes below t.
+func applyMembers(t *pathTree, outcomes []outcome, item value.Item) (value.Item, *Error) {
+	out := copyItem(item)
+	for _, kid := range t.kids {
+		if kid.to.leaf == noLeaf {
+			v, err := applyInto(kid.to, outcomes, item[kid.name])
+			if err != nil {
+				return nil, err
+			}
+			out[kid.name] = v
+			continue
+		}
+		switch o := outcomes[kid.to.leaf]; {
+		case o.drop:
+			delete(out, kid.name)
+		case o.v != nil:
+			out[kid.name] = o.v
+		}
+	}
+	return out, nil
+}
+
+// applyInto is a copy of v, which must be what the paths below t take it for.
+func applyInto(t *pathTree, outcomes []outcome, v value.AV) (value.AV, *Error) {
+	byName := t.kids[0].index < 0
+	switch v := v.(type) {
+	case *types.AttributeValueMemberM:
+		if byName {
+			out, err := applyMembers(t, outcomes, v.Value)
+			return &types.AttributeValueMemberM{Value: out}, err
+		}
+	case *types.AttributeValueMemberL:
+		if !byName {
+			out, err := applyElements(t, outcomes, v.Value)
+			return &types.AttributeValueMemberL{Value: out}, err
+		}
+	}
+	return nil, errBadPath
+}
+
+// applyElements is a copy of list. Positions are those of the list as it was:
+// what is set beyond its end is appended in the order of the positions, and
+// what is dropped goes last.
+func applyElements(t *pathTree, outcomes []outcome, list []value.AV) ([]value.AV, *Error) {
+	out := slices.Grow(slices.Clone(list), len(t.kids))
+	var dropped []int
+	for _, kid := range t.inOrder() {
+		at := kid.index
+		inside := at < len(list)
+		if kid.to.leaf == noLeaf {
+			if !inside {
+				return nil, errBadPath
+			}
+			v, err := applyInto(kid.to, outcomes, list[at])
+			if err != nil {
+				return nil, err
+			}
+			out[at] = v
+			continue
+		}
+		switch o := outcomes[kid.to.leaf]; {
+		case o.drop && inside:
+			dropped = append(dropped, at)
+		case o.v != nil && inside:
+			out[at] = o.v
+		case o.v != nil:
+			out = append(out, o.v)
+		}
+	}
+	for _, at := range slices.Backward(dropped) {
+		out = slices.Delete(out, at, at+1)
+	}
+	return out, nil
+}

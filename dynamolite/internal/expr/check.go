@@ -1,0 +1,166 @@
+package expr
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// check refuses what is wrong with a condition whatever the item: operands of
+// types that an operator never takes, and operands that are the same path.
+func (b *binding) check(n *node) *Error {
+	for _, kid := range n.kids {
+		if err := b.check(kid); err != nil {
+			return err
+		}
+	}
+	for i := range n.args {
+		if err := b.checkSize(&n.args[i]); err != nil {
+			return err
+		}
+	}
+	if err := b.checkDistinct(n); err != nil {
+		return err
+	}
+	switch n.op {
+	case opLt, opLe, opGt, opGe:
+		return b.checkTypes(n, "S", "N", "B")
+	case opBetween:
+		if err := b.checkTypes(n, "S", "N", "B"); err != nil {
+			return err
+		}
+		return b.checkBounds(n)
+	case opBeginsWith:
+		return b.checkTypes(n, "S", "B")
+	case opType:
+		return b.checkTypeName(&n.args[1])
+	default:
+		return nil
+	}
+}
+
+// staticType is the type an operand has whatever the item, or "".
+func (b *binding) staticType(o *operand) string {
+	switch o.kind {
+	case valueOperand:
+		return value.TypeName(b.values[o.slot])
+	case sizeOperand:
+		return "N"
+	default:
+		return ""
+	}
+}
+
+func (b *binding) checkTypes(n *node, allowed ...string) *Error {
+	for i := range n.args {
+		if t := b.staticType(&n.args[i]); t != "" && !slices.Contains(allowed, t) {
+			return errOperandType(n.op.String(), t)
+		}
+	}
+	return nil
+}
+
+func errOperandType(operator, typeName string) *Error {
+	return errorf("Incorrect operand type for operator or function; operator or function: %s, operand type: %s", operator, typeName)
+}
+
+func (b *binding) checkSize(o *operand) *Error {
+	if o.kind != sizeOperand {
+		return nil
+	}
+	if err := b.checkSize(o.of); err != nil {
+		return err
+	}
+	switch t := b.staticType(o.of); t {
+	case "N", "BOOL", "NULL":
+		return errOperandType("size", t)
+	}
+	return nil
+}
+
+func (b *binding) checkDistinct(n *node) *Error {
+	if len(n.args) == 0 || n.args[0].kind != pathOperand {
+		return nil
+	}
+	for i := range n.args[1:] {
+		o := &n.args[i+1]
+		if o.kind == pathOperand && b.samePath(n.args[0].path, o.path) {
+			return b.errNotDistinct(n.op.String(), o.path)
+		}
+	}
+	return nil
+}
+
+func (b *binding) errNotDistinct(operator string, p path) *Error {
+	return errorf("The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %s", operator, b.pathString(p))
+}
+
+func (b *binding) samePath(p, q path) bool {
+	if len(p) != len(q) {
+		return false
+	}
+	for i := range p {
+		if !b.sameElement(&p[i], &q[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *binding) sameElement(e, f *element) bool {
+	if e.index >= 0 || f.index >= 0 {
+		return e.index == f.index
+	}
+	return b.name(e) == b.name(f)
+}
+
+// pathString is a path as AWS writes it in messages: "[a, b, [0]]".
+func (b *binding) pathString(p path) string {
+	parts := make([]string, len(p))
+	for i := range p {
+		if p[i].index >= 0 {
+			parts[i] = "[" + strconv.Itoa(p[i].index) + "]"
+		} else {
+			parts[i] = b.name(&p[i])
+		}
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// checkBounds compares the bounds of BETWEEN where both are values.
+func (b *binding) checkBounds(n *node) *Error {
+	low, high := &n.args[1], &n.args[2]
+	if low.kind != valueOperand || high.kind != valueOperand {
+		return nil
+	}
+	lo, hi := b.values[low.slot], b.values[high.slot]
+	order, ok := value.Compare(lo, hi)
+	if !ok {
+		return errorf("The BETWEEN operator requires same data type for lower and upper bounds; lower bound operand: %s, upper bound operand: %s", value.TypeName(lo), value.TypeName(hi))
+	}
+	if order > 0 {
+		return errorf("The BETWEEN operator requires upper bound to be greater than or equal to lower bound; type of bounds: %s", value.TypeName(lo))
+	}
+	return nil
+}
+
+// typeNames are what attribute_type() may ask for.
+var typeNames = []string{"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"}
+
+func (b *binding) checkTypeName(o *operand) *Error {
+	if o.kind != valueOperand {
+		return errOperandType(opType.String(), "{S,N,B,SS,NS,BS,BOOL,NULL,L,M}")
+	}
+	name, ok := b.values[o.slot].(*types.AttributeValueMemberS)
+	if !ok {
+		return errOperandType(opType.String(), b.staticType(o))
+	}
+	if !slices.Contains(typeNames, name.Value) {
+		return errorf("Invalid attribute type name found; type: %s, valid types: {%s}", name.Value, strings.Join(typeNames, ","))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package expr
+
+import "github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+
+// An operator of a condition.
+type operator uint8
+
+const (
+	opAnd operator = iota
+	opOr
+	opNot
+	opEq
+	opNe
+	opLt
+	opLe
+	opGt
+	opGe
+	opBetween
+	opIn
+	opExists
+	opNotExists
+	opType
+	opBeginsWith
+	opContains
+)
+
+// operatorNames are for messages.
+var operatorNames = [...]string{
+	"AND", "OR", "NOT", "=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN",
+	"attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains",
+}
+
+func (op operator) String() string { return operatorNames[op] }
+
+// A node of a condition has conditions below it if its operator is AND (two or
+// more), OR (two or more) or NOT (one), else operands.
+type node struct {
+	op   operator
+	kids []*node
+	args []operand
+}
+
+// A kind of operand.
+type operandKind uint8
+
+const (
+	pathOperand operandKind = iota
+	valueOperand
+	sizeOperand
+)
+
+// An operand is a path, a value's slot, or the size of another operand.
+type operand struct {
+	kind operandKind
+	path path
+	slot int
+	of   *operand
+}
+
+// A conditionTree is a parsed condition.
+type conditionTree struct {
+	text
+	root *node
+}
+
+var conditions cache[conditionTree]
+
+// A Condition is true or false of an item. It belongs to one request.
+type Condition struct {
+	binding
+	root *node
+}
+
+// ParseCondition parses a ConditionExpression and binds it. What is wrong with
+// it, whatever the item, is an [*Error].
+func ParseCondition(text string, env *Env) (*Condition, error) {
+	return parseCondition(conditionExpression, text, env)
+}
+
+// ParseFilter is [ParseCondition] for a FilterExpression, which differs in its
+// messages only.
+func ParseFilter(text string, env *Env) (*Condition, error) {
+	return parseCondition(filterExpression, text, env)
+}
+
+func parseCondition(member, text string, env *Env) (*Condition, error) {
+	tree, err := conditions.get(text, parseConditionText)
+	if err != nil {
+		return nil, invalid(member, err)
+	}
+	b, berr := env.bind(member, &tree.text)
+	if berr != nil {
+		return nil, berr
+	}
+	if err := b.check(tree.root); err != nil {
+		return nil, invalid(member, err)
+	}
+	return &Condition{b, tree.root}, nil
+}
+
+// Eval reports whether the condition holds for an item; nil is no item, which
+// has no attributes. No item makes a condition fail: types that do not fit
+// compare false, and so does a missing attribute, but <> is true of it. The
+// error is for conditions that depend on the item to be valid; there are none.
+func (c *Condition) Eval(item value.Item) (bool, error) {
+	return c.test(c.root, item), nil
+}
+
+// Attributes lists the top-level attributes the condition mentions, each once,
+// in the order of their first mention.
+func (c *Condition) Attributes() []string {
+	return c.attributes(nil, c.root)
+}
+
+func (b *binding) attributes(names []string, n *node) []string {
+	for _, kid := range n.kids {
+		names = b.attributes(names, kid)
+	}
+	for i := range n.args {
+		o := &n.args[i]
+		for o.kind == sizeOperand {
+			o = o.of
+		}
+		if o.kind == pathOperand {
+			names = appendOnce(names, b.name(&o.path[0]))
+		}
+	}
+	return names
+}

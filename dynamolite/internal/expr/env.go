@@ -1,0 +1,137 @@
+package expr
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// An Env holds what a request defines for its expressions: names and values by
+// placeholder. It serves one request and is not for concurrent use.
+type Env struct {
+	names  map[string]string
+	values value.Item
+
+	// texts are the expressions bound so far; used backs their first few, as
+	// the buffers back their names and values.
+	texts []*text
+	used  [3]*text
+	nbuf  [20]string
+	vbuf  [24]value.AV
+	nfill int
+	vfill int
+}
+
+// NewEnv makes the Env of a request from its ExpressionAttributeNames and
+// ExpressionAttributeValues. Neither is copied nor changed: the caller leaves
+// them alone until the request is done. They are looked at only where an
+// expression uses them, and by [Env.Unused].
+func NewEnv(names map[string]string, values value.Item) *Env {
+	return &Env{names: names, values: values}
+}
+
+// bind resolves the placeholders of a text. Values are checked, and in stored
+// form; a string or number may still be the caller's own, not to be kept.
+func (e *Env) bind(member string, t *text) (binding, error) {
+	b := binding{
+		names:  carve(e.nbuf[:], &e.nfill, len(t.names)),
+		values: carve(e.vbuf[:], &e.vfill, len(t.values)),
+	}
+	for i, placeholder := range t.names {
+		name, ok := e.names[placeholder]
+		if !ok {
+			return b, invalid(member, errorf("An expression attribute name used in the document path is not defined; attribute name: %s", placeholder))
+		}
+		if name == "" || len(name) > 65535 {
+			return b, errorf("ExpressionAttributeNames contains invalid value: Attribute names must be between 1 and 65535 bytes long for key %s", placeholder)
+		}
+		b.names[i] = name
+	}
+	for i, placeholder := range t.values {
+		v, ok := e.values[placeholder]
+		if !ok {
+			return b, invalid(member, errorf("An expression attribute value used in expression is not defined; attribute value: %s", placeholder))
+		}
+		w, err := value.Check(v)
+		if err != nil {
+			return b, errorf("ExpressionAttributeValues contains invalid value: %s for key %s", err.Error(), placeholder)
+		}
+		b.values[i] = w
+	}
+	if e.texts == nil {
+		e.texts = e.used[:0]
+	}
+	e.texts = append(e.texts, t)
+	return b, nil
+}
+
+// carve takes n elements of buf, or makes them if buf is used up.
+func carve[T any](buf []T, fill *int, n int) []T {
+	if n > len(buf)-*fill {
+		return make([]T, n)
+	}
+	*fill += n
+	return buf[*fill-n : *fill : *fill]
+}
+
+// Unused is to be called when all expressions of the request were parsed. It is
+// an [*Error] if the request defines a name or value that none of them uses, if
+// it defines any without an expression, or if it has an empty set of either.
+func (e *Env) Unused() error {
+	if e.names != nil && (len(e.names) == 0 || e.usedOf(sortedNames) != len(e.names)) {
+		return unused("ExpressionAttributeNames", "#", slices.Sorted(maps.Keys(e.names)), e.texts, sortedNames)
+	}
+	if e.values != nil && (len(e.values) == 0 || e.usedOf(sortedValues) != len(e.values)) {
+		return unused("ExpressionAttributeValues", ":", slices.Sorted(maps.Keys(e.values)), e.texts, sortedValues)
+	}
+	return nil
+}
+
+func sortedNames(t *text) []string  { return t.sortedNames }
+func sortedValues(t *text) []string { return t.sortedValues }
+
+// usedOf counts the placeholders used by any text. All of them are defined, or
+// binding had failed: so if there are as many as were defined, all are used.
+func (e *Env) usedOf(list func(*text) []string) int {
+	n := 0
+	for i, t := range e.texts {
+		for _, placeholder := range list(t) {
+			if !isUsed(placeholder, e.texts[:i], list) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func isUsed(placeholder string, texts []*text, list func(*text) []string) bool {
+	for _, t := range texts {
+		if _, ok := slices.BinarySearch(list(t), placeholder); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// unused says what is wrong with the placeholders of a member that was not used
+// up.
+func unused(member, mark string, defined []string, texts []*text, list func(*text) []string) error {
+	if len(defined) == 0 {
+		return errorf("%s must not be empty", member)
+	}
+	if len(texts) == 0 {
+		return errorf("%s can only be specified when using expressions", member)
+	}
+	var rest []string
+	for _, key := range defined {
+		if key == "" || key[:1] != mark || wordEnd(key, 1) != len(key) || len(key) == 1 {
+			return errorf("%s contains invalid key: Syntax error; key: %q", member, key)
+		}
+		if !isUsed(key, texts, list) {
+			rest = append(rest, key)
+		}
+	}
+	return errorf("Value provided in %s unused in expressions: keys: {%s}", member, strings.Join(rest, ", "))
+}

@@ -1,0 +1,156 @@
+package expr
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxIndex is the largest position in a list that can be written.
+const maxIndex = 1<<31 - 1
+
+// A parser builds the tree of one expression by recursive descent. Its depth is
+// bounded by the length of a text.
+type parser struct {
+	*lexer
+	refs      text
+	operators int
+}
+
+func newParser(s string) (*parser, *Error) {
+	if s == "" {
+		return nil, errorf("The expression can not be empty;")
+	}
+	if len(s) > maxText {
+		return nil, errorf("Expression size has exceeded the maximum allowed size; expression size: %d", len(s))
+	}
+	lex, err := newLexer(s)
+	if err != nil {
+		return nil, err
+	}
+	return &parser{lexer: lex}, nil
+}
+
+// finish checks that the text was used up and hands out its placeholders.
+func (p *parser) finish() (text, *Error) {
+	if p.tok.kind != tokEnd {
+		return text{}, p.syntax()
+	}
+	if p.operators > maxOperators {
+		return text{}, errorf("The expression contains too many operators; operator count: %d", p.operators)
+	}
+	p.refs.sortedNames = slices.Sorted(slices.Values(p.refs.names))
+	p.refs.sortedValues = slices.Sorted(slices.Values(p.refs.values))
+	return p.refs, nil
+}
+
+// slot is the place of a placeholder among those met, a new one if need be.
+func slot(all *[]string, placeholder string) int {
+	i := slices.Index(*all, placeholder)
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, placeholder)
+	}
+	return i
+}
+
+// parseValue reads the placeholder of a value.
+func (p *parser) parseValue() (int, *Error) {
+	if p.tok.kind != tokValue {
+		return 0, p.syntax()
+	}
+	i := slot(&p.refs.values, p.string(p.tok))
+	return i, p.advance()
+}
+
+// parsePath reads a name and any members and positions that follow it.
+func (p *parser) parsePath() (path, *Error) {
+	first, err := p.parseName()
+	if err != nil {
+		return nil, err
+	}
+	out := path{first}
+	for p.sign(".") || p.sign("[") {
+		e, err := p.parseElement()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	if len(out) > maxPath {
+		return nil, errorf("The document path has too many nesting levels; nesting levels: %d", len(out))
+	}
+	return out, nil
+}
+
+// parseElement reads ".name" or "[position]".
+func (p *parser) parseElement() (element, *Error) {
+	inList := p.sign("[")
+	if err := p.advance(); err != nil {
+		return element{}, err
+	}
+	if !inList {
+		return p.parseName()
+	}
+	if p.tok.kind != tokNumber {
+		return element{}, p.syntax()
+	}
+	digits := p.string(p.tok)
+	if len(digits) > 1 && digits[0] == '0' {
+		return element{}, p.syntax()
+	}
+	i, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || i > maxIndex {
+		return element{}, errorf("List index is not within the allowable range; index: [%s]", digits)
+	}
+	if err := p.advance(); err != nil {
+		return element{}, err
+	}
+	return element{slot: -1, index: int(i)}, p.expect("]")
+}
+
+func (p *parser) parseName() (element, *Error) {
+	name := p.string(p.tok)
+	switch p.tok.kind {
+	case tokName:
+		return element{slot: slot(&p.refs.names, name), index: -1}, p.advance()
+	case tokWord:
+		if reservedWords[strings.ToUpper(name)] {
+			if isKeyword(name) {
+				return element{}, p.syntax()
+			}
+			return element{}, errorf("Attribute name is a reserved keyword; reserved keyword: %s", name)
+		}
+		return element{name: name, slot: -1, index: -1}, p.advance()
+	default:
+		return element{}, p.syntax()
+	}
+}
+
+// isKeyword tells the reserved words that the grammar itself uses.
+func isKeyword(word string) bool {
+	switch strings.ToUpper(word) {
+	case "AND", "OR", "NOT", "BETWEEN", "IN", "SET", "REMOVE", "ADD", "DELETE":
+		return true
+	}
+	return false
+}
+
+// atCall reports whether a function's name and its parenthesis are next.
+func (p *parser) atCall() bool {
+	return p.tok.kind == tokWord && p.next.kind == tokSign && p.string(p.next) == "(" && !isKeyword(p.string(p.tok))
+}
+
+func errMisused(function string) *Error {
+	return errorf("The function is not allowed to be used this way in an expression; function: %s", function)
+}
+
+func errOperandCount(function string, n int) *Error {
+	return errorf("Incorrect number of operands for operator or function; operator or function: %s, number of operands: %d", function, n)
+}
+
+func errNeedsPath(function string) *Error {
+	return errorf("Operator or function requires a document path; operator or function: %s", function)
+}
+
+var errRedundant = &Error{"The expression has redundant parentheses;"}

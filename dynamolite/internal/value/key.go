@@ -1,0 +1,94 @@
+package value
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Encoded strings and binaries end in 0x00 0x01; a zero byte within is written
+// 0x00 0xff. So no encoding is a prefix of another, and the shorter of two that
+// agree sorts first.
+const (
+	escape     = 0x00
+	terminator = 0x01
+	escapedNul = 0xff
+)
+
+// First byte of an encoded number; zero is that byte alone.
+const (
+	keyNegative = 0x00
+	keyZero     = 0x01
+	keyPositive = 0x02
+)
+
+// AppendKey appends an encoding of v that bytes.Compare orders as [Compare]
+// orders values of one type. No encoding of a type is a prefix of another, so
+// encodings may be concatenated and still order by their parts. v is a
+// normalised S, N or B: the caller has checked it against the key schema, and
+// anything else panics.
+func AppendKey(dst []byte, v AV) []byte {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS, *types.AttributeValueMemberB:
+		return append(AppendKeyPrefix(dst, v), escape, terminator)
+	case *types.AttributeValueMemberN:
+		var d decimal
+		if err := parseDecimal(v.Value, &d); err != nil {
+			panic(fmt.Sprintf("value: key %q was not normalised: %v", v.Value, err))
+		}
+		return d.appendKey(dst)
+	}
+	panic(fmt.Sprintf("value: %T cannot be a key", v))
+}
+
+// AppendKeyPrefix appends what the encodings by [AppendKey] of all strings (or
+// binaries) that begin with v have in common. v is an S or a B: anything else
+// panics.
+func AppendKeyPrefix(dst []byte, v AV) []byte {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		if strings.IndexByte(v.Value, escape) < 0 {
+			return append(dst, v.Value...)
+		}
+		for i := range len(v.Value) {
+			dst = appendEscaped(dst, v.Value[i])
+		}
+		return dst
+	case *types.AttributeValueMemberB:
+		for _, c := range v.Value {
+			dst = appendEscaped(dst, c)
+		}
+		return dst
+	}
+	panic(fmt.Sprintf("value: %T has no prefix", v))
+}
+
+func appendEscaped(dst []byte, c byte) []byte {
+	if c == escape {
+		return append(dst, escape, escapedNul)
+	}
+	return append(dst, c)
+}
+
+// appendKey writes sign, exponent, digits in pairs and an end mark that is less
+// than any pair. A negative number's bytes after the sign are complemented, so
+// that the larger magnitude sorts first.
+func (d *decimal) appendKey(dst []byte) []byte {
+	if d.n == 0 {
+		return append(dst, keyZero)
+	}
+	sign, flip := byte(keyPositive), byte(0)
+	if d.neg {
+		sign, flip = keyNegative, 0xff
+	}
+	dst = append(dst, sign, byte(d.exp-minExponent)^flip)
+	for i := 0; i < d.n; i += 2 {
+		pair := (d.digits[i] - '0') * 10
+		if i+1 < d.n {
+			pair += d.digits[i+1] - '0'
+		}
+		dst = append(dst, (pair+1)^flip)
+	}
+	return append(dst, flip)
+}

@@ -1,0 +1,160 @@
+// Package value holds the values of the data plane: what DynamoDB accepts, how
+// it sizes, compares, orders and copies them.
+//
+// A value is a [types.AttributeValue]. Once normalised it is never changed in
+// place, so items may share values freely; what enters is normalised into fresh
+// values by [NormalizeItem], what leaves is copied by [Clone].
+package value
+
+import (
+	"bytes"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Item is a set of attributes by name.
+type Item = map[string]types.AttributeValue
+
+// AV is one attribute value.
+type AV = types.AttributeValue
+
+// MaxDepth is how many lists and maps may be nested in one attribute. The item
+// around it is the 32nd level that DynamoDB counts.
+const MaxDepth = 31
+
+// An Error says why a value is not acceptable; its message is fit for a
+// ValidationException.
+type Error struct{ Message string }
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
+
+// TypeName is the name DynamoDB has for the type of v: "S", "N", "B", "SS",
+// "NS", "BS", "BOOL", "NULL", "L" or "M"; "" for anything else.
+func TypeName(v AV) string {
+	switch v.(type) {
+	case *types.AttributeValueMemberS:
+		return "S"
+	case *types.AttributeValueMemberN:
+		return "N"
+	case *types.AttributeValueMemberB:
+		return "B"
+	case *types.AttributeValueMemberSS:
+		return "SS"
+	case *types.AttributeValueMemberNS:
+		return "NS"
+	case *types.AttributeValueMemberBS:
+		return "BS"
+	case *types.AttributeValueMemberBOOL:
+		return "BOOL"
+	case *types.AttributeValueMemberNULL:
+		return "NULL"
+	case *types.AttributeValueMemberL:
+		return "L"
+	case *types.AttributeValueMemberM:
+		return "M"
+	}
+	return ""
+}
+
+// Depth is how many lists and maps are nested in v: 0 for a scalar or a set, 1
+// for an empty list.
+func Depth(v AV) int {
+	deepest := 0
+	switch v := v.(type) {
+	case *types.AttributeValueMemberL:
+		for _, e := range v.Value {
+			deepest = max(deepest, Depth(e))
+		}
+	case *types.AttributeValueMemberM:
+		for _, e := range v.Value {
+			deepest = max(deepest, Depth(e))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// Equal reports whether a and b have the same type and value. Numbers are equal
+// by value, sets regardless of order, lists and maps element by element.
+func Equal(a, b AV) bool {
+	switch a := a.(type) {
+	case *types.AttributeValueMemberS:
+		b, ok := b.(*types.AttributeValueMemberS)
+		return ok && a.Value == b.Value
+	case *types.AttributeValueMemberN:
+		b, ok := b.(*types.AttributeValueMemberN)
+		return ok && equalNumbers(a.Value, b.Value)
+	case *types.AttributeValueMemberB:
+		b, ok := b.(*types.AttributeValueMemberB)
+		return ok && bytes.Equal(a.Value, b.Value)
+	case *types.AttributeValueMemberBOOL:
+		b, ok := b.(*types.AttributeValueMemberBOOL)
+		return ok && a.Value == b.Value
+	case *types.AttributeValueMemberNULL:
+		_, ok := b.(*types.AttributeValueMemberNULL)
+		return ok
+	case *types.AttributeValueMemberL:
+		b, ok := b.(*types.AttributeValueMemberL)
+		return ok && equalLists(a.Value, b.Value)
+	case *types.AttributeValueMemberM:
+		b, ok := b.(*types.AttributeValueMemberM)
+		return ok && EqualItems(a.Value, b.Value)
+	}
+	return equalSets(a, b)
+}
+
+func equalLists(a, b []AV) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// EqualItems reports whether a and b have the same attributes with [Equal]
+// values.
+func EqualItems(a, b Item) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, v := range a {
+		w, ok := b[name]
+		if !ok || !Equal(v, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// Compare orders two strings by their bytes, two numbers by value, or two
+// binaries by their bytes: order is negative, zero or positive. Values of any
+// other types, or of two types, are not comparable.
+func Compare(a, b AV) (order int, ok bool) {
+	switch a := a.(type) {
+	case *types.AttributeValueMemberS:
+		if b, ok := b.(*types.AttributeValueMemberS); ok {
+			switch {
+			case a.Value < b.Value:
+				return -1, true
+			case a.Value > b.Value:
+				return 1, true
+			}
+			return 0, true
+		}
+	case *types.AttributeValueMemberN:
+		if b, ok := b.(*types.AttributeValueMemberN); ok {
+			return compareNumbers(a.Value, b.Value)
+		}
+	case *types.AttributeValueMemberB:
+		if b, ok := b.(*types.AttributeValueMemberB); ok {
+			return bytes.Compare(a.Value, b.Value), true
+		}
+	}
+	return 0, false
+}
