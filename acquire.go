@@ -99,7 +99,7 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 		return
 	}
 	if err := a.lease.Rollback(context.WithoutCancel(ctx)); err != nil {
-		l.logger.Warn("tokens of a caller that left were not returned", "entity", req.Entity, "resource", req.Resource, "error", err)
+		l.logger.WarnContext(ctx, "tokens of a caller that left were not returned", "entity", req.Entity, "resource", req.Resource, "error", err)
 	}
 }
 
@@ -224,6 +224,7 @@ func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 // configuration in time.
 func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
 	acct := l.account(c.Entity, c.Resource)
+	c.Shard = l.draw(acct.shardCount())
 	if l.ttl == 0 && !c.override {
 		if err := l.wantConfigured(ctx, c, acct); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -29,7 +30,7 @@ func (w *world) holds(want ...any) {
 	w.Helper()
 	for i := 0; i < len(want); i += 3 {
 		entity, limit, tokens := want[i].(string), want[i+1].(string), int64(want[i+2].(int))
-		if got := w.available(entity, "gpt-4", limit); got != tokens {
+		if got := w.available(entity, limit); got != tokens {
 			w.Errorf("%s holds %d %s, want %d", entity, got, limit, tokens)
 		}
 	}
@@ -406,8 +407,8 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 				w.system(limiter.PerHour("rph", 10))
 				w.take(w.Limiter, ask("user", "rph", 5))
 				w.Settle()
-				w.patch("user", "gpt-4", tt.update, tt.values)
-				before := w.item("user", "gpt-4")
+				w.patch(tt.update, tt.values)
+				before := w.item()
 				check := func(tokens int, want error) {
 					_, err := w.Acquire(w.Context(), ask("user", "rph", tokens))
 					if !errors.Is(err, want) {
@@ -417,7 +418,7 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 				check(tt.take, tt.want)
 				time.Sleep(time.Minute)
 				check(9, tt.after)
-				after := w.item("user", "gpt-4")
+				after := w.item()
 				for attr, v := range before {
 					if !slices.Contains([]string{"b_rph_tk", "b_rph_tc", "b_wcu_tk", "b_wcu_tc", "rf", "ttl"}, attr) && !cmp.Equal(v, after[attr], cmp.AllowUnexported(types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberBOOL{})) {
 						w.Errorf("%s was %v and is %v", attr, v, after[attr])
@@ -434,11 +435,11 @@ func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
 		w.system(limiter.PerHour("rph", 10))
 		w.take(w.Limiter, ask("user", "rph", 1))
 		w.Settle()
-		w.patch("user", "gpt-4", "SET vu = :z, b_rph_cp = :c, b_rph_ra = :c", map[string]types.AttributeValue{":z": number(0), ":c": number(5000)})
+		w.patch("SET vu = :z, b_rph_cp = :c, b_rph_ra = :c", map[string]types.AttributeValue{":z": number(0), ":c": number(5000)})
 		if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 			w.Fatal(refused)
 		}
-		item := w.item("user", "gpt-4")
+		item := w.item()
 		if _, ok := item["vu"]; ok {
 			w.Error("the request to trim is still there")
 		}
@@ -448,12 +449,12 @@ func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
 	})
 }
 
-// item is a bucket as it is stored.
-func (w *world) item(entity, resource string) map[string]types.AttributeValue {
+// item is the user's bucket as it is stored.
+func (w *world) item() map[string]types.AttributeValue {
 	w.Helper()
 	name := table
 	consistent := true
-	out, err := w.engine.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: w.bucketKey(entity, resource), ConsistentRead: &consistent})
+	out, err := w.engine.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: w.bucketKey(), ConsistentRead: &consistent})
 	w.must(err)
 	return out.Item
 }

@@ -25,7 +25,7 @@ func TestIdleTimeIsNotSpentTwice(t *testing.T) {
 							w.take(l, ask("user", "rps", 1))
 						}
 						time.Sleep(idle)
-						before := min(10, w.available("user", "gpt-4", "rps"))
+						before := min(10, w.available("user", "rps"))
 						got := int64(0)
 						for i := range 40 {
 							if w.take(ls[i%clients], ask("user", "rps", 1)) == nil {

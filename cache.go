@@ -49,8 +49,8 @@ func (c *cache[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
-// getOrPut returns the value of k, which is made if there is none.
-func (c *cache[K, V]) getOrPut(k K, make func() V) V {
+// getOrPut returns the value of k, which is built if there is none.
+func (c *cache[K, V]) getOrPut(k K, build func() V) V {
 	if v, ok := c.get(k); ok {
 		return v
 	}
@@ -60,7 +60,7 @@ func (c *cache[K, V]) getOrPut(k K, make func() V) V {
 	if v, ok := g.young[k]; ok {
 		return v
 	}
-	v := make()
+	v := build()
 	g.putLocked(k, v)
 	return v
 }

@@ -16,9 +16,7 @@ func (l *Limiter) checkInBackground(ctx context.Context, c *claim, acct *account
 	}
 	img := c.image
 	ctx = context.WithoutCancel(ctx)
-	l.background.Add(1)
-	go func() {
-		defer l.background.Done()
+	l.background.Go(func() {
 		defer acct.endCheck()
 		ctx, cancel := context.WithTimeout(ctx, l.timeout)
 		defer cancel()
@@ -26,7 +24,7 @@ func (l *Limiter) checkInBackground(ctx context.Context, c *claim, acct *account
 			l.logger.WarnContext(ctx, "bucket not compared with its configuration",
 				"entity", img.Entity, "resource", img.Resource, "error", err)
 		}
-	}()
+	})
 }
 
 // check brings a bucket to its configuration if the two differ. Limits of a
@@ -44,34 +42,7 @@ func (l *Limiter) check(ctx context.Context, img *Image, acct *account, epoch ui
 	if o := ownerFrom(&r); mayRestamp(img, r.meta) {
 		repair.want.owner = &o
 	}
-	for tries := range maxTries {
-		if tries > 0 {
-			if err := l.pause(ctx, nil, tries); err != nil {
-				return err
-			}
-		}
-		now := l.now()
-		next, refill, wait := repair.plan(img, true, now, l.multiplier)
-		if next == stepWait {
-			if err := sleep(ctx, nil, wait); err != nil {
-				return err
-			}
-			continue
-		}
-		if next != stepRefill && next != stepRepair {
-			return nil
-		}
-		out, err := l.store.Refill(ctx, refill)
-		if err != nil {
-			return err
-		}
-		l.learn(acct, img.Bucket, out, now)
-		if out.Image == nil || out.Applied {
-			return nil
-		}
-		img = out.Image
-	}
-	return ErrConflict
+	return l.debit(ctx, repair, nil)
 }
 
 // mayRestamp reports whether a record is of the same entity as the bucket's

@@ -21,99 +21,98 @@ const maxTries = 40
 //
 // left is closed when the caller has gone; no further write is begun then.
 func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
-	acct := l.account(c.Entity, c.Resource)
-	c.Shard = l.draw(acct.shardCount())
-	now := l.now()
-	if c.want == nil && c.optional && acct.isUnlimited(now-l.ttl.Milliseconds(), l.epoch.Load()) {
+	p := pursuit{l: l, c: c, acct: l.account(c.Entity, c.Resource), left: left, now: l.now()}
+	if c.want == nil && c.optional && p.acct.isUnlimited(p.now-l.ttl.Milliseconds(), l.epoch.Load()) {
 		c.unknown = namesOf(c.amounts)
 		return nil
 	}
-	img, fresh := acct.image(c.Shard, now, imageAge.Milliseconds()), false
-	var read *resolved
+	p.recall()
 	for tries := range maxTries {
 		if tries > 0 {
 			if err := l.pause(ctx, left, tries); err != nil {
 				return err
 			}
-			now = l.now()
+			p.now = l.now()
 		}
-		next, refill, wait := c.plan(img, fresh, now, l.multiplier)
-		var out Outcome
-		var err error
-		switch next {
-		case stepRead:
-			if read, err = l.read(ctx, c, acct); err != nil {
-				return err
-			}
-			if img, fresh = read.image, read.image == nil; img != nil {
-				acct.remember(img, now)
-			}
-			continue
-		case stepTake:
-			out, err = l.store.Take(ctx, c.take(img, now))
-		case stepRefill, stepRepair:
-			out, err = l.store.Refill(ctx, refill)
-		case stepCreate:
-			var again bool
-			if out, again, err = l.create(ctx, c, acct, read, now); again {
-				read = nil
-				img, fresh = acct.image(c.Shard, now, imageAge.Milliseconds()), false
-				continue
-			}
-		case stepConfigure:
-			if err = l.configure(ctx, c, acct); err != nil {
-				return err
-			}
-			if len(c.amounts) == 0 {
-				c.image, c.parent = img, cascadeOf(img)
-				return nil
-			}
-			continue
-		case stepWait:
-			l.logger.DebugContext(ctx, "bucket writes exhausted", "entity", c.Entity, "resource", c.Resource, "shard", c.Shard)
-			if err = sleep(ctx, left, wait); err != nil {
-				return err
-			}
-			fresh = false
-			continue
-		case stepRefuse:
-			if other, moved := c.reroute(img, acct); moved {
-				img, fresh = other, false
-				continue
-			}
-			if l.recheck(ctx, c, acct, now) {
-				continue
-			}
-			c.refused, c.image, c.parent = true, img, cascadeOf(img)
-			return nil
-		case stepDisabled:
-			return &DisabledError{Entity: c.Entity, Resource: c.Resource}
-		case stepForeign:
-			return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: img.Foreign}
-		case stepDone:
-			c.image, c.parent = img, cascadeOf(img)
-			return nil
-		}
-		switch {
+		switch done, err := p.step(ctx); {
 		case errors.Is(err, ErrConflict):
-			continue
-		case err != nil:
+		case done || err != nil:
 			return err
-		case c.refused || c.unlimited():
-			return nil
-		}
-		l.learn(acct, c.Bucket, out, now)
-		img, fresh = out.Image, true
-		if out.Applied && next != stepRepair {
-			c.granted, c.image, c.parent = true, img, cascadeOf(img)
-			return nil
 		}
 	}
 	return fmt.Errorf("debit %s of %s: other writers got in between %d times: %w", c.Resource, c.Entity, maxTries, ErrConflict)
 }
 
-// unlimited reports that no limit is left for the claim to debit.
-func (c *claim) unlimited() bool { return len(c.amounts) == 0 && len(c.unknown) > 0 }
+// A pursuit is a claim under way.
+type pursuit struct {
+	l    *Limiter
+	c    *claim
+	acct *account
+	left <-chan struct{}
+
+	now   int64     // one reading of the clock serves a step whole
+	img   *Image    // what is known of the bucket
+	fresh bool      // img has just refused a write
+	read  *resolved // what was read along with img, if it was read
+}
+
+// recall begins with what is remembered of the claim's shard.
+func (p *pursuit) recall() {
+	p.img, p.fresh, p.read = p.acct.image(p.c.Shard, p.now, imageAge.Milliseconds()), false, nil
+}
+
+// step plans the next step and takes it.
+func (p *pursuit) step(ctx context.Context) (done bool, err error) {
+	c := p.c
+	next, refill, wait := c.plan(p.img, p.fresh, p.now, p.l.multiplier)
+	switch next {
+	case stepRead:
+		return false, p.look(ctx)
+	case stepTake:
+		out, err := p.l.store.Take(ctx, c.take(p.img, p.now))
+		return p.wrote(out, err, true)
+	case stepRefill, stepRepair:
+		out, err := p.l.store.Refill(ctx, refill)
+		return p.wrote(out, err, next == stepRefill)
+	case stepCreate:
+		return p.create(ctx)
+	case stepConfigure:
+		return p.configure(ctx)
+	case stepWait:
+		p.fresh = false
+		return false, sleep(ctx, p.left, wait)
+	case stepRefuse:
+		if p.reroute() || p.recheck(ctx) {
+			return false, nil
+		}
+		c.refused = true
+	case stepDisabled:
+		return true, &DisabledError{Entity: c.Entity, Resource: c.Resource}
+	case stepForeign:
+		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: p.img.Foreign}
+	case stepDone:
+	}
+	p.end()
+	return true, nil
+}
+
+// end keeps what the bucket was found to be.
+func (p *pursuit) end() { p.c.image, p.c.parent = p.img, cascadeOf(p.img) }
+
+// wrote takes in the outcome of a write; debits says that it carried the claim.
+func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error) {
+	if err != nil {
+		return false, err
+	}
+	p.l.learn(p.acct, p.c.Bucket, out, p.now)
+	p.img, p.fresh = out.Image, true
+	if !out.Applied || !debits {
+		return false, nil
+	}
+	p.c.granted = true
+	p.end()
+	return true, nil
+}
 
 func (c *claim) take(img *Image, now int64) *Take {
 	t := &Take{Bucket: c.Bucket, Now: now, Debits: make([]Debit, 0, len(c.amounts))}
@@ -149,42 +148,45 @@ func (l *Limiter) learn(acct *account, b Bucket, out Outcome, now int64) {
 
 // reroute sends a claim that is more than its shard's share, but not more than
 // the larger share that shard 0 holds, there.
-func (c *claim) reroute(img *Image, acct *account) (other *Image, moved bool) {
+func (p *pursuit) reroute() bool {
+	c, img := p.c, p.img
 	if img.Shard == 0 || img.ShardCount == 1 {
-		return nil, false
+		return false
 	}
 	above := false
 	for _, a := range c.amounts {
 		s, _ := img.Limit(a.Limit)
 		if a.Milli > share(s.Params, 0, img.ShardCount).Capacity {
-			return nil, false
+			return false
 		}
-		above = above || a.Milli > share(s.Params, img.Shard, img.ShardCount).Capacity
+		above = above || a.Milli > img.share(s.Params).Capacity
 	}
-	if !above {
-		return nil, false
+	if above {
+		c.Shard = 0
+		p.recall()
 	}
-	c.Shard = 0
-	acct.mu.Lock()
-	defer acct.mu.Unlock()
-	return acct.shards[0], true
+	return above
 }
 
 // configure finds out whether the limits that the bucket lacks are configured:
 // those that are will be added, the others are dropped from the claim.
-func (l *Limiter) configure(ctx context.Context, c *claim, acct *account) error {
-	if c.want == nil {
-		if err := l.wantConfigured(ctx, c, acct); err != nil {
-			return err
+func (p *pursuit) configure(ctx context.Context) (done bool, err error) {
+	if p.c.want == nil {
+		if err := p.l.wantConfigured(ctx, p.c, p.acct); err != nil {
+			return true, err
 		}
 	}
-	l.dropUnknown(c)
-	return nil
+	p.c.dropUnknown()
+	if len(p.c.amounts) > 0 {
+		return false, nil
+	}
+	p.end()
+	return true, nil
 }
 
 // dropUnknown takes those limits out of the claim that the bucket is not to
 // have.
-func (l *Limiter) dropUnknown(c *claim) {
+func (c *claim) dropUnknown() {
 	known := c.amounts[:0:0]
 	for _, a := range c.amounts {
 		if c.want.has(a.Limit) {
@@ -222,40 +224,47 @@ func (l *Limiter) wantedOf(r *resolved) *wanted {
 // recheck compares a bucket that is about to refuse with its configuration, if
 // that is overdue: a raised limit must not go on refusing. It reports whether
 // there is anything to look at again.
-func (l *Limiter) recheck(ctx context.Context, c *claim, acct *account, now int64) bool {
-	if c.want != nil || !acct.due(now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+func (p *pursuit) recheck(ctx context.Context) bool {
+	l, c := p.l, p.c
+	if c.want != nil || !p.acct.due(p.now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
 		return false
 	}
-	if err := l.wantConfigured(ctx, c, acct); err != nil {
+	if err := l.wantConfigured(ctx, c, p.acct); err != nil {
 		l.logger.WarnContext(ctx, "configuration not compared", "entity", c.Entity, "resource", c.Resource, "error", err)
 		return false
 	}
-	l.dropUnknown(c)
+	c.dropUnknown()
 	return len(c.amounts) > 0
 }
 
-// read looks at a bucket that was never seen, at its configuration and at its
-// entity's record in one request. What is found is at once brought to its
+// look reads a bucket that was never seen, its configuration and its entity's
+// record in one request. What is found is at once brought to its
 // configuration.
-func (l *Limiter) read(ctx context.Context, c *claim, acct *account) (*resolved, error) {
+func (p *pursuit) look(ctx context.Context) error {
+	l, c := p.l, p.c
 	epoch := l.epoch.Load()
 	r, err := l.resolve(ctx, c, &c.Bucket)
-	if err != nil || r.image == nil {
-		return r, err
+	if err != nil {
+		return err
 	}
+	p.img, p.fresh, p.read = r.image, r.image == nil, r
+	if r.image == nil {
+		return nil
+	}
+	p.acct.remember(r.image, p.now)
 	switch {
 	case r.disabled:
-		return nil, &DisabledError{Entity: c.Entity, Resource: c.Resource}
+		return &DisabledError{Entity: c.Entity, Resource: c.Resource}
 	case c.want != nil || r.foreign != "" || r.image.Foreign != "" || len(r.limits) == 0:
-		return r, nil
+		return nil
 	}
 	c.want = l.wantedOf(r)
 	if o := ownerFrom(r); mayRestamp(r.image, r.meta) {
 		c.want.owner = &o
 	}
-	acct.wasChecked(r.fetched, epoch, false)
-	l.dropUnknown(c)
-	return r, nil
+	p.acct.wasChecked(r.fetched, epoch, false)
+	c.dropUnknown()
+	return nil
 }
 
 // resolve reads the configuration of a claim's bucket.
@@ -267,20 +276,21 @@ func (l *Limiter) resolve(ctx context.Context, c *claim, b *Bucket) (*resolved, 
 	return &r, nil
 }
 
-// create makes the bucket with the claim already debited. again asks for a new
-// look at another shard.
-func (l *Limiter) create(ctx context.Context, c *claim, acct *account, r *resolved, now int64) (out Outcome, again bool, err error) {
-	acct.forget(c.Shard)
+// create makes the bucket with the claim already debited.
+func (p *pursuit) create(ctx context.Context) (done bool, err error) {
+	l, c := p.l, p.c
+	p.acct.forget(c.Shard)
 	if c.Shard > 0 {
 		// Born full, a new shard would mint tokens; born empty, it would refuse
 		// what its siblings hold.
 		c.Shard = 0
-		return Outcome{}, true, nil
+		p.recall()
+		return false, nil
 	}
-	epoch := l.epoch.Load()
+	epoch, r := l.epoch.Load(), p.read
 	if r == nil {
 		if r, err = l.resolve(ctx, c, nil); err != nil {
-			return Outcome{}, false, err
+			return true, err
 		}
 	}
 	owner := ownerFrom(r)
@@ -289,29 +299,29 @@ func (l *Limiter) create(ctx context.Context, c *claim, acct *account, r *resolv
 	}
 	switch {
 	case r.disabled:
-		return Outcome{}, false, &DisabledError{Entity: c.Entity, Resource: c.Resource}
+		return true, &DisabledError{Entity: c.Entity, Resource: c.Resource}
 	case c.want == nil && r.foreign != "":
-		return Outcome{}, false, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
+		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
 	case c.want == nil:
 		c.want = l.wantedOf(r)
 	}
-	acct.wasChecked(r.fetched, epoch, len(c.want.limits) == 0)
-	l.dropUnknown(c)
+	p.acct.wasChecked(r.fetched, epoch, len(c.want.limits) == 0)
+	c.dropUnknown()
 	if len(c.amounts) == 0 {
-		return Outcome{}, false, nil
+		return true, nil
 	}
-	n := l.newBucket(c, acct.shardCount(), owner, now)
+	n := l.newBucket(c, p.acct.shardCount(), owner, p.now)
 	if img := n.image(); c.exceeds(img) {
-		c.refused, c.statuses = true, c.status(img, now)
-		return Outcome{}, false, nil
+		c.refused, c.statuses = true, c.status(img, p.now)
+		return true, nil
 	}
 	for i := range n.Limits {
 		limit := &n.Limits[i]
 		limit.Consumed = c.amount(limit.Limit)
 		limit.Tokens -= limit.Consumed
 	}
-	out, err = l.store.Create(ctx, n)
-	return out, false, err
+	out, err := l.store.Create(ctx, n)
+	return p.wrote(out, err, true)
 }
 
 // newBucket is the bucket wanted, full but for the write that makes it.

@@ -110,9 +110,9 @@ func (w *world) admitted(l *limiter.Limiter, req limiter.Request, every, total t
 }
 
 // available is the balance of a limit, in whole tokens.
-func (w *world) available(entity, resource, limit string) int64 {
+func (w *world) available(entity, limit string) int64 {
 	w.Helper()
-	statuses, err := w.Available(w.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: map[string]int64{limit: 0}})
+	statuses, err := w.Available(w.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: map[string]int64{limit: 0}})
 	w.must(err)
 	for _, s := range statuses {
 		if s.Entity == entity {

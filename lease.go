@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // A Lease is what an acquire took. It is used like a transaction: adjust it to
@@ -115,7 +116,7 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 			found = true
 			if delta > MaxTokens || delta < -MaxTokens || e.total+delta*milli > MaxTokens*milli || e.total+delta*milli < 0 {
 				return &ValidationError{
-					Field: "adjust " + limit, Value: fmt.Sprint(delta),
+					Field: "adjust " + limit, Value: strconv.FormatInt(delta, 10),
 					Reason: fmt.Sprintf("keep what the lease takes, now %d, between 0 and %d tokens", e.total/milli, int64(MaxTokens)),
 				}
 			}
@@ -166,15 +167,13 @@ func (l *Lease) settle(ctx context.Context, op string, target func(*entry) int64
 		return l.settleNow(context.WithoutCancel(ctx), target)
 	}
 	result := make(chan error, 1)
-	l.limiter.background.Add(1)
-	go func() {
-		defer l.limiter.background.Done()
+	l.limiter.background.Go(func() {
 		err := l.settleNow(context.WithoutCancel(ctx), target)
 		if err != nil && ctx.Err() != nil { // nobody else will hear of it
 			l.limiter.logger.WarnContext(ctx, "lease not settled", "entity", l.entity, "op", op, "error", err)
 		}
 		result <- err
-	}()
+	})
 	select {
 	case err := <-result:
 		return err

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -84,12 +85,12 @@ func (l Limit) Validate() error {
 	switch {
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
 		return &ValidationError{
-			Field: field("capacity"), Value: fmt.Sprint(l.Capacity),
+			Field: field("capacity"), Value: strconv.FormatInt(l.Capacity, 10),
 			Reason: fmt.Sprintf("give a whole number of tokens from 1 to %d", int64(MaxTokens)),
 		}
 	case l.Amount < 1 || l.Amount > MaxTokens:
 		return &ValidationError{
-			Field: field("refill amount"), Value: fmt.Sprint(l.Amount),
+			Field: field("refill amount"), Value: strconv.FormatInt(l.Amount, 10),
 			Reason: fmt.Sprintf("give a whole number of tokens from 1 to %d", int64(MaxTokens)),
 		}
 	case l.Period < time.Second || l.Period > MaxPeriod || l.Period%time.Second != 0:

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -26,7 +28,7 @@ func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
 		}
 		// One a second: each acquire refills, and stamps, the whole item.
 		w.admitted(w.Limiter, ask("user", "rps", 1), time.Second, 4*time.Hour)
-		if got := w.available("user", "gpt-4", "rpd"); got != 14 {
+		if got := w.available("user", "rpd"); got != 14 {
 			w.Errorf("86 a day earned %d in four hours, want 14", got)
 		}
 	})
@@ -64,7 +66,7 @@ func TestChangedDefaultReachesAnActiveBucketWithinTheTTL(t *testing.T) {
 
 		w.must(other.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 6)}))
 		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, limiter.DefaultConfigTTL)
-		if got := w.available("user", "gpt-4", "rpm"); got > 6 {
+		if got := w.available("user", "rpm"); got > 6 {
 			w.Errorf("a minute after 600 became 6 a minute, %d are held", got)
 		}
 		if got := w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, 10*time.Minute); got > 66 {
@@ -126,7 +128,7 @@ func TestAShardedItemIsReadWithItsShare(t *testing.T) {
 		w.system(limiter.PerMinute("rpm", 10, limiter.Burst(10)))
 		w.take(w.Limiter, ask("user", "rpm", 10))
 		// A peer doubled it to 8 shards: of 10 tokens, shard 0 holds 1.25.
-		w.patch("user", "gpt-4", "SET shard_count = :n", map[string]types.AttributeValue{":n": number(8)})
+		w.patch("SET shard_count = :n", map[string]types.AttributeValue{":n": number(8)})
 		fresh := w.limiter(w.store, limiter.Options{Rand: func(int64) int64 { return 0 }})
 		time.Sleep(time.Minute)
 		if refused := w.take(fresh, ask("user", "rpm", 1)); refused != nil {
@@ -147,7 +149,7 @@ func TestAmountZeroIsAdmittedInDebt(t *testing.T) {
 		w.must(err)
 		w.must(lease.Adjust("tpm", 101))
 		w.must(lease.Commit(w.Context()))
-		if got := w.available("user", "gpt-4", "tpm"); got != -91 {
+		if got := w.available("user", "tpm"); got != -91 {
 			w.Fatalf("balance %d, want -91", got)
 		}
 		if refused := w.take(w.Limiter, ask("user", "rpm", 1, "tpm", 0)); refused != nil {
@@ -166,11 +168,11 @@ func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
 		w.take(w.Limiter, ask("user", "rpm", 10))
 		time.Sleep(3 * time.Second)
 		// The refill is planned on the remembered image; the item is gone.
-		w.sweep("user", "gpt-4")
+		w.sweep()
 		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
 			w.Error(refused)
 		}
-		if got := w.available("user", "gpt-4", "rpm"); got != 9 {
+		if got := w.available("user", "rpm"); got != 9 {
 			w.Errorf("available %d, want 9", got)
 		}
 	})
@@ -227,7 +229,7 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 					}
 					l.Settle()
 					for _, entity := range []string{"key", "project"} {
-						if got := w.available(entity, "gpt-4", "rph"); got != 99 {
+						if got := w.available(entity, "rph"); got != 99 {
 							w.Errorf("%s holds %d, want 99", entity, got)
 						}
 					}
@@ -291,33 +293,33 @@ func (l *latency) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 }
 
 func number(n int) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: fmt.Sprint(n)}
+	return &types.AttributeValueMemberN{Value: strconv.Itoa(n)}
 }
 
 func errOf[T any](_ T, err error) error { return err }
 
-// bucketKey is the key of shard 0 of a bucket.
-func (w *world) bucketKey(entity, resource string) map[string]types.AttributeValue {
+// bucketKey is the key of shard 0 of the user's bucket.
+func (w *world) bucketKey() map[string]types.AttributeValue {
 	_, ns := w.store.Namespace()
 	return map[string]types.AttributeValue{
-		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#" + entity + "#" + resource + "#0"},
+		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#user#gpt-4#0"},
 		"SK": &types.AttributeValueMemberS{Value: "#STATE"},
 	}
 }
 
-// patch changes a bucket behind everybody's back.
-func (w *world) patch(entity, resource, update string, values map[string]types.AttributeValue) {
+// patch changes the user's bucket behind everybody's back.
+func (w *world) patch(update string, values map[string]types.AttributeValue) {
 	w.Helper()
 	w.must(errOf(w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
-		TableName: aws.String(table), Key: w.bucketKey(entity, resource),
+		TableName: aws.String(table), Key: w.bucketKey(),
 		UpdateExpression: &update, ExpressionAttributeValues: values,
 	})))
 }
 
-// sweep deletes a bucket, as expiry does.
-func (w *world) sweep(entity, resource string) {
+// sweep deletes the user's bucket, as expiry does.
+func (w *world) sweep() {
 	w.Helper()
 	w.must(errOf(w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{
-		TableName: aws.String(table), Key: w.bucketKey(entity, resource),
+		TableName: aws.String(table), Key: w.bucketKey(),
 	})))
 }

@@ -75,7 +75,7 @@ const (
 // whatever cannot be done according to it is tried all the same.
 //
 // It is a pure function: no clock, no store.
-func (c *claim) plan(img *Image, fresh bool, now int64, multiplier int64) (step, *Refill, time.Duration) {
+func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refill, time.Duration) {
 	if img == nil {
 		switch {
 		case len(c.amounts) == 0:
@@ -106,7 +106,7 @@ func (c *claim) plan(img *Image, fresh bool, now int64, multiplier int64) (step,
 	}
 	r, wait, short := c.refill(img, now, multiplier)
 	switch {
-	case wait > 0 && fresh:
+	case wait > 0 && (fresh || len(c.amounts) == 0):
 		return stepWait, nil, wait
 	case wait > 0:
 		return stepTake, nil, 0
@@ -396,7 +396,7 @@ func (c *claim) status(img *Image, now int64) []Status {
 		}
 		part := img.share(s.Params)
 		st := Status{
-			Entity: img.Entity, Resource: img.Resource, Limit: s.Params.limit(s.Name),
+			Entity: img.Entity, Resource: img.Resource, Limit: s.limit(s.Name),
 			Available: floorDiv(part.Balance(s.Tokens, img.RefilledAt, now), milli),
 			Requested: a.Milli / milli,
 		}

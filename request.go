@@ -1,6 +1,9 @@
 package limiter
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // OnUnavailable is what an acquire does when the store cannot be reached.
 type OnUnavailable string
@@ -50,7 +53,7 @@ func (r *Request) Validate() error {
 		}
 		if tokens < 0 || tokens > MaxTokens {
 			return &ValidationError{
-				Field: "consume " + name, Value: fmt.Sprint(tokens),
+				Field: "consume " + name, Value: strconv.FormatInt(tokens, 10),
 				Reason: fmt.Sprintf("give from 0 to %d tokens; return tokens with Lease.Adjust", int64(MaxTokens)),
 			}
 		}
