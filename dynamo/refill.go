@@ -78,10 +78,10 @@ const (
 )
 
 func boundsOf(c *limiter.Change) bounds {
-	switch {
-	case c.AtLeast == c.AtMost:
+	switch c.AtLeast {
+	case c.AtMost:
 		return pinned
-	case c.AtLeast == math.MinInt64:
+	case math.MinInt64:
 		return boundedAbove
 	}
 	return bounded
@@ -234,46 +234,46 @@ func refillValues(r *limiter.Refill) values {
 }
 
 // change are the values of [shapeBuilder.change], or of [shapeBuilder.fill].
-func (v *numbers) change(i int, c *limiter.Change, full bool) {
+func (s *numbers) change(i int, c *limiter.Change, full bool) {
 	switch {
 	case full:
-		v.fill(i, c)
+		s.fill(i, c)
 		return
 	case c.Kind == limiter.RemoveLimit:
 		return
 	}
-	v.put(alias('d', i), c.Earned-c.Debit)
+	s.put(alias('d', i), c.Earned-c.Debit)
 	if c.Debit != 0 || c.Kind == limiter.AddLimit {
-		v.put(alias('a', i), c.Debit)
+		s.put(alias('a', i), c.Debit)
 	}
 	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
-		v.params(i, c)
+		s.params(i, c)
 	}
 	if c.Kind == limiter.AddLimit {
 		return
 	}
 	switch boundsOf(c) {
 	case pinned:
-		v.put(alias('l', i), c.AtLeast)
+		s.put(alias('l', i), c.AtLeast)
 	case bounded:
-		v.put(alias('l', i), c.AtLeast)
-		v.put(alias('h', i), c.AtMost)
+		s.put(alias('l', i), c.AtLeast)
+		s.put(alias('h', i), c.AtMost)
 	case boundedAbove:
-		v.put(alias('h', i), c.AtMost)
+		s.put(alias('h', i), c.AtMost)
 	}
 }
 
-func (v *numbers) fill(i int, c *limiter.Change) {
-	v.put(alias('d', i), c.Earned-c.Debit)
-	v.put(alias('l', i), c.AtLeast)
+func (s *numbers) fill(i int, c *limiter.Change) {
+	s.put(alias('d', i), c.Earned-c.Debit)
+	s.put(alias('l', i), c.AtLeast)
 	if c.Debit != 0 {
-		v.put(alias('a', i), c.Debit)
+		s.put(alias('a', i), c.Debit)
 	}
-	v.params(i, c)
+	s.params(i, c)
 }
 
-func (v *numbers) params(i int, c *limiter.Change) {
-	v.put(alias('p', i), c.Params.Capacity)
-	v.put(alias('q', i), c.Params.Amount)
-	v.put(alias('r', i), c.Params.Period)
+func (s *numbers) params(i int, c *limiter.Change) {
+	s.put(alias('p', i), c.Params.Capacity)
+	s.put(alias('q', i), c.Params.Amount)
+	s.put(alias('r', i), c.Params.Period)
 }

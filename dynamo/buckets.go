@@ -1,0 +1,123 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// Buckets reads every shard that exists of an entity's bucket for a resource,
+// shard 0 first. Reads are consistent: one request for an unsharded bucket, two
+// for a sharded one.
+func (s *Store) Buckets(ctx context.Context, entity, resource string) ([]*limiter.Image, error) {
+	b := limiter.Bucket{Entity: entity, Resource: resource}
+	if err := checkBucket(b); err != nil {
+		return nil, err
+	}
+	op := fmt.Sprintf("read bucket of %s for %s", entity, resource)
+	it, err := s.getItem(ctx, op, schema.BucketKey(s.ns, b))
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		// Shard 0 may have been swept while others live.
+		return s.indexedBuckets(ctx, op, schema.GSI3, schema.EntityPK(s.ns, entity), schema.ResourceBucketPrefix(resource))
+	}
+	first, err := schema.DecodeBucket(it)
+	if err != nil {
+		return nil, err
+	}
+	images := []*limiter.Image{first}
+	// While a bucket is being doubled, its other shards know of more shards
+	// than shard 0 does.
+	for read, count := 1, first.ShardCount; read < count; {
+		keys := make([]schema.Key, 0, count-read)
+		for b.Shard = read; b.Shard < count; b.Shard++ {
+			keys = append(keys, schema.BucketKey(s.ns, b))
+		}
+		read = count
+		more, err := s.readBuckets(ctx, op, keys)
+		if err != nil {
+			return nil, err
+		}
+		for _, img := range more {
+			count = max(count, img.ShardCount)
+		}
+		images = append(images, more...)
+	}
+	return images, nil
+}
+
+// EntityBuckets reads every bucket of an entity, by resource and shard. The
+// index that names them lags behind: a bucket just made may be missing.
+func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*limiter.Image, error) {
+	if err := limiter.CheckEntity(entity); err != nil {
+		return nil, err
+	}
+	return s.indexedBuckets(ctx, "list buckets of "+entity, schema.GSI3, schema.EntityPK(s.ns, entity), schema.BucketIndexPrefix)
+}
+
+// ResourceBuckets reads every bucket of a resource, by entity and shard. The
+// index that names them lags behind: a bucket just made may be missing.
+func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*limiter.Image, error) {
+	if err := limiter.CheckResource(resource); err != nil {
+		return nil, err
+	}
+	return s.indexedBuckets(ctx, "list buckets for "+resource, schema.GSI2, schema.ResourcePK(s.ns, resource), schema.BucketIndexPrefix)
+}
+
+// indexedBuckets reads the buckets that an index names. The items themselves
+// come from the table: an index may project only its keys, and lags behind.
+func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string) ([]*limiter.Image, error) {
+	var keys []schema.Key
+	err := s.query(ctx, op, indexQuery(index, pk, prefix), func(it item) error {
+		keys = append(keys, schema.KeyOf(it))
+		return nil
+	})
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	return s.readBuckets(ctx, op, keys)
+}
+
+// indexQuery asks an index for the table's keys of the entries of a partition.
+func indexQuery(index, pk, prefix string) *dynamodb.QueryInput {
+	in := &dynamodb.QueryInput{
+		IndexName:                 &index,
+		KeyConditionExpression:    aws.String(index + "PK = :pk"),
+		ExpressionAttributeValues: item{":pk": schema.S(pk)},
+		ProjectionExpression:      aws.String("PK, SK"),
+	}
+	if prefix != "" {
+		in.KeyConditionExpression = aws.String(index + "PK = :pk AND begins_with(" + index + "SK, :sk)")
+		in.ExpressionAttributeValues[":sk"] = schema.S(prefix)
+	}
+	return in
+}
+
+// readBuckets reads bucket items consistently; those that are gone are left out.
+func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key) ([]*limiter.Image, error) {
+	items, err := s.batchGet(ctx, op, keys, true)
+	if err != nil {
+		return nil, err
+	}
+	images := make([]*limiter.Image, 0, len(items))
+	for _, it := range items {
+		img, err := schema.DecodeBucket(it)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, img)
+	}
+	slices.SortFunc(images, func(a, b *limiter.Image) int {
+		return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Shard, b.Shard))
+	})
+	return images, nil
+}

@@ -1,0 +1,233 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func shards(images []*limiter.Image) []limiter.Bucket {
+	var all []limiter.Bucket
+	for _, img := range images {
+		all = append(all, img.Bucket)
+	}
+	return all
+}
+
+func of(entity, resource string, shards ...int) []limiter.Bucket {
+	var all []limiter.Bucket
+	for _, i := range shards {
+		all = append(all, limiter.Bucket{Entity: entity, Resource: resource, Shard: i})
+	}
+	return all
+}
+
+func TestBuckets(t *testing.T) {
+	t.Parallel()
+	type shard struct{ index, count int }
+	for name, c := range map[string]struct {
+		items    []shard
+		want     []int
+		requests []string
+	}{
+		"none":      {nil, nil, []string{"GetItem", "Query"}},
+		"unsharded": {[]shard{{0, 1}}, []int{0}, []string{"GetItem"}},
+		"four, one of them not made yet": {
+			[]shard{{0, 4}, {1, 4}, {3, 4}},
+			[]int{0, 1, 3},
+			[]string{"GetItem", "BatchGetItem"},
+		},
+		"half-way through a doubling": {
+			[]shard{{0, 2}, {1, 4}, {3, 4}},
+			[]int{0, 1, 3},
+			[]string{"GetItem", "BatchGetItem", "BatchGetItem"},
+		},
+		"shard 0 swept": {[]shard{{1, 4}, {2, 4}}, []int{1, 2}, []string{"GetItem", "Query", "BatchGetItem"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, f := newStore(t)
+			for _, sh := range c.items {
+				bucket(t, s, f, "user", "gpt", sh.index, sh.count)
+			}
+			bucket(t, s, f, "user", "gpt-4", 0, 1)
+			bucket(t, s, f, "user2", "gpt", 0, 1)
+			f.reset()
+			images, err := s.Buckets(t.Context(), "user", "gpt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(of("user", "gpt", c.want...), shards(images)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.requests, f.ops); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
+	t.Parallel()
+	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
+		t.Run(string(projection), func(t *testing.T) {
+			t.Parallel()
+			f := &fault{API: dynamolite.New(dynamolite.Options{}), page: 7}
+			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
+				t.Fatal(err)
+			}
+			s := openStore(t, f)
+			var want []limiter.Bucket
+			for i := range 120 {
+				e := fmt.Sprintf("user-%03d", i)
+				bucket(t, s, f, e, "gpt-4", 0, 2)
+				bucket(t, s, f, e, "gpt-4", 1, 2)
+				want = append(want, of(e, "gpt-4", 0, 1)...)
+			}
+			bucket(t, s, f, "user-003", "a/b", 0, 1)
+			// A usage snapshot shares the index partition.
+			_, ns := s.Namespace()
+			usage := schema.Key{PK: schema.EntityPK(ns, "user-003"), SK: "#USAGE#gpt-4#x"}.Item()
+			usage[schema.GSI2PK], usage[schema.GSI2SK] = schema.S(schema.ResourcePK(ns, "gpt-4")), schema.S("USAGE#x#user-003")
+			put(t, f, usage)
+
+			images, err := s.ResourceBuckets(t.Context(), "gpt-4")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, shards(images)); diff != "" {
+				t.Errorf("of the resource (-want +got):\n%s", diff)
+			}
+			for _, in := range f.ins {
+				if batch, ok := in.(*dynamodb.BatchGetItemInput); ok && len(batch.RequestItems[table].Keys) > 100 {
+					t.Errorf("a batch of %d", len(batch.RequestItems[table].Keys))
+				}
+			}
+			images, err = s.EntityBuckets(t.Context(), "user-003")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(append(of("user-003", "a/b", 0), of("user-003", "gpt-4", 0, 1)...), shards(images)); diff != "" {
+				t.Errorf("of the entity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDamagedBucketsAreReported(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	_, ns := s.Namespace()
+	bucket(t, s, f, "user", "gpt-4", 0, 1)
+	it := get(t, f, schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+	delete(it, schema.RF)
+	put(t, f, it)
+	_, one := s.Buckets(t.Context(), "user", "gpt-4")
+	_, all := s.EntityBuckets(t.Context(), "user")
+	wantErr(t, one, limiter.ErrCorrupt)
+	wantErr(t, all, limiter.ErrCorrupt)
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	e := createEntity(t, s, limiter.Entity{ID: "user"})
+	setLimits(t, s, levels[1], rpm10)
+	setLimits(t, s, levels[3], tpm20)
+	for shard := range 2 {
+		bucket(t, s, f, "user", "gpt-4", shard, 2)
+	}
+	images, err := s.Buckets(t.Context(), "user", "gpt-4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.reset()
+	got, err := s.Load(t.Context(), &limiter.Load{
+		Entity: "user", Configs: append(levels, levels[1]), Bucket: &limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &limiter.Loaded{
+		Entity: e, Configs: []*limiter.Config{nil, {Limits: rpm10}, nil, {Limits: tpm20}, {Limits: rpm10}}, Image: images[1],
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"BatchGetItem"}, f.ops); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	got, err = s.Load(t.Context(), &limiter.Load{
+		Entity: "nobody", Configs: levels[:1], Bucket: &limiter.Bucket{Entity: "nobody", Resource: "gpt-4"},
+	})
+	if err != nil || got.Entity != nil || got.Image != nil || len(got.Configs) != 1 || got.Configs[0] != nil {
+		t.Errorf("of nothing: %+v, %v", got, err)
+	}
+	f.reset()
+	if got, err := s.Load(t.Context(), &limiter.Load{}); err != nil || len(got.Configs) != 0 || len(f.ops) != 0 {
+		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.ops)
+	}
+}
+
+func TestLoadNeverAnswersInPart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newStore(t)
+		for _, k := range levels {
+			setLimits(t, s, k, rpm10)
+		}
+		f.reset()
+		f.batch = 1
+		got, err := s.Load(t.Context(), &limiter.Load{Configs: levels})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range got.Configs {
+			if c == nil {
+				t.Errorf("no configuration of %+v", levels[i])
+			}
+		}
+		if len(f.ops) != 4 {
+			t.Errorf("requests: %q", f.ops)
+		}
+		stuck := &stuckBatch{API: newTable(t)}
+		s = openStore(t, stuck)
+		stuck.stick = true
+		_, err = s.Load(t.Context(), &limiter.Load{Configs: levels})
+		wantErr(t, err, limiter.ErrThrottled)
+		ctx, cancel := context.WithTimeout(t.Context(), 1)
+		defer cancel()
+		_, err = s.Load(ctx, &limiter.Load{Configs: levels})
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, limiter.ErrUnavailable)
+	})
+}
+
+// A stuckBatch gets nothing of a batch done: no write, and, once it sticks, no
+// read.
+type stuckBatch struct {
+	dynamo.API
+	stick  bool
+	writes int
+}
+
+func (s *stuckBatch) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	s.writes++
+	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: in.RequestItems}, nil
+}
+
+func (s *stuckBatch) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	if s.stick {
+		return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
+	}
+	return s.API.BatchGetItem(ctx, in, opts...)
+}

@@ -1,0 +1,227 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// SetLimits replaces the limits of one level of configuration, all of them; the
+// level's other settings stay. At least one limit is given.
+//
+// Limits hold for new buckets at once, and for buckets in use when a client
+// compares them with the configuration.
+func (s *Store) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) error {
+	if len(limits) == 0 {
+		return &limiter.ValidationError{Field: "limits", Value: "", Reason: "give at least one; delete the limits to fall back to the next level"}
+	}
+	return s.setConfig(ctx, k, &limiter.Config{Limits: limits}, false)
+}
+
+// SetSystem replaces the limits of the system level and what an acquire does
+// when the store cannot be reached; "" leaves that to the caller. Either may be
+// given without the other.
+func (s *Store) SetSystem(ctx context.Context, limits []limiter.Limit, on limiter.OnUnavailable) error {
+	switch on {
+	case "", limiter.Block, limiter.Allow:
+	default:
+		return &limiter.ValidationError{Field: "on unavailable", Value: string(on), Reason: `give "block" or "allow"`}
+	}
+	if len(limits) == 0 && on == "" {
+		return &limiter.ValidationError{Field: "limits", Value: "", Reason: "give at least one, or what to do when the store is unavailable"}
+	}
+	return s.setConfig(ctx, limiter.ConfigKey{}, &limiter.Config{Limits: limits, OnUnavailable: on}, true)
+}
+
+// Limits reads one level of configuration, as of now. It fails with
+// [limiter.ErrNotFound] if the level has none.
+func (s *Store) Limits(ctx context.Context, k limiter.ConfigKey) (*limiter.Config, error) {
+	it, err := s.configItem(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, &limiter.NotFoundError{Kind: "configuration", Name: levelName(k), Hint: "the next level holds"}
+	}
+	return schema.DecodeConfig(it)
+}
+
+// DeleteLimits deletes the limits of one level, so that the next level holds;
+// at system level, what to do when the store is unavailable goes too. Switches
+// of an operator on the level stay. Deleting what is not there is no error.
+func (s *Store) DeleteLimits(ctx context.Context, k limiter.ConfigKey) error {
+	return s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
+		switch {
+		case old == nil:
+			return nil
+		case schema.HasPolicy(old):
+			return s.putConfig(ctx, k, old, schema.EncodeConfig(s.ns, k, &limiter.Config{}), true)
+		}
+		return s.dropConfig(ctx, k, old)
+	})
+}
+
+func (s *Store) setConfig(ctx context.Context, k limiter.ConfigKey, c *limiter.Config, whole bool) error {
+	if err := limiter.ValidateLimits(c.Limits); err != nil {
+		return err
+	}
+	it := schema.EncodeConfig(s.ns, k, c)
+	return s.changeConfig(ctx, k, "set limits of "+levelName(k), func(old item) error {
+		return s.putConfig(ctx, k, old, maps.Clone(it), whole)
+	})
+}
+
+// changeConfig reads a level's item and writes what write makes of it, again if
+// the item changed in between. Watchers hear of it whatever the outcome: a write
+// whose answer was lost may have landed.
+func (s *Store) changeConfig(ctx context.Context, k limiter.ConfigKey, op string, write func(old item) error) error {
+	var old item
+	for range adminAttempts {
+		var err error
+		if old, err = s.configItem(ctx, k); err != nil {
+			return err
+		}
+		err = write(old)
+		s.changed(k)
+		if err == nil {
+			return nil
+		}
+		if _, lost := conditionFailed(err); !lost {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	return fmt.Errorf("%s: %w: try again", op, limiter.ErrConflict)
+}
+
+// configItem reads a level's item consistently; nil if there is none. Every read
+// and write of configuration by name passes here and is checked here.
+func (s *Store) configItem(ctx context.Context, k limiter.ConfigKey) (item, error) {
+	if err := schema.CheckConfigKey(k); err != nil {
+		return nil, err
+	}
+	if k.Entity != "" {
+		if err := schema.CheckRegistered(k.Resource); err != nil {
+			return nil, err
+		}
+	}
+	return s.getItem(ctx, "read limits of "+levelName(k), schema.ConfigKey(s.ns, k))
+}
+
+// putConfig replaces a level's item by it and what of old outlives its limits,
+// provided that this is still what old says. whole says that on_unavailable does
+// not outlive them.
+//
+// The item is put, not updated, so that its limits are exactly the ones given:
+// an update could not remove limits that another writer added since old was read.
+func (s *Store) putConfig(ctx context.Context, k limiter.ConfigKey, old, it item, whole bool) error {
+	put := s.putNew(it)
+	if old != nil {
+		seen := policies(old, whole)
+		maps.Copy(it, seen)
+		put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = unchanged(seen, whole)
+	}
+	register := s.registration(k, old)
+	if register == nil {
+		return s.putItem(ctx, "write limits", &dynamodb.PutItemInput{
+			Item: it, ConditionExpression: put.ConditionExpression,
+			ExpressionAttributeNames: put.ExpressionAttributeNames, ExpressionAttributeValues: put.ExpressionAttributeValues,
+		})
+	}
+	return s.transact(ctx, "write limits", &dynamodb.TransactWriteItemsInput{
+		TransactItems: []types.TransactWriteItem{{Put: put}, {Update: register}},
+	})
+}
+
+// dropConfig deletes a level's item, provided that it still says nothing besides
+// limits, and takes it off its registry in the same transaction.
+func (s *Store) dropConfig(ctx context.Context, k limiter.ConfigKey, old item) error {
+	condition, names, values := unchanged(nil, true)
+	return s.deleteConfig(ctx, k, old, &types.Delete{
+		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	})
+}
+
+func (s *Store) deleteConfig(ctx context.Context, k limiter.ConfigKey, old item, del *types.Delete) error {
+	del.TableName, del.Key = s.table, schema.ConfigKey(s.ns, k).Item()
+	unregister := s.deregistration(k, old)
+	if unregister == nil {
+		return s.deleteItem(ctx, "delete limits", &dynamodb.DeleteItemInput{
+			Key: del.Key, ConditionExpression: del.ConditionExpression,
+			ExpressionAttributeNames: del.ExpressionAttributeNames, ExpressionAttributeValues: del.ExpressionAttributeValues,
+		})
+	}
+	err := s.transact(ctx, "delete limits", &dynamodb.TransactWriteItemsInput{
+		TransactItems: []types.TransactWriteItem{{Delete: del}, {Update: unregister}},
+	})
+	if err == nil && k.Entity != "" {
+		s.tidyRegistry(ctx, k.Resource)
+	}
+	return err
+}
+
+// operatorSettings are the attributes that operators set beside the limits. A
+// write that keeps them is conditional on those that were not there, too.
+var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled}
+
+// policies are the attributes of a configuration item that outlive its limits.
+func policies(it item, whole bool) item {
+	kept := item{}
+	for attr, v := range it {
+		if schema.HasPolicy(item{attr: v}) || attr == schema.OnUnavailable && !whole {
+			kept[attr] = v
+		}
+	}
+	return kept
+}
+
+// unchanged is the condition that an item exists, has the attributes seen, and
+// has no other that operators set.
+func unchanged(seen item, whole bool) (condition *string, names map[string]string, values item) {
+	var b strings.Builder
+	b.WriteString("attribute_exists(PK)")
+	names = map[string]string{}
+	alias := func(attr string) string {
+		a := strconv.Itoa(len(names))
+		names["#a"+a] = attr
+		return a
+	}
+	for _, attr := range slices.Sorted(maps.Keys(seen)) {
+		a := alias(attr)
+		b.WriteString(" AND #a" + a + " = :a" + a)
+		if values == nil {
+			values = item{}
+		}
+		values[":a"+a] = seen[attr]
+	}
+	settings := operatorSettings
+	if !whole {
+		settings = append(slices.Clip(settings), schema.OnUnavailable)
+	}
+	for _, attr := range settings {
+		if _, there := seen[attr]; !there {
+			b.WriteString(" AND attribute_not_exists(#a" + alias(attr) + ")")
+		}
+	}
+	return aws.String(b.String()), names, values
+}
+
+// levelName is a level as errors quote it.
+func levelName(k limiter.ConfigKey) string {
+	switch {
+	case k.Entity != "":
+		return "entity " + k.Entity + " for " + k.Resource
+	case k.Resource != "":
+		return "resource " + k.Resource
+	}
+	return "the system"
+}

@@ -1,0 +1,450 @@
+package dynamo_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+var (
+	rpm10 = []limiter.Limit{limiter.PerMinute("rpm", 10)}
+	tpm20 = []limiter.Limit{limiter.PerMinute("tpm", 20)}
+	// levels are the four of an entity's configuration for a resource.
+	levels = []limiter.ConfigKey{
+		{Entity: "user", Resource: "gpt-4"}, {Entity: "user", Resource: limiter.DefaultResource}, {Resource: "gpt-4"}, {},
+	}
+)
+
+func setLimits(t *testing.T, s *dynamo.Store, k limiter.ConfigKey, limits []limiter.Limit) {
+	t.Helper()
+	if err := s.SetLimits(t.Context(), k, limits); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantConfig(t *testing.T, s *dynamo.Store, k limiter.ConfigKey, want *limiter.Config) {
+	t.Helper()
+	got, err := s.Limits(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%+v (-want +got):\n%s", k, diff)
+	}
+}
+
+func TestLimitsOfEveryLevel(t *testing.T) {
+	t.Parallel()
+	for _, k := range levels {
+		t.Run(fmt.Sprintf("%+v", k), func(t *testing.T) {
+			t.Parallel()
+			s, f := newStore(t)
+			_, ns := s.Namespace()
+			_, err := s.Limits(t.Context(), k)
+			wantErr(t, err, limiter.ErrNotFound)
+			setLimits(t, s, k, append(rpm10, tpm20...))
+			wantConfig(t, s, k, &limiter.Config{Limits: append(rpm10, tpm20...)})
+			setLimits(t, s, k, tpm20)
+			wantConfig(t, s, k, &limiter.Config{Limits: tpm20})
+			want := schema.EncodeConfig(ns, k, &limiter.Config{Limits: tpm20})
+			if diff := cmp.Diff(fmt.Sprint(attrNames(want)), fmt.Sprint(attrNames(get(t, f, schema.ConfigKey(ns, k))))); diff != "" {
+				t.Errorf("the item (-want +got):\n%s", diff)
+			}
+			for range 2 { // deleting what is not there is no error
+				if err := s.DeleteLimits(t.Context(), k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if it := get(t, f, schema.ConfigKey(ns, k)); it != nil {
+				t.Errorf("the item is still there: %v", it)
+			}
+		})
+	}
+}
+
+func attrNames(it schema.Item) map[string]bool {
+	names := map[string]bool{}
+	for n := range it {
+		names[n] = true
+	}
+	return names
+}
+
+// count is the registry's of an entity's configurations for a resource, "" if
+// it has none.
+func count(t *testing.T, s *dynamo.Store, api dynamo.API, resource string) string {
+	t.Helper()
+	_, ns := s.Namespace()
+	n, ok := get(t, api, schema.EntityConfigRegistryKey(ns))[resource].(*types.AttributeValueMemberN)
+	if !ok {
+		return ""
+	}
+	return n.Value
+}
+
+func TestRegistryCountsEntityConfigurations(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	f.page = 1
+	a, b := limiter.ConfigKey{Entity: "a", Resource: "gpt-4"}, limiter.ConfigKey{Entity: "b", Resource: "gpt-4"}
+	for _, step := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return s.SetLimits(t.Context(), a, rpm10) }, "1"},
+		{func() error { return s.SetLimits(t.Context(), a, tpm20) }, "1"},
+		{func() error { return s.SetLimits(t.Context(), b, tpm20) }, "2"},
+		{func() error { return s.DeleteLimits(t.Context(), a) }, "1"},
+		{func() error { return s.DeleteLimits(t.Context(), a) }, "1"},
+		{func() error { return s.SetLimits(t.Context(), a, rpm10) }, "2"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := count(t, s, f, "gpt-4"); got != step.want {
+			t.Errorf("count is %q, want %q", got, step.want)
+		}
+	}
+	names, err := s.EntitiesWithLimits(t.Context(), "gpt-4")
+	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || err != nil {
+		t.Errorf("entities (-want +got): %v\n%s", err, diff)
+	}
+	setLimits(t, s, limiter.ConfigKey{Entity: "a", Resource: limiter.DefaultResource}, rpm10)
+	resources, err := s.ResourcesWithEntityLimits(t.Context())
+	if diff := cmp.Diff([]string{limiter.DefaultResource, "gpt-4"}, resources); diff != "" || err != nil {
+		t.Errorf("resources (-want +got): %v\n%s", err, diff)
+	}
+	for _, k := range []limiter.ConfigKey{a, b} {
+		if err := s.DeleteLimits(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := count(t, s, f, "gpt-4"); got != "" {
+		t.Errorf("count is %q, want none", got)
+	}
+}
+
+// A count that cannot be tidied away is not worth an error, but a line in the log.
+func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
+	t.Parallel()
+	f := &fault{API: newTable(t)}
+	var log bytes.Buffer
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove := func(entity string) {
+		t.Helper()
+		if err := s.DeleteLimits(t.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range []string{"a", "b", "c"} {
+		setLimits(t, s, limiter.ConfigKey{Entity: e, Resource: "gpt-4"}, rpm10)
+	}
+	remove("a") // the count is still in use
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+	f.before = func(op string, _ any) error {
+		if op == "UpdateItem" {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	remove("b")
+	if !strings.Contains(log.String(), "gpt-4") {
+		t.Errorf("logged %q", &log)
+	}
+}
+
+// A peer's provisioner writes entity configuration that it neither indexes nor
+// counts. Setting limits completes it; deleting it takes nothing off the count.
+func TestRegistryOfUncountedConfigurations(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	_, ns := s.Namespace()
+	k := limiter.ConfigKey{Entity: "a", Resource: "gpt-4"}
+	uncounted := schema.EncodeConfig(ns, k, &limiter.Config{Limits: rpm10})
+	delete(uncounted, schema.GSI3PK)
+	delete(uncounted, schema.GSI3SK)
+	setLimits(t, s, limiter.ConfigKey{Entity: "b", Resource: "gpt-4"}, rpm10)
+
+	put(t, f, uncounted)
+	if err := s.DeleteLimits(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(t, s, f, "gpt-4"); got != "1" {
+		t.Errorf("deleted: count is %q, want 1", got)
+	}
+	put(t, f, uncounted)
+	setLimits(t, s, k, tpm20)
+	if got := count(t, s, f, "gpt-4"); got != "2" {
+		t.Errorf("set: count is %q, want 2", got)
+	}
+	if names, err := s.EntitiesWithLimits(t.Context(), "gpt-4"); err != nil || len(names) != 2 {
+		t.Errorf("entities: %q, %v", names, err)
+	}
+}
+
+func TestResourcesWithDefaults(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	_, ns := s.Namespace()
+	for _, r := range []string{"b", "a", "b"} {
+		setLimits(t, s, limiter.ConfigKey{Resource: r}, rpm10)
+	}
+	got, err := s.ResourcesWithDefaults(t.Context())
+	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || err != nil {
+		t.Errorf("(-want +got): %v\n%s", err, diff)
+	}
+	for _, r := range []string{"b", "a"} {
+		if err := s.DeleteLimits(t.Context(), limiter.ConfigKey{Resource: r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := s.ResourcesWithDefaults(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("after deleting: %q, %v", got, err)
+	}
+	if it := get(t, f, schema.ResourceRegistryKey(ns)); it[schema.Resources] != nil || it[schema.GSI4PK] == nil {
+		t.Errorf("the registry is %v", it)
+	}
+}
+
+func TestSettingLimitsKeepsWhatOperatorsSet(t *testing.T) {
+	t.Parallel()
+	for _, k := range levels {
+		s, f := newStore(t)
+		_, ns := s.Namespace()
+		settings := schema.Item{
+			schema.Disabled: schema.S("bypass"), schema.Cascade: schema.Bool(false), schema.AuditRetentionDays: schema.N(7),
+			"of the future": schema.Set("x"),
+		}
+		old := schema.EncodeConfig(ns, k, &limiter.Config{Limits: rpm10})
+		maps.Copy(old, settings)
+		old[schema.SchedTZ], old["l_rpm_sched"], old["w_s_rsa"] = schema.S("UTC"), schema.S("1s500"), schema.N(1)
+		put(t, f, old)
+
+		kept := func(step string) schema.Item {
+			it := get(t, f, schema.ConfigKey(ns, k))
+			for attr := range settings {
+				if it[attr] == nil {
+					t.Errorf("%+v: %s lost %s", k, step, attr)
+				}
+			}
+			for attr := range it {
+				if attr == schema.SchedTZ || attr == "l_rpm_sched" || attr == "w_s_rsa" {
+					t.Errorf("%+v: %s kept %s", k, step, attr)
+				}
+			}
+			return it
+		}
+		setLimits(t, s, k, tpm20)
+		if it := kept("setting"); it["l_tpm_cp"] == nil || it["l_rpm_cp"] != nil {
+			t.Errorf("%+v: set to %v", k, it)
+		}
+		if err := s.DeleteLimits(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if it := kept("deleting"); it["l_tpm_cp"] != nil {
+			t.Errorf("%+v: deleted to %v", k, it)
+		}
+	}
+}
+
+func TestSystemLimitsAndOnUnavailable(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	_, ns := s.Namespace()
+	system := limiter.ConfigKey{}
+	retention := func() {
+		t.Helper()
+		if it := get(t, f, schema.ConfigKey(ns, system)); it[schema.AuditRetentionDays] == nil {
+			t.Error("audit retention is lost")
+		}
+	}
+	put(t, f, schema.Item{
+		schema.PK: schema.S(schema.SystemPK(ns)), schema.SK: schema.S(schema.ConfigSK), schema.AuditRetentionDays: schema.N(30),
+	})
+	if err := s.SetSystem(t.Context(), rpm10, limiter.Allow); err != nil {
+		t.Fatal(err)
+	}
+	wantConfig(t, s, system, &limiter.Config{Limits: rpm10, OnUnavailable: limiter.Allow})
+	setLimits(t, s, system, tpm20)
+	wantConfig(t, s, system, &limiter.Config{Limits: tpm20, OnUnavailable: limiter.Allow})
+	retention()
+	if err := s.SetSystem(t.Context(), nil, limiter.Block); err != nil {
+		t.Fatal(err)
+	}
+	wantConfig(t, s, system, &limiter.Config{OnUnavailable: limiter.Block})
+	if err := s.SetSystem(t.Context(), rpm10, ""); err != nil {
+		t.Fatal(err)
+	}
+	wantConfig(t, s, system, &limiter.Config{Limits: rpm10})
+	if err := s.SetSystem(t.Context(), rpm10, limiter.Block); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteLimits(t.Context(), system); err != nil {
+		t.Fatal(err)
+	}
+	wantConfig(t, s, system, &limiter.Config{})
+	retention()
+	wantErr(t, s.SetSystem(t.Context(), nil, ""), limiter.ErrInvalid)
+	wantErr(t, s.SetSystem(t.Context(), rpm10, "shrug"), limiter.ErrInvalid)
+}
+
+// A switch that an operator throws between the read and the write is kept: the
+// write is conditional on what was read, and starts over.
+func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]bool{"set": false, "delete": true} {
+		for _, k := range levels[:3] {
+			s, f := newStore(t)
+			_, ns := s.Namespace()
+			setLimits(t, s, k, rpm10)
+			thrown := false
+			f.before = func(op string, _ any) error {
+				if op == "GetItem" || thrown {
+					return nil
+				}
+				thrown = true
+				_, err := f.API.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+					TableName: aws.String(table), Key: schema.ConfigKey(ns, k).Item(),
+					UpdateExpression: aws.String("SET disabled = :true"), ExpressionAttributeValues: schema.Item{":true": schema.Bool(true)},
+				})
+				return err
+			}
+			want := &limiter.Config{Disabled: limiter.Yes}
+			var err error
+			if remove {
+				err = s.DeleteLimits(t.Context(), k)
+			} else {
+				want.Limits = tpm20
+				err = s.SetLimits(t.Context(), k, tpm20)
+			}
+			if err != nil {
+				t.Fatalf("%s %+v: %v", name, k, err)
+			}
+			wantConfig(t, s, k, want)
+		}
+	}
+}
+
+func TestSettingLimitsAtOnceLeavesOneOfThem(t *testing.T) {
+	t.Parallel()
+	for _, k := range levels {
+		s, f := newStore(t)
+		var wg sync.WaitGroup
+		for _, limits := range [][]limiter.Limit{rpm10, tpm20, append(rpm10, tpm20...)} {
+			wg.Go(func() {
+				if err := s.SetLimits(t.Context(), k, limits); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		c, err := s.Limits(t.Context(), k)
+		if err != nil || len(c.Limits) == 0 {
+			t.Errorf("%+v: %+v, %v", k, c, err)
+		}
+		if k.Entity != "" {
+			if got := count(t, s, f, k.Resource); got != "1" {
+				t.Errorf("%+v: count is %q", k, got)
+			}
+		}
+	}
+}
+
+func TestConfigIsCheckedOnEveryPath(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	for _, k := range []limiter.ConfigKey{
+		{Entity: "bad#id", Resource: "gpt-4"},
+		{Entity: "user\n", Resource: "gpt-4"},
+		{Entity: "user", Resource: "r#x"},
+		{Entity: "user"},
+		{Entity: "user", Resource: "GSI4PK"},
+		{Resource: limiter.DefaultResource},
+		{Resource: "r\n"},
+	} {
+		_, read := s.Limits(t.Context(), k)
+		for what, err := range map[string]error{
+			"set": s.SetLimits(t.Context(), k, rpm10), "read": read, "delete": s.DeleteLimits(t.Context(), k),
+		} {
+			if !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("%s %+v: got error %v", what, k, err)
+			}
+		}
+		if k.Resource != "GSI4PK" {
+			_, err := s.Load(t.Context(), &limiter.Load{Configs: []limiter.ConfigKey{k}})
+			wantErr(t, err, limiter.ErrInvalid)
+		}
+	}
+	_, err := s.EntitiesWithLimits(t.Context(), "r#x")
+	wantErr(t, err, limiter.ErrInvalid)
+	for _, limits := range [][]limiter.Limit{
+		nil, {limiter.PerMinute("wcu", 1)}, {limiter.PerMinute("rpm", 0)}, {limiter.PerMinute("rpm", 1), limiter.PerMinute("rpm", 2)},
+	} {
+		for _, k := range levels {
+			wantErr(t, s.SetLimits(t.Context(), k, limits), limiter.ErrInvalid)
+		}
+	}
+	if len(f.ops) != 0 {
+		t.Errorf("requests were sent: %q", f.ops)
+	}
+}
+
+func TestWatchersHearOfEveryChange(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	var heard []limiter.ConfigKey
+	stop := s.WatchConfig(func(k limiter.ConfigKey) { heard = append(heard, k) })
+	for _, k := range levels {
+		setLimits(t, s, k, rpm10)
+		if err := s.DeleteLimits(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setLimits(t, s, levels[0], rpm10)
+	if _, err := s.DeleteEntity(t.Context(), "user"); err != nil {
+		t.Fatal(err)
+	}
+	want := []limiter.ConfigKey{
+		levels[0], levels[0], levels[1], levels[1], levels[2], levels[2], levels[3], levels[3], levels[0], levels[0],
+	}
+	if diff := cmp.Diff(want, heard); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// A write that failed may have landed.
+	heard = nil
+	f.before = func(op string, _ any) error {
+		if op != "GetItem" {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	wantErr(t, s.SetLimits(t.Context(), levels[3], rpm10), limiter.ErrUnavailable)
+	if len(heard) != 1 {
+		t.Errorf("a failed write was heard of %d times", len(heard))
+	}
+	stop()
+	f.before = nil
+	setLimits(t, s, levels[3], rpm10)
+	if len(heard) != 1 {
+		t.Errorf("heard of %v after stop", heard)
+	}
+}

@@ -1,0 +1,131 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+type item = schema.Item
+
+// A conn sends requests to one table: it bounds them in time, translates their
+// errors, and lets the clock learn from their answers.
+type conn struct {
+	api     API
+	table   *string
+	timeout time.Duration
+	clock   clock
+	// immediate says that the API never waits: there is nothing to bound.
+	immediate bool
+}
+
+func newConn(o Options) *conn {
+	c := &conn{api: o.API, table: &o.Table, timeout: o.Timeout, clock: clock{local: o.Now}}
+	if api, ok := o.API.(limiter.ImmediateStore); ok {
+		c.immediate = api.Immediate()
+	}
+	return c
+}
+
+// bounded gives a request that nobody bounds the store's own timeout.
+func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok || c.immediate {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.timeout)
+}
+
+// call sends one request; op says in an error what was being done.
+func call[In, Out any](
+	ctx context.Context, c *conn, op string, metadata func(*Out) middleware.Metadata,
+	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
+) (*Out, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	sent := c.clock.local()
+	out, err := send(ctx, in)
+	if err != nil {
+		return nil, c.translate(op, err)
+	}
+	c.clock.learn(metadata(out), sent, c.clock.local())
+	return out, nil
+}
+
+// getItem reads an item consistently; nil if there is none.
+func (c *conn) getItem(ctx context.Context, op string, key schema.Key) (item, error) {
+	out, err := call(ctx, c, op, func(o *dynamodb.GetItemOutput) middleware.Metadata { return o.ResultMetadata },
+		c.api.GetItem, &dynamodb.GetItemInput{TableName: c.table, Key: key.Item(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
+}
+
+func (c *conn) putItem(ctx context.Context, op string, in *dynamodb.PutItemInput) error {
+	in.TableName = c.table
+	_, err := call(ctx, c, op, func(o *dynamodb.PutItemOutput) middleware.Metadata { return o.ResultMetadata },
+		c.api.PutItem, in)
+	return err
+}
+
+func (c *conn) updateItem(ctx context.Context, op string, in *dynamodb.UpdateItemInput) error {
+	in.TableName = c.table
+	_, err := call(ctx, c, op, func(o *dynamodb.UpdateItemOutput) middleware.Metadata { return o.ResultMetadata },
+		c.api.UpdateItem, in)
+	return err
+}
+
+func (c *conn) deleteItem(ctx context.Context, op string, in *dynamodb.DeleteItemInput) error {
+	in.TableName = c.table
+	_, err := call(ctx, c, op, func(o *dynamodb.DeleteItemOutput) middleware.Metadata { return o.ResultMetadata },
+		c.api.DeleteItem, in)
+	return err
+}
+
+// transact sends a transaction, again if another one was in its way. A failed
+// condition is final, and for the caller to read out of the error.
+func (c *conn) transact(ctx context.Context, op string, in *dynamodb.TransactWriteItemsInput) error {
+	for attempt := 0; ; attempt++ {
+		_, err := call(ctx, c, op, func(o *dynamodb.TransactWriteItemsOutput) middleware.Metadata { return o.ResultMetadata },
+			c.api.TransactWriteItems, in)
+		if _, decided := conditionFailed(err); decided || !errors.Is(err, limiter.ErrConflict) || attempt == adminAttempts {
+			return err
+		}
+		if err := sleep(ctx, backoff(writeBackoff, attempt)); err != nil {
+			return c.translate(op, fmt.Errorf("waiting to retry: %w", err))
+		}
+	}
+}
+
+// query reads every page and hands on its items, until yield fails.
+func (c *conn) query(ctx context.Context, op string, in *dynamodb.QueryInput, yield func(item) error) error {
+	in.TableName = c.table
+	for {
+		out, err := call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
+			c.api.Query, in)
+		if err != nil {
+			return err
+		}
+		for _, it := range out.Items {
+			if err := yield(it); err != nil {
+				return err
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// Immediate reports whether the store's API says that it never waits, as an
+// engine in the same process does.
+func (c *conn) Immediate() bool { return c.immediate }

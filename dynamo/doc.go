@@ -1,0 +1,51 @@
+// Package dynamo keeps a limiter's buckets and configuration in a DynamoDB
+// table, on the wire format of the Python peer (see internal/schema), and
+// administers it. [Open] is the way in; [CreateTable] makes a table for local
+// use, [Namespaces] registers what Open resolves, and [Meter] tells what it all
+// costs.
+//
+// # Who writes what
+//
+// Every write below is one request. "seen" is what the writer last read; a
+// condition that fails changes nothing.
+//
+//	bucket item (BUCKET#… #STATE)
+//	Take     ADD tk, tc, wcu             if tk and wcu suffice, not expired (ttl), lapsed (vu) or disabled
+//	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu and shard_count are as seen, not disabled, and tk
+//	         cascade, parent_id, pgen,   lies within bounds that lose no accrual; or, of a bucket that
+//	         pinc; REMOVE vu, ttl, or    is full anyway, rf is old enough and cp, ra, rp are as seen
+//	         a limit; ADD or SET tk,
+//	         wcu; ADD tc
+//	Create   everything                  if there is no item
+//	Adjust   ADD tk, tc, wcu             if the limits exist and tk lies within bounds; for a credit, cp,
+//	                                     shard_count and a peer's vu are as seen
+//	DeleteEntity                         deletes it
+//
+//	entity record (ENTITY#… #META)
+//	CreateEntity  everything             if there is no item, and the parent has one (one transaction)
+//	DeleteEntity                         deletes it, last
+//
+//	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
+//	SetLimits,    l_…, on_unavailable;   if what operators set there (disabled, cascade,
+//	SetSystem     keeps the rest         audit_retention_days) is as seen; where there is none, if there
+//	                                     still is none
+//	DeleteLimits  the same, or deletes   the same
+//	DeleteEntity  deletes it             if it exists
+//
+//	registries (SYSTEM# #RESOURCES, #ENTITY_CONFIG_RESOURCES)
+//	with a level  ADD or DELETE a name;  with the level's own condition
+//	              ADD a count ±1
+//	afterwards    REMOVE a count         if it is 0 or less
+//
+//	namespace records (_/SYSTEM# #NAMESPACE#…, #NSID#…)
+//	Register      both                   if there is neither (one transaction)
+//	Delete        deletes the name, SET  if the name still leads to the id seen (one transaction)
+//	              status, deleted_at
+//
+//	version record (_/SYSTEM# #VERSION)
+//	CreateTable   everything             if there is none
+//
+// Attributes of a bucket item that no line names (soft, bypass, schedules, quota
+// windows) belong to peers and are never written, but that a limit which is
+// removed goes with all that it has.
+package dynamo

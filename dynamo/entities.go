@@ -1,0 +1,245 @@
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// CreateEntity makes an entity's record from e's ID, Name, Parent, Cascade and
+// Metadata, and returns it complete. An entity needs no record to be limited;
+// it needs one to have a parent.
+//
+// It fails with [limiter.ErrExists] if the entity has a record, and with
+// [limiter.ErrNotFound] if there is no record of the parent.
+func (s *Store) CreateEntity(ctx context.Context, e limiter.Entity) (*limiter.Entity, error) {
+	if err := limiter.CheckEntity(e.ID); err != nil {
+		return nil, err
+	}
+	if e.Parent != "" {
+		if err := limiter.CheckEntity(e.Parent); err != nil {
+			return nil, err
+		}
+		if e.Parent == e.ID {
+			return nil, &limiter.ValidationError{Field: "parent", Value: e.Parent, Reason: "an entity cannot be its own parent"}
+		}
+	}
+	if e.Name == "" {
+		e.Name = e.ID
+	}
+	e.Metadata = maps.Clone(e.Metadata)
+	if e.Metadata == nil {
+		e.Metadata = map[string]string{}
+	}
+	now := s.clock.now()
+	e.Created, e.Generation, e.Incarnation = now.UTC().Truncate(time.Second), now.UnixMilli(), newIncarnation()
+	op := "create entity " + e.ID
+	err := s.writeEntity(ctx, op, &e)
+	exists := &limiter.ExistsError{Kind: "entity", Name: e.ID}
+	switch reasons := cancellation(err); {
+	case err == nil:
+		return &e, nil
+	case len(reasons) > 0 && failedAt(err, 0):
+		return nil, exists
+	case len(reasons) > 0 && failedAt(err, 1):
+		return nil, &limiter.NotFoundError{Kind: "entity", Name: e.Parent, Hint: "create the parent first"}
+	}
+	if there, failed := conditionFailed(err); failed {
+		// A request that the SDK repeated may have met its own first attempt.
+		if old, decodeErr := schema.DecodeEntity(there); decodeErr == nil && old.Incarnation == e.Incarnation {
+			return &e, nil
+		}
+		return nil, exists
+	}
+	return nil, err
+}
+
+// writeEntity puts a new record, on the condition that the parent has one.
+func (s *Store) writeEntity(ctx context.Context, op string, e *limiter.Entity) error {
+	put := s.putNew(schema.EncodeEntity(s.ns, e))
+	if e.Parent == "" {
+		return s.putItem(ctx, op, &dynamodb.PutItemInput{
+			Item: put.Item, ConditionExpression: put.ConditionExpression,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		})
+	}
+	return s.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Put: put},
+		{ConditionCheck: &types.ConditionCheck{
+			TableName: s.table, Key: schema.MetaKey(s.ns, e.Parent).Item(),
+			ConditionExpression: aws.String("attribute_exists(PK)"),
+		}},
+	}})
+}
+
+// newIncarnation is 64 random bits, which tell an entity from another of the
+// same name before or after it.
+func newIncarnation() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Entity reads an entity's record, as of now. It fails with
+// [limiter.ErrNotFound] if there is none.
+func (s *Store) Entity(ctx context.Context, id string) (*limiter.Entity, error) {
+	if err := limiter.CheckEntity(id); err != nil {
+		return nil, err
+	}
+	it, err := s.getItem(ctx, "read entity "+id, schema.MetaKey(s.ns, id))
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, &limiter.NotFoundError{Kind: "entity", Name: id}
+	}
+	return schema.DecodeEntity(it)
+}
+
+// Children reads the records of an entity's children, by ID. The index that
+// names them lags behind: a child just created may be missing.
+func (s *Store) Children(ctx context.Context, parent string) ([]*limiter.Entity, error) {
+	if err := limiter.CheckEntity(parent); err != nil {
+		return nil, err
+	}
+	var children []*limiter.Entity
+	in := indexQuery(schema.GSI1, schema.ParentIndexPK(s.ns, parent), "")
+	in.ProjectionExpression = nil // the index has it all
+	err := s.query(ctx, "list children of "+parent, in, func(it item) error {
+		child, err := schema.DecodeEntity(it)
+		children = append(children, child)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return children, nil
+}
+
+// DeleteEntity deletes everything of an entity but its audit events, its record
+// last, and returns the number of items deleted. It fails with
+// [limiter.ErrNotFound] if there was nothing.
+//
+// An entity that is in use meanwhile may get new buckets. Its children keep
+// naming it as their parent. A deletion that fails half-way is completed by
+// deleting again.
+func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err error) {
+	if err := limiter.CheckEntity(id); err != nil {
+		return 0, err
+	}
+	op := "delete entity " + id
+	own, err := s.queryKeys(ctx, op, &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("PK = :pk"),
+		ExpressionAttributeValues: item{":pk": schema.S(schema.EntityPK(s.ns, id))},
+		ProjectionExpression:      aws.String("PK, SK"),
+		ConsistentRead:            aws.Bool(true),
+	})
+	if err != nil {
+		return 0, err
+	}
+	buckets, err := s.queryKeys(ctx, op, indexQuery(schema.GSI3, schema.EntityPK(s.ns, id), schema.BucketIndexPrefix))
+	if err != nil {
+		return 0, err
+	}
+	records, err := s.operationRecords(ctx, op, buckets)
+	if err != nil {
+		return 0, err
+	}
+	doomed := append(records, buckets...)
+	var configs []limiter.ConfigKey
+	record := false
+	for _, k := range own {
+		resource, isConfig := schema.ParseEntityConfigSK(k.SK)
+		switch {
+		case k.SK == schema.MetaSK:
+			record = true
+		case isConfig && schema.CheckRegistered(resource) == nil:
+			configs = append(configs, limiter.ConfigKey{Entity: id, Resource: resource})
+		default:
+			doomed = append(doomed, k)
+		}
+	}
+	if err := s.batchDelete(ctx, op, doomed); err != nil {
+		return 0, err
+	}
+	deleted = len(doomed)
+	for _, k := range configs {
+		n, err := s.purgeConfig(ctx, k)
+		deleted += n
+		if err != nil {
+			return deleted, err
+		}
+	}
+	if record {
+		if err := s.batchDelete(ctx, op, []schema.Key{schema.MetaKey(s.ns, id)}); err != nil {
+			return deleted, err
+		}
+		deleted++
+	}
+	if deleted == 0 {
+		return 0, &limiter.NotFoundError{Kind: "entity", Name: id}
+	}
+	return deleted, nil
+}
+
+// purgeConfig deletes a level's item with all that it says, and takes it off its
+// registry.
+func (s *Store) purgeConfig(ctx context.Context, k limiter.ConfigKey) (deleted int, err error) {
+	err = s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
+		if old == nil {
+			return nil
+		}
+		err := s.deleteConfig(ctx, k, old, &types.Delete{ConditionExpression: aws.String("attribute_exists(PK)")})
+		if err == nil {
+			deleted = 1
+		}
+		return err
+	})
+	return deleted, err
+}
+
+// operationRecords finds the records that resets and top-ups left beside shard 0
+// of the buckets.
+func (s *Store) operationRecords(ctx context.Context, op string, buckets []schema.Key) ([]schema.Key, error) {
+	var records []schema.Key
+	done := map[string]bool{}
+	for _, k := range buckets {
+		ns, b, ok := schema.ParseBucketPK(k.PK)
+		if !ok || done[b.Resource] {
+			continue
+		}
+		done[b.Resource] = true
+		b.Shard = 0
+		found, err := s.queryKeys(ctx, op, &dynamodb.QueryInput{
+			KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+			ExpressionAttributeValues: item{
+				":pk": schema.S(schema.BucketKey(ns, b).PK), ":sk": schema.S(schema.OperationPrefix),
+			},
+			ProjectionExpression: aws.String("PK, SK"),
+			ConsistentRead:       aws.Bool(true),
+		})
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, found...)
+	}
+	return records, nil
+}
+
+func (s *Store) queryKeys(ctx context.Context, op string, in *dynamodb.QueryInput) ([]schema.Key, error) {
+	var keys []schema.Key
+	err := s.query(ctx, op, in, func(it item) error {
+		keys = append(keys, schema.KeyOf(it))
+		return nil
+	})
+	return keys, err
+}

@@ -1,0 +1,309 @@
+package dynamo_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func createEntity(t *testing.T, s *dynamo.Store, e limiter.Entity) *limiter.Entity {
+	t.Helper()
+	got, err := s.CreateEntity(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestCreateEntity(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	parent := createEntity(t, s, limiter.Entity{ID: "proj-1"})
+	if diff := cmp.Diff([]string{"PutItem"}, f.ops); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	child := createEntity(t, s, limiter.Entity{
+		ID: "key-1", Name: "a key", Parent: "proj-1", Cascade: true, Metadata: map[string]string{"plan": "free"},
+	})
+	want := &limiter.Entity{
+		ID: "key-1", Name: "a key", Parent: "proj-1", Cascade: true, Metadata: map[string]string{"plan": "free"},
+		Created: start.UTC().Truncate(time.Second), Generation: start.UnixMilli(), Incarnation: child.Incarnation,
+	}
+	if diff := cmp.Diff(want, child); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	for _, e := range []*limiter.Entity{parent, child} {
+		got, err := s.Entity(t.Context(), e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e, got); diff != "" {
+			t.Errorf("read (-created +read):\n%s", diff)
+		}
+		if len(e.Incarnation) != 16 {
+			t.Errorf("incarnation %q", e.Incarnation)
+		}
+	}
+	if parent.Incarnation == child.Incarnation {
+		t.Errorf("both are incarnation %q", parent.Incarnation)
+	}
+}
+
+func TestCreateEntityIsRefused(t *testing.T) {
+	t.Parallel()
+	s, _ := newStore(t)
+	createEntity(t, s, limiter.Entity{ID: "a"})
+	createEntity(t, s, limiter.Entity{ID: "b", Parent: "a"})
+	for _, c := range []struct {
+		e    limiter.Entity
+		want error
+	}{
+		{limiter.Entity{ID: "a"}, &limiter.ExistsError{Kind: "entity", Name: "a"}},
+		{limiter.Entity{ID: "b", Parent: "a"}, &limiter.ExistsError{Kind: "entity", Name: "b"}},
+		{limiter.Entity{ID: "c", Parent: "nobody"}, &limiter.NotFoundError{Kind: "entity", Name: "nobody", Hint: "create the parent first"}},
+		{limiter.Entity{ID: "c", Parent: "c"}, &limiter.ValidationError{Field: "parent", Value: "c", Reason: "an entity cannot be its own parent"}},
+	} {
+		_, err := s.CreateEntity(t.Context(), c.e)
+		if diff := cmp.Diff(c.want.Error(), fmt.Sprint(err)); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.e, diff)
+		}
+	}
+	_, err := s.Entity(t.Context(), "c")
+	wantErr(t, err, limiter.ErrNotFound)
+}
+
+// The SDK repeats a put whose answer was lost; the second meets the first.
+func TestCreateEntityThatLandedTwiceIsCreated(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	f.before = func(op string, in any) error {
+		if first, ok := in.(*dynamodb.PutItemInput); ok {
+			_, err := f.API.PutItem(t.Context(), first)
+			return err
+		}
+		return nil
+	}
+	if _, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "a"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCreateEntityWaitsForOtherTransactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newStore(t)
+		createEntity(t, s, limiter.Entity{ID: "a"})
+		in := 2
+		f.before = func(op string, _ any) error {
+			if in--; op == "TransactWriteItems" && in >= 0 {
+				return cancelled("None", "TransactionConflict")
+			}
+			return nil
+		}
+		createEntity(t, s, limiter.Entity{ID: "b", Parent: "a"})
+		f.before = func(string, any) error { return cancelled("None", "TransactionConflict") }
+		_, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "c", Parent: "a"})
+		wantErr(t, err, limiter.ErrConflict)
+	})
+}
+
+func cancelled(codes ...string) error {
+	err := &types.TransactionCanceledException{}
+	for _, c := range codes {
+		err.CancellationReasons = append(err.CancellationReasons, types.CancellationReason{Code: aws.String(c)})
+	}
+	return err
+}
+
+func TestChildrenOverPages(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	f.page = 2
+	createEntity(t, s, limiter.Entity{ID: "proj"})
+	createEntity(t, s, limiter.Entity{ID: "proj-2"})
+	createEntity(t, s, limiter.Entity{ID: "other", Parent: "proj-2"})
+	var want []string
+	for i := range 7 {
+		e := createEntity(t, s, limiter.Entity{ID: fmt.Sprintf("key-%d", i), Parent: "proj"})
+		want = append(want, e.ID)
+	}
+	children, err := s.Children(t.Context(), "proj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range children {
+		got = append(got, c.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if none, err := s.Children(t.Context(), "key-1"); err != nil || len(none) != 0 {
+		t.Errorf("children of a child: %v, %v", none, err)
+	}
+}
+
+func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newStore(t)
+		_, ns := s.Namespace()
+		createEntity(t, s, limiter.Entity{ID: "user"})
+		createEntity(t, s, limiter.Entity{ID: "user2"})
+		limits := []limiter.Limit{limiter.PerMinute("rpm", 10)}
+		for _, r := range []string{"gpt-4", limiter.DefaultResource} {
+			for _, e := range []string{"user", "user2"} {
+				if err := s.SetLimits(t.Context(), limiter.ConfigKey{Entity: e, Resource: r}, limits); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for shard := range 40 {
+			bucket(t, s, f, "user", "gpt-4", shard, 40)
+		}
+		bucket(t, s, f, "user", "a/b", 1, 2) // shard 0 is gone, its records are not
+		bucket(t, s, f, "user2", "gpt-4", 0, 1)
+		for _, k := range []schema.Key{
+			{PK: schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}).PK, SK: "#OP#k1"},
+			{PK: schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "a/b"}).PK, SK: "#OP#k2"},
+			{PK: schema.EntityPK(ns, "user"), SK: "#USAGE#gpt-4#2026-01-01T00:00:00Z"},
+			{PK: ns + "/AUDIT#user", SK: "#AUDIT#01"},
+		} {
+			put(t, f, k.Item())
+		}
+		f.reset()
+		f.page, f.batch = 10, 20
+		deleted, err := s.DeleteEntity(t.Context(), "user")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 40 + 1 + 2 + 1 + 2 + 1; deleted != want {
+			t.Errorf("%d items deleted, want %d", deleted, want)
+		}
+		checkBatches(t, f, schema.MetaKey(ns, "user"))
+		f.page, f.batch = 0, 0
+		if left := scan(t, f, ns, "user"); len(left) != 0 {
+			t.Errorf("left over: %v", left)
+		}
+		if get(t, f, schema.Key{PK: ns + "/AUDIT#user", SK: "#AUDIT#01"}) == nil {
+			t.Error("the audit event is gone")
+		}
+		if left := scan(t, f, ns, "user2"); len(left) != 4 {
+			t.Errorf("of another entity: %v", left)
+		}
+		registry := get(t, f, schema.EntityConfigRegistryKey(ns))
+		for _, r := range []string{"gpt-4", limiter.DefaultResource} {
+			if n, ok := registry[r].(*types.AttributeValueMemberN); !ok || n.Value != "1" {
+				t.Errorf("registry counts %s as %v, want the other entity's", r, registry[r])
+			}
+		}
+		_, err = s.DeleteEntity(t.Context(), "user")
+		wantErr(t, err, limiter.ErrNotFound)
+	})
+}
+
+// checkBatches checks that deletes came in chunks of 25 at most, the record last.
+func checkBatches(t *testing.T, f *fault, record schema.Key) {
+	t.Helper()
+	var last schema.Key
+	for _, in := range f.ins {
+		batch, ok := in.(*dynamodb.BatchWriteItemInput)
+		if !ok {
+			continue
+		}
+		if n := len(batch.RequestItems[table]); n > 25 {
+			t.Errorf("a batch of %d", n)
+		}
+		for _, r := range batch.RequestItems[table] {
+			last = schema.KeyOf(r.DeleteRequest.Key)
+		}
+	}
+	if i := slices.IndexFunc(f.ins, func(in any) bool { _, ok := in.(*dynamodb.BatchWriteItemInput); return ok }); i < 0 || last != record {
+		t.Errorf("the last item deleted is %s, want the record", last)
+	}
+	if f.ops[len(f.ops)-1] != "BatchWriteItem" {
+		t.Errorf("requests: %q", f.ops)
+	}
+}
+
+// scan finds the items of an entity by the index that has everything.
+func scan(t *testing.T, f *fault, ns, entity string) []schema.Key {
+	t.Helper()
+	out, err := f.API.Query(t.Context(), &dynamodb.QueryInput{
+		TableName: aws.String(table), IndexName: aws.String("GSI4"), KeyConditionExpression: aws.String("GSI4PK = :ns"),
+		ExpressionAttributeValues: schema.Item{":ns": schema.S(ns)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []schema.Key
+	for _, it := range out.Items {
+		k := schema.KeyOf(it)
+		if strings.HasPrefix(k.PK, ns+"/BUCKET#"+entity+"#") || k.PK == schema.EntityPK(ns, entity) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+func TestDeleteEntityGivesUpOnAThrottledTable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newStore(t)
+		createEntity(t, s, limiter.Entity{ID: "user"})
+		stuck := &stuckBatch{API: f.API}
+		s = openStore(t, stuck)
+		_, err := s.DeleteEntity(t.Context(), "user")
+		wantErr(t, err, limiter.ErrThrottled)
+		wantErr(t, err, limiter.ErrUnavailable)
+		if stuck.writes != 10 {
+			t.Errorf("%d attempts, want 10", stuck.writes)
+		}
+	})
+}
+
+func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	for _, id := range []string{"", "bad#id", "user\n", "a/b", strings.Repeat("x", 257)} {
+		_, create := s.CreateEntity(t.Context(), limiter.Entity{ID: id})
+		_, read := s.Entity(t.Context(), id)
+		_, children := s.Children(t.Context(), id)
+		_, remove := s.DeleteEntity(t.Context(), id)
+		_, buckets := s.Buckets(t.Context(), id, "gpt-4")
+		_, entityBuckets := s.EntityBuckets(t.Context(), id)
+		_, image := s.Load(t.Context(), &limiter.Load{Bucket: &limiter.Bucket{Entity: id, Resource: "gpt-4"}})
+		for _, err := range []error{create, read, children, remove, buckets, entityBuckets, image} {
+			wantErr(t, err, limiter.ErrInvalid)
+		}
+		if id != "" { // which asks for no entity, and names no parent
+			_, load := s.Load(t.Context(), &limiter.Load{Entity: id})
+			_, parent := s.CreateEntity(t.Context(), limiter.Entity{ID: "x", Parent: id})
+			wantErr(t, load, limiter.ErrInvalid)
+			wantErr(t, parent, limiter.ErrInvalid)
+		}
+	}
+	for _, resource := range []string{"", "r#x", "r\n", "1r", limiter.DefaultResource} {
+		_, buckets := s.Buckets(t.Context(), "user", resource)
+		_, resourceBuckets := s.ResourceBuckets(t.Context(), resource)
+		_, image := s.Load(t.Context(), &limiter.Load{Bucket: &limiter.Bucket{Entity: "user", Resource: resource}})
+		wantErr(t, image, limiter.ErrInvalid)
+		wantErr(t, buckets, limiter.ErrInvalid)
+		wantErr(t, resourceBuckets, limiter.ErrInvalid)
+	}
+	if len(f.ops) != 0 {
+		t.Errorf("requests were sent: %q", f.ops)
+	}
+}

@@ -1,0 +1,268 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func api(code string) error { return &smithy.GenericAPIError{Code: code, Message: "m"} }
+
+func status(code int, err error) error {
+	return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: code}}, Err: err}
+}
+
+// wrapped is err as the SDK's client returns it.
+func wrapped(err error) error {
+	return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: err}
+}
+
+func dial(err error) error {
+	return &smithyhttp.RequestSendError{Err: &net.OpError{Op: "dial", Net: "tcp", Err: err}}
+}
+
+func reset() error {
+	return &smithyhttp.RequestSendError{Err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}}
+}
+
+// all are the errors that translate tells apart.
+var all = []error{
+	limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrAccessDenied, limiter.ErrNotFound,
+	context.Canceled, context.DeadlineExceeded,
+}
+
+var translations = map[string]struct {
+	err   error
+	want  []error
+	retry bool // of a bucket write
+}{
+	"provisioned throughput": {&types.ProvisionedThroughputExceededException{}, []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
+	"throttling":             {&types.ThrottlingException{}, []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
+	"throttling by code":     {api("ThrottlingException"), []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
+	"request limit":          {api("RequestLimitExceeded"), []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
+	"throttled in a transaction": {
+		cancelled("None", "ThrottlingError"),
+		[]error{limiter.ErrThrottled, limiter.ErrUnavailable},
+		true,
+	},
+	"conflict":                             {&types.TransactionConflictException{}, []error{limiter.ErrConflict}, true},
+	"cancelled by a conflict":              {cancelled("None", "TransactionConflict"), []error{limiter.ErrConflict}, true},
+	"cancelled by a condition":             {cancelled("ConditionalCheckFailed", "None"), []error{limiter.ErrConflict}, false},
+	"cancelled by condition and conflict":  {cancelled("ConditionalCheckFailed", "TransactionConflict"), []error{limiter.ErrConflict}, false},
+	"cancelled by condition and throttled": {cancelled("None", "ConditionalCheckFailed", "ThrottlingError"), []error{limiter.ErrConflict}, false},
+	"cancelled by something invalid":       {cancelled("None", "ValidationError"), nil, false},
+	"condition":                            {&types.ConditionalCheckFailedException{}, []error{limiter.ErrConflict}, false},
+	"access denied":                        {api("AccessDeniedException"), []error{limiter.ErrAccessDenied}, false},
+	"unknown key":                          {api("UnrecognizedClientException"), []error{limiter.ErrAccessDenied}, false},
+	"bad signature":                        {api("InvalidSignatureException"), []error{limiter.ErrAccessDenied}, false},
+	"expired token":                        {api("ExpiredTokenException"), []error{limiter.ErrAccessDenied}, false},
+	"no token":                             {api("MissingAuthenticationTokenException"), []error{limiter.ErrAccessDenied}, false},
+	"clock skew":                           {skewed{api("InvalidSignatureException")}, []error{limiter.ErrAccessDenied}, true},
+	"no table":                             {&types.ResourceNotFoundException{}, []error{limiter.ErrNotFound}, false},
+	"validation":                           {api("ValidationException"), nil, false},
+	"idempotency":                          {&types.IdempotentParameterMismatchException{}, nil, false},
+	"refused before it was sent":           {&smithy.SerializationError{Err: errors.New("x")}, nil, false},
+	"server fault":                         {&types.InternalServerError{}, []error{limiter.ErrUnavailable}, false},
+	"503":                                  {status(http.StatusServiceUnavailable, api("ServiceUnavailable")), []error{limiter.ErrUnavailable}, false},
+	"502 without a code":                   {status(http.StatusBadGateway, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), []error{limiter.ErrUnavailable}, false},
+	"half an answer":                       {status(http.StatusOK, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), []error{limiter.ErrUnavailable}, false},
+	"connection refused":                   {dial(syscall.ECONNREFUSED), []error{limiter.ErrUnavailable}, true},
+	"no such host":                         {dial(&net.DNSError{IsNotFound: true}), []error{limiter.ErrUnavailable}, true},
+	"connection reset":                     {reset(), []error{limiter.ErrUnavailable}, false},
+	"deadline":                             {&smithy.CanceledError{Err: context.DeadlineExceeded}, []error{limiter.ErrUnavailable, context.DeadlineExceeded}, false},
+	"cancelled by the caller":              {&smithy.CanceledError{Err: context.Canceled}, []error{context.Canceled}, false},
+	"cancelled by the caller when dialing": {dial(context.Canceled), []error{context.Canceled}, false},
+	"something else":                       {errors.New("x"), []error{limiter.ErrUnavailable}, false},
+}
+
+// skewed is how the SDK marks a signature that the local clock spoiled.
+type skewed struct{ error }
+
+func (skewed) RetryableError() bool { return true }
+
+func (s skewed) Unwrap() error { return s.error }
+
+func TestTranslate(t *testing.T) {
+	t.Parallel()
+	for name, c := range translations {
+		err := dynamo.Translate("take a token", wrapped(c.err))
+		for _, sentinel := range all {
+			if want := slices.Contains(c.want, sentinel); errors.Is(err, sentinel) != want {
+				t.Errorf("%s: %v is %v: %v", name, err, sentinel, !want)
+			}
+		}
+		if !strings.HasPrefix(err.Error(), "take a token: ") {
+			t.Errorf("%s: %q does not begin with what was being done", name, err)
+		}
+		if !errors.Is(err, limiter.ErrNotFound) && !errors.Is(err, c.err) {
+			t.Errorf("%s: %v has lost its cause", name, err)
+		}
+	}
+	if err := dynamo.Translate("x", nil); err != nil {
+		t.Errorf("nil became %v", err)
+	}
+}
+
+func TestBucketWritesAreRepeatedOnlyIfNothingWasApplied(t *testing.T) {
+	t.Parallel()
+	for name, c := range translations {
+		if got := dynamo.WriteRetryer.IsErrorRetryable(wrapped(c.err)); got != c.retry {
+			t.Errorf("%s: repeated: %v", name, got)
+		}
+	}
+	if n := dynamo.WriteRetryer.MaxAttempts(); n != 3 {
+		t.Errorf("%d attempts, want 3", n)
+	}
+}
+
+func TestConditionFailed(t *testing.T) {
+	t.Parallel()
+	it := schema.Item{"a": schema.N(1)}
+	inTransaction := &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{
+		{Code: aws.String("None")}, {Code: aws.String("ConditionalCheckFailed"), Item: it},
+	}}
+	for _, c := range []struct {
+		err  error
+		ok   bool
+		item bool
+	}{
+		{&types.ConditionalCheckFailedException{Item: it}, true, true},
+		{&types.ConditionalCheckFailedException{}, true, false},
+		{inTransaction, true, true},
+		{cancelled("None", "TransactionConflict"), false, false},
+		{errors.New("x"), false, false},
+		{nil, false, false},
+	} {
+		for _, err := range []error{c.err, dynamo.Translate("x", c.err)} {
+			got, ok := dynamo.ConditionFailed(err)
+			if ok != c.ok || (len(got) == 1) != c.item {
+				t.Errorf("%v: got %v, %v", err, got, ok)
+			}
+		}
+	}
+}
+
+// answer is a transport that gives every request the same answer.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+	sent   int
+}
+
+func (a *answer) Do(*http.Request) (*http.Response, error) {
+	a.sent++
+	return &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(strings.NewReader(a.body))}, nil
+}
+
+func client(a *answer, provider aws.CredentialsProvider) *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", HTTPClient: a, Credentials: provider, BaseEndpoint: aws.String("http://localhost"),
+	})
+}
+
+var static = credentials.NewStaticCredentialsProvider("key", "secret", "")
+
+func exception(code string) string {
+	return `{"__type":"com.amazonaws.dynamodb.v20120810#` + code + `"}`
+}
+
+// The errors that the SDK's own client makes, as opposed to those made here.
+func TestErrorsOfTheSDKClient(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer   answer
+		provider aws.CredentialsProvider
+		want     error
+	}{
+		"no credentials": {answer{}, credentials.NewStaticCredentialsProvider("", "", ""), limiter.ErrAccessDenied},
+		"failing provider": {answer{}, aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{}, dial(syscall.ECONNREFUSED)
+		})), limiter.ErrAccessDenied},
+		"no table":      {answer{status: 400, body: exception("ResourceNotFoundException")}, static, limiter.ErrNotFound},
+		"access denied": {answer{status: 400, body: exception("AccessDeniedException")}, static, limiter.ErrAccessDenied},
+		"bad token":     {answer{status: 400, body: exception("UnrecognizedClientException")}, static, limiter.ErrAccessDenied},
+		"garbled":       {answer{status: 200, body: "{"}, static, limiter.ErrUnavailable},
+	} {
+		synctest.Test(t, func(t *testing.T) { // the SDK waits before it repeats some of them
+			_, err := dynamo.Open(t.Context(), dynamo.Options{API: client(&c.answer, c.provider), Table: table})
+			if !errors.Is(err, c.want) {
+				t.Errorf("%s: got error %v, want %v", name, err, c.want)
+			}
+			if errors.Is(err, limiter.ErrAccessDenied) && errors.Is(err, limiter.ErrUnavailable) {
+				t.Errorf("%s: %v is taken for an outage", name, err)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := dynamo.Open(ctx, dynamo.Options{API: client(&answer{}, static), Table: table})
+	wantErr(t, err, context.Canceled)
+	if errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrAccessDenied) {
+		t.Errorf("%v is more than cancelled", err)
+	}
+}
+
+// A bucket write whose fate is unknown is sent once, whatever the client's own
+// retries are.
+func TestBucketWritesThroughTheSDKClient(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answer answer
+		want   int
+	}{
+		{answer{status: 500, body: exception("InternalServerError")}, 1},
+		{answer{status: 200, body: "{"}, 1},
+		{answer{status: 400, body: exception("ConditionalCheckFailedException")}, 1},
+		{answer{status: 400, body: exception("ProvisionedThroughputExceededException")}, 3},
+		{answer{status: 400, body: exception("TransactionConflictException")}, 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			_, err := client(&c.answer, static).UpdateItem(t.Context(),
+				&dynamodb.UpdateItemInput{TableName: aws.String(table), Key: schema.VersionKey().Item()}, dynamo.BucketWrite)
+			if err == nil || c.answer.sent != c.want {
+				t.Errorf("%s: sent %d times, want %d; error %v", c.answer.body, c.answer.sent, c.want, err)
+			}
+			if waited := time.Since(begun); waited > 100*time.Millisecond {
+				t.Errorf("%s: waited %v", c.answer.body, waited)
+			}
+		})
+	}
+}
+
+func TestBackoffIsDrawnBelowABoundThatDoubles(t *testing.T) {
+	t.Parallel()
+	const base = dynamo.MaxBackoff / 8
+	for attempt, bound := range []int{1, 2, 4, 8, 8, 8} {
+		for range 50 {
+			if d := dynamo.Backoff(base, attempt); d < 0 || d >= base*8*2 || int(d) >= int(base)*bound {
+				t.Fatalf("attempt %d waits %v", attempt, d)
+			}
+		}
+	}
+	for attempt := 1; attempt <= 3; attempt++ {
+		if d, err := dynamo.WriteRetryer.RetryDelay(attempt, nil); err != nil || d < 0 {
+			t.Errorf("attempt %d: %v, %v", attempt, d, err)
+		}
+	}
+}

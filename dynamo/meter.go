@@ -1,0 +1,204 @@
+package dynamo
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A Usage is what requests cost.
+type Usage struct {
+	Requests int64 // sent; what an SDK client repeats on its own counts once
+	Failed   int64 // of them, those that returned an error
+	// RCU and WCU are capacity units as consumed, index writes included.
+	RCU, WCU float64
+}
+
+func (u Usage) plus(v Usage) Usage {
+	return Usage{u.Requests + v.Requests, u.Failed + v.Failed, u.RCU + v.RCU, u.WCU + v.WCU}
+}
+
+// Totals are the costs of requests by operation, "UpdateItem" for instance.
+type Totals map[string]Usage
+
+// Sum is the cost of all operations together.
+func (t Totals) Sum() Usage {
+	var sum Usage
+	for _, u := range t {
+		sum = sum.plus(u)
+	}
+	return sum
+}
+
+// Sub is what has been added to t since it was earlier; operations without a
+// request since are left out.
+func (t Totals) Sub(earlier Totals) Totals {
+	diff := Totals{}
+	for op, u := range t {
+		e := earlier[op]
+		if d := u.plus(Usage{-e.Requests, -e.Failed, -e.RCU, -e.WCU}); d.Requests != 0 {
+			diff[op] = d
+		}
+	}
+	return diff
+}
+
+// A Meter is an [API] that counts what goes through it. It asks for consumed
+// capacity with every request, on a copy of the caller's input, and passes
+// answers on as they are. It is safe for concurrent use.
+//
+// The answer to a failed condition carries no consumed capacity. It is charged
+// by DynamoDB's rule, a write unit for each KB begun of the item that failed it,
+// at least one. The item's size is known if the request asked for the item;
+// otherwise one unit is charged. A cancelled transaction is charged two units
+// for each of its actions, which is what the smallest items would have cost.
+type Meter struct {
+	api API
+
+	mu     sync.Mutex
+	totals Totals
+}
+
+var _ API = (*Meter)(nil)
+
+// NewMeter is a meter of what goes to api, at zero.
+func NewMeter(api API) *Meter { return &Meter{api: api, totals: Totals{}} }
+
+// Totals is what has been counted so far.
+func (m *Meter) Totals() Totals {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.totals)
+}
+
+const (
+	readUnits  = true
+	writeUnits = false
+)
+
+// count adds one request. read says what the units of consumed are.
+func (m *Meter) count(op string, read bool, err error, consumed ...*types.ConsumedCapacity) {
+	u := Usage{Requests: 1}
+	if err != nil {
+		u.Failed, u.WCU = 1, failureUnits(err)
+	}
+	for _, c := range consumed {
+		switch {
+		case c == nil || c.CapacityUnits == nil:
+		case c.ReadCapacityUnits != nil || c.WriteCapacityUnits != nil:
+			u.RCU += value(c.ReadCapacityUnits)
+			u.WCU += value(c.WriteCapacityUnits)
+		case read:
+			u.RCU += *c.CapacityUnits
+		default:
+			u.WCU += *c.CapacityUnits
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.totals[op] = m.totals[op].plus(u)
+}
+
+func value(f *float64) float64 {
+	if f == nil {
+		return 0
+	}
+	return *f
+}
+
+// failureUnits is what a write that a condition refused costs.
+func failureUnits(err error) float64 {
+	const kb, transactional = 1024, 2
+	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
+		return float64(max(1, (itemSize(failed.Item)+kb-1)/kb))
+	}
+	return float64(transactional * len(cancellation(err)))
+}
+
+// itemSize is the size of an item by DynamoDB's rules, in bytes.
+func itemSize(it item) int {
+	n := 0
+	for name, v := range it {
+		n += len(name) + valueSize(v)
+	}
+	return n
+}
+
+func valueSize(v types.AttributeValue) int {
+	const container, element = 3, 1
+	n := 0
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		n = len(v.Value)
+	case *types.AttributeValueMemberN:
+		n = numberSize(v.Value)
+	case *types.AttributeValueMemberB:
+		n = len(v.Value)
+	case *types.AttributeValueMemberSS:
+		for _, s := range v.Value {
+			n += len(s)
+		}
+	case *types.AttributeValueMemberNS:
+		for _, s := range v.Value {
+			n += numberSize(s)
+		}
+	case *types.AttributeValueMemberBS:
+		for _, b := range v.Value {
+			n += len(b)
+		}
+	case *types.AttributeValueMemberL:
+		n = container
+		for _, e := range v.Value {
+			n += element + valueSize(e)
+		}
+	case *types.AttributeValueMemberM:
+		n = container + element*len(v.Value) + itemSize(v.Value)
+	default: // BOOL, NULL
+		n = 1
+	}
+	return n
+}
+
+// numberSize is a byte for each two significant digits, one for the exponent,
+// and one for a sign.
+func numberSize(s string) int {
+	first, last, sign, at := -1, -1, 0, 0
+	mantissa, _, _ := strings.Cut(strings.ToUpper(s), "E")
+	for _, c := range []byte(mantissa) {
+		switch {
+		case c == '-':
+			sign = 1
+		case '0' <= c && c <= '9':
+			if c != '0' {
+				if first < 0 {
+					first = at
+				}
+				last = at
+			}
+			at++
+		}
+	}
+	if first < 0 {
+		return 1
+	}
+	return (last-first+2)/2 + 1 + sign
+}
+
+func pointers(consumed []types.ConsumedCapacity) []*types.ConsumedCapacity {
+	all := make([]*types.ConsumedCapacity, len(consumed))
+	for i := range consumed {
+		all[i] = &consumed[i]
+	}
+	return all
+}
+
+// Immediate reports whether the API behind the meter says that it never waits.
+func (m *Meter) Immediate() bool {
+	api, ok := m.api.(limiter.ImmediateStore)
+	return ok && api.Immediate()
+}

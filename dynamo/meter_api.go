@@ -1,0 +1,126 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// GetItem passes the request on and counts it.
+func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.GetItem(ctx, &ask, opts...)
+	if err != nil {
+		m.count("GetItem", readUnits, err)
+		return out, err
+	}
+	m.count("GetItem", readUnits, nil, out.ConsumedCapacity)
+	return out, nil
+}
+
+// PutItem passes the request on and counts it.
+func (m *Meter) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.PutItem(ctx, &ask, opts...)
+	if err != nil {
+		m.count("PutItem", writeUnits, err)
+		return out, err
+	}
+	m.count("PutItem", writeUnits, nil, out.ConsumedCapacity)
+	return out, nil
+}
+
+// UpdateItem passes the request on and counts it.
+func (m *Meter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.UpdateItem(ctx, &ask, opts...)
+	if err != nil {
+		m.count("UpdateItem", writeUnits, err)
+		return out, err
+	}
+	m.count("UpdateItem", writeUnits, nil, out.ConsumedCapacity)
+	return out, nil
+}
+
+// DeleteItem passes the request on and counts it.
+func (m *Meter) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.DeleteItem(ctx, &ask, opts...)
+	if err != nil {
+		m.count("DeleteItem", writeUnits, err)
+		return out, err
+	}
+	m.count("DeleteItem", writeUnits, nil, out.ConsumedCapacity)
+	return out, nil
+}
+
+// Query passes the request on and counts it.
+func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.Query(ctx, &ask, opts...)
+	if err != nil {
+		m.count("Query", readUnits, err)
+		return out, err
+	}
+	m.count("Query", readUnits, nil, out.ConsumedCapacity)
+	return out, nil
+}
+
+// BatchGetItem passes the request on and counts it.
+func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.BatchGetItem(ctx, &ask, opts...)
+	if err != nil {
+		m.count("BatchGetItem", readUnits, err)
+		return out, err
+	}
+	m.count("BatchGetItem", readUnits, nil, pointers(out.ConsumedCapacity)...)
+	return out, nil
+}
+
+// BatchWriteItem passes the request on and counts it.
+func (m *Meter) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.BatchWriteItem(ctx, &ask, opts...)
+	if err != nil {
+		m.count("BatchWriteItem", writeUnits, err)
+		return out, err
+	}
+	m.count("BatchWriteItem", writeUnits, nil, pointers(out.ConsumedCapacity)...)
+	return out, nil
+}
+
+// TransactWriteItems passes the request on and counts it.
+func (m *Meter) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.TransactWriteItems(ctx, &ask, opts...)
+	if err != nil {
+		m.count("TransactWriteItems", writeUnits, err)
+		return out, err
+	}
+	m.count("TransactWriteItems", writeUnits, nil, pointers(out.ConsumedCapacity)...)
+	return out, nil
+}
+
+// CreateTable passes the request on and counts it; it consumes nothing.
+func (m *Meter) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
+	out, err := m.api.CreateTable(ctx, in, opts...)
+	m.count("CreateTable", writeUnits, err)
+	return out, err
+}
+
+// DescribeTable passes the request on and counts it; it consumes nothing.
+func (m *Meter) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	out, err := m.api.DescribeTable(ctx, in, opts...)
+	m.count("DescribeTable", writeUnits, err)
+	return out, err
+}

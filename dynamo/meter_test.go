@@ -1,0 +1,146 @@
+package dynamo_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		projection dynamo.Projection
+		update     float64 // what a write that moves no key costs
+	}{{dynamo.ProjectKeys, 1}, {dynamo.ProjectAll, 2}} {
+		db := dynamolite.New(dynamolite.Options{})
+		if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, GSI2Projection: c.projection}); err != nil {
+			t.Fatal(err)
+		}
+		m := dynamo.NewMeter(db)
+		s := openStore(t, m)
+		_, ns := s.Namespace()
+		opened := m.Totals()
+		if diff := cmp.Diff(dynamo.Totals{"BatchGetItem": {Requests: 1, RCU: 2}}, opened); diff != "" {
+			t.Errorf("open (-want +got):\n%s", diff)
+		}
+		b := limiter.Bucket{Entity: "user", Resource: "gpt-4"}
+		bucket(t, s, m, "user", "gpt-4", 0, 1) // table, GSI2, GSI3, GSI4
+		in := &dynamodb.UpdateItemInput{
+			TableName: aws.String(table), Key: schema.BucketKey(ns, b).Item(),
+			UpdateExpression: aws.String("ADD b_rpm_tk :one"), ExpressionAttributeValues: schema.Item{":one": schema.N(1)},
+		}
+		if _, err := m.UpdateItem(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		if in.ReturnConsumedCapacity != "" {
+			t.Error("the caller's input was changed")
+		}
+		in.ConditionExpression = aws.String("attribute_not_exists(PK)")
+		if _, err := m.UpdateItem(t.Context(), in); err == nil {
+			t.Fatal("the condition held")
+		}
+		if _, err := s.Buckets(t.Context(), "user", "gpt-4"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.ResourceBuckets(t.Context(), "gpt-4"); err != nil {
+			t.Fatal(err)
+		}
+		createEntity(t, s, limiter.Entity{ID: "proj"})
+		if _, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "x", Parent: "nobody"}); err == nil {
+			t.Fatal("there is no parent")
+		}
+		want := dynamo.Totals{
+			"PutItem":            {Requests: 2, WCU: 4 + 2},
+			"UpdateItem":         {Requests: 2, Failed: 1, WCU: c.update + 1},
+			"GetItem":            {Requests: 1, RCU: 1},
+			"Query":              {Requests: 1, RCU: 0.5},
+			"BatchGetItem":       {Requests: 1, RCU: 1},
+			"TransactWriteItems": {Requests: 1, Failed: 1, WCU: 4},
+		}
+		got := m.Totals().Sub(opened)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.projection, diff)
+		}
+		if sum := got.Sum(); sum.Requests != 8 || sum.Failed != 2 || sum.RCU != 2.5 || sum.WCU != 6+c.update+1+4 {
+			t.Errorf("%s: sum is %+v", c.projection, sum)
+		}
+	}
+}
+
+// A refused write costs a unit for each KB begun of the item that refused it.
+func TestMeterChargesFailuresBySize(t *testing.T) {
+	t.Parallel()
+	m := dynamo.NewMeter(newTable(t))
+	it := schema.Key{PK: "a", SK: "b"}.Item()
+	it["x"] = schema.S(strings.Repeat("x", 2048))
+	put(t, m, it)
+	before := m.Totals()
+	_, err := m.PutItem(t.Context(), &dynamodb.PutItemInput{
+		TableName: aws.String(table), Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)"),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	if got, want := m.Totals().Sub(before), (dynamo.Totals{"PutItem": {Requests: 1, Failed: 1, WCU: 3}}); err == nil || !cmp.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+func TestMeterIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	m := dynamo.NewMeter(newTable(t))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				get(t, m, schema.VersionKey())
+				m.Totals()
+			}
+		})
+	}
+	wg.Wait()
+	if got := m.Totals().Sum().Requests; got != 400 {
+		t.Errorf("counted %d requests, want 400", got)
+	}
+}
+
+// The sizes are those that DynamoDB was seen to charge at the edge of a KB.
+func TestItemSize(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		v    types.AttributeValue
+		want int
+	}{
+		{schema.S("héllo"), 6},
+		{schema.N(0), 1},
+		{schema.N(1), 2},
+		{schema.N(12), 2},
+		{schema.N(123), 3},
+		{schema.N(1234567890), 6},
+		{schema.N(-5), 3},
+		{schema.N(1000000), 2},
+		{&types.AttributeValueMemberN{Value: "0.001"}, 2},
+		{&types.AttributeValueMemberN{Value: "-1.5E-7"}, 3},
+		{&types.AttributeValueMemberN{Value: strings.Repeat("9", 38)}, 20},
+		{schema.Bool(false), 1},
+		{&types.AttributeValueMemberNULL{Value: true}, 1},
+		{&types.AttributeValueMemberB{Value: []byte("abc")}, 3},
+		{schema.Set("a", "bc"), 3},
+		{&types.AttributeValueMemberNS{Value: []string{"1", "123"}}, 5},
+		{&types.AttributeValueMemberBS{Value: [][]byte{{1}, {2, 3}}}, 3},
+		{&types.AttributeValueMemberL{Value: []types.AttributeValue{schema.S("a"), schema.N(1)}}, 3 + 2 + 1 + 2},
+		{&types.AttributeValueMemberM{Value: schema.Item{"k": schema.S("a")}}, 3 + 1 + 1 + 1},
+	} {
+		if got := dynamo.ItemSize(schema.Item{"a": c.v}) - 1; got != c.want {
+			t.Errorf("%v: got %d, want %d", c.v, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A Namespace is a part of a table that nothing outside it sees. Its name leads
+// to an id, and the id is what keys begin with: a name that is deleted and
+// registered again leads to an empty namespace.
+type Namespace struct {
+	Name, ID string
+	Created  time.Time // to the second
+}
+
+// Namespaces registers, lists and deletes the namespaces of a table. It needs
+// none to exist, unlike a [Store].
+type Namespaces struct{ *conn }
+
+// NewNamespaces is the namespaces of the table that o names; o.Namespace is not
+// used. It sends nothing.
+func NewNamespaces(o Options) (*Namespaces, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Namespaces{newConn(o)}, nil
+}
+
+// Register makes a namespace, or returns the one that has the name already.
+func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, error) {
+	if err := limiter.CheckNamespace(name); err != nil {
+		return Namespace{}, err
+	}
+	op := "register namespace " + name
+	for range adminAttempts {
+		ns := schema.Namespace{ID: newNamespaceID(), Name: name, Status: schema.StatusActive, Created: n.clock.now()}
+		forward, reverse := schema.EncodeNamespace(ns)
+		err := n.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: n.putNew(forward)}, {Put: n.putNew(reverse)},
+		}})
+		if err == nil {
+			return Namespace{ns.Name, ns.ID, ns.Created.UTC().Truncate(time.Second)}, nil
+		}
+		if !errors.Is(err, limiter.ErrConflict) {
+			return Namespace{}, err
+		}
+		// Somebody has the name, or, beyond belief, the id.
+		winner, err := n.Get(ctx, name)
+		if err == nil || !errors.Is(err, limiter.ErrNotFound) {
+			return winner, err
+		}
+	}
+	return Namespace{}, fmt.Errorf("%s: %w: try again", op, limiter.ErrConflict)
+}
+
+func (c *conn) putNew(it item) *types.Put {
+	return &types.Put{TableName: c.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
+}
+
+// newNamespaceID is 64 random bits as a token that keys and command lines can
+// begin with.
+func newNamespaceID() string {
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
+			return id
+		}
+	}
+}
+
+// Get finds a namespace by name, as of now. It fails with [limiter.ErrNotFound]
+// if there is none.
+func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
+	if err := limiter.CheckNamespace(name); err != nil {
+		return Namespace{}, err
+	}
+	it, err := n.getItem(ctx, "read namespace "+name, schema.NamespaceKey(name))
+	if err != nil {
+		return Namespace{}, err
+	}
+	return activeNamespace(name, it)
+}
+
+// activeNamespace reads a forward record. A namespace that is deleted or being
+// purged is absent.
+func activeNamespace(name string, it item) (Namespace, error) {
+	missing := &limiter.NotFoundError{Kind: "namespace", Name: name, Hint: "register it first"}
+	if it == nil {
+		return Namespace{}, missing
+	}
+	ns, err := schema.DecodeNamespace(it)
+	if err != nil {
+		return Namespace{}, err
+	}
+	if ns.Status == schema.StatusDeleted || ns.Status == schema.StatusPurging {
+		return Namespace{}, missing
+	}
+	return Namespace{name, ns.ID, ns.Created}, nil
+}
+
+// List is every namespace of the table, by name.
+func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
+	var all []Namespace
+	err := n.query(ctx, "list namespaces", &dynamodb.QueryInput{
+		KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+		ExpressionAttributeValues: item{
+			":pk": schema.S(schema.VersionKey().PK), ":sk": schema.S(schema.NamespacePrefix),
+		},
+		ConsistentRead: aws.Bool(true),
+	}, func(it item) error {
+		name := schema.KeyOf(it).SK[len(schema.NamespacePrefix):]
+		ns, err := activeNamespace(name, it)
+		if err == nil {
+			all = append(all, ns)
+		} else if !errors.Is(err, limiter.ErrNotFound) {
+			return err
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Delete takes a namespace's name away, in one transaction with marking its id
+// deleted. Its items stay until the id is purged; stores that are open go on
+// writing them. It fails with [limiter.ErrNotFound] if there is no such namespace.
+func (n *Namespaces) Delete(ctx context.Context, name string) error {
+	op := "delete namespace " + name
+	for range adminAttempts {
+		ns, err := n.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		err = n.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Delete: &types.Delete{
+				TableName: n.table, Key: schema.NamespaceKey(name).Item(),
+				ConditionExpression:       aws.String("namespace_id = :id"),
+				ExpressionAttributeValues: item{":id": schema.S(ns.ID)},
+			}},
+			{Update: &types.Update{
+				TableName: n.table, Key: schema.NamespaceIDKey(ns.ID).Item(),
+				// A record made by hand may lack its counterpart: it is made
+				// whole, so that the id can be found and purged.
+				UpdateExpression: aws.String("SET #status = :deleted, deleted_at = :now, " +
+					"namespace_id = :id, namespace_name = :name, GSI4PK = :gpk, GSI4SK = :gsk"),
+				ExpressionAttributeNames: map[string]string{"#status": schema.Status},
+				ExpressionAttributeValues: item{
+					":deleted": schema.S(schema.StatusDeleted), ":now": schema.S(schema.Timestamp(n.clock.now())),
+					":id": schema.S(ns.ID), ":name": schema.S(name),
+					":gpk": schema.S(schema.TableNamespace), ":gsk": schema.S(schema.NamespaceIDKey(ns.ID).PK),
+				},
+			}},
+		}})
+		if err == nil || !errors.Is(err, limiter.ErrConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w: try again", op, limiter.ErrConflict)
+}

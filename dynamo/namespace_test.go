@@ -1,0 +1,184 @@
+package dynamo_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func newNamespaces(t *testing.T) (*dynamo.Namespaces, *fault) {
+	t.Helper()
+	f := &fault{API: newTable(t)}
+	n, err := dynamo.NewNamespaces(dynamo.Options{API: f, Table: table, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, f
+}
+
+func TestRegisterIsIdempotent(t *testing.T) {
+	t.Parallel()
+	n, f := newNamespaces(t)
+	first, err := n.Register(t.Context(), "tenant-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"TransactWriteItems"}, f.ops); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	again, err := n.Register(t.Context(), "tenant-a")
+	if err != nil || again != first {
+		t.Errorf("again: %+v, %v, want %+v", again, err, first)
+	}
+	if len(first.ID) != 11 || strings.HasPrefix(first.ID, "-") || first.Name != "tenant-a" || !first.Created.Equal(start) {
+		t.Errorf("got %+v", first)
+	}
+	for _, k := range []schema.Key{schema.NamespaceKey("tenant-a"), schema.NamespaceIDKey(first.ID)} {
+		ns, err := schema.DecodeNamespace(get(t, f, k))
+		if err != nil || ns.ID != first.ID || ns.Name != "tenant-a" || ns.Status != schema.StatusActive {
+			t.Errorf("%s is %+v, %v", k, ns, err)
+		}
+	}
+}
+
+// One random id in 64 begins with "-", which a command line would take for a flag.
+func TestNamespaceIDsAreTokens(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 2000 {
+		id := dynamo.NewNamespaceID()
+		if len(id) != 11 || id[0] == '-' || strings.ContainsAny(id, "/+=#") || seen[id] {
+			t.Fatalf("got id %q", id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestRegisteringAtOnceAgreesOnOneID(t *testing.T) {
+	t.Parallel()
+	n, _ := newNamespaces(t)
+	var wg sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		wg.Go(func() {
+			ns, err := n.Register(t.Context(), "tenant-a")
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = ns.ID
+		})
+	}
+	wg.Wait()
+	if slices.Sort(ids); ids[0] != ids[len(ids)-1] {
+		t.Errorf("got ids %q", ids)
+	}
+}
+
+func TestNamespacesAreListedOverPages(t *testing.T) {
+	t.Parallel()
+	n, f := newNamespaces(t)
+	f.page = 2
+	want := []string{"default"}
+	for i := range 7 {
+		name := fmt.Sprintf("tenant-%d", i)
+		if _, err := n.Register(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, name)
+	}
+	all, err := n.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, ns := range all {
+		got = append(got, ns.Name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A crash can leave no namespace without its name and not deleted: both records
+// change in one transaction.
+func TestDeletingANamespaceIsAtomic(t *testing.T) {
+	t.Parallel()
+	n, f := newNamespaces(t)
+	ns, err := n.Register(t.Context(), "tenant-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.reset()
+	f.before = func(op string, _ any) error {
+		if op == "TransactWriteItems" {
+			return errors.New("crash")
+		}
+		return nil
+	}
+	wantErr(t, n.Delete(t.Context(), "tenant-a"), limiter.ErrUnavailable)
+	f.before = nil
+	if still, err := n.Get(t.Context(), "tenant-a"); err != nil || still != ns {
+		t.Errorf("after the crash: %+v, %v", still, err)
+	}
+	if err := n.Delete(t.Context(), "tenant-a"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"GetItem", "TransactWriteItems", "GetItem", "GetItem", "TransactWriteItems"}, f.ops); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if it := get(t, f, schema.NamespaceKey("tenant-a")); it != nil {
+		t.Errorf("the name is still there: %v", it)
+	}
+	reverse, err := schema.DecodeNamespace(get(t, f, schema.NamespaceIDKey(ns.ID)))
+	if err != nil || reverse.Status != schema.StatusDeleted || reverse.Name != "tenant-a" {
+		t.Errorf("the id is %+v, %v", reverse, err)
+	}
+	wantErr(t, n.Delete(t.Context(), "tenant-a"), limiter.ErrNotFound)
+	_, err = dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Namespace: "tenant-a"})
+	wantErr(t, err, limiter.ErrNotFound)
+
+	again, err := n.Register(t.Context(), "tenant-a")
+	if err != nil || again.ID == ns.ID {
+		t.Errorf("registered again: %+v, %v, want another id than %q", again, err, ns.ID)
+	}
+}
+
+func TestNamespacesBeingDeletedAreAbsent(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{schema.StatusDeleted, schema.StatusPurging} {
+		n, f := newNamespaces(t)
+		forward, _ := schema.EncodeNamespace(schema.Namespace{ID: "abc", Name: "gone", Status: status})
+		put(t, f, forward)
+		_, err := n.Get(t.Context(), "gone")
+		wantErr(t, err, limiter.ErrNotFound)
+		_, err = dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Namespace: "gone"})
+		wantErr(t, err, limiter.ErrNotFound)
+		if all, err := n.List(t.Context()); err != nil || len(all) != 1 {
+			t.Errorf("%s: listed %+v, %v", status, all, err)
+		}
+	}
+}
+
+func TestNamespaceNamesAreChecked(t *testing.T) {
+	t.Parallel()
+	n, f := newNamespaces(t)
+	for _, name := range []string{"", "_", "a#b", "a\n"} {
+		_, err := n.Register(t.Context(), name)
+		wantErr(t, err, limiter.ErrInvalid)
+		_, err = n.Get(t.Context(), name)
+		wantErr(t, err, limiter.ErrInvalid)
+		wantErr(t, n.Delete(t.Context(), name), limiter.ErrInvalid)
+	}
+	if len(f.ops) != 0 {
+		t.Errorf("requests were sent: %q", f.ops)
+	}
+}

@@ -1,0 +1,248 @@
+package dynamo_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A peerWrite is a write as the Python peer 0.17.0 sent it.
+type peerWrite struct {
+	Op      string
+	Request peerRequest
+}
+
+type peerRequest struct {
+	Item, Key                 map[string]peerValue
+	UpdateExpression          *string
+	ConditionExpression       *string
+	ExpressionAttributeNames  map[string]string
+	ExpressionAttributeValues map[string]peerValue
+	TransactItems             []struct{ Put, Update, Delete *peerRequest }
+}
+
+// A peerValue is an attribute in the notation of the wire.
+type peerValue struct {
+	S, N *string
+	BOOL *bool
+	NULL *bool
+	SS   []string
+	M    map[string]peerValue
+}
+
+func (v peerValue) attribute() types.AttributeValue {
+	switch {
+	case v.S != nil:
+		return schema.S(*v.S)
+	case v.N != nil:
+		return &types.AttributeValueMemberN{Value: *v.N}
+	case v.BOOL != nil:
+		return schema.Bool(*v.BOOL)
+	case v.NULL != nil:
+		return &types.AttributeValueMemberNULL{Value: true}
+	case v.SS != nil:
+		return schema.Set(v.SS...)
+	}
+	return &types.AttributeValueMemberM{Value: attributes(v.M)}
+}
+
+func attributes(m map[string]peerValue) schema.Item {
+	if m == nil {
+		return nil
+	}
+	it := schema.Item{}
+	for name, v := range m {
+		it[name] = v.attribute()
+	}
+	return it
+}
+
+// replay sends what the peer sent.
+func replay(t *testing.T, api dynamo.API, w peerWrite) {
+	t.Helper()
+	name, r := aws.String(table), w.Request
+	var err error
+	switch w.Op {
+	case "PutItem":
+		_, err = api.PutItem(t.Context(), &dynamodb.PutItemInput{
+			TableName: name, Item: attributes(r.Item), ConditionExpression: r.ConditionExpression,
+		})
+	case "UpdateItem":
+		_, err = api.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: name, Key: attributes(r.Key), UpdateExpression: r.UpdateExpression, ConditionExpression: r.ConditionExpression,
+			ExpressionAttributeNames: r.ExpressionAttributeNames, ExpressionAttributeValues: attributes(r.ExpressionAttributeValues),
+		})
+	case "DeleteItem":
+		_, err = api.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: name, Key: attributes(r.Key)})
+	case "TransactWriteItems":
+		in := &dynamodb.TransactWriteItemsInput{}
+		for _, a := range r.TransactItems {
+			var action types.TransactWriteItem
+			switch {
+			case a.Put != nil:
+				action.Put = &types.Put{TableName: name, Item: attributes(a.Put.Item), ConditionExpression: a.Put.ConditionExpression}
+			case a.Update != nil:
+				action.Update = &types.Update{
+					TableName: name, Key: attributes(a.Update.Key), UpdateExpression: a.Update.UpdateExpression,
+					ExpressionAttributeNames:  a.Update.ExpressionAttributeNames,
+					ExpressionAttributeValues: attributes(a.Update.ExpressionAttributeValues),
+				}
+			default:
+				action.Delete = &types.Delete{TableName: name, Key: attributes(a.Delete.Key), ConditionExpression: a.Delete.ConditionExpression}
+			}
+			in.TransactItems = append(in.TransactItems, action)
+		}
+		_, err = api.TransactWriteItems(t.Context(), in)
+	default:
+		t.Fatalf("unknown operation %s", w.Op)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", w.Op, err)
+	}
+}
+
+// content is everything in a table, but that what is drawn at random or read off
+// a clock is only said to be there.
+func content(t *testing.T, api dynamo.API) map[string]map[string]string {
+	t.Helper()
+	volatile := []string{schema.PInc, schema.CreatedAt, schema.DeletedAt, schema.UpdatedAt, schema.NamespaceID}
+	all := map[string]map[string]string{}
+	for _, ns := range []string{"ns1", schema.TableNamespace} {
+		out, err := api.Query(t.Context(), &dynamodb.QueryInput{
+			TableName: aws.String(table), IndexName: aws.String("GSI4"), KeyConditionExpression: aws.String("GSI4PK = :ns"),
+			ExpressionAttributeValues: schema.Item{":ns": schema.S(ns)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range out.Items {
+			k := schema.KeyOf(entry)
+			plain := map[string]string{}
+			for name, v := range get(t, api, k) {
+				plain[name] = notation(v)
+				if slices.Contains(volatile, name) {
+					plain[name] = "…"
+				}
+			}
+			if id, ok := strings.CutPrefix(k.SK, schema.NamespaceIDPrefix); ok && id != "ns1" {
+				k.SK, plain[schema.SK] = schema.NamespaceIDPrefix, ""
+			}
+			all[k.String()] = plain
+		}
+	}
+	return all
+}
+
+func notation(v types.AttributeValue) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return "S " + v.Value
+	case *types.AttributeValueMemberN:
+		return "N " + v.Value
+	case *types.AttributeValueMemberBOOL:
+		return map[bool]string{true: "BOOL true", false: "BOOL false"}[v.Value]
+	case *types.AttributeValueMemberNULL:
+		return "NULL"
+	case *types.AttributeValueMemberSS:
+		return "SS " + strings.Join(v.Value, " ")
+	case *types.AttributeValueMemberM:
+		var members []string
+		for name, m := range v.Value {
+			members = append(members, name+": "+notation(m))
+		}
+		slices.Sort(members)
+		return "M " + strings.Join(members, ", ")
+	}
+	return "?"
+}
+
+// newNS1 is a table whose default namespace has the id that the peer used.
+func newNS1(t *testing.T) *dynamolite.DB {
+	t.Helper()
+	db := newTable(t)
+	if err := unregister(t, db); err != nil {
+		t.Fatal(err)
+	}
+	forward, reverse := schema.EncodeNamespace(schema.Namespace{ID: "ns1", Name: "default", Status: schema.StatusActive, Created: start})
+	put(t, db, forward)
+	put(t, db, reverse)
+	return db
+}
+
+// unregister takes the table's own default namespace away.
+func unregister(t *testing.T, db *dynamolite.DB) error {
+	t.Helper()
+	_, id := openStore(t, db).Namespace()
+	_, err := db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: schema.NamespaceIDKey(id).Item()})
+	return err
+}
+
+// After each administrative act, the table holds what it held after the same act
+// of the peer.
+func TestAdministrationLeavesWhatThePeersLeaves(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/peer-admin-writes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flows []struct {
+		Flow   string
+		Writes []peerWrite
+	}
+	if err := json.Unmarshal(data, &flows); err != nil {
+		t.Fatal(err)
+	}
+	peers, ours := newNS1(t), newNS1(t)
+	o := dynamo.Options{API: ours, Table: table, Now: func() time.Time { return time.UnixMilli(1700000020000) }}
+	s, err := dynamo.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces, err := dynamo.NewNamespaces(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entity := limiter.ConfigKey{Entity: "user-1", Resource: "gpt-4"}
+	acts := map[string]func() error{
+		"set_system_defaults": func() error { return s.SetSystem(t.Context(), rpm10, limiter.Block) },
+		"set_resource_defaults": func() error {
+			return s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, append(rpm10, limiter.PerMinute("tpm", 1000)))
+		},
+		"create_entity x2": func() error {
+			createEntity(t, s, limiter.Entity{ID: "proj-1"})
+			createEntity(t, s, limiter.Entity{ID: "key-1", Parent: "proj-1", Cascade: true})
+			return nil
+		},
+		"set_limits entity": func() error { return s.SetLimits(t.Context(), entity, []limiter.Limit{limiter.PerMinute("rpm", 20)}) },
+		"delete_limits":     func() error { return s.DeleteLimits(t.Context(), entity) },
+		"register ns": func() error {
+			_, err := namespaces.Register(t.Context(), "tenant-a")
+			return err
+		},
+		"delete ns": func() error { return namespaces.Delete(t.Context(), "tenant-a") },
+	}
+	for _, f := range flows {
+		for _, w := range f.Writes {
+			replay(t, peers, w)
+		}
+		if err := acts[f.Flow](); err != nil {
+			t.Fatalf("%s: %v", f.Flow, err)
+		}
+		if diff := cmp.Diff(content(t, peers), content(t, ours)); diff != "" {
+			t.Errorf("after %s (-peer +ours):\n%s", f.Flow, diff)
+		}
+	}
+}

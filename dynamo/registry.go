@@ -1,0 +1,118 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// ResourcesWithDefaults lists the resources that have configuration, by name.
+func (s *Store) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
+	it, err := s.getItem(ctx, "list resources with defaults", schema.ResourceRegistryKey(s.ns))
+	return schema.DecodeResourceRegistry(it), err
+}
+
+// ResourcesWithEntityLimits lists the resources for which at least one entity
+// has configuration of its own, by name; [limiter.DefaultResource] may be one.
+func (s *Store) ResourcesWithEntityLimits(ctx context.Context) ([]string, error) {
+	it, err := s.getItem(ctx, "list resources with entity limits", schema.EntityConfigRegistryKey(s.ns))
+	return schema.DecodeEntityConfigRegistry(it), err
+}
+
+// EntitiesWithLimits lists the entities that have configuration of their own for
+// a resource, or for [limiter.DefaultResource], by name. The index that names
+// them lags behind: what was just set may be missing.
+func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]string, error) {
+	if err := limiter.CheckConfigResource(resource); err != nil {
+		return nil, err
+	}
+	var names []string
+	in := indexQuery(schema.GSI3, schema.EntityConfigIndexPK(s.ns, resource), "")
+	err := s.query(ctx, "list entities with limits for "+resource, in, func(it item) error {
+		if _, entity, ok := schema.ParseEntityPK(schema.KeyOf(it).PK); ok {
+			names = append(names, entity)
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// registration is the registry's part of a write that sets a level whose item is
+// old, nil if it has none: a level of an entity is counted when it comes into
+// being, a resource is listed whatever the list says.
+//
+// An item of an entity without index keys came from a writer that did not count
+// it either; the write adds the keys, and this the count.
+func (s *Store) registration(k limiter.ConfigKey, old item) *types.Update {
+	switch {
+	case k.Entity != "":
+		if old[schema.GSI3PK] != nil {
+			return nil
+		}
+		return &types.Update{
+			TableName: s.table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
+			UpdateExpression:         aws.String("SET GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk) ADD #r :one"),
+			ExpressionAttributeNames: map[string]string{"#r": k.Resource},
+			ExpressionAttributeValues: item{
+				":one": schema.N(1), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns)),
+			},
+		}
+	case k.Resource != "":
+		return &types.Update{
+			TableName: s.table, Key: schema.ResourceRegistryKey(s.ns).Item(),
+			UpdateExpression: aws.String("SET GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk) ADD resources :r"),
+			ExpressionAttributeValues: item{
+				":r": schema.Set(k.Resource), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns)),
+			},
+		}
+	}
+	return nil
+}
+
+// deregistration is the registry's part of a write that deletes a level's item.
+func (s *Store) deregistration(k limiter.ConfigKey, old item) *types.Update {
+	switch {
+	case k.Entity != "":
+		if old[schema.GSI3PK] == nil {
+			return nil
+		}
+		return &types.Update{
+			TableName: s.table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
+			UpdateExpression:          aws.String("ADD #r :minus_one"),
+			ExpressionAttributeNames:  map[string]string{"#r": k.Resource},
+			ExpressionAttributeValues: item{":minus_one": schema.N(-1)},
+		}
+	case k.Resource != "":
+		return &types.Update{
+			TableName: s.table, Key: schema.ResourceRegistryKey(s.ns).Item(),
+			UpdateExpression:          aws.String("DELETE resources :r"),
+			ExpressionAttributeValues: item{":r": schema.Set(k.Resource)},
+		}
+	}
+	return nil
+}
+
+// tidyRegistry removes a count that has come down to nothing. Nobody reads such
+// a count, so that a failure costs a few bytes and is only logged.
+func (s *Store) tidyRegistry(ctx context.Context, resource string) {
+	err := s.updateItem(ctx, "tidy registry", &dynamodb.UpdateItemInput{
+		Key:                       schema.EntityConfigRegistryKey(s.ns).Item(),
+		UpdateExpression:          aws.String("REMOVE #r"),
+		ConditionExpression:       aws.String("#r <= :zero"),
+		ExpressionAttributeNames:  map[string]string{"#r": resource},
+		ExpressionAttributeValues: item{":zero": schema.N(0)},
+	})
+	if err == nil {
+		return
+	}
+	if _, inUse := conditionFailed(err); !inUse {
+		s.log.WarnContext(ctx, "registry not tidied", "resource", resource, "error", err)
+	}
+}

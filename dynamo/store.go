@@ -1,0 +1,148 @@
+package dynamo
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// DefaultNamespace is the name of the namespace that is used if none is given.
+const DefaultNamespace = "default"
+
+// Options say which table to use and how. API and Table are required.
+type Options struct {
+	API   API
+	Table string
+	// Namespace is the name of the namespace; "" is [DefaultNamespace].
+	Namespace string
+	// Now is the local clock; nil is time.Now.
+	Now func() time.Time
+	// Logger is told what cannot be returned; nil discards it.
+	Logger *slog.Logger
+	// Timeout bounds each request whose context has no deadline; 0 is 10 s.
+	Timeout time.Duration
+}
+
+const defaultTimeout = 10 * time.Second
+
+// withDefaults checks o and fills in what was left out.
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.API == nil:
+		return o, &limiter.ValidationError{Field: "API", Value: "nil", Reason: "give a DynamoDB client"}
+	case o.Table == "":
+		return o, &limiter.ValidationError{Field: "table", Value: "", Reason: "name the table"}
+	case o.Timeout < 0:
+		return o, &limiter.ValidationError{Field: "timeout", Value: o.Timeout.String(), Reason: "give a positive duration, or 0 for 10 s"}
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if err := limiter.CheckNamespace(o.Namespace); err != nil {
+		return o, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now //nolint:forbidigo // the default of the option
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	return o, nil
+}
+
+// A Store is one namespace of a table: a [limiter.Store] and its
+// administration. It is safe for concurrent use.
+//
+// Configuration changed through a store reaches whoever watches it
+// ([limiter.ConfigWatcher]); changes by others are seen when caches expire.
+type Store struct {
+	*conn
+	// ns is the opaque id that the namespace's name led to when the store was
+	// opened: the first part of every key.
+	ns      string
+	name    string
+	version *schema.Version // nil if the table has no version record
+	log     *slog.Logger
+
+	// The constant parts of bucket writes, by the limits they name.
+	takes, refills, adjusts shapes
+
+	watch    sync.Mutex
+	watchers map[int]func(limiter.ConfigKey)
+	watched  int // the last id given out
+}
+
+var (
+	_ limiter.Store         = (*Store)(nil)
+	_ limiter.ConfigWatcher = (*Store)(nil)
+)
+
+// Open reads the version record of a table and resolves the namespace, in one
+// request. It creates nothing.
+//
+// It fails with [limiter.ErrNotFound] if the table or the namespace does not
+// exist, and with [limiter.ErrIncompatible] if the table asks for a newer client
+// or has another schema. A table without a version record is accepted.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{conn: newConn(o), name: o.Namespace, log: o.Logger, watchers: map[int]func(limiter.ConfigKey){}}
+	version, namespace := schema.VersionKey(), schema.NamespaceKey(o.Namespace)
+	items, err := s.batchGet(ctx, "open table "+o.Table, []schema.Key{version, namespace}, true)
+	if err != nil {
+		return nil, err
+	}
+	if it, ok := items[version]; ok {
+		v := schema.DecodeVersion(it)
+		if err := checkCompatible(v); err != nil {
+			return nil, err
+		}
+		s.version = &v
+	}
+	n, err := activeNamespace(o.Namespace, items[namespace])
+	if err != nil {
+		return nil, err
+	}
+	s.ns = n.ID
+	return s, nil
+}
+
+// Now is the local clock, corrected by what responses tell of the server's once
+// they are two seconds apart.
+func (s *Store) Now() time.Time { return s.clock.now() }
+
+// Namespace is the name and the id of the store's namespace.
+func (s *Store) Namespace() (name, id string) { return s.name, s.ns }
+
+// WatchConfig calls f after every change of configuration made through s, until
+// stop is called. f must not block and must not call s.
+func (s *Store) WatchConfig(f func(limiter.ConfigKey)) (stop func()) {
+	s.watch.Lock()
+	defer s.watch.Unlock()
+	s.watched++
+	id := s.watched
+	s.watchers[id] = f
+	return func() {
+		s.watch.Lock()
+		defer s.watch.Unlock()
+		delete(s.watchers, id)
+	}
+}
+
+// changed tells the watchers that a level of configuration changed, or may have.
+func (s *Store) changed(k limiter.ConfigKey) {
+	s.watch.Lock()
+	defer s.watch.Unlock()
+	for _, f := range s.watchers {
+		f(k)
+	}
+}

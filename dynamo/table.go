@@ -1,0 +1,206 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A Projection is what the index of a resource's buckets keeps of each.
+type Projection string
+
+// The values of [Projection].
+const (
+	// ProjectKeys keeps keys: a write to a bucket that moves no key costs the
+	// index nothing.
+	ProjectKeys Projection = "keys"
+	// ProjectAll keeps whole items, as the peer's tables do: every write to a
+	// bucket is paid twice, and all buckets of a resource share an index
+	// partition and its limit of 1000 writes a second.
+	ProjectAll Projection = "all"
+)
+
+// TableOptions describe a table to create.
+type TableOptions struct {
+	Name string
+	// GSI2Projection is [ProjectKeys] if "".
+	GSI2Projection Projection
+	// Now stamps the table's first records; nil is time.Now.
+	Now func() time.Time
+}
+
+const (
+	tableTimeout = 5 * time.Minute // for a context without a deadline
+	tablePoll    = 250 * time.Millisecond
+)
+
+// CreateTable makes a table, waits until it is ready, and writes its version
+// record and the namespace [DefaultNamespace]. A table of that name is taken as
+// it is if its keys and indexes fit, so that an interrupted CreateTable can be
+// repeated; else it fails with [limiter.ErrExists].
+//
+// The table is billed per request. It has neither a stream nor expiry of items.
+func CreateTable(ctx context.Context, api API, o TableOptions) error {
+	options, err := Options{API: api, Table: o.Name, Now: o.Now}.withDefaults()
+	if err != nil {
+		return err
+	}
+	switch o.GSI2Projection {
+	case "", ProjectKeys, ProjectAll:
+	default:
+		return &limiter.ValidationError{Field: "GSI2 projection", Value: string(o.GSI2Projection), Reason: `give "keys" or "all"`}
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, tableTimeout)
+		defer cancel()
+	}
+	c := newConn(options)
+	op := "create table " + o.Name
+	_, err = call(ctx, c, op, func(out *dynamodb.CreateTableOutput) middleware.Metadata { return out.ResultMetadata },
+		api.CreateTable, tableInput(o))
+	if inUse := (*types.ResourceInUseException)(nil); err != nil && !errors.As(err, &inUse) {
+		return err
+	}
+	table, err := c.awaitTable(ctx, op)
+	if err != nil {
+		return err
+	}
+	if misfit := fits(table, o.GSI2Projection); misfit != "" {
+		return fmt.Errorf("%s: %s, use another name: %w", op, misfit, &limiter.ExistsError{Kind: "table", Name: o.Name})
+	}
+	if err := c.writeVersion(ctx); err != nil {
+		return err
+	}
+	_, err = (&Namespaces{c}).Register(ctx, DefaultNamespace)
+	return err
+}
+
+// An index of the table, with the least it must project.
+type index struct {
+	name       string
+	projection types.ProjectionType
+}
+
+var indexes = [...]index{
+	{schema.GSI1, types.ProjectionTypeAll},
+	{schema.GSI2, types.ProjectionTypeKeysOnly},
+	{schema.GSI3, types.ProjectionTypeKeysOnly},
+	{schema.GSI4, types.ProjectionTypeKeysOnly},
+}
+
+func tableInput(o TableOptions) *dynamodb.CreateTableInput {
+	in := &dynamodb.CreateTableInput{
+		TableName:            &o.Name,
+		BillingMode:          types.BillingModePayPerRequest,
+		KeySchema:            keySchema(""),
+		AttributeDefinitions: keyDefinitions(""),
+	}
+	for _, ix := range indexes {
+		if ix.name == schema.GSI2 && o.GSI2Projection == ProjectAll {
+			ix.projection = types.ProjectionTypeAll
+		}
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
+			IndexName: &ix.name, KeySchema: keySchema(ix.name),
+			Projection: &types.Projection{ProjectionType: ix.projection},
+		})
+		in.AttributeDefinitions = append(in.AttributeDefinitions, keyDefinitions(ix.name)...)
+	}
+	return in
+}
+
+// keySchema is the key of an index, "" being the table: its attributes are
+// called after it.
+func keySchema(index string) []types.KeySchemaElement {
+	return []types.KeySchemaElement{
+		{AttributeName: aws.String(index + schema.PK), KeyType: types.KeyTypeHash},
+		{AttributeName: aws.String(index + schema.SK), KeyType: types.KeyTypeRange},
+	}
+}
+
+func keyDefinitions(index string) []types.AttributeDefinition {
+	return []types.AttributeDefinition{
+		{AttributeName: aws.String(index + schema.PK), AttributeType: types.ScalarAttributeTypeS},
+		{AttributeName: aws.String(index + schema.SK), AttributeType: types.ScalarAttributeTypeS},
+	}
+}
+
+// awaitTable polls until the table and its indexes are ready.
+func (c *conn) awaitTable(ctx context.Context, op string) (*types.TableDescription, error) {
+	for {
+		out, err := call(ctx, c, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
+			c.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: c.table})
+		switch {
+		case errors.Is(err, limiter.ErrNotFound):
+			// DescribeTable lags behind CreateTable.
+		case err != nil:
+			return nil, err
+		case ready(out.Table):
+			return out.Table, nil
+		}
+		if err := sleep(ctx, tablePoll); err != nil {
+			return nil, c.translate(op, fmt.Errorf("waiting for the table: %w", err))
+		}
+	}
+}
+
+func ready(t *types.TableDescription) bool {
+	return t.TableStatus == types.TableStatusActive &&
+		!slices.ContainsFunc(t.GlobalSecondaryIndexes, func(ix types.GlobalSecondaryIndexDescription) bool {
+			return ix.IndexStatus != types.IndexStatusActive
+		})
+}
+
+// fits says in what an existing table differs from what is needed, "" if in
+// nothing. A projection matters only where it was asked for.
+func fits(t *types.TableDescription, gsi2 Projection) string {
+	if !sameKey(t.KeySchema, keySchema("")) {
+		return "its key is not PK and SK"
+	}
+	for _, ix := range indexes {
+		at := slices.IndexFunc(t.GlobalSecondaryIndexes, func(d types.GlobalSecondaryIndexDescription) bool {
+			return aws.ToString(d.IndexName) == ix.name
+		})
+		if at < 0 || !sameKey(t.GlobalSecondaryIndexes[at].KeySchema, keySchema(ix.name)) {
+			return "it has no index " + ix.name + " of the right key"
+		}
+		has := types.ProjectionType("")
+		if p := t.GlobalSecondaryIndexes[at].Projection; p != nil {
+			has = p.ProjectionType
+		}
+		all := has == types.ProjectionTypeAll
+		asked := ix.name == schema.GSI2 && gsi2 != ""
+		if ix.projection == types.ProjectionTypeAll && !all || asked && all != (gsi2 == ProjectAll) {
+			return "its index " + ix.name + " projects " + string(has)
+		}
+	}
+	return ""
+}
+
+func sameKey(a, b []types.KeySchemaElement) bool {
+	return slices.EqualFunc(a, b, func(a, b types.KeySchemaElement) bool {
+		return aws.ToString(a.AttributeName) == aws.ToString(b.AttributeName) && a.KeyType == b.KeyType
+	})
+}
+
+// writeVersion writes the version record of a table that has none.
+func (c *conn) writeVersion(ctx context.Context) error {
+	put := c.putNew(schema.EncodeVersion(schema.Version{
+		Schema: schemaVersion, ClientMin: "0.0.0", Updated: c.clock.now(),
+	}))
+	err := c.putItem(ctx, "write version record", &dynamodb.PutItemInput{Item: put.Item, ConditionExpression: put.ConditionExpression})
+	if _, there := conditionFailed(err); there {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,161 @@
+package dynamo_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func projections(t *testing.T, db *dynamolite.DB) map[string]types.ProjectionType {
+	t.Helper()
+	out, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(table)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]types.ProjectionType{}
+	for _, ix := range out.Table.GlobalSecondaryIndexes {
+		got[*ix.IndexName] = ix.Projection.ProjectionType
+	}
+	if n := len(out.Table.LocalSecondaryIndexes); n != 0 {
+		t.Errorf("%d local indexes, want none", n)
+	}
+	return got
+}
+
+func TestCreateTable(t *testing.T) {
+	t.Parallel()
+	for gsi2, want := range map[dynamo.Projection]types.ProjectionType{
+		"":                 types.ProjectionTypeKeysOnly,
+		dynamo.ProjectKeys: types.ProjectionTypeKeysOnly,
+		dynamo.ProjectAll:  types.ProjectionTypeAll,
+	} {
+		db := dynamolite.New(dynamolite.Options{})
+		o := dynamo.TableOptions{Name: table, GSI2Projection: gsi2, Now: now}
+		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]types.ProjectionType{
+			"GSI1": types.ProjectionTypeAll, "GSI2": want, "GSI3": types.ProjectionTypeKeysOnly, "GSI4": types.ProjectionTypeKeysOnly,
+		}, projections(t, db)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", gsi2, diff)
+		}
+		_, before := openStore(t, db).Namespace()
+		// Again, as after an interruption: what is there is adopted and kept.
+		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
+			t.Errorf("%q again: %v", gsi2, err)
+		}
+		if _, after := openStore(t, db).Namespace(); after != before {
+			t.Errorf("%q again: namespace %q became %q", gsi2, before, after)
+		}
+	}
+}
+
+func TestCreateTableKeepsAnOlderVersionRecord(t *testing.T) {
+	t.Parallel()
+	db := newTable(t)
+	put(t, db, schema.EncodeVersion(schema.Version{Schema: "0.10.0", ClientMin: "0.15.0", Updated: start}))
+	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := openStore(t, db).Version(); v.ClientMin != "0.15.0" {
+		t.Errorf("the record became %+v", v)
+	}
+}
+
+func TestCreateTableRefusesAnotherShape(t *testing.T) {
+	t.Parallel()
+	pair := func(pk, sk string) []types.KeySchemaElement {
+		return []types.KeySchemaElement{
+			{AttributeName: &pk, KeyType: types.KeyTypeHash}, {AttributeName: &sk, KeyType: types.KeyTypeRange},
+		}
+	}
+	attrs := func(names ...string) (all []types.AttributeDefinition) {
+		for _, n := range names {
+			all = append(all, types.AttributeDefinition{AttributeName: &n, AttributeType: types.ScalarAttributeTypeS})
+		}
+		return all
+	}
+	for name, in := range map[string]*dynamodb.CreateTableInput{
+		"another key": {KeySchema: pair("pk", "sk"), AttributeDefinitions: attrs("pk", "sk")},
+		"no indexes":  {KeySchema: pair("PK", "SK"), AttributeDefinitions: attrs("PK", "SK")},
+	} {
+		db := dynamolite.New(dynamolite.Options{})
+		in.TableName, in.BillingMode = aws.String(table), types.BillingModePayPerRequest
+		if _, err := db.CreateTable(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantErr(t, dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}), limiter.ErrExists)
+		})
+	}
+	t.Run("another projection", func(t *testing.T) {
+		t.Parallel()
+		wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), limiter.ErrExists)
+	})
+	wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), limiter.ErrInvalid)
+}
+
+// A slow table is not there, then CREATING, then ACTIVE with an index still
+// CREATING, then ready; never is never.
+type slowTable struct {
+	dynamo.API
+	polls int
+	never bool
+}
+
+func (s *slowTable) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	s.polls++
+	out, err := s.API.DescribeTable(ctx, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.polls == 1:
+		return nil, &types.ResourceNotFoundException{}
+	case s.polls == 2 || s.never:
+		out.Table.TableStatus = types.TableStatusCreating
+	case s.polls == 3:
+		out.Table.GlobalSecondaryIndexes[1].IndexStatus = types.IndexStatusCreating
+	}
+	return out, nil
+}
+
+func TestCreateTableWaitsUntilItIsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowTable{API: dynamolite.New(dynamolite.Options{})}
+		if err := dynamo.CreateTable(t.Context(), slow, dynamo.TableOptions{Name: table}); err != nil {
+			t.Fatal(err)
+		}
+		if slow.polls != 4 {
+			t.Errorf("%d polls, want 4", slow.polls)
+		}
+	})
+}
+
+func TestCreateTableWaitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begun := time.Now()
+		err := dynamo.CreateTable(ctx, &slowTable{API: dynamolite.New(dynamolite.Options{}), never: true}, dynamo.TableOptions{Name: table})
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, limiter.ErrUnavailable)
+		if waited := time.Since(begun); waited != time.Minute {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}

@@ -1,0 +1,308 @@
+package schema_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func whole(name string, tokens, consumed, capacity, amount, period int64) limiter.NewLimit {
+	return limiter.NewLimit{
+		NamedParams: limiter.NamedParams{Limit: name, Params: limiter.Params{Capacity: capacity, Amount: amount, Period: period}},
+		Tokens:      tokens, Consumed: consumed,
+	}
+}
+
+// first are the buckets that the peer created in its recorded flows.
+func first() map[string]*limiter.Create {
+	wcu := whole(schema.WCU, schema.WCUCapacity, 0, schema.WCUCapacity, schema.WCUAmount, schema.WCUPeriod)
+	return map[string]*limiter.Create{
+		"ns1/BUCKET#user-1#gpt-4#0 #STATE": {
+			Bucket: limiter.Bucket{Entity: "user-1", Resource: "gpt-4"},
+			Now:    1700000000000, ShardCount: 1, ExpiresAt: 1700000420, Writes: wcu,
+			Limits: []limiter.NewLimit{
+				whole("rpm", 9000, 1000, 10_000, 10_000, 60_000),
+				whole("tpm", 900_000, 100_000, 1_000_000, 1_000_000, 60_000),
+			},
+		},
+		"ns1/BUCKET#key-1#gpt-4#0 #STATE": {
+			Bucket: limiter.Bucket{Entity: "key-1", Resource: "gpt-4"},
+			Now:    1700000020000, ShardCount: 1, ExpiresAt: 1700000440, Writes: wcu,
+			Owner: limiter.Owner{Cascade: true, Parent: "proj-1", Generation: 1700000020000, Incarnation: "12237d82a08a3bce"},
+			Limits: []limiter.NewLimit{
+				whole("rpm", 9000, 1000, 10_000, 10_000, 60_000),
+				whole("tpm", 1_000_000, 0, 1_000_000, 1_000_000, 60_000),
+			},
+		},
+		"ns1/BUCKET#user-1#gpt-4#1 #STATE": {
+			Bucket: limiter.Bucket{Entity: "user-1", Resource: "gpt-4", Shard: 1},
+			Now:    1700000081000, ShardCount: 2, ExpiresAt: 1700000501, Writes: wcu,
+			Limits: []limiter.NewLimit{
+				whole("rpm", 4000, 1000, 10_000, 10_000, 60_000),
+				whole("tpm", 500_000, 0, 1_000_000, 1_000_000, 60_000),
+			},
+		},
+	}
+}
+
+func TestBucketsAreWrittenAsThePeerWritesThem(t *testing.T) {
+	t.Parallel()
+	for key, c := range first() {
+		if diff := cmp.Diff(wire(peerItem(t, key)), wire(schema.EncodeNewBucket("ns1", c))); diff != "" {
+			t.Errorf("%s (-peer +ours):\n%s", key, diff)
+		}
+		got, err := schema.DecodeBucket(peerItem(t, key))
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		if diff := cmp.Diff(image(c), got); diff != "" {
+			t.Errorf("%s decoded (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
+func bucketLaw(t *rapid.T) {
+	c := creates(t)
+	got, err := schema.DecodeBucket(schema.EncodeNewBucket(namespaces.Draw(t, "namespace"), c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(image(c), got); diff != "" {
+		t.Fatalf("decoded (-want +got):\n%s", diff)
+	}
+}
+
+func TestBucketRoundTrip(t *testing.T) { law(t, bucketLaw) }
+
+func FuzzBucketRoundTrip(f *testing.F) { fuzz(f, bucketLaw) }
+
+const stateKey = "ns1/BUCKET#user-1#gpt-4#0 #STATE"
+
+// edited is the peer's first bucket with changes; nil deletes.
+func edited(tb testing.TB, changes schema.Item) schema.Item {
+	tb.Helper()
+	item := peerItem(tb, stateKey)
+	maps.Copy(item, changes)
+	for attr, v := range changes {
+		if v == nil {
+			delete(item, attr)
+		}
+	}
+	return item
+}
+
+func n(s string) types.AttributeValue { return &types.AttributeValueMemberN{Value: s} }
+
+func TestDecodeBucket(t *testing.T) {
+	t.Parallel()
+	base := image(first()[stateKey])
+	for name, c := range map[string]struct {
+		changes schema.Item
+		want    func(*limiter.Image)
+	}{
+		"unknown attributes": {
+			schema.Item{"x": n("nonsense"), "b_": n("?"), "b_x": n("?"), "b__tk": n("1"), "b_rpm_new": n("?"), "b_1x_tk": n("1"), "b_1x_cp": n("1")},
+			func(*limiter.Image) {},
+		},
+		"no shard count":    {schema.Item{schema.ShardCount: nil}, func(i *limiter.Image) { i.ShardCount = 1 }},
+		"shard count below": {schema.Item{schema.ShardCount: n("-3")}, func(i *limiter.Image) { i.ShardCount = 1 }},
+		"many shards":       {schema.Item{schema.ShardCount: n("32")}, func(i *limiter.Image) { i.ShardCount = 32 }},
+		"no expiry":         {schema.Item{schema.TTL: nil}, func(i *limiter.Image) { i.ExpiresAt = 0 }},
+		"expired at zero":   {schema.Item{schema.TTL: n("0")}, func(i *limiter.Image) { i.ExpiresAt = 1 }},
+		"trim asked for":    {schema.Item{schema.ValidUntil: n("0")}, func(i *limiter.Image) { i.HasValidUntil = true }},
+		"valid until": {schema.Item{schema.ValidUntil: n("1700006400000")}, func(i *limiter.Image) {
+			i.HasValidUntil, i.ValidUntil = true, 1700006400000
+		}},
+		"disabled":           {schema.Item{schema.Disabled: schema.Bool(true)}, func(i *limiter.Image) { i.Disabled = true }},
+		"disabled, strange":  {schema.Item{schema.Disabled: schema.S("")}, func(i *limiter.Image) { i.Disabled = true }},
+		"bypass is enforced": {schema.Item{schema.Bypass: n("99")}, func(*limiter.Image) {}},
+		"soft is enforced":   {schema.Item{"b_rpm_soft": n("99")}, func(*limiter.Image) {}},
+		"parameter schedule": {schema.Item{schema.Sched: schema.S("1s500")}, func(i *limiter.Image) { i.Foreign = schema.FeatureSchedule }},
+		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *limiter.Image) { i.Foreign = schema.FeatureSchedule }},
+		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*limiter.Image) {}},
+		"reset schedule":     {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *limiter.Image) { i.Foreign = schema.FeatureQuota }},
+		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *limiter.Image) { i.Foreign = schema.FeatureQuota }},
+		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *limiter.Image) { i.Foreign = schema.FeatureQuota }},
+		"schedule first":     {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *limiter.Image) { i.Foreign = schema.FeatureSchedule }},
+		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*limiter.Image) {}},
+		"no rate": {schema.Item{"b_rpm_ra": n("0")}, func(i *limiter.Image) {
+			i.Foreign, i.Limits[0].Amount = schema.FeatureQuota, 0
+		}},
+		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *limiter.Image) { i.Limits = i.Limits[1:] }},
+		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *limiter.Image) { i.Limits = i.Limits[1:] }},
+		"no limits":                 {schema.Item{"b_rpm_cp": nil, "b_tpm_tk": nil}, func(i *limiter.Image) { i.Limits = nil }},
+		"no hidden limit":           {schema.Item{"b_wcu_tk": nil}, func(i *limiter.Image) { i.Writes = limiter.LimitState{} }},
+		"nothing counted":           {schema.Item{"b_rpm_tc": nil}, func(i *limiter.Image) { i.Limits[0].Consumed = 0 }},
+		"in debt":                   {schema.Item{"b_rpm_tk": n("-91000")}, func(i *limiter.Image) { i.Limits[0].Tokens = -91000 }},
+		"limit called like a field": {schema.Item{"b_a_tk_tk": n("1"), "b_a_tk_cp": n("2"), "b_a_tk_ra": n("3"), "b_a_tk_rp": n("4")}, addLimit("a_tk", 1, 0, 2, 3, 4)},
+		"limit with a dot":          {schema.Item{"b_a.b_tk": n("1"), "b_a.b_cp": n("2"), "b_a.b_ra": n("3"), "b_a.b_rp": n("4"), "b_a.b_tc": n("5")}, addLimit("a.b", 1, 5, 2, 3, 4)},
+		"parent": {schema.Item{schema.ParentID: schema.S("p"), schema.PGen: n("3"), schema.PInc: schema.S("abc"), schema.Cascade: schema.Bool(true)}, func(i *limiter.Image) {
+			i.Cascade, i.Parent, i.ParentGeneration, i.Incarnation = true, "p", 3, "abc"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := *base
+			want.Limits = append([]limiter.LimitState(nil), base.Limits...)
+			c.want(&want)
+			got, err := schema.DecodeBucket(edited(t, c.changes))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func addLimit(name string, tokens, consumed, capacity, amount, period int64) func(*limiter.Image) {
+	return func(i *limiter.Image) {
+		i.Limits = append([]limiter.LimitState{{
+			Name: name, Tokens: tokens, Consumed: consumed,
+			Params: limiter.Params{Capacity: capacity, Amount: amount, Period: period},
+		}}, i.Limits...)
+	}
+}
+
+func TestPeersQuotaItemIsForeign(t *testing.T) {
+	t.Parallel()
+	got, err := schema.DecodeBucket(peerItem(t, "ns1/BUCKET#user-2#q#0 #STATE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Foreign == "" || len(got.Limits) != 3 || !got.HasValidUntil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDamagedBucketsAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		attr string
+		v    types.AttributeValue
+	}{
+		{schema.RF, nil},
+		{schema.RF, n("-1")},
+		{schema.RF, n("1.5")},
+		{schema.RF, schema.S("1700000000000")},
+		{schema.RF, n("99999999999999999999")},
+		{schema.TTL, n("x")},
+		{schema.ValidUntil, schema.S("")},
+		{schema.ShardCount, n("1025")},
+		{schema.ShardCount, schema.S("2")},
+		{schema.PGen, schema.Bool(true)},
+		{"b_rpm_tk", n("1e3")},
+		{"b_rpm_cp", n("0")},
+		{"b_rpm_cp", n("1000000000000000001")},
+		{"b_rpm_ra", n("-1")},
+		{"b_rpm_ra", nil},
+		{"b_rpm_rp", n("0")},
+		{"b_rpm_rp", n("1000000000001")},
+		{"b_rpm_rp", nil},
+		{"b_rpm_tc", schema.S("0")},
+		{"b_wcu_ra", nil},
+		{schema.PK, schema.S("ns1/ENTITY#user-1")},
+		{schema.PK, nil},
+	} {
+		_, err := schema.DecodeBucket(edited(t, schema.Item{c.attr: c.v}))
+		corrupt := (*limiter.CorruptError)(nil)
+		if !errors.As(err, &corrupt) || corrupt.Attr != c.attr || !errors.Is(err, limiter.ErrCorrupt) {
+			t.Errorf("%s = %v: got error %v", c.attr, c.v, err)
+		}
+	}
+	if _, err := schema.DecodeBucket(edited(t, schema.Item{schema.SK: schema.S(schema.MetaSK)})); !errors.Is(err, limiter.ErrCorrupt) {
+		t.Errorf("the key of a record: got error %v", err)
+	}
+}
+
+// items are arbitrary: known names with values of any type.
+func items(t *rapid.T) schema.Item {
+	names := rapid.OneOf(
+		rapid.SampledFrom([]string{
+			schema.PK, schema.SK, schema.RF, schema.ShardCount, schema.TTL, schema.ValidUntil, schema.Disabled, schema.Cascade, schema.ParentID,
+			schema.PGen, schema.PInc, schema.Sched, schema.RSched, schema.Metadata, schema.CreatedAt, schema.Name, schema.OnUnavailable, schema.Resources,
+			schema.NamespaceID, schema.Status, "b_a_tk", "b_a_cp", "b_a_ra", "b_a_rp", "b_wcu_tk", "b_wcu_cp", "l_a_cp", "l_a_ra", "l_a_rp", "w_a_cp", "l_b_cp",
+		}),
+		rapid.String(),
+	)
+	values := rapid.Custom(func(t *rapid.T) types.AttributeValue {
+		switch rapid.IntRange(0, 8).Draw(t, "type") {
+		case 0:
+			return schema.S(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+				"ns1/BUCKET#u#r#0", "ns1/ENTITY#u", schema.StateSK, schema.MetaSK, "-", "2026-01-02T03:04:05Z", "block",
+			})).Draw(t, "string"))
+		case 1:
+			return n(rapid.StringMatching(`-?[0-9]{0,25}([.eE][0-9]+)?`).Draw(t, "number"))
+		case 2:
+			return schema.Bool(rapid.Bool().Draw(t, "bool"))
+		case 3:
+			return &types.AttributeValueMemberNULL{Value: true}
+		case 4:
+			return schema.Set(rapid.SliceOf(rapid.String()).Draw(t, "set")...)
+		case 5:
+			return &types.AttributeValueMemberM{Value: schema.Item{"k": n("1"), "l": &types.AttributeValueMemberL{}}}
+		case 6:
+			return nil
+		case 7:
+			return (*types.AttributeValueMemberN)(nil)
+		}
+		return (*types.AttributeValueMemberS)(nil)
+	})
+	return rapid.MapOf(names, values).Draw(t, "item")
+}
+
+// Whatever an item holds, decoders answer: a value, or ErrCorrupt.
+func decodeLaw(t *rapid.T) {
+	item := items(t)
+	img, err := schema.DecodeBucket(item)
+	check(t, img != nil, err)
+	config, err := schema.DecodeConfig(item)
+	check(t, config != nil, err)
+	entity, err := schema.DecodeEntity(item)
+	check(t, entity != nil, err)
+	_, err = schema.DecodeNamespace(item)
+	check(t, err == nil, err)
+	schema.DecodeVersion(item)
+	schema.DecodeResourceRegistry(item)
+	schema.DecodeEntityConfigRegistry(item)
+	schema.HasPolicy(item)
+}
+
+func check(t *rapid.T, value bool, err error) {
+	if value != (err == nil) || err != nil && !errors.Is(err, limiter.ErrCorrupt) {
+		t.Fatalf("value: %v, error: %v", value, err)
+	}
+}
+
+func TestDecodersTakeAnything(t *testing.T) { law(t, decodeLaw) }
+
+func FuzzDecodersTakeAnything(f *testing.F) { fuzz(f, decodeLaw) }
+
+func TestDecodeBucketAllocates(t *testing.T) {
+	item := peerItem(t, stateKey)
+	if got := testing.AllocsPerRun(100, func() {
+		if _, err := schema.DecodeBucket(item); err != nil {
+			t.Fatal(err)
+		}
+	}); got > 2 {
+		t.Errorf("%.0f allocations, want the image and its limits", got)
+	}
+}
+
+func BenchmarkDecodeBucket(b *testing.B) {
+	item := peerItem(b, stateKey)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := schema.DecodeBucket(item); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

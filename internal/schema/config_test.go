@@ -1,0 +1,153 @@
+package schema_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+func TestConfigsAreWrittenAsThePeerWritesThem(t *testing.T) {
+	t.Parallel()
+	rpm, tpm := limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000)
+	for _, c := range []struct {
+		key    limiter.ConfigKey
+		config limiter.Config
+	}{
+		{limiter.ConfigKey{}, limiter.Config{Limits: []limiter.Limit{rpm}, OnUnavailable: limiter.Block}},
+		{limiter.ConfigKey{Resource: "gpt-4"}, limiter.Config{Limits: []limiter.Limit{rpm, tpm}}},
+		{limiter.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)}}},
+	} {
+		peer := peerItem(t, schema.ConfigKey("ns1", c.key).String())
+		if diff := cmp.Diff(wire(peer), wire(schema.EncodeConfig("ns1", c.key, &c.config))); diff != "" {
+			t.Errorf("%+v (-peer +ours):\n%s", c.key, diff)
+		}
+		got, err := schema.DecodeConfig(peer)
+		if err != nil {
+			t.Errorf("%+v: %v", c.key, err)
+		}
+		if diff := cmp.Diff(&c.config, got); diff != "" {
+			t.Errorf("%+v decoded (-want +got):\n%s", c.key, diff)
+		}
+	}
+}
+
+func configLaw(t *rapid.T) {
+	k := configKeys(t)
+	c := configs(t, k)
+	item := schema.EncodeConfig(namespaces.Draw(t, "namespace"), k, c)
+	got, err := schema.DecodeConfig(item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, got); diff != "" {
+		t.Fatalf("decoded (-want +got):\n%s", diff)
+	}
+	if want := c.Disabled != limiter.Inherit || c.Cascade != limiter.Inherit; schema.HasPolicy(item) != want {
+		t.Fatalf("HasPolicy is %v", !want)
+	}
+}
+
+func TestConfigRoundTrip(t *testing.T) { law(t, configLaw) }
+
+func FuzzConfigRoundTrip(f *testing.F) { fuzz(f, configLaw) }
+
+func TestDecodeConfig(t *testing.T) {
+	t.Parallel()
+	rpm := limiter.PerMinute("rpm", 10)
+	for name, c := range map[string]struct {
+		add  schema.Item
+		want limiter.Config
+	}{
+		"unknown attributes":    {schema.Item{"x": n("?"), "l_": n("?"), "l_x": n("?"), "l_1_cp": n("?"), "audit_retention_days": n("7")}, limiter.Config{}},
+		"disabled":              {schema.Item{schema.Disabled: schema.Bool(true)}, limiter.Config{Disabled: limiter.Yes}},
+		"enforced":              {schema.Item{schema.Disabled: schema.Bool(false)}, limiter.Config{Disabled: limiter.No}},
+		"strange switch":        {schema.Item{schema.Disabled: schema.S("maybe")}, limiter.Config{Disabled: limiter.No}},
+		"bypass is enforced":    {schema.Item{schema.Disabled: schema.S("bypass")}, limiter.Config{Disabled: limiter.No}},
+		"cascade":               {schema.Item{schema.Cascade: schema.Bool(true)}, limiter.Config{Cascade: limiter.Yes}},
+		"schedule":              {schema.Item{"l_rpm_sched": schema.S("1s500")}, limiter.Config{Foreign: schema.FeatureSchedule}},
+		"reset schedule":        {schema.Item{"l_rpm_rsched": schema.S("1m0h0")}, limiter.Config{Foreign: schema.FeatureQuota}},
+		"soft":                  {schema.Item{"l_rpm_soft": schema.Bool(true)}, limiter.Config{Foreign: schema.FeatureSoft}},
+		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("1s500")}, limiter.Config{Foreign: schema.FeatureSchedule}},
+		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, limiter.Config{Foreign: schema.FeatureQuota}},
+		"field without a limit": {schema.Item{"l_tpm_ra": n("10")}, limiter.Config{}},
+		"allow":                 {schema.Item{schema.OnUnavailable: schema.S("allow")}, limiter.Config{OnUnavailable: limiter.Allow}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := limiter.ConfigKey{Resource: "r"}
+			item := schema.EncodeConfig("ns1", k, &limiter.Config{Limits: []limiter.Limit{rpm}})
+			maps.Copy(item, c.add)
+			got, err := schema.DecodeConfig(item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.want.Limits = []limiter.Limit{rpm}
+			if diff := cmp.Diff(&c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPeersQuotaConfigIsForeign(t *testing.T) {
+	t.Parallel()
+	got, err := schema.DecodeConfig(peerItem(t, "ns1/RESOURCE#q #CONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &limiter.Config{Foreign: schema.FeatureSchedule, Limits: []limiter.Limit{
+		{Name: "rpd", Capacity: 100, Period: time.Second},
+		{Name: "rpm", Capacity: 5, Amount: 5, Period: time.Minute},
+		{Name: "sess", Capacity: 10, Period: time.Second},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDamagedConfigsAreNamed(t *testing.T) {
+	t.Parallel()
+	for attr, v := range map[string]types.AttributeValue{
+		"l_rpm_cp":           n("0"),
+		"l_rpm_ra":           n("-1"),
+		"l_rpm_rp":           n("1000000001"),
+		"l_tpm_cp":           schema.S("10"),
+		"w_rpm_cp":           n("10"),
+		schema.OnUnavailable: schema.S("shrug"),
+	} {
+		item := schema.EncodeConfig("ns1", limiter.ConfigKey{}, &limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}})
+		item[attr] = v
+		_, err := schema.DecodeConfig(item)
+		corrupt := (*limiter.CorruptError)(nil)
+		if !errors.As(err, &corrupt) || corrupt.Attr != attr || corrupt.Key != "ns1/SYSTEM# #CONFIG" {
+			t.Errorf("%s = %v: got error %v", attr, v, err)
+		}
+	}
+	item := schema.EncodeConfig("ns1", limiter.ConfigKey{}, &limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}})
+	delete(item, "l_rpm_rp")
+	if _, err := schema.DecodeConfig(item); !errors.Is(err, limiter.ErrCorrupt) {
+		t.Errorf("without a period: got error %v", err)
+	}
+}
+
+func TestWhatOutlivesLimits(t *testing.T) {
+	t.Parallel()
+	for attr, want := range map[string]bool{
+		schema.Disabled: true, schema.Cascade: true, schema.AuditRetentionDays: true, "of the future": true,
+		schema.OnUnavailable: false, schema.SchedTZ: false, "l_rpm_cp": false, "w_s_rsa": false, schema.GSI3PK: false,
+	} {
+		item := schema.EncodeConfig("ns1", limiter.ConfigKey{Entity: "e", Resource: "r"}, &limiter.Config{})
+		item[attr] = schema.Bool(true)
+		if got := schema.HasPolicy(item); got != want {
+			t.Errorf("%s: got %v", attr, got)
+		}
+	}
+}

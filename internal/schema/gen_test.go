@@ -1,0 +1,134 @@
+package schema_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+var (
+	entities   = rapid.StringMatching(`[a-zA-Z0-9][a-zA-Z0-9_.:@-]{0,40}`)
+	resources  = rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_./:-]{0,40}`)
+	namespaces = rapid.StringMatching(`[a-zA-Z0-9][a-zA-Z0-9_-]{10}`)
+	// Names that look like a field, a prefix or another limit's attribute.
+	limitNames = rapid.OneOf(
+		rapid.SampledFrom([]string{"rpm", "a_tk", "a", "a.b", "a-b", "b_rpm", "tk", "cp", "l_x_cp", "x_", "a__", "sched", "w_a"}),
+		rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_.-]{0,30}`).Filter(func(s string) bool { return s != schema.WCU }),
+	)
+	instants = rapid.Int64Range(0, 1<<43)
+)
+
+func buckets(t *rapid.T) limiter.Bucket {
+	return limiter.Bucket{
+		Entity: entities.Draw(t, "entity"), Resource: resources.Draw(t, "resource"),
+		Shard: rapid.IntRange(0, schema.MaxShards-1).Draw(t, "shard"),
+	}
+}
+
+func params(t *rapid.T) limiter.Params {
+	return limiter.Params{
+		Capacity: rapid.Int64Range(1, limiter.MaxTokens*1000).Draw(t, "capacity"),
+		Amount:   rapid.Int64Range(1, limiter.MaxTokens*1000).Draw(t, "amount"),
+		Period:   rapid.Int64Range(1, limiter.MaxPeriod.Milliseconds()).Draw(t, "period"),
+	}
+}
+
+func newLimit(t *rapid.T, name string) limiter.NewLimit {
+	return limiter.NewLimit{
+		NamedParams: limiter.NamedParams{Limit: name, Params: params(t)},
+		Tokens:      rapid.Int64().Draw(t, "tokens"),
+		Consumed:    rapid.Int64().Draw(t, "consumed"),
+	}
+}
+
+func creates(t *rapid.T) *limiter.Create {
+	c := &limiter.Create{
+		Bucket:     buckets(t),
+		Now:        instants.Draw(t, "now"),
+		ShardCount: rapid.IntRange(1, schema.MaxShards).Draw(t, "shards"),
+		Writes:     newLimit(t, schema.WCU),
+		Owner:      limiter.Owner{Cascade: rapid.Bool().Draw(t, "cascade")},
+		ExpiresAt:  rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "expires"),
+	}
+	names := rapid.SliceOfNDistinct(limitNames, 0, 12, rapid.ID[string]).Draw(t, "names")
+	slices.Sort(names)
+	for _, name := range names {
+		c.Limits = append(c.Limits, newLimit(t, name))
+	}
+	if rapid.Bool().Draw(t, "has parent") {
+		c.Owner.Parent = entities.Draw(t, "parent")
+	}
+	if rapid.Bool().Draw(t, "has record") {
+		c.Owner.Generation = rapid.Int64().Draw(t, "generation")
+		c.Owner.Incarnation = rapid.StringMatching(`[0-9a-f]{16}`).Draw(t, "incarnation")
+	}
+	return c
+}
+
+// image is what decoding the item that c creates must give.
+func image(c *limiter.Create) *limiter.Image {
+	state := func(l limiter.NewLimit) limiter.LimitState {
+		return limiter.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+	}
+	img := &limiter.Image{
+		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, ExpiresAt: c.ExpiresAt,
+		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
+		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
+		Writes: state(c.Writes),
+	}
+	for _, l := range c.Limits {
+		img.Limits = append(img.Limits, state(l))
+	}
+	return img
+}
+
+func configs(t *rapid.T, k limiter.ConfigKey) *limiter.Config {
+	c := &limiter.Config{}
+	names := rapid.SliceOfNDistinct(limitNames, 0, 8, rapid.ID[string]).Draw(t, "names")
+	slices.Sort(names)
+	for _, name := range names {
+		c.Limits = append(c.Limits, limiter.Limit{
+			Name:     name,
+			Capacity: rapid.Int64Range(1, limiter.MaxTokens).Draw(t, "capacity"),
+			Amount:   rapid.Int64Range(1, limiter.MaxTokens).Draw(t, "amount"),
+			Period:   time.Duration(rapid.Int64Range(1, int64(limiter.MaxPeriod/time.Second)).Draw(t, "period")) * time.Second,
+		})
+	}
+	if k == (limiter.ConfigKey{}) {
+		c.OnUnavailable = rapid.SampledFrom([]limiter.OnUnavailable{"", limiter.Block, limiter.Allow}).Draw(t, "on unavailable")
+		return c
+	}
+	policies := rapid.SampledFrom([]limiter.Policy{limiter.Inherit, limiter.Yes, limiter.No})
+	c.Disabled, c.Cascade = policies.Draw(t, "disabled"), policies.Draw(t, "cascade")
+	return c
+}
+
+func configKeys(t *rapid.T) limiter.ConfigKey {
+	switch rapid.IntRange(0, 3).Draw(t, "level") {
+	case 0:
+		return limiter.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: resources.Draw(t, "resource")}
+	case 1:
+		return limiter.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: limiter.DefaultResource}
+	case 2:
+		return limiter.ConfigKey{Resource: resources.Draw(t, "resource")}
+	}
+	return limiter.ConfigKey{}
+}
+
+// law runs a property over generated values; fuzz lets the fuzzer choose them.
+// Laws do not run in parallel: generators that they share are not safe for that.
+func law(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	rapid.Check(t, property)
+}
+
+func fuzz(f *testing.F, property func(*rapid.T)) {
+	f.Helper()
+	f.Fuzz(rapid.MakeFuzz(property))
+}

@@ -1,0 +1,191 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// TableNamespace is the reserved namespace id of records that belong to the
+// table: its version and its namespaces.
+const TableNamespace = "_"
+
+// Sort keys and their prefixes.
+const (
+	StateSK                = "#STATE"
+	MetaSK                 = "#META"
+	ConfigSK               = "#CONFIG" // resource and system level
+	EntityConfigPrefix     = "#CONFIG#"
+	ResourceRegistrySK     = "#RESOURCES"
+	EntityConfigRegistrySK = "#ENTITY_CONFIG_RESOURCES"
+	VersionSK              = "#VERSION"
+	NamespacePrefix        = "#NAMESPACE#"
+	NamespaceIDPrefix      = "#NSID#"
+	OperationPrefix        = "#OP#" // in the partition of shard 0 of a bucket
+)
+
+const (
+	bucketPrefix = "BUCKET#"
+	entityPrefix = "ENTITY#"
+	childPrefix  = "CHILD#"
+)
+
+// A Key is the primary key of an item, or of an index entry.
+type Key struct{ PK, SK string }
+
+// Item is the key as the attributes PK and SK.
+func (k Key) Item() Item { return Item{PK: S(k.PK), SK: S(k.SK)} }
+
+// String is the key as errors quote it.
+func (k Key) String() string { return k.PK + " " + k.SK }
+
+// KeyOf is an item's primary key.
+func KeyOf(item Item) Key { return Key{str(item[PK]), str(item[SK])} }
+
+// BucketKey is the key of one shard of a bucket.
+func BucketKey(ns string, b limiter.Bucket) Key {
+	return Key{ns + "/" + bucketPath(b), StateSK}
+}
+
+func bucketPath(b limiter.Bucket) string {
+	return bucketPrefix + b.Entity + "#" + b.Resource + "#" + strconv.Itoa(b.Shard)
+}
+
+// MetaKey is the key of an entity's record.
+func MetaKey(ns, entity string) Key { return Key{EntityPK(ns, entity), MetaSK} }
+
+// EntityPK is the partition of an entity's record, configuration and usage. It
+// is the partition of its buckets in GSI3 too.
+func EntityPK(ns, entity string) string { return ns + "/" + entityPrefix + entity }
+
+// ConfigKey is the key of the configuration item of a level.
+func ConfigKey(ns string, k limiter.ConfigKey) Key {
+	switch {
+	case k.Entity != "":
+		return Key{EntityPK(ns, k.Entity), EntityConfigPrefix + k.Resource}
+	case k.Resource != "":
+		return Key{ResourcePK(ns, k.Resource), ConfigSK}
+	}
+	return Key{SystemPK(ns), ConfigSK}
+}
+
+// CheckConfigKey reports why k cannot name a level of configuration, as a
+// [*limiter.ValidationError].
+func CheckConfigKey(k limiter.ConfigKey) error {
+	switch {
+	case k.Entity != "":
+		if err := limiter.CheckEntity(k.Entity); err != nil {
+			return err
+		}
+		return limiter.CheckConfigResource(k.Resource)
+	case k.Resource != "":
+		return limiter.CheckResource(k.Resource)
+	}
+	return nil
+}
+
+// ResourcePK is the partition of a resource's configuration. It is the partition
+// of the resource's buckets in GSI2 too.
+func ResourcePK(ns, resource string) string { return ns + "/RESOURCE#" + resource }
+
+// SystemPK is the partition of system configuration and of the registries.
+func SystemPK(ns string) string { return ns + "/SYSTEM#" }
+
+// ResourceRegistryKey is the key of the list of resources with configuration.
+func ResourceRegistryKey(ns string) Key { return Key{SystemPK(ns), ResourceRegistrySK} }
+
+// EntityConfigRegistryKey is the key of the count of entity configurations by
+// resource.
+func EntityConfigRegistryKey(ns string) Key { return Key{SystemPK(ns), EntityConfigRegistrySK} }
+
+// VersionKey is the key of the version record.
+func VersionKey() Key { return Key{SystemPK(TableNamespace), VersionSK} }
+
+// NamespaceKey is the key of the record that leads from a namespace's name to
+// its id.
+func NamespaceKey(name string) Key { return Key{SystemPK(TableNamespace), NamespacePrefix + name} }
+
+// NamespaceIDKey is the key of the record that leads from a namespace's id to
+// its name.
+func NamespaceIDKey(id string) Key { return Key{SystemPK(TableNamespace), NamespaceIDPrefix + id} }
+
+// ParentIndexPK is the partition of an entity's children in GSI1.
+func ParentIndexPK(ns, parent string) string { return ns + "/PARENT#" + parent }
+
+// EntityConfigIndexPK is the partition, in GSI3, of the entities that have
+// configuration of their own for a resource.
+func EntityConfigIndexPK(ns, resource string) string { return ns + "/ENTITY_CONFIG#" + resource }
+
+// BucketIndexPrefix begins the GSI2 sort key of every bucket, and the GSI3 sort
+// key of every bucket of an entity.
+const BucketIndexPrefix = bucketPrefix
+
+// ResourceBucketPrefix begins the GSI3 sort keys of an entity's bucket for a
+// resource.
+func ResourceBucketPrefix(resource string) string { return bucketPrefix + resource + "#" }
+
+// ParseBucketPK takes the partition key of a bucket apart and checks every part
+// of it; ok is false if it is not the key of a bucket.
+//
+// A namespace id and an entity hold neither "/" nor "#", so the first "/" ends
+// the one and the first "#" the other; a resource may hold "/".
+func ParseBucketPK(pk string) (ns string, b limiter.Bucket, ok bool) {
+	ns, b, ok = splitBucketPK(pk)
+	if !ok || ns == "" || limiter.CheckEntity(b.Entity) != nil || limiter.CheckResource(b.Resource) != nil {
+		return "", limiter.Bucket{}, false
+	}
+	return ns, b, true
+}
+
+func splitBucketPK(pk string) (ns string, b limiter.Bucket, ok bool) {
+	ns, path, _ := strings.Cut(pk, "/")
+	rest, isBucket := strings.CutPrefix(path, bucketPrefix)
+	first, last := strings.IndexByte(rest, '#'), strings.LastIndexByte(rest, '#')
+	if !isBucket || first < 0 || first == last {
+		return "", b, false
+	}
+	shard, ok := parseShard(rest[last+1:])
+	if !ok {
+		return "", b, false
+	}
+	return ns, limiter.Bucket{Entity: rest[:first], Resource: rest[first+1 : last], Shard: shard}, true
+}
+
+// MaxShards bounds the number of shards that is believed. The peer stops at 32;
+// beyond this an item is damaged, and reading its shards would never end.
+const MaxShards = 1024
+
+// parseShard reads a plain decimal without sign or padding.
+func parseShard(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n >= MaxShards || s[0] == '+' || s[0] == '-' || len(s) > 1 && s[0] == '0' {
+		return 0, false
+	}
+	return n, true
+}
+
+// ParseEntityPK takes the partition key of an entity's record apart.
+func ParseEntityPK(pk string) (ns, entity string, ok bool) {
+	ns, rest, _ := strings.Cut(pk, "/")
+	entity, isEntity := strings.CutPrefix(rest, entityPrefix)
+	if ns == "" || !isEntity || limiter.CheckEntity(entity) != nil {
+		return "", "", false
+	}
+	return ns, entity, true
+}
+
+// ParseEntityConfigSK takes the sort key of an entity's configuration apart.
+func ParseEntityConfigSK(sk string) (resource string, ok bool) {
+	resource, ok = strings.CutPrefix(sk, EntityConfigPrefix)
+	if !ok || limiter.CheckConfigResource(resource) != nil {
+		return "", false
+	}
+	return resource, true
+}
+
+// putGSI4 adds the index keys that every item has, by which a namespace is
+// purged.
+func putGSI4(item Item, ns, sk string) {
+	item[GSI4PK], item[GSI4SK] = S(ns), S(sk)
+}

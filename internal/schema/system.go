@@ -1,0 +1,94 @@
+package schema
+
+import (
+	"time"
+)
+
+// States of a namespace.
+const (
+	StatusActive  = "active"
+	StatusDeleted = "deleted"
+	StatusPurging = "purging"
+)
+
+// A Namespace is a record of a namespace: the one that leads from its name to
+// its id, or the one that leads back.
+type Namespace struct {
+	ID, Name, Status string
+	Created          time.Time // to the second
+}
+
+// EncodeNamespace is both records of a namespace: name to id, and id to name.
+func EncodeNamespace(n Namespace) (forward, reverse Item) {
+	record := func(k Key) Item {
+		item := k.Item()
+		item[NamespaceID], item[NamespaceName] = S(n.ID), S(n.Name)
+		item[Status], item[CreatedAt] = S(n.Status), S(Timestamp(n.Created))
+		putGSI4(item, TableNamespace, SystemPK(TableNamespace))
+		return item
+	}
+	return record(NamespaceKey(n.Name)), record(NamespaceIDKey(n.ID))
+}
+
+// DecodeNamespace reads either record of a namespace.
+func DecodeNamespace(item Item) (Namespace, error) {
+	n := Namespace{ID: str(item[NamespaceID]), Name: str(item[NamespaceName]), Status: str(item[Status])}
+	if !validNamespaceID(n.ID) {
+		return Namespace{}, corrupt(item, NamespaceID, "it is not a namespace id")
+	}
+	if created := str(item[CreatedAt]); created != "" {
+		var err error
+		if n.Created, err = ParseTimestamp(created); err != nil {
+			return Namespace{}, corrupt(item, CreatedAt, "it is not a time like 2006-01-02T15:04:05Z")
+		}
+	}
+	return n, nil
+}
+
+// validNamespaceID: an id is a URL-safe token, so that the first "/" of a key
+// ends it. It is no constant length: tables have been filled by hand.
+func validNamespaceID(id string) bool {
+	if id == "" || id == TableNamespace {
+		return false
+	}
+	for _, c := range []byte(id) {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// A Version is the version record of a table.
+type Version struct {
+	Schema    string
+	ClientMin string
+	Lambda    string // "" if no aggregator is deployed
+	Updated   time.Time
+	UpdatedBy string // "" if unknown
+}
+
+// EncodeVersion is the version record.
+func EncodeVersion(v Version) Item {
+	item := VersionKey().Item()
+	item[SchemaVersion], item[ClientMinVersion] = S(v.Schema), S(v.ClientMin)
+	item[LambdaVersion], item[UpdatedBy] = sOrNull(v.Lambda), sOrNull(v.UpdatedBy)
+	item[UpdatedAt] = S(Timestamp(v.Updated))
+	putGSI4(item, TableNamespace, SystemPK(TableNamespace))
+	return item
+}
+
+// DecodeVersion reads the version record. A time of update that cannot be read
+// is zero: nothing depends on it.
+func DecodeVersion(item Item) Version {
+	v := Version{
+		Schema: str(item[SchemaVersion]), ClientMin: str(item[ClientMinVersion]),
+		Lambda: str(item[LambdaVersion]), UpdatedBy: str(item[UpdatedBy]),
+	}
+	if t, err := ParseTimestamp(str(item[UpdatedAt])); err == nil {
+		v.Updated = t
+	}
+	return v
+}
