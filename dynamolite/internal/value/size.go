@@ -53,25 +53,36 @@ func SizeOf(v AV) int {
 	return size
 }
 
-// numberSize expects stored form, where only the zeros at either end, the sign
-// and the point are no significant digits.
+// numberSize expects stored form, which has no exponent. A number takes a byte
+// for each pair of digits from the first significant one to the last, pairs
+// being counted from the decimal point: 12 has one and 1.5 has two.
 func numberSize(s string) int {
-	if s == "0" {
-		return 1
-	}
 	size := 1
 	if len(s) > 0 && s[0] == '-' {
-		size = 2
+		s, size = s[1:], 2
 	}
-	digits, trailing := 0, 0
+	point := len(s)
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '0' && digits > 0:
-			trailing++
-		case c >= '1' && c <= '9':
-			digits += trailing + 1
-			trailing = 0
+		if s[i] == '.' {
+			point = i
 		}
 	}
-	return size + (digits+1)/2
+	first, last := 0, 0 // pairs, from the point; those of whole digits are below 0
+	found := false
+	for i := range len(s) {
+		if s[i] == '.' || s[i] == '0' {
+			continue
+		}
+		at := i - point // the digit before the point is -1, the one after it 1
+		if at > 0 {
+			at--
+		}
+		if last = at >> 1; !found {
+			first, found = last, true
+		}
+	}
+	if !found {
+		return 1
+	}
+	return size + last - first + 1
 }

@@ -1,0 +1,194 @@
+package dynamolite_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// call is the shape of an operation of the SDK's client.
+type call[In, Out any] = func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error)
+
+type tableAPI interface {
+	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	DeleteTable(context.Context, *dynamodb.DeleteTableInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error)
+	ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error)
+}
+
+type itemAPI interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+}
+
+type manyAPI interface {
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactGetItems(context.Context, *dynamodb.TransactGetItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactGetItemsOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// The engine takes the place of the SDK's client, so both have these methods.
+var (
+	_, _ tableAPI = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
+	_, _ itemAPI  = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
+	_, _ manyAPI  = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
+)
+
+// everyCall calls each operation with an input or, if nilInput, with nil.
+func everyCall(db *dynamolite.DB, nilInput bool) map[string]func(context.Context) error {
+	item := keyed("a", "b")
+	write := types.TransactWriteItem{Put: &types.Put{TableName: ptr(mainTable), Item: item}}
+	return map[string]func(context.Context) error{
+		"CreateTable":   calling(db.CreateTable, mainInput(), nilInput),
+		"DescribeTable": calling(db.DescribeTable, &dynamodb.DescribeTableInput{TableName: ptr(mainTable)}, nilInput),
+		"DeleteTable":   calling(db.DeleteTable, &dynamodb.DeleteTableInput{TableName: ptr(mainTable)}, nilInput),
+		"ListTables":    calling(db.ListTables, &dynamodb.ListTablesInput{}, nilInput),
+		"GetItem":       calling(db.GetItem, &dynamodb.GetItemInput{TableName: ptr(mainTable), Key: item}, nilInput),
+		"PutItem":       calling(db.PutItem, &dynamodb.PutItemInput{TableName: ptr(mainTable), Item: item}, nilInput),
+		"UpdateItem":    calling(db.UpdateItem, &dynamodb.UpdateItemInput{TableName: ptr(mainTable), Key: item}, nilInput),
+		"DeleteItem":    calling(db.DeleteItem, &dynamodb.DeleteItemInput{TableName: ptr(mainTable), Key: item}, nilInput),
+		"Query": calling(db.Query, &dynamodb.QueryInput{
+			TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :p"), ExpressionAttributeValues: attrs{":p": str("a")},
+		}, nilInput),
+		"BatchGetItem": calling(db.BatchGetItem, &dynamodb.BatchGetItemInput{
+			RequestItems: map[string]types.KeysAndAttributes{mainTable: {Keys: []attrs{item}}},
+		}, nilInput),
+		"BatchWriteItem": calling(db.BatchWriteItem, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{mainTable: {{PutRequest: &types.PutRequest{Item: item}}}},
+		}, nilInput),
+		"TransactGetItems": calling(db.TransactGetItems, &dynamodb.TransactGetItemsInput{
+			TransactItems: []types.TransactGetItem{{Get: &types.Get{TableName: ptr(mainTable), Key: item}}},
+		}, nilInput),
+		"TransactWriteItems": calling(db.TransactWriteItems, &dynamodb.TransactWriteItemsInput{
+			TransactItems: []types.TransactWriteItem{write}, ClientRequestToken: ptr("token"),
+		}, nilInput),
+	}
+}
+
+func calling[In, Out any](do call[In, Out], in *In, nilInput bool) func(context.Context) error {
+	if nilInput {
+		in = nil
+	}
+	return func(ctx context.Context) error {
+		_, err := do(ctx, in)
+		return err
+	}
+}
+
+func TestDoneContextAppliesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range everyCall(f.db, false) {
+		err := call(ctx)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v, want the context's error", name, err)
+		}
+		if c, ok := errors.AsType[*smithy.CanceledError](err); !ok || !c.CanceledError() {
+			t.Errorf("%s: %v is not a canceled error", name, err)
+		}
+		if op, ok := errors.AsType[*smithy.OperationError](err); !ok || op.Operation() != name {
+			t.Errorf("%s: %v names another operation", name, err)
+		}
+	}
+	if item := f.get(keyed("a", "b")); item != nil {
+		t.Errorf("a done context wrote %v", item)
+	}
+	if u := f.db.Ledger().Total(); u.WriteUnits != 0 {
+		t.Errorf("a done context was billed %v", u)
+	}
+}
+
+func TestClosedDatabase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put(keyed("a", "b"))
+	for range 2 {
+		if err := f.db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, call := range everyCall(f.db, false) {
+		if err := call(t.Context()); !errors.Is(err, dynamolite.ErrClosed) {
+			t.Errorf("%s: got %v, want ErrClosed", name, err)
+		}
+	}
+	if u := f.db.Ledger().Total(); u.WriteUnits != 1 {
+		t.Errorf("the ledger of a closed database shows %v, want 1 WCU", u)
+	}
+}
+
+func TestNilInput(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for name, call := range everyCall(f.db, true) {
+		err := call(t.Context())
+		if name == "ListTables" {
+			if err != nil {
+				t.Errorf("ListTables: %v", err)
+			}
+			continue
+		}
+		wantInvalid(t, err, "")
+	}
+}
+
+func TestUnknownTable(t *testing.T) {
+	t.Parallel()
+	db := dynamolite.New(dynamolite.Options{})
+	for name, call := range everyCall(db, false) {
+		if name == "CreateTable" || name == "ListTables" {
+			continue
+		}
+		err := call(t.Context())
+		if _, ok := errors.AsType[*types.ResourceNotFoundException](err); !ok {
+			t.Errorf("%s: got %v, want ResourceNotFoundException", name, err)
+		}
+	}
+}
+
+// A database lives in a bubble: its clock is virtual there, and nothing of it outlives the test.
+func TestBubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		start := time.Now()
+		for range 4 {
+			go f.put(keyed("a", "b"))
+		}
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		out, err := f.db.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+			TableName: ptr("later"), BillingMode: types.BillingModePayPerRequest,
+			KeySchema: schemaOf("id"), AttributeDefinitions: definitionsOf("id:S"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.TableDescription.CreationDateTime.Sub(start); got != time.Hour {
+			t.Errorf("the table was created %v after the start, want 1h", got)
+		}
+	})
+}
+
+// changed calls an operation with an input that differs from one that is fine.
+func changed[In, Out any](ctx context.Context, do call[In, Out], in In, change func(*In)) func() error {
+	change(&in)
+	return func() error {
+		_, err := do(ctx, &in)
+		return err
+	}
+}

@@ -1,0 +1,128 @@
+package dynamolite
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+const (
+	maxBatchGet   = 100              // keys
+	maxBatchBytes = 16 * 1024 * 1024 // of items that BatchGetItem answers with
+)
+
+// BatchGetItem reads up to 100 items, each on its own. When they come to more than 16 MB the keys of
+// the rest come back in UnprocessedKeys.
+func (db *DB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return run(ctx, db, opBatchGetItem, in, (*DB).batchGetItem)
+}
+
+func (db *DB) batchGetItem(in *dynamodb.BatchGetItemInput) (*dynamodb.BatchGetItemOutput, error) {
+	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
+		return nil, err
+	}
+	batch, err := db.newBatchGet(in.RequestItems)
+	if err != nil {
+		return nil, err
+	}
+	out := &dynamodb.BatchGetItemOutput{
+		Responses:       map[string][]map[string]types.AttributeValue{},
+		UnprocessedKeys: map[string]types.KeysAndAttributes{},
+	}
+	bs := bills{}
+	room := maxBatchBytes
+	for _, part := range batch {
+		name := part.gets[0].table.name
+		b := bs.of(part.gets[0].table, bill{reads: true})
+		out.Responses[name] = []map[string]types.AttributeValue{}
+		for i := range part.gets {
+			g := &part.gets[i]
+			r := g.table.shard(&g.key).get(g.key.full)
+			if room -= sizeOf(r); room < 0 {
+				out.UnprocessedKeys[name] = unprocessed(part.request, i)
+				break
+			}
+			b.units += readUnits(sizeOf(r), aws.ToBool(part.request.ConsistentRead))
+			if r != nil {
+				out.Responses[name] = append(out.Responses[name], g.image(r))
+			}
+		}
+	}
+	bs.enter(opBatchGetItem)
+	out.ConsumedCapacity = bs.report(in.ReturnConsumedCapacity)
+	return out, nil
+}
+
+// tableGets are the validated reads of one table of a batch.
+type tableGets struct {
+	request types.KeysAndAttributes
+	gets    []get // as request.Keys
+}
+
+// newBatchGet validates a batch and brings its tables into the order of their names.
+func (db *DB) newBatchGet(in map[string]types.KeysAndAttributes) ([]tableGets, error) {
+	total := 0
+	for _, request := range in {
+		total += len(request.Keys)
+	}
+	if total == 0 || total > maxBatchGet {
+		return nil, validationf("Too many or too few items requested for the BatchGetItem call: %d, not 1 to %d", total, maxBatchGet)
+	}
+	batch := make([]tableGets, 0, len(in))
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		t, err := db.table(&name)
+		if err != nil {
+			return nil, err
+		}
+		gets, err := t.newGets(in[name])
+		if err != nil {
+			return nil, err
+		}
+		batch = append(batch, tableGets{in[name], gets})
+	}
+	return batch, nil
+}
+
+func (t *table) newGets(request types.KeysAndAttributes) ([]get, error) {
+	if err := refuseLegacy(legacy{"AttributesToGet", request.AttributesToGet != nil}); err != nil {
+		return nil, err
+	}
+	if len(request.Keys) == 0 {
+		return nil, validationf("The keys of table %s must not be empty", t.name)
+	}
+	projection, err := parseProjection(request.ProjectionExpression, request.ExpressionAttributeNames)
+	if err != nil {
+		return nil, err
+	}
+	gets := make([]get, len(request.Keys))
+	seen := make(map[string]bool, len(request.Keys))
+	for i, key := range request.Keys {
+		k, err := t.keyOf(key)
+		if err != nil {
+			return nil, err
+		}
+		if seen[k.full] {
+			return nil, validation("Provided list of item keys contains duplicates")
+		}
+		seen[k.full] = true
+		gets[i] = get{table: t, key: k, projection: projection}
+	}
+	return gets, nil
+}
+
+// unprocessed is the request for the keys from the given one on.
+func unprocessed(request types.KeysAndAttributes, from int) types.KeysAndAttributes {
+	request.ExpressionAttributeNames = maps.Clone(request.ExpressionAttributeNames)
+	keys := request.Keys[from:]
+	request.Keys = make([]map[string]types.AttributeValue, len(keys))
+	for i, key := range keys {
+		request.Keys[i] = value.Clone(key)
+	}
+	return request
+}

@@ -1,0 +1,86 @@
+package dynamolite
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const maxBatchWrite = 25 // requests
+
+// BatchWriteItem puts and deletes up to 25 items, each on its own and without a condition. All are
+// validated before any is written; nothing is ever left unprocessed.
+func (db *DB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	return run(ctx, db, opBatchWriteItem, in, (*DB).batchWriteItem)
+}
+
+func (db *DB) batchWriteItem(in *dynamodb.BatchWriteItemInput) (*dynamodb.BatchWriteItemOutput, error) {
+	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
+		return nil, err
+	}
+	writes, err := db.newBatchWrite(in.RequestItems)
+	if err != nil {
+		return nil, err
+	}
+	bs := bills{}
+	for i := range writes {
+		e, err := writes[i].execute()
+		if err != nil {
+			return nil, err // not reached: without a condition or an update nothing depends on the item
+		}
+		bs.of(writes[i].table, bill{}).addWrite(&e)
+	}
+	bs.enter(opBatchWriteItem)
+	return &dynamodb.BatchWriteItemOutput{
+		UnprocessedItems: map[string][]types.WriteRequest{},
+		ConsumedCapacity: bs.report(in.ReturnConsumedCapacity),
+	}, nil
+}
+
+// newBatchWrite validates a batch and brings its tables into the order of their names.
+func (db *DB) newBatchWrite(in map[string][]types.WriteRequest) ([]write, error) {
+	total := 0
+	for _, requests := range in {
+		total += len(requests)
+	}
+	if total == 0 || total > maxBatchWrite {
+		return nil, validationf("Too many or too few items requested for the BatchWriteItem call: %d, not 1 to %d", total, maxBatchWrite)
+	}
+	writes := make([]write, 0, total)
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		t, err := db.table(&name)
+		if err != nil {
+			return nil, err
+		}
+		if len(in[name]) == 0 {
+			return nil, validationf("The write requests of table %s must not be empty", name)
+		}
+		seen := map[string]bool{}
+		for _, request := range in[name] {
+			w, err := t.newBatched(request)
+			if err != nil {
+				return nil, err
+			}
+			if seen[w.key.full] {
+				return nil, validation("Provided list of item keys contains duplicates")
+			}
+			seen[w.key.full] = true
+			writes = append(writes, w)
+		}
+	}
+	return writes, nil
+}
+
+func (t *table) newBatched(request types.WriteRequest) (write, error) {
+	switch put, del := request.PutRequest, request.DeleteRequest; {
+	case put != nil && del == nil:
+		return t.newPut(put.Item)
+	case del != nil && put == nil:
+		return t.newKeyed(writeDelete, del.Key)
+	default:
+		return write{}, validation("Supplied WriteRequest must have exactly one of PutRequest and DeleteRequest")
+	}
+}

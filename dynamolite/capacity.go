@@ -1,0 +1,157 @@
+package dynamolite
+
+import (
+	"sort"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// units is consumed capacity, counted in halves because an eventually consistent read costs half a
+// unit. Sums of it are exact.
+type units int64
+
+const unit units = 2 // one RCU or WCU
+
+func (u units) float() float64 { return float64(u) / float64(unit) }
+
+const (
+	writeBlock = 1024     // bytes that one WCU writes
+	readBlock  = 4 * 1024 // bytes that one RCU reads
+)
+
+// writeUnits is the price of writing an item of so many bytes: the larger of its sizes before and
+// after. Even what is absent costs one unit.
+func writeUnits(bytes int) units {
+	return unit * units(max(1, (bytes+writeBlock-1)/writeBlock))
+}
+
+// readUnits is the price of reading so many bytes at once, a whole item whatever the projection
+// takes of it. What is absent costs as if it were small. An empty Query too is billed its minimum:
+// AWS documents no exception, DynamoDB Local bills 0; a measurement on AWS is still open.
+func readUnits(bytes int, consistent bool) units {
+	blocks := units(max(1, (bytes+readBlock-1)/readBlock))
+	if consistent {
+		return blocks * unit
+	}
+	return blocks * unit / 2
+}
+
+// transacted is the price inside a transaction, where every item is prepared and committed. Index
+// writes are doubled too, as DynamoDB Local does; whether AWS does is not documented and still open.
+func transacted(u units) units { return 2 * u }
+
+// bill is what one request consumes on one table. The zero value of all but table is an empty bill
+// of writes.
+type bill struct {
+	table   *table
+	reads   bool
+	doubled bool // a transaction's: its report tells reads from writes
+	units   units
+	indexes []units // by position in table.indexes; nil when none was charged
+}
+
+func (b *bill) addIndex(position int, u units) {
+	if b.indexes == nil {
+		b.indexes = make([]units, len(b.table.indexes))
+	}
+	b.indexes[position] += u
+}
+
+// addWrite adds what an evaluated write costs.
+func (b *bill) addWrite(e *effect) {
+	b.units += b.price(e.units)
+	for i := range e.changes {
+		b.addIndex(e.changes[i].index.position, b.price(e.changes[i].units))
+	}
+}
+
+func (b *bill) price(u units) units {
+	if b.doubled {
+		return transacted(u)
+	}
+	return u
+}
+
+// enter writes the bill into the ledger.
+func (b *bill) enter(op operation) {
+	b.table.counters.add(op, b.reads, b.units)
+	for i, u := range b.indexes {
+		if u > 0 {
+			b.table.indexes[i].counters.add(op, b.reads, u)
+		}
+	}
+}
+
+// report is the bill as the response shows it, or nil if the request does not ask.
+func (b *bill) report(want types.ReturnConsumedCapacity) *types.ConsumedCapacity {
+	if want != types.ReturnConsumedCapacityTotal && want != types.ReturnConsumedCapacityIndexes {
+		return nil
+	}
+	total := b.units
+	for _, u := range b.indexes {
+		total += u
+	}
+	sum := b.capacity(total)
+	out := &types.ConsumedCapacity{
+		TableName:          aws.String(b.table.name),
+		CapacityUnits:      sum.CapacityUnits,
+		ReadCapacityUnits:  sum.ReadCapacityUnits,
+		WriteCapacityUnits: sum.WriteCapacityUnits,
+	}
+	if want == types.ReturnConsumedCapacityIndexes {
+		out.Table = new(b.capacity(b.units))
+		for i, u := range b.indexes {
+			if u == 0 {
+				continue
+			}
+			if out.GlobalSecondaryIndexes == nil {
+				out.GlobalSecondaryIndexes = map[string]types.Capacity{}
+			}
+			out.GlobalSecondaryIndexes[b.table.indexes[i].name] = b.capacity(u)
+		}
+	}
+	return out
+}
+
+func (b *bill) capacity(u units) types.Capacity {
+	c := types.Capacity{CapacityUnits: aws.Float64(u.float())}
+	switch {
+	case b.doubled && b.reads:
+		c.ReadCapacityUnits = aws.Float64(u.float())
+	case b.doubled:
+		c.WriteCapacityUnits = aws.Float64(u.float())
+	}
+	return c
+}
+
+// bills are the bills of a request that may span tables.
+type bills map[*table]*bill
+
+func (bs bills) of(t *table, template bill) *bill {
+	b, ok := bs[t]
+	if !ok {
+		template.table = t
+		b = &template
+		bs[t] = b
+	}
+	return b
+}
+
+func (bs bills) enter(op operation) {
+	for _, b := range bs {
+		b.enter(op)
+	}
+}
+
+// report lists the bills by table name, or is nil if the request does not ask.
+func (bs bills) report(want types.ReturnConsumedCapacity) []types.ConsumedCapacity {
+	var out []types.ConsumedCapacity
+	for _, b := range bs {
+		if c := b.report(want); c != nil {
+			out = append(out, *c)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return *out[i].TableName < *out[j].TableName })
+	return out
+}

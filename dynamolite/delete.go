@@ -1,0 +1,54 @@
+package dynamolite
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// DeleteItem removes an item. Removing what is not there succeeds and costs one unit.
+func (db *DB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	return run(ctx, db, opDeleteItem, in, (*DB).deleteItem)
+}
+
+func (db *DB) deleteItem(in *dynamodb.DeleteItemInput) (*dynamodb.DeleteItemOutput, error) {
+	t, err := db.table(in.TableName)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
+		return nil, err
+	}
+	returnOld, err := wantsOld(in.ReturnValues)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseLegacy(legacy{"Expected", in.Expected != nil}, legacy{"ConditionalOperator", in.ConditionalOperator != ""}); err != nil {
+		return nil, err
+	}
+	env, err := newEnv(in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.ConditionExpression)
+	if err != nil {
+		return nil, err
+	}
+	w, err := t.newKeyed(writeDelete, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.conditional(in.ConditionExpression, in.ReturnValuesOnConditionCheckFailure, env); err != nil {
+		return nil, err
+	}
+	if err := unused(env); err != nil {
+		return nil, err
+	}
+	e, b, err := w.perform(opDeleteItem)
+	if err != nil {
+		return nil, err
+	}
+	out := &dynamodb.DeleteItemOutput{ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}
+	if returnOld && e.old != nil {
+		out.Attributes = value.Clone(e.old.item)
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package dynamolite
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// ErrClosed is returned, wrapped, by every operation on a [DB] after [DB.Close].
+var ErrClosed = errors.New("dynamolite: database is closed")
+
+// operationError wraps what went wrong as the SDK's client does. The errors of the value and
+// expression packages become what DynamoDB makes of them, a ValidationException.
+func operationError(op operation, err error) error {
+	if message, ok := userError(err); ok {
+		err = validation(message)
+	}
+	if misfit, ok := errors.AsType[*misfitError](err); ok {
+		err = misfit.error
+	}
+	return &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: op.String(), Err: err}
+}
+
+// userError tells whether err is a complaint about the request's expressions or values.
+func userError(err error) (message string, ok bool) {
+	if e, is := errors.AsType[*expr.Error](err); is {
+		return e.Message, true
+	}
+	if e, is := errors.AsType[*value.Error](err); is {
+		return e.Message, true
+	}
+	return "", false
+}
+
+// misfitError is the ValidationException of an item that does not fit its table: a key of another
+// type or too long, a key to be updated. A transaction is not refused for it, but cancelled.
+type misfitError struct{ error }
+
+// Unwrap is the ValidationException.
+func (e *misfitError) Unwrap() error { return e.error }
+
+func misfit(format string, args ...any) error { return &misfitError{invalid(format, args...)} }
+
+func validation(message string) error {
+	return &smithy.GenericAPIError{Code: "ValidationException", Message: message, Fault: smithy.FaultClient}
+}
+
+func validationf(format string, args ...any) error {
+	return validation(fmt.Sprintf(format, args...))
+}
+
+// invalid is a ValidationException with AWS's usual preamble.
+func invalid(format string, args ...any) error {
+	return validation("One or more parameter values were invalid: " + fmt.Sprintf(format, args...))
+}
+
+func missing(parameter string) error {
+	return validationf("The parameter '%s' is required but was not present in the request", parameter)
+}
+
+// unsupported refuses a feature that DynamoDB has and this engine has not.
+func unsupported(feature, instead string) error {
+	return validationf("%s is not supported by dynamolite: %s", feature, instead)
+}
+
+func notFound(name string) error {
+	return &types.ResourceNotFoundException{Message: aws.String("Requested resource not found: Table: " + name + " not found")}
+}
+
+func conditionFailed(item value.Item) error {
+	return &types.ConditionalCheckFailedException{Message: aws.String("The conditional request failed"), Item: item}
+}

@@ -1,0 +1,84 @@
+package dynamolite
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// GetItem reads one item. A missing item is no error: Item is nil. Every read sees all writes that
+// were acknowledged before it; ConsistentRead only doubles the price.
+func (db *DB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	return run(ctx, db, opGetItem, in, (*DB).getItem)
+}
+
+func (db *DB) getItem(in *dynamodb.GetItemInput) (*dynamodb.GetItemOutput, error) {
+	t, err := db.table(in.TableName)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
+		return nil, err
+	}
+	if err := refuseLegacy(legacy{"AttributesToGet", in.AttributesToGet != nil}); err != nil {
+		return nil, err
+	}
+	g, err := t.newGet(in.Key, in.ProjectionExpression, in.ExpressionAttributeNames)
+	if err != nil {
+		return nil, err
+	}
+	r := t.shard(&g.key).get(g.key.full)
+	b := bill{table: t, reads: true, units: readUnits(sizeOf(r), aws.ToBool(in.ConsistentRead))}
+	b.enter(opGetItem)
+	return &dynamodb.GetItemOutput{Item: g.image(r), ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}, nil
+}
+
+// get is a validated read of one item.
+type get struct {
+	table      *table
+	key        itemKey
+	projection *expr.Projection // nil: everything
+}
+
+func (t *table) newGet(key value.Item, projection *string, names map[string]string) (g get, err error) {
+	g.table = t
+	if key == nil {
+		return g, missing("Key")
+	}
+	if g.projection, err = parseProjection(projection, names); err != nil {
+		return g, err
+	}
+	g.key, err = t.keyOf(key)
+	return g, err
+}
+
+// parseProjection parses the only expression of a request.
+func parseProjection(projection *string, names map[string]string) (*expr.Projection, error) {
+	env, err := newEnv(names, nil, projection)
+	if err != nil || projection == nil {
+		return nil, err
+	}
+	p, err := expr.ParseProjection(*projection, env)
+	if err != nil {
+		return nil, err
+	}
+	return p, unused(env)
+}
+
+// image is the part of a record that a caller asked for, and may keep.
+func (g *get) image(r *record) value.Item { return image(r, g.projection) }
+
+func image(r *record, p *expr.Projection) value.Item {
+	switch {
+	case r == nil:
+		return nil
+	case p == nil:
+		return value.Clone(r.item)
+	default:
+		return value.Clone(p.Apply(r.item))
+	}
+}

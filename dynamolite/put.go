@@ -1,0 +1,54 @@
+package dynamolite
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// PutItem stores an item in place of the one with its key, if there is one.
+func (db *DB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return run(ctx, db, opPutItem, in, (*DB).putItem)
+}
+
+func (db *DB) putItem(in *dynamodb.PutItemInput) (*dynamodb.PutItemOutput, error) {
+	t, err := db.table(in.TableName)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
+		return nil, err
+	}
+	returnOld, err := wantsOld(in.ReturnValues)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseLegacy(legacy{"Expected", in.Expected != nil}, legacy{"ConditionalOperator", in.ConditionalOperator != ""}); err != nil {
+		return nil, err
+	}
+	env, err := newEnv(in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.ConditionExpression)
+	if err != nil {
+		return nil, err
+	}
+	w, err := t.newPut(in.Item)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.conditional(in.ConditionExpression, in.ReturnValuesOnConditionCheckFailure, env); err != nil {
+		return nil, err
+	}
+	if err := unused(env); err != nil {
+		return nil, err
+	}
+	e, b, err := w.perform(opPutItem)
+	if err != nil {
+		return nil, err
+	}
+	out := &dynamodb.PutItemOutput{ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}
+	if returnOld && e.old != nil {
+		out.Attributes = value.Clone(e.old.item)
+	}
+	return out, nil
+}

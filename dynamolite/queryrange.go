@@ -1,0 +1,136 @@
+package dynamolite
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// bound turns the key condition into a shard and a range of keys in it.
+func (q *query) bound(c *expr.KeyCondition) error {
+	hash, err := conditionValue(&q.key.hash, c.Hash)
+	if err != nil {
+		return err
+	}
+	prefix := value.AppendKey(nil, hash)
+	if q.index == nil {
+		q.shard = &q.table.shards[shardOf(prefix, len(q.table.shards))]
+	} else {
+		q.shard = &q.index.shards[shardOf(prefix, len(q.index.shards))]
+	}
+	partition := string(prefix)
+	if c.Range == nil {
+		q.keys = keyRange{partition, prefixEnd(partition)}
+		return nil
+	}
+	q.keys, err = q.rangeOf(partition, c.Range)
+	return err
+}
+
+// rangeOf is the keys of a partition that satisfy a condition on the sort key. The key of an entry
+// of an index goes on after the sort key, so "equal" is itself a range, and so is every bound.
+func (q *query) rangeOf(partition string, c *expr.RangeCondition) (r keyRange, err error) {
+	low, err := conditionValue(&q.key.rng, c.Low)
+	if err != nil {
+		return r, err
+	}
+	at := partition + string(value.AppendKey(nil, low))
+	end := prefixEnd(partition)
+	switch c.Op {
+	case expr.Eq:
+		return keyRange{at, prefixEnd(at)}, nil
+	case expr.Lt:
+		return keyRange{partition, at}, nil
+	case expr.Le:
+		return keyRange{partition, prefixEnd(at)}, nil
+	case expr.Gt:
+		return keyRange{prefixEnd(at), end}, nil
+	case expr.Ge:
+		return keyRange{at, end}, nil
+	case expr.Between:
+		high, err := conditionValue(&q.key.rng, c.High)
+		if err != nil {
+			return r, err
+		}
+		if order, ok := value.Compare(low, high); ok && order > 0 {
+			return r, validation("Invalid KeyConditionExpression: The BETWEEN operator requires upper bound to be greater than or equal to lower bound")
+		}
+		return keyRange{at, prefixEnd(partition + string(value.AppendKey(nil, high)))}, nil
+	default: // expr.BeginsWith
+		if q.key.rng.kind == types.ScalarAttributeTypeN {
+			return r, validation("Invalid KeyConditionExpression: Incorrect operand type for operator or function; operator or function: begins_with, operand type: N")
+		}
+		at = partition + string(value.AppendKeyPrefix(nil, low))
+		return keyRange{at, prefixEnd(at)}, nil
+	}
+}
+
+// conditionValue checks a value that a key is compared with.
+func conditionValue(a *keyAttribute, v value.AV) (value.AV, error) {
+	checked, problem, err := a.check(v)
+	switch {
+	case err != nil:
+		return nil, err
+	case problem == keyMistyped:
+		return nil, invalid("Condition parameter type does not match schema type")
+	case problem == keyEmpty:
+		return nil, validationf("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: %s", a.name)
+	case problem == keyTooLong:
+		return nil, invalid("Size of %s has exceeded the maximum size limit of %d bytes", keyRole(a), a.max)
+	}
+	return checked, nil
+}
+
+// resume lets the range begin after an ExclusiveStartKey, which need not exist any more.
+func (q *query) resume(start value.Item) error {
+	at, err := q.startKey(start)
+	if err != nil {
+		return err
+	}
+	if !q.keys.contains(at) {
+		return validation("The provided starting key is outside query boundaries based on provided conditions")
+	}
+	if q.backward {
+		q.keys.high = at
+	} else {
+		q.keys.low = at + "\x00" // the next string there is
+	}
+	return nil
+}
+
+// errStartKey answers an ExclusiveStartKey that is not a position in the table or index.
+var errStartKey = validation("The provided starting key is invalid")
+
+// startKey encodes a position as it stands in the tree. It must name the keys of the table and of
+// the index, and nothing else.
+func (q *query) startKey(start value.Item) (string, error) {
+	own := make(value.Item, q.table.key.attributes())
+	for name, v := range start {
+		switch {
+		case q.table.key.has(name):
+			own[name] = v
+		case q.index == nil || !q.index.key.has(name):
+			return "", errStartKey
+		}
+	}
+	key, err := q.table.keyOf(own)
+	if err != nil {
+		return "", errStartKey
+	}
+	if q.index == nil {
+		return key.full, nil
+	}
+	var enc []byte
+	for _, a := range []*keyAttribute{&q.index.key.hash, &q.index.key.rng} {
+		if a.name == "" {
+			continue
+		}
+		v, problem, err := a.check(start[a.name])
+		if err != nil || problem != keyFine {
+			return "", errStartKey
+		}
+		enc = value.AppendKey(enc, v)
+	}
+	return string(enc) + key.full, nil
+}

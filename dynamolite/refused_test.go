@@ -1,0 +1,113 @@
+package dynamolite_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// What the engine lacks, and what no engine accepts, is refused by name; nothing is ignored.
+func TestRefusedParameters(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx := t.Context()
+	key := keyed("a", "b")
+	noNames, noValues := map[string]string{}, attrs{}
+	get := func(change func(*dynamodb.GetItemInput)) func() error {
+		return changed(ctx, f.db.GetItem, dynamodb.GetItemInput{TableName: ptr(mainTable), Key: key}, change)
+	}
+	put := func(change func(*dynamodb.PutItemInput)) func() error {
+		return changed(ctx, f.db.PutItem, dynamodb.PutItemInput{TableName: ptr(mainTable), Item: key}, change)
+	}
+	update := func(change func(*dynamodb.UpdateItemInput)) func() error {
+		return changed(ctx, f.db.UpdateItem, dynamodb.UpdateItemInput{TableName: ptr(mainTable), Key: key}, change)
+	}
+	del := func(change func(*dynamodb.DeleteItemInput)) func() error {
+		return changed(ctx, f.db.DeleteItem, dynamodb.DeleteItemInput{TableName: ptr(mainTable), Key: key}, change)
+	}
+	query := func(change func(*dynamodb.QueryInput)) func() error {
+		return changed(ctx, f.db.Query, dynamodb.QueryInput{
+			TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :p"), ExpressionAttributeValues: attrs{":p": str("a")},
+		}, change)
+	}
+	batchGet := func(change func(*dynamodb.BatchGetItemInput)) func() error {
+		return changed(ctx, f.db.BatchGetItem, dynamodb.BatchGetItemInput{
+			RequestItems: map[string]types.KeysAndAttributes{mainTable: {Keys: []attrs{key}}},
+		}, change)
+	}
+	batchWrite := func(change func(*dynamodb.BatchWriteItemInput)) func() error {
+		return changed(ctx, f.db.BatchWriteItem, dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{mainTable: {{DeleteRequest: &types.DeleteRequest{Key: key}}}},
+		}, change)
+	}
+	transactGet := func(change func(*dynamodb.TransactGetItemsInput)) func() error {
+		return changed(ctx, f.db.TransactGetItems, dynamodb.TransactGetItemsInput{
+			TransactItems: []types.TransactGetItem{{Get: &types.Get{TableName: ptr(mainTable), Key: key}}},
+		}, change)
+	}
+	transactWrite := func(change func(*dynamodb.TransactWriteItemsInput)) func() error {
+		return changed(ctx, f.db.TransactWriteItems, dynamodb.TransactWriteItemsInput{
+			TransactItems: []types.TransactWriteItem{{Delete: &types.Delete{TableName: ptr(mainTable), Key: key}}},
+		}, change)
+	}
+	for _, tt := range []struct {
+		name    string
+		call    func() error
+		mention string
+	}{
+		{"get: AttributesToGet", get(func(in *dynamodb.GetItemInput) { in.AttributesToGet = []string{"a"} }), "AttributesToGet"},
+		{"get: capacity", get(func(in *dynamodb.GetItemInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},
+		{"get: names", get(func(in *dynamodb.GetItemInput) { in.ExpressionAttributeNames = map[string]string{"#a": "a"} }), "ExpressionAttributeNames"},
+		{"get: ARN", get(func(in *dynamodb.GetItemInput) { in.TableName = ptr("arn:aws:dynamodb:x:0:table/main") }), "tableName"},
+		{"put: Expected", put(func(in *dynamodb.PutItemInput) { in.Expected = map[string]types.ExpectedAttributeValue{} }), "Expected"},
+		{"put: ConditionalOperator", put(func(in *dynamodb.PutItemInput) { in.ConditionalOperator = "AND" }), "ConditionalOperator"},
+		{"put: capacity", put(func(in *dynamodb.PutItemInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},
+		{"put: metrics", put(func(in *dynamodb.PutItemInput) { in.ReturnItemCollectionMetrics = "SOME" }), "SOME"},
+		{"put: return values", put(func(in *dynamodb.PutItemInput) { in.ReturnValues = "SOME" }), "SOME"},
+		{"put: on failure", put(func(in *dynamodb.PutItemInput) { in.ReturnValuesOnConditionCheckFailure = "ALL_NEW" }), "ALL_NEW"},
+		{"put: values", put(func(in *dynamodb.PutItemInput) { in.ExpressionAttributeValues = attrs{":v": num("1")} }), "ExpressionAttributeValues"},
+		{"put: unused value", put(func(in *dynamodb.PutItemInput) {
+			in.ConditionExpression, in.ExpressionAttributeValues = ptr("attribute_exists(a)"), attrs{":v": num("1")}
+		}), ":v"},
+		{"put: no values", put(func(in *dynamodb.PutItemInput) {
+			in.ConditionExpression, in.ExpressionAttributeValues = ptr("attribute_exists(a)"), noValues
+		}), "empty"},
+		{"put: no names", put(func(in *dynamodb.PutItemInput) {
+			in.ConditionExpression, in.ExpressionAttributeNames = ptr("attribute_exists(a)"), noNames
+		}), "empty"},
+		{"put: no condition", put(func(in *dynamodb.PutItemInput) { in.ConditionExpression = ptr("") }), "ConditionExpression"},
+		{"update: AttributeUpdates", update(func(in *dynamodb.UpdateItemInput) {
+			in.AttributeUpdates = map[string]types.AttributeValueUpdate{}
+		}), "AttributeUpdates"},
+		{"update: Expected", update(func(in *dynamodb.UpdateItemInput) { in.Expected = map[string]types.ExpectedAttributeValue{} }), "Expected"},
+		{"update: ConditionalOperator", update(func(in *dynamodb.UpdateItemInput) { in.ConditionalOperator = "OR" }), "ConditionalOperator"},
+		{"update: return values", update(func(in *dynamodb.UpdateItemInput) { in.ReturnValues = "SOME" }), "SOME"},
+		{"update: metrics", update(func(in *dynamodb.UpdateItemInput) { in.ReturnItemCollectionMetrics = "SOME" }), "SOME"},
+		{"update: no update", update(func(in *dynamodb.UpdateItemInput) { in.UpdateExpression = ptr("") }), "UpdateExpression"},
+		{"delete: Expected", del(func(in *dynamodb.DeleteItemInput) { in.Expected = map[string]types.ExpectedAttributeValue{} }), "Expected"},
+		{"delete: ConditionalOperator", del(func(in *dynamodb.DeleteItemInput) { in.ConditionalOperator = "OR" }), "ConditionalOperator"},
+		{"delete: return values", del(func(in *dynamodb.DeleteItemInput) { in.ReturnValues = "SOME" }), "SOME"},
+		{"query: KeyConditions", query(func(in *dynamodb.QueryInput) { in.KeyConditions = map[string]types.Condition{} }), "KeyConditions"},
+		{"query: QueryFilter", query(func(in *dynamodb.QueryInput) { in.QueryFilter = map[string]types.Condition{} }), "QueryFilter"},
+		{"query: ConditionalOperator", query(func(in *dynamodb.QueryInput) { in.ConditionalOperator = "OR" }), "ConditionalOperator"},
+		{"query: AttributesToGet", query(func(in *dynamodb.QueryInput) { in.AttributesToGet = []string{"a"} }), "AttributesToGet"},
+		{"query: capacity", query(func(in *dynamodb.QueryInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},
+		{"batch get: AttributesToGet", batchGet(func(in *dynamodb.BatchGetItemInput) {
+			in.RequestItems[mainTable] = types.KeysAndAttributes{Keys: []attrs{key}, AttributesToGet: []string{"a"}}
+		}), "AttributesToGet"},
+		{"batch get: capacity", batchGet(func(in *dynamodb.BatchGetItemInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},
+		{"batch write: metrics", batchWrite(func(in *dynamodb.BatchWriteItemInput) { in.ReturnItemCollectionMetrics = "SOME" }), "SOME"},
+		{"batch write: capacity", batchWrite(func(in *dynamodb.BatchWriteItemInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},
+		{"transact get: capacity", transactGet(func(in *dynamodb.TransactGetItemsInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},
+		{"transact write: metrics", transactWrite(func(in *dynamodb.TransactWriteItemsInput) { in.ReturnItemCollectionMetrics = "SOME" }), "SOME"},
+		{"transact write: on failure", transactWrite(func(in *dynamodb.TransactWriteItemsInput) {
+			in.TransactItems[0].Delete.ReturnValuesOnConditionCheckFailure = "SOME"
+		}), "SOME"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			wantInvalid(t, tt.call(), tt.mention)
+		})
+	}
+}

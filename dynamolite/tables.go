@@ -1,0 +1,121 @@
+package dynamolite
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// CreateTable makes a table, which is ACTIVE at once. A taken name is a *types.ResourceInUseException.
+func (db *DB) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
+	return run(ctx, db, opCreateTable, in, (*DB).createTable)
+}
+
+func (db *DB) createTable(in *dynamodb.CreateTableInput) (*dynamodb.CreateTableOutput, error) {
+	t, err := newTable(in)
+	if err != nil {
+		return nil, err
+	}
+	t.created = db.now()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return nil, ErrClosed
+	}
+	if _, taken := db.tables[t.name]; taken {
+		return nil, &types.ResourceInUseException{Message: aws.String("Table already exists: " + t.name)}
+	}
+	l, ok := db.ledgers[t.name]
+	if !ok {
+		l = &tableLedger{indexes: map[string]*counters{}}
+		db.ledgers[t.name] = l
+	}
+	t.counters = &l.counters
+	for _, x := range t.indexes {
+		x.counters = l.index(x.name)
+	}
+	db.created++
+	t.number = db.created
+	db.tables[t.name] = t
+	return &dynamodb.CreateTableOutput{TableDescription: t.describe(types.TableStatusActive)}, nil
+}
+
+// DescribeTable describes a table. Its item counts are exact, unlike those of AWS, which lag by hours.
+func (db *DB) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	return run(ctx, db, opDescribeTable, in, (*DB).describeTable)
+}
+
+func (db *DB) describeTable(in *dynamodb.DescribeTableInput) (*dynamodb.DescribeTableOutput, error) {
+	t, err := db.table(in.TableName)
+	if err != nil {
+		return nil, err
+	}
+	return &dynamodb.DescribeTableOutput{Table: t.describe(types.TableStatusActive)}, nil
+}
+
+// DeleteTable drops a table, which is gone at once. An operation that overlaps with it may still
+// succeed on the dropped table, as if it had come first.
+func (db *DB) DeleteTable(ctx context.Context, in *dynamodb.DeleteTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error) {
+	return run(ctx, db, opDeleteTable, in, (*DB).deleteTable)
+}
+
+func (db *DB) deleteTable(in *dynamodb.DeleteTableInput) (*dynamodb.DeleteTableOutput, error) {
+	t, err := db.table(in.TableName)
+	if err != nil {
+		return nil, err
+	}
+	if t.protected {
+		return nil, validationf("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.tables[t.name] != t {
+		return nil, notFound(t.name)
+	}
+	delete(db.tables, t.name)
+	return &dynamodb.DeleteTableOutput{TableDescription: t.describe(types.TableStatusDeleting)}, nil
+}
+
+// ListTables lists names in alphabetical order, at most 100 at a time.
+func (db *DB) ListTables(ctx context.Context, in *dynamodb.ListTablesInput, _ ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error) {
+	return run(ctx, db, opListTables, in, (*DB).listTables)
+}
+
+func (db *DB) listTables(in *dynamodb.ListTablesInput) (*dynamodb.ListTablesOutput, error) {
+	limit := 100
+	if in.Limit != nil {
+		limit = int(*in.Limit)
+		if limit < 1 || limit > 100 {
+			return nil, validationf("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
+		}
+	}
+	after := ""
+	if in.ExclusiveStartTableName != nil {
+		after = *in.ExclusiveStartTableName
+		if err := checkTableName(after); err != nil {
+			return nil, err
+		}
+	}
+	db.mu.RLock()
+	closed := db.closed
+	names := slices.Sorted(maps.Keys(db.tables))
+	db.mu.RUnlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	from, found := slices.BinarySearch(names, after)
+	if found {
+		from++
+	}
+	names = names[from:]
+	out := &dynamodb.ListTablesOutput{TableNames: names}
+	if len(names) > limit {
+		out.TableNames = names[:limit:limit]
+		out.LastEvaluatedTableName = aws.String(names[limit-1])
+	}
+	return out, nil
+}

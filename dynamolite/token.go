@@ -1,0 +1,77 @@
+package dynamolite
+
+import (
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	tokenLife = 10 * time.Minute // for which a token makes a transaction idempotent, from its end
+	maxToken  = 36               // bytes
+)
+
+// tokens remembers the transactions that carried a ClientRequestToken.
+type tokens struct {
+	mu   sync.Mutex
+	by   map[string]*tokenUse
+	done []*tokenUse // in order of their end, to forget the oldest first
+}
+
+// tokenUse is a transaction that is running or has succeeded. One that fails is forgotten.
+type tokenUse struct {
+	token   string
+	request fingerprint
+	running bool
+	ended   time.Time
+}
+
+// begin claims a token, or reports that the same transaction has been done already.
+func (ts *tokens) begin(token string, request fingerprint, now time.Time) (use *tokenUse, done bool, err error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.expireLocked(now)
+	if use, ok := ts.by[token]; ok {
+		switch {
+		case use.request != request:
+			return nil, false, &types.IdempotentParameterMismatchException{
+				Message: aws.String("The request uses the token of an earlier request that had other parameters"),
+			}
+		case use.running:
+			return nil, false, &types.TransactionInProgressException{
+				Message: aws.String("The transaction with this token is in progress"),
+			}
+		}
+		return nil, true, nil
+	}
+	if ts.by == nil {
+		ts.by = map[string]*tokenUse{}
+	}
+	use = &tokenUse{token: token, request: request, running: true}
+	ts.by[token] = use
+	return use, false, nil
+}
+
+// end settles a claim.
+func (ts *tokens) end(use *tokenUse, succeeded bool, now time.Time) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if !succeeded {
+		delete(ts.by, use.token)
+		return
+	}
+	use.running, use.ended = false, now
+	ts.done = append(ts.done, use)
+}
+
+func (ts *tokens) expireLocked(now time.Time) {
+	n := 0
+	for n < len(ts.done) && now.Sub(ts.done[n].ended) >= tokenLife {
+		delete(ts.by, ts.done[n].token)
+		n++
+	}
+	clear(ts.done[:n])
+	ts.done = ts.done[n:]
+}

@@ -1,0 +1,119 @@
+package dynamolite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// TransactGetItems reads up to 100 items as of one instant. A missing item is an empty response.
+func (db *DB) TransactGetItems(ctx context.Context, in *dynamodb.TransactGetItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactGetItemsOutput, error) {
+	return run(ctx, db, opTransactGetItems, in, (*DB).transactGetItems)
+}
+
+func (db *DB) transactGetItems(in *dynamodb.TransactGetItemsInput) (*dynamodb.TransactGetItemsOutput, error) {
+	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
+		return nil, err
+	}
+	gets, err := db.newTransactGet(in.TransactItems)
+	if err != nil {
+		return nil, err
+	}
+	bs := bills{}
+	bytes := 0
+	responses := make([]types.ItemResponse, len(gets))
+	for i, r := range transactRead(gets) {
+		b := bs.of(gets[i].table, bill{reads: true, doubled: true})
+		b.units += transacted(readUnits(sizeOf(r), true))
+		bytes += sizeOf(r)
+		responses[i].Item = gets[i].image(r)
+	}
+	if bytes > maxTransactionBytes {
+		return nil, validationf("The items of the transaction have %d bytes together, more than %d", bytes, maxTransactionBytes)
+	}
+	bs.enter(opTransactGetItems)
+	return &dynamodb.TransactGetItemsOutput{Responses: responses, ConsumedCapacity: bs.report(in.ReturnConsumedCapacity)}, nil
+}
+
+// newTransactGet validates a transaction. Keys that do not fit their table cancel it.
+func (db *DB) newTransactGet(items []types.TransactGetItem) ([]get, error) {
+	if err := checkTransactionSize(len(items)); err != nil {
+		return nil, err
+	}
+	gets := make([]get, len(items))
+	reasons := make([]types.CancellationReason, len(items))
+	cancelled := false
+	seen := make(map[transactKey]bool, len(items))
+	for i := range items {
+		g, err := db.newTransactedGet(items[i].Get)
+		reasons[i] = reasonFor(err)
+		if _, ok := errors.AsType[*misfitError](err); ok {
+			cancelled = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := seenOnce(seen, g.table, g.key.full); err != nil {
+			return nil, err
+		}
+		gets[i] = g
+	}
+	if cancelled {
+		return nil, canceled(reasons)
+	}
+	return gets, nil
+}
+
+func (db *DB) newTransactedGet(it *types.Get) (g get, err error) {
+	if it == nil {
+		return g, missing("Get")
+	}
+	t, err := db.table(it.TableName)
+	if err != nil {
+		return g, err
+	}
+	return t.newGet(it.Key, it.ProjectionExpression, it.ExpressionAttributeNames)
+}
+
+// transactRead reads all records under all locks.
+func transactRead(gets []get) []*record {
+	locks := lockSet(len(gets), func(i int) (*table, *itemKey) { return gets[i].table, &gets[i].key })
+	for _, l := range locks {
+		s := l.shard()
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+	}
+	records := make([]*record, len(gets))
+	for i := range gets {
+		g := &gets[i]
+		records[i] = g.table.shard(&g.key).getLocked(g.key.full)
+	}
+	return records
+}
+
+// shardLock names the lock of a table shard.
+type shardLock struct {
+	table  *table
+	number int
+}
+
+func (l shardLock) shard() *shard { return &l.table.shards[l.number] }
+
+// lockSet is the locks that a transaction of n items needs, each once, in the order in which every
+// transaction takes them: of the older table first, then of the lower shard.
+func lockSet(n int, at func(int) (*table, *itemKey)) []shardLock {
+	locks := make([]shardLock, n)
+	for i := range locks {
+		t, key := at(i)
+		locks[i] = shardLock{t, key.shard}
+	}
+	slices.SortFunc(locks, func(a, b shardLock) int {
+		return cmp.Or(cmp.Compare(a.table.number, b.table.number), cmp.Compare(a.number, b.number))
+	})
+	return slices.Compact(locks)
+}

@@ -1,0 +1,276 @@
+package dynamolite
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+const (
+	maxTransaction      = 100             // items
+	maxTransactionBytes = 4 * 1024 * 1024 // of items, together
+)
+
+// TransactWriteItems does up to 100 puts, updates, deletes and condition checks, all or none. If one
+// cannot be done the error is a *types.TransactionCanceledException with a reason for each. With a
+// ClientRequestToken a repetition within ten minutes succeeds without doing anything; unlike the SDK's client, a DB does
+// not make up a token when there is none.
+func (db *DB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	return run(ctx, db, opTransactWriteItems, in, (*DB).transactWriteItems)
+}
+
+func (db *DB) transactWriteItems(in *dynamodb.TransactWriteItemsInput) (*dynamodb.TransactWriteItemsOutput, error) {
+	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
+		return nil, err
+	}
+	writes, err := db.newTransactWrite(in.TransactItems)
+	if err != nil {
+		return nil, err
+	}
+	var bs bills
+	if in.ClientRequestToken == nil {
+		bs, err = transactWrite(writes)
+	} else {
+		bs, err = db.transactOnce(*in.ClientRequestToken, fingerprintOf(in.TransactItems), writes)
+	}
+	bs.enter(opTransactWriteItems)
+	if err != nil {
+		return nil, err
+	}
+	return &dynamodb.TransactWriteItemsOutput{ConsumedCapacity: bs.report(in.ReturnConsumedCapacity)}, nil
+}
+
+// transactOnce does a transaction unless its token says that it has been done. A repetition is
+// billed as a read of the items.
+func (db *DB) transactOnce(token string, request fingerprint, writes []write) (bs bills, err error) {
+	if token == "" || len(token) > maxToken {
+		return nil, validationf("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length between 1 and %d", token, maxToken)
+	}
+	use, done, err := db.tokens.begin(token, request, db.now())
+	if err != nil {
+		return nil, err
+	}
+	if done {
+		bs = bills{}
+		for i := range writes {
+			w := &writes[i]
+			size := sizeOf(w.table.shard(&w.key).get(w.key.full))
+			bs.of(w.table, bill{reads: true, doubled: true}).units += transacted(readUnits(size, true))
+		}
+		return bs, nil
+	}
+	defer func() { db.tokens.end(use, err == nil, db.now()) }()
+	return transactWrite(writes)
+}
+
+// transactWrite evaluates all writes under all locks and applies them if none objects. A cancelled
+// transaction is billed as if each of its conditions had failed; AWS documents only that it is billed.
+func transactWrite(writes []write) (bills, error) {
+	locks := lockSet(len(writes), func(i int) (*table, *itemKey) { return writes[i].table, &writes[i].key })
+	for _, l := range locks {
+		s := l.shard()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	effects := make([]effect, len(writes))
+	reasons := make([]types.CancellationReason, len(writes))
+	cancelled, bytes := false, 0
+	for i := range writes {
+		w := &writes[i]
+		e, err := w.evaluate(w.table.shard(&w.key).getLocked(w.key.full))
+		reasons[i] = reasonFor(err)
+		cancelled = cancelled || err != nil
+		effects[i] = e
+		bytes += max(sizeOf(e.old), sizeOf(e.new))
+	}
+	if bytes > maxTransactionBytes {
+		return nil, validationf("The items of the transaction have %d bytes together, more than %d", bytes, maxTransactionBytes)
+	}
+	bs := bills{}
+	for i := range writes {
+		b := bs.of(writes[i].table, bill{doubled: true})
+		if cancelled {
+			b.units += transacted(writeUnits(sizeOf(effects[i].old)))
+			continue
+		}
+		b.addWrite(&effects[i])
+		writes[i].applyLocked(&effects[i])
+	}
+	if cancelled {
+		return bs, canceled(reasons)
+	}
+	return bs, nil
+}
+
+// reasonFor is what the evaluation of one write contributes to the cancellation of its transaction.
+func reasonFor(err error) types.CancellationReason {
+	if err == nil {
+		return types.CancellationReason{Code: aws.String("None")}
+	}
+	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		return types.CancellationReason{Code: aws.String("ConditionalCheckFailed"), Message: failed.Message, Item: failed.Item}
+	}
+	message, ok := userError(err)
+	if !ok {
+		message = err.Error()
+		if e, is := errors.AsType[smithy.APIError](err); is {
+			message = e.ErrorMessage()
+		}
+	}
+	return types.CancellationReason{Code: aws.String("ValidationError"), Message: aws.String(message)}
+}
+
+func canceled(reasons []types.CancellationReason) error {
+	codes := make([]string, len(reasons))
+	for i := range reasons {
+		codes[i] = *reasons[i].Code
+	}
+	return &types.TransactionCanceledException{
+		Message:             aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons [" + strings.Join(codes, ", ") + "]"),
+		CancellationReasons: reasons,
+	}
+}
+
+// newTransactWrite validates a transaction.
+func (db *DB) newTransactWrite(items []types.TransactWriteItem) ([]write, error) {
+	if err := checkTransactionSize(len(items)); err != nil {
+		return nil, err
+	}
+	writes := make([]write, len(items))
+	seen := make(map[transactKey]bool, len(items))
+	for i := range items {
+		w, err := db.newTransacted(&items[i])
+		if _, ok := errors.AsType[*misfitError](err); ok {
+			writes[i] = write{table: w.table, misfit: err}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := seenOnce(seen, w.table, w.key.full); err != nil {
+			return nil, err
+		}
+		writes[i] = w
+	}
+	return writes, nil
+}
+
+func checkTransactionSize(n int) error {
+	if n < 1 || n > maxTransaction {
+		return validationf("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length between 1 and %d", maxTransaction)
+	}
+	return nil
+}
+
+type transactKey struct {
+	table *table
+	key   string
+}
+
+// seenOnce refuses a transaction that names an item twice.
+func seenOnce(seen map[transactKey]bool, t *table, key string) error {
+	k := transactKey{t, key}
+	if seen[k] {
+		return validation("Transaction request cannot include multiple operations on one item")
+	}
+	seen[k] = true
+	return nil
+}
+
+// transactedWrite is what the four kinds of operation in a transaction have in common.
+type transactedWrite struct {
+	kind              writeKind
+	tableName         *string
+	item              value.Item // a put's item, the key of the others
+	condition, update *string
+	names             map[string]string
+	values            value.Item
+	onFailure         types.ReturnValuesOnConditionCheckFailure
+}
+
+func transactedWrites(it *types.TransactWriteItem) []transactedWrite {
+	var ops []transactedWrite
+	if p := it.Put; p != nil {
+		ops = append(ops, transactedWrite{
+			writePut, p.TableName, p.Item, p.ConditionExpression, nil,
+			p.ExpressionAttributeNames, p.ExpressionAttributeValues, p.ReturnValuesOnConditionCheckFailure,
+		})
+	}
+	if u := it.Update; u != nil {
+		ops = append(ops, transactedWrite{
+			writeUpdate, u.TableName, u.Key, u.ConditionExpression, u.UpdateExpression,
+			u.ExpressionAttributeNames, u.ExpressionAttributeValues, u.ReturnValuesOnConditionCheckFailure,
+		})
+	}
+	if d := it.Delete; d != nil {
+		ops = append(ops, transactedWrite{
+			writeDelete, d.TableName, d.Key, d.ConditionExpression, nil,
+			d.ExpressionAttributeNames, d.ExpressionAttributeValues, d.ReturnValuesOnConditionCheckFailure,
+		})
+	}
+	if c := it.ConditionCheck; c != nil {
+		ops = append(ops, transactedWrite{
+			writeCheck, c.TableName, c.Key, c.ConditionExpression, nil,
+			c.ExpressionAttributeNames, c.ExpressionAttributeValues, c.ReturnValuesOnConditionCheckFailure,
+		})
+	}
+	return ops
+}
+
+// newTransacted validates one operation. An item that does not fit the table comes with a *misfitError, but
+// only if all else is in order.
+func (db *DB) newTransacted(it *types.TransactWriteItem) (w write, err error) {
+	ops := transactedWrites(it)
+	if len(ops) != 1 {
+		return w, validation("TransactItems can only contain one of Check, Put, Update or Delete")
+	}
+	op := &ops[0]
+	t, err := db.table(op.tableName)
+	if err != nil {
+		return w, err
+	}
+	parsed := write{table: t}
+	if err := op.parse(&parsed); err != nil {
+		return w, err
+	}
+	if op.kind == writePut {
+		w, err = t.newPut(op.item)
+	} else {
+		w, err = t.newKeyed(op.kind, op.item)
+	}
+	if err == nil {
+		err = parsed.sparesKey()
+	}
+	w.cond, w.oldOnFailure, w.update, w.touched = parsed.cond, parsed.oldOnFailure, parsed.update, parsed.touched
+	return w, err
+}
+
+// parse parses the expressions.
+func (op *transactedWrite) parse(w *write) error {
+	switch {
+	case op.kind == writeCheck && op.condition == nil:
+		return missing("ConditionExpression")
+	case op.kind == writeUpdate && op.update == nil:
+		return missing("UpdateExpression")
+	}
+	env, err := newEnv(op.names, op.values, op.update, op.condition)
+	if err != nil {
+		return err
+	}
+	if op.update != nil {
+		if err := w.updating(*op.update, env); err != nil {
+			return err
+		}
+	}
+	if err := w.conditional(op.condition, op.onFailure, env); err != nil {
+		return err
+	}
+	return unused(env)
+}
