@@ -90,6 +90,7 @@ const (
 
 func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	defer l.background.Done()
+	growStack()
 	a.lease, a.err = l.acquireInTime(context.WithoutCancel(ctx), req, ctx.Done())
 	if a.state.CompareAndSwap(underWay, answered) {
 		close(a.done)
@@ -102,6 +103,19 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 		l.logger.WarnContext(ctx, "tokens of a caller that left were not returned", "entity", req.Entity, "resource", req.Resource, "error", err)
 	}
 }
+
+// growStack makes room on a new goroutine's stack, while it is still empty, for
+// what an SDK client needs. Grown step by step, a stack is copied at its
+// deepest, several times.
+//
+//go:noinline
+func growStack() byte {
+	var room [32 << 10]byte
+	return room[stackTop.Load()]
+}
+
+// stackTop keeps growStack's room from being optimised away.
+var stackTop atomic.Uint32
 
 // leave answers a caller whose context ended before the store answered.
 func (l *Limiter) leave(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {

@@ -119,15 +119,11 @@ func (c *claim) take(img *Image, now int64) *Take {
 	for _, a := range c.amounts {
 		d := Debit{Amount: a}
 		if s, ok := img.Limit(a.Limit); ok {
-			d.AtMost = img.ceiling(&s, now)
+			if d.AtMost = img.ceiling(&s, now); img.Foreign == "" {
+				d.Params = s.Params
+			}
 		}
 		t.Debits = append(t.Debits, d)
-	}
-	if c.override {
-		t.Params = make([]NamedParams, 0, len(c.want.limits))
-		for _, limit := range c.want.limits {
-			t.Params = append(t.Params, NamedParams{Limit: limit.Name, Params: limit.params()})
-		}
 	}
 	return t
 }

@@ -152,9 +152,6 @@ type Take struct {
 	Bucket
 	Now    int64
 	Debits []Debit // by limit name, each once
-	// Params, if not nil, are parameters that limits of the item must have,
-	// by limit name: a request that brings its own limits is decided by those.
-	Params []NamedParams
 }
 
 // A Debit is what a [Take] debits from one limit.
@@ -165,6 +162,9 @@ type Debit struct {
 	// to be cut there before anything is taken off it, or the next refill
 	// would fill the hole with what had already overflowed.
 	AtMost int64
+	// Params, if not zero, are the parameters that AtMost was worked out from,
+	// which the limit must still have.
+	Params Params
 }
 
 // NamedParams are the parameters of the limit named.
@@ -260,8 +260,9 @@ type NewLimit struct {
 }
 
 // An Adjust moves balances of a bucket that exists, as long as each limit's
-// balance lies within the bounds of its delta. A credit moreover asks that the
-// limit still has the capacity seen, and the item the shard count seen.
+// balance lies within the bounds of its delta. A debit moreover asks that the
+// limit still has the parameters seen, unless they are foreign; a credit, that
+// it still has the capacity seen, and the item the shard count seen.
 type Adjust struct {
 	Bucket
 	Seen   *Image

@@ -10,9 +10,9 @@ import (
 // Adjust moves balances of a bucket that exists, in one update:
 //
 //	ADD    tk, tc of every delta, wcu
-//	if     cp of every limit exists; tk of a debited one is below where it would
-//	       have overflowed by now; of a credited one cp is the one seen, as is
-//	       shard_count, and tk leaves room for the credit below it;
+//	if     tk of a debited limit is below where it would have overflowed by now,
+//	       and its cp, ra, rp are the ones seen; of a credited one cp is the one
+//	       seen, as is shard_count, and tk leaves room for the credit below it;
 //	       vu as seen, where parameters are a peer's to change
 //
 // The hidden write limit is debited although it may be short: an adjustment is
@@ -22,7 +22,7 @@ func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 		return limiter.Outcome{}, err
 	}
 	var v numbers
-	v.start(4 + 4*len(a.Deltas))
+	v.start(4 + 6*len(a.Deltas))
 	v.values[":w"], v.values[":x"] = writeDebit, writeCost
 	credits := false
 	for i := range a.Deltas {
@@ -30,10 +30,13 @@ func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 		v.put(alias('d', i), d.Tokens)
 		v.put(alias('a', i), d.Consumed)
 		v.put(alias('h', i), d.AtMost)
-		if isCredit(d) {
-			seen, _ := a.Seen.Limit(d.Limit)
+		seen, _ := a.Seen.Limit(d.Limit)
+		switch {
+		case isCredit(d):
 			v.put(alias('p', i), seen.Capacity)
 			credits = true
+		case a.Seen.Foreign == "":
+			v.params(i, &seen.Params)
 		}
 	}
 	if credits {
@@ -60,6 +63,9 @@ func adjustKey(key []byte, a *limiter.Adjust) []byte {
 	}
 	if pinsValidity(a) {
 		flags |= 4
+	}
+	if a.Seen.Foreign != "" {
+		flags |= 8
 	}
 	key = append(key, flags)
 	for i := range a.Deltas {
@@ -90,12 +96,15 @@ func adjustShape(a *limiter.Adjust) *shape {
 		} else {
 			b.condition.part(tokens, " <= ", alias('h', i))
 		}
-		if !isCredit(d) {
+		switch {
+		case isCredit(d):
+			credits = true
+			b.condition.part(capacity, " = ", alias('p', i))
+		case a.Seen.Foreign == "":
+			b.pin(i, d.Limit)
+		default:
 			b.condition.part("attribute_exists(", capacity, ")")
-			continue
 		}
-		credits = true
-		b.condition.part(capacity, " = ", alias('p', i))
 	}
 	if credits {
 		b.shardCount(a.Seen.ShardCount)

@@ -194,9 +194,15 @@ func (b *shapeBuilder) fill(i int, c *limiter.Change) {
 		b.add.part(b.field(i, c.Limit, schema.FieldConsumed), " ", alias('a', i))
 	}
 	b.condition.part(tokens, " >= ", alias('l', i))
-	b.condition.part(b.field(i, c.Limit, schema.FieldCapacity), " = ", alias('p', i))
-	b.condition.part(b.field(i, c.Limit, schema.FieldAmount), " = ", alias('q', i))
-	b.condition.part(b.field(i, c.Limit, schema.FieldPeriod), " = ", alias('r', i))
+	b.pin(i, c.Limit)
+}
+
+// pin asks that limit number i has the parameters that the write was worked out
+// from.
+func (b *shapeBuilder) pin(i int, limit string) {
+	b.condition.part(b.field(i, limit, schema.FieldCapacity), " = ", alias('p', i))
+	b.condition.part(b.field(i, limit, schema.FieldAmount), " = ", alias('q', i))
+	b.condition.part(b.field(i, limit, schema.FieldPeriod), " = ", alias('r', i))
 }
 
 func refillValues(r *limiter.Refill) values {
@@ -247,7 +253,7 @@ func (s *numbers) change(i int, c *limiter.Change, full bool) {
 		s.put(alias('a', i), c.Debit)
 	}
 	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
-		s.params(i, c)
+		s.params(i, &c.Params)
 	}
 	if c.Kind == limiter.AddLimit {
 		return
@@ -269,11 +275,11 @@ func (s *numbers) fill(i int, c *limiter.Change) {
 	if c.Debit != 0 {
 		s.put(alias('a', i), c.Debit)
 	}
-	s.params(i, c)
+	s.params(i, &c.Params)
 }
 
-func (s *numbers) params(i int, c *limiter.Change) {
-	s.put(alias('p', i), c.Params.Capacity)
-	s.put(alias('q', i), c.Params.Amount)
-	s.put(alias('r', i), c.Params.Period)
+func (s *numbers) params(i int, p *limiter.Params) {
+	s.put(alias('p', i), p.Capacity)
+	s.put(alias('q', i), p.Amount)
+	s.put(alias('r', i), p.Period)
 }

@@ -20,8 +20,7 @@ const takeGuards = "#w >= :x" +
 //
 //	ADD    tk −a, tc +a of every limit with an amount, wcu
 //	if     tk ≥ a of each, and below where it would have overflowed by now;
-//	       the limits with amount 0 exist;
-//	       the parameters are those of the request, if it brought any;
+//	       cp, ra, rp as that was worked out from; the limits with amount 0 exist;
 //	       wcu holds a token; not expired, not disabled, not lapsed
 func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
 	if err := checkBucket(t.Bucket); err != nil {
@@ -31,7 +30,7 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 	sh := s.takes.get(takeKey(room[:0], t), func() *shape { return takeShape(t) })
 
 	var v numbers
-	v.start(4 + 3*len(t.Debits) + 3*len(t.Params))
+	v.start(4 + 6*len(t.Debits))
 	v.values[":w"], v.values[":x"] = writeDebit, writeCost
 	v.put(":n", t.Now)
 	v.put(":s", t.Now/1000)
@@ -40,13 +39,10 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 			v.put(alias('d', i), -d.Milli)
 			v.put(alias('a', i), d.Milli)
 			v.put(alias('h', i), d.AtMost)
+			if d.Params != (limiter.Params{}) {
+				v.params(i, &d.Params)
+			}
 		}
-	}
-	for i := range t.Params {
-		p := &t.Params[i]
-		v.put(alias('p', i), p.Capacity)
-		v.put(alias('q', i), p.Amount)
-		v.put(alias('r', i), p.Period)
 	}
 	return s.update(ctx, "take", t.Bucket, sh, v.done())
 }
@@ -69,13 +65,9 @@ func takeShape(t *limiter.Take) *shape {
 		b.add.part(b.field(i, a.Limit, schema.FieldConsumed), " ", alias('a', i))
 		b.condition.part(tokens, " >= ", alias('a', i))
 		b.condition.part(tokens, " <= ", alias('h', i))
-	}
-	for i, p := range t.Params {
-		// Numbered apart from the amounts: a limit may be among both.
-		n := len(t.Debits) + i
-		b.condition.part(b.field(n, p.Limit, schema.FieldCapacity), " = ", alias('p', i))
-		b.condition.part(b.field(n, p.Limit, schema.FieldAmount), " = ", alias('q', i))
-		b.condition.part(b.field(n, p.Limit, schema.FieldPeriod), " = ", alias('r', i))
+		if a.Params != (limiter.Params{}) {
+			b.pin(i, a.Limit)
+		}
 	}
 	return b.shape()
 }
@@ -85,14 +77,14 @@ func takeShape(t *limiter.Take) *shape {
 func takeKey(key []byte, t *limiter.Take) []byte {
 	for _, a := range t.Debits {
 		key = append(key, a.Limit...)
-		if a.Milli == 0 {
+		switch {
+		case a.Milli == 0:
 			key = append(key, 1)
-		} else {
+		case a.Params == limiter.Params{}:
 			key = append(key, 2)
+		default:
+			key = append(key, 3)
 		}
-	}
-	for _, p := range t.Params {
-		key = append(append(key, 3), p.Limit...)
 	}
 	return key
 }

@@ -1,0 +1,203 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/document"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A planted is a bucket that became what only a peer or an operator makes of
+// one, and what writes meet there. It completes package storetest, which goes
+// through the interface of stores alone.
+type planted struct {
+	name   string
+	update string // of the item, behind the store's back
+	values schema.Item
+	// late plants after the image was seen that refills and credits work on.
+	late bool
+	// What is admitted.
+	take, refill, debit, credit bool
+}
+
+const plantedAt = 1_700_000_000_000
+
+var plantedBucket = limiter.Bucket{Entity: "user", Resource: "gpt-4"}
+
+var planteds = []planted{
+	{name: "nothing", update: "SET rf = rf", take: true, refill: true, debit: true, credit: true},
+	{name: "disabled", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(true)}, debit: true, credit: true},
+	{name: "disabled, be it not with true", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(false)}, debit: true, credit: true},
+	{name: "disabled meanwhile", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(true)}, late: true, debit: true, credit: true},
+	{name: "valid for a millisecond more", update: "SET vu = :v", values: schema.Item{":v": schema.N(plantedAt + 1)}, take: true, refill: true, debit: true, credit: true},
+	{name: "lapsed", update: "SET vu = :v", values: schema.Item{":v": schema.N(plantedAt)}, refill: true, debit: true, credit: true},
+	{name: "asked to be trimmed", update: "SET vu = :v", values: schema.Item{":v": schema.N(0)}, refill: true, debit: true, credit: true},
+	{name: "asked to be trimmed meanwhile", update: "SET vu = :v", values: schema.Item{":v": schema.N(0)}, late: true, debit: true, credit: true},
+	{name: "resharded", update: "SET shard_count = :v", values: schema.Item{":v": schema.N(2)}, take: true, refill: true, debit: true, credit: true},
+	{name: "resharded meanwhile", update: "SET shard_count = :v", values: schema.Item{":v": schema.N(2)}, late: true, take: true, debit: true},
+	{name: "without a number of shards", update: "REMOVE shard_count", take: true, refill: true, debit: true, credit: true},
+	{
+		name: "a schedule, its window over", update: "SET sched = :s, vu = :v",
+		values: schema.Item{":s": schema.S("1h9s500"), ":v": schema.N(plantedAt)}, refill: true, debit: true, credit: true,
+	},
+	{
+		name: "a schedule, moved on meanwhile", update: "SET vu = :v", late: true,
+		values: schema.Item{":v": schema.N(plantedAt + 1000)}, take: true, debit: true, credit: true,
+	},
+	{name: "without the limit, meanwhile", update: "REMOVE b_rpm_tk, b_rpm_cp, b_rpm_ra, b_rpm_rp, b_rpm_tc", late: true},
+}
+
+// checkPlanted sends each kind of write to each planted bucket.
+func checkPlanted(t *testing.T, api dynamo.API) {
+	t.Helper()
+	for i, p := range planteds {
+		for name, admitted := range map[string]bool{"take": p.take, "refill": p.refill, "debit": p.debit, "credit": p.credit} {
+			w := plant(t, api, fmt.Sprintf("planted-%02d-%s", i, name), p)
+			before := get(t, api, w.key)
+			out, err := w.write(t.Context(), name)
+			if err != nil {
+				t.Errorf("%s of a bucket %s: %v", name, p.name, err)
+				continue
+			}
+			if out.Applied != admitted {
+				t.Errorf("%s of a bucket %s: applied %t, want %t", name, p.name, out.Applied, admitted)
+			}
+			after := get(t, api, w.key)
+			if diff := cmp.Diff(before, after, cmpopts.IgnoreTypes(document.NoSerde{})); !out.Applied && diff != "" {
+				t.Errorf("%s of a bucket %s was refused and changed it (-before +after):\n%s", name, p.name, diff)
+			}
+			met, err := schema.DecodeBucket(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(met, out.Image); diff != "" {
+				t.Errorf("%s of a bucket %s (-stored +image):\n%s", name, p.name, diff)
+			}
+		}
+	}
+}
+
+// A plot is a planted bucket and the store it is in.
+type plot struct {
+	*dynamo.Store
+	key  schema.Key
+	seen *limiter.Image
+}
+
+func plant(t *testing.T, api dynamo.API, namespace string, p planted) *plot {
+	t.Helper()
+	o := dynamo.Options{API: api, Table: table, Namespace: namespace}
+	namespaces, err := dynamo.NewNamespaces(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := namespaces.Register(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dynamo.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(name string) limiter.NewLimit {
+		return limiter.NewLimit{
+			NamedParams: limiter.NamedParams{Limit: name, Params: limiter.Params{Capacity: 100_000, Amount: 1000, Period: 1000}}, Tokens: 50_000,
+		}
+	}
+	out, err := s.Create(t.Context(), &limiter.Create{
+		Bucket: plantedBucket, Now: plantedAt, ShardCount: 1, Limits: []limiter.NewLimit{limit("rpm")}, Writes: limit(schema.WCU),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &plot{Store: s, key: schema.BucketKey(ns.ID, plantedBucket), seen: out.Image}
+	if _, err := api.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(table), Key: w.key.Item(), UpdateExpression: &p.update, ExpressionAttributeValues: p.values,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !p.late {
+		if w.seen, err = schema.DecodeBucket(get(t, api, w.key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// write sends a write of the kind named, at the instant of the bucket's stamp.
+func (w *plot) write(ctx context.Context, kind string) (limiter.Outcome, error) {
+	const token = 1000
+	switch kind {
+	case "take":
+		return w.Take(ctx, &limiter.Take{Bucket: plantedBucket, Now: plantedAt, Debits: []limiter.Debit{
+			{Amount: limiter.Amount{Limit: "rpm", Milli: token}, AtMost: 100_000},
+		}})
+	case "refill":
+		return w.Refill(ctx, &limiter.Refill{
+			Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1, Lapse: w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt,
+			Writes:  limiter.Change{Limit: schema.WCU, Debit: token, AtLeast: token, AtMost: 100_000},
+			Changes: []limiter.Change{{Limit: "rpm", Earned: token, AtLeast: 0, AtMost: 99_000}},
+		})
+	case "debit":
+		return w.Adjust(ctx, &limiter.Adjust{Bucket: plantedBucket, Seen: w.seen, Deltas: []limiter.Delta{
+			{Limit: "rpm", Tokens: -token, Consumed: token, AtMost: 100_000},
+		}})
+	default:
+		return w.Adjust(ctx, &limiter.Adjust{Bucket: plantedBucket, Seen: w.seen, Deltas: []limiter.Delta{
+			{Limit: "rpm", Tokens: token, Consumed: -token, AtMost: 99_000},
+		}})
+	}
+}
+
+func TestPlantedBuckets(t *testing.T) {
+	t.Parallel()
+	checkPlanted(t, newLiteTable(t))
+}
+
+// A refill that carries out the trim that was asked for takes the request off
+// in the same write, and leaves one whose time has not come.
+func TestRefillTakesOffALapsedValidity(t *testing.T) {
+	t.Parallel()
+	api := newLiteTable(t)
+	for i, p := range planteds {
+		if !p.refill {
+			continue
+		}
+		w := plant(t, api, fmt.Sprintf("lapse-%02d", i), p)
+		out, err := w.write(t.Context(), "refill")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lapsed := w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt; out.Image.HasValidUntil != (w.seen.HasValidUntil && !lapsed) {
+			t.Errorf("%s: valid until %d before, then %t %d", p.name, w.seen.ValidUntil, out.Image.HasValidUntil, out.Image.ValidUntil)
+		}
+	}
+}
+
+// The hidden limit of a bucket that a client made without it is added by the
+// first refill; a take cannot count without it.
+func TestABucketWithoutTheHiddenLimit(t *testing.T) {
+	t.Parallel()
+	w := plant(t, newLiteTable(t), "bare", planted{update: "REMOVE b_wcu_tk, b_wcu_cp, b_wcu_ra, b_wcu_rp, b_wcu_tc"})
+	out, err := w.write(t.Context(), "take")
+	if err != nil || out.Applied || out.Image.Writes.Name != "" {
+		t.Fatalf("take: %+v, %v", out, err)
+	}
+	params := limiter.Params{Capacity: 1_000_000, Amount: 1_000_000, Period: 1000}
+	out, err = w.Refill(t.Context(), &limiter.Refill{
+		Bucket: plantedBucket, Seen: out.Image, RefilledAt: plantedAt + 1,
+		Writes: limiter.Change{Limit: schema.WCU, Kind: limiter.AddLimit, Params: params, Earned: 1_000_000, Debit: 1000},
+	})
+	want := limiter.LimitState{Name: schema.WCU, Tokens: 999_000, Consumed: 1000, Params: params}
+	if err != nil || !out.Applied || out.Image.Writes != want {
+		t.Errorf("refill: %+v, %v", out, err)
+	}
+}
