@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -73,7 +74,8 @@ type flight struct {
 type flightKey struct {
 	entity, resource string
 	meta             bool
-	shard            int // of the bucket read along, or -1
+	shard            int    // of the bucket read along, or -1
+	evictions        uint64 // a read that began before an eviction is not joined after it
 }
 
 func newConfig(store Store, ttl time.Duration, size int) *config {
@@ -107,7 +109,7 @@ func (c *config) resolve(ctx context.Context, entity, resource string, meta bool
 		}
 	}
 	c.misses.Add(1)
-	key := flightKey{entity, resource, meta, -1}
+	key := flightKey{entity, resource, meta, -1, c.evictions.Load()}
 	if b != nil {
 		key.shard = b.Shard
 	}
@@ -118,7 +120,7 @@ func (c *config) resolve(ctx context.Context, entity, resource string, meta bool
 		case <-f.done:
 			return f.value, f.err
 		case <-ctx.Done():
-			return resolved{}, ctx.Err()
+			return resolved{}, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 		}
 	}
 	f := &flight{done: make(chan struct{})}
