@@ -1,3 +1,40 @@
 // Package limiter decides requests against token buckets that many processes
-// share through a [Store], DynamoDB for instance.
+// share through a [Store], DynamoDB for instance, with no server of its own in
+// the path.
+//
+// An entity (an API key, a user, a project) consumes limits ("rpm", "tpm") of a
+// resource ("gpt-4"). An entity may have a parent and cascade to it: what it
+// acquires is taken from both. Each pair of an entity and a resource has one
+// bucket, which holds all of its limits, so that a request naming several of
+// them is one conditional write, admitted as a whole or not at all.
+//
+// # Which method to use
+//
+//   - [Limiter.Do] for work with a beginning and an end: it acquires, runs a
+//     function, and commits, or returns everything if the function fails.
+//   - [Limiter.Acquire] where that does not fit. It returns a [Lease], to be
+//     adjusted to what was really used and committed, or rolled back.
+//   - [Limiter.Available] and [Limiter.TimeUntilAvailable] to look without
+//     taking.
+//
+// A refusal is an [ExceededError]; it carries the status of every limit and
+// the exact wait, and marshals to the body of an HTTP 429.
+//
+// # Where limits come from
+//
+// Configuration has four levels: an entity's limits for a resource, its limits
+// for every resource ([DefaultResource]), a resource's, and the system's. The
+// first level that has any holds, whole. It is cached for [Options.ConfigTTL],
+// which is also the time within which a change reaches buckets in use.
+// [Request.Limits] hold for one request instead.
+//
+// # What is promised
+//
+// Over any interval, what is admitted less what is returned is at most the
+// capacity and what the limit earns in the interval, lengthened by the
+// difference between clients' clocks. Nothing earned is lost to rounding. What
+// one process cannot know, because an answer was lost, counts as taken.
+//
+// A bucket takes about 1,000 writes a second, which is what a DynamoDB partition
+// sustains; acquires beyond that wait for their turn.
 package limiter
