@@ -32,7 +32,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 		return nil, fmt.Errorf("acquire %s for %s: %w", req.Resource, req.Entity, err)
 	}
 	if l.immediate || ctx.Done() == nil {
-		lease, err := l.acquireInTime(context.WithoutCancel(ctx), &req, ctx.Done())
+		lease, err := l.acquireInTime(ctx, &req, ctx.Done())
 		return l.answer(ctx, &req, &acquisition{lease: lease, err: err})
 	}
 	return l.acquireApart(ctx, req)
@@ -158,7 +158,7 @@ func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan s
 // credited back only when the other refuses.
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	child := l.claim(req, req.Entity)
-	remembered, _ := l.account(req.Entity, req.Resource).owner(l.now(), imageAge.Milliseconds())
+	remembered, _ := child.acct.owner(l.now(), imageAge.Milliseconds())
 	parent, childErr, parentErr := l.pursueBoth(ctx, req, child, remembered, left)
 	if childErr == nil && !child.refused && child.parent != remembered {
 		l.refund(ctx, parent)
@@ -173,7 +173,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 		parent, parentErr = l.inspect(ctx, req, child.parent)
 	}
 	// A refusal is an answer, whatever became of the other side.
-	err := verdict(req, child, parent, l.now())
+	err := verdict(req, child, parent)
 	if err == nil {
 		err = errors.Join(childErr, parentErr)
 	}
@@ -219,7 +219,10 @@ func (l *Limiter) both(f, g func()) {
 
 // claim is what a request wants of one entity's bucket.
 func (l *Limiter) claim(req *Request, entity string) *claim {
-	c := &claim{Bucket: Bucket{Entity: entity, Resource: req.Resource}, amounts: claimAmounts(req.Consume)}
+	c := &claim{
+		Bucket: Bucket{Entity: entity, Resource: req.Resource}, acct: l.account(entity, req.Resource),
+		amounts: claimAmounts(req.Consume),
+	}
 	if len(req.Limits) > 0 {
 		c.want, c.override = &wanted{limits: sortLimits(req.Limits)}, true
 	}
@@ -237,10 +240,9 @@ func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 // pursue debits a claim and sees to it that its bucket is compared with the
 // configuration in time.
 func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
-	acct := l.account(c.Entity, c.Resource)
-	c.Shard = l.draw(acct.shardCount())
+	c.Shard = l.draw(c.acct.shardCount())
 	if l.ttl == 0 && !c.override {
-		if err := l.wantConfigured(ctx, c, acct); err != nil {
+		if err := l.wantConfigured(ctx, c, c.acct); err != nil {
 			return err
 		}
 		if len(c.want.limits) == 0 {
@@ -249,13 +251,13 @@ func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) er
 	}
 	err := l.debit(ctx, c, left)
 	if err == nil && c.want == nil && c.image != nil {
-		l.checkInBackground(ctx, c, acct)
+		l.checkInBackground(ctx, c, c.acct)
 	}
 	return err
 }
 
 // verdict is the refusal that follows from both claims, if any.
-func verdict(req *Request, child, parent *claim, now int64) error {
+func verdict(req *Request, child, parent *claim) error {
 	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
 		return &ValidationError{
 			Field: "consume", Value: strings.Join(unknown, ", "),
@@ -272,7 +274,7 @@ func verdict(req *Request, child, parent *claim, now int64) error {
 		case c.image == nil:
 			e.Statuses = append(e.Statuses, c.statuses...)
 		default:
-			e.Statuses = append(e.Statuses, c.asBefore(now)...)
+			e.Statuses = append(e.Statuses, c.asBefore()...)
 		}
 	}
 	return e
@@ -292,8 +294,8 @@ func unknownToAll(child, parent *claim) []string {
 
 // asBefore is the status of every limit of the claim as if it had not been
 // debited.
-func (c *claim) asBefore(now int64) []Status {
-	statuses := c.status(c.image, now)
+func (c *claim) asBefore() []Status {
+	statuses := c.status(c.image, c.at)
 	if !c.granted {
 		return statuses
 	}

@@ -29,7 +29,7 @@ func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) 
 			return nil, err
 		}
 	}
-	if err := verdict(&req, child, parent, l.now()); err != nil {
+	if err := verdict(&req, child, parent); err != nil {
 		return nil, err
 	}
 	statuses := child.statuses

@@ -38,7 +38,7 @@ func (l *Limiter) check(ctx context.Context, img *Image, acct *account, epoch ui
 	if r.foreign != "" || img.Foreign != "" || len(r.limits) == 0 {
 		return nil
 	}
-	repair := &claim{Bucket: img.Bucket, want: l.wantedOf(&r)}
+	repair := &claim{Bucket: img.Bucket, acct: acct, want: l.wantedOf(&r)}
 	if o := ownerFrom(&r); mayRestamp(img, r.meta) {
 		repair.want.owner = &o
 	}

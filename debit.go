@@ -21,7 +21,7 @@ const maxTries = 40
 //
 // left is closed when the caller has gone; no further write is begun then.
 func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
-	p := pursuit{l: l, c: c, acct: l.account(c.Entity, c.Resource), left: left, now: l.now()}
+	p := pursuit{l: l, c: c, acct: c.acct, left: left, now: l.now()}
 	if c.want == nil && c.optional && p.acct.isUnlimited(p.now-l.ttl.Milliseconds(), l.epoch.Load()) {
 		c.unknown = namesOf(c.amounts)
 		return nil
@@ -97,7 +97,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 }
 
 // end keeps what the bucket was found to be.
-func (p *pursuit) end() { p.c.image, p.c.parent = p.img, cascadeOf(p.img) }
+func (p *pursuit) end() { p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img) }
 
 // wrote takes in the outcome of a write; debits says that it carried the claim.
 func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error) {

@@ -18,7 +18,6 @@ type Lease struct {
 	limiter  *Limiter
 	entity   string
 	degraded bool
-	taken    int64 // when, in milliseconds
 
 	// busy holds the one token of whoever works on what is below. It is a
 	// channel, so that waiting for it can end with a context.
@@ -31,6 +30,7 @@ type Lease struct {
 // A part is what a lease took of one bucket.
 type part struct {
 	image   *Image // the bucket after the debit
+	at      int64  // when that was, in milliseconds
 	entries []entry
 }
 
@@ -43,13 +43,13 @@ type entry struct {
 }
 
 func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
-	lease := &Lease{limiter: l, entity: req.Entity, taken: l.now(), busy: make(chan struct{}, 1)}
+	lease := &Lease{limiter: l, entity: req.Entity, busy: make(chan struct{}, 1)}
 	lease.parts = lease.room[:0]
 	for _, c := range [...]*claim{child, parent} {
 		if c == nil || !c.granted {
 			continue
 		}
-		p := part{image: c.image, entries: make([]entry, 0, len(c.amounts))}
+		p := part{image: c.image, at: c.at, entries: make([]entry, 0, len(c.amounts))}
 		for _, a := range c.amounts {
 			p.entries = append(p.entries, entry{limit: a.Limit, taken: a.Milli, written: a.Milli, total: a.Milli})
 		}
@@ -74,7 +74,7 @@ func (l *Lease) Statuses() []Status {
 		for _, e := range p.entries {
 			c.amounts = append(c.amounts, Amount{Limit: e.limit, Milli: e.taken})
 		}
-		statuses = append(statuses, c.status(p.image, l.taken)...)
+		statuses = append(statuses, c.status(p.image, p.at)...)
 	}
 	return statuses
 }

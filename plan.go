@@ -21,6 +21,7 @@ var writeParams = Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1
 // A claim is what a request wants of one bucket: the entity's, or its parent's.
 type claim struct {
 	Bucket
+	acct    *account // what is remembered of the bucket, whatever the shard
 	amounts []Amount // by limit name
 	// want, if not nil, is what the bucket is to be brought to.
 	want *wanted
@@ -34,6 +35,7 @@ type claim struct {
 
 	// What came of it.
 	image    *Image   // the bucket after the debit, or the one that refused; nil if there is none
+	at       int64    // the instant of image, in milliseconds
 	granted  bool     // the amounts are debited
 	refused  bool     // the bucket cannot serve them
 	statuses []Status // if refused without a bucket

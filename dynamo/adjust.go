@@ -46,7 +46,10 @@ func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 		}
 	}
 	var room [128]byte
-	sh := s.adjusts.get(adjustKey(room[:0], a), func() *shape { return adjustShape(a) })
+	sh, err := s.adjusts.get(adjustKey(room[:0], a), func() (*shape, error) { return adjustShape(a) })
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
 	return s.update(ctx, "adjust", a.Bucket, sh, v.done())
 }
 
@@ -82,12 +85,13 @@ func adjustKey(key []byte, a *limiter.Adjust) []byte {
 	return key
 }
 
-func adjustShape(a *limiter.Adjust) *shape {
+func adjustShape(a *limiter.Adjust) (*shape, error) {
 	b := newShapeBuilder()
 	b.debitWrite()
 	credits := false
 	for i := range a.Deltas {
 		d := &a.Deltas[i]
+		b.check(d.Limit)
 		tokens, capacity := b.field(i, d.Limit, schema.FieldTokens), b.field(i, d.Limit, schema.FieldCapacity)
 		b.add.part(tokens, " ", alias('d', i))
 		b.add.part(b.field(i, d.Limit, schema.FieldConsumed), " ", alias('a', i))

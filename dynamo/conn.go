@@ -43,6 +43,21 @@ func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.timeout)
 }
 
+// sending is when a request is sent, and answered lets the clock learn from its
+// answer. An API in process has no other clock to learn of.
+func (c *conn) sending() (sent time.Time) {
+	if !c.immediate {
+		sent = c.clock.local()
+	}
+	return sent
+}
+
+func (c *conn) answered(metadata middleware.Metadata, sent time.Time) {
+	if !c.immediate {
+		c.clock.learn(metadata, sent, c.clock.local())
+	}
+}
+
 // call sends one request; op says in an error what was being done.
 func call[In, Out any](
 	ctx context.Context, c *conn, op string, metadata func(*Out) middleware.Metadata,
@@ -50,12 +65,12 @@ func call[In, Out any](
 ) (*Out, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	sent := c.clock.local()
+	sent := c.sending()
 	out, err := send(ctx, in)
 	if err != nil {
 		return nil, c.translate(op, err)
 	}
-	c.clock.learn(metadata(out), sent, c.clock.local())
+	c.answered(metadata(out), sent)
 	return out, nil
 }
 

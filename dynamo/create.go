@@ -19,10 +19,15 @@ func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome,
 	if err := checkBucket(c.Bucket); err != nil {
 		return limiter.Outcome{}, err
 	}
+	for _, l := range c.Limits {
+		if err := limiter.CheckLimitName(l.Limit); err != nil {
+			return limiter.Outcome{}, err
+		}
+	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	it := schema.EncodeNewBucket(s.ns, c)
-	sent := s.clock.local()
+	sent := s.sending()
 	out, err := s.api.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           s.table,
 		Item:                                it,
@@ -32,7 +37,7 @@ func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome,
 	if err != nil {
 		return s.refused("create", c.Bucket, err)
 	}
-	s.clock.learn(out.ResultMetadata, sent, s.clock.local())
+	s.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(it)
 	return limiter.Outcome{Applied: true, Image: img}, err
 }

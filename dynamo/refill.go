@@ -33,10 +33,14 @@ func (s *Store) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome,
 	}
 	var room [128]byte
 	var sh *shape
+	var err error
 	if key, ok := refillKey(room[:0], r); ok {
-		sh = s.refills.get(key, func() *shape { return refillShape(r) })
+		sh, err = s.refills.get(key, func() (*shape, error) { return refillShape(r) })
 	} else {
-		sh = refillShape(r)
+		sh, err = refillShape(r)
+	}
+	if err != nil {
+		return limiter.Outcome{}, err
 	}
 	return s.update(ctx, "refill", r.Bucket, sh, refillValues(r))
 }
@@ -87,7 +91,7 @@ func boundsOf(c *limiter.Change) bounds {
 	return bounded
 }
 
-func refillShape(r *limiter.Refill) *shape {
+func refillShape(r *limiter.Refill) (*shape, error) {
 	b := newShapeBuilder()
 	b.set.part(b.name("#rf", schema.RF), " = :rf")
 	if r.FullSince != 0 {
@@ -119,6 +123,7 @@ func refillShape(r *limiter.Refill) *shape {
 	}
 	change(len(r.Changes), &r.Writes)
 	for i := range r.Changes {
+		b.check(r.Changes[i].Limit)
 		change(i, &r.Changes[i])
 	}
 	return b.shape()

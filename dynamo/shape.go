@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -31,13 +32,16 @@ type shapes struct {
 const maxShapes = 4096
 
 // get is the shape with a key, which build makes if it is not there.
-func (s *shapes) get(key []byte, build func() *shape) *shape {
+func (s *shapes) get(key []byte, build func() (*shape, error)) (*shape, error) {
 	if m := s.byKey.Load(); m != nil {
 		if sh, ok := (*m)[string(key)]; ok {
-			return sh
+			return sh, nil
 		}
 	}
-	sh := build()
+	sh, err := build()
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := make(map[string]*shape)
@@ -46,13 +50,14 @@ func (s *shapes) get(key []byte, build func() *shape) *shape {
 	}
 	next[string(key)] = sh
 	s.byKey.Store(&next)
-	return sh
+	return sh, nil
 }
 
 // A shapeBuilder puts an update and a condition together.
 type shapeBuilder struct {
 	set, remove, add, condition clause
 	names                       map[string]string
+	err                         error // the first limit name that is none
 }
 
 // A clause is a list of parts with a separator.
@@ -83,12 +88,22 @@ func (b *shapeBuilder) name(alias, attr string) string {
 	return alias
 }
 
+// check keeps the error of the first limit name that is none.
+func (b *shapeBuilder) check(limit string) {
+	if b.err == nil {
+		b.err = limiter.CheckLimitName(limit)
+	}
+}
+
 // field gives field f of limit number i an alias.
 func (b *shapeBuilder) field(i int, limit, f string) string {
 	return b.name("#"+f+strconv.Itoa(i), schema.LimitAttr(limit, f))
 }
 
-func (b *shapeBuilder) shape() *shape {
+func (b *shapeBuilder) shape() (*shape, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
 	var update strings.Builder
 	for _, c := range []struct {
 		keyword string
@@ -103,7 +118,7 @@ func (b *shapeBuilder) shape() *shape {
 		update.WriteString(c.keyword)
 		update.WriteString(c.clause.b.String())
 	}
-	return &shape{update: update.String(), condition: b.condition.b.String(), names: b.names}
+	return &shape{update: update.String(), condition: b.condition.b.String(), names: b.names}, nil
 }
 
 // Every write to a bucket item, of whatever shape, debits the hidden write

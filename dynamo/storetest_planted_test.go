@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/smithy-go/document"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -178,6 +180,32 @@ func TestRefillTakesOffALapsedValidity(t *testing.T) {
 		}
 		if lapsed := w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt; out.Image.HasValidUntil != (w.seen.HasValidUntil && !lapsed) {
 			t.Errorf("%s: valid until %d before, then %t %d", p.name, w.seen.ValidUntil, out.Image.HasValidUntil, out.Image.ValidUntil)
+		}
+	}
+}
+
+// A limit that goes takes everything with it that any client kept of it.
+func TestRemovingALimitLeavesNothingOfIt(t *testing.T) {
+	t.Parallel()
+	api := newLiteTable(t)
+	var update []string
+	for _, field := range schema.LimitFields {
+		if field != schema.FieldSched && field != schema.FieldRSched {
+			update = append(update, schema.LimitAttr("rpm", field)+" = if_not_exists("+schema.LimitAttr("rpm", field)+", :one)")
+		}
+	}
+	w := plant(t, api, "remove", planted{update: "SET " + strings.Join(update, ", "), values: schema.Item{":one": schema.N(1)}})
+	out, err := w.Refill(t.Context(), &limiter.Refill{
+		Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1,
+		Writes:  limiter.Change{Limit: schema.WCU, AtLeast: 0, AtMost: 100_000},
+		Changes: []limiter.Change{{Limit: "rpm", Kind: limiter.RemoveLimit}},
+	})
+	if err != nil || !out.Applied {
+		t.Fatalf("refill: %+v, %v", out, err)
+	}
+	for attr := range get(t, api, w.key) {
+		if strings.HasPrefix(attr, "b_rpm_") {
+			t.Errorf("%s is left", attr)
 		}
 	}
 }

@@ -27,7 +27,10 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 		return limiter.Outcome{}, err
 	}
 	var room [128]byte
-	sh := s.takes.get(takeKey(room[:0], t), func() *shape { return takeShape(t) })
+	sh, err := s.takes.get(takeKey(room[:0], t), func() (*shape, error) { return takeShape(t) })
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
 
 	var v numbers
 	v.start(4 + 6*len(t.Debits))
@@ -47,7 +50,7 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 	return s.update(ctx, "take", t.Bucket, sh, v.done())
 }
 
-func takeShape(t *limiter.Take) *shape {
+func takeShape(t *limiter.Take) (*shape, error) {
 	b := newShapeBuilder()
 	b.debitWrite()
 	b.name("#ttl", schema.TTL)
@@ -55,6 +58,7 @@ func takeShape(t *limiter.Take) *shape {
 	b.name("#vu", schema.ValidUntil)
 	b.condition.part(takeGuards)
 	for i, a := range t.Debits {
+		b.check(a.Limit)
 		tokens := b.field(i, a.Limit, schema.FieldTokens)
 		if a.Milli == 0 {
 			b.condition.part("attribute_exists(", tokens, ")")
@@ -93,7 +97,7 @@ func takeKey(key []byte, t *limiter.Take) []byte {
 func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *shape, v values) (limiter.Outcome, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	sent := s.clock.local()
+	sent := s.sending()
 	out, err := s.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           s.table,
 		Key:                                 values{schema.PK: schema.S(schema.BucketKey(s.ns, b).PK), schema.SK: stateSK},
@@ -107,7 +111,7 @@ func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *sha
 	if err != nil {
 		return s.refused(op, b, err)
 	}
-	s.clock.learn(out.ResultMetadata, sent, s.clock.local())
+	s.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(out.Attributes)
 	return limiter.Outcome{Applied: true, Image: img}, err
 }

@@ -1,0 +1,251 @@
+package limiter_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/zeroae/zae-limiter-go"
+	sdk    = "github.com/aws/aws-sdk-go-v2"
+	sdkDB  = sdk + "/service/dynamodb"
+)
+
+// mayImport says which packages of ours and of the SDK a package may import, tests
+// aside. An entry is a folder and holds for all below it, but for the root; the
+// longest that fits counts, and a package without one fails. What may be imported
+// includes all below it if it ends in /... . Dependencies point one way: cmd, cli,
+// dynamo, limiter, bucket. The engine stands apart and knows nothing of limits.
+var mayImport = map[string][]string{
+	".":                   {"internal/bucket"},
+	"internal/bucket":     {},
+	"internal/schema":     {".", sdkDB + "/types"},
+	"dynamo":              {".", "internal/bucket", "internal/schema", sdk + "/..."},
+	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
+	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
+	"storetest":           {"."},
+	"internal/sim":        {".", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":      {sdk + "/..."},
+	"internal/cli":        {".", "dynamo", "dynamolite", "internal/...", sdk + "/..."},
+	"cmd":                 {"internal/cli"},
+	"examples":            {".", "dynamo", "dynamolite"},
+}
+
+// standardOnly are packages that import nothing but the above and the standard library.
+var standardOnly = []string{".", "internal/bucket"}
+
+// mayKnowTheTime are the folders whose code may mention time.Now, Since and Until:
+// elsewhere they are defaults that say so to the linter.
+var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
+
+// tagged are the folders whose tests need the real counterparts; the Makefile runs
+// these with the tag.
+var tagged = []string{"conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+
+// maxLines is the length of the longest file that is not a test.
+const maxLines = 600
+
+// source is one Go file.
+type source struct {
+	path   string // from the root of the repository
+	folder string
+	file   *ast.File
+	lines  int
+	set    *token.FileSet
+}
+
+func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// at is where a node is, for messages.
+func (s *source) at(n ast.Node) string { return s.set.Position(n.Pos()).String() }
+
+func (s *source) imports() []string {
+	var all []string
+	for _, spec := range s.file.Imports {
+		name, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		all = append(all, name)
+	}
+	return all
+}
+
+// sources parses the repository, its nested modules included.
+func sources(t *testing.T) []*source {
+	t.Helper()
+	var all []*source
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && file != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(name) != ".go" {
+			return nil
+		}
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, file, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		all = append(all, &source{
+			path: filepath.ToSlash(file), folder: filepath.ToSlash(filepath.Dir(file)),
+			file: tree, lines: set.File(tree.Pos()).LineCount(), set: set,
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found %d files; the test must run in the root of the repository", len(all))
+	}
+	return all
+}
+
+// covers tells whether an entry of the tables stands for a package.
+func covers(entry, name string) bool {
+	below, all := strings.CutSuffix(entry, "/...")
+	return name == below || all && strings.HasPrefix(name, below+"/")
+}
+
+// ruleFor finds the entry of mayImport for a folder.
+func ruleFor(folder string) (allowed []string, ok bool) {
+	for at := folder; ; at = path.Dir(at) {
+		if allowed, ok = mayImport[at]; ok {
+			return allowed, at != "." || folder == "."
+		}
+	}
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.isTest() || s.folder == "benchmarks" { // a module of its own
+			continue
+		}
+		allowed, ok := ruleFor(s.folder)
+		if !ok {
+			t.Errorf("%s: no rule says what %s may import; add one to mayImport", s.path, s.folder)
+			continue
+		}
+		for _, imported := range s.imports() {
+			name, governed := governs(imported)
+			if !governed && !slices.Contains(standardOnly, s.folder) {
+				continue
+			}
+			isStandard := !strings.Contains(imported, ".")
+			if !isStandard && !slices.ContainsFunc(allowed, func(entry string) bool { return covers(entry, name) }) {
+				t.Errorf("%s imports %s, which %s may not", s.path, imported, s.folder)
+			}
+		}
+	}
+}
+
+// governs tells whether mayImport speaks of an import, and under which name.
+func governs(imported string) (name string, governed bool) {
+	if imported == module {
+		return ".", true
+	}
+	if inside, ok := strings.CutPrefix(imported, module+"/"); ok {
+		return inside, true
+	}
+	return imported, strings.HasPrefix(imported, sdk)
+}
+
+func TestFilesAreShort(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if !s.isTest() && s.lines > maxLines {
+			t.Errorf("%s has %d lines, %d are the most", s.path, s.lines, maxLines)
+		}
+	}
+}
+
+func TestPackagesAreDocumented(t *testing.T) {
+	t.Parallel()
+	documented := map[string]bool{}
+	for _, s := range sources(t) {
+		if !s.isTest() {
+			documented[s.folder] = documented[s.folder] || s.file.Doc != nil
+		}
+	}
+	for folder, ok := range documented {
+		if !ok {
+			t.Errorf("no file in %s has a package comment", folder)
+		}
+	}
+}
+
+func TestNobodyElseKnowsTheTime(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.isTest() || slices.ContainsFunc(mayKnowTheTime, func(f string) bool { return covers(f+"/...", s.folder) }) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if ok && isCall(call, "time", "Now", "Since", "Until") {
+				t.Errorf("%s calls the clock; take the instant, or a now func() time.Time", s.at(call))
+			}
+			return true
+		})
+	}
+}
+
+func TestNoTestIsSkipped(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Fuzz") {
+				return false // it passes over an input, not over a test
+			}
+			call, ok := n.(*ast.CallExpr)
+			for _, receiver := range []string{"t", "tb", "b"} {
+				if ok && isCall(call, receiver, "Skip", "Skipf", "SkipNow") {
+					t.Errorf("%s skips a test, which then reads like a passed one", s.at(call))
+				}
+			}
+			return true
+		})
+	}
+}
+
+func TestTaggedFilesAreRun(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if strings.Contains(constraint(s.file), "conformance") && !slices.Contains(tagged, s.folder) {
+			t.Errorf("%s needs the tag conformance, but make conformance does not test %s", s.path, s.folder)
+		}
+	}
+}
+
+// constraint is the file's //go:build line.
+func constraint(file *ast.File) string {
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			if comment.Pos() < file.Package && strings.HasPrefix(comment.Text, "//go:build ") {
+				return comment.Text
+			}
+		}
+	}
+	return ""
+}
+
+// isCall tells whether call is receiver.name of one of the names.
+func isCall(call *ast.CallExpr, receiver string, names ...string) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	x, ok := selector.X.(*ast.Ident)
+	return ok && x.Name == receiver && slices.Contains(names, selector.Sel.Name)
+}

@@ -1,0 +1,115 @@
+//go:build conformance
+
+package conformance_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+const (
+	swarmThreads = 8 // of each library, each a client
+	swarmTries   = 30
+)
+
+// swarms lets clients of both libraries take a token at a time of gpt-4, at
+// once, and counts what they admitted together. The peer, being slower, makes
+// the bucket, and we come in when it has.
+func (b *both) swarms(entity string) (admitted int64) {
+	b.Helper()
+	var theirs struct {
+		Admitted, Refused int64
+		Failed            []string
+	}
+	done := make(chan error)
+	go func() {
+		done <- b.py.try("swarm", args{
+			"threads": swarmThreads, "tries": swarmTries, "entity": entity, "resource": "gpt-4", "consume": args{"rpd": 1},
+		}, &theirs)
+	}()
+	for b.item(entity, "gpt-4") == nil {
+		select {
+		case err := <-done:
+			b.Fatalf("Python made no bucket: %+v, %v", theirs, err)
+		default:
+		}
+	}
+	var ours atomic.Int64
+	var wg sync.WaitGroup
+	for range swarmThreads {
+		l := b.limiter()
+		wg.Go(func() {
+			for range swarmTries {
+				n, err := b.one(l, entity)
+				ours.Add(n)
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.must(<-done)
+	if len(theirs.Failed) > 0 {
+		b.Errorf("Python failed %d times: %s", len(theirs.Failed), theirs.Failed[0])
+	}
+	b.Logf("Go admitted %d, Python %d", ours.Load(), theirs.Admitted)
+	if ours.Load() == 0 || theirs.Admitted == 0 {
+		b.Error("they did not meet")
+	}
+	return ours.Load() + theirs.Admitted
+}
+
+// one takes one token and returns how many were admitted.
+func (b *both) one(l *limiter.Limiter, entity string) (int64, error) {
+	lease, err := l.Acquire(b.Context(), request(entity, "gpt-4", args{"rpd": 1}))
+	switch {
+	case errors.Is(err, limiter.ErrExceeded):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return 1, lease.Commit(b.Context())
+}
+
+var loadCases = []interopCase{
+	{"both at once on one bucket", func(b *both) {
+		const capacity = 200
+		b.system(perDay("rpd", capacity))
+		if got := b.swarms("user"); got != capacity {
+			b.Errorf("%d admitted of %d", got, capacity)
+		}
+		b.books("user", "gpt-4", "rpd", capacity, capacity)
+	}},
+	{"both at once on a cascading parent", func(b *both) {
+		const capacity = 200
+		b.project(true)
+		b.system(perDay("rpd", 10*capacity))
+		b.must(b.store.SetLimits(b.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{perDay("rpd", capacity)}))
+		got := b.swarms("user")
+		if got != capacity {
+			b.Errorf("%d admitted of %d", got, capacity)
+		}
+		b.books("project", "gpt-4", "rpd", capacity, got)
+		b.books("user", "gpt-4", "rpd", 10*capacity, got)
+	}},
+	{"both at once on a bucket that accrues", func(b *both) {
+		const capacity = 20
+		l := limiter.PerSecond("rpd", capacity)
+		b.system(l)
+		before := b.store.Now()
+		got := b.swarms("user")
+		elapsed := b.store.Now().Sub(before)
+		if most := capacity + int64(elapsed.Seconds()*capacity) + 1; got > most {
+			b.Errorf("%d admitted in %v, of at most %d", got, elapsed, most)
+		}
+		images, err := b.store.Buckets(b.Context(), "user", "gpt-4")
+		b.must(err)
+		if s, _ := images[0].Limit("rpd"); s.Consumed != got*1000 || s.Tokens < 0 || s.Tokens > s.Capacity {
+			b.Errorf("%d millitokens held and %d consumed after %d were admitted", s.Tokens, s.Consumed, got)
+		}
+	}},
+}

@@ -1,0 +1,310 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A price is what a path costs: requests, how many of them one after the other,
+// and capacity units, index writes included.
+type price struct {
+	trips, requests int64
+	rcu, wcu        float64
+}
+
+func (p price) String() string {
+	return fmt.Sprintf("%d | %d | %v | %v", p.trips, p.requests, p.rcu, p.wcu)
+}
+
+// A cost is a row of the table of costs.
+type cost struct {
+	path string
+	want price // by AWS's rules
+	// local is what DynamoDB Local bills where it departs from them; nil is
+	// the same. It bills no read of a missing key and no empty query, and
+	// some transactions twice over.
+	local *price
+	run   func(*till)
+}
+
+// A till measures one path, in a namespace of its own.
+type till struct {
+	*testing.T
+	api     dynamo.API // not measured
+	name    string     // of the namespace
+	measure *measure
+	meter   *dynamo.Meter
+	store   *dynamo.Store    // measured
+	limiter *limiter.Limiter // on store
+	admin   *dynamo.Store    // not measured
+	other   *limiter.Limiter // on admin: another process
+	aside   price            // part of what was measured that is not the path's
+}
+
+// The limits of every path. A day's worth of the first two hardly accrues
+// while a path is measured; the third earns a token a millisecond.
+var costLimits = []limiter.Limit{
+	limiter.PerDay("rpd", 86_400), limiter.PerDay("tpd", 86_400), limiter.PerSecond("fast", 1000, limiter.Burst(50_000)),
+}
+
+// TestCosts is the table of costs on the embedded engine, which bills by AWS's
+// rules. go test -v prints it.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		t.Log("\n" + checkCosts(t, newLiteTable(t), false))
+	})
+}
+
+func newLiteTable(t *testing.T) *dynamolite.DB {
+	t.Helper()
+	engine := dynamolite.New(dynamolite.Options{})
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// checkCosts measures every path and returns the table as Markdown.
+func checkCosts(t *testing.T, api dynamo.API, local bool) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("| path | round trips | requests | RCU | WCU |\n|---|---|---|---|---|\n")
+	for i, c := range costs {
+		want := c.want
+		if local && c.local != nil {
+			want = *c.local
+		}
+		got := newTill(t, api, fmt.Sprintf("path-%02d", i)).cost(c.run)
+		if got != want {
+			t.Errorf("%s costs %v, want %v (round trips | requests | RCU | WCU)", c.path, got, want)
+		}
+		fmt.Fprintf(&b, "| %s | %v |\n", c.path, got)
+	}
+	return b.String()
+}
+
+func newTill(t *testing.T, api dynamo.API, name string) *till {
+	t.Helper()
+	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: api, Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespaces.Register(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	c := &till{T: t, api: api, name: name, measure: &measure{API: api}}
+	c.meter = dynamo.NewMeter(c.measure)
+	c.store, c.admin = c.open(c.meter), c.open(api)
+	c.must(c.admin.SetSystem(t.Context(), costLimits, ""))
+	c.limiter, c.other = c.newLimiter(c.store), c.newLimiter(c.admin)
+	return c
+}
+
+func (c *till) open(api dynamo.API) *dynamo.Store {
+	c.Helper()
+	s, err := dynamo.Open(c.Context(), dynamo.Options{API: api, Table: table, Namespace: c.name})
+	c.must(err)
+	return s
+}
+
+func (c *till) newLimiter(s *dynamo.Store) *limiter.Limiter {
+	c.Helper()
+	l, err := limiter.New(s, limiter.Options{Timeout: time.Minute})
+	c.must(err)
+	return l
+}
+
+func (c *till) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// cost is what run pays between [till.start] and its end.
+func (c *till) cost(run func(*till)) price {
+	c.Helper()
+	run(c)
+	c.must(c.limiter.Close())
+	c.must(c.other.Close())
+	u := c.meter.Totals().Sum()
+	return price{trips: c.measure.stop(), requests: u.Requests, rcu: u.RCU, wcu: u.WCU}.less(c.measure.before).less(c.aside)
+}
+
+func (p price) less(q price) price {
+	return price{p.trips - q.trips, p.requests - q.requests, p.rcu - q.rcu, p.wcu - q.wcu}
+}
+
+// start begins the measurement: what was paid before does not count.
+func (c *till) start() {
+	u := c.meter.Totals().Sum()
+	c.measure.start(price{requests: u.Requests, rcu: u.RCU, wcu: u.WCU})
+}
+
+// acquire takes tokens from the user's bucket.
+func (c *till) acquire(l *limiter.Limiter, limit string, tokens int64) *limiter.Lease {
+	c.Helper()
+	lease, err := l.Acquire(c.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{limit: tokens}})
+	c.must(err)
+	return lease
+}
+
+// refuse is an acquire that has to be refused.
+func (c *till) refuse() {
+	c.Helper()
+	_, err := c.limiter.Acquire(c.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 5000}})
+	wantErr(c.T, err, limiter.ErrExceeded)
+}
+
+// cascade makes the user a child that cascades.
+func (c *till) cascade() {
+	c.Helper()
+	createEntity(c.T, c.admin, limiter.Entity{ID: "project"})
+	createEntity(c.T, c.admin, limiter.Entity{ID: "user", Parent: "project", Cascade: true})
+}
+
+// A measure passes requests on, each after a while, and finds out how many
+// depended on one another: a request that begins after another was answered
+// came a round trip later.
+type measure struct {
+	dynamo.API
+	before price
+
+	mu       sync.Mutex
+	on       bool
+	answered int64 // the depth of the deepest request that was answered
+}
+
+// held is how long a request is held back: long enough for those that go out
+// together to be under way together.
+const held = 50 * time.Millisecond
+
+func (m *measure) start(before price) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.on, m.before, m.answered = true, before, 0
+}
+
+func (m *measure) stop() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.on = false
+	return m.answered
+}
+
+func (m *measure) begin() (depth int64) {
+	m.mu.Lock()
+	on, depth := m.on, m.answered+1
+	m.mu.Unlock()
+	if on {
+		time.Sleep(held)
+	}
+	return depth
+}
+
+func (m *measure) end(depth int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answered = max(m.answered, depth)
+}
+
+func through[In, Out any](
+	ctx context.Context, m *measure, send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error),
+	in *In, opts []func(*dynamodb.Options),
+) (*Out, error) {
+	defer m.end(m.begin())
+	return send(ctx, in, opts...)
+}
+
+func (m *measure) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	return through(ctx, m, m.API.GetItem, in, o)
+}
+
+func (m *measure) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return through(ctx, m, m.API.PutItem, in, o)
+}
+
+func (m *measure) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return through(ctx, m, m.API.UpdateItem, in, o)
+}
+
+func (m *measure) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	return through(ctx, m, m.API.DeleteItem, in, o)
+}
+
+func (m *measure) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	return through(ctx, m, m.API.Query, in, o)
+}
+
+func (m *measure) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return through(ctx, m, m.API.BatchGetItem, in, o)
+}
+
+func (m *measure) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	return through(ctx, m, m.API.BatchWriteItem, in, o)
+}
+
+func (m *measure) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	return through(ctx, m, m.API.TransactWriteItems, in, o)
+}
+
+// A take costs by the size of the item and not by the number of limits: as
+// long as the item is under 1 KB, ten cost what one costs.
+func checkCostOfLimits(t *testing.T, api dynamo.API) {
+	t.Helper()
+	const most = 20
+	sizes := map[int]int{}
+	for n := 1; n <= most; n++ {
+		c := newTill(t, api, fmt.Sprintf("limits-%02d", n))
+		_, ns := c.store.Namespace()
+		b := limiter.Bucket{Entity: "user-0123456789", Resource: "gpt-4"}
+		req := limiter.Request{Entity: b.Entity, Resource: b.Resource, Consume: map[string]int64{}}
+		var limits []limiter.Limit
+		for i := range n {
+			limits = append(limits, limiter.PerMinute(fmt.Sprintf("tp%c", 'a'+i), 100_000))
+			req.Consume[limits[i].Name] = 1234
+		}
+		c.must(c.admin.SetSystem(t.Context(), limits, ""))
+		c.must(errOf(c.limiter.Acquire(t.Context(), req)))
+		size := dynamo.ItemSize(get(t, api, schema.BucketKey(ns, b)))
+		c.start()
+		c.must(errOf(c.limiter.Acquire(t.Context(), req)))
+		got := c.cost(func(*till) {})
+		sizes[n] = max(size, dynamo.ItemSize(get(t, api, schema.BucketKey(ns, b))))
+		if want := (price{1, 1, 0, float64((sizes[n] + 1023) / 1024)}); got != want {
+			t.Errorf("an acquire of %d limits, on an item of %d bytes, costs %v, want %v", n, sizes[n], got, want)
+		}
+	}
+	if sizes[10] > 1024 {
+		t.Errorf("an item of 10 limits is %d bytes: more than 1 KB", sizes[10])
+	}
+	if sizes[most] <= 1024 {
+		t.Errorf("an item of %d limits is %d bytes: the rule beyond 1 KB was not seen", most, sizes[most])
+	}
+	for n := 1; n < most; n++ {
+		if sizes[n] <= 1024 && sizes[n+1] > 1024 {
+			t.Logf("with limit names of 3 characters, %d limits fit 1 KB (%d bytes); %d take %d bytes", n, sizes[n], n+1, sizes[n+1])
+		}
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// Ten limits cost what one costs.
+func TestCostGrowsWithTheItemAndNotWithItsLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { checkCostOfLimits(t, newLiteTable(t)) })
+}

@@ -1,0 +1,246 @@
+package dynamo_test
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// a pause in which the fast limit earns some tokens.
+const pause = 20 * time.Millisecond
+
+// costs are the paths and what each may cost.
+var costs = []cost{
+	{"open a table", price{1, 1, 2, 0}, nil, func(c *till) {
+		c.start()
+		c.open(c.meter)
+	}},
+	{"first acquire ever of an entity", price{2, 2, 3, 4}, &price{2, 2, 0.5, 4}, func(c *till) {
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"first acquire ever, cascading", price{4, 4, 5, 8}, &price{4, 4, 1.5, 8}, func(c *till) {
+		c.cascade()
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"warm acquire", price{1, 1, 0, 1}, nil, func(c *till) {
+		c.acquire(c.limiter, "rpd", 5000)
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"warm acquire, cascading", price{1, 2, 0, 2}, nil, func(c *till) {
+		c.cascade()
+		c.acquire(c.limiter, "rpd", 5000)
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"warm acquire of a bucket that has filled up meanwhile", price{1, 1, 0, 1}, nil, func(c *till) {
+		c.acquire(c.limiter, "fast", 1)
+		time.Sleep(pause)
+		c.start()
+		c.acquire(c.limiter, "fast", 1)
+	}},
+	{"refused, which the client could not know", price{1, 1, 0, 1}, nil, func(c *till) {
+		c.acquire(c.limiter, "rpd", 1)
+		c.acquire(c.other, "rpd", 86_000)
+		c.start()
+		c.refuse()
+	}},
+	{"refill needed, as the client's image says", price{1, 1, 0, 1}, nil, func(c *till) {
+		c.acquire(c.limiter, "fast", 50_000)
+		time.Sleep(pause)
+		c.start()
+		c.acquire(c.limiter, "fast", 5)
+	}},
+	{"refill needed, and the client's image is stale", price{2, 2, 0, 2}, nil, func(c *till) {
+		c.acquire(c.limiter, "fast", 1)
+		c.acquire(c.other, "fast", 49_999)
+		c.start()
+		c.acquire(c.limiter, "fast", 5)
+	}},
+	{"refill needed, and another client refilled in between", price{2, 2, 0, 2}, nil, func(c *till) {
+		c.acquire(c.limiter, "fast", 50_000)
+		time.Sleep(pause)
+		c.acquire(c.other, "fast", 5)
+		c.start()
+		c.acquire(c.limiter, "fast", 5)
+	}},
+	{"commit without adjustments", price{}, nil, func(c *till) {
+		lease := c.acquire(c.limiter, "rpd", 5000)
+		c.start()
+		c.must(lease.Commit(c.Context()))
+	}},
+	{"commit with adjustments", price{1, 1, 0, 1}, nil, func(c *till) {
+		lease := c.acquire(c.limiter, "rpd", 5000)
+		c.must(lease.Adjust("rpd", 7))
+		c.start()
+		c.must(lease.Commit(c.Context()))
+	}},
+	{"commit with adjustments, cascading", price{1, 2, 0, 2}, nil, func(c *till) {
+		c.cascade()
+		lease := c.acquire(c.limiter, "rpd", 5000)
+		c.must(lease.Adjust("rpd", -7))
+		c.start()
+		c.must(lease.Commit(c.Context()))
+	}},
+	{"rollback", price{1, 1, 0, 1}, nil, func(c *till) {
+		lease := c.acquire(c.limiter, "rpd", 5000)
+		c.start()
+		c.must(lease.Rollback(c.Context()))
+	}},
+	{"rollback, cascading", price{1, 2, 0, 2}, nil, func(c *till) {
+		c.cascade()
+		lease := c.acquire(c.limiter, "rpd", 5000)
+		c.start()
+		c.must(lease.Rollback(c.Context()))
+	}},
+	{"cascade refused by the parent", price{2, 3, 0, 3}, nil, func(c *till) {
+		c.cascade()
+		c.acquire(c.limiter, "rpd", 5000)
+		c.drain("project")
+		c.start()
+		c.refuse()
+	}},
+	{"cascade refused by the child", price{2, 3, 0, 3}, nil, func(c *till) {
+		c.cascade()
+		c.must(c.admin.SetLimits(c.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"},
+			[]limiter.Limit{limiter.PerDay("rpd", 500_000)}))
+		c.acquire(c.limiter, "rpd", 5000)
+		c.drain("user")
+		c.start()
+		c.refuse()
+	}},
+	{"cascade refused by both", price{1, 2, 0, 2}, nil, func(c *till) {
+		c.cascade()
+		c.acquire(c.limiter, "rpd", 5000)
+		c.drain("user")
+		c.start()
+		c.refuse()
+	}},
+	{"first acquire by a client, of a bucket that others made", price{2, 2, 3, 1}, &price{2, 2, 1, 1}, func(c *till) {
+		c.acquire(c.other, "rpd", 5000)
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"the same, and the configuration has changed", price{2, 2, 3, 1}, &price{2, 2, 1, 1}, func(c *till) {
+		c.acquire(c.other, "rpd", 5000)
+		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"comparison of a bucket with its configuration, in the background, once per TTL", price{1, 1, 2.5, 0}, &price{1, 1, 0.5, 0}, func(c *till) {
+		c.overdue()
+	}},
+	{"the same, and the bucket has to be repaired", price{2, 2, 2.5, 1}, &price{2, 2, 0.5, 1}, func(c *till) {
+		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
+		c.overdue()
+	}},
+	{"available, of a bucket", price{1, 1, 1, 0}, nil, func(c *till) {
+		c.acquire(c.limiter, "rpd", 5000)
+		c.start()
+		c.available()
+	}},
+	{"available, of a bucket that cascades", price{2, 2, 2, 0}, nil, func(c *till) {
+		c.cascade()
+		c.acquire(c.limiter, "rpd", 5000)
+		c.start()
+		c.available()
+	}},
+	{"available, before the first acquire", price{3, 3, 4, 0}, &price{3, 3, 1.5, 0}, func(c *till) {
+		c.start()
+		c.available()
+	}},
+
+	{"register a namespace", price{1, 1, 0, 8}, nil, func(c *till) {
+		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: c.meter, Table: table})
+		c.must(err)
+		c.start()
+		c.must(errOf(namespaces.Register(c.Context(), c.name+"-2")))
+	}},
+	{"create an entity", price{1, 1, 0, 2}, nil, func(c *till) {
+		c.start()
+		createEntity(c.T, c.store, limiter.Entity{ID: "project"})
+	}},
+	{"create an entity that has a parent", price{1, 1, 0, 8}, &price{1, 1, 0, 16}, func(c *till) {
+		createEntity(c.T, c.admin, limiter.Entity{ID: "project"})
+		c.start()
+		createEntity(c.T, c.store, limiter.Entity{ID: "user", Parent: "project"})
+	}},
+	{"read an entity", price{1, 1, 1, 0}, nil, func(c *till) {
+		createEntity(c.T, c.admin, limiter.Entity{ID: "user"})
+		c.start()
+		c.must(errOf(c.store.Entity(c.Context(), "user")))
+	}},
+	{"set the system's limits", price{2, 2, 1, 1}, nil, func(c *till) {
+		c.start()
+		c.must(c.store.SetSystem(c.Context(), costLimits, ""))
+	}},
+	firstLimits("a resource's", limiter.ConfigKey{Resource: "gpt-4"}, price{2, 2, 1, 8}, nil),
+	firstLimits("an entity's default", limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, price{2, 2, 1, 10}, &price{2, 2, 1, 20}),
+	firstLimits("an entity's", limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{2, 2, 1, 10}, &price{2, 2, 1, 20}),
+	{"read limits of a level", price{1, 1, 1, 0}, nil, func(c *till) {
+		c.start()
+		c.must(errOf(c.store.Limits(c.Context(), limiter.ConfigKey{})))
+	}},
+	{"delete an entity's limits", price{3, 3, 1, 9}, &price{3, 3, 1, 17}, func(c *till) {
+		k := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
+		c.must(c.admin.SetLimits(c.Context(), k, costLimits))
+		c.start()
+		c.must(c.store.DeleteLimits(c.Context(), k))
+	}},
+	{"delete an entity with a bucket and limits of its own", price{8, 8, 3.5, 15}, &price{8, 8, 2.5, 23}, func(c *till) {
+		createEntity(c.T, c.admin, limiter.Entity{ID: "user"})
+		c.must(c.admin.SetLimits(c.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
+		c.acquire(c.other, "rpd", 1)
+		c.start()
+		c.must(errOf(c.store.DeleteEntity(c.Context(), "user")))
+	}},
+}
+
+// firstLimits sets the limits of a level for the first time.
+func firstLimits(whose string, k limiter.ConfigKey, want price, local *price) cost {
+	return cost{"set " + whose + " limits", want, local, func(c *till) {
+		c.start()
+		c.must(c.store.SetLimits(c.Context(), k, costLimits))
+	}}
+}
+
+// available asks how the user's bucket stands.
+func (c *till) available() {
+	c.Helper()
+	c.must(errOf(c.limiter.Available(c.Context(), limiter.Request{
+		Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1},
+	})))
+}
+
+// overdue acquires when the comparison of the bucket with its configuration is
+// due, and puts the acquire itself aside.
+func (c *till) overdue() {
+	c.Helper()
+	const ttl = 400 * time.Millisecond
+	system, err := c.admin.Limits(c.Context(), limiter.ConfigKey{})
+	c.must(err)
+	c.must(c.admin.SetSystem(c.Context(), costLimits, ""))
+	c.must(c.limiter.Close())
+	c.limiter, err = limiter.New(c.store, limiter.Options{ConfigTTL: ttl})
+	c.must(err)
+	c.acquire(c.limiter, "rpd", 5000)
+	c.must(c.admin.SetSystem(c.Context(), system.Limits, ""))
+	time.Sleep(ttl * 7 / 8)
+	c.start()
+	c.acquire(c.limiter, "rpd", 1)
+	c.aside = price{1, 1, 0, 1}
+}
+
+// drain empties the bucket of an entity past the client that is measured.
+func (c *till) drain(entity string) {
+	c.Helper()
+	lease, err := c.other.Acquire(c.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: map[string]int64{"rpd": 0}})
+	c.must(err)
+	c.must(lease.Adjust("rpd", 86_400))
+	c.must(lease.Commit(c.Context()))
+}
+
+var _ dynamo.API = (*measure)(nil)

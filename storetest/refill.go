@@ -1,0 +1,223 @@
+package storetest
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A minute later, both limits of theBucket have earned their capacity; a test
+// says what a refill makes of that.
+const later = 60_000
+
+// refill is a write that stamps a minute after the image and changes nothing,
+// but debits the hidden limit.
+func refill(seen *limiter.Image, changes ...limiter.Change) *limiter.Refill {
+	return &limiter.Refill{
+		Bucket: seen.Bucket, Seen: seen, RefilledAt: seen.RefilledAt + later, Changes: changes,
+		Writes: limiter.Change{Limit: hidden, Earned: 0, Debit: milli, AtLeast: milli, AtMost: writes.Capacity},
+	}
+}
+
+// refilled is the image after a refill that changed nothing.
+func refilled(img *limiter.Image) {
+	img.RefilledAt += later
+	written(img)
+}
+
+// keep bounds nothing.
+func keep(limit string, earned, debit int64) limiter.Change {
+	return limiter.Change{Limit: limit, Earned: earned, Debit: debit, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
+}
+
+// bounded moves rpm if its balance lies between two.
+func bounded(earned, debit, atLeast, atMost int64) limiter.Change {
+	return limiter.Change{Limit: "rpm", Earned: earned, Debit: debit, AtLeast: atLeast, AtMost: atMost}
+}
+
+// earn credits a limit of the image with what it accrued.
+func earn(img *limiter.Image, limit string, tokens int64) {
+	for i := range img.Limits {
+		if l := &img.Limits[i]; l.Name == limit {
+			l.Tokens += tokens
+		}
+	}
+}
+
+// afterRefill writes one refill to a new bucket, with what happened in between,
+// and wants the image after it, or the bucket unchanged where want is nil.
+func afterRefill(name string, between func(*kit, *limiter.Image), write func(*limiter.Image) *limiter.Refill, want func(*limiter.Image)) test {
+	return test{name, func(k *kit) {
+		seen := k.create(k.newBucket())
+		met := seen
+		if between != nil {
+			between(k, seen)
+			images, err := k.Buckets(k.Context(), seen.Entity, seen.Resource)
+			if err != nil || len(images) != 1 {
+				k.Fatalf("bucket: %v, %v", images, err)
+			}
+			met = images[0]
+		}
+		out, err := k.Refill(k.Context(), write(seen))
+		if want == nil {
+			k.refused(out, err, met)
+			return
+		}
+		k.applied(out, err, with(met, want))
+	}}
+}
+
+func took(milli int64) func(*kit, *limiter.Image) {
+	return func(k *kit, _ *limiter.Image) { k.mustTake(limiter.Amount{Limit: "rpm", Milli: milli}) }
+}
+
+func credited(milli int64) func(*kit, *limiter.Image) {
+	return func(k *kit, seen *limiter.Image) {
+		k.mustAdjust(seen, limiter.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: rpm.Capacity - milli})
+	}
+}
+
+func refills(changes ...limiter.Change) func(*limiter.Image) *limiter.Refill {
+	return func(seen *limiter.Image) *limiter.Refill { return refill(seen, changes...) }
+}
+
+var refillTests = []test{
+	afterRefill("moves the stamp, accrues, debits and counts", nil,
+		refills(keep("rpm", 20*milli, 3*milli), keep("tpm", 7, 0)),
+		func(i *limiter.Image) {
+			refilled(i)
+			earn(i, "rpm", 20*milli)
+			debit(i, "rpm", 3*milli)
+			earn(i, "tpm", 7)
+		}),
+	afterRefill("returns", nil, refills(keep("rpm", 20*milli, -3*milli)),
+		func(i *limiter.Image) {
+			refilled(i)
+			earn(i, "rpm", 20*milli)
+			debit(i, "rpm", -3*milli)
+		}),
+	afterRefill("leaves limits without a change alone", nil, refills(keep("rpm", milli, 0)),
+		func(i *limiter.Image) { refilled(i); earn(i, "rpm", milli) }),
+	afterRefill("may keep the stamp", nil, func(seen *limiter.Image) *limiter.Refill {
+		r := refill(seen, keep("rpm", 0, milli))
+		r.RefilledAt = seen.RefilledAt
+		return r
+	}, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }),
+	afterRefill("accrues the hidden limit", nil, func(seen *limiter.Image) *limiter.Refill {
+		r := refill(seen)
+		r.Writes = limiter.Change{Limit: hidden, Earned: milli, Debit: milli, AtLeast: 0, AtMost: writes.Capacity - milli}
+		return r
+	}, func(i *limiter.Image) {
+		refilled(i)
+		i.Writes.Tokens += milli
+	}),
+	afterRefill("refused: the hidden limit is out of its bounds", nil, func(seen *limiter.Image) *limiter.Refill {
+		r := refill(seen)
+		r.Writes.AtLeast = seen.Writes.Tokens + 1
+		return r
+	}, nil),
+	afterRefill("refused: the stamp has moved", func(k *kit, seen *limiter.Image) {
+		r := refill(seen)
+		r.RefilledAt = seen.RefilledAt + 1
+		k.mustApply(k.Refill(k.Context(), r))
+	}, refills(keep("rpm", milli, 0)), nil),
+	{"refused: no bucket", func(k *kit) {
+		out, err := k.Refill(k.Context(), refill(imageOf(k.newBucket()), keep("rpm", milli, 0)))
+		k.refused(out, err, nil)
+	}},
+
+	// Takes and credits move balances and leave the stamp.
+	afterRefill("pinned: nothing in between", nil, refills(bounded(50*milli, 0, 50*milli, 50*milli)),
+		func(i *limiter.Image) { refilled(i); earn(i, "rpm", 50*milli) }),
+	afterRefill("refused: pinned, and a take in between", took(1), refills(bounded(50*milli, 0, 50*milli, 50*milli)), nil),
+	afterRefill("refused: pinned, and a credit in between", credited(1), refills(bounded(50*milli, 0, 50*milli, 50*milli)), nil),
+	afterRefill("bounded: a take in between leaves just enough", took(30*milli), refills(bounded(10*milli, 30*milli, 20*milli, 90*milli)),
+		func(i *limiter.Image) {
+			refilled(i)
+			earn(i, "rpm", 10*milli)
+			debit(i, "rpm", 30*milli)
+		}),
+	afterRefill("refused: a take in between leaves a millitoken too little", took(30*milli+1),
+		refills(bounded(10*milli, 30*milli, 20*milli, 90*milli)), nil),
+	afterRefill("bounded: a credit in between just fits", credited(40*milli), refills(bounded(10*milli, 0, math.MinInt64, 90*milli)),
+		func(i *limiter.Image) { refilled(i); earn(i, "rpm", 10*milli) }),
+	afterRefill("refused: a credit in between is a millitoken too much", credited(40*milli+1),
+		refills(bounded(10*milli, 0, math.MinInt64, 90*milli)), nil),
+	afterRefill("bounded above: debt in between is no obstacle", func(k *kit, seen *limiter.Image) {
+		k.mustAdjust(seen, debits("rpm", 500*milli))
+	}, refills(bounded(10*milli, 0, math.MinInt64, 90*milli)),
+		func(i *limiter.Image) { refilled(i); earn(i, "rpm", 10*milli) }),
+	afterRefill("refused: one limit of two is out of its bounds, and neither moves", took(milli),
+		refills(bounded(milli, 0, 50*milli, 50*milli), keep("tpm", milli, 0)), nil),
+
+	// Parameters.
+	afterRefill("trims", nil, refills(bounded(-20*milli, 0, 50*milli, 50*milli)),
+		func(i *limiter.Image) { refilled(i); earn(i, "rpm", -20*milli) }),
+	afterRefill("sets parameters", nil, refills(limiter.Change{
+		Limit: "rpm", Kind: limiter.SetParams, Params: tpm, Earned: 5, Debit: milli, AtLeast: milli, AtMost: tpm.Capacity,
+	}), func(i *limiter.Image) {
+		refilled(i)
+		i.Limits[0].Params = tpm
+		earn(i, "rpm", 5)
+		debit(i, "rpm", milli)
+	}),
+	afterRefill("refused: sets parameters, out of bounds", nil, refills(limiter.Change{
+		Limit: "rpm", Kind: limiter.SetParams, Params: tpm, AtLeast: 0, AtMost: 0,
+	}), nil),
+	afterRefill("adds a limit", nil, refills(limiter.Change{Limit: "rps", Kind: limiter.AddLimit, Params: rpm, Earned: 90, Debit: 7}),
+		func(i *limiter.Image) {
+			refilled(i)
+			i.Limits = append(i.Limits[:1:1], limiter.LimitState{Name: "rps", Tokens: 83, Consumed: 7, Params: rpm}, i.Limits[1])
+		}),
+	afterRefill("refused: adds a limit that is there", nil, refills(limiter.Change{Limit: "rpm", Kind: limiter.AddLimit, Params: rpm, Earned: 90}), nil),
+	afterRefill("removes a limit", nil, refills(limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit}, keep("tpm", 0, milli)),
+		func(i *limiter.Image) {
+			refilled(i)
+			i.Limits = i.Limits[1:]
+			debit(i, "tpm", milli)
+		}),
+	{"a limit that was removed can be added again", func(k *kit) {
+		img := k.create(k.newBucket())
+		img = k.mustApply(k.Refill(k.Context(), refill(img, limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit})))
+		out, err := k.take(limiter.Amount{Limit: "rpm"})
+		k.refused(out, err, img)
+		out, err = k.Refill(k.Context(), refill(img, limiter.Change{Limit: "rpm", Kind: limiter.AddLimit, Params: tpm, Earned: 9}))
+		k.applied(out, err, with(img, func(i *limiter.Image) {
+			refilled(i)
+			i.Limits = []limiter.LimitState{{Name: "rpm", Tokens: 9, Params: tpm}, i.Limits[0]}
+		}))
+	}},
+
+	// The item as a whole.
+	{"sets, leaves and removes the expiry", func(k *kit) {
+		img := k.create(k.newBucket())
+		for _, e := range []limiter.Expiry{{Change: true, At: k.now/milli + 7}, {}, {Change: true, At: k.now/milli + 9}, {Change: true}, {}} {
+			r := refill(img)
+			r.Expiry = e
+			want := with(img, refilled)
+			if e.Change {
+				want.ExpiresAt = e.At
+			}
+			out, err := k.Refill(k.Context(), r)
+			k.applied(out, err, want)
+			img = out.Image
+		}
+	}},
+	{"restamps the owner", func(k *kit) {
+		img := k.create(k.newBucket())
+		for _, o := range []limiter.Owner{
+			{Cascade: true, Parent: "project-1", Generation: 5, Incarnation: "abc"},
+			{Cascade: false, Parent: "project-2", Generation: 6, Incarnation: "abc"},
+			{Generation: 7, Incarnation: "abc"},
+		} {
+			r := refill(img)
+			r.Owner = &o
+			out, err := k.Refill(k.Context(), r)
+			k.applied(out, err, with(img, func(i *limiter.Image) {
+				refilled(i)
+				i.Cascade, i.Parent, i.ParentGeneration, i.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
+			}))
+			img = out.Image
+		}
+	}},
+}

@@ -1,0 +1,214 @@
+// Package storetest is the suite that every [limiter.Store] passes: each
+// sentence of the interface's contract is a subtest of [Run], and the limiter
+// itself, on that store, is [RunLimiter].
+//
+// The suite writes through the interface alone. What a bucket cannot become
+// through it (disabled, lapsed, resharded) is for the tests of the store that
+// can plant such items.
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A Store is what the suite runs on: a [limiter.Store], and the administration
+// that writes what [limiter.Store.Load] reads.
+type Store interface {
+	limiter.Store
+	SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) error
+	SetSystem(ctx context.Context, limits []limiter.Limit, on limiter.OnUnavailable) error
+	CreateEntity(ctx context.Context, e limiter.Entity) (*limiter.Entity, error)
+}
+
+// Run runs the suite. Every subtest opens a store of its own, in parallel with
+// others: open returns one in which nothing is stored, a fresh namespace for
+// instance.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	t.Helper()
+	for name, tests := range map[string][]test{
+		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Create": createTests, "Adjust": adjustTests,
+		"Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Refused": refusedTests,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range tests {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					s := open(t)
+					c.run(&kit{T: t, Store: s, now: s.Now().UnixMilli()})
+				})
+			}
+		})
+	}
+}
+
+// A test is one sentence of the contract.
+type test struct {
+	name string
+	run  func(*kit)
+}
+
+// A kit is a store under test, and an instant to stamp with.
+type kit struct {
+	*testing.T
+	Store
+	now int64
+}
+
+const milli = 1000
+
+// The bucket most tests are about, and its limits: a minute fills either.
+var theBucket = limiter.Bucket{Entity: "user-1", Resource: "gpt-4"}
+
+var (
+	rpm = limiter.Params{Capacity: 100 * milli, Amount: 100 * milli, Period: 60_000}
+	tpm = limiter.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 60_000}
+	// What every store is given for the hidden limit on writes.
+	writes = limiter.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
+)
+
+const hidden = "wcu"
+
+func named(name string, p limiter.Params) limiter.NamedParams {
+	return limiter.NamedParams{Limit: name, Params: p}
+}
+
+// holds is a limit of a new bucket with so many millitokens.
+func holds(name string, p limiter.Params, tokens int64) limiter.NewLimit {
+	return limiter.NewLimit{NamedParams: named(name, p), Tokens: tokens}
+}
+
+// newBucket is theBucket with 50 of 100 rpm and 500 of 1000 tpm, stamped now.
+func (k *kit) newBucket() *limiter.Create {
+	return &limiter.Create{
+		Bucket: theBucket, Now: k.now, ShardCount: 1,
+		Limits: []limiter.NewLimit{holds("rpm", rpm, 50*milli), holds("tpm", tpm, 500*milli)},
+		Writes: holds(hidden, writes, writes.Capacity-milli),
+	}
+}
+
+// imageOf is the item that a create makes.
+func imageOf(c *limiter.Create) *limiter.Image {
+	state := func(l limiter.NewLimit) limiter.LimitState {
+		return limiter.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+	}
+	img := &limiter.Image{
+		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, ExpiresAt: c.ExpiresAt,
+		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
+		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
+		Writes: state(c.Writes),
+	}
+	for _, l := range c.Limits {
+		img.Limits = append(img.Limits, state(l))
+	}
+	return img
+}
+
+// create makes a bucket and returns its image.
+func (k *kit) create(c *limiter.Create) *limiter.Image {
+	k.Helper()
+	out, err := k.Create(k.Context(), c)
+	k.applied(out, err, imageOf(c))
+	return out.Image
+}
+
+// applied checks that a write took place and that the item is the one wanted,
+// in the outcome and in the store.
+func (k *kit) applied(out limiter.Outcome, err error, want *limiter.Image) {
+	k.Helper()
+	k.outcome(out, err, true, want)
+}
+
+// refused checks that a write did not take place, that it hands back the item
+// wanted, and that the store still has that item.
+func (k *kit) refused(out limiter.Outcome, err error, want *limiter.Image) {
+	k.Helper()
+	k.outcome(out, err, false, want)
+}
+
+func (k *kit) outcome(out limiter.Outcome, err error, applied bool, want *limiter.Image) {
+	k.Helper()
+	if err != nil {
+		k.Fatal(err)
+	}
+	if out.Applied != applied {
+		k.Errorf("applied is %t, want %t", out.Applied, applied)
+	}
+	if diff := cmp.Diff(want, out.Image); diff != "" {
+		k.Errorf("the outcome's image (-want +got):\n%s", diff)
+	}
+	if want == nil {
+		k.stored(theBucket)
+		return
+	}
+	k.stored(want.Bucket, want)
+}
+
+// stored checks the shards that exist of a bucket.
+func (k *kit) stored(b limiter.Bucket, want ...*limiter.Image) {
+	k.Helper()
+	got, err := k.Buckets(k.Context(), b.Entity, b.Resource)
+	if err != nil {
+		k.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		k.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+// with is a copy of an image with a change.
+func with(img *limiter.Image, change func(*limiter.Image)) *limiter.Image {
+	c := *img
+	c.Limits = append([]limiter.LimitState(nil), img.Limits...)
+	change(&c)
+	return &c
+}
+
+// debit moves a limit of the image as a take does.
+func debit(img *limiter.Image, limit string, tokens int64) {
+	for i := range img.Limits {
+		if l := &img.Limits[i]; l.Name == limit {
+			l.Tokens -= tokens
+			l.Consumed += tokens
+		}
+	}
+}
+
+// written is what every write does to the hidden limit.
+func written(img *limiter.Image) {
+	img.Writes.Tokens -= milli
+	img.Writes.Consumed += milli
+}
+
+func (k *kit) take(amounts ...limiter.Amount) (limiter.Outcome, error) {
+	return k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Debits: debitsOf(amounts...)})
+}
+
+// mustTake is a take that has to be admitted.
+func (k *kit) mustTake(amounts ...limiter.Amount) *limiter.Image {
+	k.Helper()
+	return k.mustApply(k.take(amounts...))
+}
+
+// mustAdjust moves balances of theBucket as last seen.
+func (k *kit) mustAdjust(seen *limiter.Image, deltas ...limiter.Delta) *limiter.Image {
+	k.Helper()
+	return k.mustApply(k.Adjust(k.Context(), &limiter.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: deltas}))
+}
+
+func (k *kit) mustApply(out limiter.Outcome, err error) *limiter.Image {
+	k.Helper()
+	if err != nil {
+		k.Fatal(err)
+	}
+	if !out.Applied {
+		k.Fatalf("refused by %+v", out.Image)
+	}
+	return out.Image
+}

@@ -1,0 +1,186 @@
+package storetest
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+var takeTests = []test{
+	{"debits every amount and a write", func(k *kit) {
+		img := k.create(k.newBucket())
+		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: 1}, limiter.Amount{Limit: "tpm", Milli: 400 * milli})
+		k.applied(out, err, with(img, func(i *limiter.Image) {
+			debit(i, "rpm", 1)
+			debit(i, "tpm", 400*milli)
+			written(i)
+		}))
+	}},
+	{"may take all there is", func(k *kit) {
+		img := k.create(k.newBucket())
+		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: 50 * milli})
+		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", 50*milli); written(i) }))
+	}},
+	{"leaves the stamp and the expiry", func(k *kit) {
+		c := k.newBucket()
+		c.ExpiresAt = k.now/milli + 60
+		img := k.create(c)
+		out, err := k.Take(k.Context(), &limiter.Take{
+			Bucket: theBucket, Now: k.now + 30_000, Debits: debitsOf(limiter.Amount{Limit: "rpm", Milli: milli}),
+		})
+		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }))
+	}},
+	refusedTake("short by a millitoken", nil, limiter.Amount{Limit: "rpm", Milli: 50*milli + 1}),
+	refusedTake("the second limit is short: the first is not debited", nil,
+		limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "tpm", Milli: 501 * milli}),
+	refusedTake("the limit is missing", nil,
+		limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "rps", Milli: milli}),
+	refusedTake("the limit is missing and the amount 0", nil,
+		limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "rps"}),
+	refusedTake("in debt", func(c *limiter.Create) { c.Limits[0].Tokens = -1 }, limiter.Amount{Limit: "rpm", Milli: 1}),
+	refusedTake("expired this second", func(c *limiter.Create) { c.ExpiresAt = c.Now / milli }, limiter.Amount{Limit: "rpm", Milli: milli}),
+	refusedTake("the hidden write limit is exhausted", func(c *limiter.Create) { c.Writes.Tokens = milli - 1 },
+		limiter.Amount{Limit: "rpm", Milli: milli}),
+	admittedTake("an amount of 0 in debt", func(c *limiter.Create) { c.Limits[0].Tokens = -50 * milli },
+		limiter.Amount{Limit: "rpm"}, limiter.Amount{Limit: "tpm", Milli: milli}),
+	admittedTake("expires next second", func(c *limiter.Create) { c.ExpiresAt = c.Now/milli + 1 }, limiter.Amount{Limit: "rpm", Milli: milli}),
+	admittedTake("the last token of the hidden write limit", func(c *limiter.Create) { c.Writes.Tokens = milli },
+		limiter.Amount{Limit: "rpm", Milli: milli}),
+	boundedTake("a balance at its bound", true, 50*milli),
+	boundedTake("a balance above its bound", false, 50*milli-1),
+	{"admitted: an amount of 0 and a balance above its bound", func(k *kit) {
+		img := k.create(k.newBucket())
+		out, err := k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpm"}}}})
+		k.applied(out, err, with(img, written))
+	}},
+	pinnedTake("parameters as pinned", true, rpm, tpm),
+	pinnedTake("another capacity", false, limiter.Params{Capacity: rpm.Capacity + 1, Amount: rpm.Amount, Period: rpm.Period}, limiter.Params{}),
+	pinnedTake("another amount", false, limiter.Params{Capacity: rpm.Capacity, Amount: rpm.Amount + 1, Period: rpm.Period}, limiter.Params{}),
+	pinnedTake("another period", false, limiter.Params{Capacity: rpm.Capacity, Amount: rpm.Amount, Period: rpm.Period + 1}, limiter.Params{}),
+	pinnedTake("one of two is pinned, and as pinned", true, limiter.Params{}, tpm),
+	pinnedTake("one of two differs", false, rpm, rpm),
+	{"admitted: an amount of 0, whatever is pinned", func(k *kit) {
+		img := k.create(k.newBucket())
+		out, err := k.Take(k.Context(), &limiter.Take{
+			Bucket: theBucket, Now: k.now, Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpm"}, Params: tpm}},
+		})
+		k.applied(out, err, with(img, written))
+	}},
+	{"no bucket", func(k *kit) {
+		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: milli})
+		k.refused(out, err, nil)
+	}},
+	{"no such shard", func(k *kit) {
+		img := k.create(k.newBucket())
+		b := theBucket
+		b.Shard = 1
+		out, err := k.Take(k.Context(), &limiter.Take{Bucket: b, Now: k.now, Debits: debitsOf(limiter.Amount{Limit: "rpm", Milli: milli})})
+		if err != nil || out.Applied || out.Image != nil {
+			k.Errorf("took of shard 1: %+v, %v", out, err)
+		}
+		k.stored(theBucket, img)
+	}},
+	{"names that need care in expressions", func(k *kit) {
+		c := k.newBucket()
+		c.Limits = nil
+		for _, name := range []string{"a", "a.b", "a_b", "a_tk", "b-c", "tk"} {
+			c.Limits = append(c.Limits, holds(name, rpm, 10*milli))
+		}
+		img := k.create(c)
+		var amounts []limiter.Amount
+		for i, l := range c.Limits {
+			amounts = append(amounts, limiter.Amount{Limit: l.Limit, Milli: int64(i+1) * milli})
+		}
+		out, err := k.take(amounts...)
+		k.applied(out, err, with(img, func(i *limiter.Image) {
+			for _, a := range amounts {
+				debit(i, a.Limit, a.Milli)
+			}
+			written(i)
+		}))
+	}},
+	{"amounts up to the largest", func(k *kit) {
+		const most = limiter.MaxTokens * milli
+		c := k.newBucket()
+		c.Limits = []limiter.NewLimit{holds("rpm", limiter.Params{Capacity: most, Amount: most, Period: 1000}, most)}
+		img := k.create(c)
+		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: most - 1})
+		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", most-1); written(i) }))
+	}},
+}
+
+// refusedTake is a take that the bucket, as changed, refuses.
+func refusedTake(name string, change func(*limiter.Create), amounts ...limiter.Amount) test {
+	return test{"refused: " + name, func(k *kit) {
+		c := k.newBucket()
+		if change != nil {
+			change(c)
+		}
+		img := k.create(c)
+		out, err := k.take(amounts...)
+		k.refused(out, err, img)
+	}}
+}
+
+// admittedTake is a take that the bucket, as changed, admits.
+func admittedTake(name string, change func(*limiter.Create), amounts ...limiter.Amount) test {
+	return test{"admitted: " + name, func(k *kit) {
+		c := k.newBucket()
+		change(c)
+		img := k.create(c)
+		out, err := k.take(amounts...)
+		k.applied(out, err, with(img, func(i *limiter.Image) {
+			for _, a := range amounts {
+				debit(i, a.Limit, a.Milli)
+			}
+			written(i)
+		}))
+	}}
+}
+
+// boundedTake takes a token of rpm if the balance is at most atMost.
+func boundedTake(name string, admitted bool, atMost int64) test {
+	return verdictOn(name, admitted, &limiter.Take{
+		Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpm", Milli: milli}, AtMost: atMost}},
+	})
+}
+
+// pinnedTake takes a token of rpm and one of tpm, under pinned parameters.
+func pinnedTake(name string, admitted bool, first, second limiter.Params) test {
+	debits := debitsOf(limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "tpm", Milli: milli})
+	debits[0].Params, debits[1].Params = first, second
+	return verdictOn(name, admitted, &limiter.Take{Debits: debits})
+}
+
+// verdictOn sends a take to theBucket.
+func verdictOn(name string, admitted bool, t *limiter.Take) test {
+	verdict := "refused: "
+	if admitted {
+		verdict = "admitted: "
+	}
+	return test{verdict + name, func(k *kit) {
+		img := k.create(k.newBucket())
+		t := *t
+		t.Bucket, t.Now = theBucket, k.now
+		out, err := k.Take(k.Context(), &t)
+		if admitted {
+			k.applied(out, err, with(img, func(i *limiter.Image) {
+				for _, d := range t.Debits {
+					debit(i, d.Limit, d.Milli)
+				}
+				written(i)
+			}))
+			return
+		}
+		k.refused(out, err, img)
+	}}
+}
+
+// debitsOf are debits that bound nothing from above.
+func debitsOf(amounts ...limiter.Amount) []limiter.Debit {
+	var debits []limiter.Debit
+	for _, a := range amounts {
+		debits = append(debits, limiter.Debit{Amount: a, AtMost: math.MaxInt64})
+	}
+	return debits
+}
