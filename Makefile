@@ -1,0 +1,81 @@
+# make help lists the targets. Everything needs Go; conformance and golden also
+# need java, mvn and python3.
+
+SHELL = bash
+.SHELLFLAGS = -eo pipefail -c
+
+# Where the real counterparts are installed; git ignores the default.
+export PEERS_DIR ?= $(CURDIR)/.cache/peers
+# How long each fuzz target runs.
+FUZZTIME ?= 10s
+# How many seeds the simulation runs.
+SIM_SEEDS ?= 2000
+# How often each benchmark runs.
+BENCHCOUNT ?= 6
+
+golangci-lint = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: check
+check: lint test ## what to run before a commit
+
+.PHONY: test
+test: ## every test that needs nothing but Go
+	go test -race -shuffle=on ./...
+
+.PHONY: lint
+lint: ## linters and formatters, over the tagged files too
+	$(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
+	cd benchmarks && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
+
+.PHONY: format
+format: ## rewrite the files as lint wants them
+	$(golangci-lint) fmt ./...
+
+.PHONY: build
+build: ## every package, test and tool; the programs land in bin/
+	go build ./...
+	go build -o bin/ ./cmd/...
+	go vet -tags conformance ./...
+	go vet -C benchmarks -tags conformance ./...
+	go build -C tools -o ../bin/ tool
+
+.PHONY: conformance
+conformance: ## the tests against DynamoDB Local and the Python peer
+	conformance/install
+	go test -race -count=1 -timeout 20m -tags conformance \
+		./conformance/... ./dynamo ./dynamolite/internal/differential ./internal/peers
+
+.PHONY: golden
+golden: ## record again what DynamoDB Local answers to the differential cases
+	conformance/install
+	go test -count=1 -tags conformance -run '^TestLive$$' ./dynamolite/internal/differential -update
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME
+	@for pkg in $$(go list ./...); do \
+		targets=$$(go test -list '^Fuzz' $$pkg); \
+		for target in $$(grep '^Fuzz' <<<"$$targets" || true); do \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: sim
+sim: ## the simulation over SIM_SEEDS seeds
+	go test -count=1 -timeout 60m ./internal/sim -sim.seeds=$(SIM_SEEDS)
+
+.PHONY: bench
+bench: ## every benchmark BENCHCOUNT times, with their summary, and the ratios held
+	@mkdir -p bin
+	go test -C benchmarks -count=1 -timeout 30m -v -run '^TestRatios' ./...
+	go test -C benchmarks -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) -timeout 60m ./... | tee bin/bench.txt
+	$(benchstat) bin/bench.txt
+
+.PHONY: benchlocal
+benchlocal: ## what the client adds to the calls it makes, on DynamoDB Local
+	conformance/install
+	go test -C benchmarks -count=1 -timeout 30m -v -tags conformance -run '^TestRatios' ./...

@@ -1,0 +1,276 @@
+package differential_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// testCase is a sequence of requests to a database that holds some items.
+type testCase struct {
+	// name is area/what; the area names the golden file.
+	name string
+	// setup is what the tables hold before.
+	setup []stored
+	// requests are pointers to the SDK's inputs, sent in order, or pages. Unless one
+	// says otherwise it asks for the consumed capacity, by index.
+	requests []any
+}
+
+// stored is an item of one of the fixed tables; see tables.
+type stored struct {
+	table string
+	item  fields
+}
+
+// pages is a Query that is sent again from where it ended, until it has ended.
+type pages struct{ query *dynamodb.QueryInput }
+
+// maxPages bounds the requests that one pages makes.
+const maxPages = 25
+
+// outcome is what a case led to, in the canonical form of encode.
+type outcome struct {
+	// Input is a fingerprint of the case, which tells a golden that is out of date.
+	Input string `json:"input"`
+	// Answers has one element for each request sent: the output, or the error.
+	Answers []any `json:"answers"`
+	// After has the items left under every key that the case mentions.
+	After []any `json:"after,omitempty"`
+}
+
+// engine is what both sides offer.
+type engine interface { //nolint:interfacebloat // it is all that is compared
+	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	DeleteTable(context.Context, *dynamodb.DeleteTableInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error)
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactGetItems(context.Context, *dynamodb.TransactGetItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactGetItemsOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+var (
+	_ engine = (*dynamodb.Client)(nil)
+	_ engine = (*dynamolite.DB)(nil)
+)
+
+// liteEngine returns a new database with all the fixed tables.
+func liteEngine(t *testing.T) engine {
+	t.Helper()
+	db := dynamolite.New(dynamolite.Options{})
+	createTables(t, db)
+	return db
+}
+
+func createTables(t *testing.T, e engine) {
+	t.Helper()
+	for _, table := range tables() {
+		if _, err := e.CreateTable(t.Context(), table); err != nil {
+			t.Fatalf("create table %s: %v", *table.TableName, err)
+		}
+	}
+}
+
+// run sends the case's requests to an engine that holds the fixed, empty tables.
+func (c *testCase) run(t *testing.T, e engine) outcome {
+	t.Helper()
+	for _, s := range c.setup {
+		put := &dynamodb.PutItemInput{TableName: &s.table, Item: s.item.values()}
+		if _, err := e.PutItem(t.Context(), put); err != nil {
+			t.Fatalf("set up %s: %v", c.name, err)
+		}
+	}
+	got := outcome{Input: c.fingerprint()}
+	for _, request := range c.requests {
+		got.Answers = append(got.Answers, send(t, e, request)...)
+	}
+	for _, key := range c.keys(t) {
+		get := &dynamodb.GetItemInput{TableName: &key.table, Key: key.key, ConsistentRead: aws.Bool(true)}
+		out, err := e.GetItem(t.Context(), get)
+		if err == nil && out.Item != nil { // a key that is none was refused above already
+			got.After = append(got.After, encodeItem(out.Item))
+		}
+	}
+	return got
+}
+
+// fingerprint changes when the case's setup or requests do.
+func (c *testCase) fingerprint() string {
+	sum := fnv.New64a()
+	for _, s := range c.setup {
+		sum.Write(marshal(encodeItem(s.item.values())))
+		sum.Write([]byte(s.table))
+	}
+	for _, request := range c.requests {
+		if p, ok := request.(pages); ok {
+			request = p.query
+			sum.Write([]byte("pages"))
+		}
+		fmt.Fprintf(sum, "%T", request)
+		sum.Write(marshal(encode(request)))
+	}
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
+
+// send makes one request and returns its answer; for pages, all of them.
+func send(t *testing.T, e engine, request any) []any {
+	t.Helper()
+	ctx := t.Context()
+	switch in := request.(type) {
+	case pages:
+		return sendPages(t, e, *in.query)
+	case *dynamodb.CreateTableInput:
+		return []any{answer(ctx, e.CreateTable, in)}
+	case *dynamodb.DescribeTableInput:
+		return []any{answer(ctx, e.DescribeTable, in)}
+	case *dynamodb.DeleteTableInput:
+		return []any{answer(ctx, e.DeleteTable, in)}
+	case *dynamodb.GetItemInput:
+		return []any{answer(ctx, e.GetItem, in)}
+	case *dynamodb.PutItemInput:
+		return []any{answer(ctx, e.PutItem, in)}
+	case *dynamodb.UpdateItemInput:
+		return []any{answer(ctx, e.UpdateItem, in)}
+	case *dynamodb.DeleteItemInput:
+		return []any{answer(ctx, e.DeleteItem, in)}
+	case *dynamodb.QueryInput:
+		return []any{untie(answer(ctx, e.Query, in), in.IndexName)}
+	case *dynamodb.BatchGetItemInput:
+		return []any{answer(ctx, e.BatchGetItem, in)}
+	case *dynamodb.BatchWriteItemInput:
+		return []any{answer(ctx, e.BatchWriteItem, in)}
+	case *dynamodb.TransactGetItemsInput:
+		return []any{answer(ctx, e.TransactGetItems, in)}
+	case *dynamodb.TransactWriteItemsInput:
+		return []any{answer(ctx, e.TransactWriteItems, in)}
+	default:
+		t.Fatalf("no method takes a %T", request)
+		return nil
+	}
+}
+
+// answer calls a method of an engine. The input is copied, because the SDK's
+// client puts a random token into one that has none.
+func answer[In, Out any](
+	ctx context.Context, method func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
+) any {
+	input := *in
+	out, err := method(ctx, &input)
+	if err != nil {
+		return encodeError(err)
+	}
+	return encode(out)
+}
+
+func sendPages(t *testing.T, e engine, query dynamodb.QueryInput) []any {
+	t.Helper()
+	var answers []any
+	for range maxPages {
+		out, err := e.Query(t.Context(), &query)
+		if err != nil {
+			return append(answers, encodeError(err))
+		}
+		answers = append(answers, untie(encode(out), query.IndexName))
+		if len(out.LastEvaluatedKey) == 0 {
+			return answers
+		}
+		query.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+	t.Fatalf("more than %d pages", maxPages)
+	return nil
+}
+
+// untie gives the items of an index that have the same keys there one order; AWS
+// promises none.
+func untie(answer any, index *string) any {
+	a, ok := answer.(map[string]any)
+	items, isList := a["Items"].([]any)
+	if !ok || !isList || index == nil {
+		return answer
+	}
+	rangeKey := map[string]string{allIndex: "gsk", keysIndex: "", someIndex: "ssk"}[*index]
+	tie := func(i int) string {
+		item, _ := items[i].(map[string]any)
+		return string(marshal(item[rangeKey]))
+	}
+	for from := 0; from < len(items); {
+		to := from + 1
+		for to < len(items) && tie(to) == tie(from) {
+			to++
+		}
+		sortByText(items[from:to])
+		from = to
+	}
+	return a
+}
+
+// tableKey is the place of an item.
+type tableKey struct {
+	table string
+	key   map[string]types.AttributeValue
+}
+
+// keys returns the keys that the setup and the requests mention, each once.
+func (c *testCase) keys(t *testing.T) []tableKey {
+	t.Helper()
+	var all []tableKey
+	seen := map[string]bool{}
+	add := func(table *string, item map[string]types.AttributeValue) {
+		key := map[string]types.AttributeValue{}
+		for _, name := range []string{"pk", "sk"} {
+			if v, ok := item[name]; ok {
+				key[name] = v
+			}
+		}
+		id := aws.ToString(table) + string(marshal(encodeItem(key)))
+		if table != nil && !seen[id] {
+			seen[id] = true
+			all = append(all, tableKey{*table, key})
+		}
+	}
+	for _, s := range c.setup {
+		add(&s.table, s.item.values())
+	}
+	for _, request := range c.requests {
+		switch in := request.(type) {
+		case *dynamodb.PutItemInput:
+			add(in.TableName, in.Item)
+		case *dynamodb.UpdateItemInput:
+			add(in.TableName, in.Key)
+		case *dynamodb.DeleteItemInput:
+			add(in.TableName, in.Key)
+		case *dynamodb.BatchWriteItemInput:
+			for _, table := range []string{hashTable, rangeTable, indexedTable} {
+				for _, w := range in.RequestItems[table] {
+					if w.PutRequest != nil {
+						add(&table, w.PutRequest.Item)
+					}
+				}
+			}
+		case *dynamodb.TransactWriteItemsInput:
+			for _, w := range in.TransactItems {
+				if w.Put != nil {
+					add(w.Put.TableName, w.Put.Item)
+				}
+				if w.Update != nil {
+					add(w.Update.TableName, w.Update.Key)
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,161 @@
+package differential_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// goldenDir holds, for each area, what DynamoDB Local answered.
+const goldenDir = "testdata"
+
+// allCases returns all cases, the written ones and the generated.
+var allCases = sync.OnceValue(func() []testCase {
+	var all []testCase
+	for _, area := range [][]testCase{
+		updateCases(), conditionCases(), itemCases(), queryCases(), batchCases(), transactCases(), tableCases(), capacityCases(),
+		generated(0, recordedSeeds),
+	} {
+		all = append(all, area...)
+	}
+	for _, c := range all {
+		for _, request := range c.requests {
+			bill(request)
+		}
+	}
+	return all
+})
+
+// TestGolden holds the engine to the recorded answers of DynamoDB
+// Local, as corrected by the known deviations.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	golden := readGolden(t)
+	for _, c := range allCases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			recorded, ok := golden[c.name]
+			if !ok || recorded.Input != c.fingerprint() {
+				t.Fatal("the case is new or changed since it was recorded; run make golden")
+			}
+			c.compare(t, recorded)
+		})
+	}
+	if len(golden) != len(allCases()) {
+		t.Errorf("%d cases are recorded, there are %d; run make golden", len(golden), len(allCases()))
+	}
+}
+
+// compare runs the case on this engine against what DynamoDB Local answered.
+func (c *testCase) compare(t *testing.T, local outcome) {
+	t.Helper()
+	want := expected(t, c.name, local)
+	got := reread(c.run(t, liteEngine(t)))
+	if diff := difference(want, got); diff != "" {
+		for i, request := range c.requests {
+			if p, ok := request.(pages); ok {
+				request = p.query
+			}
+			t.Logf("request %d: %.2000s", i, marshal(encode(request)))
+		}
+		t.Errorf("(-DynamoDB +dynamolite)\n%s", diff)
+	}
+}
+
+// difference compares by the canonical text: go-cmp takes time exponential in the
+// nesting of a tree.
+func difference(want, got outcome) string {
+	if bytes.Equal(marshal(want), marshal(got)) {
+		return ""
+	}
+	return cmp.Diff(indent(want), indent(got))
+}
+
+func indent(o outcome) string {
+	var buf bytes.Buffer
+	if err := json.Indent(&buf, marshal(o), "", " "); err != nil {
+		panic(err) // marshal wrote it
+	}
+	return buf.String()
+}
+
+// TestCasesAreMany holds the suite's size and its names: unique, and
+// known where a deviation names one.
+func TestCasesAreMany(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, c := range allCases() {
+		if seen[c.name] {
+			t.Errorf("two cases are called %s", c.name)
+		}
+		seen[c.name] = true
+	}
+	if len(seen) < 450 {
+		t.Errorf("%d cases, want 450 at least", len(seen))
+	}
+	for _, d := range deviations {
+		for name := range d.cases {
+			if !seen[name] {
+				t.Errorf("a deviation names the case %s, which does not exist", name)
+			}
+		}
+	}
+}
+
+func area(name string) string {
+	head, _, _ := strings.Cut(name, "/")
+	return head
+}
+
+func readGolden(t *testing.T) map[string]outcome {
+	t.Helper()
+	all := map[string]outcome{}
+	files, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(content, &all); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	return all
+}
+
+// writeGolden writes one file for each area, one line for each case.
+func writeGolden(t *testing.T, outcomes map[string]outcome) {
+	t.Helper()
+	if err := os.RemoveAll(goldenDir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(goldenDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*bytes.Buffer{}
+	for _, c := range allCases() {
+		name := area(c.name)
+		if files[name] == nil {
+			files[name] = bytes.NewBufferString("{")
+		} else {
+			files[name].WriteString(",")
+		}
+		fmt.Fprintf(files[name], "\n%s:%s", marshal(c.name), marshal(outcomes[c.name]))
+	}
+	for name, content := range files {
+		content.WriteString("\n}\n")
+		if err := os.WriteFile(filepath.Join(goldenDir, name+".json"), content.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

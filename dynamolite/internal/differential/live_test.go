@@ -1,0 +1,93 @@
+//go:build conformance
+
+package differential_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/peers"
+)
+
+var (
+	updateGolden = flag.Bool("update", false, "record the answers of DynamoDB Local instead of comparing")
+	seeds        = flag.Uint64("seeds", 200, "how many seeds to generate cases from beyond the recorded ones")
+)
+
+// TestLive sends every case to DynamoDB Local and to this engine. The
+// recorded answers must be the ones DynamoDB Local gives today, and beyond them
+// there are generated cases that nobody recorded.
+func TestLive(t *testing.T) { //nolint:paralleltest // one server, whose tables every case uses
+	local := peers.DynamoDBLocal(t).Client
+	createTables(t, local)
+	if *updateGolden {
+		outcomes := map[string]outcome{}
+		for _, c := range allCases() {
+			outcomes[c.name] = c.run(t, local)
+			reset(t, local, &c)
+		}
+		writeGolden(t, outcomes)
+		return
+	}
+	golden := readGolden(t)
+	for _, c := range slices.Concat(allCases(), generated(recordedSeeds, *seeds)) {
+		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // as above
+			answered := reread(c.run(t, local))
+			defer reset(t, local, &c)
+			if recorded, ok := golden[c.name]; ok {
+				if diff := difference(recorded, answered); diff != "" {
+					t.Errorf("the recorded answer is out of date; run make golden (-recorded +live)\n%s", diff)
+				}
+			}
+			c.compare(t, answered)
+		})
+	}
+}
+
+// reset leaves the fixed tables empty and no others.
+func reset(t *testing.T, client *dynamodb.Client, c *testCase) {
+	t.Helper()
+	for _, key := range c.keys(t) {
+		if _, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &key.table, Key: key.key}); err != nil {
+			continue // a key that is none, of a refused request
+		}
+	}
+	list, err := client.ListTables(t.Context(), &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := tables()
+	for _, name := range list.TableNames {
+		at := slices.IndexFunc(fixed, func(in *dynamodb.CreateTableInput) bool { return *in.TableName == name })
+		if at < 0 {
+			if _, err := client.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		fixed = slices.Delete(fixed, at, at+1)
+		mustBeEmpty(t, client, name)
+	}
+	for _, in := range fixed { // the case dropped it
+		if _, err := client.CreateTable(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mustBeEmpty finds what keys did not know of.
+func mustBeEmpty(t *testing.T, client *dynamodb.Client, table string) {
+	t.Helper()
+	out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table, Select: types.SelectCount})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Count != 0 {
+		t.Fatal(fmt.Errorf("%d items are left in %s", out.Count, table))
+	}
+}

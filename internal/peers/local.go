@@ -1,0 +1,151 @@
+//go:build conformance
+
+package peers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// Region, AccessKey and SecretKey are what every client of a [Local] uses. DynamoDB
+// Local accepts any of them as long as the key is alphanumeric.
+const (
+	Region    = "us-east-1"
+	AccessKey = "local"
+	SecretKey = "local"
+)
+
+// Local is a running DynamoDB Local.
+type Local struct {
+	// Endpoint is its URL, on loopback.
+	Endpoint string
+	// Client talks to it, with the SDK's default retries.
+	Client *dynamodb.Client
+}
+
+// watched replaces itself by java and leaves a watcher behind that kills it as
+// soon as standard input ends: a test binary that dies of a panic or a timeout
+// runs no cleanup, and would leave the process behind.
+const watched = `exec 3<&0; (cat <&3; kill -9 $$) >/dev/null 2>&1 & exec java "$@" 3<&-`
+
+// startTimeout bounds the wait for the first answer, which comes after some two
+// seconds on an idle machine.
+const startTimeout = 90 * time.Second
+
+// DynamoDBLocal starts a fresh, empty DynamoDB Local on a free loopback port,
+// waits until it answers, and kills it when the test ends. Start one for a
+// whole suite: each costs seconds and hundreds of megabytes.
+func DynamoDBLocal(tb testing.TB) *Local {
+	tb.Helper()
+	lib := filepath.Dir(require(tb, "dynamodb-local", "DynamoDBLocal-2.6.1.jar"))
+	var err error
+	for range 3 { // the port found free may be taken before java binds it
+		var local *Local
+		if local, err = start(tb, lib); err == nil {
+			return local
+		}
+	}
+	tb.Fatalf("peers: start DynamoDB Local: %v", err)
+	return nil
+}
+
+func start(tb testing.TB, lib string) (*Local, error) {
+	tb.Helper()
+	port, err := freePort(tb.Context())
+	if err != nil {
+		return nil, err
+	}
+	output, err := os.Create(filepath.Join(tb.TempDir(), "dynamodb-local.log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("sh", "-c", watched, "sh", //nolint:noctx // it must outlive the test's context, which ends before the cleanups
+		"-Xmx1g", "-Djava.library.path="+lib, "-cp", filepath.Join(lib, "*"),
+		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
+		"-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(port))
+	cmd.Stdout, cmd.Stderr = output, output
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended does not matter: it is killed, or start fails
+		close(exited)
+	}()
+	stop := func() {
+		_ = cmd.Process.Kill()
+		<-exited
+		_ = stdin.Close()
+		_ = output.Close()
+	}
+	endpoint := fmt.Sprintf("http://127.0.0.1:%d", port)
+	local := &Local{Endpoint: endpoint, Client: newClient(endpoint)}
+	if err := await(tb.Context(), local.Client, exited); err != nil {
+		stop()
+		log, _ := os.ReadFile(output.Name())
+		return nil, fmt.Errorf("%w\n%s", err, log)
+	}
+	tb.Cleanup(stop)
+	return local, nil
+}
+
+// await returns when the server answers, or an error when the process ends or
+// does not answer in time.
+func await(ctx context.Context, client *dynamodb.Client, exited <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		_, err := client.ListTables(ctx, &dynamodb.ListTablesInput{}, func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 })
+		select {
+		case <-exited: // before the answer is believed: it may be a stranger's on the same port
+			return fmt.Errorf("the process ended: %w", io.ErrUnexpectedEOF)
+		case <-ctx.Done():
+			return fmt.Errorf("no answer within %v: %w", startTimeout, err)
+		case <-poll.C:
+			if err == nil {
+				return nil
+			}
+		}
+	}
+}
+
+func newClient(endpoint string) *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		Region:       Region,
+		BaseEndpoint: aws.String(endpoint),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: AccessKey, SecretAccessKey: SecretKey}, nil
+		}),
+	})
+}
+
+func freePort(ctx context.Context) (int, error) {
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close() //nolint:errcheck // nothing was accepted
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, fmt.Errorf("unexpected address %v", l.Addr())
+	}
+	return addr.Port, nil
+}

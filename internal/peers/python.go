@@ -1,0 +1,12 @@
+//go:build conformance
+
+package peers
+
+import "testing"
+
+// Python returns the interpreter of the virtual environment in which the
+// Python peer is installed.
+func Python(tb testing.TB) string {
+	tb.Helper()
+	return require(tb, "python", "bin", "python")
+}
