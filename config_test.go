@@ -1,10 +1,13 @@
 package limiter_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 func TestTheFirstLevelWithLimitsHoldsWhole(t *testing.T) {
@@ -120,4 +123,41 @@ func TestAParentGivenLaterIsFollowed(t *testing.T) {
 			w.Errorf("the project went from %d to %d", before, got)
 		}
 	})
+}
+
+// 7.11: what was read before a change is stored after it, for a whole time to
+// live.
+func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 10))
+		slow := &slowReads{API: w.engine}
+		store := w.open(slow)
+		l := w.limiter(store, limiter.Options{})
+		slow.wait = time.Second
+		first := make(chan *limiter.ExceededError)
+		go func() { first <- w.take(l, ask("user", "rph", 1)) }()
+		time.Sleep(slow.wait / 2) // the old limits are read, and on their way
+		w.must(store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 20)}, ""))
+		if refused := w.take(l, ask("other", "rph", 20)); refused != nil {
+			w.Errorf("after the change: %v", refused)
+		}
+		if refused := <-first; refused != nil {
+			w.Error(refused)
+		}
+		if refused := w.take(l, ask("third", "rph", 20)); refused != nil {
+			w.Errorf("after both: %v", refused)
+		}
+	})
+}
+
+// slowReads takes its time to return what it has read.
+type slowReads struct {
+	dynamo.API
+	wait time.Duration
+}
+
+func (s *slowReads) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	out, err := s.API.BatchGetItem(ctx, in, o...)
+	time.Sleep(s.wait)
+	return out, err
 }
