@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,10 +134,11 @@ func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 		slow := &slowReads{API: w.engine}
 		store := w.open(slow)
 		l := w.limiter(store, limiter.Options{})
-		slow.wait = time.Second
+		slow.wait.Store(int64(time.Second))
 		first := make(chan *limiter.ExceededError)
 		go func() { first <- w.take(l, ask("user", "rph", 1)) }()
-		time.Sleep(slow.wait / 2) // the old limits are read, and on their way
+		time.Sleep(time.Second / 2) // the old limits are read, and on their way
+		slow.wait.Store(0)
 		w.must(store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 20)}, ""))
 		if refused := w.take(l, ask("other", "rph", 20)); refused != nil {
 			w.Errorf("after the change: %v", refused)
@@ -153,11 +155,11 @@ func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 // slowReads takes its time to return what it has read.
 type slowReads struct {
 	dynamo.API
-	wait time.Duration
+	wait atomic.Int64
 }
 
 func (s *slowReads) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	out, err := s.API.BatchGetItem(ctx, in, o...)
-	time.Sleep(s.wait)
+	time.Sleep(time.Duration(s.wait.Load()))
 	return out, err
 }

@@ -1,0 +1,93 @@
+package sim_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// target is a key without the namespace, which is random.
+func target(keys ...item) string {
+	var b strings.Builder
+	for _, k := range keys {
+		_, path, _ := strings.Cut(text(k["PK"]), "/")
+		b.WriteString(path + " " + text(k["SK"]) + ";")
+	}
+	return b.String()
+}
+
+// buckets are the bucket items among keys.
+func buckets(keys ...item) (ids []bucketID) {
+	for _, k := range keys {
+		if id, ok := bucketOf(k); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func sortedBuckets(ids []bucketID) []bucketID {
+	return slices.SortedFunc(slices.Values(ids), func(a, b bucketID) int { return strings.Compare(a.String(), b.String()) })
+}
+
+func (l *link) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	return exchange(ctx, l, "GetItem", in, o, target(in.Key), nil, l.w.db.GetItem)
+}
+
+func (l *link) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return exchange(ctx, l, "PutItem", in, o, target(in.Item), buckets(in.Item), l.w.db.PutItem)
+}
+
+func (l *link) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return exchange(ctx, l, "UpdateItem", in, o, target(in.Key)+*in.UpdateExpression, buckets(in.Key), l.w.db.UpdateItem)
+}
+
+func (l *link) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	return exchange(ctx, l, "DeleteItem", in, o, target(in.Key), buckets(in.Key), l.w.db.DeleteItem)
+}
+
+func (l *link) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	return exchange(ctx, l, "Query", in, o, "", nil, l.w.db.Query)
+}
+
+func (l *link) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return exchange(ctx, l, "BatchGetItem", in, o, target(in.RequestItems[tableName].Keys...), nil, l.w.db.BatchGetItem)
+}
+
+func (l *link) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	var keys []item
+	for _, r := range in.RequestItems[tableName] {
+		if r.DeleteRequest != nil {
+			keys = append(keys, r.DeleteRequest.Key)
+		}
+		if r.PutRequest != nil {
+			keys = append(keys, r.PutRequest.Item)
+		}
+	}
+	return exchange(ctx, l, "BatchWriteItem", in, o, "", buckets(keys...), l.w.db.BatchWriteItem)
+}
+
+func (l *link) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	var keys []item
+	for _, a := range in.TransactItems {
+		switch {
+		case a.Put != nil:
+			keys = append(keys, a.Put.Item)
+		case a.Update != nil:
+			keys = append(keys, a.Update.Key)
+		case a.Delete != nil:
+			keys = append(keys, a.Delete.Key)
+		}
+	}
+	return exchange(ctx, l, "TransactWriteItems", in, o, "", buckets(keys...), l.w.db.TransactWriteItems)
+}
+
+func (l *link) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
+	return exchange(ctx, l, "CreateTable", in, o, "", nil, l.w.db.CreateTable)
+}
+
+func (l *link) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	return exchange(ctx, l, "DescribeTable", in, o, "", nil, l.w.db.DescribeTable)
+}

@@ -1,0 +1,160 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A violation is a promise that was not kept.
+type violation struct {
+	promise string
+	at      time.Duration
+	id      *bucketID // nil if it is about no one bucket
+	text    string
+}
+
+func (v violation) String() string { return fmt.Sprintf("%s at %v: %s", v.promise, v.at, v.text) }
+
+// violate reports a broken promise.
+func (w *world) violate(promise string, at time.Duration, id *bucketID, format string, args ...any) {
+	v := violation{promise, at, id, fmt.Sprintf(format, args...)}
+	if id != nil {
+		v.text = id.String() + ": " + v.text
+	}
+	w.violations = append(w.violations, v)
+}
+
+// excerpt is the history of the bucket that a violation is about, up to it.
+func (w *world) excerpt(v violation) string {
+	const lines = 14
+	var all []string
+	for _, r := range w.log {
+		if (v.id == nil || r.id == *v.id) && r.at <= v.at+time.Second {
+			all = append(all, r.String())
+		}
+	}
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// A checker holds the record of a run against the promises.
+type checker struct {
+	*world
+	play    *play
+	buckets map[bucketID][]*write // what was applied, in order
+	byCall  map[*call][]*write    // refused writes too
+	settled map[*call][]*call
+}
+
+func check(p *play) {
+	c := &checker{
+		world: p.w, play: p,
+		buckets: map[bucketID][]*write{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{},
+	}
+	for _, r := range c.log {
+		if r.call != nil {
+			c.byCall[r.call] = append(c.byCall[r.call], r)
+		}
+		if !r.failed {
+			c.buckets[r.id] = append(c.buckets[r.id], r)
+			c.legal(r)
+		}
+	}
+	for _, k := range c.calls {
+		if k.of != nil {
+			c.settled[k.of] = append(c.settled[k.of], k)
+		}
+	}
+	for _, id := range c.ids() {
+		c.neverOver(id)
+		c.asStored(id)
+	}
+	for _, k := range c.calls {
+		c.inTime(k)
+		if k.kind == acquiring {
+			c.allOrNothing(k)
+			c.refusedForAReason(k)
+		}
+		c.explained(k)
+	}
+}
+
+// explained: an error has a cause in the run. Without faults there is only the
+// request itself, its caller's leaving, and time.
+func (c *checker) explained(k *call) {
+	if !k.answered || k.err == nil && !k.degraded() {
+		return
+	}
+	faults, kind := c.odds.faulty(), class(k.err)
+	switch kind {
+	case limiter.ErrExceeded.Error(), limiter.ErrInvalid.Error():
+		return
+	case context.Canceled.Error():
+		faults = k.leaves != 0
+	case context.DeadlineExceeded.Error():
+		faults = k.deadline != 0
+	case limiter.ErrUnavailable.Error(), "<nil>":
+		faults = faults || c.odds.slow > 0 || k.deadline != 0
+	case limiter.ErrThrottled.Error(), limiter.ErrConflict.Error():
+	default:
+		faults = false
+	}
+	if !faults || k.degraded() && k.req.OnUnavailable != limiter.Allow {
+		c.violate("errors", k.end, nil, "%s: %v", k, k.err)
+	}
+}
+
+func (c *checker) ids() []bucketID {
+	var ids []bucketID
+	for id := range c.buckets {
+		ids = append(ids, id)
+	}
+	return sortedBuckets(ids)
+}
+
+// asStored: what the link recorded is what the engine holds.
+func (c *checker) asStored(id bucketID) {
+	got, want := readState(c.fetch(context.Background(), id)), c.items[id]
+	if (got == nil) != (want == nil) || got != nil && (got.rf != want.rf || got.ttl != want.ttl) {
+		c.violate("record", c.now(), &id, "the engine holds %v, recorded is %v", got, want)
+	}
+}
+
+// stateAt is the item as it stood at an instant.
+func (c *checker) stateAt(id bucketID, at time.Duration) *state {
+	var s *state
+	for _, r := range c.buckets[id] {
+		if r.at > at {
+			break
+		}
+		s = r.after
+	}
+	return s
+}
+
+const (
+	storeTimeout = 5 * time.Second // the limiter's own, by default
+	// A call may have to wait for its debits, and then for the return of each.
+	worst = 3 * storeTimeout
+)
+
+// inTime: every call returns by its context's deadline, and one that has none
+// within the limiter's own timeouts.
+func (c *checker) inTime(k *call) {
+	if !k.answered || k.kind == administering {
+		return
+	}
+	latest, why := k.start+worst, "the limiter's timeouts"
+	if k.deadline != 0 && k.deadline < latest {
+		latest, why = k.deadline, "its deadline"
+	}
+	if k.leaves != 0 && k.leaves < latest && (k.kind == acquiring || k.kind == asking) {
+		latest, why = k.leaves, "its caller's leaving"
+	}
+	if k.end > latest {
+		c.violate("P9", k.end, nil, "%s returned %v after %s", k, k.end-latest, why)
+	}
+}

@@ -1,0 +1,283 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// A client is one process: a limiter on a store of its own, and a clock.
+type client struct {
+	w    *world
+	name string
+	// reliable: its requests meet no faults.
+	reliable bool
+	offset   func(at time.Duration) time.Duration
+
+	store   *dynamo.Store
+	limiter *limiter.Limiter
+
+	dead chan struct{} // closed when it crashes
+	once sync.Once
+}
+
+// newClient starts a process. The requests that open its store meet no faults.
+func newClient(w *world, name string, ttl time.Duration) *client {
+	c := &client{w: w, name: name, reliable: true, dead: make(chan struct{})}
+	c.offset = w.odds.clock(w.dice, name)
+	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "open"})
+	var err error
+	c.store, err = dynamo.Open(ctx, dynamo.Options{API: &link{w, c}, Table: tableName, Now: c.clock})
+	if err != nil {
+		panic(fmt.Sprintf("open: %v", err))
+	}
+	var store limiter.Store = c.store
+	if w.broken.store != nil {
+		store = w.broken.store(c.store)
+	}
+	d := dice(w.dice.hash("limiter", name))
+	c.limiter, err = limiter.New(store, limiter.Options{
+		ConfigTTL: ttl,
+		// A function of the instant, so that two goroutines may draw in either
+		// order.
+		Rand: func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) },
+	})
+	if err != nil {
+		panic(fmt.Sprintf("new limiter: %v", err))
+	}
+	c.reliable = false
+	return c
+}
+
+// clock is the process's clock: the true time and its own error.
+func (c *client) clock() time.Time {
+	at := c.w.now()
+	if calm := c.w.calm.Load(); calm != nil {
+		at = *calm
+	}
+	off := c.offset(at)
+	c.w.clocks.Lock()
+	c.w.lo, c.w.hi = min(c.w.lo, off), max(c.w.hi, off)
+	c.w.clocks.Unlock()
+	return time.Now().Add(off)
+}
+
+// clock is the error of one client's clock, by the true time.
+func (o odds) clock(d dice, name string) func(time.Duration) time.Duration {
+	if o.skew == 0 {
+		return func(time.Duration) time.Duration { return 0 }
+	}
+	r := d.stream("clock", name)
+	start := span(r, -o.skew, o.skew)
+	switch o.wandering {
+	case driftingClock: // up and down between the extremes, like a saw with two slopes
+		period := span(r, 10*time.Minute, 6*time.Hour)
+		phase := span(r, 0, period)
+		return func(at time.Duration) time.Duration {
+			x := float64((at+phase)%period) / float64(period)
+			if x > 0.5 {
+				x = 1 - x
+			}
+			return time.Duration((4*x - 1) * float64(o.skew))
+		}
+	case jumpingClock:
+		every := span(r, 10*time.Second, 10*time.Minute)
+		return func(at time.Duration) time.Duration {
+			return span(d.stream("jump", name, fmt.Sprint(at/every)), -o.skew, o.skew)
+		}
+	case fixedClock:
+	}
+	return func(time.Duration) time.Duration { return start }
+}
+
+// crash stops the process: what it has sent may arrive, nothing else happens.
+func (c *client) crash() {
+	c.once.Do(func() {
+		c.w.mu.Lock()
+		c.w.crashes++
+		c.w.mu.Unlock()
+		close(c.dead)
+	})
+}
+
+func (c *client) standsStill() bool {
+	select {
+	case <-c.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+var errCrashed = errors.New("the process has crashed")
+
+// gone stands still until the world ends.
+func (c *client) gone() error {
+	<-c.w.end
+	return errCrashed
+}
+
+// answer hands an error to the process, if it still lives.
+func (c *client) answer(err error) error {
+	if c.standsStill() {
+		return c.gone()
+	}
+	return err
+}
+
+// A call is one call of the limiter's API, and what it was answered.
+type call struct {
+	name   string // who called, and the how manieth of theirs it was
+	kind   kind
+	client *client
+	req    limiter.Request
+	of     *call            // whose lease it settles
+	want   map[string]int64 // commit, rollback: the tokens the lease is to keep
+
+	start, end time.Duration
+	deadline   time.Duration // 0 is none
+	leaves     time.Duration // when the caller cancels; 0 is never
+
+	answered bool // the client lived to see it
+	lease    *limiter.Lease
+	statuses []limiter.Status
+	err      error
+
+	faults []fault
+}
+
+type kind string
+
+const (
+	acquiring     kind = "acquire"
+	asking        kind = "available"
+	committing    kind = "commit"
+	returning     kind = "rollback"
+	administering kind = "admin"
+)
+
+// A fault is what a write of a call met.
+type fault struct {
+	at    time.Duration
+	id    bucketID
+	fault certainty
+}
+
+type certainty int
+
+const (
+	notApplied certainty = iota
+	unknown
+)
+
+type callKey struct{}
+
+// callOf is the call for whose sake a request is sent: the limiter hands its
+// caller's context down to the store, also when it goes on without the caller.
+func callOf(ctx context.Context) *call {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		panic("a request was sent with a context that is not its caller's")
+	}
+	return c
+}
+
+// met records that writes of the call to these items met a fault.
+func (c *call) met(w *world, ids []bucketID, f certainty) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		c.faults = append(c.faults, fault{w.now(), id, f})
+	}
+}
+
+// begin registers a call and makes its context.
+func (c *call) begin(w *world) context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.start = w.now()
+	w.calls = append(w.calls, c)
+	return context.WithValue(context.Background(), callKey{}, c)
+}
+
+// finish records the answer, unless the process has crashed.
+func (c *call) finish(w *world, err error) {
+	if c.client.standsStill() {
+		return
+	}
+	w.mu.Lock()
+	c.end, c.err, c.answered = w.now(), err, true
+	w.mu.Unlock()
+	if w.broken.answer != nil {
+		w.broken.answer(c)
+	}
+}
+
+func (c *call) admitted() bool { return c.answered && c.lease != nil && !c.lease.Degraded() }
+func (c *call) degraded() bool { return c.lease != nil && c.lease.Degraded() }
+
+// refusal is the refusal it was answered, nil if it was none.
+func (c *call) refusal() *limiter.ExceededError {
+	exceeded := (*limiter.ExceededError)(nil)
+	if c.answered && errors.As(c.err, &exceeded) {
+		return exceeded
+	}
+	return nil
+}
+
+// amounts is what the request names of each limit.
+func (c *call) amounts() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(c.req.Consume)) {
+		fmt.Fprintf(&b, " %s=%d", name, c.req.Consume[name])
+	}
+	return b.String()
+}
+
+// String is the call as a trace shows it. Errors may quote the namespace's
+// random id and appear as what they stand for.
+func (c *call) String() string {
+	s := fmt.Sprintf("%v %s %s %s %s%s", c.start, c.name, c.kind, c.req.Entity, c.req.Resource, c.amounts())
+	if c.want != nil {
+		s += fmt.Sprintf(" keep %v", c.want)
+	}
+	return fmt.Sprintf("%s -> %v %s", s, c.end, c.outcome())
+}
+
+func (c *call) outcome() string {
+	switch e := c.refusal(); {
+	case !c.answered:
+		return "crashed"
+	case e != nil:
+		return "refused, wait " + e.RetryAfter().String()
+	case c.err != nil:
+		return "error: " + class(c.err)
+	case c.degraded():
+		return "degraded"
+	}
+	return "done"
+}
+
+func class(err error) string {
+	if err == nil {
+		return "<nil>"
+	}
+	for _, is := range []error{
+		limiter.ErrExceeded, limiter.ErrInvalid, limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrNotFound,
+		limiter.ErrDisabled, limiter.ErrUnsupported, limiter.ErrLeaseClosed, limiter.ErrCorrupt, limiter.ErrAccessDenied,
+		context.Canceled, context.DeadlineExceeded, errCrashed,
+	} {
+		if errors.Is(err, is) {
+			return is.Error()
+		}
+	}
+	return "unexpected: " + err.Error()
+}

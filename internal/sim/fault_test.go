@@ -1,0 +1,147 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// odds are how likely a request meets which fate, and how far clocks go wrong.
+type odds struct {
+	throttled   float64 // refused for its rate, nothing applied
+	conflict    float64 // refused for another transaction, nothing applied
+	unreachable float64 // no connection, nothing applied
+	lostBefore  float64 // no answer, nothing applied
+	lostAfter   float64 // applied, no answer
+	hangs       float64 // no answer until the sender gives up; applied or not
+	crash       float64 // the client stops, before or after it is applied
+	slow        float64 // takes up to two seconds
+	skew        time.Duration
+	wandering   clockKind
+	operator    bool // somebody deletes and makes entities again
+}
+
+// clockKind is how a client's clock is wrong.
+type clockKind int
+
+const (
+	fixedClock clockKind = iota
+	driftingClock
+	jumpingClock
+)
+
+func (o odds) String() string {
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator)
+}
+
+// faulty reports whether requests can fail.
+func (o odds) faulty() bool {
+	return o.throttled+o.conflict+o.unreachable+o.lostBefore+o.lostAfter+o.hangs+o.crash > 0
+}
+
+// drawOdds makes of each seed a run of one temper: a quiet one shows what a
+// wild one drowns.
+func drawOdds(d dice) odds {
+	r := d.stream("odds")
+	o := odds{slow: pick(r, 0, 0, 0.02)}
+	switch r.IntN(6) {
+	case 0: // nothing goes wrong
+	case 1:
+		o.throttled, o.conflict = 0.1, 0.05
+	case 2:
+		o.lostBefore, o.lostAfter, o.hangs = 0.03, 0.03, 0.01
+	case 3:
+		o.crash = 0.004
+	default:
+		o.throttled, o.conflict, o.unreachable = 0.03, 0.02, 0.01
+		o.lostBefore, o.lostAfter, o.hangs = 0.01, 0.01, 0.005
+		o.crash = 0.001
+	}
+	o.skew = pick(r, 0, 100*time.Millisecond, 5*time.Second, 5*time.Second)
+	o.wandering = pick(r, fixedClock, driftingClock, jumpingClock)
+	o.operator = chance(r, 0.25)
+	return o
+}
+
+// A fate is what becomes of one request.
+type fate int
+
+const (
+	arrives fate = iota
+	isThrottled
+	isConflict
+	isUnreachable
+	isLostBefore
+	isLostAfter
+	hangsOn
+	crashesBefore
+	crashesAfter
+)
+
+func (o odds) draw(r *rand.Rand) fate {
+	p := r.Float64()
+	for _, c := range []struct {
+		p float64
+		f fate
+	}{
+		{o.throttled, isThrottled},
+		{o.conflict, isConflict},
+		{o.unreachable, isUnreachable},
+		{o.lostBefore, isLostBefore},
+		{o.lostAfter, isLostAfter},
+		{o.hangs, hangsOn},
+		{o.crash, crashesBefore},
+		{o.crash, crashesAfter},
+	} {
+		if p < c.p {
+			return c.f
+		}
+		p -= c.p
+	}
+	return arrives
+}
+
+// latency is the time from the sender to the engine, or back.
+func (o odds) latency(r *rand.Rand) time.Duration {
+	if chance(r, o.slow) {
+		return span(r, 100*time.Millisecond, 2*time.Second)
+	}
+	return span(r, 500*time.Microsecond, 15*time.Millisecond)
+}
+
+// operationError is what the SDK's client wraps around every error.
+func operationError(op string, err error) error {
+	return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: op, Err: err}
+}
+
+func errThrottled(r *rand.Rand) error {
+	return pick[error](r,
+		&types.ProvisionedThroughputExceededException{Message: aws.String("slow down")},
+		&types.RequestLimitExceeded{Message: aws.String("slow down")},
+		&types.ThrottlingException{Message: aws.String("slow down")},
+	)
+}
+
+func errConflict() error {
+	return &types.TransactionConflictException{Message: aws.String("transaction is ongoing for the item")}
+}
+
+// errLost says that a request went out and no answer came back.
+func errLost(r *rand.Rand) error {
+	return pick[error](r,
+		&smithyhttp.RequestSendError{Err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}},
+		&types.InternalServerError{Message: aws.String("internal error")},
+	)
+}
+
+func errUnreachable() error {
+	return &smithyhttp.RequestSendError{Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}}
+}

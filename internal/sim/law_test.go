@@ -1,0 +1,137 @@
+package sim_test
+
+import (
+	"math/big"
+	"time"
+)
+
+// earned is what a limit earns between two instants on the absolute grid:
+// ⌊b·ra/rp⌋ − ⌊a·ra/rp⌋, in unbounded numbers.
+func (l level) earned(a, b int64) int64 {
+	if b <= a || l.rp <= 0 {
+		return 0
+	}
+	line := func(t int64) *big.Int {
+		x := new(big.Int).Mul(big.NewInt(t), big.NewInt(l.ra))
+		return x.Div(x, big.NewInt(l.rp))
+	}
+	x := line(b)
+	x.Sub(x, line(a))
+	if !x.IsInt64() {
+		return 1 << 62
+	}
+	return x.Int64()
+}
+
+// balance is what a limit holds at an instant.
+func (l level) balance(rf, now int64) int64 { return min(l.cp, l.tk+l.earned(rf, now)) }
+
+// trueMS is an instant of the run in milliseconds since the epoch.
+func (w *world) trueMS(at time.Duration) int64 { return w.start.Add(at).UnixMilli() }
+
+func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+// legal: an applied write is a step that a token bucket may take.
+func (c *checker) legal(r *write) {
+	bad := func(format string, args ...any) { c.violate("bucket", r.at, &r.id, format, args...) }
+	a, b := r.before, r.after
+	if b == nil {
+		if r.client != nil && r.client.name != "admin" {
+			bad("a client deleted the item")
+		}
+		return
+	}
+	if len(b.half) > 0 {
+		bad("half-written: %v is missing or no number", b.half)
+		return
+	}
+	if latest := c.trueMS(r.at) + ceilMS(max(0, c.hi)); b.rf > latest && (a == nil || b.rf > a.rf+1) {
+		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
+	}
+	for _, name := range names(a, b) {
+		if now, ok := b.level(name); ok && now.tk > now.cp {
+			bad("%s holds %d of %d", name, now.tk, now.cp)
+		}
+	}
+	if a == nil {
+		c.legalNew(r, bad)
+		return
+	}
+	if b.rf < a.rf {
+		bad("the stamp ran back from %d to %d", a.rf, b.rf)
+	}
+	for _, name := range names(a, b) {
+		was, had := a.level(name)
+		is, has := b.level(name)
+		switch {
+		case !has: // taken off, whole
+		case !had:
+			legalOpening(name, is, bad)
+		case name == hidden:
+			legalHidden(was, is, a.rf, b.rf, bad)
+		case a.rf == b.rf:
+			legalMove(name, was, is, r.call, bad)
+		default:
+			legalRefill(name, was, is, a.rf, b.rf, r.call, bad)
+		}
+	}
+}
+
+// legalNew: a new item opens full but for its first debit, stamped by a clock.
+func (c *checker) legalNew(r *write, bad func(string, ...any)) {
+	for name, l := range r.after.levels {
+		legalOpening(name, l, bad)
+	}
+	if earliest := c.trueMS(r.at) + int64(min(0, c.lo)/time.Millisecond) - 1 - worst.Milliseconds(); r.after.rf < earliest {
+		bad("made with a stamp %d ms behind the slowest clock", earliest-r.after.rf)
+	}
+}
+
+func legalOpening(name string, l level, bad func(string, ...any)) {
+	if l.tk+l.tc != l.cp || l.tc < 0 || l.tk < 0 {
+		bad("%s opens at %d with %d consumed and a capacity of %d", name, l.tk, l.tc, l.cp)
+	}
+}
+
+// legalHidden: each write costs one of the hidden limit's tokens. What it earns
+// is an estimate, never too much.
+func legalHidden(was, is level, from, to int64, bad func(string, ...any)) {
+	if is.tc-was.tc != 1000 {
+		bad("the write counts as %d of %s", is.tc-was.tc, hidden)
+	}
+	gained := is.tk - was.tk + 1000
+	if most := was.earned(from, to); gained > most || gained < 0 && was.tk <= was.cp {
+		bad("%s gained %d, earned is %d", hidden, gained, most)
+	}
+}
+
+// legalMove: without a new stamp nothing is earned. A debit is whole, covered
+// unless it settles a lease; a credit may be cut.
+func legalMove(name string, was, is level, by *call, bad func(string, ...any)) {
+	debit, moved := is.tc-was.tc, is.tk-was.tk
+	switch {
+	case !is.sameParams(was):
+		bad("%s got other parameters under the old stamp", name)
+	case debit >= 0 && moved != -debit:
+		bad("%s: %d consumed, the balance moved by %d", name, debit, moved)
+	case debit > 0 && is.tk < 0 && by.kind == acquiring:
+		bad("%s was debited %d with %d there", name, debit, was.tk)
+	case debit < 0 && (moved < 0 || moved > -debit):
+		bad("%s: %d returned, the balance moved by %d", name, -debit, moved)
+	}
+}
+
+// legalRefill: a new stamp earns what the grid says at the old rate, up to the
+// capacity, then the new capacity; then the debit.
+func legalRefill(name string, was, is level, from, to int64, by *call, bad func(string, ...any)) {
+	debit := is.tc - was.tc
+	want := min(was.balance(from, to), is.cp) - debit
+	switch {
+	case is.tk != want && debit >= 0:
+		bad("%s: %d at %d is %d at %d after a debit of %d, must be %d", name, was.tk, from, is.tk, to, debit, want)
+	case debit < 0 && (is.tk > want || is.tk < want+debit):
+		bad("%s: %d at %d is %d at %d after a credit of %d, must be at most %d", name, was.tk, from, is.tk, to, -debit, want)
+	case debit > 0 && is.tk < 0 && by.kind == acquiring:
+		bad("%s was debited %d with %d there", name, debit, want+debit)
+	}
+}

@@ -1,0 +1,129 @@
+package sim_test
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// A flow is what one applied write did to a limit.
+type flow struct {
+	sent, at int64 // true time in ns: when it was decided at the earliest, and when it was applied
+	admitted int64 // millitokens that an acquire took
+	returned int64 // millitokens that found room again
+	was, is  level
+	reset    bool // parameters were changed: the stamp may have moved by 1 ms for it
+}
+
+// neverOver is promise P1, for every limit of a bucket.
+//
+// Every take that landed counts, whether its caller ever heard of it or not,
+// and a credit as far as it reached the balance: what is checked is stronger
+// than what callers can see. A take was decided at some instant from when it
+// was sent to when it was applied, so one that straddles the start of an
+// interval counts for the intervals that it lies in as a whole. Debits that
+// settle a lease are not admissions, they are never refused; what they take
+// away only helps.
+//
+// A limit that is taken off its item and put back is a new one, as is one on an
+// item that an operator deleted. An item that expired is the same.
+func (c *checker) neverOver(id bucketID) {
+	flows := map[string][]flow{}
+	flush := func(name string) {
+		c.intervals(id, name, flows[name])
+		delete(flows, name)
+	}
+	for _, r := range c.buckets[id] {
+		swept := r.client == nil
+		for _, name := range names(r.before, r.after) {
+			was, had := r.before.level(name)
+			is, has := r.after.level(name)
+			switch {
+			case name == hidden:
+			case !has && !swept:
+				flush(name)
+			case !has:
+			default:
+				if !had {
+					if r.before != nil {
+						flush(name) // put on the item anew
+					}
+					was = level{tk: is.cp, cp: is.cp, ra: is.ra, rp: is.rp}
+				}
+				flows[name] = append(flows[name], c.flowOf(r, was, is, had))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(flows)) {
+		flush(name)
+	}
+}
+
+func (c *checker) flowOf(r *write, was, is level, had bool) flow {
+	f := flow{sent: int64(r.sent), at: int64(r.at), was: was, is: is, reset: !is.sameParams(was)}
+	debit := is.tc - was.tc
+	if r.before == nil {
+		f.sent = min(f.sent, int64(r.call.start)) // a new item is stamped before its configuration is read
+	}
+	switch {
+	case debit > 0 && (r.call.kind == acquiring || !had):
+		f.admitted = debit
+	case debit < 0 && r.before.rf == r.after.rf:
+		f.returned = is.tk - was.tk
+	case debit < 0:
+		f.returned = is.tk - was.balance(r.before.rf, r.after.rf)
+	}
+	return f
+}
+
+// intervals checks all of them, each from where one take was decided to where
+// another was applied:
+//
+//	admitted − returned ≤ capacity + rate·(T + s)
+//
+// capacity and rate are the largest in force meanwhile; s is the widest that
+// any two clocks of the run were apart, and the millisecond to which clocks are
+// cut. The grid may round up by less than a millitoken, once per change of
+// parameters.
+func (c *checker) intervals(id bucketID, name string, flows []flow) {
+	skew := c.spread() + time.Millisecond
+	for _, first := range flows {
+		if first.admitted == 0 {
+			continue
+		}
+		from := first.sent
+		var net, capacity, slack int64
+		rate := level{rp: 1}
+		changes := int64(0)
+		for _, f := range flows {
+			if f.at < from {
+				continue
+			}
+			for _, l := range []level{f.was, f.is} {
+				capacity = max(capacity, l.cp)
+				if l.ra*rate.rp > rate.ra*l.rp {
+					rate = l
+				}
+			}
+			if f.reset {
+				changes++
+				slack = changes * int64(time.Millisecond)
+			}
+			if f.sent >= from {
+				net += f.admitted
+			}
+			net -= f.returned
+			if f.admitted == 0 || f.sent < from {
+				continue
+			}
+			// In millitokens times the period, where nothing is rounded.
+			span := f.at - from + int64(skew) + slack
+			allowed := (capacity+1+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
+			if net*rate.rp > allowed {
+				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d/%dms·(T+%v)",
+					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, rate.ra, rate.rp, skew)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// quiet holds the limiter to what it promises when nobody else consumes: a
+// bucket in use has come to its configuration, and a wait that is quoted is
+// exact. Nothing fails here, requests take nanoseconds, and clocks stay as
+// wrong as they are.
+func (p *play) quiet() {
+	now := p.w.now()
+	p.w.calm.Store(&now)
+	r := p.w.dice.stream("quiet")
+	alive := slices.DeleteFunc(slices.Clone(p.cast), func(c *client) bool { return c.standsStill() || c.reliable })
+	if len(alive) == 0 {
+		return
+	}
+	slices.SortFunc(alive, func(a, b *client) int { return compare(a.name, b.name) })
+	c := pick(r, alive...)
+	time.Sleep(max(p.ttl, 0) + p.w.spread() + time.Second) // by a clock that may just have been set
+	targets := []bucketID{
+		{"key-a", "api", "0"}, {"key-b", "chat", "0"}, {"key-c", "api", "0"}, {"project", "chat", "0"}, {"solo", "api", "0"},
+	}
+	r.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+	for _, id := range targets[:2] {
+		p.live(c, id)
+		p.exact(c, id, r)
+	}
+}
+
+// probe is an acquire whose whole course falls within one millisecond of the
+// client's clock.
+func (p *play) probe(c *client, req limiter.Request) *call {
+	const half = 500 * time.Microsecond
+	phase := time.Duration(c.clock().Nanosecond()) % time.Millisecond
+	time.Sleep((half - phase + time.Millisecond) % time.Millisecond)
+	p.probes++
+	k := &call{name: fmt.Sprintf("%s/probe#%d", c.name, p.probes), kind: acquiring, client: c, req: req}
+	ctx := k.begin(p.w)
+	var err error
+	k.lease, err = c.limiter.Acquire(ctx, req)
+	k.finish(p.w, err)
+	return k
+}
+
+// live is a promise about configuration: a bucket in use has it within the time
+// to live. It leaves the buckets settled for what follows.
+func (p *play) live(c *client, id bucketID) {
+	want := p.configured(id.entity, id.resource)
+	if len(want) == 0 {
+		return
+	}
+	req := limiter.Request{Entity: id.entity, Resource: id.resource, Consume: map[string]int64{}}
+	for _, l := range want {
+		req.Consume[l.Name] = 0 // so that the parent is in use too, if it has any of them
+	}
+	k := p.probe(c, req)
+	time.Sleep(time.Second)
+	for _, b := range []bucketID{id, {cascading[id.entity], id.resource, "0"}} {
+		s, used := p.w.stateFor(k, b)
+		want := map[string]level{}
+		for _, l := range p.configured(b.entity, b.resource) {
+			want[l.Name] = level{cp: l.Capacity * 1000, ra: l.Amount * 1000, rp: l.Period.Milliseconds()}
+		}
+		if s == nil || len(want) == 0 || !used {
+			continue // not in use: a parent need not have the limit asked for
+		}
+		for _, name := range names(s, &state{levels: want}) {
+			if !s.levels[name].sameParams(want[name]) && name != hidden {
+				p.w.violate("P7", p.w.now(), &b, "%s: a time to live after the last change %s is %+v, configured is %+v", k.name, name, s.levels[name], want[name])
+			}
+		}
+	}
+}
+
+// exact is the promise about waits: refused a millisecond before, admitted
+// then, and never only where a limit's capacity is less than the request.
+func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
+	limits := p.configured(id.entity, id.resource)
+	if len(limits) == 0 {
+		return
+	}
+	req := limiter.Request{Entity: id.entity, Resource: id.resource, Consume: map[string]int64{}}
+	for range 1 + r.IntN(2) {
+		l := pick(r, limits...)
+		req.Consume[l.Name] = 1 + r.Int64N(l.Capacity)
+		if chance(r, 0.05) {
+			req.Consume[l.Name] += l.Capacity
+		}
+	}
+	for range 6 {
+		at := c.clock().UnixMilli()
+		k := p.probe(c, req)
+		at = max(at, c.clock().UnixMilli())
+		if k.admitted() {
+			continue
+		}
+		e := k.refusal()
+		if e == nil {
+			return // no configured limit on one of the buckets: an error, and no wait
+		}
+		p.hold(c, id, k, e.RetryAfter(), at)
+		return
+	}
+}
+
+// hold checks one quoted wait. at is the client's clock when it was quoted.
+func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int64) {
+	never, expires := false, int64(0)
+	for _, b := range []bucketID{id, {cascading[id.entity], id.resource, "0"}} {
+		s, _ := p.w.stateFor(k, b)
+		for name, tokens := range k.req.Consume {
+			if l, ok := s.level(name); ok && tokens*1000 > l.cp {
+				never = true
+			}
+		}
+		if s != nil && s.ttl != 0 && (expires == 0 || s.ttl < expires) {
+			expires = s.ttl
+		}
+	}
+	if never != (wait == limiter.Never) {
+		p.w.violate("P4", k.start, &id, "%s asks for%s and is told to wait %v", k.name, k.amounts(), wait)
+	}
+	if never || wait == limiter.Never {
+		return
+	}
+	ms := wait.Milliseconds()
+	if expires != 0 && at+ms >= expires*1000-1000 {
+		return // the bucket will have expired, and be made anew, full
+	}
+	until := func(ms int64) {
+		time.Sleep(time.UnixMilli(ms).Sub(c.clock()) + 1)
+	}
+	if ms > 1 {
+		until(at + ms - 1)
+		before := p.probe(c, k.req)
+		if e := before.refusal(); e == nil || e.RetryAfter() != time.Millisecond {
+			p.w.violate("P4", before.start, &id, "%s was told to wait %v, and 1 ms earlier: %s", k.name, wait, before.outcome())
+			return
+		}
+	}
+	until(at + ms)
+	if then := p.probe(c, k.req); !then.admitted() {
+		p.w.violate("P4", then.start, &id, "%s was told to wait %v, and then: %s", k.name, wait, then.outcome())
+	}
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

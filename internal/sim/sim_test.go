@@ -1,0 +1,98 @@
+package sim_test
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+var (
+	seeds = flag.Int("sim.seeds", 200, "how many seeds to run")
+	seed  = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
+)
+
+// A result is what a run came to.
+type result struct {
+	violations []violation
+	report     string
+	trace      string
+	stats      string
+}
+
+func (r result) broke(promise string) bool {
+	for _, v := range r.violations {
+		if v.promise == promise {
+			return true
+		}
+	}
+	return false
+}
+
+// simulate runs one seed in a bubble of its own.
+func simulate(t *testing.T, seed uint64, o odds, broken breakage) (res result) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		p := newPlay(seed, o, broken)
+		p.run()
+		check(p)
+		res = result{violations: p.w.violations, trace: p.w.trace(), stats: p.w.stats()}
+		var b strings.Builder
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -v\n", seed, o, p.ttl, res.stats, seed)
+		const most = 5
+		for i, v := range res.violations {
+			if i == most {
+				fmt.Fprintf(&b, "… and %d more\n", len(res.violations)-most)
+				break
+			}
+			fmt.Fprintf(&b, "%s\n%s\n", v, p.w.excerpt(v))
+		}
+		res.report = b.String()
+	})
+	return res
+}
+
+// TestSim plays seeds and holds each to the promises.
+func TestSim(t *testing.T) {
+	t.Parallel()
+	if *seed != 0 {
+		res := simulate(t, *seed, drawOdds(dice(*seed)), breakage{})
+		t.Logf("%s\n%s", res.trace, res.report)
+		if len(res.violations) > 0 {
+			t.Fail()
+		}
+		return
+	}
+	for s := uint64(1); s <= uint64(*seeds); s++ {
+		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
+			t.Parallel()
+			if res := simulate(t, s, drawOdds(dice(s)), breakage{}); len(res.violations) > 0 {
+				t.Error(res.report)
+			}
+		})
+	}
+}
+
+// TestSameSeedSameTrace: a seed is a history.
+func TestSameSeedSameTrace(t *testing.T) {
+	t.Parallel()
+	for s := uint64(1); s <= 6; s++ {
+		first := simulate(t, s, drawOdds(dice(s)), breakage{}).trace
+		again := simulate(t, s, drawOdds(dice(s)), breakage{}).trace
+		if sha256.Sum256([]byte(first)) != sha256.Sum256([]byte(again)) {
+			t.Errorf("seed %d: %s", s, firstDifference(first, again))
+		}
+	}
+}
+
+func firstDifference(a, b string) string {
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(as), len(bs)) {
+		if as[i] != bs[i] {
+			return fmt.Sprintf("line %d:\n%s\n%s", i, as[i], bs[i])
+		}
+	}
+	return fmt.Sprintf("%d lines and %d", len(as), len(bs))
+}

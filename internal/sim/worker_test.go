@@ -1,0 +1,183 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A worker is one goroutine that calls a client's limiter, one call at a time.
+type worker struct {
+	*play
+	c    *client
+	name string
+	r    *rand.Rand
+	n    int
+	held []*call // whose leases are open
+}
+
+func (k *worker) work() {
+	for round := range rounds {
+		const lateness = 30 * time.Second
+		if k.w.now() > k.start[round]+lateness {
+			continue // restarted too late for it
+		}
+		k.w.sleep(max(0, k.start[round]-k.w.now()) + span(k.r, 0, 300*time.Millisecond))
+		for range turns {
+			if k.c.standsStill() {
+				return
+			}
+			k.turn()
+			k.w.sleep(span(k.r, 0, pick(k.r, 50*time.Millisecond, 400*time.Millisecond, 2*time.Second)))
+		}
+	}
+	for len(k.held) > 0 && !k.c.standsStill() {
+		k.settle(0)
+	}
+}
+
+func (k *worker) turn() {
+	switch x := k.r.Float64(); {
+	case x < 0.05:
+		k.ask()
+	case x < 0.06:
+		k.c.limiter.InvalidateConfig()
+	case x < 0.2 && len(k.held) > 0:
+		k.settle(k.r.IntN(len(k.held)))
+	default:
+		k.acquire()
+	}
+}
+
+// call makes a call, with the context it is made under.
+func (k *worker) call(kind kind, req limiter.Request) (*call, context.Context, func()) {
+	k.n++
+	c := &call{name: fmt.Sprintf("%s#%d", k.name, k.n), kind: kind, client: k.c, req: req}
+	ctx := c.begin(k.w)
+	switch x := k.r.Float64(); {
+	case x < 0.6:
+		return c, ctx, func() {}
+	case x < 0.85:
+		d := k.w.unique(span(k.r, 5*time.Millisecond, pick(k.r, 60*time.Millisecond, 3*time.Second)))
+		c.deadline = c.start + d
+		ctx, cancel := context.WithTimeout(ctx, d)
+		return c, ctx, cancel
+	default:
+		d := k.w.unique(span(k.r, time.Millisecond, 60*time.Millisecond))
+		c.leaves = c.start + d
+		ctx, cancel := context.WithCancel(ctx)
+		t := time.AfterFunc(d, cancel)
+		return c, ctx, func() { t.Stop(); cancel() }
+	}
+}
+
+// typical is about what a limit holds.
+var typical = map[string]int64{"rps": 4, "rpm": 80, "tpm": 5000, "daily": 20}
+
+func (k *worker) request() limiter.Request {
+	r := k.r
+	req := limiter.Request{Entity: pick(r, callers...), Resource: pick(r, resources...), Consume: map[string]int64{}}
+	if req.Resource == "own" {
+		req.Entity = "key-a"
+	}
+	available := offered[req.Resource]
+	for range 1 + r.IntN(len(available)) {
+		name := pick(r, available...)
+		full := typical[name]
+		unit := max(1, full/100)
+		amount := unit * pick[int64](r, 0, 1, 1, 1, 1, 2, 3)
+		switch x := r.Float64(); {
+		case x < 0.15:
+			amount = 1 + r.Int64N(full/2)
+		case x < 0.2:
+			amount = full
+		case x < 0.22:
+			amount = 20 * full
+		}
+		req.Consume[name] = amount
+	}
+	if req.Entity == "guest" {
+		variant := k.w.dice.stream("guest", req.Resource, pick(r, "1", "1", "1", "2"))
+		req.Limits = drawLimits(variant, 1, available...)
+	}
+	if chance(r, 0.05) {
+		req.OnUnavailable = limiter.Allow
+	}
+	return req
+}
+
+func (k *worker) acquire() {
+	c, ctx, done := k.call(acquiring, k.request())
+	lease, err := k.c.limiter.Acquire(ctx, c.req)
+	done()
+	c.lease = lease
+	if lease != nil {
+		c.statuses = lease.Statuses()
+	}
+	c.finish(k.w, err)
+	if !c.admitted() {
+		return
+	}
+	switch x := k.r.Float64(); {
+	case x < 0.2: // dropped, as if committed
+	case x < 0.5:
+		k.held = append(k.held, c)
+	default:
+		k.held = append(k.held, c)
+		k.w.sleep(span(k.r, 0, 500*time.Millisecond))
+		if !k.c.standsStill() {
+			k.settle(len(k.held) - 1)
+		}
+	}
+}
+
+// settle commits a lease, adjusted, or rolls it back.
+func (k *worker) settle(i int) {
+	of := k.held[i]
+	k.held = slices.Delete(k.held, i, i+1)
+	want := maps.Clone(of.req.Consume)
+	kind, settle := returning, of.lease.Rollback
+	if chance(k.r, 0.6) {
+		kind, settle = committing, of.lease.Commit
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if !chance(k.r, 0.6) {
+				continue
+			}
+			most := max(want[name], typical[name]/10)
+			delta := k.r.Int64N(want[name]+most+1) - want[name]
+			if err := of.lease.Adjust(name, delta); err != nil {
+				panic(err)
+			}
+			want[name] += delta
+		}
+	} else {
+		for name := range want {
+			want[name] = 0
+		}
+	}
+	for range 3 {
+		c, ctx, done := k.call(kind, of.req)
+		c.of, c.want = of, want
+		err := settle(ctx)
+		done()
+		c.finish(k.w, err)
+		if k.c.standsStill() || !errors.Is(err, limiter.ErrThrottled) && !errors.Is(err, limiter.ErrConflict) {
+			return
+		}
+	}
+}
+
+// ask asks how the limits stand.
+func (k *worker) ask() {
+	c, ctx, done := k.call(asking, k.request())
+	statuses, err := k.c.limiter.Available(ctx, c.req)
+	done()
+	c.statuses = statuses
+	c.finish(k.w, err)
+}

@@ -1,0 +1,280 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+const tableName = "limits"
+
+// A world is one run: the engine, and the record of what happened to it.
+type world struct {
+	dice   dice
+	start  time.Time
+	db     *dynamolite.DB
+	ns     string // the opaque id before the keys; it differs from run to run and is in no trace
+	odds   odds
+	broken breakage
+
+	// end is closed when all is over: clients that crashed have been standing
+	// still until then.
+	end chan struct{}
+	// late are requests that may take effect after their sender gave up.
+	late sync.WaitGroup
+
+	mu         sync.Mutex
+	given      map[time.Duration]bool // instants that have been given out
+	sent       map[string]int         // requests, by what their stream is for
+	items      map[bucketID]*state    // as the engine has them
+	lives      map[bucketID]int
+	limits     map[string]int // lives of a limit on an item
+	log        []*write
+	calls      []*call
+	crashes    int
+	violations []violation
+
+	clocks sync.Mutex
+	lo, hi time.Duration // the clocks' extremes against the true time
+
+	calm atomic.Pointer[time.Duration] // since when there are no faults and next to no latencies
+}
+
+// A write is a request to change a bucket item that reached the engine, in the
+// order in which the engine took them.
+type write struct {
+	at, sent      time.Duration
+	client        *client // nil is the engine's own sweep
+	call          *call
+	op            string
+	id            bucketID
+	before, after *state
+	failed        bool // the condition did not hold
+	// answeredMS is the client's clock when the answer reached it, 0 if it
+	// never did.
+	answeredMS int64
+}
+
+func (w *write) String() string {
+	who, what := "sweep", ""
+	if w.client != nil {
+		who = w.client.name
+	}
+	if w.call != nil {
+		who = w.call.name
+		what = " " + string(w.call.kind)
+	}
+	s := fmt.Sprintf("%v %s%s %s %s", w.at, who, what, w.op, w.id)
+	switch {
+	case w.failed:
+		return s + " refused by " + w.before.String()
+	case w.after == nil:
+		return s + " deletes"
+	}
+	return s + change(w.before, w.after)
+}
+
+func newWorld(seed uint64, o odds) *world {
+	return &world{
+		dice: dice(seed), start: time.Now(), db: dynamolite.New(dynamolite.Options{}), odds: o,
+		end: make(chan struct{}),
+		lo:  math.MaxInt64, hi: math.MinInt64,
+		given: map[time.Duration]bool{}, sent: map[string]int{},
+		items: map[bucketID]*state{}, lives: map[bucketID]int{}, limits: map[string]int{},
+	}
+}
+
+// now is the true time since the run began.
+func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// unique is the wait until an instant that nobody else has been given, at or
+// after d from now. What happens at different instants happens in order,
+// whatever the scheduler does.
+func (w *world) unique(d time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	at := now + max(d, 1)
+	for w.given[at] {
+		at++
+	}
+	w.given[at] = true
+	return at - now
+}
+
+func (w *world) sleep(d time.Duration) { time.Sleep(w.unique(d)) }
+
+// stream is the randomness of one request.
+func (w *world) stream(purpose string) dice {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent[purpose]++
+	return dice(w.dice.hash(purpose, strconv.Itoa(w.sent[purpose])))
+}
+
+// apply lets the engine carry out a request and records what became of the
+// bucket items that it names.
+func (w *world) apply(ctx context.Context, ids []bucketID, rec write, do func(context.Context) error) ([]*write, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := do(ctx)
+	failed := (*types.ConditionalCheckFailedException)(nil)
+	if err != nil && !errors.As(err, &failed) {
+		if len(ids) > 0 && rec.op != "TransactWriteItems" {
+			panic(fmt.Sprintf("the engine refused %s of %v: %v", rec.op, ids, err))
+		}
+		return nil, err
+	}
+	var recorded []*write
+	for _, id := range ids {
+		one := rec
+		one.id, one.at, one.before, one.failed = id, w.now(), w.items[id], err != nil
+		one.after = one.before
+		if err == nil {
+			one.after = w.readLocked(ctx, id, one.before)
+			w.items[id] = one.after
+		}
+		if one.before != nil || one.after != nil {
+			w.log = append(w.log, &one)
+			recorded = append(recorded, &one)
+		}
+	}
+	return recorded, err
+}
+
+// readLocked reads an item from the engine and numbers its lives.
+func (w *world) readLocked(ctx context.Context, id bucketID, before *state) *state {
+	after := readState(w.fetch(ctx, id))
+	if after == nil {
+		return nil
+	}
+	if before == nil {
+		w.lives[id]++
+	}
+	after.life = w.lives[id]
+	for name, l := range after.levels {
+		key := id.String() + " " + name
+		if had, ok := before.level(name); !ok {
+			w.limits[key]++
+			l.life = w.limits[key]
+		} else {
+			l.life = had.life
+		}
+		after.levels[name] = l
+	}
+	return after
+}
+
+func (s *state) level(name string) (level, bool) {
+	if s == nil {
+		return level{}, false
+	}
+	l, ok := s.levels[name]
+	return l, ok
+}
+
+// fetch reads a bucket item behind everybody's back.
+func (w *world) fetch(ctx context.Context, id bucketID) item {
+	out, err := w.db.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: aws.String(tableName), ConsistentRead: aws.Bool(true), Key: w.key(id),
+	})
+	if err != nil {
+		panic(fmt.Sprintf("read %v: %v", id, err))
+	}
+	return out.Item
+}
+
+func (w *world) key(id bucketID) item {
+	return item{
+		"PK": &types.AttributeValueMemberS{Value: w.ns + "/BUCKET#" + id.entity + "#" + id.resource + "#" + id.shard},
+		"SK": &types.AttributeValueMemberS{Value: "#STATE"},
+	}
+}
+
+// stateFor is a bucket item as it is, and whether a call wrote to it, or tried to.
+func (w *world) stateFor(k *call, id bucketID) (s *state, used bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.items[id], slices.ContainsFunc(w.log, func(r *write) bool { return r.call == k && r.id == id })
+}
+
+// spread is the furthest that any two clocks have been apart.
+func (w *world) spread() time.Duration {
+	w.clocks.Lock()
+	defer w.clocks.Unlock()
+	return max(0, w.hi-w.lo)
+}
+
+// sweep deletes the items whose time is up, as DynamoDB does some time later.
+func (w *world) sweep() {
+	w.mu.Lock()
+	var due []bucketID
+	for id, s := range w.items {
+		if s != nil && s.ttl != 0 && s.ttl <= time.Now().Unix() {
+			due = append(due, id)
+		}
+	}
+	w.mu.Unlock()
+	for _, id := range sortedBuckets(due) {
+		w.sleep(time.Microsecond)
+		_, err := w.apply(context.Background(), []bucketID{id}, write{op: "sweep"}, func(ctx context.Context) error {
+			if s := w.items[id]; s == nil || s.ttl == 0 || s.ttl > time.Now().Unix() {
+				return nil
+			}
+			_, err := w.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: aws.String(tableName), Key: w.key(id)})
+			return err
+		})
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+// trace is the history as text: what the engine did, in order, then what each
+// call was answered.
+func (w *world) trace() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var b strings.Builder
+	for _, r := range w.log {
+		b.WriteString(r.String())
+		b.WriteByte('\n')
+	}
+	for _, c := range w.calls {
+		b.WriteString(c.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// stats is how much happened.
+func (w *world) stats() string {
+	var admitted, refused, failed, lost int
+	for _, c := range w.calls {
+		switch {
+		case c.kind != acquiring:
+		case !c.answered:
+			lost++
+		case c.admitted():
+			admitted++
+		case c.refusal() != nil:
+			refused++
+		default:
+			failed++
+		}
+	}
+	return fmt.Sprintf("%d writes, %d admitted, %d refused, %d otherwise, %d crashed in %v", len(w.log), admitted, refused, failed, lost, w.now())
+}
