@@ -282,7 +282,7 @@ func TestInteroperation(t *testing.T) {
 		py.open(tableMadeBy(by), dynamo.DefaultNamespace)
 		py.call("set_version_record", args{"schema_version": "0.10.0", "lambda_version": "0.17.0"}, nil)
 	}
-	for _, cases := range [][]interopCase{bucketCases, configCases, foreignCases, loadCases} {
+	for _, cases := range [][]interopCase{bucketCases, configCases, foreignCases, loadCases, cliCases} {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
 		}
