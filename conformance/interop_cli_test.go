@@ -22,7 +22,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	return path, exec.Command("go", "build", "-o", path, "../cmd/zae-limiter").Run() //nolint:noctx // a build ends by itself
+	return path, exec.Command("go", "build", "-o", path, "../cmd/zae-limiter").Run()
 })
 
 // run runs the program against the namespace and returns what it printed and its
