@@ -45,7 +45,7 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request) (*Lease, error)
 	req.Limits = slices.Clone(req.Limits)
 	a := &acquisition{done: make(chan struct{})}
 	l.background.Add(1)
-	go a.run(ctx, l, &req)
+	l.workers.run(func() { a.run(ctx, l, &req) })
 	select {
 	case <-a.done:
 	case <-ctx.Done():
@@ -90,8 +90,7 @@ const (
 
 func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	defer l.background.Done()
-	growStack()
-	a.lease, a.err = l.acquireInTime(context.WithoutCancel(ctx), req, ctx.Done())
+	a.lease, a.err = l.acquireInTime(ctx, req, ctx.Done())
 	if a.state.CompareAndSwap(underWay, answered) {
 		close(a.done)
 		return
@@ -103,19 +102,6 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 		l.logger.WarnContext(ctx, "tokens of a caller that left were not returned", "entity", req.Entity, "resource", req.Resource, "error", err)
 	}
 }
-
-// growStack makes room on a new goroutine's stack, while it is still empty, for
-// what an SDK client needs. Grown step by step, a stack is copied at its
-// deepest, several times.
-//
-//go:noinline
-func growStack() byte {
-	var room [32 << 10]byte
-	return room[stackTop.Load()]
-}
-
-// stackTop keeps growStack's room from being optimised away.
-var stackTop atomic.Uint32
 
 // leave answers a caller whose context ended before the store answered.
 func (l *Limiter) leave(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
@@ -145,9 +131,7 @@ func (l *Limiter) degrade(ctx context.Context, req *Request, lease *Lease, err e
 
 func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	if !l.immediate {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.timeout)
-		defer cancel()
+		ctx = l.patience.detach(ctx)
 	}
 	return l.acquire(ctx, req, left)
 }
@@ -209,10 +193,10 @@ func (l *Limiter) both(f, g func()) {
 		return
 	}
 	done := make(chan struct{})
-	go func() {
+	l.workers.run(func() {
 		defer close(done)
 		g()
-	}()
+	})
 	f()
 	<-done
 }

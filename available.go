@@ -17,7 +17,7 @@ func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) 
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.patience.time)
 	defer cancel()
 	child, err := l.inspect(ctx, &req, req.Entity)
 	if err != nil {

@@ -15,11 +15,9 @@ func (l *Limiter) checkInBackground(ctx context.Context, c *claim, acct *account
 		return
 	}
 	img := c.image
-	ctx = context.WithoutCancel(ctx)
 	l.background.Go(func() {
 		defer acct.endCheck()
-		ctx, cancel := context.WithTimeout(ctx, l.timeout)
-		defer cancel()
+		ctx := l.patience.detach(ctx)
 		if err := l.check(ctx, img, acct, epoch); err != nil {
 			l.logger.WarnContext(ctx, "bucket not compared with its configuration",
 				"entity", img.Entity, "resource", img.Resource, "error", err)

@@ -238,8 +238,7 @@ func (l *Lease) settlePart(ctx context.Context, p *part, target func(*entry) int
 // timeout: the caller that left is why there is something to give back. A
 // bucket that is gone took its debts and its credits with it.
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
-	defer cancel()
+	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
 	for tries := range maxTries {
 		if tries > 0 {

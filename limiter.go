@@ -33,7 +33,7 @@ type Options struct {
 	// negative reads the configuration on every acquire.
 	ConfigTTL time.Duration
 	// Timeout bounds the store's part of one call, also after the caller has
-	// left. Default [DefaultTimeout].
+	// left; it may be exceeded by an eighth. Default [DefaultTimeout].
 	Timeout time.Duration
 	// Memory is the number of buckets, and of levels of configuration, that
 	// are remembered. Default [DefaultMemory].
@@ -56,7 +56,7 @@ type Limiter struct {
 	config     *config
 	accounts   *cache[accountKey, *account]
 	ttl        time.Duration
-	timeout    time.Duration
+	patience   patience
 	multiplier int64
 	logger     *slog.Logger
 	rand       func(int64) int64
@@ -68,6 +68,7 @@ type Limiter struct {
 	epoch atomic.Uint64
 	// background is what goes on after a caller has its answer.
 	background sync.WaitGroup
+	workers    workers
 }
 
 // New makes a limiter on a store. It does no I/O.
@@ -80,14 +81,15 @@ func New(store Store, o Options) (*Limiter, error) {
 	}
 	l := &Limiter{
 		store: store, rand: o.Rand, logger: o.Logger,
-		ttl: o.ConfigTTL, timeout: o.Timeout, multiplier: int64(o.TTLMultiplier),
+		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
 	}
 	if l.ttl == 0 {
 		l.ttl = DefaultConfigTTL
 	}
 	l.ttl = max(0, l.ttl)
-	if l.timeout == 0 {
-		l.timeout = DefaultTimeout
+	l.patience.time = o.Timeout
+	if o.Timeout == 0 {
+		l.patience.time = DefaultTimeout
 	}
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
@@ -122,6 +124,7 @@ func New(store Store, o Options) (*Limiter, error) {
 func (l *Limiter) Close() error {
 	l.unwatch()
 	l.background.Wait()
+	l.workers.close()
 	return nil
 }
 
