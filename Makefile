@@ -72,11 +72,11 @@ sim: ## the simulation over SIM_SEEDS seeds
 .PHONY: bench
 bench: ## every benchmark BENCHCOUNT times, with their summary, and the ratios held
 	@mkdir -p bin
-	go test -C benchmarks -count=1 -timeout 30m -v -run '^TestRatios' ./...
+	go test -C benchmarks -count=1 -timeout 30m -v -run '^Test' ./...
 	go test -C benchmarks -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) -timeout 60m ./... | tee bin/bench.txt
-	$(benchstat) bin/bench.txt
+	$(benchstat) -col /via bin/bench.txt
 
 .PHONY: benchlocal
 benchlocal: ## what the client adds to the calls it makes, on DynamoDB Local
 	conformance/install
-	go test -C benchmarks -count=1 -timeout 30m -v -tags conformance -run '^TestRatios' ./...
+	go test -C benchmarks -count=1 -timeout 30m -v -tags conformance -run '^Test' ./...

@@ -1,0 +1,31 @@
+//go:build conformance
+
+package benchmarks_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/peers"
+)
+
+// local is DynamoDB Local, in a process of its own.
+var local = engine{
+	name: "DynamoDB Local", entities: 64, slice: 300,
+	start: func(tb testing.TB, l load) (dynamo.API, *recording) {
+		tb.Helper()
+		if os.Getenv("PEERS_DIR") == "" { // else looked for in this module
+			dir, err := filepath.Abs(filepath.Join("..", ".cache", "peers"))
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if err := os.Setenv("PEERS_DIR", dir); err != nil { //nolint:usetesting // it holds for every test
+				tb.Fatal(err)
+			}
+		}
+		client := newClient(peers.DynamoDBLocal(tb).Endpoint)
+		return client, record(tb, client, l)
+	},
+}

@@ -1,0 +1,224 @@
+package benchmarks_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// loopback answers every request with what a real engine answered to the same
+// operation before: the client is all that works. It runs in a process of its
+// own, so that what it allocates and computes is not counted.
+var loopback = engine{
+	name: "loopback", slice: 500,
+	start: func(tb testing.TB, l load) (dynamo.API, *recording) {
+		tb.Helper()
+		rec := record(tb, dynamolite.New(dynamolite.Options{}), l)
+		return newClient(serveCanned(tb, rec.answers(tb))), rec
+	},
+}
+
+// newClient is the SDK's client with its defaults, but for an HTTP client that
+// keeps its connections.
+func newClient(endpoint string) *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		HTTPClient: keeper{awshttp.NewBuildableClient()},
+		Region:     "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("local", "local", "")),
+	})
+}
+
+// A keeper is an HTTP client that keeps connections even to a server this
+// close. The SDK closes the body of a request as soon as it is answered, and its
+// WriteTo then fails with io.EOF. Where the answer comes before the transport
+// has tried to read past the body's end, the transport takes that for a failed
+// write and drops the connection: up to a fifth of the requests would be
+// measured dialling. Without WriteTo the end of the body is just that.
+type keeper struct{ *awshttp.BuildableClient }
+
+// Do sends a request.
+func (k keeper) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return k.BuildableClient.Do(r)
+}
+
+// answers are the bodies to answer with, by operation. A batch of reads is
+// answered with everything ever read: more than was asked for, which the store
+// looks up by key.
+func (r *recording) answers(tb testing.TB) map[string]string {
+	tb.Helper()
+	r.read[schema.KeyOf(r.image)] = r.image
+	items := make([]any, 0, len(r.read))
+	for _, item := range r.read {
+		items = append(items, wireItem(tb, item))
+	}
+	answers := make(map[string]string)
+	for op, body := range map[string]any{
+		"UpdateItem":   map[string]any{"Attributes": wireItem(tb, r.image)},
+		"BatchGetItem": map[string]any{"Responses": map[string]any{table: items}, "UnprocessedKeys": map[string]any{}},
+	} {
+		text, err := json.Marshal(body)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		answers[op] = string(text)
+	}
+	return answers
+}
+
+func wireItem(tb testing.TB, item schema.Item) map[string]any {
+	tb.Helper()
+	wire := make(map[string]any, len(item))
+	for name, v := range item {
+		wire[name] = wireValue(tb, v)
+	}
+	return wire
+}
+
+// wireValue is an attribute as AWS JSON has it, of the kinds that buckets,
+// configuration and namespaces use.
+func wireValue(tb testing.TB, v types.AttributeValue) map[string]any {
+	tb.Helper()
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return map[string]any{"S": v.Value}
+	case *types.AttributeValueMemberN:
+		return map[string]any{"N": v.Value}
+	case *types.AttributeValueMemberBOOL:
+		return map[string]any{"BOOL": v.Value}
+	case *types.AttributeValueMemberNULL:
+		return map[string]any{"NULL": v.Value}
+	case *types.AttributeValueMemberSS:
+		return map[string]any{"SS": v.Value}
+	case *types.AttributeValueMemberM:
+		return map[string]any{"M": wireItem(tb, v.Value)}
+	}
+	tb.Fatalf("no wire form for %T", v)
+	return nil
+}
+
+// serveVariable makes the test binary a server, see serveCanned.
+const serveVariable = "BENCHMARKS_SERVE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) == "" {
+		os.Exit(m.Run())
+	}
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "serve canned answers:", err)
+		os.Exit(1)
+	}
+}
+
+// serveCanned starts this binary again as a server that gives the answers, by
+// operation, until the test ends. It returns the server's URL.
+func serveCanned(tb testing.TB, answers map[string]string) string {
+	tb.Helper()
+	server := exec.CommandContext(context.WithoutCancel(tb.Context()), os.Args[0])
+	server.Env = append(os.Environ(), serveVariable+"=1")
+	server.Stderr = os.Stderr
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = stdin.Close() // which ends it
+		if err := server.Wait(); err != nil {
+			tb.Error(err)
+		}
+	})
+	if err := json.NewEncoder(stdin).Encode(answers); err != nil {
+		tb.Fatal(err)
+	}
+	url, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(url)
+}
+
+// serve reads the answers from control, writes its URL to out, and serves until
+// control ends.
+func serve(control io.Reader, out io.Writer) error {
+	decoder := json.NewDecoder(control)
+	var answers map[string]string
+	if err := decoder.Decode(&answers); err != nil {
+		return err
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, control)
+		_ = l.Close()
+	}()
+	if _, err := fmt.Fprintf(out, "http://%s\n", l.Addr()); err != nil {
+		return err
+	}
+	server := &http.Server{Handler: canned(answers), ReadHeaderTimeout: time.Minute}
+	if err := server.Serve(l); !strings.Contains(err.Error(), net.ErrClosed.Error()) {
+		return err
+	}
+	return nil
+}
+
+// canned gives the answers, by operation. One it has no answer for fails as
+// DynamoDB fails what it does not know.
+func canned(answers map[string]string) http.Handler {
+	type answer struct {
+		body      []byte
+		sum, size []string
+	}
+	ready := make(map[string]answer, len(answers))
+	for op, body := range answers {
+		sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10)
+		ready["DynamoDB_20120810."+op] = answer{[]byte(body), []string{sum}, []string{strconv.Itoa(len(body))}}
+	}
+	contentType := []string{"application/x-amz-json-1.0"}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // no real server answers before it has the request
+		a, ok := ready[r.Header.Get("X-Amz-Target")]
+		header := w.Header()
+		header["Content-Type"] = contentType
+		if !ok {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.service#UnknownOperationException"}`)
+			return
+		}
+		header["X-Amz-Crc32"], header["Content-Length"] = a.sum, a.size
+		header["X-Amzn-Requestid"] = []string{"CANNED"}
+		_, _ = w.Write(a.body)
+	})
+}
