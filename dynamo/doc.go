@@ -10,15 +10,16 @@
 // condition that fails changes nothing.
 //
 //	bucket item (BUCKET#… #STATE)
-//	Take     ADD tk, tc, wcu             if tk and wcu suffice, not expired (ttl), lapsed (vu) or disabled
+//	Take     ADD tk, tc, wcu             if tk and wcu suffice, nothing of tk has overflowed, by cp, ra, rp as
+//	                                     seen; not expired (ttl), lapsed (vu) or disabled
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu and shard_count are as seen, not disabled, and tk
 //	         cascade, parent_id, pgen,   lies within bounds that lose no accrual; or, of a bucket that
 //	         pinc; REMOVE vu, ttl, or    is full anyway, rf is old enough and cp, ra, rp are as seen
 //	         a limit; ADD or SET tk,
 //	         wcu; ADD tc
 //	Create   everything                  if there is no item
-//	Adjust   ADD tk, tc, wcu             if the limits exist and tk lies within bounds; for a credit, cp,
-//	                                     shard_count and a peer's vu are as seen
+//	Adjust   ADD tk, tc, wcu             if tk lies within bounds, by cp, ra, rp as seen; for a credit,
+//	                                     shard_count and a peer's vu are as seen too
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)

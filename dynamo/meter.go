@@ -3,6 +3,7 @@ package dynamo
 import (
 	"errors"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -164,29 +165,24 @@ func valueSize(v types.AttributeValue) int {
 	return n
 }
 
-// numberSize is a byte for each two significant digits, one for the exponent,
+// numberSize is a byte for each pair of digits from the first significant one to
+// the last, pairs being counted from the decimal point, one for the exponent,
 // and one for a sign.
 func numberSize(s string) int {
-	first, last, sign, at := -1, -1, 0, 0
-	mantissa, _, _ := strings.Cut(strings.ToUpper(s), "E")
-	for _, c := range []byte(mantissa) {
-		switch {
-		case c == '-':
-			sign = 1
-		case '0' <= c && c <= '9':
-			if c != '0' {
-				if first < 0 {
-					first = at
-				}
-				last = at
-			}
-			at++
-		}
+	mantissa, exponent, _ := strings.Cut(strings.ToUpper(s), "E")
+	shift, _ := strconv.Atoi(exponent) // "" is 0, and DynamoDB returns no other
+	size := 1
+	if strings.HasPrefix(mantissa, "-") {
+		size = 2
 	}
+	whole, fraction, _ := strings.Cut(strings.TrimLeft(mantissa, "+-"), ".")
+	digits := whole + fraction
+	first, last := strings.IndexAny(digits, "123456789"), strings.LastIndexAny(digits, "123456789")
 	if first < 0 {
 		return 1
 	}
-	return (last-first+2)/2 + 1 + sign
+	pair := func(digit int) int { return (len(whole) - 1 - digit + shift) >> 1 }
+	return size + pair(first) - pair(last) + 1
 }
 
 func pointers(consumed []types.ConsumedCapacity) []*types.ConsumedCapacity {
