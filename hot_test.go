@@ -1,0 +1,50 @@
+package limiter_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Sixty-four callers of four processes fight over one entity: what is admitted
+// is exact, and nobody hears of anything but admission and refusal.
+func TestManyCallersOfOneEntity(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerSecond("rps", 50), limiter.PerMinute("rpm", 2000))
+		const processes, callers, seconds = 4, 16, 4
+		start := time.Now()
+		var admitted atomic.Int64
+		var all sync.WaitGroup
+		for range processes {
+			l := w.limiter(w.open(&latency{API: w.engine, wait: 4 * time.Millisecond}), limiter.Options{})
+			for range callers {
+				all.Go(func() {
+					for time.Since(start) < seconds*time.Second {
+						lease, err := l.Acquire(w.Context(), ask("key", "rps", 1, "rpm", 1))
+						var refused *limiter.ExceededError
+						switch {
+						case errors.As(err, &refused):
+							time.Sleep(refused.RetryAfter())
+						case err != nil:
+							w.Error(err)
+							return
+						default:
+							admitted.Add(1)
+							w.must(lease.Commit(w.Context()))
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		elapsed := int64(time.Since(start).Milliseconds())
+		got, most := admitted.Load(), 50+50*elapsed/1000
+		if got > most || got < most*95/100 {
+			w.Errorf("admitted %d in %d ms, at most %d may be", got, elapsed, most)
+		}
+	})
+}
