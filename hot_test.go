@@ -41,7 +41,7 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 			}
 		}
 		all.Wait()
-		elapsed := int64(time.Since(start).Milliseconds())
+		elapsed := time.Since(start).Milliseconds()
 		got, most := admitted.Load(), 50+50*elapsed/1000
 		if got > most || got < most*95/100 {
 			w.Errorf("admitted %d in %d ms, at most %d may be", got, elapsed, most)
