@@ -85,6 +85,9 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		if p.reroute() || p.recheck(ctx) {
 			return false, nil
 		}
+		if c.needsSeveral(p.img) {
+			return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: "a request above one shard's share"}
+		}
 		c.refused = true
 	case stepDisabled:
 		return true, &DisabledError{Entity: c.Entity, Resource: c.Resource}
@@ -162,6 +165,20 @@ func (p *pursuit) reroute() bool {
 		p.recall()
 	}
 	return above
+}
+
+// needsSeveral reports whether only several shards together could serve the
+// claim: a wait would never pay off, and yet it is not above the capacity.
+func (c *claim) needsSeveral(img *Image) bool {
+	several := false
+	for _, a := range c.amounts {
+		s, _ := img.Limit(a.Limit)
+		if a.Milli > s.Capacity {
+			return false
+		}
+		several = several || a.Milli > img.share(s.Params).Capacity
+	}
+	return several
 }
 
 // configure finds out whether the limits that the bucket lacks are configured:

@@ -138,6 +138,13 @@ func TestAShardedItemIsReadWithItsShare(t *testing.T) {
 		if refused == nil || refused.RetryAfter() != 36*time.Second {
 			w.Errorf("0.75 tokens at an eighth of 10 a minute: %v, want 36s", refused)
 		}
+		// Several shards could serve 2, and none can serve 11.
+		if _, err := fresh.Acquire(w.Context(), ask("user", "rpm", 2)); !errors.Is(err, limiter.ErrUnsupported) {
+			w.Errorf("2 of a share of 1.25: %v, want it unsupported", err)
+		}
+		if refused := w.take(fresh, ask("user", "rpm", 11)); refused == nil || refused.RetryAfter() != limiter.Never {
+			w.Errorf("11 of 10: %v, want never", refused)
+		}
 	})
 }
 
