@@ -225,7 +225,7 @@ func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 // configuration in time.
 func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.Shard = l.draw(c.acct.shardCount())
-	if l.ttl == 0 && !c.override {
+	if !c.override && (l.ttl == 0 || c.acct.isOverridden()) {
 		if err := l.wantConfigured(ctx, c, c.acct); err != nil {
 			return err
 		}

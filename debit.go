@@ -108,6 +108,9 @@ func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error
 		return false, err
 	}
 	p.l.learn(p.acct, p.c.Bucket, out, p.now)
+	if out.Applied && p.c.override && (p.img == nil || p.c.want.differs(p.img)) {
+		p.acct.override()
+	}
 	p.img, p.fresh = out.Image, true
 	if !out.Applied || !debits {
 		return false, nil
@@ -415,8 +418,10 @@ func sleep(ctx context.Context, left <-chan struct{}, d time.Duration) error {
 		select {
 		case <-left:
 			return errLeft
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 		default:
-			return ctx.Err()
+			return nil
 		}
 	}
 	t := time.NewTimer(d)

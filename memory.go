@@ -17,6 +17,9 @@ type account struct {
 	// epoch at that time. 0 is never.
 	checked int64
 	epoch   uint64
+	// overridden says that a request's own limits were written to the bucket
+	// since.
+	overridden bool
 	// unlimited says that the comparison found no limits configured and no
 	// bucket to exist: a parent nobody limits.
 	unlimited bool
@@ -113,7 +116,22 @@ func (a *account) endCheck() {
 func (a *account) wasChecked(at int64, epoch uint64, unlimited bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.checked, a.epoch, a.unlimited = max(a.checked, at), epoch, unlimited
+	a.checked, a.epoch, a.unlimited, a.overridden = max(a.checked, at), epoch, unlimited, false
+}
+
+// override notes that a request's own limits were written to the bucket.
+func (a *account) override() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.overridden = true
+}
+
+// isOverridden reports whether the bucket may have limits that came with a
+// request.
+func (a *account) isOverridden() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.overridden
 }
 
 // isUnlimited reports whether the bucket is known to have no limits, by a

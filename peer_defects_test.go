@@ -108,6 +108,27 @@ func TestLimitsInTheRequestHoldOnAnExistingBucket(t *testing.T) {
 	})
 }
 
+// What a request brings holds for that request: the next one without limits of
+// its own is decided by the configuration again.
+func TestLimitsInTheRequestHoldForThatRequest(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 10))
+		own := ask("user", "rpm", 100)
+		own.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1000)}
+		for round := range 2 {
+			if refused := w.take(w.Limiter, own); refused != nil {
+				w.Errorf("round %d: %v", round, refused)
+			}
+			if refused := w.take(w.Limiter, ask("user", "rpm", 50)); refused == nil || refused.RetryAfter() != limiter.Never {
+				w.Errorf("round %d: 50 of 10: %v, want never", round, refused)
+			}
+			w.holds("user", "rpm", 10-10*round)
+			time.Sleep(time.Minute) // at 1,000 a minute again only while somebody asks for that
+			own.Consume["rpm"] = 10
+		}
+	})
+}
+
 // 7.9: a request above the capacity is quoted a wait that never pays off.
 func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
