@@ -23,7 +23,7 @@ func (db *DB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, 
 	return run(ctx, db, opBatchGetItem, in, (*DB).batchGetItem)
 }
 
-func (db *DB) batchGetItem(in *dynamodb.BatchGetItemInput) (*dynamodb.BatchGetItemOutput, error) {
+func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.BatchGetItemOutput, error) {
 	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
 		return nil, err
 	}
@@ -43,18 +43,18 @@ func (db *DB) batchGetItem(in *dynamodb.BatchGetItemInput) (*dynamodb.BatchGetIt
 		out.Responses[name] = []map[string]types.AttributeValue{}
 		for i := range part.gets {
 			g := &part.gets[i]
-			r := g.table.shard(&g.key).get(g.key.full)
-			if room -= sizeOf(r); room < 0 {
+			r := g.table.shard(&g.key).get(c, g.key.full)
+			if room -= r.bytes(); room < 0 {
 				out.UnprocessedKeys[name] = unprocessed(part.request, i)
 				break
 			}
-			b.units += readUnits(sizeOf(r), aws.ToBool(part.request.ConsistentRead))
+			b.units += readUnits(r.bytes(), aws.ToBool(part.request.ConsistentRead))
 			if r != nil {
-				out.Responses[name] = append(out.Responses[name], g.image(r))
+				out.Responses[name] = append(out.Responses[name], r.image(g.projection))
 			}
 		}
 	}
-	bs.enter(opBatchGetItem)
+	bs.enter(c.op)
 	out.ConsumedCapacity = bs.report(in.ReturnConsumedCapacity)
 	return out, nil
 }

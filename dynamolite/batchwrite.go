@@ -12,66 +12,73 @@ import (
 const maxBatchWrite = 25 // requests
 
 // BatchWriteItem puts and deletes up to 25 items, each on its own and without a condition. All are
-// validated before any is written; nothing is ever left unprocessed.
+// validated before any is written. What a throttled partition or a transaction under way stands against
+// comes back in UnprocessedItems.
 func (db *DB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
 	return run(ctx, db, opBatchWriteItem, in, (*DB).batchWriteItem)
 }
 
-func (db *DB) batchWriteItem(in *dynamodb.BatchWriteItemInput) (*dynamodb.BatchWriteItemOutput, error) {
+func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamodb.BatchWriteItemOutput, error) {
 	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
 		return nil, err
 	}
-	writes, err := db.newBatchWrite(in.RequestItems)
+	writes, requests, err := db.newBatchWrite(in.RequestItems)
 	if err != nil {
 		return nil, err
 	}
 	bs := bills{}
+	unprocessed := map[string][]types.WriteRequest{}
 	for i := range writes {
-		e, err := writes[i].execute()
-		if err != nil {
-			return nil, err // not reached: without a condition or an update nothing depends on the item
+		w := &writes[i]
+		e, err := w.execute(db, c)
+		switch {
+		case err == nil:
+			bs.of(w.table, bill{}).addWrite(&e)
+		case isBusy(err):
+			unprocessed[w.table.name] = append(unprocessed[w.table.name], requests[i])
+		default:
+			return nil, err
 		}
-		bs.of(writes[i].table, bill{}).addWrite(&e)
 	}
-	bs.enter(opBatchWriteItem)
+	bs.enter(c.op)
 	return &dynamodb.BatchWriteItemOutput{
-		UnprocessedItems: map[string][]types.WriteRequest{},
+		UnprocessedItems: unprocessed,
 		ConsumedCapacity: bs.report(in.ReturnConsumedCapacity),
 	}, nil
 }
 
 // newBatchWrite validates a batch and brings its tables into the order of their names.
-func (db *DB) newBatchWrite(in map[string][]types.WriteRequest) ([]write, error) {
+func (db *DB) newBatchWrite(in map[string][]types.WriteRequest) ([]write, []types.WriteRequest, error) {
 	total := 0
 	for _, requests := range in {
 		total += len(requests)
 	}
 	if total == 0 || total > maxBatchWrite {
-		return nil, validationf("Too many or too few items requested for the BatchWriteItem call: %d, not 1 to %d", total, maxBatchWrite)
+		return nil, nil, validationf("Too many or too few items requested for the BatchWriteItem call: %d, not 1 to %d", total, maxBatchWrite)
 	}
-	writes := make([]write, 0, total)
+	writes, requests := make([]write, 0, total), make([]types.WriteRequest, 0, total)
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		t, err := db.table(&name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(in[name]) == 0 {
-			return nil, validationf("The write requests of table %s must not be empty", name)
+			return nil, nil, validationf("The write requests of table %s must not be empty", name)
 		}
 		seen := map[string]bool{}
 		for _, request := range in[name] {
 			w, err := t.newBatched(request)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if seen[w.key.full] {
-				return nil, validation("Provided list of item keys contains duplicates")
+				return nil, nil, validation("Provided list of item keys contains duplicates")
 			}
 			seen[w.key.full] = true
-			writes = append(writes, w)
+			writes, requests = append(writes, w), append(requests, request)
 		}
 	}
-	return writes, nil
+	return writes, requests, nil
 }
 
 func (t *table) newBatched(request types.WriteRequest) (write, error) {

@@ -48,21 +48,30 @@ type bill struct {
 	reads   bool
 	doubled bool // a transaction's: its report tells reads from writes
 	units   units
-	indexes []units // by position in table.indexes; nil when none was charged
+	indexes []indexUnits // those that were charged
 }
 
-func (b *bill) addIndex(position int, u units) {
-	if b.indexes == nil {
-		b.indexes = make([]units, len(b.table.indexes))
+// indexUnits is what one index is charged.
+type indexUnits struct {
+	index *index
+	units units
+}
+
+func (b *bill) addIndex(x *index, u units) {
+	for i := range b.indexes {
+		if b.indexes[i].index == x {
+			b.indexes[i].units += u
+			return
+		}
 	}
-	b.indexes[position] += u
+	b.indexes = append(b.indexes, indexUnits{x, u})
 }
 
 // addWrite adds what an evaluated write costs.
 func (b *bill) addWrite(e *effect) {
 	b.units += b.price(e.units)
 	for i := range e.changes {
-		b.addIndex(e.changes[i].index.position, b.price(e.changes[i].units))
+		b.addIndex(e.changes[i].index, b.price(e.changes[i].units))
 	}
 }
 
@@ -76,10 +85,8 @@ func (b *bill) price(u units) units {
 // enter writes the bill into the ledger.
 func (b *bill) enter(op operation) {
 	b.table.counters.add(op, b.reads, b.units)
-	for i, u := range b.indexes {
-		if u > 0 {
-			b.table.indexes[i].counters.add(op, b.reads, u)
-		}
+	for _, x := range b.indexes {
+		x.index.counters.add(op, b.reads, x.units)
 	}
 }
 
@@ -89,8 +96,8 @@ func (b *bill) report(want types.ReturnConsumedCapacity) *types.ConsumedCapacity
 		return nil
 	}
 	total := b.units
-	for _, u := range b.indexes {
-		total += u
+	for _, x := range b.indexes {
+		total += x.units
 	}
 	sum := b.capacity(total)
 	out := &types.ConsumedCapacity{
@@ -101,14 +108,15 @@ func (b *bill) report(want types.ReturnConsumedCapacity) *types.ConsumedCapacity
 	}
 	if want == types.ReturnConsumedCapacityIndexes {
 		out.Table = new(b.capacity(b.units))
-		for i, u := range b.indexes {
-			if u == 0 {
-				continue
+		for _, x := range b.indexes {
+			of := &out.GlobalSecondaryIndexes
+			if x.index.local {
+				of = &out.LocalSecondaryIndexes
 			}
-			if out.GlobalSecondaryIndexes == nil {
-				out.GlobalSecondaryIndexes = map[string]types.Capacity{}
+			if *of == nil {
+				*of = map[string]types.Capacity{}
 			}
-			out.GlobalSecondaryIndexes[b.table.indexes[i].name] = b.capacity(u)
+			(*of)[x.index.name] = b.capacity(x.units)
 		}
 	}
 	return out

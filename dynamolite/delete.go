@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
 // DeleteItem removes an item. Removing what is not there succeeds and costs one unit.
@@ -13,7 +11,7 @@ func (db *DB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ..
 	return run(ctx, db, opDeleteItem, in, (*DB).deleteItem)
 }
 
-func (db *DB) deleteItem(in *dynamodb.DeleteItemInput) (*dynamodb.DeleteItemOutput, error) {
+func (db *DB) deleteItem(c *call, in *dynamodb.DeleteItemInput) (*dynamodb.DeleteItemOutput, error) {
 	t, err := db.table(in.TableName)
 	if err != nil {
 		return nil, err
@@ -42,13 +40,13 @@ func (db *DB) deleteItem(in *dynamodb.DeleteItemInput) (*dynamodb.DeleteItemOutp
 	if err := unused(env); err != nil {
 		return nil, err
 	}
-	e, b, err := w.perform(opDeleteItem)
+	e, b, err := w.perform(db, c)
 	if err != nil {
 		return nil, err
 	}
 	out := &dynamodb.DeleteItemOutput{ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}
 	if returnOld && e.old != nil {
-		out.Attributes = value.Clone(e.old.item)
+		out.Attributes = e.old.item()
 	}
 	return out, nil
 }

@@ -13,8 +13,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// ErrClosed is returned, wrapped, by every operation on a [DB] after [DB.Close].
-var ErrClosed = errors.New("dynamolite: database is closed")
+var (
+	// ErrClosed is returned, wrapped, by every operation on a [DB] after [DB.Close].
+	ErrClosed = errors.New("dynamolite: database is closed")
+	// ErrInUse is returned, wrapped, by [Open] for a directory that another process or database has open.
+	ErrInUse = errors.New("dynamolite: the directory is in use")
+	// ErrDamaged is returned, wrapped with the place and what can be done, by [Open] for a directory
+	// with files that are not as they were written. Nothing has been changed.
+	ErrDamaged = errors.New("dynamolite: the data on disk is damaged")
+	// ErrDiskFailed is returned, wrapped, by every operation once the disk has failed to take a
+	// write: what memory holds is no longer what is on disk. Open the directory again.
+	ErrDiskFailed = errors.New("dynamolite: the disk has failed")
+)
 
 // operationError wraps what went wrong as the SDK's client does. The errors of the value and
 // expression packages become what DynamoDB makes of them, a ValidationException.
@@ -76,4 +86,15 @@ func notFound(name string) error {
 
 func conditionFailed(item value.Item) error {
 	return &types.ConditionalCheckFailedException{Message: aws.String("The conditional request failed"), Item: item}
+}
+
+// conflict answers a write of an item that a transaction is about to write.
+func conflict() error {
+	return &types.TransactionConflictException{Message: aws.String("Transaction is ongoing for the item")}
+}
+
+// isBusy tells whether the same write may succeed a little later.
+func isBusy(err error) bool {
+	_, busy := errors.AsType[*types.TransactionConflictException](err)
+	return busy
 }

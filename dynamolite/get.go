@@ -16,7 +16,7 @@ func (db *DB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(
 	return run(ctx, db, opGetItem, in, (*DB).getItem)
 }
 
-func (db *DB) getItem(in *dynamodb.GetItemInput) (*dynamodb.GetItemOutput, error) {
+func (db *DB) getItem(c *call, in *dynamodb.GetItemInput) (*dynamodb.GetItemOutput, error) {
 	t, err := db.table(in.TableName)
 	if err != nil {
 		return nil, err
@@ -31,10 +31,10 @@ func (db *DB) getItem(in *dynamodb.GetItemInput) (*dynamodb.GetItemOutput, error
 	if err != nil {
 		return nil, err
 	}
-	r := t.shard(&g.key).get(g.key.full)
-	b := bill{table: t, reads: true, units: readUnits(sizeOf(r), aws.ToBool(in.ConsistentRead))}
-	b.enter(opGetItem)
-	return &dynamodb.GetItemOutput{Item: g.image(r), ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}, nil
+	r := t.shard(&g.key).get(c, g.key.full)
+	b := bill{table: t, reads: true, units: readUnits(r.bytes(), aws.ToBool(in.ConsistentRead))}
+	b.enter(c.op)
+	return &dynamodb.GetItemOutput{Item: r.image(g.projection), ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}, nil
 }
 
 // get is a validated read of one item.
@@ -67,18 +67,4 @@ func parseProjection(projection *string, names map[string]string) (*expr.Project
 		return nil, err
 	}
 	return p, unused(env)
-}
-
-// image is the part of a record that a caller asked for, and may keep.
-func (g *get) image(r *record) value.Item { return image(r, g.projection) }
-
-func image(r *record, p *expr.Projection) value.Item {
-	switch {
-	case r == nil:
-		return nil
-	case p == nil:
-		return value.Clone(r.item)
-	default:
-		return value.Clone(p.Apply(r.item))
-	}
 }

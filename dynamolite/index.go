@@ -2,6 +2,7 @@ package dynamolite
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -11,11 +12,12 @@ import (
 // indexShards is how many locks an index has. Its entries are spread by the index's partition key.
 const indexShards = 16
 
-// index is a global secondary index. It holds, for every item of the table that has all of the
-// index's key attributes, an entry with the projected attributes.
+// index is a secondary index. It holds, for every item of the table that has all of the index's key
+// attributes, an entry with the projected attributes. All but its shards and filling is fixed.
 type index struct {
 	name       string
-	position   int // in table.indexes
+	tableName  string
+	local      bool // it has the table's partition key and is part of the table's partitions
 	key        keySchema
 	table      *keySchema
 	projection types.ProjectionType
@@ -23,7 +25,10 @@ type index struct {
 	projected  map[string]struct{} // all projected attributes; nil: everything
 	shards     [indexShards]shard
 	counters   *counters
+	filling    atomic.Bool // items that were there before it are still being entered
 }
+
+func (x *index) arn() string { return tableARN(x.tableName) + "/index/" + x.name }
 
 // projects tells whether an attribute is part of the entries.
 func (x *index) projects(attribute string) bool {
@@ -34,12 +39,13 @@ func (x *index) projects(attribute string) bool {
 	return ok
 }
 
-// entryKey is where an item's entry lives; ok is false if the item is not in the index.
-func (x *index) entryKey(r *record) (shard int, key string, ok bool) {
+// entryKey is where an item's entry lives; ok is false if the item is not in the index. An item that
+// is older than the index may have attributes that cannot be its keys, and is then not in it.
+func (x *index) entryKey(r *record, item value.Item) (shard int, key string, ok bool) {
 	if r == nil {
 		return 0, "", false
 	}
-	hash, ok := r.item[x.key.hash.name]
+	hash, ok := x.key.hash.of(item)
 	if !ok {
 		return 0, "", false
 	}
@@ -47,7 +53,7 @@ func (x *index) entryKey(r *record) (shard int, key string, ok bool) {
 	enc := value.AppendKey(buf[:0], hash)
 	shard = shardOf(enc, len(x.shards))
 	if x.key.rng.name != "" {
-		rng, ok := r.item[x.key.rng.name]
+		rng, ok := x.key.rng.of(item)
 		if !ok {
 			return 0, "", false
 		}
@@ -56,28 +62,42 @@ func (x *index) entryKey(r *record) (shard int, key string, ok bool) {
 	return shard, string(append(enc, r.key...)), true
 }
 
-// entry is what the index stores of an item.
-func (x *index) entry(key string, r *record) *record {
-	if x.projected == nil {
-		return &record{key: key, item: r.item, size: r.size}
+// of is the attribute of a stored item, if that has it and it can be a key.
+func (a *keyAttribute) of(item value.Item) (value.AV, bool) {
+	switch v := item[a.name].(type) {
+	case *types.AttributeValueMemberS:
+		return v, a.kind == types.ScalarAttributeTypeS && v.Value != "" && len(v.Value) <= a.max
+	case *types.AttributeValueMemberN:
+		return v, a.kind == types.ScalarAttributeTypeN
+	case *types.AttributeValueMemberB:
+		return v, a.kind == types.ScalarAttributeTypeB && len(v.Value) > 0 && len(v.Value) <= a.max
+	default:
+		return nil, false
 	}
-	item := make(value.Item, len(x.projected))
+}
+
+// entry is what the index stores of an item.
+func (x *index) entry(key string, r *record, item value.Item) *record {
+	if x.projected == nil {
+		return &record{key: key, data: r.data, size: r.size}
+	}
+	projected := make(value.Item, len(x.projected))
 	for name := range x.projected {
-		if v, ok := r.item[name]; ok {
-			item[name] = v
+		if v, ok := item[name]; ok {
+			projected[name] = v
 		}
 	}
-	return &record{key: key, item: item, size: value.Size(item)}
+	return newRecord(key, projected, value.Size(projected))
 }
 
 // entrySize is the size of an entry without making it.
-func (x *index) entrySize(r *record) int {
+func (x *index) entrySize(r *record, item value.Item) int {
 	if x.projected == nil {
 		return r.size
 	}
 	size := 0
 	for name := range x.projected {
-		if v, ok := r.item[name]; ok {
+		if v, ok := item[name]; ok {
 			size += attributeSize(name, v)
 		}
 	}
@@ -97,29 +117,28 @@ type indexChange struct {
 	units     units
 }
 
-// change works out what the step from old to next does to the index; ok is false if nothing. Touched
-// are the attributes that may differ, nil if any may.
-func (x *index) change(old, next *record, touched []string) (c indexChange, ok bool) {
-	if touched != nil && !x.affected(touched) {
+// change works out what a write does to the index; ok is false if nothing.
+func (x *index) change(e *effect) (c indexChange, ok bool) {
+	if e.touched != nil && !x.affected(e.touched) {
 		return c, false
 	}
-	oldShard, oldKey, wasIn := x.entryKey(old)
-	newShard, newKey, isIn := x.entryKey(next)
+	oldShard, oldKey, wasIn := x.entryKey(e.old, e.was)
+	newShard, newKey, isIn := x.entryKey(e.new, e.is)
 	c.index = x
 	switch {
 	case wasIn && isIn && oldKey == newKey:
-		if x.same(old.item, next.item, touched) {
+		if x.same(e.was, e.is, e.touched) {
 			return c, false
 		}
-		c.put, c.putShard = x.entry(newKey, next), newShard
-		c.units = writeUnits(max(x.entrySize(old), c.put.size))
+		c.put, c.putShard = x.entry(newKey, e.new, e.is), newShard
+		c.units = writeUnits(max(x.entrySize(e.old, e.was), c.put.size))
 		return c, true
 	case wasIn:
 		c.drop, c.dropShard = oldKey, oldShard
-		c.units = writeUnits(x.entrySize(old))
+		c.units = writeUnits(x.entrySize(e.old, e.was))
 	}
 	if isIn {
-		c.put, c.putShard = x.entry(newKey, next), newShard
+		c.put, c.putShard = x.entry(newKey, e.new, e.is), newShard
 		c.units += writeUnits(c.put.size)
 	}
 	return c, wasIn || isIn
@@ -156,40 +175,41 @@ func sameAttribute(a, b value.Item, name string) bool {
 	return inA == inB && (!inA || value.Equal(va, vb))
 }
 
-// apply carries a change out. The caller holds the item's table shard.
-func (c *indexChange) apply() {
+// apply carries a change out that has its place in the order of writes at pos. The caller holds the
+// item's table shard.
+func (c *indexChange) apply(pos position) {
 	if c.drop != "" {
 		s := &c.index.shards[c.dropShard]
 		s.mu.Lock()
-		s.deleteLocked(c.drop)
+		s.deleteLocked(c.drop, pos)
 		s.mu.Unlock()
 	}
 	if c.put != nil {
 		s := &c.index.shards[c.putShard]
 		s.mu.Lock()
-		s.setLocked(c.put)
+		s.setLocked(c.put, pos)
 		s.mu.Unlock()
 	}
 }
 
 // checkIndexKeys refuses an item whose attributes cannot be keys of the indexes that want them.
 // Names are the attributes to look at, nil for all.
-func (t *table) checkIndexKeys(item value.Item, names []string) error {
+func (s *schema) checkIndexKeys(item value.Item, names []string) error {
 	if names == nil {
-		for i := range t.indexKeys {
-			if err := t.indexKeys[i].check(item); err != nil {
+		for i := range s.indexKeys {
+			if err := s.indexKeys[i].check(item); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, name := range names {
-		if !t.keysIndex[name] {
+		if !s.keysIndex[name] {
 			continue
 		}
-		for i := range t.indexKeys {
-			if t.indexKeys[i].name == name {
-				if err := t.indexKeys[i].check(item); err != nil {
+		for i := range s.indexKeys {
+			if s.indexKeys[i].name == name {
+				if err := s.indexKeys[i].check(item); err != nil {
 					return err
 				}
 			}

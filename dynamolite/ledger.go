@@ -75,6 +75,19 @@ type tableLedger struct {
 	indexes  map[string]*counters // guarded by DB.mu; a table keeps pointers to its own
 }
 
+// openLedgerLocked gives a table and its indexes their counters.
+func (db *DB) openLedgerLocked(t *table, s *schema) {
+	l, ok := db.ledgers[t.name]
+	if !ok {
+		l = &tableLedger{indexes: map[string]*counters{}}
+		db.ledgers[t.name] = l
+	}
+	t.counters = &l.counters
+	for _, x := range s.indexes {
+		x.counters = l.index(x.name)
+	}
+}
+
 func (l *tableLedger) index(name string) *counters {
 	c, ok := l.indexes[name]
 	if !ok {

@@ -10,6 +10,7 @@ const (
 	opUpdateItem
 	opDeleteItem
 	opQuery
+	opScan
 	opBatchGetItem
 	opBatchWriteItem
 	opTransactGetItems
@@ -19,6 +20,18 @@ const (
 	opDescribeTable
 	opDeleteTable
 	opListTables
+	opUpdateTable
+	opUpdateTimeToLive
+	opDescribeTimeToLive
+	opTagResource
+	opUntagResource
+	opListTagsOfResource
+	opDescribeLimits
+	opDescribeEndpoints
+	opListStreams
+	opDescribeStream
+	opGetShardIterator
+	opGetRecords
 )
 
 // String is the operation's name in the API.
@@ -29,6 +42,7 @@ func (op operation) String() string {
 		opUpdateItem:         "UpdateItem",
 		opDeleteItem:         "DeleteItem",
 		opQuery:              "Query",
+		opScan:               "Scan",
 		opBatchGetItem:       "BatchGetItem",
 		opBatchWriteItem:     "BatchWriteItem",
 		opTransactGetItems:   "TransactGetItems",
@@ -37,5 +51,17 @@ func (op operation) String() string {
 		opDescribeTable:      "DescribeTable",
 		opDeleteTable:        "DeleteTable",
 		opListTables:         "ListTables",
+		opUpdateTable:        "UpdateTable",
+		opUpdateTimeToLive:   "UpdateTimeToLive",
+		opDescribeTimeToLive: "DescribeTimeToLive",
+		opTagResource:        "TagResource",
+		opUntagResource:      "UntagResource",
+		opListTagsOfResource: "ListTagsOfResource",
+		opDescribeLimits:     "DescribeLimits",
+		opDescribeEndpoints:  "DescribeEndpoints",
+		opListStreams:        "ListStreams",
+		opDescribeStream:     "DescribeStream",
+		opGetShardIterator:   "GetShardIterator",
+		opGetRecords:         "GetRecords",
 	}[op]
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
 // PutItem stores an item in place of the one with its key, if there is one.
@@ -13,7 +11,7 @@ func (db *DB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(
 	return run(ctx, db, opPutItem, in, (*DB).putItem)
 }
 
-func (db *DB) putItem(in *dynamodb.PutItemInput) (*dynamodb.PutItemOutput, error) {
+func (db *DB) putItem(c *call, in *dynamodb.PutItemInput) (*dynamodb.PutItemOutput, error) {
 	t, err := db.table(in.TableName)
 	if err != nil {
 		return nil, err
@@ -42,13 +40,13 @@ func (db *DB) putItem(in *dynamodb.PutItemInput) (*dynamodb.PutItemOutput, error
 	if err := unused(env); err != nil {
 		return nil, err
 	}
-	e, b, err := w.perform(opPutItem)
+	e, b, err := w.perform(db, c)
 	if err != nil {
 		return nil, err
 	}
 	out := &dynamodb.PutItemOutput{ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}
 	if returnOld && e.old != nil {
-		out.Attributes = value.Clone(e.old.item)
+		out.Attributes = e.old.item()
 	}
 	return out, nil
 }

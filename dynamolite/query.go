@@ -22,7 +22,7 @@ func (db *DB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dyn
 	return run(ctx, db, opQuery, in, (*DB).query)
 }
 
-func (db *DB) query(in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
+func (db *DB) query(c *call, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
 	t, err := db.table(in.TableName)
 	if err != nil {
 		return nil, err
@@ -31,9 +31,9 @@ func (db *DB) query(in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, bytes, more := q.shard.page(q.keys, q.backward, q.limit, maxPage)
+	records, bytes, more := q.shard.page(c, q.keys, q.backward, q.limit, maxPage)
 	b := q.bill(bytes)
-	b.enter(opQuery)
+	b.enter(c.op)
 	out := &dynamodb.QueryOutput{
 		ScannedCount:     int32(len(records)), //nolint:gosec // a page of 1 MB holds far fewer
 		ConsumedCapacity: b.report(in.ReturnConsumedCapacity),
@@ -42,8 +42,13 @@ func (db *DB) query(in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
 		out.Items = []map[string]types.AttributeValue{}
 	}
 	for _, r := range records {
+		if q.filter == nil && q.countOnly {
+			out.Count++
+			continue
+		}
+		item := r.item()
 		if q.filter != nil {
-			if ok, err := q.filter.Eval(r.item); err != nil {
+			if ok, err := q.filter.Eval(item); err != nil {
 				return nil, err
 			} else if !ok {
 				continue
@@ -51,7 +56,10 @@ func (db *DB) query(in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
 		}
 		out.Count++
 		if !q.countOnly {
-			out.Items = append(out.Items, image(r, q.projection))
+			if q.projection != nil {
+				item = q.projection.Apply(item)
+			}
+			out.Items = append(out.Items, item)
 		}
 	}
 	if more {
@@ -87,7 +95,7 @@ func (t *table) newQuery(in *dynamodb.QueryInput) (*query, error) {
 		limit:      int(aws.ToInt32(in.Limit)),
 	}
 	if in.IndexName != nil {
-		x, err := t.index(*in.IndexName)
+		x, err := t.schema().index(*in.IndexName)
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +217,7 @@ func (q *query) bill(bytes int) bill {
 	if q.index == nil {
 		b.units = u
 	} else {
-		b.addIndex(q.index.position, u)
+		b.addIndex(q.index, u)
 	}
 	return b
 }
@@ -217,13 +225,14 @@ func (q *query) bill(bytes int) bill {
 // position is the LastEvaluatedKey of a page that ends with a record: the keys of the table and of
 // the index.
 func (q *query) position(r *record) value.Item {
+	item := r.item()
 	key := make(value.Item, 2*q.key.attributes())
 	for _, s := range []*keySchema{q.key, &q.table.key} {
 		for _, a := range []*keyAttribute{&s.hash, &s.rng} {
 			if a.name != "" {
-				key[a.name] = r.item[a.name]
+				key[a.name] = item[a.name]
 			}
 		}
 	}
-	return value.Clone(key)
+	return key
 }

@@ -1,8 +1,10 @@
 package dynamolite
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -10,15 +12,75 @@ import (
 )
 
 const (
-	maxIndexes    = 20  // global secondary indexes of a table
+	maxGlobal     = 20  // global secondary indexes of a table
+	maxLocal      = 5   // local secondary indexes of a table
 	maxProjected  = 100 // attributes that the indexes of a table project by name, together
 	maxAttribute  = 255 // bytes of the name of a key attribute or of a projected one
 	minNameLength = 3   // of a table or an index
 	maxNameLength = 255
 )
 
+// schema is all of a table that can be altered while it exists. It is never changed in place: an
+// alteration clones it, changes the clone and puts that in force.
+type schema struct {
+	kinds         []types.AttributeDefinition
+	billing       types.BillingMode
+	onDemandSince time.Time                   // when it was last made to be paid per request
+	capacity      types.ProvisionedThroughput // of a provisioned table
+	protected     bool                        // against deletion
+	class         types.TableClass            // "" or STANDARD are one
+	tags          map[string]string
+	expiry        string       // the attribute that holds an item's time to live; "": none
+	stream        *tableStream // nil: none is enabled
+
+	indexes       []*index                               // by name
+	indexCapacity map[string]types.ProvisionedThroughput // of a provisioned table, by index
+	indexKeys     []indexKey
+	keysIndex     map[string]bool // attributes that are a key of some index
+	projected     map[string]bool // attributes that some index projects by name
+	mirrored      bool            // some index projects everything
+}
+
+// clone is a schema to be changed and put in force.
+func (s *schema) clone() *schema {
+	c := *s
+	c.kinds = slices.Clone(s.kinds)
+	c.tags = maps.Clone(s.tags)
+	c.indexes = slices.Clone(s.indexes)
+	c.indexCapacity = maps.Clone(s.indexCapacity)
+	return &c
+}
+
+// index finds an index by name.
+func (s *schema) index(name string) (*index, error) {
+	for _, x := range s.indexes {
+		if x.name == name {
+			return x, nil
+		}
+	}
+	return nil, validationf("The table does not have the specified index: %s", name)
+}
+
+// hasLocal tells whether the table has local secondary indexes, and with them item collections.
+func (s *schema) hasLocal() bool {
+	return slices.ContainsFunc(s.indexes, func(x *index) bool { return x.local })
+}
+
+// unindexed tells whether writing these attributes cannot concern any index.
+func (s *schema) unindexed(touched []string) bool {
+	if s.mirrored || touched == nil {
+		return len(s.indexes) == 0
+	}
+	for _, name := range touched {
+		if s.projected[name] {
+			return false
+		}
+	}
+	return true
+}
+
 // newTable makes a table from a request, or says what is wrong with it.
-func newTable(in *dynamodb.CreateTableInput) (*table, error) {
+func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	if in.TableName == nil {
 		return nil, missing("TableName")
 	}
@@ -32,58 +94,65 @@ func newTable(in *dynamodb.CreateTableInput) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{
-		name:      *in.TableName,
-		billing:   in.BillingMode,
-		protected: aws.ToBool(in.DeletionProtectionEnabled),
-		keysIndex: map[string]bool{},
-		projected: map[string]bool{},
+	t := &table{name: *in.TableName, created: now}
+	s := &schema{
+		billing:       in.BillingMode,
+		onDemandSince: now,
+		protected:     aws.ToBool(in.DeletionProtectionEnabled),
+		class:         in.TableClass,
 	}
 	if t.key, err = d.keySchema(in.KeySchema); err != nil {
 		return nil, err
 	}
-	if t.capacity, err = t.throughput(in.ProvisionedThroughput, "table "+t.name); err != nil {
+	if s.capacity, err = s.throughput(in.ProvisionedThroughput, "table "+t.name); err != nil {
 		return nil, err
 	}
-	if err := t.addIndexes(in.GlobalSecondaryIndexes, d); err != nil {
+	if err := s.addIndexes(t, in, d); err != nil {
 		return nil, err
 	}
-	if unused := d.unused(); len(unused) > 0 {
-		return nil, invalid("Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions: "+
-			"these are the key of nothing: [%s]", strings.Join(unused, ", "))
+	if err := d.allUsed(); err != nil {
+		return nil, err
 	}
-	t.kinds = d.list
+	s.kinds = d.list
+	if s.tags, err = newTags(in.Tags); err != nil {
+		return nil, err
+	}
+	if s.stream, err = t.newStream(in.StreamSpecification, now); err != nil {
+		return nil, err
+	}
+	t.current.Store(s)
 	return t, nil
 }
 
 // refuseTableFeatures names the first feature asked for that the engine lacks.
 func refuseTableFeatures(in *dynamodb.CreateTableInput) error {
 	for _, f := range []struct {
-		asked         bool
-		name, instead string
+		asked bool
+		name  string
 	}{
-		{len(in.LocalSecondaryIndexes) > 0, "LocalSecondaryIndexes", "use a global secondary index"},
-		{in.StreamSpecification != nil && aws.ToBool(in.StreamSpecification.StreamEnabled), "StreamSpecification", "leave it out"},
-		{in.SSESpecification != nil && aws.ToBool(in.SSESpecification.Enabled), "SSESpecification", "leave it out"},
-		{in.TableClass != "" && in.TableClass != types.TableClassStandard, "TableClass", "leave it out or use STANDARD"},
-		{len(in.Tags) > 0, "Tags", "leave it out"},
-		{in.OnDemandThroughput != nil, "OnDemandThroughput", "leave it out"},
-		{in.WarmThroughput != nil, "WarmThroughput", "leave it out"},
-		{in.ResourcePolicy != nil, "ResourcePolicy", "leave it out"},
-		{in.GlobalTableSourceArn != nil, "GlobalTableSourceArn", "leave it out"},
-		{in.GlobalTableSettingsReplicationMode != "", "GlobalTableSettingsReplicationMode", "leave it out"},
-		{len(in.VectorIndexes) > 0, "VectorIndexes", "leave it out"},
+		{in.SSESpecification != nil && aws.ToBool(in.SSESpecification.Enabled), "SSESpecification"},
+		{in.OnDemandThroughput != nil, "OnDemandThroughput"},
+		{in.WarmThroughput != nil, "WarmThroughput"},
+		{in.ResourcePolicy != nil, "ResourcePolicy"},
+		{in.GlobalTableSourceArn != nil, "GlobalTableSourceArn"},
+		{in.GlobalTableSettingsReplicationMode != "", "GlobalTableSettingsReplicationMode"},
+		{len(in.VectorIndexes) > 0, "VectorIndexes"},
 	} {
 		if f.asked {
-			return unsupported(f.name, f.instead)
+			return unsupported(f.name, "leave it out")
 		}
 	}
-	return nil
+	switch in.TableClass {
+	case "", types.TableClassStandard, types.TableClassStandardInfrequentAccess:
+		return nil
+	default:
+		return badEnum("tableClass", string(in.TableClass), "STANDARD, STANDARD_INFREQUENT_ACCESS")
+	}
 }
 
 // throughput checks provisioned capacity against the billing mode.
-func (t *table) throughput(p *types.ProvisionedThroughput, of string) (types.ProvisionedThroughput, error) {
-	switch t.billing {
+func (s *schema) throughput(p *types.ProvisionedThroughput, of string) (types.ProvisionedThroughput, error) {
+	switch s.billing {
 	case types.BillingModePayPerRequest:
 		if p != nil {
 			return types.ProvisionedThroughput{}, invalid("Neither ReadCapacityUnits nor WriteCapacityUnits can be specified for %s when BillingMode is PAY_PER_REQUEST", of)
@@ -100,81 +169,132 @@ func (t *table) throughput(p *types.ProvisionedThroughput, of string) (types.Pro
 			ReadCapacityUnits: aws.Int64(*p.ReadCapacityUnits), WriteCapacityUnits: aws.Int64(*p.WriteCapacityUnits),
 		}, nil
 	default:
-		return types.ProvisionedThroughput{}, badEnum("billingMode", string(t.billing), "PROVISIONED, PAY_PER_REQUEST")
+		return types.ProvisionedThroughput{}, badEnum("billingMode", string(s.billing), "PROVISIONED, PAY_PER_REQUEST")
 	}
 }
 
-func (t *table) addIndexes(in []types.GlobalSecondaryIndex, d *definitions) error {
-	if in != nil && len(in) == 0 {
+// addIndexes makes the indexes that a new table is to have.
+func (s *schema) addIndexes(t *table, in *dynamodb.CreateTableInput, d *definitions) error {
+	switch {
+	case in.GlobalSecondaryIndexes != nil && len(in.GlobalSecondaryIndexes) == 0:
 		return invalid("List of GlobalSecondaryIndexes is empty")
+	case in.LocalSecondaryIndexes != nil && len(in.LocalSecondaryIndexes) == 0:
+		return invalid("List of LocalSecondaryIndexes is empty")
 	}
-	if len(in) > maxIndexes {
-		return invalid("GlobalSecondaryIndex count exceeds the per-table limit of %d", maxIndexes)
-	}
-	capacities := map[*index]types.ProvisionedThroughput{}
-	named := 0
-	for i := range in {
-		x, err := t.newIndex(&in[i], d)
-		if err != nil {
+	s.indexCapacity = map[string]types.ProvisionedThroughput{}
+	for i := range in.LocalSecondaryIndexes {
+		if err := s.addLocal(t, &in.LocalSecondaryIndexes[i], d); err != nil {
 			return err
 		}
-		if _, err := t.index(x.name); err == nil {
-			return invalid("Duplicate index name: %s", x.name)
-		}
-		if capacities[x], err = t.throughput(in[i].ProvisionedThroughput, "index "+x.name); err != nil {
+	}
+	for i := range in.GlobalSecondaryIndexes {
+		if _, err := s.addGlobal(t, &in.GlobalSecondaryIndexes[i], d); err != nil {
 			return err
 		}
-		if named += len(x.include); named > maxProjected {
-			return invalid("The indexes project more than %d attributes by name", maxProjected)
-		}
-		t.indexes = append(t.indexes, x)
 	}
-	slices.SortFunc(t.indexes, func(a, b *index) int { return strings.Compare(a.name, b.name) })
-	for i, x := range t.indexes {
-		x.position = i
-		t.indexCapacity = append(t.indexCapacity, capacities[x])
-		t.note(x)
-	}
+	s.settle()
 	return nil
 }
 
-// note enters an index into what lets writes find out quickly whether it concerns them.
-func (t *table) note(x *index) {
-	for _, a := range []keyAttribute{x.key.hash, x.key.rng} {
-		if a.name != "" {
-			t.indexKeys = append(t.indexKeys, indexKey{keyAttribute: a, index: x.name})
-			t.keysIndex[a.name] = true
-		}
-	}
-	if x.projected == nil {
-		t.mirrored = true
-	}
-	for name := range x.projected {
-		t.projected[name] = true
-	}
-}
-
-func (t *table) newIndex(in *types.GlobalSecondaryIndex, d *definitions) (*index, error) {
-	if in.IndexName == nil {
-		return nil, missing("IndexName")
-	}
-	if err := checkName("indexName", *in.IndexName); err != nil {
-		return nil, err
-	}
+// addGlobal adds a global secondary index. The caller settles the schema afterwards.
+func (s *schema) addGlobal(t *table, in *types.GlobalSecondaryIndex, d *definitions) (*index, error) {
 	switch {
 	case in.OnDemandThroughput != nil:
 		return nil, unsupported("OnDemandThroughput", "leave it out")
 	case in.WarmThroughput != nil:
 		return nil, unsupported("WarmThroughput", "leave it out")
-	case in.Projection == nil || in.Projection.ProjectionType == "":
-		return nil, invalid("Unknown ProjectionType: null. Index: %s", *in.IndexName)
 	}
-	key, err := d.keySchema(in.KeySchema)
+	x, err := newIndex(t, in.IndexName, in.KeySchema, in.Projection, d)
 	if err != nil {
 		return nil, err
 	}
-	x := &index{name: *in.IndexName, key: key, table: &t.key, projection: in.Projection.ProjectionType}
-	return x, x.project(in.Projection.NonKeyAttributes)
+	capacity, err := s.throughput(in.ProvisionedThroughput, "index "+x.name)
+	if err != nil {
+		return nil, err
+	}
+	s.indexCapacity[x.name] = capacity
+	return x, s.add(x)
+}
+
+// addLocal adds a local secondary index: the table's partition key with another sort key.
+func (s *schema) addLocal(t *table, in *types.LocalSecondaryIndex, d *definitions) error {
+	x, err := newIndex(t, in.IndexName, in.KeySchema, in.Projection, d)
+	switch {
+	case err != nil:
+		return err
+	case t.key.rng.name == "":
+		return invalid("Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex")
+	case x.key.rng.name == "":
+		return invalid("Index KeySchema does not have a range key for index: %s", x.name)
+	case x.key.hash.name != t.key.hash.name:
+		return invalid("Index KeySchema does not have the same leading hash key as table KeySchema for index: %s. index hash key: %s, table hash key: %s",
+			x.name, x.key.hash.name, t.key.hash.name)
+	}
+	x.local = true
+	return s.add(x)
+}
+
+// add enters an index, within the limits of a table.
+func (s *schema) add(x *index) error {
+	if _, err := s.index(x.name); err == nil {
+		return invalid("Duplicate index name: %s", x.name)
+	}
+	s.indexes = append(s.indexes, x)
+	local, named := 0, 0
+	for _, x := range s.indexes {
+		named += len(x.include)
+		if x.local {
+			local++
+		}
+	}
+	switch {
+	case local > maxLocal:
+		return invalid("Number of LocalSecondaryIndexes exceeds per-table limit of %d", maxLocal)
+	case len(s.indexes)-local > maxGlobal:
+		return invalid("GlobalSecondaryIndex count exceeds the per-table limit of %d", maxGlobal)
+	case named > maxProjected:
+		return invalid("The indexes project more than %d attributes by name", maxProjected)
+	}
+	return nil
+}
+
+// settle sorts the indexes and works out what lets writes find out quickly whether one concerns them.
+func (s *schema) settle() {
+	slices.SortFunc(s.indexes, func(a, b *index) int { return strings.Compare(a.name, b.name) })
+	s.indexKeys, s.mirrored = nil, false
+	s.keysIndex, s.projected = map[string]bool{}, map[string]bool{}
+	for _, x := range s.indexes {
+		for _, a := range []keyAttribute{x.key.hash, x.key.rng} {
+			if a.name != "" && !x.table.has(a.name) {
+				s.indexKeys = append(s.indexKeys, indexKey{keyAttribute: a, index: x.name})
+				s.keysIndex[a.name] = true
+			}
+		}
+		if x.projected == nil {
+			s.mirrored = true
+		}
+		for name := range x.projected {
+			s.projected[name] = true
+		}
+	}
+}
+
+func newIndex(t *table, name *string, key []types.KeySchemaElement, projection *types.Projection, d *definitions) (*index, error) {
+	if name == nil {
+		return nil, missing("IndexName")
+	}
+	if err := checkName("indexName", *name); err != nil {
+		return nil, err
+	}
+	if projection == nil || projection.ProjectionType == "" {
+		return nil, invalid("Unknown ProjectionType: null. Index: %s", *name)
+	}
+	k, err := d.keySchema(key)
+	if err != nil {
+		return nil, err
+	}
+	x := &index{name: *name, tableName: t.name, key: k, table: &t.key, projection: projection.ProjectionType}
+	return x, x.project(projection.NonKeyAttributes)
 }
 
 // project sets what an index projects, given the attributes to include beside the keys.
@@ -211,83 +331,4 @@ func (x *index) project(include []string) error {
 		}
 	}
 	return nil
-}
-
-// definitions are a request's AttributeDefinitions, and which of them some key has used.
-type definitions struct {
-	list []types.AttributeDefinition
-	used map[string]bool
-}
-
-func newDefinitions(in []types.AttributeDefinition) (*definitions, error) {
-	d := &definitions{used: map[string]bool{}}
-	for _, a := range in {
-		if a.AttributeName == nil {
-			return nil, missing("AttributeName")
-		}
-		name := *a.AttributeName
-		if name == "" || len(name) > maxAttribute {
-			return nil, invalid("The name of a key attribute must have 1 to %d bytes", maxAttribute)
-		}
-		switch a.AttributeType {
-		case types.ScalarAttributeTypeS, types.ScalarAttributeTypeN, types.ScalarAttributeTypeB:
-		default:
-			return nil, badEnum("attributeDefinitions.attributeType", string(a.AttributeType), "S, N, B")
-		}
-		if _, ok := d.kind(name); ok {
-			return nil, invalid("Duplicate AttributeName in AttributeDefinitions: %s", name)
-		}
-		d.list = append(d.list, types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: a.AttributeType})
-	}
-	return d, nil
-}
-
-func (d *definitions) kind(name string) (types.ScalarAttributeType, bool) {
-	for _, a := range d.list {
-		if *a.AttributeName == name {
-			return a.AttributeType, true
-		}
-	}
-	return "", false
-}
-
-func (d *definitions) unused() []string {
-	var names []string
-	for _, a := range d.list {
-		if !d.used[*a.AttributeName] {
-			names = append(names, *a.AttributeName)
-		}
-	}
-	return names
-}
-
-// keySchema reads a HASH element and, after it, perhaps a RANGE element.
-func (d *definitions) keySchema(in []types.KeySchemaElement) (keySchema, error) {
-	var s keySchema
-	switch {
-	case len(in) == 0:
-		return s, missing("KeySchema")
-	case len(in) > 2:
-		return s, unsupported("A KeySchema of more than two attributes", "use one HASH and at most one RANGE")
-	case in[0].KeyType != types.KeyTypeHash:
-		return s, invalid("The first KeySchemaElement is not a HASH key type")
-	case len(in) == 2 && in[1].KeyType != types.KeyTypeRange:
-		return s, invalid("The second KeySchemaElement is not a RANGE key type")
-	}
-	for i, part := range []*keyAttribute{&s.hash, &s.rng}[:len(in)] {
-		if in[i].AttributeName == nil {
-			return s, missing("AttributeName")
-		}
-		name := *in[i].AttributeName
-		kind, ok := d.kind(name)
-		if !ok {
-			return s, invalid("Some index key attributes are not defined in AttributeDefinitions. Keys: [%s]", name)
-		}
-		d.used[name] = true
-		*part = keyAttribute{name: name, kind: kind, max: []int{maxHashKey, maxRangeKey}[i]}
-	}
-	if s.hash.name == s.rng.name {
-		return s, invalid("Both the Hash Key and the Range Key element in the KeySchema have the same name")
-	}
-	return s, nil
 }

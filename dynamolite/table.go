@@ -2,6 +2,8 @@ package dynamolite
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,56 +13,45 @@ import (
 // tableShards is how many locks a table has.
 const tableShards = 64
 
-// table is a table that exists. All but its shards is fixed when it is created.
+// table is a table that exists: what is fixed when it is created, its items, and the schema that is
+// in force.
 type table struct {
-	name      string
-	number    int // in order of creation: the order in which a transaction locks tables
-	created   time.Time
-	key       keySchema
-	kinds     []types.AttributeDefinition
-	billing   types.BillingMode
-	capacity  types.ProvisionedThroughput // of a provisioned table
-	protected bool                        // against deletion
+	name    string
+	number  int // in order of creation: the order in which a transaction locks tables
+	created time.Time
+	key     keySchema
 
 	shards   [tableShards]shard
 	counters *counters
 
-	indexes   []*index // by name
-	indexKeys []indexKey
-	keysIndex map[string]bool // attributes that are a key of some index
-	projected map[string]bool // attributes that some index projects by name
-	mirrored  bool            // some index projects everything
-
-	indexCapacity []types.ProvisionedThroughput // of a provisioned table, by position of the index
+	// current is replaced, never changed in place, and only with all shards locked: what a write
+	// finds while it holds its shard stays in force until it lets go.
+	current atomic.Pointer[schema]
+	// altering is held from reading the schema to replacing it. It is taken before the shards.
+	altering sync.Mutex
 }
+
+// schema is the one in force now.
+func (t *table) schema() *schema { return t.current.Load() }
 
 func (t *table) shard(k *itemKey) *shard { return &t.shards[k.shard] }
 
-// index finds an index by name.
-func (t *table) index(name string) (*index, error) {
-	for _, x := range t.indexes {
-		if x.name == name {
-			return x, nil
-		}
+// lockAll stops all writes and reads of the table.
+func (t *table) lockAll() {
+	for i := range t.shards {
+		t.shards[i].mu.Lock()
 	}
-	return nil, validationf("The table does not have the specified index: %s", name)
 }
 
-// unindexed tells whether writing these attributes cannot concern any index.
-func (t *table) unindexed(touched []string) bool {
-	if t.mirrored || touched == nil {
-		return len(t.indexes) == 0
+func (t *table) unlockAll() {
+	for i := range t.shards {
+		t.shards[i].mu.Unlock()
 	}
-	for _, name := range touched {
-		if t.projected[name] {
-			return false
-		}
-	}
-	return true
 }
 
 // describe makes the description that the API returns. Counts are exact and current.
 func (t *table) describe(status types.TableStatus) *types.TableDescription {
+	s := t.schema()
 	records, bytes := census(t.shards[:])
 	d := &types.TableDescription{
 		TableName:                 aws.String(t.name),
@@ -69,43 +60,63 @@ func (t *table) describe(status types.TableStatus) *types.TableDescription {
 		TableStatus:               status,
 		CreationDateTime:          aws.Time(t.created),
 		KeySchema:                 t.key.describe(),
-		AttributeDefinitions:      make([]types.AttributeDefinition, 0, len(t.kinds)),
+		AttributeDefinitions:      make([]types.AttributeDefinition, 0, len(s.kinds)),
 		ItemCount:                 aws.Int64(records),
 		TableSizeBytes:            aws.Int64(bytes),
-		DeletionProtectionEnabled: aws.Bool(t.protected),
-		ProvisionedThroughput:     describeThroughput(t.capacity),
+		DeletionProtectionEnabled: aws.Bool(s.protected),
+		ProvisionedThroughput:     describeThroughput(s.capacity),
 	}
-	for _, a := range t.kinds {
+	for _, a := range s.kinds {
 		d.AttributeDefinitions = append(d.AttributeDefinitions, types.AttributeDefinition{
 			AttributeName: aws.String(*a.AttributeName), AttributeType: a.AttributeType,
 		})
 	}
-	if t.billing == types.BillingModePayPerRequest {
+	if s.billing == types.BillingModePayPerRequest {
 		d.BillingModeSummary = &types.BillingModeSummary{
-			BillingMode: t.billing, LastUpdateToPayPerRequestDateTime: aws.Time(t.created),
+			BillingMode: s.billing, LastUpdateToPayPerRequestDateTime: aws.Time(s.onDemandSince),
 		}
 	}
-	for i, x := range t.indexes {
+	if s.stream != nil {
+		d.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: s.stream.view}
+		d.LatestStreamArn, d.LatestStreamLabel = aws.String(s.stream.arn), aws.String(s.stream.label)
+	}
+	for _, x := range s.indexes {
 		records, bytes := census(x.shards[:])
 		projection := &types.Projection{ProjectionType: x.projection}
 		projection.NonKeyAttributes = append(projection.NonKeyAttributes, x.include...)
-		d.GlobalSecondaryIndexes = append(d.GlobalSecondaryIndexes, types.GlobalSecondaryIndexDescription{
+		if x.local {
+			d.LocalSecondaryIndexes = append(d.LocalSecondaryIndexes, types.LocalSecondaryIndexDescription{
+				IndexName:      aws.String(x.name),
+				IndexArn:       aws.String(x.arn()),
+				KeySchema:      x.key.describe(),
+				Projection:     projection,
+				ItemCount:      aws.Int64(records),
+				IndexSizeBytes: aws.Int64(bytes),
+			})
+			continue
+		}
+		g := types.GlobalSecondaryIndexDescription{
 			IndexName:             aws.String(x.name),
-			IndexArn:              aws.String(t.arn() + "/index/" + x.name),
+			IndexArn:              aws.String(x.arn()),
 			IndexStatus:           types.IndexStatusActive,
 			KeySchema:             x.key.describe(),
 			Projection:            projection,
 			ItemCount:             aws.Int64(records),
 			IndexSizeBytes:        aws.Int64(bytes),
-			ProvisionedThroughput: describeThroughput(t.indexCapacity[i]),
-		})
+			ProvisionedThroughput: describeThroughput(s.indexCapacity[x.name]),
+		}
+		if x.filling.Load() {
+			g.IndexStatus, g.Backfilling = types.IndexStatusCreating, aws.Bool(true)
+		}
+		d.GlobalSecondaryIndexes = append(d.GlobalSecondaryIndexes, g)
 	}
 	return d
 }
 
-func (t *table) arn() string {
-	return "arn:aws:dynamodb:dynamolite:000000000000:table/" + t.name
-}
+func (t *table) arn() string { return tableARN(t.name) }
+
+// tableARN is the resource name of a table, as of an account of zeros in a region of our own.
+func tableARN(name string) string { return "arn:aws:dynamodb:dynamolite:000000000000:table/" + name }
 
 func (s *keySchema) describe() []types.KeySchemaElement {
 	out := []types.KeySchemaElement{{AttributeName: aws.String(s.hash.name), KeyType: types.KeyTypeHash}}

@@ -15,12 +15,11 @@ func (db *DB) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, _ 
 	return run(ctx, db, opCreateTable, in, (*DB).createTable)
 }
 
-func (db *DB) createTable(in *dynamodb.CreateTableInput) (*dynamodb.CreateTableOutput, error) {
-	t, err := newTable(in)
+func (db *DB) createTable(c *call, in *dynamodb.CreateTableInput) (*dynamodb.CreateTableOutput, error) {
+	t, err := newTable(in, db.now())
 	if err != nil {
 		return nil, err
 	}
-	t.created = db.now()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
@@ -29,15 +28,7 @@ func (db *DB) createTable(in *dynamodb.CreateTableInput) (*dynamodb.CreateTableO
 	if _, taken := db.tables[t.name]; taken {
 		return nil, &types.ResourceInUseException{Message: aws.String("Table already exists: " + t.name)}
 	}
-	l, ok := db.ledgers[t.name]
-	if !ok {
-		l = &tableLedger{indexes: map[string]*counters{}}
-		db.ledgers[t.name] = l
-	}
-	t.counters = &l.counters
-	for _, x := range t.indexes {
-		x.counters = l.index(x.name)
-	}
+	db.openLedgerLocked(t, t.schema())
 	db.created++
 	t.number = db.created
 	db.tables[t.name] = t
@@ -49,7 +40,7 @@ func (db *DB) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput
 	return run(ctx, db, opDescribeTable, in, (*DB).describeTable)
 }
 
-func (db *DB) describeTable(in *dynamodb.DescribeTableInput) (*dynamodb.DescribeTableOutput, error) {
+func (db *DB) describeTable(_ *call, in *dynamodb.DescribeTableInput) (*dynamodb.DescribeTableOutput, error) {
 	t, err := db.table(in.TableName)
 	if err != nil {
 		return nil, err
@@ -63,12 +54,12 @@ func (db *DB) DeleteTable(ctx context.Context, in *dynamodb.DeleteTableInput, _ 
 	return run(ctx, db, opDeleteTable, in, (*DB).deleteTable)
 }
 
-func (db *DB) deleteTable(in *dynamodb.DeleteTableInput) (*dynamodb.DeleteTableOutput, error) {
+func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.DeleteTableOutput, error) {
 	t, err := db.table(in.TableName)
 	if err != nil {
 		return nil, err
 	}
-	if t.protected {
+	if t.schema().protected {
 		return nil, validationf("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
 	}
 	db.mu.Lock()
@@ -85,7 +76,7 @@ func (db *DB) ListTables(ctx context.Context, in *dynamodb.ListTablesInput, _ ..
 	return run(ctx, db, opListTables, in, (*DB).listTables)
 }
 
-func (db *DB) listTables(in *dynamodb.ListTablesInput) (*dynamodb.ListTablesOutput, error) {
+func (db *DB) listTables(_ *call, in *dynamodb.ListTablesInput) (*dynamodb.ListTablesOutput, error) {
 	limit := 100
 	if in.Limit != nil {
 		limit = int(*in.Limit)

@@ -1,6 +1,7 @@
 package dynamolite
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -74,4 +75,22 @@ func (ts *tokens) expireLocked(now time.Time) {
 	}
 	clear(ts.done[:n])
 	ts.done = ts.done[n:]
+}
+
+// all is the transactions that have succeeded and are still remembered. None of it changes any more.
+func (ts *tokens) all() []*tokenUse {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return slices.Clone(ts.done)
+}
+
+// restore remembers a transaction that was done before a restart.
+func (ts *tokens) restore(use *tokenUse) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.by == nil {
+		ts.by = map[string]*tokenUse{}
+	}
+	ts.by[use.token] = use
+	ts.done = append(ts.done, use)
 }

@@ -15,7 +15,7 @@ func (db *DB) TransactGetItems(ctx context.Context, in *dynamodb.TransactGetItem
 	return run(ctx, db, opTransactGetItems, in, (*DB).transactGetItems)
 }
 
-func (db *DB) transactGetItems(in *dynamodb.TransactGetItemsInput) (*dynamodb.TransactGetItemsOutput, error) {
+func (db *DB) transactGetItems(c *call, in *dynamodb.TransactGetItemsInput) (*dynamodb.TransactGetItemsOutput, error) {
 	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
 		return nil, err
 	}
@@ -23,19 +23,23 @@ func (db *DB) transactGetItems(in *dynamodb.TransactGetItemsInput) (*dynamodb.Tr
 	if err != nil {
 		return nil, err
 	}
+	records, err := transactRead(c, gets)
+	if err != nil {
+		return nil, err
+	}
 	bs := bills{}
 	bytes := 0
 	responses := make([]types.ItemResponse, len(gets))
-	for i, r := range transactRead(gets) {
+	for i, r := range records {
 		b := bs.of(gets[i].table, bill{reads: true, doubled: true})
-		b.units += transacted(readUnits(sizeOf(r), true))
-		bytes += sizeOf(r)
-		responses[i].Item = gets[i].image(r)
+		b.units += transacted(readUnits(r.bytes(), true))
+		bytes += r.bytes()
+		responses[i].Item = r.image(gets[i].projection)
 	}
 	if bytes > maxTransactionBytes {
 		return nil, validationf("The items of the transaction have %d bytes together, more than %d", bytes, maxTransactionBytes)
 	}
-	bs.enter(opTransactGetItems)
+	bs.enter(c.op)
 	return &dynamodb.TransactGetItemsOutput{Responses: responses, ConsumedCapacity: bs.report(in.ReturnConsumedCapacity)}, nil
 }
 
@@ -80,8 +84,9 @@ func (db *DB) newTransactedGet(it *types.Get) (g get, err error) {
 	return t.newGet(it.Key, it.ProjectionExpression, it.ExpressionAttributeNames)
 }
 
-// transactRead reads all records under all locks.
-func transactRead(gets []get) []*record {
+// transactRead reads all records under all locks. One that a transaction is about to write cancels
+// the reads.
+func transactRead(c *call, gets []get) ([]*record, error) {
 	locks := lockSet(len(gets), func(i int) (*table, *itemKey) { return gets[i].table, &gets[i].key })
 	for _, l := range locks {
 		s := l.shard()
@@ -89,11 +94,23 @@ func transactRead(gets []get) []*record {
 		defer s.mu.RUnlock()
 	}
 	records := make([]*record, len(gets))
+	reasons := make([]types.CancellationReason, len(gets))
+	cancelled := false
 	for i := range gets {
 		g := &gets[i]
-		records[i] = g.table.shard(&g.key).getLocked(g.key.full)
+		s := g.table.shard(&g.key)
+		c.sees(s.latest)
+		records[i] = s.getLocked(g.key.full)
+		var err error
+		if s.takenLocked(g.key.full) {
+			err, cancelled = conflict(), true
+		}
+		reasons[i] = reasonFor(err)
 	}
-	return records
+	if cancelled {
+		return nil, canceled(reasons)
+	}
+	return records, nil
 }
 
 // shardLock names the lock of a table shard.

@@ -19,14 +19,18 @@ const (
 )
 
 // TransactWriteItems does up to 100 puts, updates, deletes and condition checks, all or none. If one
-// cannot be done the error is a *types.TransactionCanceledException with a reason for each. With a
+// cannot be done the error is a *types.TransactionCanceledException with a reason for each. From the check
+// of the conditions until all is written its items are taken: another transaction that names one is
+// cancelled, and another write gets a *types.TransactionConflictException. With a
 // ClientRequestToken a repetition within ten minutes succeeds without doing anything; unlike the SDK's client, a DB does
 // not make up a token when there is none.
 func (db *DB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return run(ctx, db, opTransactWriteItems, in, (*DB).transactWriteItems)
+	return run(ctx, db, opTransactWriteItems, in, func(db *DB, c *call, in *dynamodb.TransactWriteItemsInput) (*dynamodb.TransactWriteItemsOutput, error) {
+		return db.transactWriteItems(ctx, c, in)
+	})
 }
 
-func (db *DB) transactWriteItems(in *dynamodb.TransactWriteItemsInput) (*dynamodb.TransactWriteItemsOutput, error) {
+func (db *DB) transactWriteItems(ctx context.Context, c *call, in *dynamodb.TransactWriteItemsInput) (*dynamodb.TransactWriteItemsOutput, error) {
 	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
 		return nil, err
 	}
@@ -36,11 +40,11 @@ func (db *DB) transactWriteItems(in *dynamodb.TransactWriteItemsInput) (*dynamod
 	}
 	var bs bills
 	if in.ClientRequestToken == nil {
-		bs, err = transactWrite(writes)
+		bs, err = db.transactWrite(ctx, c, writes, nil)
 	} else {
-		bs, err = db.transactOnce(*in.ClientRequestToken, fingerprintOf(in.TransactItems), writes)
+		bs, err = db.transactOnce(ctx, c, writes, *in.ClientRequestToken, fingerprintOf(in.TransactItems))
 	}
-	bs.enter(opTransactWriteItems)
+	bs.enter(c.op)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +53,7 @@ func (db *DB) transactWriteItems(in *dynamodb.TransactWriteItemsInput) (*dynamod
 
 // transactOnce does a transaction unless its token says that it has been done. A repetition is
 // billed as a read of the items.
-func (db *DB) transactOnce(token string, request fingerprint, writes []write) (bs bills, err error) {
+func (db *DB) transactOnce(ctx context.Context, c *call, writes []write, token string, request fingerprint) (bs bills, err error) {
 	if token == "" || len(token) > maxToken {
 		return nil, validationf("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length between 1 and %d", token, maxToken)
 	}
@@ -61,50 +65,138 @@ func (db *DB) transactOnce(token string, request fingerprint, writes []write) (b
 		bs = bills{}
 		for i := range writes {
 			w := &writes[i]
-			size := sizeOf(w.table.shard(&w.key).get(w.key.full))
+			size := w.table.shard(&w.key).get(c, w.key.full).bytes()
 			bs.of(w.table, bill{reads: true, doubled: true}).units += transacted(readUnits(size, true))
 		}
 		return bs, nil
 	}
 	defer func() { db.tokens.end(use, err == nil, db.now()) }()
-	return transactWrite(writes)
+	return db.transactWrite(ctx, c, writes, use)
 }
 
-// transactWrite evaluates all writes under all locks and applies them if none objects. A cancelled
-// transaction is billed as if each of its conditions had failed; AWS documents only that it is billed.
-func transactWrite(writes []write) (bills, error) {
-	locks := lockSet(len(writes), func(i int) (*table, *itemKey) { return writes[i].table, &writes[i].key })
-	for _, l := range locks {
-		s := l.shard()
-		s.mu.Lock()
-		defer s.mu.Unlock()
+// transactWrite does a transaction in two steps, as DynamoDB does. The first checks everything and
+// takes the items; the second writes them. In between nobody else writes to them, but plain reads
+// see them as they were.
+//
+//	this transaction    lock · check · take · unlock         lock · write · release · unlock
+//	another one                                      lock · finds them taken · cancelled
+//	a single write                                   lock · finds it taken · refused
+func (db *DB) transactWrite(ctx context.Context, c *call, writes []write, use *tokenUse) (bills, error) {
+	tx := transaction{writes: writes, effects: make([]effect, len(writes))}
+	tx.locks = lockSet(len(writes), func(i int) (*table, *itemKey) { return writes[i].table, &writes[i].key })
+	if bs, err := tx.prepare(c); err != nil {
+		return bs, err
 	}
-	effects := make([]effect, len(writes))
-	reasons := make([]types.CancellationReason, len(writes))
+	if err := db.hold(ctx); err != nil {
+		tx.abandon()
+		return nil, err
+	}
+	return tx.commit(db, c, use)
+}
+
+// transaction is a TransactWriteItems under way.
+type transaction struct {
+	writes  []write
+	effects []effect // by write
+	locks   []shardLock
+}
+
+func (tx *transaction) lock() {
+	for _, l := range tx.locks {
+		l.shard().mu.Lock()
+	}
+}
+
+func (tx *transaction) unlock() {
+	for _, l := range tx.locks {
+		l.shard().mu.Unlock()
+	}
+}
+
+// prepare evaluates all writes and takes their items if none objects. A cancelled transaction is
+// billed as if each of its conditions had failed; AWS documents only that it is billed.
+func (tx *transaction) prepare(c *call) (bills, error) {
+	tx.lock()
+	defer tx.unlock()
+	reasons := make([]types.CancellationReason, len(tx.writes))
 	cancelled, bytes := false, 0
-	for i := range writes {
-		w := &writes[i]
-		e, err := w.evaluate(w.table.shard(&w.key).getLocked(w.key.full))
+	for i := range tx.writes {
+		e, err := tx.writes[i].prepareLocked(c)
 		reasons[i] = reasonFor(err)
 		cancelled = cancelled || err != nil
-		effects[i] = e
-		bytes += max(sizeOf(e.old), sizeOf(e.new))
+		tx.effects[i] = e
+		bytes += max(e.old.bytes(), e.new.bytes())
 	}
 	if bytes > maxTransactionBytes {
 		return nil, validationf("The items of the transaction have %d bytes together, more than %d", bytes, maxTransactionBytes)
 	}
-	bs := bills{}
-	for i := range writes {
-		b := bs.of(writes[i].table, bill{doubled: true})
-		if cancelled {
-			b.units += transacted(writeUnits(sizeOf(effects[i].old)))
-			continue
-		}
-		b.addWrite(&effects[i])
-		writes[i].applyLocked(&effects[i])
-	}
 	if cancelled {
+		bs := bills{}
+		for i := range tx.writes {
+			bs.of(tx.writes[i].table, bill{doubled: true}).units += transacted(writeUnits(tx.effects[i].old.bytes()))
+		}
 		return bs, canceled(reasons)
+	}
+	for i := range tx.writes {
+		w := &tx.writes[i]
+		w.table.shard(&w.key).takeLocked(w.key.full)
+	}
+	return nil, nil
+}
+
+// prepareLocked evaluates a write of a transaction.
+func (w *write) prepareLocked(c *call) (effect, error) {
+	s := w.table.shard(&w.key)
+	c.sees(s.latest)
+	old := s.getLocked(w.key.full)
+	if s.takenLocked(w.key.full) {
+		return effect{old: old}, conflict()
+	}
+	return w.evaluate(old)
+}
+
+// abandon lets go of the items without writing them.
+func (tx *transaction) abandon() {
+	tx.lock()
+	defer tx.unlock()
+	tx.releaseLocked()
+}
+
+func (tx *transaction) releaseLocked() {
+	for i := range tx.writes {
+		w := &tx.writes[i]
+		w.table.shard(&w.key).releaseLocked(w.key.full)
+	}
+}
+
+// commit writes the items, which are as prepare found them, and lets go of them. Only the indexes may
+// have changed since.
+func (tx *transaction) commit(db *DB, c *call, use *tokenUse) (bills, error) {
+	tx.lock()
+	defer tx.unlock()
+	tx.releaseLocked()
+	bs := bills{}
+	changes := make([]change, 0, len(tx.writes))
+	for i := range tx.writes {
+		w, e := &tx.writes[i], &tx.effects[i]
+		if s := w.table.schema(); s != e.schema {
+			e.schema = s
+			e.reindex()
+		}
+		bs.of(w.table, bill{doubled: true}).addWrite(e)
+		if !e.same() {
+			changes = append(changes, w.change(e))
+		}
+	}
+	pos, err := db.note(use, changes...)
+	if err != nil {
+		return nil, err
+	}
+	c.sees(pos)
+	for i := range tx.writes {
+		if e := &tx.effects[i]; !e.same() {
+			tx.writes[i].applyLocked(e, pos)
+		}
 	}
 	return bs, nil
 }
@@ -116,6 +208,9 @@ func reasonFor(err error) types.CancellationReason {
 	}
 	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return types.CancellationReason{Code: aws.String("ConditionalCheckFailed"), Message: failed.Message, Item: failed.Item}
+	}
+	if busy, ok := errors.AsType[*types.TransactionConflictException](err); ok {
+		return types.CancellationReason{Code: aws.String("TransactionConflict"), Message: busy.Message}
 	}
 	message, ok := userError(err)
 	if !ok {

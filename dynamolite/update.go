@@ -6,7 +6,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
@@ -16,7 +15,7 @@ func (db *DB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ..
 	return run(ctx, db, opUpdateItem, in, (*DB).updateItem)
 }
 
-func (db *DB) updateItem(in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error) {
+func (db *DB) updateItem(c *call, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error) {
 	t, err := db.table(in.TableName)
 	if err != nil {
 		return nil, err
@@ -25,7 +24,7 @@ func (db *DB) updateItem(in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutp
 	if err != nil {
 		return nil, err
 	}
-	e, b, err := w.perform(opUpdateItem)
+	e, b, err := w.perform(db, c)
 	if err != nil {
 		return nil, err
 	}
@@ -74,24 +73,38 @@ func (t *table) newUpdate(in *dynamodb.UpdateItemInput) (w write, err error) {
 func (w *write) returned(want types.ReturnValue, e *effect) value.Item {
 	switch want {
 	case types.ReturnValueAllOld:
-		return image(e.old, nil)
+		return e.old.item()
 	case types.ReturnValueAllNew:
-		return image(e.new, nil)
+		return w.newImage(e)
 	case types.ReturnValueUpdatedOld:
-		return touched(w.update, e.old)
+		return w.touchedOf(e.was)
 	case types.ReturnValueUpdatedNew:
-		return touched(w.update, e.new)
+		return w.touchedOf(e.is)
 	default:
 		return nil
 	}
 }
 
-func touched(u *expr.Update, r *record) value.Item {
-	if u == nil || r == nil {
+// newImage is the item as the update left it. What the update wrote is copied, for one value may have
+// been written to two places.
+func (w *write) newImage(e *effect) value.Item {
+	if e.is == nil {
+		return e.new.item()
+	}
+	for _, name := range w.touched {
+		if v, ok := e.is[name]; ok {
+			e.is[name] = value.CloneValue(v)
+		}
+	}
+	return e.is
+}
+
+func (w *write) touchedOf(item value.Item) value.Item {
+	if w.update == nil || item == nil {
 		return nil
 	}
-	if item := u.Touched(r.item); len(item) > 0 {
-		return value.Clone(item)
+	if touched := w.update.Touched(item); len(touched) > 0 {
+		return value.Clone(touched)
 	}
 	return nil
 }

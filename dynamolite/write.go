@@ -25,6 +25,7 @@ type write struct {
 	cond         *expr.Condition // nil: always
 	oldOnFailure bool            // a failed condition carries the item
 	put          *record         // writePut: what to store
+	item         value.Item      // writePut: the same, decoded
 	update       *expr.Update    // writeUpdate: nil means the key alone
 	touched      []string        // attributes that update writes
 	misfit       error           // in a transaction: the item does not fit the table, and nothing else is set
@@ -32,7 +33,10 @@ type write struct {
 
 // effect is an evaluated write: what to do and what it costs.
 type effect struct {
-	old, new *record // nil: no such item
+	old, new *record    // nil: no such item
+	was, is  value.Item // old and new decoded, where that was needed
+	touched  []string   // attributes that may differ; nil: any
+	schema   *schema    // in force when changes were worked out
 	changes  []indexChange
 	units    units // of the table; those of an index are with its change
 }
@@ -40,136 +44,180 @@ type effect struct {
 // evaluate works out what the write does to the item found, without doing it. A failed condition is
 // a *types.ConditionalCheckFailedException, for which the effect still says what it costs; any other error costs nothing.
 func (w *write) evaluate(old *record) (effect, error) {
-	e := effect{old: old, new: old}
+	e := effect{old: old, new: old, schema: w.table.schema()}
 	if w.misfit != nil {
 		return e, w.misfit
 	}
+	if w.cond != nil || w.kind == writeUpdate && w.update != nil || len(e.schema.indexes) > 0 {
+		e.was = old.item()
+	}
 	if w.cond != nil {
-		met, err := w.cond.Eval(itemOf(old))
+		met, err := w.cond.Eval(e.was)
 		if err != nil {
 			return e, err
 		}
 		if !met {
-			e.units = writeUnits(sizeOf(old))
-			return e, w.conditionFailure(old)
+			e.units = writeUnits(old.bytes())
+			return e, w.conditionFailure(&e)
 		}
 	}
-	var touched []string // nil: all may differ
 	switch w.kind {
 	case writePut:
-		e.new = w.put
+		e.new, e.is = w.put, w.item
 	case writeDelete:
 		e.new = nil
 	case writeUpdate:
-		if old != nil {
-			touched = w.touched
-		}
-		updated, err := w.updated(old, touched)
-		if err != nil {
+		if err := w.evaluateUpdate(&e); err != nil {
 			return e, err
 		}
-		e.new = updated
 	case writeCheck:
 	}
-	e.units = writeUnits(max(sizeOf(old), sizeOf(e.new)))
-	if old == e.new || w.table.unindexed(touched) {
-		return e, nil
-	}
-	for _, x := range w.table.indexes {
-		if c, ok := x.change(old, e.new, touched); ok {
-			e.changes = append(e.changes, c)
-		}
-	}
+	e.units = writeUnits(max(old.bytes(), e.new.bytes()))
+	e.reindex()
 	return e, nil
 }
 
-func (w *write) conditionFailure(old *record) error {
-	if w.oldOnFailure && old != nil {
-		return conditionFailed(value.Clone(old.item))
-	}
-	return conditionFailed(nil)
-}
-
-// updated is the record after an update that touches the given attributes of an existing item.
-func (w *write) updated(old *record, touched []string) (*record, error) {
-	if w.update == nil && old != nil {
-		return old, nil
-	}
+// evaluateUpdate makes the record after an update.
+func (w *write) evaluateUpdate(e *effect) error {
 	var key value.Item
-	if old == nil {
+	switch {
+	case e.old == nil:
 		var err error
 		if key, err = w.key.item(&w.table.key); err != nil {
-			return nil, err
+			return err
 		}
-		if w.update == nil {
-			return &record{key: w.key.full, item: key, size: value.Size(key)}, nil
-		}
+	case w.update == nil:
+		return nil
+	default:
+		e.touched = w.touched
 	}
-	item, err := w.update.Apply(itemOf(old), key)
-	if err != nil {
-		return nil, err
+	if w.update == nil {
+		e.is = key
+		e.new = newRecord(w.key.full, key, value.Size(key))
+		return nil
 	}
-	r := &record{item: item}
-	if old == nil {
-		r.key, r.size = w.key.full, value.Size(item)
+	var err error
+	if e.is, err = w.update.Apply(e.was, key); err != nil {
+		return err
+	}
+	size := 0
+	if e.old == nil {
+		size = value.Size(e.is)
 	} else {
-		r.key, r.size = old.key, resize(old, item, touched)
+		size = e.resized()
 	}
-	if r.size > maxItem {
-		return nil, validation("Item size to update has exceeded the maximum allowed size")
+	if size > maxItem {
+		return validation("Item size to update has exceeded the maximum allowed size")
 	}
-	return r, w.table.checkIndexKeys(item, touched)
+	e.new = newRecord(w.key.full, e.is, size)
+	return e.schema.checkIndexKeys(e.is, e.touched)
 }
 
-// resize is the size of an item that differs from a record in the touched attributes only.
-func resize(old *record, item value.Item, touched []string) int {
-	size := old.size
-	for _, name := range touched {
-		if v, ok := old.item[name]; ok {
+// resized is the size of an item that differs from the old one in the touched attributes only.
+func (e *effect) resized() int {
+	size := e.old.size
+	for _, name := range e.touched {
+		if v, ok := e.was[name]; ok {
 			size -= attributeSize(name, v)
 		}
-		if v, ok := item[name]; ok {
+		if v, ok := e.is[name]; ok {
 			size += attributeSize(name, v)
 		}
 	}
 	return size
 }
 
-// applyLocked does what evaluate found out. The caller has held the table shard since.
-func (w *write) applyLocked(e *effect) {
+// reindex works out what the write does to the indexes of the schema.
+func (e *effect) reindex() {
+	e.changes = nil
+	if e.old == e.new || e.schema.unindexed(e.touched) {
+		return
+	}
+	for _, x := range e.schema.indexes {
+		if c, ok := x.change(e); ok {
+			e.changes = append(e.changes, c)
+		}
+	}
+}
+
+// same tells whether the write leaves everything as it is.
+func (e *effect) same() bool {
+	switch {
+	case e.old == e.new:
+		return true
+	case e.old == nil || e.new == nil || e.old.size != e.new.size:
+		return false
+	case e.touched == nil && e.was == nil:
+		return value.EqualItems(e.old.item(), e.is)
+	case e.touched == nil:
+		return value.EqualItems(e.was, e.is)
+	}
+	for _, name := range e.touched {
+		if !sameAttribute(e.was, e.is, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// conditionFailure carries the old image if the request asks for it.
+func (w *write) conditionFailure(e *effect) error {
+	if w.oldOnFailure {
+		return conditionFailed(e.was)
+	}
+	return conditionFailed(nil)
+}
+
+// change is what the log and the stream are told.
+func (w *write) change(e *effect) change {
+	return change{table: w.table, shard: w.key.shard, old: e.old, new: e.new}
+}
+
+// applyLocked does what evaluate found out, and noted at pos. The caller has held the table shard since.
+func (w *write) applyLocked(e *effect, pos position) {
 	s := w.table.shard(&w.key)
 	switch e.new {
 	case e.old:
 		return
 	case nil:
-		s.deleteLocked(e.old.key)
+		s.deleteLocked(e.old.key, pos)
 	default:
-		s.setLocked(e.new)
+		s.setLocked(e.new, pos)
 	}
 	for i := range e.changes {
-		e.changes[i].apply()
+		e.changes[i].apply(pos)
 	}
 }
 
 // execute evaluates and applies a write on its own.
-func (w *write) execute() (effect, error) {
+func (w *write) execute(db *DB, c *call) (effect, error) {
 	s := w.table.shard(&w.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, err := w.evaluate(s.getLocked(w.key.full))
-	if err == nil {
-		w.applyLocked(&e)
+	c.sees(s.latest)
+	if s.takenLocked(w.key.full) {
+		return effect{}, conflict()
 	}
-	return e, err
+	e, err := w.evaluate(s.getLocked(w.key.full))
+	if err != nil || e.old == e.new || db.recorded(e.schema) && e.same() {
+		return e, err
+	}
+	pos, err := db.note(nil, w.change(&e))
+	if err != nil {
+		return effect{}, err
+	}
+	c.sees(pos)
+	w.applyLocked(&e, pos)
+	return e, nil
 }
 
 // perform executes the write of a request of its own and enters its bill.
-func (w *write) perform(op operation) (effect, bill, error) {
-	e, err := w.execute()
+func (w *write) perform(db *DB, c *call) (effect, bill, error) {
+	e, err := w.execute(db, c)
 	b := bill{table: w.table}
 	if e.units > 0 {
 		b.addWrite(&e)
-		b.enter(op)
+		b.enter(c.op)
 	}
 	return e, b, err
 }
@@ -197,13 +245,14 @@ func (t *table) newPut(item value.Item) (w write, err error) {
 	if w.key, err = t.keyOfItem(item); err != nil {
 		return w, err
 	}
-	if err := t.checkIndexKeys(item, nil); err != nil {
+	if err := t.schema().checkIndexKeys(item, nil); err != nil {
 		return w, err
 	}
-	w.put = &record{key: w.key.full, item: item, size: value.Size(item)}
-	if w.put.size > maxItem {
+	size := value.Size(item)
+	if size > maxItem {
 		return w, validation("Item size has exceeded the maximum allowed size")
 	}
+	w.item, w.put = item, newRecord(w.key.full, item, size)
 	return w, nil
 }
 
@@ -234,18 +283,4 @@ func (w *write) sparesKey() error {
 		}
 	}
 	return nil
-}
-
-func sizeOf(r *record) int {
-	if r == nil {
-		return 0
-	}
-	return r.size
-}
-
-func itemOf(r *record) value.Item {
-	if r == nil {
-		return nil
-	}
-	return r.item
 }

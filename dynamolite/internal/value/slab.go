@@ -121,3 +121,9 @@ func Clone(item Item) Item {
 	var k Slab
 	return k.cloneItem(item)
 }
+
+// CloneValue is a copy of a normalised value that shares no memory that can be written to.
+func CloneValue(v AV) AV {
+	var k Slab
+	return k.Clone(v, 1)
+}

@@ -1,0 +1,153 @@
+package dynamolite
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
+)
+
+const (
+	checkpointCheck = 256      // writes after which it is looked whether a checkpoint is due
+	checkpointLog   = 64 << 20 // bytes of log that are worth one
+	checkpointPart  = 64 << 10 // bytes of an entry with items
+)
+
+// checkpointIfDue starts a checkpoint when the log has outgrown the last one: what is read on opening is
+// then at most about twice what there is.
+func (db *DB) checkpointIfDue() {
+	logged, image := db.journal.Grown()
+	if logged < max(checkpointLog, image) || !db.checkpointing.CompareAndSwap(false, true) {
+		return
+	}
+	db.goes(func() {
+		defer db.checkpointing.Store(false)
+		if err := db.checkpoint(); err != nil {
+			db.logger.Warn("the log could not be replaced by a checkpoint and goes on growing", "error", err)
+		}
+	})
+}
+
+// image is the database at one place in the order of writes: nothing of it changes any more.
+type image struct {
+	created int
+	tables  []tableImage
+	tokens  []*tokenUse
+	streams []streamImage
+}
+
+type tableImage struct {
+	table  *table
+	schema *schema
+	shards [tableShards]*tree
+}
+
+// checkpoint writes all there is, as of one position, beside what goes on.
+func (db *DB) checkpoint() error {
+	c, im, err := db.freeze()
+	if err != nil {
+		return err
+	}
+	defer c.Abort()
+	if err := im.write(c.Put, db.stopped); err != nil {
+		return err
+	}
+	return c.Commit()
+}
+
+// freeze stops all writes for as long as it takes to clone the trees.
+func (db *DB) freeze() (*journal.Checkpoint, *image, error) {
+	db.mu.Lock() // no table comes or goes
+	defer db.mu.Unlock()
+	if db.closed {
+		return nil, nil, ErrClosed
+	}
+	im := &image{created: db.created}
+	for _, t := range db.tables {
+		im.tables = append(im.tables, tableImage{table: t})
+	}
+	slices.SortFunc(im.tables, func(a, b tableImage) int { return a.table.number - b.table.number })
+	for i := range im.tables {
+		im.tables[i].table.lockAll()
+		defer im.tables[i].table.unlockAll()
+	}
+	c, err := db.journal.BeginCheckpoint()
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range im.tables {
+		ti := &im.tables[i]
+		ti.schema = ti.table.schema()
+		for k := range ti.table.shards {
+			if items := ti.table.shards[k].items; items != nil {
+				ti.shards[k] = items.Clone()
+			}
+		}
+	}
+	im.tokens = db.tokens.all()
+	im.streams = db.streams.images()
+	return c, im, nil
+}
+
+// write puts the image, entry by entry. Stop is asked now and then.
+func (im *image) write(put func([]byte) error, stop func() error) error {
+	if err := put(binary.AppendUvarint([]byte{entryTables}, uint64(im.created))); err != nil { //nolint:gosec // a count
+		return err
+	}
+	for i := range im.tables {
+		ti := &im.tables[i]
+		entry, err := tableEntry(ti.table, ti.schema)
+		if err != nil {
+			return err
+		}
+		if err := put(entry); err != nil {
+			return err
+		}
+	}
+	for _, use := range im.tokens {
+		if err := put(appendWrites(nil, use.ended, use, nil)); err != nil {
+			return err
+		}
+	}
+	for i := range im.streams {
+		if err := im.streams[i].write(put); err != nil {
+			return err
+		}
+	}
+	for i := range im.tables {
+		if err := im.tables[i].write(put, stop); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write puts the items of a table, many to an entry.
+func (ti *tableImage) write(put func([]byte) error, stop func() error) error {
+	entry := appendWrites(nil, ti.table.created, nil, nil)
+	header := len(entry)
+	var err error
+	flush := func() {
+		if err = stop(); err == nil && len(entry) > header {
+			err = put(entry)
+		}
+		entry = entry[:header]
+	}
+	for shard, items := range ti.shards {
+		if items == nil {
+			continue
+		}
+		items.Ascend(func(e place) bool {
+			entry = appendChange(entry, &change{table: ti.table, shard: shard, new: e.record})
+			if len(entry) >= checkpointPart {
+				flush()
+			}
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	flush()
+	return err
+}

@@ -1,0 +1,92 @@
+package dynamolite
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// definitions are a request's AttributeDefinitions, and which of them some key has used.
+type definitions struct {
+	list []types.AttributeDefinition
+	used map[string]bool
+}
+
+func newDefinitions(in []types.AttributeDefinition) (*definitions, error) {
+	d := &definitions{used: map[string]bool{}}
+	for _, a := range in {
+		if a.AttributeName == nil {
+			return nil, missing("AttributeName")
+		}
+		name := *a.AttributeName
+		if name == "" || len(name) > maxAttribute {
+			return nil, invalid("The name of a key attribute must have 1 to %d bytes", maxAttribute)
+		}
+		switch a.AttributeType {
+		case types.ScalarAttributeTypeS, types.ScalarAttributeTypeN, types.ScalarAttributeTypeB:
+		default:
+			return nil, badEnum("attributeDefinitions.attributeType", string(a.AttributeType), "S, N, B")
+		}
+		if _, ok := d.kind(name); ok {
+			return nil, invalid("Duplicate AttributeName in AttributeDefinitions: %s", name)
+		}
+		d.list = append(d.list, types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: a.AttributeType})
+	}
+	return d, nil
+}
+
+func (d *definitions) kind(name string) (types.ScalarAttributeType, bool) {
+	for _, a := range d.list {
+		if *a.AttributeName == name {
+			return a.AttributeType, true
+		}
+	}
+	return "", false
+}
+
+// allUsed complains of definitions that belong to no key.
+func (d *definitions) allUsed() error {
+	var unused []string
+	for _, a := range d.list {
+		if !d.used[*a.AttributeName] {
+			unused = append(unused, *a.AttributeName)
+		}
+	}
+	if len(unused) == 0 {
+		return nil
+	}
+	return invalid("Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions: "+
+		"these are the key of nothing: [%s]", strings.Join(unused, ", "))
+}
+
+// keySchema reads a HASH element and, after it, perhaps a RANGE element.
+func (d *definitions) keySchema(in []types.KeySchemaElement) (keySchema, error) {
+	var s keySchema
+	switch {
+	case len(in) == 0:
+		return s, missing("KeySchema")
+	case len(in) > 2:
+		return s, unsupported("A KeySchema of more than two attributes", "use one HASH and at most one RANGE")
+	case in[0].KeyType != types.KeyTypeHash:
+		return s, invalid("The first KeySchemaElement is not a HASH key type")
+	case len(in) == 2 && in[1].KeyType != types.KeyTypeRange:
+		return s, invalid("The second KeySchemaElement is not a RANGE key type")
+	}
+	for i, part := range []*keyAttribute{&s.hash, &s.rng}[:len(in)] {
+		if in[i].AttributeName == nil {
+			return s, missing("AttributeName")
+		}
+		name := *in[i].AttributeName
+		kind, ok := d.kind(name)
+		if !ok {
+			return s, invalid("Some index key attributes are not defined in AttributeDefinitions. Keys: [%s]", name)
+		}
+		d.used[name] = true
+		*part = keyAttribute{name: name, kind: kind, max: []int{maxHashKey, maxRangeKey}[i]}
+	}
+	if s.hash.name == s.rng.name {
+		return s, invalid("Both the Hash Key and the Range Key element in the KeySchema have the same name")
+	}
+	return s, nil
+}

@@ -1,0 +1,30 @@
+package journal
+
+// FS and File are the file system the journal works on.
+type (
+	FS   = filesystem
+	File = file
+)
+
+// The format, for tests that damage files.
+const (
+	FileHeaderBytes   = fileHeaderBytes
+	RecordHeaderBytes = recordHeaderBytes
+	SectorBytes       = sectorBytes
+	MaxBuffered       = maxBuffered
+)
+
+var (
+	SegmentName    = segmentName
+	CheckpointName = checkpointName
+	SyncData       = syncData
+)
+
+// OSFiles is the file system of the operating system.
+func OSFiles() FS { return osFiles{} }
+
+// On has a journal opened on another file system.
+func (o Options) On(files FS) Options {
+	o.files = files
+	return o
+}

@@ -1,0 +1,191 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// filesystem is what the journal needs of one. Names are paths. What Create, Rename and Remove did to a directory
+// is certain to outlast a crash after SyncDir only, what was written to a file after its Sync.
+type filesystem interface {
+	// MkdirAll makes a directory and those above it, to last. It is no error if it is there.
+	MkdirAll(dir string) error
+	// Lock takes the lock that a file stands for, making the file; ErrLocked if it is taken.
+	Lock(name string) (io.Closer, error)
+	// List gives the base names in a directory.
+	List(dir string) ([]string, error)
+	// Create makes an empty file, in place of one of that name.
+	Create(name string) (file, error)
+	Open(name string) (file, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	SyncDir(dir string) error
+}
+
+// file is open for reading and writing.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Truncate(size int64) error
+	// Sync puts what was written on disk, with as much of the metadata as reading it takes.
+	Sync() error
+	Size() (int64, error)
+}
+
+// osFiles is the file system of the operating system.
+type osFiles struct{}
+
+var _ filesystem = osFiles{}
+
+func (o osFiles) MkdirAll(dir string) error {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is a file; the journal needs a directory", dir)
+		}
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if err := o.MkdirAll(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return o.SyncDir(parent)
+}
+
+func (osFiles) Lock(name string) (io.Closer, error) {
+	l := flock.New(name)
+	locked, err := l.TryLock()
+	if err == nil && !locked {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (osFiles) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+func (osFiles) Create(name string) (file, error) {
+	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+}
+
+func (osFiles) Open(name string) (file, error) { return openFile(name, os.O_RDWR) }
+
+func openFile(name string, flag int) (file, error) {
+	f, err := os.OpenFile(name, flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFiles) Remove(name string) error { return os.Remove(name) }
+
+func (osFiles) SyncDir(dir string) error { return syncDir(dir) }
+
+type osFile struct{ *os.File }
+
+func (f osFile) Sync() error { return syncData(f.File) }
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// The ends of names.
+const (
+	segmentSuffix    = ".log"
+	checkpointSuffix = ".checkpoint"
+	temporarySuffix  = ".tmp"
+	lockName         = "lock"
+)
+
+// positionDigits is enough for every position, so that names sort as positions do.
+const positionDigits = 20
+
+func segmentName(first Position) string {
+	return fmt.Sprintf("%0*d%s", positionDigits, first, segmentSuffix)
+}
+
+func checkpointName(p Position) string {
+	return fmt.Sprintf("%0*d%s", positionDigits, p, checkpointSuffix)
+}
+
+// inventory is what a directory holds, each in order. Names that the journal does not give are not in it.
+type inventory struct {
+	segments    []Position // of their first entries
+	checkpoints []Position
+	temporary   []string
+}
+
+func takeInventory(names []string) inventory {
+	var in inventory
+	for _, name := range names {
+		if p, ok := positionIn(name, segmentSuffix); ok && p > 0 {
+			in.segments = append(in.segments, p)
+		}
+		if p, ok := positionIn(name, checkpointSuffix); ok {
+			in.checkpoints = append(in.checkpoints, p)
+		}
+		if strings.HasSuffix(name, temporarySuffix) {
+			in.temporary = append(in.temporary, name)
+		}
+	}
+	slices.Sort(in.segments)
+	slices.Sort(in.checkpoints)
+	return in
+}
+
+func positionIn(name, suffix string) (Position, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != positionDigits {
+		return 0, false
+	}
+	p, err := strconv.ParseUint(digits, 10, 64)
+	return Position(p), err == nil
+}
+
+// obsolete names the files that a checkpoint at p makes superfluous. The segment after p begins at p+1, so those that begin
+// before hold nothing later.
+func (in *inventory) obsolete(p Position) []string {
+	var names []string
+	for _, first := range in.segments {
+		if first <= p {
+			names = append(names, segmentName(first))
+		}
+	}
+	for _, c := range in.checkpoints {
+		if c < p {
+			names = append(names, checkpointName(c))
+		}
+	}
+	return names
+}

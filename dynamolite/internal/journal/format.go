@@ -1,0 +1,110 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// The format of the files; the package comment describes it.
+const (
+	formatVersion     = 1
+	segmentMagic      = "dynlog\r\n" // a transfer that changes line ends shows
+	checkpointMagic   = "dynckp\r\n"
+	fileHeaderBytes   = 32
+	recordHeaderBytes = 24
+	sectorBytes       = 512 // what a disk writes whole or not at all, at least
+
+	// lastPlace marks the last record of a checkpoint. A group has never as many entries.
+	lastPlace = math.MaxUint32
+)
+
+// MaxEntryBytes is the most an entry may have. An engine's largest, a transaction of a hundred items, has a sixth of it.
+const MaxEntryBytes = 256 << 20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// fileHeader is the beginning of a file.
+type fileHeader struct {
+	magic    string
+	identity uint64
+	position Position
+}
+
+func (h *fileHeader) encode() []byte {
+	b := make([]byte, 0, fileHeaderBytes)
+	b = append(b, h.magic...)
+	b = binary.LittleEndian.AppendUint32(b, formatVersion)
+	b = append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, h.identity)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.position))
+	binary.LittleEndian.PutUint32(b[12:], fileChecksum(b))
+	return b
+}
+
+func fileChecksum(b []byte) uint32 {
+	return crc32.Update(checksum(b[:12]), castagnoli, b[16:fileHeaderBytes])
+}
+
+// decodeFileHeader checks the beginning of a file and says what is wrong with it, if anything is.
+func decodeFileHeader(b []byte, magic string, position Position) (h fileHeader, reason string) {
+	if len(b) < fileHeaderBytes {
+		return h, "the file is shorter than its header"
+	}
+	if string(b[:8]) != magic {
+		return h, "the file is not what its name says"
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+		return h, fmt.Sprintf("the file has format version %d, this program reads version %d", v, formatVersion)
+	}
+	if binary.LittleEndian.Uint32(b[12:]) != fileChecksum(b) {
+		return h, "the checksum of the file's header does not match"
+	}
+	h = fileHeader{magic: magic, identity: binary.LittleEndian.Uint64(b[16:]), position: Position(binary.LittleEndian.Uint64(b[24:]))}
+	if h.position != position {
+		return h, fmt.Sprintf("the file has been renamed: inside, its position is %d", h.position)
+	}
+	return h, ""
+}
+
+// recordHeader precedes the data of an entry. The checksum of the data is in it and it has a checksum of its own, so that a length can be
+// believed before the data is read.
+type recordHeader struct {
+	dataChecksum uint32
+	length       uint32
+	place        uint32
+	position     Position
+}
+
+// appendRecord appends header and data.
+func appendRecord(b []byte, h recordHeader, data []byte) []byte {
+	at := len(b)
+	b = append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, h.dataChecksum)
+	b = binary.LittleEndian.AppendUint32(b, h.length)
+	b = binary.LittleEndian.AppendUint32(b, h.place)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.position))
+	binary.LittleEndian.PutUint32(b[at:], checksum(b[at+4:]))
+	return append(b, data...)
+}
+
+// decodeRecordHeader reads recordHeaderBytes; ok says that their checksum matches.
+func decodeRecordHeader(b []byte) (h recordHeader, ok bool) {
+	h = recordHeader{
+		dataChecksum: binary.LittleEndian.Uint32(b[4:]),
+		length:       binary.LittleEndian.Uint32(b[8:]),
+		place:        binary.LittleEndian.Uint32(b[12:]),
+		position:     Position(binary.LittleEndian.Uint64(b[16:])),
+	}
+	return h, binary.LittleEndian.Uint32(b) == checksum(b[4:recordHeaderBytes])
+}
+
+func checkLength(entry []byte) error {
+	if len(entry) > MaxEntryBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(entry), MaxEntryBytes)
+	}
+	return nil
+}

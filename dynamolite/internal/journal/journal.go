@@ -1,0 +1,221 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+)
+
+// Position is the place of an entry in the order of all entries ever appended to a journal, from 1. It survives restarts.
+type Position uint64
+
+// Entry is what [Open] reads.
+type Entry struct {
+	// Position of a logged entry. An entry of a checkpoint has that of the checkpoint: the last entry it stands for.
+	Position   Position
+	Checkpoint bool
+	Data       []byte // valid during the call only
+}
+
+// Options of [Open]. The zero value works.
+type Options struct {
+	// SegmentBytes is the size at which a segment is left for a new one; it is exceeded by at most one group of entries. Default 64 MiB.
+	SegmentBytes int64
+
+	// Logger is told of what recovery cut off and of files that could not be removed. Default: nobody is.
+	Logger *slog.Logger
+
+	files filesystem // default osFiles
+}
+
+const (
+	defaultSegmentBytes = 64 << 20
+
+	// maxBuffered is how much may wait to be written before Append waits as well.
+	maxBuffered = 64 << 20
+
+	// maxKept is the largest buffer that is kept for the next group.
+	maxKept = 4 << 20
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.SegmentBytes < 0 {
+		return o, fmt.Errorf("a segment of %d bytes is impossible; 0 means %d", o.SegmentBytes, int64(defaultSegmentBytes))
+	}
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = defaultSegmentBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.files == nil {
+		o.files = osFiles{}
+	}
+	return o, nil
+}
+
+// Journal is an open log. Its methods may be called concurrently.
+type Journal struct {
+	options Options
+	dir     string
+	lock    io.Closer
+	segment *segment      // belongs to the writing goroutine until stopped
+	stopped chan struct{} // closed when the writing goroutine has ended
+
+	durable atomic.Uint64 // position of the last entry on disk; grows before the group's done is closed
+
+	mu       sync.Mutex
+	work     sync.Cond // the writing goroutine waits for something to do
+	room     sync.Cond // Append waits for pending to be taken
+	appended Position
+	pending  *group // fills; never nil
+	writing  *group // the one before pending
+	spare    []byte // the next group's buffer
+	closing  bool
+	failed   error // once set, stays
+
+	checkpoint *Checkpoint // being written; nil if none
+	logged     int64       // bytes appended since the position of the last committed checkpoint
+	image      int64       // bytes of that checkpoint
+}
+
+// group is entries that are written together.
+type group struct {
+	first Position // that the first entry has or will have
+	last  Position // set when writing begins
+	buf   []byte   // records
+	done  chan struct{}
+
+	// A checkpoint at position cut divides the group: what follows the first cutBytes goes to a new segment. It may divide an empty group.
+	divided  bool
+	cut      Position
+	cutBytes int
+}
+
+func (g *group) empty() bool { return len(g.buf) == 0 && !g.divided }
+
+// Append places an entry after all others and returns its position. The entry is copied and not yet on disk: see [Journal.Wait].
+//
+// If then is not nil it is called with the position before any other entry can be placed, so what it does has the order of the log.
+// It must be short and must not call the journal.
+//
+// Append does not wait for the disk, unless 64 MiB are waiting to be written. Callers that wait for one entry before they append the next never get
+// there; others should now and then wait for an entry of a while ago.
+//
+// The error is [ErrClosed], [ErrTooLarge] (wrapped) or a [*FailedError]; then nothing was placed.
+func (j *Journal) Append(entry []byte, then func(Position)) (Position, error) {
+	if err := checkLength(entry); err != nil {
+		return 0, err
+	}
+	sum := checksum(entry)
+	size := recordHeaderBytes + len(entry)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.refusalLocked() == nil && len(j.pending.buf) > 0 && len(j.pending.buf)+size > maxBuffered {
+		j.room.Wait()
+	}
+	if err := j.refusalLocked(); err != nil {
+		return 0, err
+	}
+	g := j.pending
+	j.appended++
+	g.buf = appendRecord(g.buf, recordHeader{
+		dataChecksum: sum, length: uint32(len(entry)), place: uint32(j.appended - g.first), position: j.appended,
+	}, entry)
+	j.logged += int64(size)
+	if then != nil {
+		then(j.appended)
+	}
+	j.work.Signal()
+	return j.appended, nil
+}
+
+// refusalLocked is why nothing can be appended.
+func (j *Journal) refusalLocked() error {
+	if j.failed != nil {
+		return j.failed
+	}
+	if j.closing {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Wait returns when the entry at a position and all before it are on disk. It costs next to nothing if they are. The error is the
+// [*FailedError] of a journal that can no longer put it there, or says that no entry has that position.
+func (j *Journal) Wait(p Position) error {
+	if p <= j.Durable() {
+		return nil
+	}
+	j.mu.Lock()
+	if p > j.appended {
+		j.mu.Unlock()
+		return fmt.Errorf("wait for entry %d: %w", p, errNeverAppended)
+	}
+	g := j.pending
+	if p < g.first {
+		g = j.writing // or older, and then durable or failed
+	}
+	j.mu.Unlock()
+	if g != nil {
+		<-g.done
+	}
+	if p <= j.Durable() {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failed
+}
+
+// Durable is the position of the last entry known to be on disk, 0 if there is none.
+func (j *Journal) Durable() Position { return Position(j.durable.Load()) }
+
+// Appended is the position of the last entry appended, 0 if there is none.
+func (j *Journal) Appended() Position {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.appended
+}
+
+// Grown tells how many bytes were logged since the last checkpoint and how many that checkpoint has, for the owner to decide when the next is due. Replay
+// reads both.
+func (j *Journal) Grown() (logged, checkpoint int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.logged, j.image
+}
+
+// Close puts everything appended on disk, aborts a checkpoint that is not committed, and releases the directory. It returns the [*FailedError] of a failed
+// journal, which it closes all the same, and [ErrClosed] if it was closed before.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closing {
+		j.mu.Unlock()
+		return ErrClosed
+	}
+	j.closing = true
+	j.work.Signal()
+	j.room.Broadcast()
+	j.mu.Unlock()
+
+	<-j.stopped
+	j.mu.Lock()
+	err, c := j.failed, j.checkpoint
+	j.mu.Unlock()
+	if c != nil {
+		c.Abort() // waits for a Commit under way
+	}
+	if closeErr := j.segment.close(); err == nil {
+		err = closeErr
+	}
+	if unlockErr := j.lock.Close(); err == nil {
+		err = unlockErr
+	}
+	if err != nil {
+		return fmt.Errorf("close journal %s: %w", j.dir, err)
+	}
+	return nil
+}

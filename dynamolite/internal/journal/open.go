@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Open locks a directory, making it if need be, and calls load for every entry in it in order: first those of the newest checkpoint, then those logged after
+// it. The journal is then ready to append.
+//
+// The error is [ErrLocked], a [*DamagedError] or what load returned, all wrapped, or that of the file system; load may have been called before.
+func Open(dir string, o Options, load func(Entry) error) (*Journal, error) {
+	j, err := open(dir, o, load)
+	if err != nil {
+		return nil, fmt.Errorf("open journal %s: %w", dir, err)
+	}
+	return j, nil
+}
+
+func open(dir string, o Options, load func(Entry) error) (_ *Journal, err error) {
+	if o, err = o.withDefaults(); err != nil {
+		return nil, err
+	}
+	if err := o.files.MkdirAll(dir); err != nil {
+		return nil, err
+	}
+	lock, err := o.files.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	r := recovery{files: o.files, dir: dir, load: load}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.tail.close(), lock.Close())
+		}
+	}()
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	r.tail.limit = o.SegmentBytes
+	if err := r.mend(o); err != nil {
+		return nil, err
+	}
+	j := &Journal{
+		options: o, dir: dir, lock: lock, segment: &r.tail, stopped: make(chan struct{}),
+		appended: r.position, pending: newGroup(r.position+1, nil), logged: r.logged, image: r.image,
+	}
+	j.work.L, j.room.L = &j.mu, &j.mu
+	j.durable.Store(uint64(r.position))
+	go j.run()
+	return j, nil
+}
+
+// recovery is the state of Open. Nothing is changed on disk before mend.
+type recovery struct {
+	files filesystem
+	dir   string
+	load  func(Entry) error
+
+	known      bool // identity is
+	identity   uint64
+	checkpoint Position // 0 also if there is none
+	position   Position // of the last entry read
+	logged     int64
+	image      int64
+
+	tail segment  // the last; its file is open unless it must be created
+	torn *leaving // what must be cut off it
+	in   inventory
+}
+
+// leaving is the end of a segment that a crash left unfinished.
+type leaving struct {
+	bytes  int64 // up to the last that is not zero
+	reason string
+}
+
+// read finds the newest checkpoint and the segments after it, and loads them.
+func (r *recovery) read() error {
+	names, err := r.files.List(r.dir)
+	if err != nil {
+		return err
+	}
+	r.in = takeInventory(names)
+	r.tail = segment{files: r.files, dir: r.dir, first: 1}
+	if n := len(r.in.checkpoints); n > 0 {
+		r.checkpoint = r.in.checkpoints[n-1]
+		if err := r.readCheckpoint(); err != nil {
+			return err
+		}
+	} else if len(r.in.segments) == 0 {
+		return nil
+	}
+	r.position = r.checkpoint
+	var after []Position
+	for _, first := range r.in.segments {
+		if first > r.checkpoint {
+			after = append(after, first)
+		}
+	}
+	if len(after) == 0 || after[0] != r.checkpoint+1 {
+		return r.missingFirst(after)
+	}
+	for i, first := range after {
+		if first != r.position+1 {
+			return r.gap(after[i-1], first)
+		}
+		if err := r.readSegment(first, i == len(after)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missingFirst reports that no segment begins where the newest checkpoint, or the journal, does.
+func (r *recovery) missingFirst(after []Position) error {
+	file := filepath.Join(r.dir, segmentName(r.checkpoint+1))
+	switch {
+	case len(after) == 0:
+		return r.damaged(file, 0, "the segment after the newest checkpoint is missing",
+			fmt.Sprintf("restore it from a copy; or make an empty file of this name, which loses all entries after %d", r.checkpoint))
+	case len(r.in.checkpoints) == 0:
+		return r.damaged(file, 0, fmt.Sprintf("the oldest segment begins with entry %d, and there is no checkpoint of those before", after[0]),
+			"restore the checkpoint from a copy")
+	default:
+		return r.damaged(file, 0, fmt.Sprintf("entries %d to %d are missing, between the newest checkpoint and the first segment after it", r.checkpoint+1, after[0]-1),
+			fmt.Sprintf("restore the missing segment from a copy; or move the later segments away and make an empty file of this name, which loses all entries after %d", r.checkpoint))
+	}
+}
+
+// gap reports that a segment does not go on where the one before ended.
+func (r *recovery) gap(before, first Position) error {
+	file := filepath.Join(r.dir, segmentName(before))
+	if first <= r.position {
+		return r.damaged(file, r.tail.end, fmt.Sprintf("its entries go to %d, but the next segment begins with %d", r.position, first), restoreCopy)
+	}
+	return r.damaged(file, r.tail.end, fmt.Sprintf("entries %d to %d are missing after it", r.position+1, first-1),
+		fmt.Sprintf("restore the missing segment or a longer copy of this one; or move the later segments away, which loses all entries after %d", r.position))
+}
+
+// mend leaves the directory as an open journal's: what was read is on disk, what is superfluous is gone, and there is a segment to append to.
+func (r *recovery) mend(o Options) error {
+	if r.torn != nil {
+		o.Logger.Warn("cut off entries that a crash left unfinished; none had been confirmed",
+			"file", r.tail.name, "offset", r.tail.end, "bytes", r.torn.bytes, "reason", r.torn.reason)
+		if err := r.tail.file.Truncate(r.tail.end); err != nil {
+			return err
+		}
+		r.tail.size = r.tail.end
+	}
+	if r.tail.file != nil {
+		// The process that wrote this may have been killed before it synced.
+		if err := r.tail.file.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := r.files.SyncDir(r.dir); err != nil {
+		return err
+	}
+	if err := remove(r.files, r.dir, append(r.in.temporary, r.in.obsolete(r.checkpoint)...)); err != nil {
+		return err
+	}
+	if r.tail.file != nil {
+		return nil
+	}
+	if r.tail.name != "" {
+		o.Logger.Warn("the last segment was an empty file; it is begun anew", "file", r.tail.name, "position", r.tail.first)
+	}
+	if !r.known {
+		var random [8]byte
+		if _, err := rand.Read(random[:]); err != nil {
+			return err
+		}
+		r.identity = binary.LittleEndian.Uint64(random[:])
+	}
+	r.tail.identity = r.identity
+	return r.tail.create(r.tail.first)
+}
+
+const restoreCopy = "restore the directory from a copy"
+
+func (r *recovery) damaged(file string, offset int64, reason, remedy string) error {
+	return &DamagedError{File: file, Offset: offset, Reason: reason, Remedy: remedy}
+}

@@ -1,0 +1,192 @@
+package journal
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+)
+
+// run writes groups until the journal is closed or has failed.
+func (j *Journal) run() {
+	defer close(j.stopped)
+	for g := j.take(); g != nil; g = j.take() {
+		if err := j.segment.commit(g); err != nil {
+			j.fail(err)
+			return
+		}
+		j.durable.Store(uint64(g.last))
+		close(g.done)
+		j.recycle(g)
+		// Those who were woken get to append before the next group is taken: without this, their entries and those that came during the
+		// write form two groups that take turns, each with a sync.
+		runtime.Gosched()
+	}
+}
+
+// take waits for entries and begins a new group; nil if the journal is closing and there are none.
+func (j *Journal) take() *group {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.pending.empty() {
+		if j.closing {
+			return nil
+		}
+		j.work.Wait()
+	}
+	g := j.pending
+	g.last = j.appended
+	j.writing = g
+	j.pending = newGroup(j.appended+1, j.spare)
+	j.spare = nil
+	j.room.Broadcast()
+	return g
+}
+
+func newGroup(first Position, buf []byte) *group {
+	return &group{first: first, buf: buf, done: make(chan struct{})}
+}
+
+func (j *Journal) recycle(g *group) {
+	if cap(g.buf) > maxKept {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.spare = g.buf[:0]
+}
+
+// fail is the end: nothing appended from now on or not yet on disk will ever be.
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.failed = &FailedError{Durable: j.Durable(), Err: err}
+	close(j.writing.done)
+	close(j.pending.done) // nothing is added to it any more
+	j.room.Broadcast()
+}
+
+// segment is the file that entries are appended to.
+type segment struct {
+	files    filesystem
+	dir      string
+	identity uint64 // of the journal
+	limit    int64  // Options.SegmentBytes
+
+	file  file
+	name  string
+	first Position
+	end   int64 // after the last record
+	size  int64 // of the file; from end on it is zeros
+}
+
+// The file grows by as much as its limit, within these bounds.
+const (
+	minExtension = 4 << 10
+	maxExtension = 1 << 20
+)
+
+var zeros [maxExtension]byte
+
+func (s *segment) extension() int64 { return min(max(s.limit, minExtension), maxExtension) }
+
+// commit puts a group on disk.
+func (s *segment) commit(g *group) error {
+	before, after := g.buf, []byte(nil)
+	if g.divided {
+		before, after = g.buf[:g.cutBytes], g.buf[g.cutBytes:]
+	}
+	if len(before) > 0 {
+		if s.end >= s.limit {
+			if err := s.roll(g.first); err != nil {
+				return err
+			}
+		}
+		if err := s.append(before); err != nil {
+			return err
+		}
+	}
+	if !g.divided {
+		return nil
+	}
+	if err := s.roll(g.cut + 1); err != nil {
+		return err
+	}
+	if len(after) == 0 {
+		return nil
+	}
+	return s.append(after)
+}
+
+// append writes records and syncs.
+func (s *segment) append(records []byte) error {
+	if err := s.write(records); err != nil {
+		return fmt.Errorf("append %d bytes to %s: %w", len(records), s.name, err)
+	}
+	if err := s.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// write writes at the end, and extends the file with zeros if it is used up.
+func (s *segment) write(b []byte) error {
+	if _, err := s.file.WriteAt(b, s.end); err != nil {
+		return err
+	}
+	s.end += int64(len(b))
+	if s.end <= s.size {
+		return nil
+	}
+	extension := s.extension()
+	if _, err := s.file.WriteAt(zeros[:extension], s.end); err != nil {
+		return err
+	}
+	s.size = s.end + extension
+	return nil
+}
+
+// roll begins a new segment, unless the current one is empty and would have the same name.
+func (s *segment) roll(first Position) error {
+	if s.first == first {
+		return nil
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	return s.create(first)
+}
+
+// create begins a segment. It gets its name when its header is on disk, and is used when its name is.
+func (s *segment) create(first Position) error {
+	name := filepath.Join(s.dir, segmentName(first))
+	temporary := name + temporarySuffix
+	f, err := s.files.Create(temporary)
+	if err != nil {
+		return fmt.Errorf("begin segment %s: %w", name, err)
+	}
+	s.file, s.name, s.first, s.end, s.size = f, name, first, 0, 0
+	header := fileHeader{magic: segmentMagic, identity: s.identity, position: first}
+	if err := s.append(header.encode()); err != nil {
+		return err
+	}
+	if err := s.files.Rename(temporary, name); err != nil {
+		return fmt.Errorf("begin segment %s: %w", name, err)
+	}
+	if err := s.files.SyncDir(s.dir); err != nil {
+		return fmt.Errorf("begin segment %s: %w", name, err)
+	}
+	return nil
+}
+
+// close closes the file, of which all is on disk.
+func (s *segment) close() error {
+	f := s.file
+	s.file = nil
+	if f == nil {
+		return nil
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", s.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package value
+
+import "errors"
+
+// ErrEncoding is returned for what [Encode] has not made.
+var ErrEncoding = errors.New("value: damaged encoding of an item")
+
+// Decode is the item that was encoded. Its strings share memory with data; nothing that can be
+// written to does. Data that [Encode] has not made is a broken invariant: check what comes from
+// elsewhere with [DecodeItem].
+func Decode(data string) Item {
+	item, err := DecodeItem(data)
+	if err != nil {
+		panic(err)
+	}
+	return item
+}
+
+// DecodeItem is [Decode] for data of unknown origin. It fails with [ErrEncoding] and takes no more
+// memory than a multiple of the data's.
+func DecodeItem(data string) (Item, error) {
+	d := decoder{rest: data}
+	item := d.item(0)
+	if d.bad || d.rest != "" {
+		return nil, ErrEncoding
+	}
+	return item, nil
+}
+
+// decoder reads from the front of what is left. After something it cannot read it is bad and
+// reads nothing but zeros.
+type decoder struct {
+	rest string
+	bad  bool
+	slab Slab
+}
+
+func (d *decoder) fail() {
+	d.bad, d.rest = true, ""
+}
+
+// number reads a length or a count. Each thing counted takes at least one byte.
+func (d *decoder) number() int {
+	n, shift := 0, 0
+	for i := 0; i < len(d.rest) && i < 5; i++ {
+		b := d.rest[i]
+		n |= int(b&0x7F) << shift
+		if b < 0x80 {
+			d.rest = d.rest[i+1:]
+			if n > len(d.rest) || i > 0 && b == 0 {
+				break
+			}
+			return n
+		}
+		shift += 7
+	}
+	d.fail()
+	return 0
+}
+
+func (d *decoder) text() string {
+	n := d.number()
+	s := d.rest[:n]
+	d.rest = d.rest[n:]
+	return s
+}
+
+func (d *decoder) item(depth int) Item {
+	n := d.number()
+	item := make(Item, n)
+	for i := range n {
+		name := d.text()
+		item[name] = d.value(depth, n-i)
+	}
+	if len(item) != n {
+		d.fail()
+	}
+	return item
+}
+
+// value reads one of about so many values.
+func (d *decoder) value(depth, more int) AV {
+	if d.rest == "" || depth > MaxDepth {
+		d.fail()
+		return nil
+	}
+	tag := d.rest[0]
+	d.rest = d.rest[1:]
+	switch tag {
+	case tagS:
+		p := take(&d.slab.s, more)
+		p.Value = d.text()
+		return p
+	case tagN:
+		return d.slab.Number(d.text(), more)
+	case tagB:
+		p := take(&d.slab.b, more)
+		p.Value = []byte(d.text())
+		return p
+	case tagFalse, tagTrue:
+		p := take(&d.slab.bo, more)
+		p.Value = tag == tagTrue
+		return p
+	case tagNull:
+		p := take(&d.slab.nu, more)
+		p.Value = true
+		return p
+	case tagL:
+		n := d.number()
+		p := take(&d.slab.l, 1)
+		p.Value = make([]AV, n)
+		for i := range p.Value {
+			p.Value[i] = d.value(depth+1, n-i)
+		}
+		return p
+	case tagM:
+		p := take(&d.slab.m, 1)
+		p.Value = d.item(depth + 1)
+		return p
+	default:
+		return d.set(tag)
+	}
+}
+
+func (d *decoder) set(tag byte) AV {
+	switch tag {
+	case tagSS:
+		p := take(&d.slab.ss, 1)
+		p.Value = d.texts()
+		return p
+	case tagNS:
+		p := take(&d.slab.ns, 1)
+		p.Value = d.texts()
+		return p
+	case tagBS:
+		p := take(&d.slab.bs, 1)
+		p.Value = make([][]byte, d.number())
+		for i := range p.Value {
+			p.Value[i] = []byte(d.text())
+		}
+		return p
+	default:
+		d.fail()
+		return nil
+	}
+}
+
+func (d *decoder) texts() []string {
+	elements := make([]string, d.number())
+	for i := range elements {
+		elements[i] = d.text()
+	}
+	return elements
+}

@@ -1,0 +1,222 @@
+package dynamolite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
+)
+
+// Open returns a database: the one in Options.Dir as it was when it was last used, or else an empty
+// one in memory. A directory that does not exist is made.
+//
+// Errors: [ErrInUse] if another process or database has the directory open, [ErrDamaged] if what is
+// there cannot be trusted (nothing has then been changed), a complaint about the options, or one of the
+// file system.
+func Open(o Options) (*DB, error) {
+	db, err := newDB(o)
+	if err != nil || o.Dir == "" {
+		return db, err
+	}
+	l := loader{db: db, tables: map[int]*table{}}
+	db.journal, err = journal.Open(o.Dir, journal.Options{Logger: db.logger}, l.load)
+	if err == nil {
+		err = l.finish()
+		if err != nil {
+			err = errors.Join(err, db.journal.Close())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the database in %s: %w", o.Dir, diskError(err))
+	}
+	return db, nil
+}
+
+// loader makes a database of what the journal has. Indexes are left out until the end: what counts
+// is the items as they are then.
+type loader struct {
+	db     *DB
+	tables map[int]*table // by number
+	stream *tableStream   // whose pages are being read
+}
+
+// load takes one entry in.
+func (l *loader) load(e journal.Entry) error {
+	entry := string(e.Data)
+	if entry == "" {
+		return errEntry
+	}
+	var err error
+	switch entry[0] {
+	case entryWrites:
+		err = l.writes(entry, e)
+	case entryTable:
+		err = l.table(entry, e)
+	case entryDrop:
+		err = l.drop(entry, e)
+	case entryTables:
+		r := reader{rest: entry[1:]}
+		l.db.created = r.number()
+	case entryStream:
+		err = l.streamPart(entry)
+	default:
+		err = errEntry
+	}
+	if err != nil {
+		return fmt.Errorf("entry %d of the log: %w", e.Position, err)
+	}
+	return nil
+}
+
+// writes stores items, and tells streams of what is not part of a checkpoint.
+func (l *loader) writes(entry string, e journal.Entry) error {
+	var changes []change
+	at, use, err := readWrites(entry, func(c loggedChange) error {
+		t, ok := l.tables[c.table]
+		switch {
+		case ok:
+		case c.table <= l.db.created:
+			return nil // the table was deleted while the write was under way
+		default:
+			return errEntry
+		}
+		s := &t.shards[c.shard]
+		next := c.record.own()
+		if !e.Checkpoint && t.schema().stream != nil {
+			changes = append(changes, change{table: t, shard: c.shard, old: s.getLocked(c.key), new: next, expired: c.expired})
+		}
+		if next == nil {
+			s.deleteLocked(c.key, 0)
+		} else {
+			s.setLocked(next, 0)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	streamChanges(e.Position, at, changes)
+	if use != nil {
+		l.db.tokens.restore(use)
+	}
+	return nil
+}
+
+// own is the record with its strings in memory of their own.
+func (r *record) own() *record {
+	if r == nil {
+		return nil
+	}
+	both := r.key + r.data
+	return &record{key: both[:len(r.key)], data: both[len(r.key):], size: r.size}
+}
+
+// table makes or alters a table.
+func (l *loader) table(entry string, e journal.Entry) error {
+	var state tableState
+	if err := json.Unmarshal([]byte(entry[1:]), &state); err != nil {
+		return fmt.Errorf("%w: %w", errEntry, err)
+	}
+	t, known := l.tables[state.Number]
+	if !known {
+		t = state.table()
+		l.tables[t.number] = t
+		l.db.tables[t.name] = t
+		l.db.created = max(l.db.created, t.number)
+	}
+	before := t.schema()
+	s, err := state.schema(t, before)
+	if err != nil {
+		return err
+	}
+	s.stream = l.db.restoredStream(t, before, state.Stream, e.Position)
+	t.current.Store(s)
+	return nil
+}
+
+// drop deletes a table.
+func (l *loader) drop(entry string, e journal.Entry) error {
+	r := reader{rest: entry[1:]}
+	number, at := r.number(), time.Unix(0, r.signed())
+	t, ok := l.tables[number]
+	if r.bad || !ok {
+		return errEntry
+	}
+	delete(l.tables, number)
+	delete(l.db.tables, t.name)
+	if s := t.schema().stream; s != nil {
+		s.disable(sequence(e.Position, 0), at)
+	}
+	return nil
+}
+
+// finish fills the indexes, each on its own.
+func (l *loader) finish() error {
+	sweep := false
+	var filling sync.WaitGroup
+	room := make(chan struct{}, loaders)
+	for _, number := range slices.Sorted(maps.Keys(l.tables)) {
+		t := l.tables[number]
+		s := t.schema()
+		l.db.openLedgerLocked(t, s)
+		sweep = sweep || s.expiry != ""
+		for _, x := range s.indexes {
+			filling.Go(func() {
+				room <- struct{}{}
+				defer func() { <-room }()
+				x.fillFrom(t)
+			})
+		}
+	}
+	filling.Wait()
+	if sweep {
+		l.db.startSweeping()
+	}
+	return nil
+}
+
+// loaders is how many indexes are filled at a time.
+const loaders = 4
+
+// fillFrom enters all items of a table that nobody else uses.
+func (x *index) fillFrom(t *table) {
+	for i := range t.shards {
+		if t.shards[i].items == nil {
+			continue
+		}
+		t.shards[i].items.Ascend(func(e place) bool {
+			x.fill(e.record, 0)
+			return true
+		})
+	}
+}
+
+// fill enters an item that the index has no entry of yet.
+func (x *index) fill(r *record, pos position) {
+	item := r.item()
+	shard, key, ok := x.entryKey(r, item)
+	if !ok {
+		return
+	}
+	s := &x.shards[shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setLocked(x.entry(key, r, item), pos)
+}
+
+// diskError says what the journal means to the database.
+func diskError(err error) error {
+	for _, known := range []struct{ its, ours error }{
+		{journal.ErrLocked, ErrInUse}, {journal.ErrDamaged, ErrDamaged}, {journal.ErrFailed, ErrDiskFailed}, {journal.ErrClosed, ErrClosed},
+	} {
+		if errors.Is(err, known.its) {
+			return fmt.Errorf("%w: %w", known.ours, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,45 @@
+package dynamolite
+
+import (
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+// record is an item at rest, encoded: the garbage collector has two strings to look at instead of a
+// map and a value for each attribute, the item takes little more memory than AWS counts it to have,
+// and what a decoded item shares with it cannot be written to. It is never changed: readers keep it
+// past the lock.
+type record struct {
+	key  string // in the tree of its shard
+	data string // the item, encoded
+	size int    // bytes of the item, by AWS's rules
+}
+
+func newRecord(key string, item value.Item, size int) *record {
+	return &record{key: key, data: value.Encode(item), size: size}
+}
+
+// item decodes the record; nil if there is none. The caller may keep and change what it gets.
+func (r *record) item() value.Item {
+	if r == nil {
+		return nil
+	}
+	return value.Decode(r.data)
+}
+
+// image is the part of a record that a projection leaves, which the caller may keep and change.
+func (r *record) image(p *expr.Projection) value.Item {
+	item := r.item()
+	if item == nil || p == nil {
+		return item
+	}
+	return p.Apply(item)
+}
+
+// bytes is the size of a record, 0 if there is none.
+func (r *record) bytes() int {
+	if r == nil {
+		return 0
+	}
+	return r.size
+}
