@@ -18,7 +18,7 @@ const (
 )
 
 // BatchGetItem reads up to 100 items, each on its own. When they come to more than 16 MB the keys of
-// the rest come back in UnprocessedKeys.
+// the rest come back in UnprocessedKeys, and so do those whose partition is throttled; if all are, that is the error.
 func (db *DB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return run(ctx, db, opBatchGetItem, in, (*DB).batchGetItem)
 }
@@ -37,22 +37,38 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 	}
 	bs := bills{}
 	room := maxBatchBytes
+	var throttled error // of some item
+	read := false       // another
 	for _, part := range batch {
 		name := part.gets[0].table.name
 		b := bs.of(part.gets[0].table, bill{reads: true})
 		out.Responses[name] = []map[string]types.AttributeValue{}
+		var left []int
 		for i := range part.gets {
 			g := &part.gets[i]
-			r := g.table.shard(&g.key).get(c, g.key.full)
+			r, u, err := g.read(db, c, aws.ToBool(part.request.ConsistentRead))
+			if err != nil {
+				throttled, left = err, append(left, i)
+				continue
+			}
 			if room -= r.bytes(); room < 0 {
-				out.UnprocessedKeys[name] = unprocessed(part.request, i)
+				for rest := range part.gets[i:] {
+					left = append(left, i+rest)
+				}
 				break
 			}
-			b.units += readUnits(r.bytes(), aws.ToBool(part.request.ConsistentRead))
+			read = true
+			b.units += u
 			if r != nil {
 				out.Responses[name] = append(out.Responses[name], r.image(g.projection))
 			}
 		}
+		if len(left) > 0 {
+			out.UnprocessedKeys[name] = unprocessed(part.request, left)
+		}
+	}
+	if throttled != nil && !read {
+		return nil, throttled
 	}
 	bs.enter(c.op)
 	out.ConsumedCapacity = bs.report(in.ReturnConsumedCapacity)
@@ -116,13 +132,13 @@ func (t *table) newGets(request types.KeysAndAttributes) ([]get, error) {
 	return gets, nil
 }
 
-// unprocessed is the request for the keys from the given one on.
-func unprocessed(request types.KeysAndAttributes, from int) types.KeysAndAttributes {
+// unprocessed is the request for some of the keys.
+func unprocessed(request types.KeysAndAttributes, left []int) types.KeysAndAttributes {
 	request.ExpressionAttributeNames = maps.Clone(request.ExpressionAttributeNames)
-	keys := request.Keys[from:]
-	request.Keys = make([]map[string]types.AttributeValue, len(keys))
-	for i, key := range keys {
-		request.Keys[i] = value.Clone(key)
+	keys := make([]map[string]types.AttributeValue, len(left))
+	for i, at := range left {
+		keys[i] = value.Clone(request.Keys[at])
 	}
+	request.Keys = keys
 	return request
 }

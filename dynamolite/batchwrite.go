@@ -27,23 +27,35 @@ func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamo
 		return nil, err
 	}
 	bs := bills{}
+	var metrics collections
 	unprocessed := map[string][]types.WriteRequest{}
+	var throttled error // of some item
+	wrote := false      // another
 	for i := range writes {
 		w := &writes[i]
 		e, err := w.execute(db, c)
 		switch {
 		case err == nil:
+			wrote = true
 			bs.of(w.table, bill{}).addWrite(&e)
-		case isBusy(err):
+			metrics.add(c, w, in.ReturnItemCollectionMetrics)
+		case isThrottled(err):
+			throttled = err
+			unprocessed[w.table.name] = append(unprocessed[w.table.name], requests[i])
+		case isConflict(err):
 			unprocessed[w.table.name] = append(unprocessed[w.table.name], requests[i])
 		default:
 			return nil, err
 		}
 	}
+	if throttled != nil && !wrote {
+		return nil, throttled
+	}
 	bs.enter(c.op)
 	return &dynamodb.BatchWriteItemOutput{
-		UnprocessedItems: unprocessed,
-		ConsumedCapacity: bs.report(in.ReturnConsumedCapacity),
+		UnprocessedItems:      unprocessed,
+		ConsumedCapacity:      bs.report(in.ReturnConsumedCapacity),
+		ItemCollectionMetrics: metrics,
 	}, nil
 }
 

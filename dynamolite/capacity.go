@@ -37,6 +37,9 @@ func readUnits(bytes int, consistent bool) units {
 	return blocks * unit / 2
 }
 
+// single is the price of a request of its own.
+func single(u units) units { return u }
+
 // transacted is the price inside a transaction, where every item is prepared and committed. Index
 // writes are doubled too, as DynamoDB Local does; whether AWS does is not documented and still open.
 func transacted(u units) units { return 2 * u }

@@ -17,7 +17,7 @@ const (
 // then at most about twice what there is.
 func (db *DB) checkpointIfDue() {
 	logged, image := db.journal.Grown()
-	if logged < max(checkpointLog, image) || !db.checkpointing.CompareAndSwap(false, true) {
+	if logged < max(db.checkpointAfter, image) || !db.checkpointing.CompareAndSwap(false, true) {
 		return
 	}
 	db.goes(func() {

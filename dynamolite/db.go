@@ -1,7 +1,9 @@
 package dynamolite
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,15 @@ type Options struct {
 	// Logger is told what no operation can return: what recovery cut off, a checkpoint that
 	// failed. Default: nobody is.
 	Logger *slog.Logger
+	// Limits throttle as DynamoDB does. Default: none.
+	Limits Limits
+	// Latency is how long requests take beyond their work. Default: nothing.
+	Latency Latency
+	// SweepInterval is how long after a sweep for expired items the next begins. Default: a minute; on
+	// AWS it may be days.
+	SweepInterval time.Duration
+
+	checkpointAfter int64 // bytes of log; default: checkpointLog
 }
 
 // DB is a database with the data plane of DynamoDB. Make one with [New] or [Open]. All methods are
@@ -41,8 +52,11 @@ type DB struct {
 	logger  *slog.Logger
 	journal *journal.Journal // nil: in memory
 	order   order            // of writes, without a journal
+	limits  Limits
 	streams *streamRegistry
 	tokens  tokens
+
+	latencies *latencies // nil: none
 
 	mu      sync.RWMutex // taken before the locks of tables
 	tables  map[string]*table
@@ -54,6 +68,10 @@ type DB struct {
 	life          sync.Mutex    // guards background against its beginning to wait; a leaf
 	background    sync.WaitGroup
 	checkpointing atomic.Bool
+	sweeping      atomic.Bool   // the sweep for expired items has been started
+	sweepEvery    time.Duration // between two sweeps
+	// checkpointAfter is how many bytes of log are worth a checkpoint.
+	checkpointAfter int64
 }
 
 // New returns an empty database in memory. It panics if the options are not valid or name a
@@ -70,6 +88,9 @@ func New(o Options) *DB {
 }
 
 func newDB(o Options) (*DB, error) {
+	if err := errors.Join(o.Limits.validate(), o.Latency.validate()); err != nil {
+		return nil, err
+	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default clock
 	}
@@ -77,11 +98,18 @@ func newDB(o Options) (*DB, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	db := &DB{
-		now:      o.Now,
-		logger:   o.Logger,
+		now:    o.Now,
+		logger: o.Logger,
+		limits: o.Limits,
+
+		latencies: o.Latency.sampler(),
+
 		tables:   map[string]*table{},
 		ledgers:  map[string]*tableLedger{},
 		stopping: make(chan struct{}),
+
+		sweepEvery:      cmp.Or(o.SweepInterval, sweepInterval),
+		checkpointAfter: cmp.Or(o.checkpointAfter, checkpointLog),
 	}
 	db.streams = newStreamRegistry(db.durable)
 	return db, nil
@@ -148,12 +176,19 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 	if in == nil {
 		in = new(In)
 	}
+	before, after := db.latencies.next()
+	if err := wait(ctx, before); err != nil {
+		return nil, operationError(op, canceledOr(err))
+	}
 	c := call{op: op}
 	out, err := do(db, &c, in)
 	if db.journal != nil {
 		if lost := db.journal.Wait(c.seen); lost != nil {
 			err = diskError(lost)
 		}
+	}
+	if late := wait(ctx, after); late != nil {
+		err = canceledOr(late)
 	}
 	if err != nil {
 		return nil, operationError(op, err)

@@ -1,6 +1,7 @@
 package dynamolite
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -43,6 +44,48 @@ func (d *definitions) kind(name string) (types.ScalarAttributeType, bool) {
 		}
 	}
 	return "", false
+}
+
+// definitionsOf are the definitions of a table.
+func definitionsOf(kinds []types.AttributeDefinition) *definitions {
+	return &definitions{list: slices.Clone(kinds), used: map[string]bool{}}
+}
+
+// join adds others, of attributes that are not defined yet.
+func (d *definitions) join(others *definitions) {
+	for _, a := range others.list {
+		if _, ok := d.kind(*a.AttributeName); !ok {
+			d.list = append(d.list, a)
+		}
+	}
+}
+
+// agree complains if a key attribute is of another type than these say.
+func (d *definitions) agree(k *keySchema) error {
+	for _, a := range []keyAttribute{k.hash, k.rng} {
+		if kind, ok := d.kind(a.name); ok && kind != a.kind {
+			return invalid("Attribute %s is of type %s and cannot be redefined as %s", a.name, a.kind, kind)
+		}
+	}
+	return nil
+}
+
+// usedBy are the definitions of what is a key of a table or of its indexes.
+func (d *definitions) usedBy(t *table, s *schema) []types.AttributeDefinition {
+	keys := []*keySchema{&t.key}
+	for _, x := range s.indexes {
+		keys = append(keys, &x.key)
+	}
+	d.list = slices.DeleteFunc(d.list, func(a types.AttributeDefinition) bool {
+		return !slices.ContainsFunc(keys, func(k *keySchema) bool { return k.has(*a.AttributeName) })
+	})
+	return d.sorted()
+}
+
+// sorted are the definitions in the order in which AWS describes them.
+func (d *definitions) sorted() []types.AttributeDefinition {
+	slices.SortFunc(d.list, func(a, b types.AttributeDefinition) int { return strings.Compare(*a.AttributeName, *b.AttributeName) })
+	return d.list
 }
 
 // allUsed complains of definitions that belong to no key.

@@ -44,7 +44,10 @@ func (db *DB) deleteItem(c *call, in *dynamodb.DeleteItemInput) (*dynamodb.Delet
 	if err != nil {
 		return nil, err
 	}
-	out := &dynamodb.DeleteItemOutput{ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}
+	out := &dynamodb.DeleteItemOutput{
+		ConsumedCapacity:      b.report(in.ReturnConsumedCapacity),
+		ItemCollectionMetrics: w.collection(c, in.ReturnItemCollectionMetrics),
+	}
 	if returnOld && e.old != nil {
 		out.Attributes = e.old.item()
 	}

@@ -93,8 +93,8 @@ func conflict() error {
 	return &types.TransactionConflictException{Message: aws.String("Transaction is ongoing for the item")}
 }
 
-// isBusy tells whether the same write may succeed a little later.
-func isBusy(err error) bool {
-	_, busy := errors.AsType[*types.TransactionConflictException](err)
-	return busy
+// isConflict tells whether err is that of a write of such an item.
+func isConflict(err error) bool {
+	_, ok := errors.AsType[*types.TransactionConflictException](err)
+	return ok
 }

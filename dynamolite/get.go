@@ -31,8 +31,11 @@ func (db *DB) getItem(c *call, in *dynamodb.GetItemInput) (*dynamodb.GetItemOutp
 	if err != nil {
 		return nil, err
 	}
-	r := t.shard(&g.key).get(c, g.key.full)
-	b := bill{table: t, reads: true, units: readUnits(r.bytes(), aws.ToBool(in.ConsistentRead))}
+	r, u, err := g.read(db, c, aws.ToBool(in.ConsistentRead))
+	if err != nil {
+		return nil, err
+	}
+	b := bill{table: t, reads: true, units: u}
 	b.enter(c.op)
 	return &dynamodb.GetItemOutput{Item: r.image(g.projection), ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}, nil
 }
@@ -54,6 +57,23 @@ func (t *table) newGet(key value.Item, projection *string, names map[string]stri
 	}
 	g.key, err = t.keyOf(key)
 	return g, err
+}
+
+// read reads the item, unless its partition has nothing left, and tells what that costs.
+func (g *get) read(db *DB, c *call, consistent bool) (*record, units, error) {
+	if !db.limited() {
+		r := g.table.shard(&g.key).get(c, g.key.full)
+		return r, readUnits(r.bytes(), consistent), nil
+	}
+	now := db.now()
+	ds := []demand{g.table.readDemand(&g.key, 0)}
+	if refusals := refusalsOf(now, ds); len(refusals) > 0 {
+		return nil, 0, throttled(refusals...)
+	}
+	r := g.table.shard(&g.key).get(c, g.key.full)
+	ds[0].units = readUnits(r.bytes(), consistent)
+	charge(now, ds)
+	return r, ds[0].units, nil
 }
 
 // parseProjection parses the only expression of a request.

@@ -7,10 +7,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
 // indexShards is how many locks an index has. Its entries are spread by the index's partition key.
-const indexShards = 16
+const indexShards = 64
 
 // index is a secondary index. It holds, for every item of the table that has all of the index's key
 // attributes, an entry with the projected attributes. All but its shards and filling is fixed.
@@ -25,6 +26,7 @@ type index struct {
 	projected  map[string]struct{} // all projected attributes; nil: everything
 	shards     [indexShards]shard
 	counters   *counters
+	meter      *wall.Meter // nil: no limits; made before the index is known
 	filling    atomic.Bool // items that were there before it are still being entered
 }
 
@@ -114,7 +116,10 @@ type indexChange struct {
 	dropShard int
 	put       *record // entry to store, or nil
 	putShard  int
-	units     units
+	units     units // dropUnits among them
+	dropUnits units // of removing an entry elsewhere
+
+	dropPartition, putPartition wall.Partition // of the index, if it has a meter
 }
 
 // change works out what a write does to the index; ok is false if nothing.
@@ -125,6 +130,9 @@ func (x *index) change(e *effect) (c indexChange, ok bool) {
 	oldShard, oldKey, wasIn := x.entryKey(e.old, e.was)
 	newShard, newKey, isIn := x.entryKey(e.new, e.is)
 	c.index = x
+	if x.meter != nil {
+		c.dropPartition, c.putPartition = x.partition(e.was), x.partition(e.is)
+	}
 	switch {
 	case wasIn && isIn && oldKey == newKey:
 		if x.same(e.was, e.is, e.touched) {
@@ -135,13 +143,24 @@ func (x *index) change(e *effect) (c indexChange, ok bool) {
 		return c, true
 	case wasIn:
 		c.drop, c.dropShard = oldKey, oldShard
-		c.units = writeUnits(x.entrySize(e.old, e.was))
+		c.dropUnits = writeUnits(x.entrySize(e.old, e.was))
+		c.units = c.dropUnits
 	}
 	if isIn {
 		c.put, c.putShard = x.entry(newKey, e.new, e.is), newShard
 		c.units += writeUnits(c.put.size)
 	}
 	return c, wasIn || isIn
+}
+
+// partition is where an item's entry stands among the partition keys of the index, if it is in it.
+func (x *index) partition(item value.Item) wall.Partition {
+	hash, ok := x.key.hash.of(item)
+	if !ok {
+		return wall.NoPartition
+	}
+	var buf [256]byte
+	return wall.PartitionOf(value.AppendKey(buf[:0], hash))
 }
 
 func (x *index) affected(touched []string) bool {
@@ -182,6 +201,11 @@ func (c *indexChange) apply(pos position) {
 		s := &c.index.shards[c.dropShard]
 		s.mu.Lock()
 		s.deleteLocked(c.drop, pos)
+		if c.put != nil && c.putShard == c.dropShard { // a reader sees the one or the other
+			s.setLocked(c.put, pos)
+			s.mu.Unlock()
+			return
+		}
 		s.mu.Unlock()
 	}
 	if c.put != nil {

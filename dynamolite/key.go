@@ -35,6 +35,7 @@ func (s *keySchema) attributes() int {
 // itemKey is where an item lives in a table.
 type itemKey struct {
 	shard     int
+	hashLen   int      // how much of full is the partition key
 	full      string   // the key in the shard's tree
 	hash, rng value.AV // as in the request, numbers normalised; rng nil if the table has no sort key
 }
@@ -144,7 +145,7 @@ func (t *table) makeKey(from value.Item, mismatch func(a *keyAttribute, v value.
 	}
 	var buf [256]byte
 	enc := value.AppendKey(buf[:0], k.hash)
-	k.shard = shardOf(enc, len(t.shards))
+	k.shard, k.hashLen = shardOf(enc, len(t.shards)), len(enc)
 	if k.rng != nil {
 		enc = value.AppendKey(enc, k.rng)
 	}

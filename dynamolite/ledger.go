@@ -75,7 +75,7 @@ type tableLedger struct {
 	indexes  map[string]*counters // guarded by DB.mu; a table keeps pointers to its own
 }
 
-// openLedgerLocked gives a table and its indexes their counters.
+// openLedgerLocked gives a table and its indexes their counters and meters.
 func (db *DB) openLedgerLocked(t *table, s *schema) {
 	l, ok := db.ledgers[t.name]
 	if !ok {
@@ -83,6 +83,7 @@ func (db *DB) openLedgerLocked(t *table, s *schema) {
 		db.ledgers[t.name] = l
 	}
 	t.counters = &l.counters
+	db.measure(t, s)
 	for _, x := range s.indexes {
 		x.counters = l.index(x.name)
 	}

@@ -135,6 +135,7 @@ func (l *loader) table(entry string, e journal.Entry) error {
 		return err
 	}
 	s.stream = l.db.restoredStream(t, before, state.Stream, e.Position)
+	s.latest = state.latest(t, s)
 	t.current.Store(s)
 	return nil
 }

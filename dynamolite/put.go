@@ -44,7 +44,10 @@ func (db *DB) putItem(c *call, in *dynamodb.PutItemInput) (*dynamodb.PutItemOutp
 	if err != nil {
 		return nil, err
 	}
-	out := &dynamodb.PutItemOutput{ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}
+	out := &dynamodb.PutItemOutput{
+		ConsumedCapacity:      b.report(in.ReturnConsumedCapacity),
+		ItemCollectionMetrics: w.collection(c, in.ReturnItemCollectionMetrics),
+	}
 	if returnOld && e.old != nil {
 		out.Attributes = e.old.item()
 	}

@@ -2,22 +2,20 @@ package dynamolite
 
 import (
 	"context"
+	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
-	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// maxPage is how many bytes of items a Query reads before it ends its page. The item that crosses
-// the limit is still part of the page.
-const maxPage = 1024 * 1024
-
-// Query reads a range of one partition of a table or of a global secondary index, in order of the
+// Query reads a range of one partition of a table or of a secondary index, in order of the
 // sort key. A page ends after Limit items or 1 MB, before the filter, and a LastEvaluatedKey says so even if
 // nothing follows. Items that tie on the keys of an index are ordered by the keys of the table.
+//
+// What a local secondary index does not hold is fetched from the table if a ProjectionExpression or
+// ALL_ATTRIBUTES asks for it. Each fetched item is billed to the table, on its own and
+// whole; it is also what counts for the 1 MB. A partition of a local index and its items are read as of one instant.
 func (db *DB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return run(ctx, db, opQuery, in, (*DB).query)
 }
@@ -31,79 +29,37 @@ func (db *DB) query(c *call, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, er
 	if err != nil {
 		return nil, err
 	}
-	records, bytes, more := q.shard.page(c, q.keys, q.backward, q.limit, maxPage)
-	b := q.bill(bytes)
-	b.enter(c.op)
-	out := &dynamodb.QueryOutput{
-		ScannedCount:     int32(len(records)), //nolint:gosec // a page of 1 MB holds far fewer
-		ConsumedCapacity: b.report(in.ReturnConsumedCapacity),
+	p := q.read(c)
+	a, err := q.answer(c, &p)
+	if err != nil {
+		return nil, err
 	}
-	if !q.countOnly {
-		out.Items = []map[string]types.AttributeValue{}
-	}
-	for _, r := range records {
-		if q.filter == nil && q.countOnly {
-			out.Count++
-			continue
-		}
-		item := r.item()
-		if q.filter != nil {
-			if ok, err := q.filter.Eval(item); err != nil {
-				return nil, err
-			} else if !ok {
-				continue
-			}
-		}
-		out.Count++
-		if !q.countOnly {
-			if q.projection != nil {
-				item = q.projection.Apply(item)
-			}
-			out.Items = append(out.Items, item)
-		}
-	}
-	if more {
-		out.LastEvaluatedKey = q.position(records[len(records)-1])
-	}
-	return out, nil
+	return &dynamodb.QueryOutput{
+		Items: a.items, Count: a.count, ScannedCount: a.scanned, LastEvaluatedKey: a.last, ConsumedCapacity: a.consumed,
+	}, nil
 }
 
-// query is a validated Query.
-type query struct {
-	table      *table
-	index      *index     // nil: the table itself
-	key        *keySchema // of the index or the table
-	shard      *shard
-	keys       keyRange
-	backward   bool
-	consistent bool
-	limit      int // 0: none
-	filter     *expr.Condition
-	projection *expr.Projection
-	countOnly  bool
-}
+// query is a validated Query: a reading of a range of one shard.
+type query struct{ reading }
 
 func (t *table) newQuery(in *dynamodb.QueryInput) (*query, error) {
+	common := readRequest{
+		index: in.IndexName, consistent: in.ConsistentRead, limit: in.Limit,
+		filter: in.FilterExpression, projection: in.ProjectionExpression, selects: in.Select,
+		capacity: in.ReturnConsumedCapacity,
+	}
+	if err := common.check(); err != nil {
+		return nil, err
+	}
 	if err := checkQuery(in); err != nil {
 		return nil, err
 	}
-	q := &query{
-		table:      t,
-		key:        &t.key,
-		backward:   in.ScanIndexForward != nil && !*in.ScanIndexForward,
-		consistent: aws.ToBool(in.ConsistentRead),
-		limit:      int(aws.ToInt32(in.Limit)),
+	r, err := t.newReading(&common)
+	if err != nil {
+		return nil, err
 	}
-	if in.IndexName != nil {
-		x, err := t.schema().index(*in.IndexName)
-		if err != nil {
-			return nil, err
-		}
-		if q.consistent {
-			return nil, validation("Consistent reads are not supported on global secondary indexes")
-		}
-		q.index, q.key = x, &x.key
-	}
+	q := &query{r}
+	q.backward = in.ScanIndexForward != nil && !*in.ScanIndexForward
 	env, err := newEnv(in.ExpressionAttributeNames, in.ExpressionAttributeValues,
 		in.KeyConditionExpression, in.FilterExpression, in.ProjectionExpression)
 	if err != nil {
@@ -113,10 +69,10 @@ func (t *table) newQuery(in *dynamodb.QueryInput) (*query, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.parseFilter(in.FilterExpression, env); err != nil {
+	if err := q.parse(&common, env); err != nil {
 		return nil, err
 	}
-	if err := q.parseSelect(in.Select, in.ProjectionExpression, env); err != nil {
+	if err := q.checkFilter(); err != nil {
 		return nil, err
 	}
 	if err := unused(env); err != nil {
@@ -131,11 +87,8 @@ func (t *table) newQuery(in *dynamodb.QueryInput) (*query, error) {
 	return q, nil
 }
 
-// checkQuery validates what needs no table.
+// checkQuery validates what only a Query has.
 func checkQuery(in *dynamodb.QueryInput) error {
-	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
-		return err
-	}
 	err := refuseLegacy(legacy{"KeyConditions", in.KeyConditions != nil}, legacy{"QueryFilter", in.QueryFilter != nil},
 		legacy{"ConditionalOperator", in.ConditionalOperator != ""}, legacy{"AttributesToGet", in.AttributesToGet != nil})
 	switch {
@@ -143,96 +96,24 @@ func checkQuery(in *dynamodb.QueryInput) error {
 		return err
 	case in.KeyConditionExpression == nil:
 		return validation("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
-	case in.Limit != nil && *in.Limit < 1:
-		return validationf("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", *in.Limit)
 	}
 	return nil
 }
 
-// parseFilter parses the filter, which may not look at the keys queried by, nor at what an index does not hold.
-func (q *query) parseFilter(text *string, env *expr.Env) (err error) {
-	if text == nil {
+// checkFilter refuses a filter that looks at the keys queried by, or at what the index does not hold,
+// even where a local index would fetch it.
+func (q *query) checkFilter() error {
+	if q.filter == nil {
 		return nil
 	}
-	if q.filter, err = expr.ParseCondition(*text, env); err != nil {
-		return err
-	}
-	for _, name := range q.filter.Attributes() {
+	attributes := q.filter.Attributes()
+	for _, name := range attributes {
 		if q.key.has(name) {
 			return validationf("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
 		}
-		if q.index != nil && !q.index.projects(name) {
-			return invalid("Global secondary index %s does not project %s", q.index.name, name)
-		}
+	}
+	if lacks := q.unprojected(attributes); lacks != nil {
+		return invalid("Secondary index %s does not project one or more filter attributes: [%s]", q.index.name, strings.Join(lacks, ", "))
 	}
 	return nil
-}
-
-// parseSelect works out what is returned of each item.
-func (q *query) parseSelect(what types.Select, projection *string, env *expr.Env) (err error) {
-	if projection != nil && what != "" && what != types.SelectSpecificAttributes {
-		return validationf("Cannot specify the ProjectionExpression when choosing to get %s", what)
-	}
-	switch what {
-	case "":
-	case types.SelectCount:
-		q.countOnly = true
-	case types.SelectSpecificAttributes:
-		if projection == nil {
-			return validation("Must specify the ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
-		}
-	case types.SelectAllAttributes:
-		if q.index != nil && q.index.projected != nil {
-			return invalid("Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", q.index.name)
-		}
-	case types.SelectAllProjectedAttributes:
-		if q.index == nil {
-			return validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
-		}
-	default:
-		return badEnum("select", string(what), "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES")
-	}
-	if projection == nil {
-		return nil
-	}
-	if q.projection, err = expr.ParseProjection(*projection, env); err != nil {
-		return err
-	}
-	if q.index == nil {
-		return nil
-	}
-	for _, name := range q.projection.TopLevel() {
-		if !q.index.projects(name) {
-			return invalid("Global secondary index %s does not project %s", q.index.name, name)
-		}
-	}
-	return nil
-}
-
-// bill prices the sum of what was read, rounded up once. An index is billed to itself, and
-// the table then appears with 0.
-func (q *query) bill(bytes int) bill {
-	b := bill{table: q.table, reads: true}
-	u := readUnits(bytes, q.consistent)
-	if q.index == nil {
-		b.units = u
-	} else {
-		b.addIndex(q.index, u)
-	}
-	return b
-}
-
-// position is the LastEvaluatedKey of a page that ends with a record: the keys of the table and of
-// the index.
-func (q *query) position(r *record) value.Item {
-	item := r.item()
-	key := make(value.Item, 2*q.key.attributes())
-	for _, s := range []*keySchema{q.key, &q.table.key} {
-		for _, a := range []*keyAttribute{&s.hash, &s.rng} {
-			if a.name != "" {
-				key[a.name] = item[a.name]
-			}
-		}
-	}
-	return key
 }

@@ -1,6 +1,8 @@
 package dynamolite
 
 import (
+	"strings"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
@@ -14,10 +16,10 @@ func (q *query) bound(c *expr.KeyCondition) error {
 		return err
 	}
 	prefix := value.AppendKey(nil, hash)
-	if q.index == nil {
-		q.shard = &q.table.shards[shardOf(prefix, len(q.table.shards))]
-	} else {
-		q.shard = &q.index.shards[shardOf(prefix, len(q.index.shards))]
+	n := shardOf(prefix, len(q.shards))
+	q.shards = q.shards[n : n+1]
+	if q.index != nil && q.index.local {
+		q.held = &q.table.shards[shardOf(prefix, len(q.table.shards))]
 	}
 	partition := string(prefix)
 	if c.Range == nil {
@@ -84,53 +86,27 @@ func conditionValue(a *keyAttribute, v value.AV) (value.AV, error) {
 
 // resume lets the range begin after an ExclusiveStartKey, which need not exist any more.
 func (q *query) resume(start value.Item) error {
-	at, err := q.startKey(start)
+	_, at, err := q.startKey(start)
 	if err != nil {
 		return err
 	}
 	if !q.keys.contains(at) {
 		return validation("The provided starting key is outside query boundaries based on provided conditions")
 	}
-	if q.backward {
-		q.keys.high = at
-	} else {
-		q.keys.low = at + "\x00" // the next string there is
-	}
+	q.keys = q.keys.after(at, q.backward)
 	return nil
 }
 
-// errStartKey answers an ExclusiveStartKey that is not a position in the table or index.
-var errStartKey = validation("The provided starting key is invalid")
-
-// startKey encodes a position as it stands in the tree. It must name the keys of the table and of
-// the index, and nothing else.
-func (q *query) startKey(start value.Item) (string, error) {
-	own := make(value.Item, q.table.key.attributes())
-	for name, v := range start {
-		switch {
-		case q.table.key.has(name):
-			own[name] = v
-		case q.index == nil || !q.index.key.has(name):
-			return "", errStartKey
-		}
+// after is what is left of a range when a key has been read.
+func (r keyRange) after(key string, backward bool) keyRange {
+	if backward {
+		r.high = key
+	} else {
+		r.low = key + "\x00" // the next string there is
 	}
-	key, err := q.table.keyOf(own)
-	if err != nil {
-		return "", errStartKey
-	}
-	if q.index == nil {
-		return key.full, nil
-	}
-	var enc []byte
-	for _, a := range []*keyAttribute{&q.index.key.hash, &q.index.key.rng} {
-		if a.name == "" {
-			continue
-		}
-		v, problem, err := a.check(start[a.name])
-		if err != nil || problem != keyFine {
-			return "", errStartKey
-		}
-		enc = value.AppendKey(enc, v)
-	}
-	return string(enc) + key.full, nil
+	return r
 }
+
+// everyKey is the range of all keys. None begins with so many of the highest byte: a partition key is
+// shorter, and what ends it lower.
+var everyKey = keyRange{"", strings.Repeat("\xFF", maxHashKey+1)}

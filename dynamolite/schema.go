@@ -14,6 +14,7 @@ import (
 const (
 	maxGlobal     = 20  // global secondary indexes of a table
 	maxLocal      = 5   // local secondary indexes of a table
+	maxIncluded   = 20  // attributes that one index projects by name
 	maxProjected  = 100 // attributes that the indexes of a table project by name, together
 	maxAttribute  = 255 // bytes of the name of a key attribute or of a projected one
 	minNameLength = 3   // of a table or an index
@@ -25,13 +26,14 @@ const (
 type schema struct {
 	kinds         []types.AttributeDefinition
 	billing       types.BillingMode
-	onDemandSince time.Time                   // when it was last made to be paid per request
+	onDemandSince time.Time                   // when it was last made to be paid per request; zero: it never was
 	capacity      types.ProvisionedThroughput // of a provisioned table
 	protected     bool                        // against deletion
 	class         types.TableClass            // "" or STANDARD are one
 	tags          map[string]string
 	expiry        string       // the attribute that holds an item's time to live; "": none
 	stream        *tableStream // nil: none is enabled
+	latest        *tableStream // the one that was enabled last, of which the description goes on telling; nil: none ever
 
 	indexes       []*index                               // by name
 	indexCapacity map[string]types.ProvisionedThroughput // of a provisioned table, by index
@@ -66,6 +68,25 @@ func (s *schema) hasLocal() bool {
 	return slices.ContainsFunc(s.indexes, func(x *index) bool { return x.local })
 }
 
+// global finds a global secondary index that a request wants to do something to.
+func (s *schema) global(t *table, name, do string) (*index, error) {
+	x, err := s.index(name)
+	switch {
+	case err != nil:
+		return nil, &types.ResourceNotFoundException{
+			Message: aws.String("Requested resource not found: Index " + name + " for table " + t.name),
+		}
+	case x.local:
+		return nil, validationf("Cannot %s an index that is not a GlobalSecondaryIndex: %s", do, name)
+	}
+	return x, nil
+}
+
+// fillingBeside tells whether an index other than x is still being filled.
+func (s *schema) fillingBeside(x *index) bool {
+	return slices.ContainsFunc(s.indexes, func(y *index) bool { return y != x && y.filling.Load() })
+}
+
 // unindexed tells whether writing these attributes cannot concern any index.
 func (s *schema) unindexed(touched []string) bool {
 	if s.mirrored || touched == nil {
@@ -96,10 +117,12 @@ func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	}
 	t := &table{name: *in.TableName, created: now}
 	s := &schema{
-		billing:       in.BillingMode,
-		onDemandSince: now,
-		protected:     aws.ToBool(in.DeletionProtectionEnabled),
-		class:         in.TableClass,
+		billing:   in.BillingMode,
+		protected: aws.ToBool(in.DeletionProtectionEnabled),
+		class:     in.TableClass,
+	}
+	if s.billing == types.BillingModePayPerRequest {
+		s.onDemandSince = now
 	}
 	if t.key, err = d.keySchema(in.KeySchema); err != nil {
 		return nil, err
@@ -113,13 +136,14 @@ func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	if err := d.allUsed(); err != nil {
 		return nil, err
 	}
-	s.kinds = d.list
+	s.kinds = d.sorted()
 	if s.tags, err = newTags(in.Tags); err != nil {
 		return nil, err
 	}
 	if s.stream, err = t.newStream(in.StreamSpecification, now); err != nil {
 		return nil, err
 	}
+	s.latest = s.stream
 	t.current.Store(s)
 	return t, nil
 }
@@ -142,11 +166,15 @@ func refuseTableFeatures(in *dynamodb.CreateTableInput) error {
 			return unsupported(f.name, "leave it out")
 		}
 	}
-	switch in.TableClass {
+	return checkTableClass(in.TableClass)
+}
+
+func checkTableClass(class types.TableClass) error {
+	switch class {
 	case "", types.TableClassStandard, types.TableClassStandardInfrequentAccess:
 		return nil
 	default:
-		return badEnum("tableClass", string(in.TableClass), "STANDARD, STANDARD_INFREQUENT_ACCESS")
+		return badEnum("tableClass", string(class), "STANDARD, STANDARD_INFREQUENT_ACCESS")
 	}
 }
 
@@ -310,6 +338,9 @@ func (x *index) project(include []string) error {
 	case types.ProjectionTypeInclude:
 		if len(include) == 0 {
 			return invalid("ProjectionType is INCLUDE, but NonKeyAttributes is not specified")
+		}
+		if len(include) > maxIncluded {
+			return invalid("An index can include %d attributes by name at most, not %d", maxIncluded, len(include))
 		}
 	default:
 		return badEnum("projectionType", string(x.projection), "ALL, KEYS_ONLY, INCLUDE")

@@ -1,6 +1,7 @@
 package dynamolite
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
 // tableShards is how many locks a table has.
@@ -23,12 +26,14 @@ type table struct {
 
 	shards   [tableShards]shard
 	counters *counters
+	meter    *wall.Meter // nil: no limits; made before the table is known
 
 	// current is replaced, never changed in place, and only with all shards locked: what a write
 	// finds while it holds its shard stays in force until it lets go.
 	current atomic.Pointer[schema]
 	// altering is held from reading the schema to replacing it. It is taken before the shards.
 	altering sync.Mutex
+	retired  bool // deleted; guarded by altering
 }
 
 // schema is the one in force now.
@@ -71,14 +76,19 @@ func (t *table) describe(status types.TableStatus) *types.TableDescription {
 			AttributeName: aws.String(*a.AttributeName), AttributeType: a.AttributeType,
 		})
 	}
-	if s.billing == types.BillingModePayPerRequest {
+	if !s.onDemandSince.IsZero() { // or was once
 		d.BillingModeSummary = &types.BillingModeSummary{
-			BillingMode: s.billing, LastUpdateToPayPerRequestDateTime: aws.Time(s.onDemandSince),
+			BillingMode: cmp.Or(s.billing, types.BillingModeProvisioned), LastUpdateToPayPerRequestDateTime: aws.Time(s.onDemandSince),
 		}
 	}
 	if s.stream != nil {
 		d.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: s.stream.view}
-		d.LatestStreamArn, d.LatestStreamLabel = aws.String(s.stream.arn), aws.String(s.stream.label)
+	}
+	if s.latest != nil {
+		d.LatestStreamArn, d.LatestStreamLabel = aws.String(s.latest.arn), aws.String(s.latest.label)
+	}
+	if s.class != "" {
+		d.TableClassSummary = &types.TableClassSummary{TableClass: s.class}
 	}
 	for _, x := range s.indexes {
 		records, bytes := census(x.shards[:])

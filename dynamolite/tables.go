@@ -29,8 +29,16 @@ func (db *DB) createTable(c *call, in *dynamodb.CreateTableInput) (*dynamodb.Cre
 		return nil, &types.ResourceInUseException{Message: aws.String("Table already exists: " + t.name)}
 	}
 	db.openLedgerLocked(t, t.schema())
-	db.created++
-	t.number = db.created
+	t.number = db.created + 1
+	if stream := t.schema().stream; stream != nil {
+		db.streams.add(stream)
+	}
+	pos, err := db.noteTable(t, t.schema())
+	if err != nil {
+		return nil, err
+	}
+	c.sees(pos)
+	db.created = t.number
 	db.tables[t.name] = t
 	return &dynamodb.CreateTableOutput{TableDescription: t.describe(types.TableStatusActive)}, nil
 }
@@ -67,8 +75,12 @@ func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.Del
 	if db.tables[t.name] != t {
 		return nil, notFound(t.name)
 	}
+	description := t.describe(types.TableStatusDeleting)
+	if err := db.retire(c, t); err != nil {
+		return nil, err
+	}
 	delete(db.tables, t.name)
-	return &dynamodb.DeleteTableOutput{TableDescription: t.describe(types.TableStatusDeleting)}, nil
+	return &dynamodb.DeleteTableOutput{TableDescription: description}, nil
 }
 
 // ListTables lists names in alphabetical order, at most 100 at a time.

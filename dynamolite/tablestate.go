@@ -24,6 +24,7 @@ type tableState struct {
 	Expiry        string            `json:"time_to_live,omitempty"`
 	Indexes       []indexState      `json:"indexes,omitempty"`
 	Stream        *streamState      `json:"stream,omitempty"`
+	LatestStream  *streamState      `json:"latest_stream,omitempty"` // if it is disabled
 }
 
 type keyState struct {
@@ -50,7 +51,7 @@ type indexState struct {
 	Capacity   *capacityState       `json:"capacity,omitempty"`
 }
 
-// streamState is a stream that is enabled.
+// streamState is a stream that is or was enabled.
 type streamState struct {
 	View    types.StreamViewType `json:"view"`
 	Created time.Time            `json:"created"`
@@ -74,9 +75,15 @@ func stateOf(t *table, s *schema) *tableState {
 		})
 	}
 	if s.stream != nil {
-		state.Stream = &streamState{View: s.stream.view, Created: s.stream.created, Label: s.stream.label}
+		state.Stream = stateOfStream(s.stream)
+	} else if s.latest != nil {
+		state.LatestStream = stateOfStream(s.latest)
 	}
 	return state
+}
+
+func stateOfStream(s *tableStream) *streamState {
+	return &streamState{View: s.view, Created: s.created, Label: s.label}
 }
 
 func stateOfKey(k *keySchema) keyState {
@@ -108,6 +115,16 @@ func (k *keyState) schema() keySchema {
 // table is the table that the state describes, without a schema in force.
 func (state *tableState) table() *table {
 	return &table{name: state.Name, number: state.Number, created: state.Created, key: state.Key.schema()}
+}
+
+// latest is the stream that a table's description goes on telling of.
+func (state *tableState) latest(t *table, s *schema) *tableStream {
+	if s.stream != nil || state.LatestStream == nil {
+		return s.stream
+	}
+	latest := newTableStream(t, state.LatestStream.View, state.LatestStream.Created, streamOptions{})
+	latest.name(state.LatestStream.Label)
+	return latest
 }
 
 // schema is what the state describes, of a table whose schema was another before or none. An index or a

@@ -23,7 +23,7 @@ func (db *DB) transactGetItems(c *call, in *dynamodb.TransactGetItemsInput) (*dy
 	if err != nil {
 		return nil, err
 	}
-	records, err := transactRead(c, gets)
+	records, err := transactRead(db, c, gets)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +85,8 @@ func (db *DB) newTransactedGet(it *types.Get) (g get, err error) {
 }
 
 // transactRead reads all records under all locks. One that a transaction is about to write cancels
-// the reads.
-func transactRead(c *call, gets []get) ([]*record, error) {
+// the reads, and so does one whose partition has nothing left.
+func transactRead(db *DB, c *call, gets []get) ([]*record, error) {
 	locks := lockSet(len(gets), func(i int) (*table, *itemKey) { return gets[i].table, &gets[i].key })
 	for _, l := range locks {
 		s := l.shard()
@@ -96,6 +96,8 @@ func transactRead(c *call, gets []get) ([]*record, error) {
 	records := make([]*record, len(gets))
 	reasons := make([]types.CancellationReason, len(gets))
 	cancelled := false
+	var demands []demand
+	now := db.now()
 	for i := range gets {
 		g := &gets[i]
 		s := g.table.shard(&g.key)
@@ -106,10 +108,18 @@ func transactRead(c *call, gets []get) ([]*record, error) {
 			err, cancelled = conflict(), true
 		}
 		reasons[i] = reasonFor(err)
+		if db.limited() {
+			ds := []demand{g.table.readDemand(&g.key, transacted(readUnits(records[i].bytes(), true)))}
+			if refusals := refusalsOf(now, ds); len(refusals) > 0 {
+				reasons[i], cancelled = refusals[0].cancellation(), true
+			}
+			demands = append(demands, ds...)
+		}
 	}
 	if cancelled {
 		return nil, canceled(reasons)
 	}
+	charge(now, demands)
 	return records, nil
 }
 

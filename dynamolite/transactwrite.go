@@ -11,6 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
 const (
@@ -48,7 +49,16 @@ func (db *DB) transactWriteItems(ctx context.Context, c *call, in *dynamodb.Tran
 	if err != nil {
 		return nil, err
 	}
-	return &dynamodb.TransactWriteItemsOutput{ConsumedCapacity: bs.report(in.ReturnConsumedCapacity)}, nil
+	var metrics collections
+	for i := range writes {
+		if w := &writes[i]; w.kind != writeCheck {
+			metrics.add(c, w, in.ReturnItemCollectionMetrics)
+		}
+	}
+	return &dynamodb.TransactWriteItemsOutput{
+		ConsumedCapacity:      bs.report(in.ReturnConsumedCapacity),
+		ItemCollectionMetrics: metrics,
+	}, nil
 }
 
 // transactOnce does a transaction unless its token says that it has been done. A repetition is
@@ -84,7 +94,7 @@ func (db *DB) transactOnce(ctx context.Context, c *call, writes []write, token s
 func (db *DB) transactWrite(ctx context.Context, c *call, writes []write, use *tokenUse) (bills, error) {
 	tx := transaction{writes: writes, effects: make([]effect, len(writes))}
 	tx.locks = lockSet(len(writes), func(i int) (*table, *itemKey) { return writes[i].table, &writes[i].key })
-	if bs, err := tx.prepare(c); err != nil {
+	if bs, err := tx.prepare(db, c); err != nil {
 		return bs, err
 	}
 	if err := db.hold(ctx); err != nil {
@@ -115,14 +125,21 @@ func (tx *transaction) unlock() {
 
 // prepare evaluates all writes and takes their items if none objects. A cancelled transaction is
 // billed as if each of its conditions had failed; AWS documents only that it is billed.
-func (tx *transaction) prepare(c *call) (bills, error) {
+func (tx *transaction) prepare(db *DB, c *call) (bills, error) {
 	tx.lock()
 	defer tx.unlock()
 	reasons := make([]types.CancellationReason, len(tx.writes))
-	cancelled, bytes := false, 0
+	cancelled, bytes, now := false, 0, db.now()
 	for i := range tx.writes {
-		e, err := tx.writes[i].prepareLocked(c)
+		w := &tx.writes[i]
+		e, err := w.prepareLocked(c)
 		reasons[i] = reasonFor(err)
+		if err == nil {
+			if refusals := refusalsOf(now, w.demands(db, &e, transacted)); len(refusals) > 0 {
+				reasons[i] = refusals[0].cancellation()
+				cancelled = true
+			}
+		}
 		cancelled = cancelled || err != nil
 		tx.effects[i] = e
 		bytes += max(e.old.bytes(), e.new.bytes())
@@ -133,7 +150,11 @@ func (tx *transaction) prepare(c *call) (bills, error) {
 	if cancelled {
 		bs := bills{}
 		for i := range tx.writes {
-			bs.of(tx.writes[i].table, bill{doubled: true}).units += transacted(writeUnits(tx.effects[i].old.bytes()))
+			w, u := &tx.writes[i], transacted(writeUnits(tx.effects[i].old.bytes()))
+			bs.of(w.table, bill{doubled: true}).units += u
+			if db.limited() && w.misfit == nil {
+				charge(now, []demand{{table: w.table, op: wall.Write, partition: w.key.partition(), units: u}})
+			}
 		}
 		return bs, canceled(reasons)
 	}
@@ -175,7 +196,7 @@ func (tx *transaction) commit(db *DB, c *call, use *tokenUse) (bills, error) {
 	tx.lock()
 	defer tx.unlock()
 	tx.releaseLocked()
-	bs := bills{}
+	bs, now := bills{}, db.now()
 	changes := make([]change, 0, len(tx.writes))
 	for i := range tx.writes {
 		w, e := &tx.writes[i], &tx.effects[i]
@@ -184,6 +205,7 @@ func (tx *transaction) commit(db *DB, c *call, use *tokenUse) (bills, error) {
 			e.reindex()
 		}
 		bs.of(w.table, bill{doubled: true}).addWrite(e)
+		charge(now, w.demands(db, e, transacted))
 		if !e.same() {
 			changes = append(changes, w.change(e))
 		}

@@ -29,8 +29,9 @@ func (db *DB) updateItem(c *call, in *dynamodb.UpdateItemInput) (*dynamodb.Updat
 		return nil, err
 	}
 	return &dynamodb.UpdateItemOutput{
-		Attributes:       w.returned(in.ReturnValues, &e),
-		ConsumedCapacity: b.report(in.ReturnConsumedCapacity),
+		Attributes:            w.returned(in.ReturnValues, &e),
+		ConsumedCapacity:      b.report(in.ReturnConsumedCapacity),
+		ItemCollectionMetrics: w.collection(c, in.ReturnItemCollectionMetrics),
 	}, nil
 }
 

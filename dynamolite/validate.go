@@ -43,8 +43,7 @@ func checkConsumedCapacity(v types.ReturnConsumedCapacity) error {
 	}
 }
 
-// checkMetrics accepts both choices. There is nothing to return for either: only tables with local
-// secondary indexes have item collections.
+// checkMetrics accepts both choices.
 func checkMetrics(v types.ReturnItemCollectionMetrics) error {
 	switch v {
 	case "", types.ReturnItemCollectionMetricsNone, types.ReturnItemCollectionMetricsSize:

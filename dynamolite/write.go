@@ -100,16 +100,14 @@ func (w *write) evaluateUpdate(e *effect) error {
 	if e.is, err = w.update.Apply(e.was, key); err != nil {
 		return err
 	}
-	size := 0
 	if e.old == nil {
-		size = value.Size(e.is)
+		e.new = newRecord(w.key.full, e.is, value.Size(e.is))
 	} else {
-		size = e.resized()
+		e.new = &record{key: e.old.key, data: value.Update(e.old.data, e.is, e.touched), size: e.resized()}
 	}
-	if size > maxItem {
+	if e.new.size > maxItem {
 		return validation("Item size to update has exceeded the maximum allowed size")
 	}
-	e.new = newRecord(w.key.full, e.is, size)
 	return e.schema.checkIndexKeys(e.is, e.touched)
 }
 
@@ -132,6 +130,12 @@ func (e *effect) reindex() {
 	e.changes = nil
 	if e.old == e.new || e.schema.unindexed(e.touched) {
 		return
+	}
+	if e.was == nil { // there was no index when the write was evaluated
+		e.was = e.old.item()
+	}
+	if e.is == nil {
+		e.is = e.new.item()
 	}
 	for _, x := range e.schema.indexes {
 		if c, ok := x.change(e); ok {
@@ -199,6 +203,11 @@ func (w *write) execute(db *DB, c *call) (effect, error) {
 		return effect{}, conflict()
 	}
 	e, err := w.evaluate(s.getLocked(w.key.full))
+	if e.units > 0 {
+		if throttled := db.admit(w.demands(db, &e, single)); throttled != nil {
+			return effect{}, throttled
+		}
+	}
 	if err != nil || e.old == e.new || db.recorded(e.schema) && e.same() {
 		return e, err
 	}

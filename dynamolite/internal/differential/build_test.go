@@ -2,6 +2,7 @@ package differential_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,15 +63,26 @@ func attribute(v any) types.AttributeValue {
 
 // The fixed tables. All have the partition key pk, a string but in binaryTable.
 const (
-	hashTable    = "Hash"    // no sort key
-	rangeTable   = "Range"   // sk is a string
-	numberTable  = "Number"  // sk is a number
-	binaryTable  = "Binary"  // pk and sk are binary
-	indexedTable = "Indexed" // sk is a string, and there are these indexes
-	allIndex     = "All"     // gpk (S), gsk (N); projects everything
-	keysIndex    = "Keys"    // kpk (S); projects the keys
-	someIndex    = "Some"    // spk (S), ssk (S); projects x and y
+	hashTable    = "Hash"     // no sort key
+	rangeTable   = "Range"    // sk is a string
+	numberTable  = "Number"   // sk is a number
+	binaryTable  = "Binary"   // pk and sk are binary
+	indexedTable = "Indexed"  // sk is a string, and there are these indexes
+	allIndex     = "All"      // gpk (S), gsk (N); projects everything
+	keysIndex    = "Keys"     // kpk (S); projects the keys
+	someIndex    = "Some"     // spk (S), ssk (S); projects x and y
+	localTable   = "Local"    // sk is a string, and there are these indexes, all local but the last
+	byNumber     = "ByNumber" // nsk (N); projects everything
+	byText       = "ByText"   // tsk (S); projects the keys
+	bySome       = "BySome"   // ssk (S); projects x and y
+	besideIndex  = "Beside"   // gpk (S), nsk (N); projects the keys; global
 )
+
+// indexKeys are the key attributes of the indexes of the fixed tables.
+var indexKeys = map[string]struct{ hash, rng string }{
+	allIndex: {"gpk", "gsk"}, keysIndex: {"kpk", ""}, someIndex: {"spk", "ssk"},
+	byNumber: {"pk", "nsk"}, byText: {"pk", "tsk"}, bySome: {"pk", "ssk"}, besideIndex: {"gpk", "nsk"},
+}
 
 // tables returns what creates the fixed tables.
 func tables() []*dynamodb.CreateTableInput {
@@ -83,6 +95,10 @@ func tables() []*dynamodb.CreateTableInput {
 			index(allIndex, types.ProjectionTypeAll, "gpk:S gsk:N"),
 			index(keysIndex, types.ProjectionTypeKeysOnly, "kpk:S"),
 			index(someIndex, types.ProjectionTypeInclude, "spk:S ssk:S", "x", "y")),
+		local(table(localTable, "pk:S sk:S", index(besideIndex, types.ProjectionTypeKeysOnly, "gpk:S nsk:N")),
+			index(byNumber, types.ProjectionTypeAll, "pk:S nsk:N"),
+			index(byText, types.ProjectionTypeKeysOnly, "pk:S tsk:S"),
+			index(bySome, types.ProjectionTypeInclude, "pk:S ssk:S", "x", "y")),
 	}
 }
 
@@ -113,6 +129,22 @@ func index(name string, projection types.ProjectionType, keys string, include ..
 		IndexName: &name, KeySchema: schema,
 		Projection: &types.Projection{ProjectionType: projection, NonKeyAttributes: include},
 	}, definitions}
+}
+
+// local adds local secondary indexes to the request for a table, and of their keys
+// what it does not define yet.
+func local(in *dynamodb.CreateTableInput, indexes ...indexSpec) *dynamodb.CreateTableInput {
+	for _, spec := range indexes {
+		in.LocalSecondaryIndexes = append(in.LocalSecondaryIndexes, types.LocalSecondaryIndex{
+			IndexName: spec.index.IndexName, KeySchema: spec.index.KeySchema, Projection: spec.index.Projection,
+		})
+		for _, d := range spec.keys {
+			if !slices.ContainsFunc(in.AttributeDefinitions, func(has types.AttributeDefinition) bool { return *has.AttributeName == *d.AttributeName }) {
+				in.AttributeDefinitions = append(in.AttributeDefinitions, d)
+			}
+		}
+	}
+	return in
 }
 
 func keySchema(keys string) (schema []types.KeySchemaElement, definitions []types.AttributeDefinition) {
@@ -199,6 +231,16 @@ func query(where, condition string, values fields) *dynamodb.QueryInput {
 	return in
 }
 
+// scan is a Scan of a table or, written Table.Index, of an index.
+func scan(where string) *dynamodb.ScanInput {
+	in := &dynamodb.ScanInput{}
+	if table, index, ok := strings.Cut(where, "."); ok {
+		where, in.IndexName = table, &index
+	}
+	in.TableName = &where
+	return in
+}
+
 // text is nil for the empty string, which stands for an absent expression.
 func text(s string) *string {
 	if s == "" {
@@ -222,8 +264,10 @@ func bill(request any) {
 		}
 	}
 	switch in := request.(type) {
-	case pages:
-		ask(&in.query.ReturnConsumedCapacity)
+	case kind:
+		bill(in.sends())
+	case *dynamodb.ScanInput:
+		ask(&in.ReturnConsumedCapacity)
 	case *dynamodb.GetItemInput:
 		ask(&in.ReturnConsumedCapacity)
 	case *dynamodb.PutItemInput:

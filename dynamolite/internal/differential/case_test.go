@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -20,8 +22,9 @@ type testCase struct {
 	name string
 	// setup is what the tables hold before.
 	setup []stored
-	// requests are pointers to the SDK's inputs, sent in order, or pages. Unless one
-	// says otherwise it asks for the consumed capacity, by index.
+	// requests are pointers to the SDK's inputs, sent in order, or one of the kinds
+	// of kinds_test.go. Unless one says otherwise it asks for the consumed capacity,
+	// by index.
 	requests []any
 }
 
@@ -30,12 +33,6 @@ type stored struct {
 	table string
 	item  fields
 }
-
-// pages is a Query that is sent again from where it ended, until it has ended.
-type pages struct{ query *dynamodb.QueryInput }
-
-// maxPages bounds the requests that one pages makes.
-const maxPages = 25
 
 // outcome is what a case led to, in the canonical form of encode.
 type outcome struct {
@@ -61,6 +58,16 @@ type engine interface { //nolint:interfacebloat // it is all that is compared
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 	TransactGetItems(context.Context, *dynamodb.TransactGetItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactGetItemsOutput, error)
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error)
+	UpdateTable(context.Context, *dynamodb.UpdateTableInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTableOutput, error)
+	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+	TagResource(context.Context, *dynamodb.TagResourceInput, ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error)
+	UntagResource(context.Context, *dynamodb.UntagResourceInput, ...func(*dynamodb.Options)) (*dynamodb.UntagResourceOutput, error)
+	ListTagsOfResource(context.Context, *dynamodb.ListTagsOfResourceInput, ...func(*dynamodb.Options)) (*dynamodb.ListTagsOfResourceOutput, error)
+	DescribeLimits(context.Context, *dynamodb.DescribeLimitsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeLimitsOutput, error)
+	DescribeEndpoints(context.Context, *dynamodb.DescribeEndpointsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeEndpointsOutput, error)
 }
 
 var (
@@ -116,9 +123,9 @@ func (c *testCase) fingerprint() string {
 		sum.Write([]byte(s.table))
 	}
 	for _, request := range c.requests {
-		if p, ok := request.(pages); ok {
-			request = p.query
-			sum.Write([]byte("pages"))
+		if k, ok := request.(kind); ok {
+			sum.Write([]byte(k.label()))
+			request = k.sends()
 		}
 		fmt.Fprintf(sum, "%T", request)
 		sum.Write(marshal(encode(request)))
@@ -126,19 +133,37 @@ func (c *testCase) fingerprint() string {
 	return strconv.FormatUint(sum.Sum64(), 36)
 }
 
-// send makes one request and returns its answer; for pages, all of them.
-func send(t *testing.T, e engine, request any) []any {
+// send makes one request and returns its answer; for some kinds, all of them.
+func send(t *testing.T, e engine, request any) []any { //nolint:cyclop,funlen // a table of methods
 	t.Helper()
 	ctx := t.Context()
 	switch in := request.(type) {
-	case pages:
-		return sendPages(t, e, *in.query)
+	case kind:
+		return in.send(t, e)
 	case *dynamodb.CreateTableInput:
 		return []any{answer(ctx, e.CreateTable, in)}
 	case *dynamodb.DescribeTableInput:
 		return []any{answer(ctx, e.DescribeTable, in)}
+	case *dynamodb.UpdateTableInput:
+		return []any{answer(ctx, e.UpdateTable, in)}
 	case *dynamodb.DeleteTableInput:
 		return []any{answer(ctx, e.DeleteTable, in)}
+	case *dynamodb.ListTablesInput:
+		return []any{answer(ctx, e.ListTables, in)}
+	case *dynamodb.UpdateTimeToLiveInput:
+		return []any{answer(ctx, e.UpdateTimeToLive, in)}
+	case *dynamodb.DescribeTimeToLiveInput:
+		return []any{answer(ctx, e.DescribeTimeToLive, in)}
+	case *dynamodb.TagResourceInput:
+		return []any{answer(ctx, e.TagResource, in)}
+	case *dynamodb.UntagResourceInput:
+		return []any{answer(ctx, e.UntagResource, in)}
+	case *dynamodb.ListTagsOfResourceInput:
+		return []any{answer(ctx, e.ListTagsOfResource, in)}
+	case *dynamodb.DescribeLimitsInput:
+		return []any{answer(ctx, e.DescribeLimits, in)}
+	case *dynamodb.DescribeEndpointsInput:
+		return []any{answer(ctx, e.DescribeEndpoints, in)}
 	case *dynamodb.GetItemInput:
 		return []any{answer(ctx, e.GetItem, in)}
 	case *dynamodb.PutItemInput:
@@ -148,7 +173,9 @@ func send(t *testing.T, e engine, request any) []any {
 	case *dynamodb.DeleteItemInput:
 		return []any{answer(ctx, e.DeleteItem, in)}
 	case *dynamodb.QueryInput:
-		return []any{untie(answer(ctx, e.Query, in), in.IndexName)}
+		return []any{ordered(answer(ctx, e.Query, in), in.IndexName)}
+	case *dynamodb.ScanInput:
+		return []any{ordered(answer(ctx, e.Scan, in), in.IndexName)}
 	case *dynamodb.BatchGetItemInput:
 		return []any{answer(ctx, e.BatchGetItem, in)}
 	case *dynamodb.BatchWriteItemInput:
@@ -174,48 +201,6 @@ func answer[In, Out any](
 		return encodeError(err)
 	}
 	return encode(out)
-}
-
-func sendPages(t *testing.T, e engine, query dynamodb.QueryInput) []any {
-	t.Helper()
-	var answers []any
-	for range maxPages {
-		out, err := e.Query(t.Context(), &query)
-		if err != nil {
-			return append(answers, encodeError(err))
-		}
-		answers = append(answers, untie(encode(out), query.IndexName))
-		if len(out.LastEvaluatedKey) == 0 {
-			return answers
-		}
-		query.ExclusiveStartKey = out.LastEvaluatedKey
-	}
-	t.Fatalf("more than %d pages", maxPages)
-	return nil
-}
-
-// untie gives the items of an index that have the same keys there one order; AWS
-// promises none.
-func untie(answer any, index *string) any {
-	a, ok := answer.(map[string]any)
-	items, isList := a["Items"].([]any)
-	if !ok || !isList || index == nil {
-		return answer
-	}
-	rangeKey := map[string]string{allIndex: "gsk", keysIndex: "", someIndex: "ssk"}[*index]
-	tie := func(i int) string {
-		item, _ := items[i].(map[string]any)
-		return string(marshal(item[rangeKey]))
-	}
-	for from := 0; from < len(items); {
-		to := from + 1
-		for to < len(items) && tie(to) == tie(from) {
-			to++
-		}
-		sortByText(items[from:to])
-		from = to
-	}
-	return a
 }
 
 // tableKey is the place of an item.
@@ -254,7 +239,7 @@ func (c *testCase) keys(t *testing.T) []tableKey {
 		case *dynamodb.DeleteItemInput:
 			add(in.TableName, in.Key)
 		case *dynamodb.BatchWriteItemInput:
-			for _, table := range []string{hashTable, rangeTable, indexedTable} {
+			for _, table := range slices.Sorted(maps.Keys(in.RequestItems)) {
 				for _, w := range in.RequestItems[table] {
 					if w.PutRequest != nil {
 						add(&table, w.PutRequest.Item)

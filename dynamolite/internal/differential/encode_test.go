@@ -19,11 +19,21 @@ import (
 // of a table is among them because AWS makes and drops tables in the background
 // and says so, while the engines here are done when they answer.
 var ignored = map[string]bool{
-	"ResultMetadata": true, "Message": true,
-	"CreationDateTime": true, "LastUpdateToPayPerRequestDateTime": true,
-	"TableArn": true, "TableId": true, "IndexArn": true, "TableStatus": true, "IndexStatus": true,
-	"ItemCount": true, "TableSizeBytes": true, "IndexSizeBytes": true,
-	"ProvisionedThroughput": true, "WarmThroughput": true, "DeletionProtectionEnabled": true,
+	"ResultMetadata": true, "Message": true, "TableStatus": true, "IndexStatus": true, "Backfilling": true,
+	"ItemCount": true, "TableSizeBytes": true, "IndexSizeBytes": true, "WarmThroughput": true,
+	"NumberOfDecreasesToday": true, "LastIncreaseDateTime": true, "LastDecreaseDateTime": true,
+	"TableId": true, // DynamoDB Local has none
+}
+
+// present are fields of which two engines, or two runs, agree only that there is something.
+var present = map[string]bool{
+	"CreationDateTime": true, "LastUpdateToPayPerRequestDateTime": true, "LastUpdateDateTime": true,
+	"TableArn": true, "IndexArn": true, "LatestStreamArn": true, "LatestStreamLabel": true, "Address": true,
+}
+
+// unordered are lists that have no order.
+var unordered = map[string]bool{
+	"ConsumedCapacity": true, "AttributeDefinitions": true, "GlobalSecondaryIndexes": true, "LocalSecondaryIndexes": true, "Tags": true, "NonKeyAttributes": true,
 }
 
 // encode turns an SDK structure into maps, lists and scalars with one form: absent
@@ -79,9 +89,11 @@ func encodeStruct(v reflect.Value) any {
 		if e == nil {
 			continue
 		}
-		list, isList := e.([]any)
-		if isList && slices.Contains([]string{"ConsumedCapacity", "AttributeDefinitions", "GlobalSecondaryIndexes"}, field.Name) {
+		if list, ok := e.([]any); ok && unordered[field.Name] {
 			sortByText(list)
+		}
+		if present[field.Name] {
+			e = "present"
 		}
 		out[field.Name] = e
 	}
@@ -103,6 +115,11 @@ func encodeMap(v reflect.Value) any {
 		e := encodeValue(it.Value())
 		if items, ok := reflect.TypeAssert[[]map[string]types.AttributeValue](it.Value()); ok && len(items) > 0 {
 			sortByText(e.([]any)) // the answers of a BatchGetItem have no order
+		}
+		if metrics, ok := reflect.TypeAssert[[]types.ItemCollectionMetrics](it.Value()); ok && len(metrics) > 0 {
+			list := e.([]any) // nor the collections that a batch touched, and one may be named often
+			sortByText(list)
+			e = slices.CompactFunc(list, func(a, b any) bool { return bytes.Equal(marshal(a), marshal(b)) })
 		}
 		out[it.Key().String()] = e
 	}

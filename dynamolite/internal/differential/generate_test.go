@@ -25,6 +25,9 @@ func generated(from, n uint64) []testCase {
 			{"update", (*generator).updates},
 			{"projection", (*generator).projections},
 			{"query", (*generator).queries},
+			{"scan", (*generator).scans},
+			{"local query", (*generator).localQueries},
+			{"local write", (*generator).localWrites},
 		} {
 			g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))} //nolint:gosec // reproducible is the point
 			c := kind.make(g)

@@ -21,6 +21,7 @@ var allCases = sync.OnceValue(func() []testCase {
 	var all []testCase
 	for _, area := range [][]testCase{
 		updateCases(), conditionCases(), itemCases(), queryCases(), batchCases(), transactCases(), tableCases(), capacityCases(),
+		scanCases(), localCases(), updateTableCases(), settingsCases(), transactMoreCases(),
 		generated(0, recordedSeeds),
 	} {
 		all = append(all, area...)
@@ -45,7 +46,7 @@ func TestGolden(t *testing.T) {
 			if !ok || recorded.Input != c.fingerprint() {
 				t.Fatal("the case is new or changed since it was recorded; run make golden")
 			}
-			c.compare(t, recorded)
+			c.compare(t, recorded, liteEngine(t))
 		})
 	}
 	if len(golden) != len(allCases()) {
@@ -53,15 +54,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// compare runs the case on this engine against what DynamoDB Local answered.
-func (c *testCase) compare(t *testing.T, local outcome) {
+// compare runs the case on an engine of ours against what DynamoDB Local answered.
+func (c *testCase) compare(t *testing.T, local outcome, ours engine) {
 	t.Helper()
 	want := expected(t, c.name, local)
-	got := reread(c.run(t, liteEngine(t)))
+	got := reread(c.run(t, ours))
 	if diff := difference(want, got); diff != "" {
 		for i, request := range c.requests {
-			if p, ok := request.(pages); ok {
-				request = p.query
+			if k, ok := request.(kind); ok {
+				request = k.sends()
 			}
 			t.Logf("request %d: %.2000s", i, marshal(encode(request)))
 		}

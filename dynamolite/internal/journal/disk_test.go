@@ -117,6 +117,23 @@ func (d *disk) crash(rng *rand.Rand, keep float64) *disk {
 	return after
 }
 
+// kill is the disk after the process has been killed: all it wrote can be read, and what was not synced can still be lost.
+func (d *disk) kill() *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := newDisk()
+	copies := map[*inode]*inode{}
+	for _, names := range []struct{ from, to map[string]*inode }{{d.names, after.names}, {d.durable, after.durable}} {
+		for name, i := range names.from {
+			if copies[i] == nil {
+				copies[i] = &inode{bytes.Clone(i.data), bytes.Clone(i.synced)}
+			}
+			names.to[name] = copies[i]
+		}
+	}
+	return after
+}
+
 func (i *inode) surviving(rng *rand.Rand, keep float64) []byte {
 	size := len(i.synced)
 	if rng.Float64() < keep {
@@ -316,6 +333,11 @@ type voidFiles struct{ journal.FS }
 
 func (v *voidFiles) Create(name string) (journal.File, error) {
 	f, err := v.FS.Create(name)
+	return voidFile{f}, err
+}
+
+func (v *voidFiles) Open(name string) (journal.File, error) {
+	f, err := v.FS.Open(name)
 	return voidFile{f}, err
 }
 

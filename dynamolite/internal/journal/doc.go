@@ -51,6 +51,7 @@
 //	12  in a segment, its place in the group that was written with it, from 0; in a checkpoint 0   uint32
 //	16  in a segment, its position; in a checkpoint, its number from 1                              uint64
 //	24  data
+//	    0xE5, so that a record never ends with zeros
 //
 // The last record of a checkpoint has no data, a place of 2³²-1 and as its number the count of the entries;
 // the file ends there. A segment ends with its last record or with zeros after it.
@@ -62,7 +63,7 @@
 //
 // A crash while a group is written may leave any of its 512-byte sectors unwritten, that is zero or beyond the end of the file. Nobody was told
 // about these entries. So the records of the last segment end, and the rest is cut off and logged, where a record
-//   - goes past the end of the file, or
+//   - goes past the end of the file or of what is not zero in it, or
 //   - fails a checksum and has a sector (or the part of one that is its own) of zeros,
 //
 // unless a later record says that the group it was written with began after this one: a group is written when the one before is on disk, so

@@ -9,6 +9,7 @@ type (
 // The format, for tests that damage files.
 const (
 	FileHeaderBytes   = fileHeaderBytes
+	RecordOverhead    = recordOverhead
 	RecordHeaderBytes = recordHeaderBytes
 	SectorBytes       = sectorBytes
 	MaxBuffered       = maxBuffered

@@ -14,7 +14,9 @@ const (
 	checkpointMagic   = "dynckp\r\n"
 	fileHeaderBytes   = 32
 	recordHeaderBytes = 24
-	sectorBytes       = 512 // what a disk writes whole or not at all, at least
+	recordEnd         = 0xE5
+	recordOverhead    = recordHeaderBytes + 1 // of recordEnd
+	sectorBytes       = 512                   // what a disk writes whole or not at all, at least
 
 	// lastPlace marks the last record of a checkpoint. A group has never as many entries.
 	lastPlace = math.MaxUint32
@@ -79,7 +81,7 @@ type recordHeader struct {
 	position     Position
 }
 
-// appendRecord appends header and data.
+// appendRecord appends header, data and end.
 func appendRecord(b []byte, h recordHeader, data []byte) []byte {
 	at := len(b)
 	b = append(b, 0, 0, 0, 0)
@@ -88,7 +90,8 @@ func appendRecord(b []byte, h recordHeader, data []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, h.place)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.position))
 	binary.LittleEndian.PutUint32(b[at:], checksum(b[at+4:]))
-	return append(b, data...)
+	b = append(b, data...)
+	return append(b, recordEnd)
 }
 
 // decodeRecordHeader reads recordHeaderBytes; ok says that their checksum matches.

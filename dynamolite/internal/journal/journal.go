@@ -110,7 +110,7 @@ func (j *Journal) Append(entry []byte, then func(Position)) (Position, error) {
 		return 0, err
 	}
 	sum := checksum(entry)
-	size := recordHeaderBytes + len(entry)
+	size := recordOverhead + len(entry)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for j.refusalLocked() == nil && len(j.pending.buf) > 0 && len(j.pending.buf)+size > maxBuffered {

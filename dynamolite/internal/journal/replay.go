@@ -96,8 +96,13 @@ func (r *recovery) ending(w *window, rec record, last bool) error {
 	if rest.content == off {
 		return nil
 	}
-	torn := true
-	if rec.fault != cutShort {
+	end := off + rec.size - 1 // where its last byte is, which is not zero
+	if rec.fault == badHeader {
+		end = off + recordHeaderBytes // at the earliest
+	}
+	unfinished := rec.fault == cutShort || rest.content <= end
+	torn := unfinished
+	if !torn {
 		if torn, err = w.zeroSector(off, rec.size); err != nil {
 			return err
 		}
@@ -105,7 +110,7 @@ func (r *recovery) ending(w *window, rec record, last bool) error {
 	switch {
 	case !last:
 		return r.brokenAt(rec.fault.String()+", and a later segment follows", last)
-	case torn && rest.later && rec.fault != cutShort:
+	case torn && !unfinished && rest.later:
 		return r.brokenAt(rec.fault.String()+", and a later entry shows that it was complete once", last)
 	case !torn:
 		return r.brokenAt(rec.fault.String(), last)
@@ -187,7 +192,7 @@ type record struct {
 	recordHeader
 
 	fault fault
-	size  int64 // as far as it is known: of header and data, or of the header if that is bad
+	size  int64 // of the header only if that is bad
 	data  []byte
 }
 
@@ -222,7 +227,7 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 // record reads the record at a place. Its data is valid until the window is used again.
 func (w *window) record(off int64) (record, error) {
 	rest := w.size - off
-	if rest < recordHeaderBytes {
+	if rest < recordOverhead {
 		return record{fault: cutShort, size: rest}, nil
 	}
 	b, err := w.at(off, recordHeaderBytes)
@@ -234,7 +239,7 @@ func (w *window) record(off int64) (record, error) {
 	if !ok {
 		return rec, nil
 	}
-	rec.size += int64(h.length)
+	rec.size = recordOverhead + int64(h.length)
 	if rec.size > rest {
 		rec.fault = cutShort
 		return rec, nil
@@ -242,9 +247,9 @@ func (w *window) record(off int64) (record, error) {
 	if b, err = w.at(off, int(rec.size)); err != nil {
 		return record{}, err
 	}
-	rec.data = b[recordHeaderBytes:]
+	rec.data = b[recordHeaderBytes : rec.size-1]
 	rec.fault = whole
-	if checksum(rec.data) != h.dataChecksum {
+	if checksum(rec.data) != h.dataChecksum || b[rec.size-1] != recordEnd {
 		rec.fault = badData
 	}
 	return rec, nil

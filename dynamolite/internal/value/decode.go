@@ -1,6 +1,10 @@
 package value
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
 
 // ErrEncoding is returned for what [Encode] has not made.
 var ErrEncoding = errors.New("value: damaged encoding of an item")
@@ -20,11 +24,59 @@ func Decode(data string) Item {
 // memory than a multiple of the data's.
 func DecodeItem(data string) (Item, error) {
 	d := decoder{rest: data}
+	d.slab = d.census()
 	item := d.item(0)
 	if d.bad || d.rest != "" {
 		return nil, ErrEncoding
 	}
 	return item, nil
+}
+
+// census makes room for just as many strings and numbers as the item has attributes of these kinds, which
+// are most.
+func (d decoder) census() Slab {
+	strings, numbers := 0, 0
+	for range d.number() {
+		d.text()
+		if d.rest == "" {
+			break
+		}
+		switch d.rest[0] {
+		case tagS:
+			strings++
+		case tagN:
+			numbers++
+		}
+		d.skip(0)
+	}
+	return Slab{s: make([]types.AttributeValueMemberS, strings), n: make([]types.AttributeValueMemberN, numbers)}
+}
+
+// skip passes over a value.
+func (d *decoder) skip(depth int) {
+	if d.rest == "" || depth > MaxDepth {
+		d.fail()
+		return
+	}
+	tag := d.rest[0]
+	d.rest = d.rest[1:]
+	switch tag {
+	case tagS, tagN, tagB:
+		d.text()
+	case tagSS, tagNS, tagBS:
+		for range d.number() {
+			d.text()
+		}
+	case tagL:
+		for range d.number() {
+			d.skip(depth + 1)
+		}
+	case tagM:
+		for range d.number() {
+			d.text()
+			d.skip(depth + 1)
+		}
+	}
 }
 
 // decoder reads from the front of what is left. After something it cannot read it is bad and

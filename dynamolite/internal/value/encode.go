@@ -2,6 +2,7 @@ package value
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -27,6 +28,31 @@ const (
 func Encode(item Item) string {
 	var buf [1024]byte
 	return string(AppendItem(buf[:0], item))
+}
+
+// Update is the encoding of an item that differs from an encoded one in the touched attributes only.
+// What did not change is copied as it is.
+func Update(data string, item Item, touched []string) string {
+	var buf [1024]byte
+	dst := binary.AppendUvarint(buf[:0], uint64(len(item)))
+	d := decoder{rest: data}
+	for range d.number() {
+		start := d.rest
+		name := d.text()
+		d.skip(0)
+		if !slices.Contains(touched, name) {
+			dst = append(dst, start[:len(start)-len(d.rest)]...)
+		}
+	}
+	if d.bad {
+		panic(ErrEncoding)
+	}
+	for _, name := range touched {
+		if v, ok := item[name]; ok {
+			dst = appendValue(appendText(dst, name), v)
+		}
+	}
+	return string(dst)
 }
 
 // AppendItem appends what [Encode] returns.

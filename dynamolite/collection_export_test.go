@@ -1,0 +1,16 @@
+package dynamolite
+
+import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+// SegmentOf is the run of shards that a segment reads.
+func SegmentOf(shards, segment, total int) (from, to int) { return segmentOf(shards, segment, total) }
+
+// CollectionSize is the estimate of the size of an item collection in units of so many bytes, when so
+// many records of a tree are looked at.
+func (db *DB) CollectionSize(name string, hash types.AttributeValue, unit int64, walk int) (low, high float64) {
+	t, err := db.table(&name)
+	if err != nil {
+		panic(err)
+	}
+	return t.collectionSize(&call{}, hash, unit, walk)
+}

@@ -1,0 +1,223 @@
+package dynamolite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/sigv4"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wire"
+)
+
+// HandlerOptions configures a [Handler]. The zero value works.
+type HandlerOptions struct {
+	// Credentials are the secret access keys of those who may send requests, by access key ID. If nil,
+	// signatures are not verified; a request without any is refused all the same, as DynamoDB does, so
+	// that a client without credentials fails here as it would fail there. An empty map lets nobody in.
+	Credentials map[string]string
+	// Region is the only one that signatures may be for. Default: any.
+	Region string
+	// Logger is told of panics, which are all that the client is not told of. Default: discard.
+	Logger *slog.Logger
+	// MaxBodyBytes is the size of the largest request. Default: 16 MiB, as DynamoDB.
+	MaxBodyBytes int64
+	// Now tells the time that signatures are compared with. Default: time.Now.
+	Now func() time.Time
+}
+
+// Handler offers a [DB] over HTTP to any client of DynamoDB and of DynamoDB Streams, in the protocol
+// AWS JSON 1.0. Make one with [NewHandler]. It is safe for concurrent use.
+//
+// What it answers beside the operations:
+//
+//   - GET / says that it is there, as DynamoDB does, to anyone.
+//   - GET /_dynamolite/ledger is the database's [Ledger] as JSON: an object with rows, sorted by table,
+//     index ("" for the table itself) and operation, each with its requests, read_units and
+//     write_units; and with their total. With Credentials this request too must be signed, for the
+//     service dynamodb, as in curl --aws-sigv4 aws:amz:us-east-1:dynamodb --user ID:SECRET. Without,
+//     it needs no Authorization.
+//
+// Operations that the DB does not have are refused with an UnknownOperationException. A panic in an
+// operation is logged and answered with an InternalServerError, as is a closed database.
+type Handler struct {
+	db        *DB
+	verifier  *sigv4.Verifier // nil if signatures are not verified
+	logger    *slog.Logger
+	maxBody   int64
+	now       func() time.Time
+	exchanges sync.Pool // of *exchange
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+const (
+	defaultMaxBodyBytes = 16 << 20
+	ledgerPath          = "/_dynamolite/ledger"
+	signedService       = "dynamodb" // streams have the same
+)
+
+// NewHandler returns a handler for the database.
+func NewHandler(db *DB, o HandlerOptions) *Handler {
+	h := &Handler{db: db, logger: o.Logger, maxBody: o.MaxBodyBytes, now: o.Now}
+	if o.Credentials != nil {
+		h.verifier = &sigv4.Verifier{Credentials: maps.Clone(o.Credentials), Service: signedService, Region: o.Region}
+	}
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
+	if h.maxBody <= 0 {
+		h.maxBody = defaultMaxBodyBytes
+	}
+	if h.now == nil {
+		h.now = time.Now //nolint:forbidigo // the default clock
+	}
+	h.exchanges.New = func() any { return new(exchange) }
+	return h
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x, _ := h.exchanges.Get().(*exchange)
+	defer h.exchanges.Put(x)
+	x.reset()
+	if err := h.answer(x, r); err != nil {
+		x.fail(err)
+	}
+	x.send(w)
+}
+
+// answer does what a request asks for and leaves the answer in x.
+func (h *Handler) answer(x *exchange, r *http.Request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.logger.ErrorContext(r.Context(), "request panicked", "target", r.Header.Get(targetHeader), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			x.reset()
+			err = errInternal
+		}
+	}()
+	// The body is read to its end in any case, so that the connection can serve the next request.
+	if err := x.read(r, h.maxBody); err != nil {
+		return err
+	}
+	switch get := r.Method == http.MethodGet || r.Method == http.MethodHead; {
+	case get && r.URL.Path == ledgerPath:
+		if h.verifier != nil {
+			if err := h.authenticate(r, x.in); err != nil {
+				return err
+			}
+		}
+		return x.ledger(h.db.Ledger())
+	case get && r.URL.Path == "/":
+		x.healthy(r.Host)
+		return nil
+	case r.Method != http.MethodPost:
+		return errNoSuchPage
+	}
+	if err := h.authenticate(r, x.in); err != nil {
+		return err
+	}
+	return h.operate(r.Context(), x, r.Header)
+}
+
+func (h *Handler) authenticate(r *http.Request, body []byte) error {
+	if h.verifier == nil {
+		return sigv4.Signed(r)
+	}
+	return h.verifier.Verify(r, body, h.now())
+}
+
+const targetHeader = "X-Amz-Target"
+
+// operate carries out an operation.
+func (h *Handler) operate(ctx context.Context, x *exchange, header http.Header) error {
+	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	if kind = strings.TrimSpace(kind); kind != amzJSON && kind != plainJSON {
+		return errNoSuchPage
+	}
+	do, ok := routes[header.Get(targetHeader)]
+	if !ok {
+		return errUnknownOperation
+	}
+	return do(ctx, h.db, x.in, &x.encoder)
+}
+
+// The namespaces of error types. SDKs look at what follows the "#".
+const (
+	modeled    = "com.amazonaws.dynamodb.v20120810#"
+	validating = "com.amazon.coral.validate#"
+	serving    = "com.amazon.coral.service#"
+)
+
+// refusal is an error of the protocol.
+type refusal struct {
+	status        int
+	kind, message string
+}
+
+// Error is the type and the message.
+func (e *refusal) Error() string { return e.kind + ": " + e.message }
+
+var (
+	errUnknownOperation = &refusal{
+		http.StatusBadRequest, serving + "UnknownOperationException",
+		"The operation is not known. X-Amz-Target must be " + tablesTarget + " or " + streamsTarget + " and the name of an operation that dynamolite has.",
+	}
+	errNoSuchPage = &refusal{
+		http.StatusNotFound, serving + "UnknownOperationException",
+		"Operations are requests with the method POST and the content type " + amzJSON + ".",
+	}
+	errTooLarge = &refusal{
+		http.StatusRequestEntityTooLarge, serving + "RequestEntityTooLargeException", "The request is larger than DynamoDB allows.",
+	}
+	errInternal = &refusal{http.StatusInternalServerError, modeled + "InternalServerError", "The request failed; the log of dynamolite tells why."}
+)
+
+// fail makes an error the answer.
+func (x *exchange) fail(err error) {
+	x.reset()
+	x.status = http.StatusBadRequest
+	if e, ok := errors.AsType[smithy.APIError](err); ok && e.ErrorFault() == smithy.FaultServer {
+		x.status = http.StatusInternalServerError
+	}
+	if e, ok := errors.AsType[wire.ModeledError](err); ok {
+		x.encoder.WriteModeledError(modeled+e.ErrorCode(), e)
+		return
+	}
+	if e, ok := errors.AsType[smithy.APIError](err); ok {
+		x.encoder.WriteError(namespace(e.ErrorCode()), e.ErrorMessage())
+		return
+	}
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		x.encoder.WriteError(namespace(e.Code), e.Message)
+		return
+	}
+	if e, ok := errors.AsType[*sigv4.Error](err); ok {
+		x.encoder.WriteError(serving+e.Code, e.Message)
+		return
+	}
+	if e, ok := errors.AsType[*refusal](err); ok {
+		x.status = e.status
+		x.encoder.WriteError(e.kind, e.message)
+		return
+	}
+	// The database is closed, or the client has gone and will not read this.
+	x.status = http.StatusInternalServerError
+	x.encoder.WriteError(modeled+"InternalServerError", err.Error())
+}
+
+// namespace is the type of an error that the API's model does not describe.
+func namespace(code string) string {
+	if code == wire.ValidationException {
+		return validating + code
+	}
+	return serving + code
+}

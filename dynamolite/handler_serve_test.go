@@ -1,0 +1,192 @@
+package dynamolite_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// pipes is a listener whose connections live in this process, and so in a bubble.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (p *pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client
+}
+
+// serving is a handler being served in a bubble.
+type serving struct {
+	*pipes
+	stop   context.CancelFunc
+	result chan error
+}
+
+func serve(t *testing.T) *serving {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &serving{newPipes(), cancel, make(chan error, 1)}
+	h := dynamolite.NewHandler(dynamolite.New(dynamolite.Options{}), dynamolite.HandlerOptions{})
+	go func() { s.result <- h.Serve(ctx, s) }()
+	return s
+}
+
+const requestHead = "POST / HTTP/1.1\r\nHost: x\r\nX-Amz-Target: DynamoDB_20120810.DescribeEndpoints\r\n" +
+	"Content-Type: application/x-amz-json-1.0\r\nAuthorization: AWS4-HMAC-SHA256 x\r\nContent-Length: 2\r\n\r\n"
+
+func write(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantAnswer(t *testing.T, r *bufio.Reader) {
+	t.Helper()
+	answer, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || !strings.HasPrefix(string(body), `{"Endpoints":`) {
+		t.Errorf("answered %s, %v", body, err)
+	}
+}
+
+// A connection serves one request after the other, malformed ones included, until Serve ends, which
+// closes it at once if it is idle or has never been used.
+func TestServeKeepsConnections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		used, never := s.dial(), s.dial()
+		answers := bufio.NewReader(used)
+		for range 3 {
+			write(t, used, requestHead+"{}")
+			wantAnswer(t, answers)
+			write(t, used, strings.Replace(requestHead, "AWS4", "AWS3", 1)+"{]")
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil || answer.StatusCode != http.StatusBadRequest || answer.Close {
+				t.Fatalf("got %v, %v", answer, err)
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+		}
+		start := time.Now()
+		s.stop()
+		if err := <-s.result; err != nil || time.Since(start) > time.Second {
+			t.Errorf("ended after %v: %v", time.Since(start), err)
+		}
+		for _, c := range []net.Conn{used, never} {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("got %v, want the end of the connection", err)
+			}
+		}
+	})
+}
+
+// A request that has begun is answered although Serve is told to end.
+func TestServeFinishesRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		c := s.dial()
+		write(t, c, requestHead+"{")
+		synctest.Wait()
+		s.stop()
+		time.Sleep(3 * time.Second)
+		write(t, c, "}")
+		wantAnswer(t, bufio.NewReader(c))
+		if err := <-s.result; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// One that does not come to an end is cut off.
+func TestServeCutsOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		c := s.dial()
+		write(t, c, requestHead+"{")
+		synctest.Wait()
+		start := time.Now()
+		s.stop()
+		if err := <-s.result; !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 5*time.Second {
+			t.Errorf("ended after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// A client that dawdles does not hold a connection for ever.
+func TestServeTimesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		start := time.Now()
+		for _, tt := range []struct {
+			sent   string
+			within time.Duration
+		}{
+			{"POST / HTTP/1.1\r\n", 10 * time.Second},
+			{requestHead + "{", time.Minute},
+		} {
+			c := s.dial()
+			write(t, c, tt.sent)
+			_, _ = io.Copy(io.Discard, c)
+			if took := time.Since(start); took > tt.within {
+				t.Errorf("after %q the connection was closed after %v, want %v", tt.sent, took, tt.within)
+			}
+			start = time.Now()
+		}
+		s.stop()
+		if err := <-s.result; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestServeReportsItsListener(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		_ = s.Close()
+		if err := <-s.result; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("got %v, want the listener's error", err)
+		}
+		s.stop()
+	})
+}

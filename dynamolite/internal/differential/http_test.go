@@ -1,0 +1,55 @@
+package differential_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// direct hands the requests of the SDK's client to a handler, with no socket
+// between them.
+type direct struct{ http.Handler }
+
+// Do returns what the handler answers.
+func (d direct) Do(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// httpEngine is the stock client of the SDK in front of a new database with all the
+// fixed tables. Signatures are verified.
+func httpEngine(t *testing.T) engine {
+	t.Helper()
+	const id, secret = "id", "secret"
+	db := dynamolite.New(dynamolite.Options{})
+	createTables(t, db)
+	return dynamodb.New(dynamodb.Options{
+		Region:       "us-east-1",
+		BaseEndpoint: aws.String("http://dynamolite.invalid"),
+		Credentials:  credentials.NewStaticCredentialsProvider(id, secret, ""),
+		HTTPClient:   direct{dynamolite.NewHandler(db, dynamolite.HandlerOptions{Credentials: map[string]string{id: secret}})},
+		Retryer:      aws.NopRetryer{},
+	})
+}
+
+// TestGoldenOverHTTP holds the handler to the recorded answers too: no answer
+// depends on how the request came.
+func TestGoldenOverHTTP(t *testing.T) {
+	t.Parallel()
+	golden := readGolden(t)
+	for _, c := range allCases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if recorded, ok := golden[c.name]; ok { // else TestGolden fails
+				c.compare(t, recorded, httpEngine(t))
+			}
+		})
+	}
+}

@@ -1,0 +1,285 @@
+// Package sigv4 verifies requests that are signed with AWS Signature Version 4 in their
+// Authorization header, as every SDK signs requests to DynamoDB.
+//
+// A signature covers the method, the path, the query, the body and the headers that the request lists
+// as signed. Verify demands that these are at least the host and every X-Amz- header, because what
+// is not covered could be changed on the way: the operation is in X-Amz-Target.
+//
+// The verifiers found in Go belong to object stores, with their streaming and presigned forms, or are
+// not maintained; what DynamoDB needs is short.
+package sigv4
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Error codes, as in the API.
+const (
+	MissingAuthenticationToken = "MissingAuthenticationTokenException" // the request is not signed
+	IncompleteSignature        = "IncompleteSignatureException"        // the Authorization header lacks a part, or is of another kind
+	UnrecognizedClient         = "UnrecognizedClientException"         // the access key is not known
+	InvalidSignature           = "InvalidSignatureException"           // the signature does not fit the request, or is too old
+)
+
+// Error tells why a request was refused: one of the codes above, and what to do about it.
+type Error struct {
+	Code    string
+	Message string
+}
+
+// Error is the code and the message.
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+const (
+	algorithm  = "AWS4-HMAC-SHA256"
+	terminator = "aws4_request"
+	timeFormat = "20060102T150405Z"
+	dateDigits = len("20060102")
+	// maxSkew is how far the time in a request may be from the verifier's.
+	maxSkew = 15 * time.Minute
+)
+
+// Verifier knows who may sign. It is not changed after its first use.
+type Verifier struct {
+	Credentials map[string]string // secret access keys by access key ID
+	Service     string            // the only service that signatures may be for
+	Region      string            // the only region that signatures may be for; "" is any
+}
+
+// authorization is an Authorization header, taken apart.
+type authorization struct {
+	accessKey, date, region, service string
+	signed                           []string // in lower case, as listed
+	signature                        string
+}
+
+// Signed reports whether a request claims to be signed at all. If not, the error says so in
+// DynamoDB's words.
+func Signed(r *http.Request) error {
+	if r.Header.Get("Authorization") == "" {
+		if q := r.URL.RawQuery; strings.Contains(q, "X-Amz-Signature") || strings.Contains(q, "X-Amz-Algorithm") {
+			return &Error{IncompleteSignature, "Presigned requests are not supported: sign the request in its Authorization header"}
+		}
+		return &Error{MissingAuthenticationToken, "Request must contain either a valid (registered) AWS access key ID or X.509 certificate."}
+	}
+	return nil
+}
+
+// Verify checks the signature of a request with the given body, received now. Errors are of type [*Error].
+func (v *Verifier) Verify(r *http.Request, body []byte, now time.Time) error {
+	if err := Signed(r); err != nil {
+		return err
+	}
+	a, err := parse(r.Header.Get("Authorization"))
+	if err != nil {
+		return err
+	}
+	at, err := requestTime(r)
+	if err != nil {
+		return err
+	}
+	stamp := at.Format(timeFormat)
+	if err := v.checkScope(a, stamp); err != nil {
+		return err
+	}
+	if err := checkSkew(at, now); err != nil {
+		return err
+	}
+	if err := checkSigned(r, a.signed); err != nil {
+		return err
+	}
+	secret, ok := v.Credentials[a.accessKey]
+	if !ok {
+		return &Error{UnrecognizedClient, "The security token included in the request is invalid."}
+	}
+	canonical, err := canonicalRequest(r, a.signed, body)
+	if err != nil {
+		return err
+	}
+	want := sign(secret, a, stamp, canonical)
+	if !hmac.Equal([]byte(want), []byte(a.signature)) {
+		return &Error{InvalidSignature, "The request signature we calculated does not match the signature you provided. " +
+			"Check your AWS Secret Access Key and signing method. The canonical string for this request should have been\n'" + canonical + "'"}
+	}
+	return nil
+}
+
+// parse takes an Authorization header apart.
+func parse(header string) (*authorization, error) {
+	kind, rest, _ := strings.Cut(header, " ")
+	if kind != algorithm {
+		return nil, incomplete("Unsupported AWS 'algorithm': '" + kind + "', want " + algorithm + ".")
+	}
+	parts := map[string]string{}
+	for part := range strings.SplitSeq(rest, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		parts[name] = value
+	}
+	for _, name := range []string{"Credential", "Signature", "SignedHeaders"} {
+		if parts[name] == "" {
+			return nil, incomplete("Authorization header requires '" + name + "' parameter.")
+		}
+	}
+	scope := strings.Split(parts["Credential"], "/")
+	const scopeParts = 5
+	if len(scope) != scopeParts || scope[scopeParts-1] != terminator {
+		return nil, incomplete("Credential must have the form access-key-id/YYYYMMDD/region/service/" + terminator + ", not '" + parts["Credential"] + "'.")
+	}
+	return &authorization{
+		accessKey: scope[0], date: scope[1], region: scope[2], service: scope[3],
+		signed:    strings.Split(strings.ToLower(parts["SignedHeaders"]), ";"),
+		signature: parts["Signature"],
+	}, nil
+}
+
+func incomplete(message string) error { return &Error{IncompleteSignature, message} }
+func invalid(message string) error    { return &Error{InvalidSignature, message} }
+
+// requestTime is when the request was signed.
+func requestTime(r *http.Request) (time.Time, error) {
+	if stamp := r.Header.Get("X-Amz-Date"); stamp != "" {
+		at, err := time.Parse(timeFormat, stamp)
+		if err != nil {
+			return at, incomplete("Date must be in ISO-8601 'basic format'. Got '" + stamp + "'.")
+		}
+		return at, nil
+	}
+	at, err := http.ParseTime(r.Header.Get("Date"))
+	if err != nil {
+		return at, incomplete("Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.")
+	}
+	return at.UTC(), nil
+}
+
+func (v *Verifier) checkScope(a *authorization, stamp string) error {
+	switch {
+	case a.date != stamp[:dateDigits]:
+		return invalid("Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '" + a.date + "' != '" + stamp[:dateDigits] + "'.")
+	case v.Region != "" && a.region != v.Region:
+		return invalid("Credential should be scoped to a valid region, not '" + a.region + "'.")
+	case a.service != v.Service:
+		return invalid("Credential should be scoped to correct service: '" + v.Service + "'.")
+	}
+	return nil
+}
+
+func checkSkew(at, now time.Time) error {
+	stamp := at.Format(timeFormat)
+	switch skew := now.Sub(at); {
+	case skew > maxSkew:
+		return invalid("Signature expired: " + stamp + " is now earlier than " + now.Add(-maxSkew).UTC().Format(timeFormat) + ". Check the clock of the client.")
+	case skew < -maxSkew:
+		return invalid("Signature not yet current: " + stamp + " is still later than " + now.Add(maxSkew).UTC().Format(timeFormat) + ". Check the clock of the client.")
+	}
+	return nil
+}
+
+// checkSigned demands that the host, the date and every X-Amz- header are signed.
+func checkSigned(r *http.Request, signed []string) error {
+	if !slices.Contains(signed, "host") {
+		return invalid("'Host' must be a 'SignedHeader' in the AWS Authorization.")
+	}
+	for name := range r.Header {
+		must := strings.HasPrefix(name, "X-Amz-") || name == "Date" && r.Header.Get("X-Amz-Date") == ""
+		if must && !slices.Contains(signed, strings.ToLower(name)) {
+			return invalid("'" + name + "' must be a 'SignedHeader' in the AWS Authorization.")
+		}
+	}
+	return nil
+}
+
+// canonicalRequest is the text that is signed.
+func canonicalRequest(r *http.Request, signed []string, body []byte) (string, error) {
+	query, err := canonicalQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", err
+	}
+	path := r.URL.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	var b strings.Builder
+	b.WriteString(r.Method + "\n" + escape(path, true) + "\n" + query + "\n")
+	for _, name := range signed {
+		b.WriteString(name + ":" + canonicalHeader(r, name) + "\n")
+	}
+	hash := sha256.Sum256(body)
+	b.WriteString("\n" + strings.Join(signed, ";") + "\n" + hex.EncodeToString(hash[:]))
+	return b.String(), nil
+}
+
+// canonicalHeader is the value of a header, with runs of spaces as one. The standard library takes
+// the host out of the headers.
+func canonicalHeader(r *http.Request, name string) string {
+	values := r.Header[http.CanonicalHeaderKey(name)]
+	switch {
+	case name == "host":
+		values = []string{r.Host}
+	case name == "content-length" && len(values) == 0:
+		values = []string{strconv.FormatInt(r.ContentLength, 10)}
+	}
+	tidy := make([]string, len(values))
+	for i, v := range values {
+		tidy[i] = strings.Join(strings.Fields(v), " ")
+	}
+	return strings.Join(tidy, ",")
+}
+
+// canonicalQuery sorts the parameters by name and then by value, both as they are escaped.
+func canonicalQuery(raw string) (string, error) {
+	if raw == "" {
+		return "", nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return "", invalid("The query string cannot be read: " + err.Error())
+	}
+	var parameters []string
+	for name, vs := range values {
+		for _, v := range vs {
+			parameters = append(parameters, escape(name, false)+"="+escape(v, false))
+		}
+	}
+	slices.Sort(parameters)
+	return strings.Join(parameters, "&"), nil
+}
+
+// escape escapes all but the unreserved characters of RFC 3986, and slashes if they are to stay.
+func escape(s string, keepSlash bool) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~', keepSlash && c == '/':
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', digits[c>>4], digits[c&0xf]})
+		}
+	}
+	return b.String()
+}
+
+// sign is the signature that the request should bear, in hexadecimal.
+func sign(secret string, a *authorization, stamp, canonical string) string {
+	scope := strings.Join([]string{a.date, a.region, a.service, terminator}, "/")
+	hash := sha256.Sum256([]byte(canonical))
+	key := []byte("AWS4" + secret)
+	for _, part := range []string{a.date, a.region, a.service, terminator} {
+		key = mac(key, part)
+	}
+	return hex.EncodeToString(mac(key, algorithm+"\n"+stamp+"\n"+scope+"\n"+hex.EncodeToString(hash[:])))
+}
+
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}

@@ -1,0 +1,4 @@
+package stream
+
+// Overhead is what a record is counted with besides its size.
+const Overhead = overhead

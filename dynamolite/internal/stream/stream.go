@@ -1,0 +1,278 @@
+// Package stream holds the records of one table's change stream: in memory, for a day, readable by
+// position. It knows nothing of items and of time: the record type is the caller's, and so is the
+// instant of everything.
+//
+// A stream has a fixed number of open shards. A record goes to the shard that its hash chooses, so
+// that records of equal hash are read in the order they were written in. Every few hours the open
+// shards are closed and each gets a child in its place; a reader that has come to the end of a
+// closed shard goes on with the child, and so loses nothing and keeps the order.
+//
+// Positions are the caller's: the place of a write in the order of all writes of the database, which
+// is also the order of its journal. These always hold:
+//   - What a stream is, shard ids and their ranges included, follows from its creation and its
+//     appends alone. So the same appends after a restart make the same stream, and a reader goes on
+//     where it was. Shards are therefore rolled by an append, never by a reader or a timer: the shards of
+//     an idle table stay open.
+//   - Nothing after the durable position that a reader passes is shown to it: neither records nor
+//     that a shard was closed nor its child. A crash cannot take back what was read.
+//   - A shard's records are ordered by position, and by time: a clock that goes back is held.
+package stream
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Options configures a [Stream]. The zero value works.
+type Options struct {
+	// Shards is how many shards are open at a time. Default: 4.
+	Shards int
+	// Roll is after how long open shards are replaced by children. Default: 4 h, about as on AWS.
+	Roll time.Duration
+	// Retention is how long a record can be read, and for how long a closed shard is listed.
+	// Default: 24 h, as on AWS.
+	Retention time.Duration
+	// MaxBytes bounds the sum of the sizes of the records that are kept, with 128 bytes more for each.
+	// Beyond it the oldest are trimmed before their time; the latest record is always kept. Default: 256 MiB.
+	MaxBytes int64
+}
+
+func (o Options) withDefaults() Options {
+	if o.Shards <= 0 {
+		o.Shards = 4
+	}
+	if o.Roll <= 0 {
+		o.Roll = 4 * time.Hour
+	}
+	o.Roll = max(o.Roll, time.Millisecond)
+	if o.Retention <= 0 {
+		o.Retention = 24 * time.Hour
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 256 << 20
+	}
+	return o
+}
+
+// Record is one change.
+type Record[R any] struct {
+	// Position is its place in the order of all writes, from 1.
+	Position uint64
+	// At is when it was written, to the millisecond.
+	At time.Time
+	// Size is the bytes it is counted with.
+	Size int
+	// Value is the change itself. The stream keeps it as it is; it must never change.
+	Value R
+}
+
+// Shard describes a shard.
+type Shard struct {
+	// ID names it. Ids sort by age.
+	ID string
+	// Parent is the id of the shard it replaced, which may no longer be listed; "" if it is one of the first.
+	Parent string
+	// Start is the first position it can hold.
+	Start uint64
+	// End is the last position it can hold; 0 while it is open.
+	End uint64
+}
+
+// shard is a shard and its records.
+type shard[R any] struct {
+	saved ShardState
+	log   log[R]
+}
+
+// closedTo tells whether the shard is closed for a reader that sees no further than durable.
+func (sh *shard[R]) closedTo(durable uint64) bool {
+	return sh.saved.Closed && sh.saved.Sealed <= durable
+}
+
+// hiddenFrom tells whether such a reader cannot know of the shard yet.
+func (sh *shard[R]) hiddenFrom(durable uint64) bool {
+	return sh.saved.Parent != "" && sh.saved.Start > durable
+}
+
+// floor is the position before the first that can still be read.
+func (sh *shard[R]) floor() uint64 { return max(sh.saved.Trimmed, sh.saved.Start-1) }
+
+// Stream is one table's stream. Make one with [New] or [Restore]. Its methods are safe for concurrent
+// use and hold its lock for no longer than a page takes to copy, but appends must come in the order of
+// their positions, which is for the caller to see to.
+type Stream[R any] struct {
+	seed     string
+	created  int64 // milliseconds since 1970
+	options  Options
+	restored uint64 // positions up to here were in the saved state
+
+	mu         sync.Mutex
+	shards     []*shard[R] // by age: those of one generation together, the open ones last
+	open       []*shard[R] // by the hash's choice; nil once the stream is closed
+	last       uint64      // the latest position appended
+	number     int64       // in the latest shard id
+	generation int64       // of the open shards: how often Roll has passed since creation
+	clock      int64       // the latest instant of an append or of the closing
+	closed     bool
+	bytes      int64 // sum of the sizes of all records
+	nextTrim   int64 // nothing can expire before
+}
+
+// New makes an empty stream. The seed enters into shard ids: streams of different seeds have different ones.
+func New[R any](seed string, created time.Time, o Options) *Stream[R] {
+	s := &Stream[R]{seed: seed, created: created.UnixMilli(), options: o.withDefaults()}
+	s.clock = s.created
+	s.openLocked(nil, 1)
+	return s
+}
+
+// openLocked opens shards in place of their parents, if there are any.
+func (s *Stream[R]) openLocked(parents []*shard[R], start uint64) {
+	s.number = max(s.number, s.created+s.generation*s.options.Roll.Milliseconds()-1)
+	s.open = make([]*shard[R], s.options.Shards)
+	for i := range s.open {
+		s.number++
+		sh := &shard[R]{saved: ShardState{ID: shardID(s.seed, s.number), Slot: i, Start: start}}
+		if parents != nil {
+			sh.saved.Parent = parents[i].saved.ID
+		}
+		s.open[i] = sh
+	}
+	s.shards = append(s.shards, s.open...)
+}
+
+// shardID looks as on AWS: there, too, the number is about milliseconds.
+func shardID(seed string, number int64) string {
+	sum := crc32.ChecksumIEEE(strconv.AppendInt([]byte(seed), number, 10))
+	return fmt.Sprintf("shardId-%020d-%08x", number, sum)
+}
+
+// Append adds a record to the shard its hash chooses. Positions must increase from append to append; the
+// exception are those a restored stream already has, which are passed over, so that a journal may be
+// replayed from before the saved state. It panics if they do not, and on a closed stream: either would
+// lose a record unseen.
+func (s *Stream[R]) Append(hash uint32, r Record[R]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Position <= s.restored {
+		return
+	}
+	if r.Position <= s.last || s.closed {
+		panic(fmt.Sprintf("stream: append at %d after %d, closed %v", r.Position, s.last, s.closed))
+	}
+	s.clock = max(s.clock, r.At.UnixMilli())
+	if g := (s.clock - s.created) / s.options.Roll.Milliseconds(); g > s.generation {
+		s.generation = g
+		s.closeLocked(r.Position)
+		s.openLocked(s.open, r.Position)
+	}
+	s.trimLocked(s.clock)
+	s.nextTrim = min(s.nextTrim, s.clock+s.options.Retention.Milliseconds())
+	s.last = r.Position
+	s.bytes += cost(r.Size)
+	sh := s.open[hash%uint32(len(s.open))]
+	sh.log.push(entry[R]{position: r.Position, at: s.clock, size: r.Size, value: r.Value})
+	for s.bytes > s.options.MaxBytes {
+		if !s.trimOldestLocked() {
+			break
+		}
+	}
+}
+
+// Close closes the stream: nothing is appended any more, and what is there stays readable until it
+// expires. The position is that of the write that closed it, 0 if it has none; a reader that does not see so
+// far finds the stream open. Closing twice is fine.
+func (s *Stream[R]) Close(position uint64, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.clock = max(s.clock, now.UnixMilli())
+	s.closeLocked(position)
+	s.open, s.closed = nil, true
+	s.nextTrim = min(s.nextTrim, s.clock+s.options.Retention.Milliseconds())
+}
+
+// Closed tells whether the stream is closed.
+func (s *Stream[R]) Closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Expired tells whether the stream was closed so long ago that nothing is left of it.
+func (s *Stream[R]) Expired(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed && s.clock <= s.horizon(now.UnixMilli())
+}
+
+// closeLocked closes the open shards on behalf of the write at a position.
+func (s *Stream[R]) closeLocked(position uint64) {
+	for _, sh := range s.open {
+		sh.saved.Closed, sh.saved.ClosedAt, sh.saved.Sealed = true, s.clock, position
+		sh.saved.End = max(sh.saved.Start, s.last)
+	}
+}
+
+// overhead is about what a record takes in memory besides what its size says.
+const overhead = 128
+
+func cost(size int) int64 { return int64(size) + overhead }
+
+// horizon is the instant such that what is as old or older has expired.
+func (s *Stream[R]) horizon(now int64) int64 { return now - s.options.Retention.Milliseconds() }
+
+// trimLocked removes what has expired.
+func (s *Stream[R]) trimLocked(now int64) {
+	if now < s.nextTrim {
+		return
+	}
+	horizon := s.horizon(now)
+	s.nextTrim = math.MaxInt64
+	s.shards = slices.DeleteFunc(s.shards, func(sh *shard[R]) bool {
+		for sh.log.n > 0 && sh.log.at(0).at <= horizon {
+			s.dropLocked(sh)
+		}
+		var next int64
+		switch {
+		case sh.saved.Closed && sh.saved.ClosedAt <= horizon:
+			return true
+		case sh.log.n > 0:
+			next = sh.log.at(0).at
+		case sh.saved.Closed:
+			next = sh.saved.ClosedAt
+		default:
+			return false
+		}
+		s.nextTrim = min(s.nextTrim, next+s.options.Retention.Milliseconds())
+		return false
+	})
+}
+
+// trimOldestLocked removes the oldest record, unless it is also the latest.
+func (s *Stream[R]) trimOldestLocked() bool {
+	var oldest *shard[R]
+	for _, sh := range s.shards {
+		if sh.log.n > 0 && (oldest == nil || sh.log.at(0).position < oldest.log.at(0).position) {
+			oldest = sh
+		}
+	}
+	if oldest == nil || oldest.log.at(0).position == s.last {
+		return false
+	}
+	s.dropLocked(oldest)
+	return true
+}
+
+func (s *Stream[R]) dropLocked(sh *shard[R]) {
+	e := sh.log.pop()
+	s.bytes -= cost(e.size)
+	sh.saved.Trimmed = e.position
+}

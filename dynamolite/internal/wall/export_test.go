@@ -1,0 +1,56 @@
+package wall
+
+import "time"
+
+// Partitions is how many partitions a meter remembers.
+func (m *Meter) Partitions(op Op) int {
+	n := 0
+	for i := range m.sides[op].partitions.shards {
+		s := &m.sides[op].partitions.shards[i]
+		s.mu.Lock()
+		n += len(s.slots)
+		if len(s.index) != len(s.slots) {
+			panic("index and slots differ")
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Room is for how many partitions a meter has memory.
+func (m *Meter) Room(op Op) int {
+	n := 0
+	for i := range m.sides[op].partitions.shards {
+		s := &m.sides[op].partitions.shards[i]
+		s.mu.Lock()
+		n += cap(s.slots)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Bucket is a bucket on its own.
+type Bucket struct {
+	pace   pace
+	bucket bucket
+}
+
+// NewBucket is a full bucket of so many half units per second that keeps so much.
+func NewBucket(rate int64, keep time.Duration) Bucket {
+	p := perSecond(rate, keep)
+	return Bucket{p, bucket{balance: p.depth}}
+}
+
+// Refilled is the bucket at an instant after its making.
+func (b Bucket) Refilled(at time.Duration) Bucket {
+	return Bucket{b.pace, b.pace.refilled(b.bucket, int64(at))}
+}
+
+// Charged is the bucket less half units.
+func (b Bucket) Charged(halves int64) Bucket { return Bucket{b.pace, b.pace.charged(b.bucket, halves)} }
+
+// Full tells whether the bucket cannot hold more.
+func (b Bucket) Full() bool { return b.bucket.balance == b.pace.depth }
+
+// Grains is the balance and how many grains a half unit has.
+func (b Bucket) Grains() (balance, half int64) { return b.bucket.balance, b.pace.half }

@@ -1,0 +1,388 @@
+package dynamolite
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+)
+
+const (
+	// maxPage is how many bytes of items a Query or a Scan reads before it ends its page. The item
+	// that crosses the limit is still part of the page.
+	maxPage = 1024 * 1024
+	// fetchAtOnce is how many entries of a local index are read before their items are fetched: a page
+	// often ends long before its entries alone have 1 MB.
+	fetchAtOnce = 128
+)
+
+// readRequest is what a Query and a Scan have in common.
+type readRequest struct {
+	index              *string
+	consistent         *bool
+	limit              *int32
+	filter, projection *string
+	selects            types.Select
+	capacity           types.ReturnConsumedCapacity
+}
+
+// check validates what needs no table.
+func (in *readRequest) check() error {
+	if err := checkConsumedCapacity(in.capacity); err != nil {
+		return err
+	}
+	if in.limit != nil && *in.limit < 1 {
+		return validationf("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", *in.limit)
+	}
+	return nil
+}
+
+// reading is a validated Query or Scan: which records to read, and what to make of them.
+type reading struct {
+	table      *table
+	index      *index     // nil: the table itself
+	key        *keySchema // of the index or the table
+	consistent bool
+	limit      int // 0: none
+	capacity   types.ReturnConsumedCapacity
+
+	// The records are those of these shards, one after the other, of the first one those in keys alone.
+	shards   []shard
+	keys     keyRange
+	backward bool
+	// held is the table shard that is locked while a partition of a local index is read, which is then as
+	// of one instant, and so are the items fetched. Without it an item that moves in the index could be missed.
+	held *shard
+
+	filter     *expr.Condition
+	projection *expr.Projection
+	countOnly  bool
+	// fetches: not all that is asked for is in the index, a local one, and the items are read from the table.
+	fetches bool
+}
+
+func (t *table) newReading(in *readRequest) (r reading, err error) {
+	r = reading{
+		table:      t,
+		key:        &t.key,
+		consistent: aws.ToBool(in.consistent),
+		limit:      int(aws.ToInt32(in.limit)),
+		capacity:   in.capacity,
+		shards:     t.shards[:],
+	}
+	if in.index == nil {
+		return r, nil
+	}
+	x, err := t.schema().index(*in.index)
+	switch {
+	case err != nil:
+		return r, err
+	case r.consistent && !x.local:
+		return r, validation("Consistent reads are not supported on global secondary indexes")
+	case x.filling.Load():
+		return r, validationf("Cannot read from backfilling global secondary index: %s", x.name)
+	}
+	r.index, r.key, r.shards = x, &x.key, x.shards[:]
+	return r, nil
+}
+
+// parse parses the filter and what is returned of each item.
+func (r *reading) parse(in *readRequest, env *expr.Env) (err error) {
+	if in.filter != nil {
+		if r.filter, err = expr.ParseFilter(*in.filter, env); err != nil {
+			return err
+		}
+	}
+	if in.projection != nil {
+		if r.projection, err = expr.ParseProjection(*in.projection, env); err != nil {
+			return err
+		}
+	}
+	if err := r.choose(in.selects); err != nil {
+		return err
+	}
+	return r.project()
+}
+
+// choose applies Select.
+func (r *reading) choose(what types.Select) error {
+	if r.projection != nil && what != "" && what != types.SelectSpecificAttributes {
+		return validationf("Cannot specify the ProjectionExpression when choosing to get %s", what)
+	}
+	switch what {
+	case "":
+	case types.SelectCount:
+		r.countOnly = true
+	case types.SelectSpecificAttributes:
+		if r.projection == nil {
+			return validation("Must specify the ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
+		}
+	case types.SelectAllAttributes:
+		if r.index == nil || r.index.projected == nil {
+			break
+		}
+		if !r.index.local {
+			return invalid("Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", r.index.name)
+		}
+		r.fetches = true
+	case types.SelectAllProjectedAttributes:
+		if r.index == nil {
+			return validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
+		}
+	default:
+		return badEnum("select", string(what), "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES")
+	}
+	return nil
+}
+
+// project finds out whether the index has what the projection asks for.
+func (r *reading) project() error {
+	if r.projection == nil {
+		return nil
+	}
+	lacks := r.unprojected(r.projection.TopLevel())
+	switch {
+	case lacks == nil:
+	case r.index.local:
+		r.fetches = true
+	default:
+		return invalid("Global secondary index %s does not project [%s]", r.index.name, strings.Join(lacks, ", "))
+	}
+	return nil
+}
+
+// unprojected is which of the attributes are not in the index.
+func (r *reading) unprojected(attributes []string) (lacks []string) {
+	if r.index == nil {
+		return nil
+	}
+	for _, name := range attributes {
+		if !r.index.projects(name) {
+			lacks = append(lacks, name)
+		}
+	}
+	return lacks
+}
+
+// page is what one Query or Scan has read.
+type page struct {
+	entries []*record // of the table or the index, in order
+	bytes   int       // of the entries
+	// items are those of the entries, if they are fetched; one that is gone since is nil.
+	items   []*record
+	fetched int   // bytes of the items
+	units   units // for the items
+	more    bool  // it ended at a limit, perhaps at the last record there is
+}
+
+// read reads a page. It holds the lock of a shard that it reads for no longer.
+func (r *reading) read(c *call) (p page) {
+	if r.held != nil {
+		r.held.mu.RLock()
+		defer r.held.mu.RUnlock()
+		c.sees(r.held.latest)
+	}
+	keys := r.keys
+	for i := range r.shards {
+		s := &r.shards[i]
+		for more := true; more; {
+			var records []*record
+			var bytes int
+			records, bytes, more = s.page(c, keys, r.backward, r.room(&p), maxPage-max(p.bytes, p.fetched))
+			if !r.fetches {
+				p.entries, p.bytes, p.more = joined(p.entries, records), p.bytes+bytes, more
+			} else {
+				r.fetch(c, &p, records)
+			}
+			if p.more {
+				return p
+			}
+			if more {
+				keys = keys.after(records[len(records)-1].key, r.backward)
+			}
+		}
+		keys = everyKey
+	}
+	return p
+}
+
+// joined is append, less the copy where there is nothing to append to.
+func joined(to, records []*record) []*record {
+	if to == nil {
+		return records
+	}
+	return append(to, records...)
+}
+
+// room is how many entries to read next; 0: any number.
+func (r *reading) room(p *page) int {
+	left := r.limit - len(p.entries)
+	switch {
+	case r.fetches && (r.limit == 0 || left > fetchAtOnce):
+		return fetchAtOnce
+	case r.limit == 0:
+		return 0
+	default:
+		return left
+	}
+}
+
+// fetch adds entries of a local index to the page, with their items, until the page ends. The items
+// are whole: each is billed on its own, and they are what counts for the limit of a page.
+func (r *reading) fetch(c *call, p *page, entries []*record) {
+	for _, entry := range entries {
+		item := r.itemOf(c, entry)
+		p.entries, p.bytes = append(p.entries, entry), p.bytes+entry.size
+		p.items, p.fetched = append(p.items, item), p.fetched+item.bytes()
+		p.units += readUnits(item.bytes(), r.consistent)
+		if p.more = len(p.entries) == r.limit || max(p.bytes, p.fetched) > maxPage; p.more {
+			return
+		}
+	}
+}
+
+// itemOf is the item of an entry of a local index.
+func (r *reading) itemOf(c *call, entry *record) *record {
+	key, err := r.table.makeKey(entry.item(), func(*keyAttribute, value.AV, bool) error { return errKeyMismatch })
+	if err != nil {
+		panic("dynamolite: an entry of index " + r.index.name + " has no key: " + err.Error())
+	}
+	s := r.table.shard(&key)
+	if s == r.held {
+		return s.getLocked(key.full)
+	}
+	return s.get(c, key.full)
+}
+
+// answer is the output of a Query or a Scan.
+type answer struct {
+	items          []map[string]types.AttributeValue
+	count, scanned int32
+	last           value.Item
+	consumed       *types.ConsumedCapacity
+}
+
+// answer filters and projects what was read, and enters the bill for it.
+func (r *reading) answer(c *call, p *page) (a answer, err error) {
+	b := r.bill(p)
+	b.enter(c.op)
+	a.consumed = b.report(r.capacity)
+	a.scanned = int32(len(p.entries)) //nolint:gosec // a page of 1 MB holds far fewer
+	if p.more {
+		a.last = r.position(p.entries[len(p.entries)-1])
+	}
+	switch {
+	case r.countOnly && r.filter == nil:
+		a.count = a.scanned
+		return a, nil
+	case r.countOnly:
+	case r.filter == nil:
+		a.items = make([]map[string]types.AttributeValue, 0, len(p.entries))
+	default:
+		a.items = []map[string]types.AttributeValue{}
+	}
+	for i := range p.entries {
+		item, err := r.found(p, i)
+		switch {
+		case err != nil:
+			return answer{}, err
+		case item == nil:
+			continue
+		}
+		a.count++
+		if !r.countOnly {
+			a.items = append(a.items, item)
+		}
+	}
+	return a, nil
+}
+
+// found is what is returned of an entry, or nil if the filter drops it or its item is gone. The filter sees
+// the entry: to it, what an index does not hold is absent even if it is fetched.
+func (r *reading) found(p *page, i int) (item value.Item, err error) {
+	if r.filter != nil || !r.fetches {
+		item = p.entries[i].item()
+	}
+	if r.filter != nil {
+		if ok, err := r.filter.Eval(item); err != nil || !ok {
+			return nil, err
+		}
+	}
+	if r.fetches {
+		item = p.items[i].item()
+	}
+	if item == nil || r.projection == nil {
+		return item, nil
+	}
+	return r.projection.Apply(item), nil
+}
+
+// bill prices the sum of what was read, rounded up once. An index is billed to itself, and the table
+// then appears with what was fetched from it.
+func (r *reading) bill(p *page) bill {
+	b := bill{table: r.table, reads: true, units: p.units}
+	u := readUnits(p.bytes, r.consistent)
+	if r.index == nil {
+		b.units += u
+	} else {
+		b.addIndex(r.index, u)
+	}
+	return b
+}
+
+// position is the LastEvaluatedKey of a page that ends with a record: the keys of the table and of
+// the index.
+func (r *reading) position(last *record) value.Item {
+	item := last.item()
+	key := make(value.Item, 2*r.key.attributes())
+	for _, s := range []*keySchema{r.key, &r.table.key} {
+		for _, a := range []*keyAttribute{&s.hash, &s.rng} {
+			if a.name != "" {
+				key[a.name] = item[a.name]
+			}
+		}
+	}
+	return key
+}
+
+// errStartKey answers an ExclusiveStartKey that is not a position in the table or index.
+var errStartKey = validation("The provided starting key is invalid")
+
+// startKey finds a position: its shard, and how it stands in the tree. It must name the keys of the table and of
+// the index, and nothing else. There need not be an item.
+func (r *reading) startKey(start value.Item) (shard int, key string, err error) {
+	own := make(value.Item, r.table.key.attributes())
+	for name, v := range start {
+		switch {
+		case r.table.key.has(name):
+			own[name] = v
+		case r.index == nil || !r.index.key.has(name):
+			return 0, "", errStartKey
+		}
+	}
+	k, err := r.table.keyOf(own)
+	if err != nil {
+		return 0, "", errStartKey
+	}
+	if r.index == nil {
+		return k.shard, k.full, nil
+	}
+	var enc []byte
+	for _, a := range []*keyAttribute{&r.index.key.hash, &r.index.key.rng} {
+		if a.name == "" {
+			continue
+		}
+		v, problem, err := a.check(start[a.name])
+		if err != nil || problem != keyFine {
+			return 0, "", errStartKey
+		}
+		enc = value.AppendKey(enc, v)
+		if a == &r.index.key.hash {
+			shard = shardOf(enc, len(r.index.shards))
+		}
+	}
+	return shard, string(enc) + k.full, nil
+}
