@@ -3,6 +3,7 @@ package dynamolite
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
@@ -30,6 +31,7 @@ func (db *DB) checkpointIfDue() {
 
 // image is the database at one place in the order of writes: nothing of it changes any more.
 type image struct {
+	at      time.Time
 	created int
 	tables  []tableImage
 	tokens  []*tokenUse
@@ -62,7 +64,7 @@ func (db *DB) freeze() (*journal.Checkpoint, *image, error) {
 	if db.closed {
 		return nil, nil, ErrClosed
 	}
-	im := &image{created: db.created}
+	im := &image{at: db.now(), created: db.created}
 	for _, t := range db.tables {
 		im.tables = append(im.tables, tableImage{table: t})
 	}
@@ -96,7 +98,7 @@ func (im *image) write(put func([]byte) error, stop func() error) error {
 	}
 	for i := range im.tables {
 		ti := &im.tables[i]
-		entry, err := tableEntry(ti.table, ti.schema)
+		entry, err := tableEntry(ti.table, ti.schema, im.at)
 		if err != nil {
 			return err
 		}

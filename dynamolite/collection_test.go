@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
 )
 
 // smallCollection is the metrics of a collection of less than a gigabyte.
@@ -70,7 +69,8 @@ func TestCollectionMetrics(t *testing.T) {
 			batch, err := db.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{
 				ReturnItemCollectionMetrics: tt.asked,
 				RequestItems: map[string][]types.WriteRequest{tt.table: {
-					{PutRequest: &types.PutRequest{Item: key}}, {DeleteRequest: &types.DeleteRequest{Key: keyed("q", "1")}},
+					{PutRequest: &types.PutRequest{Item: key}},
+					{DeleteRequest: &types.DeleteRequest{Key: keyed("q", "1")}},
 					{PutRequest: &types.PutRequest{Item: keyed("p", "2")}},
 				}, otherName: {{PutRequest: &types.PutRequest{Item: attrs{"id": str("a")}}}}},
 			})
@@ -157,4 +157,3 @@ func TestCollectionKeyIsACopy(t *testing.T) {
 	}
 	mustEqual(t, "the table", []attrs{keyed("p", "1")}, all.items)
 }
-

@@ -149,9 +149,9 @@ func (r *reader) unsigned() uint64 {
 	return u
 }
 
-// tableEntry is the entry of a table as a schema describes it.
-func tableEntry(t *table, s *schema) ([]byte, error) {
-	text, err := json.Marshal(stateOf(t, s))
+// tableEntry is the entry of a table as a schema describes it from now on.
+func tableEntry(t *table, s *schema, now time.Time) ([]byte, error) {
+	text, err := json.Marshal(stateOf(t, s, now))
 	if err != nil {
 		return nil, fmt.Errorf("describe table %s for the log: %w", t.name, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
@@ -35,7 +34,7 @@ func operationError(op operation, err error) error {
 	if misfit, ok := errors.AsType[*misfitError](err); ok {
 		err = misfit.error
 	}
-	return &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: op.String(), Err: err}
+	return &smithy.OperationError{ServiceID: op.service(), OperationName: op.String(), Err: err}
 }
 
 // userError tells whether err is a complaint about the request's expressions or values.

@@ -89,17 +89,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, _ := h.exchanges.Get().(*exchange)
 	defer h.exchanges.Put(x)
 	x.reset()
-	if err := h.answer(x, r); err != nil {
+	if err := h.answer(r.Context(), x, r); err != nil {
 		x.fail(err)
 	}
 	x.send(w)
 }
 
 // answer does what a request asks for and leaves the answer in x.
-func (h *Handler) answer(x *exchange, r *http.Request) (err error) {
+func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.logger.ErrorContext(r.Context(), "request panicked", "target", r.Header.Get(targetHeader), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			h.logger.ErrorContext(ctx, "request panicked", "target", r.Header.Get(targetHeader), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			x.reset()
 			err = errInternal
 		}
@@ -125,7 +125,7 @@ func (h *Handler) answer(x *exchange, r *http.Request) (err error) {
 	if err := h.authenticate(r, x.in); err != nil {
 		return err
 	}
-	return h.operate(r.Context(), x, r.Header)
+	return h.operate(ctx, x, r.Header)
 }
 
 func (h *Handler) authenticate(r *http.Request, body []byte) error {

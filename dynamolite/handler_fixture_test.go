@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"hash/crc32"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,10 +107,10 @@ func exchange(tb testing.TB, h http.Handler, r *http.Request) reply {
 	if id := w.Header().Get("X-Amzn-Requestid"); len(id) != 52 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
 		tb.Errorf("the request id is %q", id)
 	}
-	if got, want := w.Header().Get("X-Amz-Crc32"), fmt.Sprint(crc32.ChecksumIEEE(body)); got != want {
+	if got, want := w.Header().Get("X-Amz-Crc32"), strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10); got != want {
 		tb.Errorf("the checksum is %s, want %s", got, want)
 	}
-	if got := w.Header().Get("Content-Length"); got != fmt.Sprint(len(body)) {
+	if got := w.Header().Get("Content-Length"); got != strconv.Itoa(len(body)) {
 		tb.Errorf("the content length is %s, want %d", got, len(body))
 	}
 	out := reply{status: w.Code, body: body}

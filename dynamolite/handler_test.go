@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,8 +30,7 @@ func TestHandlerHasEveryOperation(t *testing.T) {
 	t.Parallel()
 	db := reflect.TypeFor[*dynamolite.DB]()
 	count := 0
-	for i := range db.NumMethod() {
-		m := db.Method(i)
+	for m := range db.Methods() {
 		const receiverContextInputOptions = 4
 		if !m.Type.IsVariadic() || m.Type.NumIn() != receiverContextInputOptions || m.Type.In(1) != reflect.TypeFor[context.Context]() {
 			continue
@@ -62,7 +62,7 @@ func perform(t *testing.T, api, in any) outcome {
 	t.Helper()
 	name := operationOf(in)
 	results := reflect.ValueOf(api).MethodByName(name).Call([]reflect.Value{reflect.ValueOf(context.WithoutCancel(t.Context())), reflect.ValueOf(in)})
-	if err, _ := results[1].Interface().(error); err != nil {
+	if err, _ := reflect.TypeAssert[error](results[1]); err != nil {
 		failure, ok := errors.AsType[smithy.APIError](err)
 		if !ok {
 			t.Fatalf("%s: %v", name, err)
@@ -376,12 +376,12 @@ func TestConcurrentClients(t *testing.T) {
 	wg.Wait()
 	item := f.get(keyed("a", "1"))
 	for name, v := range item {
-		want := num(fmt.Sprint(calls))
+		want := num(strconv.Itoa(calls))
 		switch name {
 		case "pk", "sk":
 			continue
 		case "n":
-			want = num(fmt.Sprint(clients * calls))
+			want = num(strconv.Itoa(clients * calls))
 		}
 		mustEqual(t, name, want, v)
 	}

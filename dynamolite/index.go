@@ -106,6 +106,18 @@ func (x *index) entrySize(r *record, item value.Item) int {
 	return size
 }
 
+// localOverhead is what an entry of a local index takes beside its attributes. AWS documents it for
+// storage; DynamoDB Local counts it in writes, and not in reads or for global indexes.
+const localOverhead = 100
+
+// writeUnits is the price of writing an entry of so many bytes.
+func (x *index) writeUnits(bytes int) units {
+	if x.local {
+		bytes += localOverhead
+	}
+	return writeUnits(bytes)
+}
+
 // attributeSize is the share of one attribute in an item's size.
 func attributeSize(name string, v value.AV) int { return len(name) + value.SizeOf(v) }
 
@@ -139,16 +151,16 @@ func (x *index) change(e *effect) (c indexChange, ok bool) {
 			return c, false
 		}
 		c.put, c.putShard = x.entry(newKey, e.new, e.is), newShard
-		c.units = writeUnits(max(x.entrySize(e.old, e.was), c.put.size))
+		c.units = x.writeUnits(max(x.entrySize(e.old, e.was), c.put.size))
 		return c, true
 	case wasIn:
 		c.drop, c.dropShard = oldKey, oldShard
-		c.dropUnits = writeUnits(x.entrySize(e.old, e.was))
+		c.dropUnits = x.writeUnits(x.entrySize(e.old, e.was))
 		c.units = c.dropUnits
 	}
 	if isIn {
 		c.put, c.putShard = x.entry(newKey, e.new, e.is), newShard
-		c.units += writeUnits(c.put.size)
+		c.units += x.writeUnits(c.put.size)
 	}
 	return c, wasIn || isIn
 }

@@ -13,8 +13,9 @@ import (
 // Latency is how long a request takes beyond its work, which is microseconds. The zero value is nothing.
 //
 // Half of it passes before the work and half after, like the way of a request and that of its answer: a
-// caller whose context ends in the first half has done nothing, one whose context ends in the second has an error
-// although the work is done, as on AWS. Inside a testing/synctest bubble the time is virtual.
+// caller whose context ends in the first half has done nothing, one whose context ends in the second
+// has an error although the work is done, as on AWS. Inside a testing/synctest bubble the time is
+// virtual.
 type Latency struct {
 	// P50 is what half of the requests do not exceed, at most a minute. Without P99 all take this long.
 	P50 time.Duration
@@ -22,8 +23,8 @@ type Latency struct {
 	// distribution is log-normal: the logarithm of the latency is normal, with a long tail as services
 	// have it. No request takes more than an hour. Default: P50.
 	P99 time.Duration
-	// Seed chooses the sequence: the n-th request of a database takes equally long in every run. Default: 0, a
-	// sequence like any other.
+	// Seed chooses the sequence: the n-th request of a database takes equally long in every run.
+	// Default: 0, a sequence like any other.
 	Seed uint64
 }
 
@@ -32,8 +33,9 @@ const (
 	maxSample  = time.Hour
 )
 
-// ParseLatency reads what a command line says: "5ms" is a fixed latency, "p50=5ms,p99=20ms" a distribution, to which
-// ",seed=7" may be added, and "0" or "off" is none. Anything else is an *[OptionError].
+// ParseLatency reads what a command line says: "5ms" is a fixed latency, "p50=5ms,p99=20ms" a
+// distribution, to which ",seed=7" may be added, and "0" or "off" is none. Anything else is an
+// *[OptionError].
 func ParseLatency(s string) (Latency, error) {
 	var l Latency
 	problem := ""
@@ -140,8 +142,8 @@ func (l Latency) sampler() *latencies {
 
 // next is the latency of the next request, the part before its work and the part after.
 //
-// The n-th sample is a function of the seed and n alone, so that callers share no state but a counter and any interleaving
-// of them draws the same samples.
+// The n-th sample is a function of the seed and n alone, so that callers share no state but a counter
+// and any interleaving of them draws the same samples.
 func (s *latencies) next() (before, after time.Duration) {
 	if s == nil {
 		return 0, 0
@@ -168,8 +170,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// wait lets a duration pass on the real clock, or returns the context's error once that ends first. A duration of 0 or less has passed:
-// the context is not looked at.
+// wait lets a duration pass on the real clock, or returns the context's error once that ends first. A
+// duration of 0 or less has passed: the context is not looked at.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

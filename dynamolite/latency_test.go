@@ -203,8 +203,13 @@ func TestWait(t *testing.T) {
 					ctx, cancel = context.WithDeadline(ctx, start.Add(tt.deadline))
 					defer cancel()
 				}
-				if err := dynamolite.Wait(ctx, tt.wait); !errors.Is(err, tt.err) {
-					t.Errorf("got %v, want %v", err, tt.err)
+				for range 10 { // where an ended context and an ended wait meet, chance decides if nothing else does
+					if err := dynamolite.Wait(ctx, tt.wait); !errors.Is(err, tt.err) {
+						t.Errorf("got %v, want %v", err, tt.err)
+					}
+					if tt.took > 0 {
+						break
+					}
 				}
 				if took := time.Since(start); took != tt.took {
 					t.Errorf("took %v, want %v", took, tt.took)

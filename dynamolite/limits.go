@@ -13,8 +13,8 @@ import (
 )
 
 // Limits is the throughput that tables and their global secondary indexes have, each for itself, in
-// units per second. A request beyond it is throttled with the error that DynamoDB gives. The zero value limits
-// nothing; [AWSLimits] is what AWS does.
+// units per second. A request beyond it is throttled with the error that DynamoDB gives. The zero value
+// limits nothing; [AWSLimits] is what AWS does.
 //
 // A request is admitted while there is anything left and is charged what it did cost, so a
 // bucket may be overdrawn by one request. What is charged is the consumed capacity, that of failed conditions
@@ -28,8 +28,8 @@ type Limits struct {
 	// Provisioned holds provisioned tables and indexes to their provisioned throughput. Default: they
 	// serve anything.
 	Provisioned bool
-	// Burst is how much of the provisioned throughput is kept when it is not used, at most ten minutes of it. A new
-	// table has one second's worth. Default: a second.
+	// Burst is how much of the provisioned throughput is kept when it is not used, at most ten minutes
+	// of it. A new table has one second's worth. Default: a second.
 	Burst time.Duration
 
 	// OnDemandWriteUnits and OnDemandReadUnits are what a new on-demand table or index serves with
@@ -45,8 +45,8 @@ type Limits struct {
 //   - 1,000 WCU and 3,000 RCU per second and partition ("Best practices for designing and using partition keys
 //     effectively in DynamoDB"), which a hot key value has for itself ("DynamoDB burst and adaptive
 //     capacity");
-//   - 300 seconds of unused provisioned throughput kept (ibid.), which lifts the limit of a table or an index, never
-//     that of a partition;
+//   - 300 seconds of unused provisioned throughput kept (ibid.), which lifts the limit of a table or an
+//     index, never that of a partition;
 //   - 4,000 WCU and 12,000 RCU per second for a new on-demand table, later double its previous peak
 //     ("DynamoDB on-demand capacity mode");
 //   - 40,000 of each for an on-demand table ("Quotas in Amazon DynamoDB", the default of an account).

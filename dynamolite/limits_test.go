@@ -134,32 +134,20 @@ func TestMeterOfLimits(t *testing.T) {
 func TestHugeProvisionedThroughput(t *testing.T) {
 	t.Parallel()
 	m := dynamolite.AWSLimits().Meter(limitsStart, types.BillingModeProvisioned, types.ProvisionedThroughput{ReadCapacityUnits: ptr(int64(1) << 62), WriteCapacityUnits: ptr(int64(1) << 62)})
-	if n, why := serves(m, 0, wall.Write, true); why != wall.Admitted {
-		t.Errorf("serves %d (%v)", n, why)
+	for _, op := range []wall.Op{wall.Read, wall.Write} {
+		for _, want := range []wall.Level{wall.Admitted, wall.Admitted, wall.Provisioned} {
+			if why := m.Check(limitsStart, op, wall.NoPartition); why != want {
+				t.Errorf("op %v: %v, want %v", op, why, want)
+			}
+			m.Charge(limitsStart, op, wall.NoPartition, 1_000_000)
+		}
 	}
 }
 
-// The attack on the laptop: keys of a table that are all different, and one key of its index.
-func TestHotIndexThrottlesTheTable(t *testing.T) {
+// Without limits there is no meter, and nothing to pay.
+func TestNoLimitsNoMeter(t *testing.T) {
 	t.Parallel()
-	limits := dynamolite.AWSLimits()
-	table := limits.Meter(limitsStart, types.BillingModePayPerRequest, types.ProvisionedThroughput{})
-	index := limits.Meter(limitsStart, types.BillingModePayPerRequest, types.ProvisionedThroughput{})
-	admitted := 0
-	for i := range 15_000 {
-		now := limitsStart.Add(time.Duration(i) * time.Second / 1500)
-		draws := []wall.Draw{
-			{Meter: table, Op: wall.Write, Partition: wall.Partition(1 + i%50), Halves: 2},
-			{Meter: index, Op: wall.Write, Partition: wall.PartitionOf([]byte("ACTIVE")), Halves: 2},
-		}
-		switch at, why := wall.Take(now, draws); {
-		case why == wall.Admitted:
-			admitted++
-		case at != 1 || why != wall.KeyRange:
-			t.Fatalf("write %d: draw %d refused (%v), want that of the index by its key range", i, at, why)
-		}
-	}
-	if admitted < 11_000-1 || admitted > 11_000+1 {
-		t.Errorf("%d of 15,000 writes in ten seconds admitted, want 11,000", admitted)
+	if m := (dynamolite.Limits{}).Meter(limitsStart, types.BillingModePayPerRequest, types.ProvisionedThroughput{}); m != nil {
+		t.Error("there is a meter")
 	}
 }

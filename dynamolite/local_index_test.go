@@ -308,13 +308,13 @@ func TestLocalIndexFetches(t *testing.T) {
 		return out
 	}
 	for _, tt := range []struct {
-		index        string
-		what         types.Select
-		projection   string
-		filter       string
-		consistent   bool
-		limit        int32
-		want         []attrs
+		index            string
+		what             types.Select
+		projection       string
+		filter           string
+		consistent       bool
+		limit            int32
+		want             []attrs
 		ownRCU, tableRCU float64 // RCU
 	}{
 		{index: localKeys, want: pick("pk", "sk", "t"), ownRCU: 0.5},

@@ -98,7 +98,7 @@ func (db *DB) noteTable(t *table, s *schema) (position, error) {
 	if db.journal == nil {
 		return 0, nil
 	}
-	entry, err := tableEntry(t, s)
+	entry, err := tableEntry(t, s, db.now())
 	if err != nil {
 		return 0, err
 	}

@@ -134,7 +134,7 @@ func (l *loader) table(entry string, e journal.Entry) error {
 	if err != nil {
 		return err
 	}
-	s.stream = l.db.restoredStream(t, before, state.Stream, e.Position)
+	s.stream = l.db.restoredStream(t, before, &state, e.Position)
 	s.latest = state.latest(t, s)
 	t.current.Store(s)
 	return nil

@@ -1,5 +1,10 @@
 package dynamolite
 
+import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+)
+
 // operation is one of the API's operations. Those that consume capacity come first, so that
 // counters need no room for the others.
 type operation int
@@ -28,7 +33,7 @@ const (
 	opListTagsOfResource
 	opDescribeLimits
 	opDescribeEndpoints
-	opListStreams
+	opListStreams // it and the following are of the API of streams
 	opDescribeStream
 	opGetShardIterator
 	opGetRecords
@@ -64,4 +69,12 @@ func (op operation) String() string {
 		opGetShardIterator:   "GetShardIterator",
 		opGetRecords:         "GetRecords",
 	}[op]
+}
+
+// service is the id of the API that has the operation.
+func (op operation) service() string {
+	if op >= opListStreams {
+		return dynamodbstreams.ServiceID
+	}
+	return dynamodb.ServiceID
 }

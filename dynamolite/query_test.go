@@ -461,3 +461,27 @@ func TestIndexFollowsWrites(t *testing.T) {
 	}
 	check("deleted", someAttrs, "spk", "s")
 }
+
+// An index that is still being filled is not there yet for readers.
+func TestFillingIndexCannotBeRead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	query := func() error {
+		_, err := f.db.Query(t.Context(), &dynamodb.QueryInput{
+			TableName: ptr(mainTable), IndexName: ptr(keysOnly), KeyConditionExpression: ptr("kpk = :v"), ExpressionAttributeValues: attrs{":v": str("k")},
+		})
+		return err
+	}
+	scan := func() error {
+		_, err := f.db.Scan(t.Context(), &dynamodb.ScanInput{TableName: ptr(mainTable), IndexName: ptr(keysOnly)})
+		return err
+	}
+	for _, read := range []func() error{query, scan} {
+		f.db.SetFilling(mainTable, keysOnly, true)
+		wantInvalid(t, read(), "Cannot read from backfilling global secondary index: "+keysOnly)
+		f.db.SetFilling(mainTable, keysOnly, false)
+		if err := read(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -274,7 +274,9 @@ func TestScanReadsHighestKeys(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	high := func(n int) types.AttributeValue { return &types.AttributeValueMemberB{Value: slices.Repeat([]byte{0xFF}, n)} }
+	high := func(n int) types.AttributeValue {
+		return &types.AttributeValueMemberB{Value: slices.Repeat([]byte{0xFF}, n)}
+	}
 	for _, n := range []int{1, 1024, 2048} {
 		if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: ptr("bytes"), Item: attrs{"id": high(n), "pos": high(1024)}}); err != nil {
 			t.Fatal(err)
@@ -528,7 +530,9 @@ func BenchmarkScan(b *testing.B) {
 			in.FilterExpression, in.ExpressionAttributeValues = ptr("tc > :v"), attrs{":v": num("1")}
 		}},
 		{"pages of 100", func(in *dynamodb.ScanInput) { in.Limit = ptr(int32(100)) }},
-		{"pages of 1", func(in *dynamodb.ScanInput) { in.Limit, in.Segment, in.TotalSegments = ptr(int32(1)), ptr(int32(0)), ptr(int32(64)) }},
+		{"pages of 1", func(in *dynamodb.ScanInput) {
+			in.Limit, in.Segment, in.TotalSegments = ptr(int32(1)), ptr(int32(0)), ptr(int32(64))
+		}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -31,11 +31,15 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		ConnState:         fresh.track,
 		ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelWarn),
 	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.Serve(l) }()
+	var failure error
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		failure = server.Serve(l)
+	}()
 	select {
-	case err := <-stopped:
-		return errors.Join(err, server.Close())
+	case <-stopped:
+		return errors.Join(failure, server.Close())
 	case <-ctx.Done():
 	}
 	_ = l.Close() // already closed, at worst

@@ -196,22 +196,19 @@ func (g *streamRegistry) restore(s *tableStream, label string) *tableStream {
 
 // restoredStream is the stream that a table is given by a description in the log: the one it had before,
 // none, or another. What it had before, and has no longer, is disabled.
-func (db *DB) restoredStream(t *table, before *schema, state *streamState, at position) *tableStream {
-	var had *tableStream
+func (db *DB) restoredStream(t *table, before *schema, state *tableState, at position) *tableStream {
+	var had, has *tableStream
 	if before != nil {
 		had = before.stream
 	}
-	if had != nil && state != nil && had.label == state.Label {
-		return had
-	}
-	ended := db.now() // at the latest
-	var has *tableStream
-	if state != nil {
-		has = db.streams.restore(newTableStream(t, state.View, state.Created, streamOptions{}), state.Label)
-		ended = state.Created
+	if s := state.Stream; s != nil {
+		if had != nil && had.label == s.Label {
+			return had
+		}
+		has = db.streams.restore(newTableStream(t, s.View, s.Created, streamOptions{}), s.Label)
 	}
 	if had != nil {
-		had.disable(sequence(at, 0), ended)
+		had.disable(sequence(at, 0), state.Altered)
 	}
 	return has
 }

@@ -13,6 +13,7 @@ type tableState struct {
 	Number        int               `json:"number"`
 	Name          string            `json:"name"`
 	Created       time.Time         `json:"created"`
+	Altered       time.Time         `json:"altered"`
 	Key           keyState          `json:"key"`
 	Kinds         []keyPart         `json:"attribute_definitions"`
 	Billing       types.BillingMode `json:"billing_mode,omitempty"`
@@ -58,9 +59,9 @@ type streamState struct {
 	Label   string               `json:"label"`
 }
 
-func stateOf(t *table, s *schema) *tableState {
+func stateOf(t *table, s *schema, at time.Time) *tableState {
 	state := &tableState{
-		Number: t.number, Name: t.name, Created: t.created,
+		Number: t.number, Name: t.name, Created: t.created, Altered: at,
 		Key:     stateOfKey(&t.key),
 		Billing: s.billing, OnDemandSince: s.onDemandSince, Capacity: stateOfCapacity(s.capacity),
 		Protected: s.protected, Class: s.class, Tags: s.tags, Expiry: s.expiry,

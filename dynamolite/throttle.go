@@ -16,9 +16,9 @@ type throttle struct {
 	billing types.BillingMode
 }
 
-// The texts of DynamoDB. Those of the transaction are in the documentation of TransactionCanceledException
-// ("TransactWriteItems", API reference), and single requests are refused with the same; that of the quota is the
-// documentation of RequestLimitExceeded.
+// The texts of DynamoDB. Those of the transaction are in the documentation of
+// TransactionCanceledException ("TransactWriteItems", API reference), and single requests are refused
+// with the same; that of the quota is the documentation of RequestLimitExceeded.
 const (
 	throttledTable = "The level of configured provisioned throughput for the table was exceeded. " +
 		"Consider increasing your provisioning level with the UpdateTable API."
@@ -72,11 +72,12 @@ func (t *throttle) message() string {
 	}
 }
 
-// throttled is the error of a request that was refused, for one reason or for several; the first
-// speaks for all. A provisioned table or index answers with a *types.ProvisionedThroughputExceededException, even when
-// it is a partition that is full ("Diagnosing throttling", step 1), an on-demand one with a *types.ThrottlingException
-// ("Error handling with DynamoDB"; of an index that is full on a write: "Understanding global secondary index (GSI)
-// write throttling and back pressure"). Both are retried by the SDKs.
+// throttled is the error of a request that was refused, for one reason or for several; the first speaks
+// for all. A provisioned table or index answers with a *types.ProvisionedThroughputExceededException,
+// even when it is a partition that is full ("Diagnosing throttling", step 1), an on-demand one with a
+// *types.ThrottlingException ("Error handling with DynamoDB"; of an index that is full on a write:
+// "Understanding global secondary index (GSI) write throttling and back pressure"). Both are retried by
+// the SDKs.
 func throttled(refusals ...throttle) error {
 	reasons := make([]types.ThrottlingReason, len(refusals))
 	for i := range refusals {

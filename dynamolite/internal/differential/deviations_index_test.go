@@ -60,6 +60,22 @@ var indexDeviations = []deviation{
 		},
 	},
 	{
+		rule: `AWS: a write that "does not change" an index is not billed there. DynamoDB Local bills one unit when an update sets one key of a global index and removes the other, and the item was not and is not in the index.`,
+		cases: map[string]edits{
+			"local/bill: update of one key and removal of the other": {"1/ConsumedCapacity": `{"CapacityUnits":2,"LocalSecondaryIndexes":{"ByNumber":{"CapacityUnits":1}},"Table":{"CapacityUnits":1},"TableName":"Local"}`},
+		},
+	},
+	{
+		rule: `AWS: a read of an index consumes units by "the size of the index entries, rather than the size of the item in the base table". DynamoDB Local scans an index by the latter.`,
+		cases: map[string]edits{
+			"scan/bill of what the index does not hold": {
+				"1/ConsumedCapacity": `{"CapacityUnits":0.5,"GlobalSecondaryIndexes":{"Keys":{"CapacityUnits":0.5}},"Table":{"CapacityUnits":0},"TableName":"Indexed"}`,
+				"2/ConsumedCapacity": `{"CapacityUnits":0.5,"GlobalSecondaryIndexes":{"Some":{"CapacityUnits":0.5}},"Table":{"CapacityUnits":0},"TableName":"Indexed"}`,
+			},
+			"scan/bill of what the local index does not hold": fetched(1, byText, 0),
+		},
+	},
+	{
 		rule: `AWS: "List of LocalSecondaryIndexes is empty". DynamoDB Local takes it for none.`,
 		cases: map[string]edits{
 			"local/create with an empty list": {"0": invalidRequest, "1": tagsGone},

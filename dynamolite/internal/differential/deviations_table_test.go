@@ -113,7 +113,6 @@ var tableDeviations = []deviation{
 	{
 		rule: `AWS: "DeletionProtection modification must be the only operation in the request". DynamoDB Local makes all of them.`,
 		cases: map[string]edits{
-			"updatetable/add an index and protect the table": {"1": invalidRequest, "2": described("h:S pk:S", "Has:h")},
 			"settings/protection with another change": {
 				"1": invalidRequest, "2/Table/DeletionProtectionEnabled": "false", "2/Table/ProvisionedThroughput": `{"ReadCapacityUnits":5,"WriteCapacityUnits":5}`,
 			},

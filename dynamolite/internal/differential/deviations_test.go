@@ -147,6 +147,10 @@ var itemDeviations = []deviation{
 				"5/LastEvaluatedKey": `{"pk":"p","sk":"10"}`,
 				"5/ScannedCount":     `11`,
 			},
+			"local/page of a megabyte with a filter": {
+				"0": `{"ConsumedCapacity":{"CapacityUnits":138,"LocalSecondaryIndexes":{"ByNumber":{"CapacityUnits":138}},"Table":{"CapacityUnits":0},"TableName":"Local"},"Count":0,"ScannedCount":11,"LastEvaluatedKey":{"nsk":{"N":"-1"},"pk":"p","sk":"01"}}`,
+				"1": `{"ConsumedCapacity":{"CapacityUnits":13,"LocalSecondaryIndexes":{"ByNumber":{"CapacityUnits":13}},"Table":{"CapacityUnits":0},"TableName":"Local"},"Count":0,"ScannedCount":1}`,
+			},
 		},
 	},
 	{

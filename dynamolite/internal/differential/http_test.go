@@ -18,6 +18,7 @@ type direct struct{ http.Handler }
 
 // Do returns what the handler answers.
 func (d direct) Do(r *http.Request) (*http.Response, error) {
+	r.Host = r.URL.Host // where a server finds it, and the signature is on it
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	return w.Result(), nil

@@ -281,6 +281,13 @@ func scanPageCases() []testCase {
 			tweak(scan(rangeTable), count),
 			tweak(scan(rangeTable), func(in *dynamodb.ScanInput) { count(in); in.ConsistentRead = new(true) }),
 		}},
+		{"scan/bill of what the index does not hold", many(indexedTable, fields{"pk": "p", "sk": "1", "gpk": "g", "gsk": 1, "kpk": "k", "spk": "s", "ssk": "t", "w": strings.Repeat("w", 9000)}), []any{
+			tweak(scan(indexedTable+"."+allIndex), count), tweak(scan(indexedTable+"."+keysIndex), count), tweak(scan(indexedTable+"."+someIndex), count),
+			tweak(query(indexedTable+"."+keysIndex, "kpk = :k", fields{":k": "k"}), func(in *dynamodb.QueryInput) { in.Select = types.SelectCount }),
+		}},
+		{"scan/bill of what the local index does not hold", many(localTable, fields{"pk": "p", "sk": "1", "nsk": 1, "tsk": "t", "w": strings.Repeat("w", 9000)}), []any{
+			tweak(scan(localTable+"."+byNumber), count), tweak(scan(localTable+"."+byText), count),
+		}},
 		{"scan/bill of what the filter drops", many(rangeTable, fields{"pk": "p", "sk": "1", "v": strings.Repeat("v", 9000)}), []any{
 			tweak(scan(rangeTable), func(in *dynamodb.ScanInput) { in.FilterExpression = new("attribute_exists(w)") }),
 			tweak(scan(rangeTable), func(in *dynamodb.ScanInput) { in.ProjectionExpression = new("sk") }),

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -367,41 +369,46 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 // Close does not give the directory away while a checkpoint is being committed.
 func TestCloseDuringCommit(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDisk()
-		renaming := &stuckRename{disk: d, gate: make(chan struct{})}
-		j, _ := open(t, small(renaming))
-		add(t, j, "1")
-		c, err := j.BeginCheckpoint()
-		if err != nil {
-			t.Fatal(err)
+	d := newDisk()
+	stuck := &stuckRename{disk: d, begun: make(chan struct{}), gate: make(chan struct{})}
+	j, _ := open(t, small(stuck))
+	add(t, j, "1")
+	c, err := j.BeginCheckpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := c.Commit(); err != nil {
+			t.Error(err)
 		}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if err := c.Commit(); err != nil {
-				t.Error(err)
-			}
-		})
-		synctest.Wait() // it is stuck in the rename
-		wg.Go(func() { closed(t, j) })
-		synctest.Wait()
-		if _, err := journal.Open("dir", small(d), ignore); !errors.Is(err, journal.ErrLocked) {
-			t.Errorf("open during the commit: %v", err)
-		}
-		close(renaming.gate)
-		wg.Wait()
-		mustEqual(t, "files", []string{journal.CheckpointName(1), journal.SegmentName(2)}, sortedNames(d))
 	})
+	<-stuck.begun
+	var gone atomic.Bool
+	wg.Go(func() {
+		closed(t, j)
+		gone.Store(true)
+	})
+	for range 10_000 { // gives Close every chance to be too early
+		runtime.Gosched()
+	}
+	if _, err := journal.Open("dir", small(d), ignore); !errors.Is(err, journal.ErrLocked) || gone.Load() {
+		t.Errorf("open during the commit: %v", err)
+	}
+	close(stuck.gate)
+	wg.Wait()
+	mustEqual(t, "files", []string{journal.CheckpointName(1), journal.SegmentName(2)}, sortedNames(d))
 }
 
 // stuckRename has the renaming of checkpoints wait for the gate.
 type stuckRename struct {
 	*disk
-	gate chan struct{}
+	begun, gate chan struct{}
 }
 
 func (s *stuckRename) Rename(from, to string) error {
 	if strings.HasSuffix(to, ".checkpoint") {
+		close(s.begun)
 		<-s.gate
 	}
 	return s.disk.Rename(from, to)
@@ -419,10 +426,11 @@ func TestBackPressure(t *testing.T) {
 		j, _ = open(t, journal.Options{}.On(&stuckFiles{FS: &voidFiles{d}, gate: gate}))
 		var wg sync.WaitGroup
 		var last journal.Position
+		entry := make([]byte, size)
 		const entries = 2*journal.MaxBuffered/size + 8
 		wg.Go(func() {
 			for range entries {
-				p, err := j.Append(make([]byte, size), nil)
+				p, err := j.Append(entry, nil)
 				if err != nil {
 					t.Error(err)
 				}

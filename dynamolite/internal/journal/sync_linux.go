@@ -13,7 +13,7 @@ func syncData(f *os.File) error {
 		if err == nil {
 			return nil
 		}
-		if err != unix.EINTR { //nolint:errorlint // the system call returns a bare Errno
+		if err != unix.EINTR {
 			return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -130,6 +129,39 @@ func TestRetention(t *testing.T) {
 	}
 	if _, err := s.Find("s", first, stream.Start{}, everything, epoch.Add(2*day)); !errors.Is(err, stream.ErrNoShard) {
 		t.Errorf("a shard that is gone: %v", err)
+	}
+}
+
+// A closed stream is gone a day after its closing.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	s := stream.New[string]("seed", epoch, stream.Options{})
+	if s.Expired(epoch.Add(1000 * time.Hour)) {
+		t.Error("an open stream has expired")
+	}
+	s.Close(0, epoch.Add(time.Hour))
+	for at, want := range map[time.Duration]bool{0: false, 25*time.Hour - time.Millisecond: false, 25 * time.Hour: true} {
+		if got := s.Expired(epoch.Add(at)); got != want {
+			t.Errorf("after %v: expired %v", at, got)
+		}
+	}
+}
+
+// An iterator is good for 15 minutes, and whoever reads gets a new one each time.
+func TestIteratorLifetime(t *testing.T) {
+	t.Parallel()
+	s := stream.New[string]("seed", epoch, stream.Options{})
+	first := start(t, s, s.Shards(everything, epoch)[0].ID, everything, epoch)
+	it, now := first, epoch
+	for range 5 {
+		now = now.Add(15 * time.Minute)
+		var err error
+		if _, it, _, err = s.Read(it, 1, everything, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, _, err := s.Read(first, 1, everything, epoch.Add(15*time.Minute+time.Millisecond)); !errors.Is(err, stream.ErrExpiredIterator) {
+		t.Errorf("after 15 minutes: %v", err)
 	}
 }
 
@@ -328,17 +360,18 @@ func follow(t *testing.T, s *stream.Stream[written], durable *atomic.Uint64, now
 	}
 }
 
-// Writes and trimming go on while a stream is exported: what is restored has all that its state has, or
-// says that it is trimmed.
+// Writes and trimming go on while a stream is exported, and overtake it: what is restored has all that its
+// state has, or says that it is trimmed.
 func TestExportWhileAppending(t *testing.T) {
 	t.Parallel()
 	const before = 9000
 	s := stream.New[string]("seed", epoch, stream.Options{Shards: 2, MaxBytes: before * stream.Overhead})
+	at := func(position uint64) time.Time { return epoch.Add(time.Duration(position) * time.Millisecond) }
 	last := uint64(0)
 	add := func(n int) {
 		for range n {
 			last++
-			s.Append(uint32(last), record{Position: last, At: epoch, Value: strconv.FormatUint(last, 10)})
+			s.Append(uint32(last), record{Position: last, At: at(last)})
 		}
 	}
 	add(before)
@@ -348,28 +381,26 @@ func TestExportWhileAppending(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Export(st, func(p stream.Page[string]) error {
-		add(700) // and as many are trimmed
+		add(2600) // and as many are trimmed
 		return restored.RestorePage(p)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for i, sh := range restored.Shards(everything, epoch) {
-		records, _ := drain(t, restored, sh.ID, everything, epoch)
-		if len(records) == 0 || len(records) == before/2 {
-			t.Fatalf("%d records: the test trims none, or all", len(records))
+	now := at(1).Add(24 * time.Hour) // the very first record would now expire
+	for i, sh := range restored.Shards(everything, now) {
+		records, _ := drain(t, restored, sh.ID, everything, now)
+		end := uint64(before - i) // of this shard
+		first := end + 2          // if all are trimmed
+		if len(records) > 0 {
+			first = records[0].Position
 		}
-		first := records[0].Position
-		for k, r := range records {
-			if r.Position != first+uint64(2*k) {
-				t.Fatalf("shard %d: after %d records comes %d, of those from %d", i, k, r.Position, first)
+		if n := (end + 2 - first) / 2; len(records) != int(n) || n > 1000 {
+			t.Errorf("shard %d has %d records from %d to %d, want all of the last page", i, len(records), first, end)
+		}
+		for position := first - 2; position > 2; position -= 200 {
+			if _, err := restored.Find("s", sh.ID, stream.Start{From: stream.At, Position: position}, everything, now); !errors.Is(err, stream.ErrTrimmed) {
+				t.Errorf("shard %d, before its first record, at %d: %v", i, position, err)
 			}
-		}
-		if end := records[len(records)-1].Position; end < before-1 || end > before {
-			t.Errorf("shard %d ends with %d", i, end)
-		}
-		_, err := restored.Find("s", sh.ID, stream.Start{From: stream.At, Position: first - 2}, everything, epoch)
-		if !errors.Is(err, stream.ErrTrimmed) {
-			t.Errorf("shard %d, before its first record: %v", i, err)
 		}
 	}
 }

@@ -24,7 +24,9 @@ func Decode(data string) Item {
 // memory than a multiple of the data's.
 func DecodeItem(data string) (Item, error) {
 	d := decoder{rest: data}
-	d.slab = d.census()
+	if !d.census() {
+		return nil, ErrEncoding
+	}
 	item := d.item(0)
 	if d.bad || d.rest != "" {
 		return nil, ErrEncoding
@@ -32,24 +34,26 @@ func DecodeItem(data string) (Item, error) {
 	return item, nil
 }
 
-// census makes room for just as many strings and numbers as the item has attributes of these kinds, which
-// are most.
-func (d decoder) census() Slab {
+// census looks over all that is to be decoded, so that nothing is made for a count that lies, and makes room
+// for just as many strings and numbers as there are attributes of these kinds, which are most.
+func (d *decoder) census() bool {
+	look := decoder{rest: d.rest}
 	strings, numbers := 0, 0
-	for range d.number() {
-		d.text()
-		if d.rest == "" {
-			break
+	for range look.number() {
+		look.text()
+		if look.rest == "" {
+			return false
 		}
-		switch d.rest[0] {
+		switch look.rest[0] {
 		case tagS:
 			strings++
 		case tagN:
 			numbers++
 		}
-		d.skip(0)
+		look.skip(0)
 	}
-	return Slab{s: make([]types.AttributeValueMemberS, strings), n: make([]types.AttributeValueMemberN, numbers)}
+	d.slab = Slab{s: make([]types.AttributeValueMemberS, strings), n: make([]types.AttributeValueMemberN, numbers)}
+	return !look.bad && look.rest == ""
 }
 
 // skip passes over a value.
@@ -76,6 +80,9 @@ func (d *decoder) skip(depth int) {
 			d.text()
 			d.skip(depth + 1)
 		}
+	case tagFalse, tagTrue, tagNull:
+	default:
+		d.fail()
 	}
 }
 

@@ -3,6 +3,7 @@ package value
 import (
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -26,15 +27,36 @@ const (
 // of attributes, and of each the name and the value; of each value a tag and its content, with
 // lengths before what varies. The order of the attributes is arbitrary.
 func Encode(item Item) string {
-	var buf [1024]byte
-	return string(AppendItem(buf[:0], item))
+	b := scratch()
+	defer done(b)
+	*b = AppendItem(*b, item)
+	return string(*b)
+}
+
+// scratches are buffers to encode in; what is kept is a string of just the right length.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxScratch = 64 << 10 // bytes of the largest buffer that is used again
+
+func scratch() *[]byte {
+	b, _ := scratches.Get().(*[]byte)
+	return b
+}
+
+func done(b *[]byte) {
+	if cap(*b) > maxScratch {
+		return
+	}
+	*b = (*b)[:0]
+	scratches.Put(b)
 }
 
 // Update is the encoding of an item that differs from an encoded one in the touched attributes only.
 // What did not change is copied as it is.
 func Update(data string, item Item, touched []string) string {
-	var buf [1024]byte
-	dst := binary.AppendUvarint(buf[:0], uint64(len(item)))
+	b := scratch()
+	defer done(b)
+	dst := binary.AppendUvarint(*b, uint64(len(item)))
 	d := decoder{rest: data}
 	for range d.number() {
 		start := d.rest
@@ -52,6 +74,7 @@ func Update(data string, item Item, touched []string) string {
 			dst = appendValue(appendText(dst, name), v)
 		}
 	}
+	*b = dst
 	return string(dst)
 }
 

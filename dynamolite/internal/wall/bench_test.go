@@ -76,22 +76,34 @@ func BenchmarkNewKeys(b *testing.B) {
 }
 
 func BenchmarkPartitionOf(b *testing.B) {
-	key := []byte("namespace/ENTITY#0123456789abcdef")
-	for b.Loop() {
-		wall.PartitionOf(key)
-	}
+	key := []byte("a partition key that is longer than what the compiler keeps on the stack")
+	text := string(key)
+	b.Run("bytes", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			wall.PartitionOf(key)
+		}
+	})
+	b.Run("string", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			wall.PartitionOf(text)
+		}
+	})
 }
 
 // A request on a known key allocates nothing, whatever limits there are. Not parallel: the allocations of
 // the whole process are counted.
 func TestRequestAllocatesNothing(t *testing.T) {
-	key := []byte("a key")
+	key := []byte("a partition key that is longer than what the compiler keeps on the stack")
+	text := string(key)
 	for _, tt := range meters {
 		m, now := tt.make(), start
 		request(m, now, wall.PartitionOf(key))
 		if n := testing.AllocsPerRun(100, func() {
 			now = now.Add(time.Microsecond)
 			request(m, now, wall.PartitionOf(key))
+			request(m, now, wall.PartitionOf(text))
 		}); n > 0 {
 			t.Errorf("%s: %v allocations", tt.name, n)
 		}

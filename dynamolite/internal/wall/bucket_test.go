@@ -78,8 +78,8 @@ func TestDebtSaturates(t *testing.T) {
 			t.Fatalf("%+v after a charge", b)
 		}
 	}
-	if balance, _ := b.Grains(); balance >= 0 {
-		t.Errorf("balance %d, want a debt", balance)
+	if balance, _ := b.Refilled(time.Second).Grains(); balance >= 0 {
+		t.Errorf("balance %d after a second, want a debt", balance)
 	}
 	if b = b.Refilled(1 << 62); !b.Full() {
 		t.Errorf("%+v, not full after 146 years", b)

@@ -2,7 +2,7 @@ package wall
 
 import "time"
 
-// Partitions is how many partitions a meter remembers.
+// Partitions is how many partitions a meter remembers. It panics if the books do not balance.
 func (m *Meter) Partitions(op Op) int {
 	n := 0
 	for i := range m.sides[op].partitions.shards {
@@ -11,6 +11,13 @@ func (m *Meter) Partitions(op Op) int {
 		n += len(s.slots)
 		if len(s.index) != len(s.slots) {
 			panic("index and slots differ")
+		}
+		drained := int32(0)
+		for j := range s.slots {
+			drained += s.slots[j].bucket.drained()
+		}
+		if s.drained.Load() != drained {
+			panic("the drained slots are not counted right")
 		}
 		s.mu.Unlock()
 	}

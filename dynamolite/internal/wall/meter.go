@@ -18,9 +18,9 @@ type Level int
 const (
 	// Admitted is no limit: go on.
 	Admitted Level = iota
-	// KeyRange is what a partition serves, or an on-demand table that has not grown to more yet. AWS has one reason for both:
-	// "Key range throughput exceeded (hot partitions)" names the table's warm throughput as
-	// the first thing to check.
+	// KeyRange is what a partition serves, or an on-demand table that has not grown to more yet. AWS
+	// has one reason for both: "Key range throughput exceeded (hot partitions)" names the table's warm
+	// throughput as the first thing to check.
 	KeyRange
 	// Provisioned is the provisioned throughput.
 	Provisioned
@@ -40,7 +40,8 @@ func (t Throughput) of(op Op) int64 {
 
 // Capacity is what a table or an index with all its partitions may use. The zero value is unlimited.
 type Capacity struct {
-	// Provisioned is the throughput of a provisioned table. Where it is set the rest is ignored, but for Burst.
+	// Provisioned is the throughput of a provisioned table. Where it is set the rest is ignored, but
+	// for Burst.
 	Provisioned Throughput
 	// Burst is how long unused provisioned throughput is kept, at least a second and at most ten minutes.
 	Burst time.Duration
@@ -60,9 +61,9 @@ func (c *Capacity) of(op Op) capacity {
 // Meter is the throughput of one table or one global secondary index. A nil *Meter admits
 // everything and costs nothing. All methods are safe for concurrent use.
 //
-// An instant earlier than one seen before counts as the later one, so instants that concurrent
-// requests bring in the wrong order grant nothing twice. A clock that is set back stops the refilling until it has caught
-// up, and no longer.
+// An instant earlier than that of a charge before it counts as the later one, so instants that
+// concurrent requests bring in the wrong order grant nothing twice. A clock that is set back stops
+// the refilling until it has caught up.
 type Meter struct {
 	epoch time.Time
 	sides [ops]struct {
@@ -96,6 +97,9 @@ func (m *Meter) Configure(now time.Time, c Capacity) {
 // Check tells whether a request on a partition is admitted. It takes nothing: what the request did
 // cost is charged with [Meter.Charge]. Requests between the one and the other do not see each
 // other, so as many as run at once may be admitted on the last half unit.
+//
+// A request on several partitions is admitted if each of them says so, and is then charged on all.
+// One that costs more than a bucket holds thus passes while the bucket is not empty.
 func (m *Meter) Check(now time.Time, op Op, p Partition) Level {
 	if m == nil {
 		return Admitted
@@ -118,33 +122,6 @@ func (m *Meter) Charge(now time.Time, op Op, p Partition, halves int64) {
 	side.whole.charge(at, halves)
 }
 
-// since is an instant as nanoseconds from the making of the meter. It follows the monotonic clock where the instants have it.
-func (m *Meter) since(now time.Time) int64 { return max(0, int64(now.Sub(m.epoch))) }
-
-// Draw is what a request wants to take from one partition of one meter.
-type Draw struct {
-	Meter     *Meter
-	Op        Op
-	Partition Partition
-	Halves    int64
-}
-
-// Take charges all draws if each is admitted, and else none, and says which is the first that is
-// not. Draws of one request do not stand in each other's way, so one that is larger than a
-// bucket passes when the bucket is not empty. The draws are checked and then charged; requests in between
-// are as with [Meter.Check].
-//
-// A caller who wants to know all draws that are refused asks [Meter.Check] for each.
-func Take(now time.Time, draws []Draw) (refused int, why Level) {
-	for i := range draws {
-		d := &draws[i]
-		if why := d.Meter.Check(now, d.Op, d.Partition); why != Admitted {
-			return i, why
-		}
-	}
-	for i := range draws {
-		d := &draws[i]
-		d.Meter.Charge(now, d.Op, d.Partition, d.Halves)
-	}
-	return len(draws), Admitted
-}
+// since is an instant as nanoseconds from the making of the meter. It follows the monotonic clock where
+// the instants have it.
+func (m *Meter) since(now time.Time) int64 { return int64(now.Sub(m.epoch)) }

@@ -18,7 +18,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func after(d time.Duration) time.Time { return start.Add(d) }
 
-func named(key string) wall.Partition { return wall.PartitionOf([]byte(key)) }
+func named(key string) wall.Partition { return wall.PartitionOf(key) }
 
 // numbered is a partition of a test that needs many, evenly spread over the locks.
 func numbered(n int) wall.Partition { return wall.Partition(1 + n) }
@@ -94,7 +94,11 @@ func TestReadsAndWritesAreApart(t *testing.T) {
 	if why := m.Check(start, wall.Read, named("k")); why != wall.Admitted {
 		t.Errorf("a read where writes are used up: %v", why)
 	}
-	m.Charge(start, wall.Read, named("k"), 6000)
+	m.Charge(start, wall.Read, named("k"), 6000-1)
+	if why := m.Check(start, wall.Read, named("k")); why != wall.Admitted {
+		t.Errorf("a read with a half unit left: %v", why)
+	}
+	m.Charge(start, wall.Read, named("k"), 1)
 	if why := m.Check(start, wall.Read, named("k")); why != wall.KeyRange {
 		t.Errorf("a read at an empty partition: %v, want KeyRange", why)
 	}
@@ -134,75 +138,65 @@ func TestNoPartition(t *testing.T) {
 
 func TestPartitionOf(t *testing.T) {
 	t.Parallel()
-	if a, b := wall.PartitionOf([]byte("key")), wall.PartitionOf([]byte("key")); a != b || a == wall.NoPartition {
+	if a, b := wall.PartitionOf([]byte("key")), wall.PartitionOf("key"); a != b || a == wall.NoPartition {
 		t.Errorf("one key is %d and %d", a, b)
 	}
-	if wall.PartitionOf([]byte("key")) == wall.PartitionOf([]byte("kez")) {
+	if wall.PartitionOf("key") == wall.PartitionOf("kez") {
 		t.Error("two keys are one partition")
 	}
 }
 
-func TestTakeIsAllOrNone(t *testing.T) {
+// One request may cost more than a bucket holds. It is paid back before the next is admitted.
+func TestMoreThanABucketHolds(t *testing.T) {
 	t.Parallel()
-	table, index := wall.New(start, aws, wall.Capacity{}), wall.New(start, aws, wall.Capacity{})
-	draws := []wall.Draw{
-		{Meter: table, Op: wall.Write, Partition: named("a"), Halves: 2},
-		{Meter: nil, Op: wall.Write, Partition: named("a"), Halves: 2},
-		{Meter: index, Op: wall.Write, Partition: named("x"), Halves: 3000},
-		{Meter: index, Op: wall.Write, Partition: named("x"), Halves: 3000},
-		{Meter: index, Op: wall.Write, Partition: named("y"), Halves: 2},
-	}
-	if at, why := wall.Take(start, draws); at != len(draws) || why != wall.Admitted {
-		t.Fatalf("draw %d refused (%v), want none although two of them exceed the bucket", at, why)
-	}
-	if n, m := table.Partitions(wall.Write), index.Partitions(wall.Write); n != 1 || m != 2 {
-		t.Errorf("%d partitions of the table and %d of the index are charged, want 1 and 2", n, m)
-	}
-	draws[0].Partition = named("b")
-	if at, why := wall.Take(start, draws); at != 2 || why != wall.KeyRange {
-		t.Errorf("draw %d refused (%v), want draw 2 by its key range", at, why)
-	}
-	if n := table.Partitions(wall.Write); n != 1 {
-		t.Errorf("%d partitions of the table are charged, want those of the first request", n)
-	}
-	// 6,000 half units were taken, 2,000 were there, and 2,000 come back in a second.
+	m := wall.New(start, aws, wall.Capacity{})
+	m.Charge(start, wall.Write, named("k"), 6000)
+	// 2,000 half units were there, and 2,000 come back in a second.
 	for _, at := range []struct {
 		after time.Duration
 		want  wall.Level
 	}{{2 * time.Second, wall.KeyRange}, {2*time.Second + 1, wall.Admitted}} {
-		if why := index.Check(after(at.after), wall.Write, named("x")); why != at.want {
+		if why := m.Check(after(at.after), wall.Write, named("k")); why != at.want {
 			t.Errorf("after %v: %v, want %v", at.after, why, at.want)
 		}
 	}
 }
 
-// Over any interval a partition admits no more than its depth, its rate times the interval, and
-// the one request that crosses.
+// Over any interval a partition admits no more than its depth, its rate times the interval, and the one
+// request that crosses. Instants come in the wrong order, and the keys share a lock, so that they
+// forget each other.
 func TestAdmittedIsBounded(t *testing.T) {
 	t.Parallel()
-	type admission struct{ at, cost int64 }
+	type admission struct {
+		p        wall.Partition
+		at, cost int64
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Int64Range(1, 5000).Draw(t, "rate")
 		m := wall.New(start, wall.Throughput{Write: rate}, wall.Capacity{})
 		var got []admission
-		now := int64(0)
+		now, latest := int64(0), int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "requests") {
 			now += rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "pause")
 			cost := rapid.Int64Range(1, 2*rate).Draw(t, "cost")
-			at := now - rapid.Int64Range(0, min(now, 1e6)).Draw(t, "late") // concurrent requests come in the wrong order
-			if m.Check(after(time.Duration(at)), wall.Write, 1) == wall.Admitted {
-				m.Charge(after(time.Duration(at)), wall.Write, 1, cost)
-				got = append(got, admission{now, cost})
+			p := wall.Partition(1 + 64*rapid.Uint64Range(0, 2).Draw(t, "key"))
+			at := now - rapid.SampledFrom([]int64{0, 0, 1, now / 2, now}).Draw(t, "late")
+			latest = max(latest, at) // what an earlier instant counts as
+			if m.Check(after(time.Duration(at)), wall.Write, p) == wall.Admitted {
+				m.Charge(after(time.Duration(at)), wall.Write, p, cost)
+				got = append(got, admission{p, latest, cost})
 			}
 		}
 		for i := range got {
 			taken, largest := int64(0), int64(0)
 			for _, a := range got[i:] {
+				if a.p != got[i].p {
+					continue
+				}
 				taken += a.cost
 				largest = max(largest, a.cost)
-				// In half units times nanoseconds per second, so that nothing is rounded. An instant that came late counts as
-				// up to a millisecond earlier than it is here.
-				if limit := (rate+largest)*int64(time.Second) + rate*(a.at-got[i].at+1e6); taken*int64(time.Second) > limit {
+				// In half units times nanoseconds per second, so that nothing is rounded.
+				if limit := (rate+largest)*int64(time.Second) + rate*(a.at-got[i].at); taken*int64(time.Second) > limit {
 					t.Fatalf("%d half units admitted from %d to %d at %d per second", taken, got[i].at, a.at, rate)
 				}
 			}
@@ -220,8 +214,8 @@ func TestForgettingChangesNothing(t *testing.T) {
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 200).Draw(t, "requests") {
 			now += time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "pause"))
-			// Few shards, so that they forget each other's keys.
-			p := wall.Partition(1 + rapid.IntRange(0, 30).Draw(t, "key")*32)
+			// Behind one lock, so that they forget each other.
+			p := wall.Partition(1 + 64*rapid.Uint64Range(0, 30).Draw(t, "key"))
 			b, ok := never[p]
 			if !ok {
 				b = wall.NewBucket(rate, time.Second)
@@ -238,6 +232,9 @@ func TestForgettingChangesNothing(t *testing.T) {
 				m.Charge(after(now), wall.Write, p, cost)
 			}
 			never[p] = b
+		}
+		if n := m.Partitions(wall.Write); n > len(never) {
+			t.Fatalf("%d partitions remembered of %d", n, len(never))
 		}
 	})
 }
@@ -317,6 +314,20 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 	if why := m.Check(after(debt+1), wall.Write, named("hot")); why != wall.Admitted {
 		t.Errorf("after %v and a nanosecond: %v", debt, why)
+	}
+}
+
+// A charge beyond all reason leaves a debt.
+func TestEnormousCharge(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]*wall.Meter{
+		"partition": wall.New(start, aws, wall.Capacity{}),
+		"whole":     wall.New(start, wall.Throughput{}, wall.Capacity{Initial: wall.Throughput{Write: 8000}}),
+	} {
+		m.Charge(start, wall.Write, named("k"), 1<<62)
+		if why := m.Check(after(time.Minute), wall.Write, named("k")); why != wall.KeyRange {
+			t.Errorf("%s: %v, want KeyRange", name, why)
+		}
 	}
 }
 

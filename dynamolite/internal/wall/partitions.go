@@ -18,8 +18,15 @@ const NoPartition Partition = 0
 var seed = maphash.MakeSeed()
 
 // PartitionOf names the partition of an encoded partition key. Names differ between processes.
-func PartitionOf(key []byte) Partition {
-	return max(Partition(maphash.Bytes(seed, key)), NoPartition+1)
+func PartitionOf[K string | []byte](key K) Partition {
+	var hash uint64
+	switch key := any(key).(type) { // does not allocate, unlike a conversion to the one or the other
+	case string:
+		hash = maphash.String(seed, key)
+	case []byte:
+		hash = maphash.Bytes(seed, key)
+	}
+	return max(Partition(hash), NoPartition+1)
 }
 
 // partitionShards is how many locks the partitions of a meter have.

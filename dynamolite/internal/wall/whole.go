@@ -11,8 +11,9 @@ const previousAfter = 30
 
 // whole is the throughput of a table or an index with all its partitions, for reads or for writes.
 //
-// It is one bucket behind one lock, which every charge passes but a check only when there is nothing left. The lock
-// is held for a fraction of the time that a request takes; a bucket split over several would be inexact.
+// It is one bucket behind one lock, which every charge passes but a check only when there is nothing
+// left. The lock is held for a fraction of the time that a request takes; a bucket split over several
+// would be inexact.
 type whole struct {
 	limited atomic.Bool // whether there is a limit
 	drained atomic.Bool // whether the balance was 0 or less when last looked at; else all are admitted, for it only grows between charges
@@ -50,8 +51,8 @@ func (r *ramp) next() {
 	r.minute++
 }
 
-// configure sets other limits. The balance is kept as far as it fits, unless what it is a balance of is new: then it
-// begins with a second's worth.
+// configure sets other limits. The balance is kept as far as it fits, unless what it is a balance of is
+// new: then it begins with a second's worth.
 func (w *whole) configure(now int64, c capacity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

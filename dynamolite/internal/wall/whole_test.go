@@ -185,6 +185,34 @@ func TestRampDoubles(t *testing.T) {
 	}
 }
 
+// A table that nobody uses learns of its last minute all the same, and of no minute too early.
+func TestRampAfterSilence(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		silence time.Duration // before the busy instant, which is followed by silence until check
+		check   time.Duration
+		want    int
+	}{
+		{0, 31*time.Minute - time.Second, 40},
+		{0, 31 * time.Minute, 40}, // the bucket had room for no more until now
+		{0, 31*time.Minute + time.Second, 100},
+		{0, 10 * time.Hour, 100},
+		{10 * time.Hour, 29 * time.Minute, 40},
+		{10 * time.Hour, 31*time.Minute + time.Second, 100},
+		{10 * time.Hour, 10 * time.Hour, 100},
+	} {
+		m := wall.New(start, wall.Throughput{}, wall.Capacity{Initial: wall.Throughput{Write: 40}})
+		m.Charge(after(tt.silence), wall.Write, named("k"), 50*60)
+		n := 0
+		for ; n < 1000 && m.Check(after(tt.silence+tt.check), wall.Write, named("k")) == wall.Admitted; n++ {
+			m.Charge(after(tt.silence+tt.check), wall.Write, named("k"), 1)
+		}
+		if n != tt.want {
+			t.Errorf("%v after a busy instant at %v: serves %d, want %d", tt.check, tt.silence, n, tt.want)
+		}
+	}
+}
+
 // rampOracle is the ramp as its documentation says it, worked out from every charge ever made.
 type rampOracle struct {
 	initial, quota int64

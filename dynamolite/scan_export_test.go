@@ -14,3 +14,16 @@ func (db *DB) CollectionSize(name string, hash types.AttributeValue, unit int64,
 	}
 	return t.collectionSize(&call{}, hash, unit, walk)
 }
+
+// SetFilling makes an index of a table one that is still being filled, or no longer.
+func (db *DB) SetFilling(name, index string, filling bool) {
+	t, err := db.table(&name)
+	if err != nil {
+		panic(err)
+	}
+	x, err := t.schema().index(index)
+	if err != nil {
+		panic(err)
+	}
+	x.filling.Store(filling)
+}
