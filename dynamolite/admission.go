@@ -95,7 +95,7 @@ func (w *write) demands(db *DB, e *effect, price func(units) units) []demand {
 }
 
 // partition is where the item's partition key stands among those of its table.
-func (k *itemKey) partition() wall.Partition { return wall.PartitionOf([]byte(k.full[:k.hashLen])) }
+func (k *itemKey) partition() wall.Partition { return wall.PartitionOf(k.full[:k.hashLen]) }
 
 // readDemand is what reading an item wants, so many units of them.
 func (t *table) readDemand(k *itemKey, u units) demand {

@@ -39,33 +39,19 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 	room := maxBatchBytes
 	var throttled error // of some item
 	read := false       // another
-	for _, part := range batch {
+	for i := range batch {
+		part := &batch[i]
 		name := part.gets[0].table.name
 		b := bs.of(part.gets[0].table, bill{reads: true})
-		out.Responses[name] = []map[string]types.AttributeValue{}
-		var left []int
-		for i := range part.gets {
-			g := &part.gets[i]
-			r, u, err := g.read(db, c, aws.ToBool(part.request.ConsistentRead))
-			if err != nil {
-				throttled, left = err, append(left, i)
-				continue
-			}
-			if room -= r.bytes(); room < 0 {
-				for rest := range part.gets[i:] {
-					left = append(left, i+rest)
-				}
-				break
-			}
-			read = true
-			b.units += u
-			if r != nil {
-				out.Responses[name] = append(out.Responses[name], r.image(g.projection))
-			}
-		}
+		items, left, err := part.read(db, c, b, &room)
+		out.Responses[name] = items
 		if len(left) > 0 {
 			out.UnprocessedKeys[name] = unprocessed(part.request, left)
 		}
+		if err != nil {
+			throttled = err
+		}
+		read = read || len(left) < len(part.gets)
 	}
 	if throttled != nil && !read {
 		return nil, throttled
@@ -79,6 +65,33 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 type tableGets struct {
 	request types.KeysAndAttributes
 	gets    []get // as request.Keys
+}
+
+// read reads what its partitions and the room in the answer allow. Left are the keys that have to wait; the error is
+// that of the last partition that had nothing left.
+func (p *tableGets) read(db *DB, c *call, b *bill, room *int) (items []map[string]types.AttributeValue, left []int, throttled error) {
+	items = []map[string]types.AttributeValue{}
+	for i := range p.gets {
+		if *room < 0 {
+			left = append(left, i)
+			continue
+		}
+		g := &p.gets[i]
+		r, u, err := g.read(db, c, aws.ToBool(p.request.ConsistentRead))
+		if err != nil {
+			throttled, left = err, append(left, i)
+			continue
+		}
+		if *room -= r.bytes(); *room < 0 {
+			left = append(left, i)
+			continue
+		}
+		b.units += u
+		if r != nil {
+			items = append(items, r.image(g.projection))
+		}
+	}
+	return items, left, throttled
 }
 
 // newBatchGet validates a batch and brings its tables into the order of their names.

@@ -288,18 +288,18 @@ func checkToken(t *testing.T, f *fixture, moved []string) {
 	mustEqual(t, "account after a repetition", before, f.get(account(from))["n"])
 }
 
-func openDir(t testing.TB, dir string) *dynamolite.DB {
-	t.Helper()
+func openDir(tb testing.TB, dir string) *dynamolite.DB {
+	tb.Helper()
 	db, err := dynamolite.Open(dynamolite.CheckpointAfter(dynamolite.Options{Dir: dir}, crashLog))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return db
 }
 
-func closeDB(t testing.TB, db *dynamolite.DB) {
-	t.Helper()
+func closeDB(tb testing.TB, db *dynamolite.DB) {
+	tb.Helper()
 	if err := db.Close(); err != nil {
-		t.Error(err)
+		tb.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -77,7 +78,7 @@ func both[In, Out any](e *engines, in *In, do func(*dynamolite.DB, context.Conte
 func TestReopened(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			e := newEngines(t)
 			random := rand.New(rand.NewPCG(seed, 3))
@@ -118,7 +119,7 @@ func settledInput() *dynamodb.CreateTableInput {
 func randomWrite(e *engines, random *rand.Rand, step int) {
 	e.t.Helper()
 	key := keyed(fmt.Sprint("p", random.IntN(3)), fmt.Sprint("s", random.IntN(5)))
-	some := func() types.AttributeValue { return num(fmt.Sprint(random.IntN(3))) }
+	some := func() types.AttributeValue { return num(strconv.Itoa(random.IntN(3))) }
 	switch random.IntN(5) {
 	case 0:
 		item := with(key, attrs{"fpk": str("f"), "fsk": some(), "lsk": some(), "x": some(), "bytes": bin("\x00\xff"), "set": strSet("a", "b")})
@@ -135,8 +136,8 @@ func randomWrite(e *engines, random *rand.Rand, step int) {
 	case 4:
 		token := fmt.Sprint("token-", step/3)
 		_, _ = both(e, &dynamodb.TransactWriteItemsInput{ClientRequestToken: &token, TransactItems: []types.TransactWriteItem{
-			transactUpdate(key, "ADD n :n", attrs{":n": num(fmt.Sprint(step / 3))}),
-			{Put: &types.Put{TableName: ptr(otherName), Item: attrs{"id": str(fmt.Sprint(step / 3)), "v": num("1")}}},
+			transactUpdate(key, "ADD n :n", attrs{":n": num(strconv.Itoa(step / 3))}),
+			{Put: &types.Put{TableName: ptr(otherName), Item: attrs{"id": str(strconv.Itoa(step / 3)), "v": num("1")}}},
 		}}, (*dynamolite.DB).TransactWriteItems)
 	}
 }
@@ -226,7 +227,7 @@ func TestReopenedStream(t *testing.T) {
 		for i := range 60 {
 			e.now = e.now.Add(time.Second)
 			update := &dynamodb.UpdateItemInput{
-				TableName: ptr(otherName), Key: attrs{"id": str(fmt.Sprint(i % 7))}, UpdateExpression: ptr("ADD n :one"), ExpressionAttributeValues: attrs{":one": num("1")},
+				TableName: ptr(otherName), Key: attrs{"id": str(strconv.Itoa(i % 7))}, UpdateExpression: ptr("ADD n :one"), ExpressionAttributeValues: attrs{":one": num("1")},
 			}
 			if _, err := e.disk.UpdateItem(t.Context(), update); err != nil {
 				t.Fatal(err)
@@ -303,7 +304,7 @@ func TestDamage(t *testing.T) {
 	db := openDir(t, dir)
 	f := fixtureIn(t, db)
 	for i := range 20 {
-		f.put(keyed("a", fmt.Sprint(i)))
+		f.put(keyed("a", strconv.Itoa(i)))
 	}
 	closeDB(t, db)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -25,6 +25,17 @@ var (
 	ErrDiskFailed = errors.New("dynamolite: the disk has failed")
 )
 
+// OptionError tells which option has a value that it cannot have, and why.
+type OptionError struct {
+	Option  string // "Limits.Burst", "latency"
+	Value   string
+	Problem string // reads on after the value
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("dynamolite: option %s: %q %s", e.Option, e.Value, e.Problem)
+}
+
 // operationError wraps what went wrong as the SDK's client does. The errors of the value and
 // expression packages become what DynamoDB makes of them, a ValidationException.
 func operationError(op operation, err error) error {

@@ -87,7 +87,10 @@ func NewHandler(db *DB, o HandlerOptions) *Handler {
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, _ := h.exchanges.Get().(*exchange)
-	defer h.exchanges.Put(x)
+	defer func() {
+		x.release()
+		h.exchanges.Put(x)
+	}()
 	x.reset()
 	if err := h.answer(r.Context(), x, r); err != nil {
 		x.fail(err)

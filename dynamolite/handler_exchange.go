@@ -38,6 +38,14 @@ var amzJSONHeader = []string{amzJSON}
 // keptBytes is the largest body whose buffer is kept for the next request.
 const keptBytes = 64 << 10
 
+// release drops what is not worth keeping for the next request.
+func (x *exchange) release() {
+	x.reset()
+	if cap(x.in) > keptBytes {
+		x.in = nil
+	}
+}
+
 // reset drops the answer. The body stays.
 func (x *exchange) reset() {
 	x.encoder.Reset()
@@ -48,9 +56,6 @@ func (x *exchange) reset() {
 
 // read reads the body of a request to its end, unless it is too large.
 func (x *exchange) read(r *http.Request, limit int64) error {
-	if cap(x.in) > keptBytes {
-		x.in = nil
-	}
 	x.in = x.in[:0]
 	if r.ContentLength > limit {
 		return errTooLarge

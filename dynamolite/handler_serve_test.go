@@ -168,6 +168,12 @@ func TestServeTimesOut(t *testing.T) {
 			}
 			start = time.Now()
 		}
+		c := s.dial()
+		write(t, c, requestHead+"{}")
+		time.Sleep(time.Hour) // and does not read the answer
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the answer waited for an hour: %v", err)
+		}
 		s.stop()
 		if err := <-s.result; err != nil {
 			t.Error(err)

@@ -68,20 +68,32 @@ func TestHotPartition(t *testing.T) {
 		reason      string
 	}{
 		{
-			"1,500 a second to one key", []stream{{key: keyed("hot", "x"), rate: 1500}},
-			[]int{25}, []int{34}, "TableWriteKeyRangeThroughputExceeded",
+			"1,500 a second to one key",
+			[]stream{{key: keyed("hot", "x"), rate: 1500}},
+			[]int{25},
+			[]int{34},
+			"TableWriteKeyRangeThroughputExceeded",
 		},
 		{
-			"two keys at 700", []stream{{key: keyed("a", "x"), rate: 700}, {key: keyed("b", "x"), rate: 700}},
-			[]int{0, 0}, []int{0, 0}, "",
+			"two keys at 700",
+			[]stream{{key: keyed("a", "x"), rate: 700}, {key: keyed("b", "x"), rate: 700}},
+			[]int{0, 0},
+			[]int{0, 0},
+			"",
 		},
 		{
-			"a hot key and a neighbour", []stream{{key: keyed("hot", "x"), rate: 2000}, {key: keyed("b", "x"), rate: 50}},
-			[]int{40, 0}, []int{50, 0}, "TableWriteKeyRangeThroughputExceeded",
+			"a hot key and a neighbour",
+			[]stream{{key: keyed("hot", "x"), rate: 2000}, {key: keyed("b", "x"), rate: 50}},
+			[]int{40, 0},
+			[]int{50, 0},
+			"TableWriteKeyRangeThroughputExceeded",
 		},
 		{
-			"two sort keys of one partition", []stream{{key: keyed("a", "x"), rate: 700}, {key: keyed("a", "y"), rate: 670}},
-			[]int{15, 15}, []int{30, 30}, "TableWriteKeyRangeThroughputExceeded",
+			"two sort keys of one partition",
+			[]stream{{key: keyed("a", "x"), rate: 700}, {key: keyed("a", "y"), rate: 670}},
+			[]int{15, 15},
+			[]int{30, 30},
+			"TableWriteKeyRangeThroughputExceeded",
 		},
 		{
 			"two keys in one partition of an index",
@@ -89,7 +101,9 @@ func TestHotPartition(t *testing.T) {
 				{key: keyed("a", "x"), rate: 700, values: attrs{":f": str("all")}},
 				{key: keyed("b", "x"), rate: 670, values: attrs{":f": str("all")}},
 			},
-			[]int{15, 15}, []int{30, 30}, "IndexWriteKeyRangeThroughputExceeded",
+			[]int{15, 15},
+			[]int{30, 30},
+			"IndexWriteKeyRangeThroughputExceeded",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -284,15 +298,15 @@ func TestTransactionAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := dynamolite.New(dynamolite.Options{Latency: dynamolite.Latency{P50: 10 * time.Millisecond}})
 		f := fixtureIn(t, db)
-		for i, at := range []time.Duration{2, 8, 12} { // before it, between the steps
-			ctx, cancel := context.WithTimeout(t.Context(), at*time.Millisecond)
+		for i, at := range []time.Duration{2 * time.Millisecond, 8 * time.Millisecond, 12 * time.Millisecond} { // before it, between the steps
+			ctx, cancel := context.WithTimeout(t.Context(), at)
 			err := f.transact(ctx, transactUpdate(keyed("a", strconv.Itoa(i)), "SET v = :v", attrs{":v": str("x")}))
 			cancel()
 			if err == nil {
-				t.Errorf("after %d ms: succeeded", at)
+				t.Errorf("after %v: succeeded", at)
 			}
 			if item := f.get(keyed("a", strconv.Itoa(i))); item != nil {
-				t.Errorf("after %d ms: left %v", at, item)
+				t.Errorf("after %v: left %v", at, item)
 			}
 			f.update(keyed("a", strconv.Itoa(i)), "SET v = :v", attrs{":v": str("free")})
 		}

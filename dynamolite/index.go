@@ -30,7 +30,7 @@ type index struct {
 	filling    atomic.Bool // items that were there before it are still being entered
 }
 
-func (x *index) arn() string { return tableARN(x.tableName) + "/index/" + x.name }
+func (x *index) arn() string { return indexARN(tableARN(x.tableName), x.name) }
 
 // projects tells whether an attribute is part of the entries.
 func (x *index) projects(attribute string) bool {

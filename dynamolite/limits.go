@@ -149,14 +149,3 @@ func throughput(reads, writes int64) wall.Throughput {
 		Write: int64(unit) * min(writes, maxLimit),
 	}
 }
-
-// OptionError tells which option has a value that it cannot have, and why.
-type OptionError struct {
-	Option  string // "Limits.Burst", "latency"
-	Value   string
-	Problem string // reads on after the value
-}
-
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("dynamolite: option %s: %q %s", e.Option, e.Value, e.Problem)
-}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -434,12 +436,11 @@ func (s *step) transacted() types.TransactWriteItem {
 	}
 }
 
-// record runs clients against one database and notes what each call did between which ticks of a
+// record runs clients against a database and notes what each call did between which ticks of a
 // common clock. Some clients pause between the first tick and the call, so that calls overlap on a
 // single processor, too.
-func record(t *testing.T, seed uint64, clients, calls int, draw func(*rand.Rand) request) []porcupine.Operation {
+func record(t *testing.T, db *dynamolite.DB, seed uint64, clients, calls int, draw func(*rand.Rand) request) []porcupine.Operation {
 	t.Helper()
-	db := newFixture(t).db
 	histories := make([][]porcupine.Operation, clients)
 	var clock atomic.Int64
 	start := make(chan struct{})
@@ -480,12 +481,12 @@ func overlapping(history []porcupine.Operation) (n int) {
 	return n
 }
 
-func checkLinear(t *testing.T, m porcupine.Model, clients, calls int, draw func(*rand.Rand) request) {
+// checkLinear checks histories by seed, and that together they show something.
+func checkLinear(t *testing.T, m porcupine.Model, history func(seed uint64) []porcupine.Operation) map[string]int {
 	t.Helper()
-	t.Parallel()
 	codes, overlaps := map[string]int{}, 0
 	for seed := range uint64(*linearRounds) {
-		history := record(t, seed, clients, calls, draw)
+		history := history(seed)
 		for _, o := range history {
 			for _, code := range o.Output.(answer).codes {
 				codes[code]++
@@ -500,6 +501,7 @@ func checkLinear(t *testing.T, m porcupine.Model, clients, calls int, draw func(
 	if overlaps == 0 || codes[done] == 0 || codes[failed] == 0 || codes[erroneous] == 0 {
 		t.Errorf("the histories show too little: outcomes %v, %d calls overlapped", codes, overlaps)
 	}
+	return codes
 }
 
 func describe(history []porcupine.Operation) string {
@@ -512,14 +514,38 @@ func describe(history []porcupine.Operation) string {
 
 // Calls on single items take effect one at a time, each between its beginning and its end.
 func TestSingleItemsAreLinearizable(t *testing.T) {
+	t.Parallel()
 	m := model()
 	m.Partition = byKey
-	checkLinear(t, m, 8, 25, drawSingle)
+	checkLinear(t, m, func(seed uint64) []porcupine.Operation {
+		return record(t, newFixture(t).db, seed, 8, 25, drawSingle)
+	})
 }
 
 // So do transactions over several items, and calls on single items beside them.
 func TestTransactionsAreLinearizable(t *testing.T) {
-	checkLinear(t, model(), 8, 12, drawMixed)
+	t.Parallel()
+	checkLinear(t, model(), func(seed uint64) []porcupine.Operation {
+		return record(t, newFixture(t).db, seed, 8, 12, drawMixed)
+	})
+}
+
+// A transaction that takes long between its two steps shows what happens there, which is conflicts.
+func TestLongTransactionsAreLinearizable(t *testing.T) {
+	t.Parallel()
+	codes := checkLinear(t, model(), func(seed uint64) (history []porcupine.Operation) {
+		synctest.Test(t, func(t *testing.T) {
+			db := dynamolite.New(dynamolite.Options{Latency: dynamolite.Latency{P50: time.Millisecond, P99: 5 * time.Millisecond, Seed: seed}})
+			history = record(t, fixtureIn(t, db).db, seed, 4, 8, drawMixed)
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return history
+	})
+	if codes[conflict] == 0 {
+		t.Error("no transaction met another")
+	}
 }
 
 // A history that the engine must not produce is found out: a stale read, a lost update, half a transaction.

@@ -444,6 +444,39 @@ func TestLocalIndexPageOfFetchedBytes(t *testing.T) {
 	}
 }
 
+// However many items a page fetches, they are in order, each once, and the limit is kept.
+func TestLocalIndexFetchesMany(t *testing.T) {
+	t.Parallel()
+	db := newLocal(t)
+	const items = 300
+	var want []attrs
+	for i := range items {
+		item := with(keyed("p", fmt.Sprintf("%03d", items-i)), attrs{"t": str(fmt.Sprintf("%03d", i)), "w": num(strconv.Itoa(i))})
+		localPut(t, db, item)
+		want = append(want, item)
+	}
+	for _, backward := range []bool{false, true} {
+		for _, limit := range []int32{0, 1, 127, 128, 129, 200, 256, 257} {
+			in := dynamodb.QueryInput{
+				TableName: ptr(localTable), IndexName: ptr(localKeys), Select: types.SelectAllAttributes, ScanIndexForward: ptr(!backward),
+				KeyConditionExpression: ptr("pk = :p"), ExpressionAttributeValues: attrs{":p": str("p")},
+			}
+			n := items
+			if limit > 0 {
+				in.Limit, n = &limit, int(limit)
+			}
+			expected := slices.Clone(want)
+			if backward {
+				slices.Reverse(expected)
+			}
+			out := queryOrScan(t, db, in, false)
+			if !slices.Equal(textsOf(expected[:n]), textsOf(out.Items)) || int(out.ScannedCount) != n || (out.LastEvaluatedKey != nil) != (limit > 0) {
+				t.Errorf("backward %v, limit %d: %d items, %d scanned, position %v", backward, limit, len(out.Items), out.ScannedCount, out.LastEvaluatedKey)
+			}
+		}
+	}
+}
+
 // page is queryOrScan from a start.
 func page(t *testing.T, db *dynamolite.DB, in dynamodb.QueryInput, scan bool) *dynamodb.QueryOutput {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 
 // TestMain lets a test start this binary again as a process that it kills.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" { //nolint:forbidigo // how a test speaks to its child
+	if dir := os.Getenv(crashDir); dir != "" {
 		os.Exit(crashingWriter(dir))
 	}
 	os.Exit(m.Run())

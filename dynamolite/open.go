@@ -25,15 +25,10 @@ func Open(o Options) (*DB, error) {
 	}
 	l := loader{db: db, tables: map[int]*table{}}
 	db.journal, err = journal.Open(o.Dir, journal.Options{Logger: db.logger}, l.load)
-	if err == nil {
-		err = l.finish()
-		if err != nil {
-			err = errors.Join(err, db.journal.Close())
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("open the database in %s: %w", o.Dir, diskError(err))
 	}
+	l.finish()
 	return db, nil
 }
 
@@ -157,7 +152,7 @@ func (l *loader) drop(entry string, e journal.Entry) error {
 }
 
 // finish fills the indexes, each on its own.
-func (l *loader) finish() error {
+func (l *loader) finish() {
 	sweep := false
 	var filling sync.WaitGroup
 	room := make(chan struct{}, loaders)
@@ -178,7 +173,6 @@ func (l *loader) finish() error {
 	if sweep {
 		l.db.startSweeping()
 	}
-	return nil
 }
 
 // loaders is how many indexes are filled at a time.

@@ -14,6 +14,7 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = time.Minute
+	writeTimeout  = 3 * time.Minute // from the end of the header, so longer than readTimeout
 	idleTimeout   = 5 * time.Minute // longer than clients keep an idle connection, so that they close it
 	shutdownGrace = 5 * time.Second
 )
@@ -27,6 +28,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		ConnState:         fresh.track,
 		ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelWarn),

@@ -79,6 +79,7 @@ func (s *tableStream) record(r *stream.Record[streamChange]) types.Record {
 		}
 	}
 	var k streamSlab
+	number := sequenceNumber(r.Position)
 	out := types.Record{
 		AwsRegion: aws.String(s.region()),
 		Dynamodb: &types.StreamRecord{
@@ -86,11 +87,11 @@ func (s *tableStream) record(r *stream.Record[streamChange]) types.Record {
 			Keys:                        k.copyItem(keys),
 			NewImage:                    k.item(updated),
 			OldImage:                    k.item(old),
-			SequenceNumber:              aws.String(sequenceNumber(r.Position)),
+			SequenceNumber:              aws.String(number),
 			SizeBytes:                   aws.Int64(int64(value.Size(keys) + c.old.bytes() + c.new.bytes())),
 			StreamViewType:              types.StreamViewType(s.view),
 		},
-		EventID:      aws.String(s.eventID(r.Position)),
+		EventID:      aws.String(s.eventID(number)),
 		EventName:    c.event,
 		EventSource:  aws.String("aws:dynamodb"),
 		EventVersion: aws.String("1.1"),
@@ -104,12 +105,12 @@ func (s *tableStream) record(r *stream.Record[streamChange]) types.Record {
 // region is the one in the stream's ARN.
 func (s *tableStream) region() string { return strings.SplitN(s.arn, ":", 5)[3] }
 
-// eventID is 32 hexadecimal digits that no record of another stream or position has, and that are
-// the same whenever the record is read.
-func (s *tableStream) eventID(position uint64) string {
+// eventID is 32 hexadecimal digits that no record of another stream or sequence number has, and that
+// are the same whenever the record is read.
+func (s *tableStream) eventID(number string) string {
 	h := fnv.New128a()
 	_, _ = h.Write([]byte(s.arn)) // a hash does not fail
-	_, _ = h.Write([]byte(sequenceNumber(position)))
+	_, _ = h.Write([]byte(number))
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -128,6 +128,9 @@ func (t *table) arn() string { return tableARN(t.name) }
 // tableARN is the resource name of a table, as of an account of zeros in a region of our own.
 func tableARN(name string) string { return "arn:aws:dynamodb:dynamolite:000000000000:table/" + name }
 
+// indexARN is that of an index of a table.
+func indexARN(table, index string) string { return table + "/index/" + index }
+
 func (s *keySchema) describe() []types.KeySchemaElement {
 	out := []types.KeySchemaElement{{AttributeName: aws.String(s.hash.name), KeyType: types.KeyTypeHash}}
 	if s.rng.name != "" {

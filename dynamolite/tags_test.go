@@ -3,6 +3,7 @@ package dynamolite_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func tagsOf(pairs ...string) (tags []types.Tag) {
 
 func numberedTags(n int) (pairs []string) {
 	for i := range n {
-		pairs = append(pairs, fmt.Sprintf("key%02d", i), fmt.Sprint(i))
+		pairs = append(pairs, fmt.Sprintf("key%02d", i), strconv.Itoa(i))
 	}
 	return pairs
 }

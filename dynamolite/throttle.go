@@ -100,5 +100,3 @@ func (t *throttle) cancellation() types.CancellationReason {
 	}
 	return types.CancellationReason{Code: &code, Message: aws.String(t.message())}
 }
-
-func indexARN(table, index string) string { return table + "/index/" + index }

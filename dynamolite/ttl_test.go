@@ -3,8 +3,10 @@ package dynamolite_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,11 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
+
+// epoch is an instant as an item has it, so many seconds away.
+func epoch(at time.Time, seconds int64) types.AttributeValue {
+	return num(strconv.FormatInt(at.Unix()+seconds, 10))
+}
 
 func lifetime(attribute string, enabled bool) *dynamodb.UpdateTimeToLiveInput {
 	return &dynamodb.UpdateTimeToLiveInput{
@@ -44,7 +51,7 @@ func expiryOf(tb testing.TB, db *dynamolite.DB) string {
 func TestTimeToLiveSettings(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	defer f.db.Close() //nolint:errcheck // in memory
+	defer f.db.Close()
 	for _, step := range []struct {
 		attribute string
 		enabled   bool
@@ -96,10 +103,10 @@ func TestTimeToLiveSettings(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC)
-	seconds := func(at time.Time) string { return fmt.Sprint(at.Unix()) }
+	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	oldest := now.AddDate(-5, 0, 0)
 	f := fixtureIn(t, dynamolite.New(dynamolite.Options{Now: func() time.Time { return now }}))
-	defer f.db.Close() //nolint:errcheck // in memory
+	defer f.db.Close()
 	if _, err := f.db.UpdateTimeToLive(t.Context(), lifetime("e", true)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +121,7 @@ func TestExpiry(t *testing.T) {
 		{"within the second before", attrs{"e": num(seconds(now.Add(-time.Second)) + ".999")}, true},
 		{"within this second", attrs{"e": num(seconds(now) + ".0000001")}, false},
 		{"later", attrs{"e": num(seconds(now.Add(time.Hour)))}, false},
-		{"in milliseconds", attrs{"e": num(fmt.Sprint(now.Add(-time.Hour).UnixMilli()))}, false},
+		{"in milliseconds", attrs{"e": num(strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10))}, false},
 		{"five years ago", attrs{"e": num(seconds(oldest))}, true},
 		{"longer ago", attrs{"e": num(seconds(oldest.Add(-time.Second)))}, false},
 		{"zero", attrs{"e": num("0")}, false},
@@ -142,16 +149,20 @@ func TestExpiry(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := fixtureIn(t, dynamolite.New(dynamolite.Options{SweepInterval: time.Hour}))
+		var asked atomic.Int64 // how often the database looked at the clock
+		f := fixtureIn(t, dynamolite.New(dynamolite.Options{SweepInterval: time.Hour, Now: func() time.Time {
+			asked.Add(1)
+			return time.Now()
+		}}))
 		stream := changing(func(in *dynamodb.UpdateTableInput) {
 			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: ptr(true), StreamViewType: types.StreamViewTypeOldImage}
 		})
 		if _, err := f.db.UpdateTable(t.Context(), stream); err != nil {
 			t.Fatal(err)
 		}
-		item := with(keyed("a", "1"), attrs{"e": num(fmt.Sprint(time.Now().Add(90 * time.Minute).Unix())), "fpk": str("f"), "fsk": num("1"), "kpk": str("k")})
-		f.put(item, with(keyed("a", "2"), attrs{"e": num(fmt.Sprint(time.Now().Add(24 * time.Hour).Unix()))}))
-		for range 2 { // the second time nothing may start
+		item := with(keyed("a", "1"), attrs{"e": epoch(time.Now(), 90*60), "fpk": str("f"), "fsk": num("1"), "kpk": str("k")})
+		f.put(item, with(keyed("a", "2"), attrs{"e": epoch(time.Now(), 24*60*60)}))
+		for range 2 { // only the first time a sweep begins
 			if _, err := f.db.UpdateTimeToLive(t.Context(), lifetime("e", true)); err != nil {
 				t.Fatal(err)
 			}
@@ -188,6 +199,12 @@ func TestSweep(t *testing.T) {
 		if len(removed) != 1 || removed[0].UserIdentity == nil || *removed[0].UserIdentity.PrincipalId != "dynamodb.amazonaws.com" || *removed[0].UserIdentity.Type != "Service" {
 			t.Errorf("the stream tells of %v", removed)
 		}
+		asked.Store(0)
+		time.Sleep(5 * time.Hour)
+		synctest.Wait()
+		if n := asked.Load(); n != 5 {
+			t.Errorf("there were %d sweeps in 5 hours", n)
+		}
 		if err := f.db.Close(); err != nil {
 			t.Error(err)
 		}
@@ -223,7 +240,7 @@ func (f *fixture) streamRecords() (all []streamtypes.Record) {
 func TestSweepLeavesWhatChanged(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	past, future := num(fmt.Sprint(now.Unix()-60)), num(fmt.Sprint(now.Unix()+60))
+	past, future := epoch(now, -60), epoch(now, 60)
 	key := keyed("a", "1")
 	for name, tt := range map[string]struct {
 		meanwhile func(f *fixture)
@@ -260,7 +277,7 @@ func TestSweepLeavesWhatChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := fixtureIn(t, dynamolite.New(dynamolite.Options{Now: func() time.Time { return now }}))
-			defer f.db.Close() //nolint:errcheck // in memory
+			defer f.db.Close()
 			if _, err := f.db.UpdateTimeToLive(t.Context(), lifetime("e", true)); err != nil {
 				t.Fatal(err)
 			}
@@ -282,9 +299,9 @@ func TestSweepLeavesWhatChanged(t *testing.T) {
 func TestSweepBesideWriters(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	past, future := num(fmt.Sprint(now.Unix()-60)), num(fmt.Sprint(now.Unix()+60))
+	past, future := epoch(now, -60), epoch(now, 60)
 	f := fixtureIn(t, dynamolite.New(dynamolite.Options{Now: func() time.Time { return now }}))
-	defer f.db.Close() //nolint:errcheck // in memory
+	defer f.db.Close()
 	if _, err := f.db.UpdateTimeToLive(t.Context(), lifetime("e", true)); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +323,7 @@ func TestSweepBesideWriters(t *testing.T) {
 	for w := range 3 {
 		writers.Go(func() {
 			for i := range 300 {
-				key := keyed(fmt.Sprint("p", w), fmt.Sprint(i%5))
+				key := keyed(fmt.Sprint("p", w), strconv.Itoa(i%5))
 				f.put(with(key, attrs{"e": past, "fpk": str("f"), "fsk": num("1")}), with(key, attrs{"e": future, "fpk": str("f"), "fsk": num("2")}))
 				if f.get(key) == nil {
 					t.Errorf("an item that lives on was swept")
@@ -327,10 +344,10 @@ func TestSweepOfALargeShard(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	f := fixtureIn(t, dynamolite.New(dynamolite.Options{Now: func() time.Time { return now }}))
-	defer f.db.Close() //nolint:errcheck // in memory
+	defer f.db.Close()
 	const items = 2500
 	for i := range items {
-		f.put(with(keyed("one", fmt.Sprintf("%04d", i)), attrs{"e": num(fmt.Sprint(now.Unix() - 1 + int64(i%3)))}))
+		f.put(with(keyed("one", fmt.Sprintf("%04d", i)), attrs{"e": epoch(now, int64(i%3)-1)}))
 	}
 	if _, err := f.db.UpdateTimeToLive(t.Context(), lifetime("e", true)); err != nil {
 		t.Fatal(err)
@@ -348,13 +365,13 @@ func TestSweepOfALargeShard(t *testing.T) {
 func BenchmarkSweep(b *testing.B) {
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	f := fixtureIn(b, dynamolite.New(dynamolite.Options{Now: func() time.Time { return now }}))
-	defer f.db.Close() //nolint:errcheck // in memory
+	defer f.db.Close()
 	if _, err := f.db.UpdateTimeToLive(b.Context(), lifetime("e", true)); err != nil {
 		b.Fatal(err)
 	}
-	live := num(fmt.Sprint(now.Unix() + 60))
+	live := epoch(now, 60)
 	for i := range 1_000_000 {
-		f.put(with(keyed(fmt.Sprint("p", i/50), fmt.Sprint(i)), attrs{"e": live, "x": num("1"), "y": str("something"), "z": blob(40)}))
+		f.put(with(keyed(fmt.Sprint("p", i/50), strconv.Itoa(i)), attrs{"e": live, "x": num("1"), "y": str("something"), "z": blob(40)}))
 	}
 	b.Run("million", func(b *testing.B) {
 		for b.Loop() {

@@ -60,7 +60,7 @@ var indexDeviations = []deviation{
 		},
 	},
 	{
-		rule: `AWS: a write that "does not change" an index is not billed there. DynamoDB Local bills one unit when an update sets one key of a global index and removes the other, and the item was not and is not in the index.`,
+		rule: `AWS: a write that "does not change" an index is not billed there. DynamoDB Local bills one unit when a write brings one key of a global index and takes the other away, so that the item is in the index neither before nor after.`,
 		cases: map[string]edits{
 			"local/bill: update of one key and removal of the other": {"1/ConsumedCapacity": `{"CapacityUnits":2,"LocalSecondaryIndexes":{"ByNumber":{"CapacityUnits":1}},"Table":{"CapacityUnits":1},"TableName":"Local"}`},
 		},

@@ -52,11 +52,12 @@ func (g *generator) scans() testCase {
 	return c
 }
 
-// localItem has keys for the local indexes, most of the time.
+// localItem has keys for the local indexes, most of the time, and always one of the
+// global index; see local/bill: update of one key and removal of the other.
 func (g *generator) localItem(sk string) fields {
 	item := fields{"pk": "p", "sk": sk}
 	for _, name := range []string{"nsk", "tsk", "ssk", "gpk", "x", "y", "w"} {
-		if g.chance(70) {
+		if name == "gpk" || g.chance(70) {
 			item[name] = g.localValue(name)
 		}
 	}
@@ -67,7 +68,9 @@ func (g *generator) localValue(name string) any {
 	switch name {
 	case "nsk":
 		return g.randomNumber()
-	case "tsk", "ssk", "gpk":
+	case "gpk":
+		return pick(g, "g", "h")
+	case "tsk", "ssk":
 		return "t" + g.word()
 	case "w":
 		return strings.Repeat("w", g.IntN(3000))
@@ -139,23 +142,18 @@ func (g *generator) localWrites() testCase {
 		case 1:
 			c.requests = append(c.requests, remove(localTable, place))
 		default:
-			var sets, removes []string
-			values := fields{}
-			for _, name := range []string{"nsk", "tsk", "ssk", "gpk", "x", "y", "w"} {
-				switch what := g.IntN(5); {
-				case what == 0:
+			sets, values := []string{"gpk = :gpk"}, fields{":gpk": pick(g, "g", "h")}
+			var removes []string
+			for _, name := range []string{"nsk", "tsk", "ssk", "x", "y", "w"} {
+				switch g.IntN(5) {
+				case 0:
 					sets = append(sets, name+" = :"+name)
 					values[":"+name] = g.localValue(name)
-				case what == 1 && name != "gpk": // see local/bill: update of one key and removal of the other
+				case 1:
 					removes = append(removes, name)
 				}
 			}
-			var expression string
-			if len(sets) > 0 {
-				expression = "SET " + strings.Join(sets, ", ")
-			} else {
-				values = nil
-			}
+			expression := "SET " + strings.Join(sets, ", ")
 			if len(removes) > 0 {
 				expression += " REMOVE " + strings.Join(removes, ", ")
 			}

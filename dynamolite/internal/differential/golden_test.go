@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -87,19 +88,34 @@ func indent(o outcome) string {
 	return buf.String()
 }
 
-// TestCasesAreMany holds the suite's size and its names: unique, and
-// known where a deviation names one.
+// TestCasesAreMany holds the suite's size, that it leaves out no operation, and its
+// names: unique, and known where a deviation names one.
 func TestCasesAreMany(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{}
+	seen, sent := map[string]bool{}, map[string]int{}
 	for _, c := range allCases() {
 		if seen[c.name] {
 			t.Errorf("two cases are called %s", c.name)
 		}
 		seen[c.name] = true
+		operations := map[string]bool{}
+		for _, request := range c.requests {
+			if k, ok := request.(kind); ok {
+				request = k.sends()
+			}
+			operations[strings.TrimSuffix(reflect.TypeOf(request).Elem().Name(), "Input")] = true
+		}
+		for operation := range operations {
+			sent[operation]++
+		}
 	}
-	if len(seen) < 450 {
-		t.Errorf("%d cases, want 450 at least", len(seen))
+	if len(seen) < 2000 {
+		t.Errorf("%d cases, want 2,000 at least", len(seen))
+	}
+	for method := range reflect.TypeFor[engine]().Methods() {
+		if t.Logf("%s: %d cases", method.Name, sent[method.Name]); sent[method.Name] == 0 {
+			t.Errorf("no case sends a %s", method.Name)
+		}
 	}
 	for _, d := range deviations {
 		for name := range d.cases {

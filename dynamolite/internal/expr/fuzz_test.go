@@ -262,10 +262,10 @@ func obey(t *testing.T, text, seed string, try trial) bool {
 func seed(f *testing.F, texts ...string) {
 	f.Helper()
 	for _, text := range texts {
-		f.Add(text, "")                                                                         // no item
-		f.Add(text, "\x01")                                                                     // the fixture, and the values of the tables
-		f.Add(text, "\x01\x09\x0a\x01\x0d\x02\x01\x0c\x01\x0e\x02\x03\x01\x08")                 // the fixture, other values
-		f.Add(text, "\x02\x05\x0a\x0c\x03\x02\x01\x03\x0b\x0e\x02\x02\x09\x0c\x01\x06\x03\x02") // another item
+		f.Add(text, "")                                // no item
+		f.Add(text, "a")                               // the fixture, and the values of the tables
+		f.Add(text, "a quick brown fox jumps high")    // the fixture, other values
+		f.Add(text, "both lazy dogs sleep and do not") // another item
 	}
 }
 

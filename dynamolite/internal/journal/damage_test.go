@@ -321,6 +321,13 @@ func TestDamage(t *testing.T) {
 			},
 			checkpoint, 32 + 26, "entry 3 stands where 2 belongs", "restore",
 		},
+		{
+			"checkpoint with the last entry missing", func(d *disk) {
+				c := d.content(checkpoint)
+				*c = slices.Delete(*c, 32+26+25, 32+26+25+26)
+			},
+			checkpoint, 32 + 26 + 25, "does not end where its last record says", "restore",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

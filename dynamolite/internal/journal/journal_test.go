@@ -169,12 +169,14 @@ func TestCheckpointReplacesTheLog(t *testing.T) {
 	mustEqual(t, "logged", int64(2*journal.RecordOverhead+2), logged)
 	mustEqual(t, "size", size, again)
 
-	// An image of nothing is one as well, and so is a second at the same position.
+	// An image of nothing is one as well, and so is a second at the same position, which needs no new segment.
+	creations := d.count("create")
 	for range 2 {
 		if err := image(j); err != nil {
 			t.Fatal(err)
 		}
 	}
+	mustEqual(t, "files created", 3, d.count("create")-creations)
 	add(t, j, "7")
 	closed(t, j)
 	mustEqual(t, "replay", replayed{Checkpoint: 6, Log: []string{"7"}}, replay(t, d))
@@ -369,49 +371,99 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 // Close does not give the directory away while a checkpoint is being committed.
 func TestCloseDuringCommit(t *testing.T) {
 	t.Parallel()
-	d := newDisk()
-	stuck := &stuckRename{disk: d, begun: make(chan struct{}), gate: make(chan struct{})}
-	j, _ := open(t, small(stuck))
-	add(t, j, "1")
-	c, err := j.BeginCheckpoint()
-	if err != nil {
-		t.Fatal(err)
+	for _, kind := range []string{"rename", "remove"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := newDisk()
+			stuck := &stuckNames{disk: d, kind: kind, begun: make(chan struct{}), gate: make(chan struct{})}
+			j, _ := open(t, small(stuck))
+			add(t, j, "1")
+			c, err := j.BeginCheckpoint()
+			if err != nil {
+				t.Fatal(err)
+			}
+			add(t, j, "2") // the segment has been left
+			stuck.armed.Store(true)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if err := c.Commit(); err != nil {
+					t.Error(err)
+				}
+			})
+			<-stuck.begun
+			var gone atomic.Bool
+			wg.Go(func() {
+				closed(t, j)
+				gone.Store(true)
+			})
+			for range 10_000 { // gives Close every chance to be too early
+				runtime.Gosched()
+			}
+			if gone.Load() {
+				t.Error("the journal was closed during the commit")
+			}
+			close(stuck.gate)
+			wg.Wait()
+			mustEqual(t, "files", []string{journal.CheckpointName(1), journal.SegmentName(2)}, sortedNames(d))
+		})
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := c.Commit(); err != nil {
-			t.Error(err)
-		}
-	})
-	<-stuck.begun
-	var gone atomic.Bool
-	wg.Go(func() {
-		closed(t, j)
-		gone.Store(true)
-	})
-	for range 10_000 { // gives Close every chance to be too early
-		runtime.Gosched()
-	}
-	if _, err := journal.Open("dir", small(d), ignore); !errors.Is(err, journal.ErrLocked) || gone.Load() {
-		t.Errorf("open during the commit: %v", err)
-	}
-	close(stuck.gate)
-	wg.Wait()
-	mustEqual(t, "files", []string{journal.CheckpointName(1), journal.SegmentName(2)}, sortedNames(d))
 }
 
-// stuckRename has the renaming of checkpoints wait for the gate.
-type stuckRename struct {
+// stuckNames has the first renaming or removal, once armed, wait for the gate.
+type stuckNames struct {
 	*disk
+	kind        string
+	armed       atomic.Bool
 	begun, gate chan struct{}
 }
 
-func (s *stuckRename) Rename(from, to string) error {
-	if strings.HasSuffix(to, ".checkpoint") {
+func (s *stuckNames) hold(kind string) {
+	if kind == s.kind && s.armed.Swap(false) {
 		close(s.begun)
 		<-s.gate
 	}
+}
+
+func (s *stuckNames) Rename(from, to string) error {
+	s.hold("rename")
 	return s.disk.Rename(from, to)
+}
+
+func (s *stuckNames) Remove(name string) error {
+	s.hold("remove")
+	return s.disk.Remove(name)
+}
+
+// Who waits for an entry that is being written is woken when it is, although nothing is appended after it.
+func TestWaitForWhatIsBeingWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		gate := make(chan struct{})
+		j, _ := open(t, small(d))
+		closed(t, j)
+		j, _ = open(t, small(&stuckFiles{FS: d, gate: gate}))
+		p, err := j.Append([]byte("1"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the writer is stuck in the sync
+		var woken atomic.Int64
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if err := j.Wait(p); err != nil {
+					t.Error(err)
+				}
+				woken.Add(1)
+			})
+		}
+		synctest.Wait()
+		mustEqual(t, "woken too early", int64(0), woken.Load())
+		close(gate)
+		wg.Wait()
+		closed(t, j)
+	})
 }
 
 // Callers who do not wait are held up when too much is buffered, and go on when it is written.

@@ -49,9 +49,15 @@ func drain[R any](tb testing.TB, s *stream.Stream[R], shard string, durable uint
 func TestShardIDs(t *testing.T) {
 	t.Parallel()
 	shape := regexp.MustCompile(`^shardId-\d{20}-[0-9a-f]{8}$`)
-	ids := func(seed string) (ids []string) {
+	ids := func(seed string, restartAt int) (ids []string) {
 		s := stream.New[string](seed, epoch, stream.Options{Roll: time.Millisecond})
 		for i := range 10 {
+			if i == restartAt {
+				var err error
+				if s, err = stream.Restore[string](s.State(), stream.Options{}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			s.Append(0, record{Position: uint64(i + 1), At: epoch.Add(time.Duration(i) * time.Millisecond)})
 		}
 		for _, sh := range s.Shards(everything, epoch) {
@@ -59,7 +65,7 @@ func TestShardIDs(t *testing.T) {
 		}
 		return ids
 	}
-	got := ids("one")
+	got := ids("one", -1)
 	if len(got) != 40 {
 		t.Fatalf("%d shards after 9 rolls of 4", len(got))
 	}
@@ -71,10 +77,12 @@ func TestShardIDs(t *testing.T) {
 			t.Errorf("%q does not look like a shard's id", id)
 		}
 	}
-	if again := ids("one"); !slices.Equal(got, again) {
-		t.Errorf("the same appends make other shards: %q, %q", got, again)
+	for _, restart := range []int{-1, 5} {
+		if again := ids("one", restart); !slices.Equal(got, again) {
+			t.Errorf("the same appends make other shards: %q, and with a restart at %d %q", got, restart, again)
+		}
 	}
-	if other := ids("two"); got[0] == other[0] {
+	if other := ids("two", -1); got[0] == other[0] {
 		t.Errorf("streams of other seeds share the shard %s", got[0])
 	}
 }
@@ -386,7 +394,7 @@ func TestExportWhileAppending(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	now := at(1).Add(24 * time.Hour) // the very first record would now expire
+	now := at(2).Add(24 * time.Hour) // the very first records would now expire
 	for i, sh := range restored.Shards(everything, now) {
 		records, _ := drain(t, restored, sh.ID, everything, now)
 		end := uint64(before - i) // of this shard
@@ -397,7 +405,7 @@ func TestExportWhileAppending(t *testing.T) {
 		if n := (end + 2 - first) / 2; len(records) != int(n) || n > 1000 {
 			t.Errorf("shard %d has %d records from %d to %d, want all of the last page", i, len(records), first, end)
 		}
-		for position := first - 2; position > 2; position -= 200 {
+		for position := 2 - uint64(i); position < first; position += 200 {
 			if _, err := restored.Find("s", sh.ID, stream.Start{From: stream.At, Position: position}, everything, now); !errors.Is(err, stream.ErrTrimmed) {
 				t.Errorf("shard %d, before its first record, at %d: %v", i, position, err)
 			}

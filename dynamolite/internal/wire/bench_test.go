@@ -81,3 +81,25 @@ func BenchmarkPutItemDecode(b *testing.B) {
 		}
 	}
 }
+
+// Allocations are the part of the cost that does not depend on the machine. Not parallel: what
+// other tests allocate would be counted.
+func TestAllocationBudget(t *testing.T) {
+	body := encoded(t, benchUpdate())
+	if got := testing.AllocsPerRun(100, func() {
+		var in dynamodb.UpdateItemInput
+		if err := wire.Decode(body, &in); err != nil {
+			t.Error(err)
+		}
+	}); got > 55 {
+		t.Errorf("an UpdateItem is decoded with %v allocations, more than 55", got)
+	}
+	out := &dynamodb.UpdateItemOutput{Attributes: benchItem()}
+	var e wire.Encoder
+	if got := testing.AllocsPerRun(100, func() {
+		e.Reset()
+		out.Serialize(&e)
+	}); got > 0 {
+		t.Errorf("an item is encoded with %v allocations, more than none", got)
+	}
+}

@@ -1,0 +1,124 @@
+package dynamolite_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// Streams of every view, of a deleted table and with shards that were replaced are after a restart what they
+// were before, to the last member of a record and whether the log or a checkpoint is read; and a reader
+// goes on with the iterator it has.
+func TestStreamsOnDisk(t *testing.T) {
+	t.Parallel()
+	for name, checkpointAt := range map[string]int{"log": -1, "checkpoint": 3, "checkpoint, then log": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newStreamFixture(t, types.StreamViewTypeNewAndOldImages)
+			open := func() {
+				var err error
+				if f.db, err = dynamolite.Open(dynamolite.Options{Dir: t.TempDir(), Now: func() time.Time { return time.Unix(0, f.now.Load()) }}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dir := t.TempDir()
+			open = func() {
+				var err error
+				if f.db, err = dynamolite.Open(dynamolite.Options{Dir: dir, Now: func() time.Time { return time.Unix(0, f.now.Load()) }}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			open()
+			tables := map[string]types.StreamViewType{
+				"keys": types.StreamViewTypeKeysOnly, "old": types.StreamViewTypeOldImage,
+				"new": types.StreamViewTypeNewImage, "dropped": types.StreamViewTypeNewAndOldImages,
+			}
+			for table, view := range tables {
+				f.create(table, view)
+			}
+			for round := range 4 {
+				for table := range tables {
+					f.write(table, round)
+				}
+				f.pass(2 * time.Hour)
+				switch {
+				case round == 2:
+					if _, err := f.db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: ptr("dropped")}); err != nil {
+						t.Fatal(err)
+					}
+					delete(tables, "dropped")
+				case round == 1:
+					f.write("dropped", 9)
+				}
+				if round == checkpointAt {
+					if err := f.db.Checkpoint(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			before := f.everything()
+			it := f.from(*f.describe().Shards[0].ShardId, trimHorizon)
+			closeDB(t, f.db)
+			open()
+			defer func() { closeDB(t, f.db) }()
+			if after := f.everything(); !slices.Equal(before, after) {
+				t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+			}
+			if len(before) < 4*8+40 {
+				t.Errorf("only %d shards and records are compared", len(before))
+			}
+			f.read(it, 1000)
+		})
+	}
+}
+
+// write makes four records of three items.
+func (f *streamFixture) write(table string, round int) {
+	f.t.Helper()
+	for i := range 2 {
+		item := with(keyed(fmt.Sprint("key-", i), "s"), attrs{"round": num(fmt.Sprint(round)), "b": bin("\x00")})
+		if _, err := f.db.PutItem(f.t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	key := keyed("transient", fmt.Sprint(round))
+	if _, err := f.db.PutItem(f.t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: key}); err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := f.db.DeleteItem(f.t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: key}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// everything is all shards and records of all streams, as text. The last stream is left in f.arn.
+func (f *streamFixture) everything() (all []string) {
+	f.t.Helper()
+	list, err := f.db.ListStreams(f.t.Context(), &dynamodbstreams.ListStreamsInput{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, s := range list.Streams {
+		f.arn = *s.StreamArn
+		d := f.describe()
+		all = append(all, fmt.Sprint(f.arn, d.StreamStatus, d.StreamViewType, d.CreationRequestDateTime.UnixMilli(), len(d.KeySchema)))
+		for _, sh := range d.Shards {
+			r := sh.SequenceNumberRange
+			all = append(all, fmt.Sprint(*sh.ShardId, aws.ToString(sh.ParentShardId), *r.StartingSequenceNumber, aws.ToString(r.EndingSequenceNumber)))
+		}
+		for _, r := range f.records() {
+			c := r.Dynamodb
+			all = append(all, fmt.Sprint(*r.EventID, r.EventName, *c.SequenceNumber, *c.SizeBytes, c.ApproximateCreationDateTime.Unix(),
+				text(c.Keys), text(c.OldImage), text(c.NewImage)))
+		}
+	}
+	return all
+}
