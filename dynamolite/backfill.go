@@ -55,17 +55,15 @@ func (b *backfill) step() {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	items, bytes, full := 0, 0, false
-	if s.items != nil {
-		s.items.AscendGreaterOrEqual(place{key: b.from}, func(e place) bool {
-			b.index.fill(e.record, s.latest)
-			items++
-			bytes += e.record.size
-			if full = items == backfillItems || bytes >= backfillBytes; full {
-				b.from = e.key + "\x00" // the next string in order
-			}
-			return !full
-		})
-	}
+	s.ascendLocked(keyRange{low: b.from}, func(r *record) bool {
+		b.index.fill(r, s.latest)
+		items++
+		bytes += r.size
+		if full = items == backfillItems || bytes >= backfillBytes; full {
+			b.from = r.key + "\x00" // the next string in order
+		}
+		return !full
+	})
 	if !full {
 		b.shard, b.from = b.shard+1, ""
 	}

@@ -85,6 +85,15 @@ func (b *bill) price(u units) units {
 	return u
 }
 
+// total is what the table and its indexes are charged together.
+func (b *bill) total() units {
+	total := b.units
+	for _, x := range b.indexes {
+		total += x.units
+	}
+	return total
+}
+
 // enter writes the bill into the ledger.
 func (b *bill) enter(op operation) {
 	b.table.counters.add(op, b.reads, b.units)
@@ -98,11 +107,7 @@ func (b *bill) report(want types.ReturnConsumedCapacity) *types.ConsumedCapacity
 	if want != types.ReturnConsumedCapacityTotal && want != types.ReturnConsumedCapacityIndexes {
 		return nil
 	}
-	total := b.units
-	for _, x := range b.indexes {
-		total += x.units
-	}
-	sum := b.capacity(total)
+	sum := b.capacity(b.total())
 	out := &types.ConsumedCapacity{
 		TableName:          aws.String(b.table.name),
 		CapacityUnits:      sum.CapacityUnits,

@@ -51,6 +51,7 @@ func (db *DB) checkpoint() error {
 		return err
 	}
 	defer c.Abort()
+	defer im.thaw()
 	if err := im.write(c.Put, db.stopped); err != nil {
 		return err
 	}
@@ -81,9 +82,7 @@ func (db *DB) freeze() (*journal.Checkpoint, *image, error) {
 		ti := &im.tables[i]
 		ti.schema = ti.table.schema()
 		for k := range ti.table.shards {
-			if items := ti.table.shards[k].items; items != nil {
-				ti.shards[k] = items.Clone()
-			}
+			ti.shards[k] = ti.table.shards[k].freezeLocked()
 		}
 	}
 	im.tokens = db.tokens.all()
@@ -135,21 +134,34 @@ func (ti *tableImage) write(put func([]byte) error, stop func() error) error {
 		}
 		entry = entry[:header]
 	}
-	for shard, items := range ti.shards {
-		if items == nil {
+	for n, frozen := range ti.shards {
+		if frozen == nil {
 			continue
 		}
-		items.Ascend(func(e place) bool {
-			entry = appendChange(entry, &change{table: ti.table, shard: shard, new: e.record})
-			if len(entry) >= checkpointPart {
-				flush()
+		shard := &ti.table.shards[n]
+		for from, more := "", true; more; {
+			from, more = shard.frozenPage(frozen, from, func(r *record) {
+				entry = appendChange(entry, &change{table: ti.table, shard: n, new: r})
+			})
+			if len(entry) < checkpointPart {
+				continue
 			}
-			return err == nil
-		})
-		if err != nil {
-			return err
+			if flush(); err != nil {
+				return err
+			}
 		}
+		shard.thaw()
 	}
 	flush()
 	return err
+}
+
+// thaw lets go of all that was frozen.
+func (im *image) thaw() {
+	for i := range im.tables {
+		t := im.tables[i].table
+		for n := range t.shards {
+			t.shards[n].thaw()
+		}
+	}
 }

@@ -85,17 +85,14 @@ func (t *table) collectionSize(c *call, hash value.AV, unit int64, walk int) (lo
 func (s *shard) weigh(keys keyRange, records int) (bytes int64, all bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.items == nil {
-		return 0, true
-	}
 	all = true
-	s.items.AscendRange(place{key: keys.low}, place{key: keys.high}, func(e place) bool {
+	s.ascendLocked(keys, func(r *record) bool {
 		if records == 0 {
 			all = false
 			return false
 		}
 		records--
-		bytes += int64(e.record.size)
+		bytes += int64(r.size)
 		return true
 	})
 	return bytes, all

@@ -188,9 +188,6 @@ var (
 func (x *exchange) fail(err error) {
 	x.reset()
 	x.status = http.StatusBadRequest
-	if e, ok := errors.AsType[smithy.APIError](err); ok && e.ErrorFault() == smithy.FaultServer {
-		x.status = http.StatusInternalServerError
-	}
 	if e, ok := errors.AsType[wire.ModeledError](err); ok {
 		x.encoder.WriteModeledError(modeled+e.ErrorCode(), e)
 		return
@@ -212,7 +209,8 @@ func (x *exchange) fail(err error) {
 		x.encoder.WriteError(e.kind, e.message)
 		return
 	}
-	// The database is closed, or the client has gone and will not read this.
+	// The database is closed or cannot write, or the client has gone and will not read this. The engine
+	// has no other faults of its own.
 	x.status = http.StatusInternalServerError
 	x.encoder.WriteError(modeled+"InternalServerError", err.Error())
 }

@@ -203,6 +203,28 @@ func TestThrottledDoesNothing(t *testing.T) {
 	if err != nil || len(read.UnprocessedKeys[mainTable].Keys) != 1 || len(read.Responses[mainTable]) != 1 {
 		t.Errorf("batch of reads: %v, %v", read, err)
 	}
+	queries := map[string]func() error{
+		"query": func() error {
+			_, err := db.Query(ctx, &dynamodb.QueryInput{
+				TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :v"), ExpressionAttributeValues: attrs{":v": str("a")},
+			})
+			return err
+		},
+		"transaction of reads": func() error {
+			_, err := db.TransactGetItems(ctx, &dynamodb.TransactGetItemsInput{
+				TransactItems: []types.TransactGetItem{{Get: &types.Get{TableName: ptr(mainTable), Key: keyed("a", "b")}}},
+			})
+			return err
+		},
+	}
+	for name, read := range queries {
+		if err := read(); err == nil {
+			t.Errorf("%s: not throttled", name)
+		}
+	}
+	if _, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: ptr(mainTable)}); err != nil {
+		t.Errorf("a scan, which is of no partition: %v", err)
+	}
 	now = now.Add(time.Second)
 	if n := f.get(keyed("a", "b"))["n"]; n.(*types.AttributeValueMemberN).Value != "3" {
 		t.Errorf("throttled updates were done: %v", n)

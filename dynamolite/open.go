@@ -181,11 +181,8 @@ const loaders = 4
 // fillFrom enters all items of a table that nobody else uses.
 func (x *index) fillFrom(t *table) {
 	for i := range t.shards {
-		if t.shards[i].items == nil {
-			continue
-		}
-		t.shards[i].items.Ascend(func(e place) bool {
-			x.fill(e.record, 0)
+		t.shards[i].ascendLocked(keyRange{}, func(r *record) bool {
+			x.fill(r, 0)
 			return true
 		})
 	}

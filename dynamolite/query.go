@@ -29,7 +29,10 @@ func (db *DB) query(c *call, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, er
 	if err != nil {
 		return nil, err
 	}
-	p := q.read(c)
+	p, err := q.read(db, c)
+	if err != nil {
+		return nil, err
+	}
 	a, err := q.answer(c, &p)
 	if err != nil {
 		return nil, err

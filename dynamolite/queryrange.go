@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
 // bound turns the key condition into a shard and a range of keys in it.
@@ -17,7 +18,7 @@ func (q *query) bound(c *expr.KeyCondition) error {
 	}
 	prefix := value.AppendKey(nil, hash)
 	n := shardOf(prefix, len(q.shards))
-	q.shards = q.shards[n : n+1]
+	q.shards, q.partition = q.shards[n:n+1], wall.PartitionOf(prefix)
 	if q.index != nil && q.index.local {
 		q.held = &q.table.shards[shardOf(prefix, len(q.table.shards))]
 	}

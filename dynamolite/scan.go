@@ -15,7 +15,7 @@ const maxSegments = 1_000_000
 // moves in the index scanned may be read twice or not at all. A filter may look at the keys; what an index does not
 // hold is absent to it.
 //
-// A table is divided into 64 shards and an index into 16; a segment of a parallel Scan is a run of whole
+// A table or an index is divided into 64 shards; a segment of a parallel Scan is a run of whole
 // shards. Segments beyond that number are empty, and the work is spread evenly only where the number of segments is
 // a divisor of it.
 func (db *DB) Scan(ctx context.Context, in *dynamodb.ScanInput, _ ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
@@ -31,7 +31,10 @@ func (db *DB) scan(c *call, in *dynamodb.ScanInput) (*dynamodb.ScanOutput, error
 	if err != nil {
 		return nil, err
 	}
-	p := s.read(c)
+	p, err := s.read(db, c)
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.answer(c, &p)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
 const (
@@ -53,6 +54,8 @@ type reading struct {
 	shards   []shard
 	keys     keyRange
 	backward bool
+	// partition is the only one that is read, or none in particular.
+	partition wall.Partition
 	// held is the table shard that is locked while a partition of a local index is read, which is then as
 	// of one instant, and so are the items fetched. Without it an item that moves in the index could be missed.
 	held *shard
@@ -178,8 +181,29 @@ type page struct {
 	more    bool  // it ended at a limit, perhaps at the last record there is
 }
 
-// read reads a page. It holds the lock of a shard that it reads for no longer.
-func (r *reading) read(c *call) (p page) {
+// read reads a page, unless the partition, or the table or index, has nothing left. A Scan is charged to the
+// table or index as a whole and not to partitions, of which it reads little of each.
+func (r *reading) read(db *DB, c *call) (page, error) {
+	if !db.limited() {
+		return r.page(c), nil
+	}
+	now := db.now()
+	d := demand{table: r.table, index: r.index, op: wall.Read, partition: r.partition}
+	if r.index != nil && r.index.local {
+		d.index = nil
+	}
+	if refusals := refusalsOf(now, []demand{d}); len(refusals) > 0 {
+		return page{}, throttled(refusals...)
+	}
+	p := r.page(c)
+	b := r.bill(&p)
+	d.units = b.total()
+	charge(now, []demand{d})
+	return p, nil
+}
+
+// page reads a page. It holds the lock of a shard that it reads for no longer.
+func (r *reading) page(c *call) (p page) {
 	if r.held != nil {
 		r.held.mu.RLock()
 		defer r.held.mu.RUnlock()

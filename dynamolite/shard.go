@@ -7,48 +7,61 @@ import (
 )
 
 // shard is one lock and the items behind it, of a table or of an index.
+//
+// Items are found through a map, which takes equally long for a thousand and for a million, and read in order
+// through a tree. Both lead to the item's cell, so a write to an item that is there touches neither.
 type shard struct {
 	mu    sync.RWMutex
-	items *tree // nil until something is in it
+	cells map[string]*cell
+	order *tree // nil until something is in it
 	bytes int64 // sum of the sizes of items
 	// latest is the place of the last write in the order of all, 0 without one: what a reader has
 	// seen here is on disk when the journal is, up to there.
 	latest position
 	// taken are the items, by key, that a transaction is about to write. Others leave them alone.
 	taken map[string]struct{}
+	// frozen is what cells held when the shard was frozen, of those that have been written since; nil if
+	// nobody reads the frozen shard any more.
+	frozen map[*cell]*record
 }
 
-// tree holds records in the order of their keys. Cloning it costs nothing: what is written
-// afterwards, to either, copies the nodes on its way.
-type tree = btree.BTreeG[place]
-
-// place is a record in a tree, beside its key so that a search touches no record but the one it is after.
-type place struct {
+// cell is where the item of a key is. What it holds changes, except in a frozen tree.
+type cell struct {
 	key    string
 	record *record
 }
 
-// degree is half of how many entries a node holds at most.
+// tree holds cells in the order of their keys. Cloning it costs nothing: what comes and goes
+// afterwards, in either, copies the nodes on its way.
+type tree = btree.BTreeG[*cell]
+
+// degree is half of how many cells a node holds at most.
 const degree = 32
 
 // newTree shares no free nodes with other trees: a list of them would have a lock.
 func newTree() *tree {
-	return btree.NewWithFreeListG(degree, func(a, b place) bool { return a.key < b.key }, btree.NewFreeListG[place](0))
+	return btree.NewWithFreeListG(degree, func(a, b *cell) bool { return a.key < b.key }, btree.NewFreeListG[*cell](0))
 }
 
 func (s *shard) getLocked(key string) *record {
-	if s.items == nil {
-		return nil
+	if c := s.cells[key]; c != nil {
+		return c.record
 	}
-	e, _ := s.items.Get(place{key: key})
-	return e.record
+	return nil
 }
 
-func (s *shard) len() int {
-	if s.items == nil {
-		return 0
+// ascendLocked reads the records of a range in order until do returns false. A range without an end has
+// high "".
+func (s *shard) ascendLocked(r keyRange, do func(*record) bool) {
+	if s.order == nil {
+		return
 	}
-	return s.items.Len()
+	each := func(c *cell) bool { return do(c.record) }
+	if r.high == "" {
+		s.order.AscendGreaterOrEqual(&cell{key: r.low}, each)
+	} else {
+		s.order.AscendRange(&cell{key: r.low}, &cell{key: r.high}, each)
+	}
 }
 
 // takenLocked tells whether a transaction is about to write the item.
@@ -67,24 +80,80 @@ func (s *shard) takeLocked(key string) {
 func (s *shard) releaseLocked(key string) { delete(s.taken, key) }
 
 func (s *shard) setLocked(r *record, pos position) {
-	if s.items == nil {
-		s.items = newTree()
-	}
 	s.latest = max(s.latest, pos)
-	if old, replaced := s.items.ReplaceOrInsert(place{r.key, r}); replaced {
-		s.bytes -= int64(old.record.size)
-	}
 	s.bytes += int64(r.size)
+	if c := s.cells[r.key]; c != nil {
+		s.bytes -= int64(c.record.size)
+		s.keepLocked(c)
+		c.record = r
+		return
+	}
+	if s.cells == nil {
+		s.cells, s.order = map[string]*cell{}, newTree()
+	}
+	c := &cell{key: r.key, record: r}
+	s.cells[c.key] = c
+	s.order.ReplaceOrInsert(c)
 }
 
 func (s *shard) deleteLocked(key string, pos position) {
 	s.latest = max(s.latest, pos)
-	if s.items == nil {
+	c := s.cells[key]
+	if c == nil {
 		return
 	}
-	if old, deleted := s.items.Delete(place{key: key}); deleted {
-		s.bytes -= int64(old.record.size)
+	s.bytes -= int64(c.record.size)
+	delete(s.cells, key)
+	s.order.Delete(c)
+}
+
+// freezeLocked is the items in order as they are now, to be read with [shard.frozenPage] and then thawed.
+// A shard is frozen once at a time.
+func (s *shard) freezeLocked() *tree {
+	if s.order == nil {
+		return nil
 	}
+	s.frozen = map[*cell]*record{}
+	return s.order.Clone()
+}
+
+// keepLocked keeps what a cell holds for who reads the frozen shard.
+func (s *shard) keepLocked(c *cell) {
+	if s.frozen == nil {
+		return
+	}
+	if _, kept := s.frozen[c]; !kept {
+		s.frozen[c] = c.record
+	}
+}
+
+// frozenPage reads some records of a frozen shard from a key on. Next is where to go on if there are more.
+func (s *shard) frozenPage(frozen *tree, from string, do func(*record)) (next string, more bool) {
+	const most = 256
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := 0
+	frozen.AscendGreaterOrEqual(&cell{key: from}, func(c *cell) bool {
+		if n == most {
+			next, more = c.key, true
+			return false
+		}
+		n++
+		if r, kept := s.frozen[c]; kept {
+			do(r)
+		} else {
+			do(c.record)
+		}
+		return true
+	})
+	return next, more
+}
+
+// thaw forgets what was frozen.
+func (s *shard) thaw() {
+	s.mu.Lock()
+	s.frozen = nil
+	s.mu.Unlock()
 }
 
 func (s *shard) get(c *call, key string) *record {
@@ -101,22 +170,21 @@ func (s *shard) page(c *call, r keyRange, backward bool, limit, maxBytes int) (r
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	c.sees(s.latest)
-	if s.items == nil {
-		return nil, 0, false
-	}
-	take := func(e place) bool {
-		records = append(records, e.record)
-		bytes += e.record.size
+	take := func(rec *record) bool {
+		records = append(records, rec)
+		bytes += rec.size
 		more = len(records) == limit || bytes > maxBytes
 		return !more
 	}
-	if !backward {
-		s.items.AscendRange(place{key: r.low}, place{key: r.high}, take)
-		return records, bytes, more
+	switch {
+	case s.order == nil:
+	case !backward:
+		s.ascendLocked(r, take)
+	default:
+		s.order.DescendLessOrEqual(&cell{key: r.high}, func(c *cell) bool {
+			return c.key >= r.high || c.key >= r.low && take(c.record)
+		})
 	}
-	s.items.DescendLessOrEqual(place{key: r.high}, func(e place) bool {
-		return e.key >= r.high || e.key >= r.low && take(e)
-	})
 	return records, bytes, more
 }
 
@@ -125,7 +193,7 @@ func census(shards []shard) (records, bytes int64) {
 	for i := range shards {
 		s := &shards[i]
 		s.mu.RLock()
-		records += int64(s.len())
+		records += int64(len(s.cells))
 		bytes += s.bytes
 		s.mu.RUnlock()
 	}

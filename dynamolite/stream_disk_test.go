@@ -3,6 +3,7 @@ package dynamolite_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,14 +25,8 @@ func TestStreamsOnDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newStreamFixture(t, types.StreamViewTypeNewAndOldImages)
-			open := func() {
-				var err error
-				if f.db, err = dynamolite.Open(dynamolite.Options{Dir: t.TempDir(), Now: func() time.Time { return time.Unix(0, f.now.Load()) }}); err != nil {
-					t.Fatal(err)
-				}
-			}
 			dir := t.TempDir()
-			open = func() {
+			open := func() {
 				var err error
 				if f.db, err = dynamolite.Open(dynamolite.Options{Dir: dir, Now: func() time.Time { return time.Unix(0, f.now.Load()) }}); err != nil {
 					t.Fatal(err)
@@ -50,13 +45,13 @@ func TestStreamsOnDisk(t *testing.T) {
 					f.write(table, round)
 				}
 				f.pass(2 * time.Hour)
-				switch {
-				case round == 2:
+				switch round {
+				case 2:
 					if _, err := f.db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: ptr("dropped")}); err != nil {
 						t.Fatal(err)
 					}
 					delete(tables, "dropped")
-				case round == 1:
+				case 1:
 					f.write("dropped", 9)
 				}
 				if round == checkpointAt {
@@ -85,12 +80,12 @@ func TestStreamsOnDisk(t *testing.T) {
 func (f *streamFixture) write(table string, round int) {
 	f.t.Helper()
 	for i := range 2 {
-		item := with(keyed(fmt.Sprint("key-", i), "s"), attrs{"round": num(fmt.Sprint(round)), "b": bin("\x00")})
+		item := with(keyed(fmt.Sprint("key-", i), "s"), attrs{"round": num(strconv.Itoa(round)), "b": bin("\x00")})
 		if _, err := f.db.PutItem(f.t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
 			f.t.Fatal(err)
 		}
 	}
-	key := keyed("transient", fmt.Sprint(round))
+	key := keyed("transient", strconv.Itoa(round))
 	if _, err := f.db.PutItem(f.t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: key}); err != nil {
 		f.t.Fatal(err)
 	}

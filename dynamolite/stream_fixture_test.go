@@ -112,18 +112,18 @@ func (f *streamFixture) records() (all []streamtypes.Record) {
 	return all
 }
 
-// shardOf is the shard that gets the writes of a partition, of which there is at least one record.
-func (f *streamFixture) shardOf(pk string) string {
+// shardOfA is the first shard that has a record of the partition "a".
+func (f *streamFixture) shardOfA() string {
 	f.t.Helper()
 	for _, sh := range f.describe().Shards {
 		page, _ := f.read(f.from(*sh.ShardId, trimHorizon), 1000)
 		for _, r := range page {
-			if partition(r) == pk {
+			if partition(r) == "a" {
 				return *sh.ShardId
 			}
 		}
 	}
-	f.t.Fatalf("no record of %s", pk)
+	f.t.Fatal("no record of a")
 	return ""
 }
 

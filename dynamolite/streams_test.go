@@ -170,7 +170,7 @@ func TestShardIterators(t *testing.T) {
 		f.put(keyed("a", strconv.Itoa(i)))
 		f.pass(time.Second)
 	}
-	shard := f.shardOf("a")
+	shard := f.shardOfA()
 	var numbers []string
 	for _, r := range f.records() {
 		numbers = append(numbers, *r.Dynamodb.SequenceNumber)
@@ -232,7 +232,7 @@ func TestStreamRequestsRefused(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeKeysOnly)
 	f.put(keyed("a", "b"))
-	ctx, shard := t.Context(), f.shardOf("a")
+	ctx, shard := t.Context(), f.shardOfA()
 	const invalid, notFound = "ValidationException", "ResourceNotFoundException"
 	iterator := func(from streamtypes.ShardIteratorType, change func(*dynamodbstreams.GetShardIteratorInput)) error {
 		_, err := f.iterator(shard, from, change)
@@ -302,7 +302,6 @@ func TestStreamRequestsRefused(t *testing.T) {
 	}
 	f.pass(15*time.Minute + time.Millisecond)
 	wantCode(t, "an old iterator", records(&dynamodbstreams.GetRecordsInput{ShardIterator: it}), "ExpiredIteratorException")
-	it = f.from(shard, trimHorizon)
 	number := *f.records()[0].Dynamodb.SequenceNumber
 	f.pass(24*time.Hour - 15*time.Minute - 2*time.Millisecond)
 	it = f.from(shard, trimHorizon)
@@ -342,7 +341,7 @@ func TestDescribeStream(t *testing.T) {
 		t.Fatalf("%d shards", len(d.Shards))
 	}
 	f.put(keyed("a", "1"))
-	parent, last := f.shardOf("a"), *f.records()[0].Dynamodb.SequenceNumber
+	parent, last := f.shardOfA(), *f.records()[0].Dynamodb.SequenceNumber
 	f.pass(4 * time.Hour)
 	f.put(keyed("a", "2"))
 	all := f.describe().Shards
@@ -386,7 +385,7 @@ func TestDescribeStream(t *testing.T) {
 	if err != nil || len(out.StreamDescription.Shards) != 1 || *out.StreamDescription.Shards[0].ParentShardId != parent {
 		t.Errorf("the children of %s: %+v, %v", parent, out, err)
 	}
-	if child := f.shardOf("a"); child != parent {
+	if child := f.shardOfA(); child != parent {
 		t.Errorf("the first record is now in %s", child)
 	}
 	if page, next := f.read(f.from(*out.StreamDescription.Shards[0].ShardId, trimHorizon), 1000); len(page) != 1 || next == nil {
@@ -538,7 +537,7 @@ func BenchmarkGetRecords(b *testing.B) {
 	for i := range 100 {
 		f.put(with(keyed("a", "b"), attrs{"n": num(strconv.Itoa(i)), "x": str("some text"), "y": num("12"), "z": num("13"), "t": str("more")}))
 	}
-	it := f.from(f.shardOf("a"), trimHorizon)
+	it := f.from(f.shardOfA(), trimHorizon)
 	b.ReportAllocs()
 	for b.Loop() {
 		if records, _ := f.read(it, 1000); len(records) != 100 {

@@ -77,18 +77,18 @@ func (t *table) expired(shard int, from string, p past) (keys []string, next str
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	attribute := t.schema().expiry
-	if attribute == "" || s.items == nil {
+	if attribute == "" {
 		return nil, "", false
 	}
 	seen := 0
-	s.items.AscendGreaterOrEqual(place{key: from}, func(e place) bool {
+	s.ascendLocked(keyRange{low: from}, func(r *record) bool {
 		if seen == sweepItems {
-			next, more = e.key, true
+			next, more = r.key, true
 			return false
 		}
 		seen++
-		if p.expired(e.record, attribute) {
-			keys = append(keys, e.key)
+		if p.expired(r, attribute) {
+			keys = append(keys, r.key)
 		}
 		return true
 	})

@@ -81,12 +81,10 @@ func (db *DB) IndexProblem(tableName, indexName string) error {
 }
 
 func (s *shard) all() (records []*record) {
-	if s.items != nil {
-		s.items.Ascend(func(e place) bool {
-			records = append(records, e.record)
-			return true
-		})
-	}
+	s.ascendLocked(keyRange{}, func(r *record) bool {
+		records = append(records, r)
+		return true
+	})
 	return records
 }
 

@@ -173,9 +173,12 @@ func (u *tableUpdate) checkTogether() error {
 	throughput := u.ProvisionedThroughput != nil || u.BillingMode == types.BillingModeProvisioned
 	online := u.create != nil || u.drop != nil
 	stream := u.StreamSpecification != nil
+	others := throughput || stream || u.BillingMode != "" || u.GlobalSecondaryIndexUpdates != nil
 	switch {
-	case u.TableClass != "" && (throughput || stream || u.BillingMode != "" || u.DeletionProtectionEnabled != nil || u.GlobalSecondaryIndexUpdates != nil):
+	case u.TableClass != "" && (others || u.DeletionProtectionEnabled != nil):
 		return invalid("TableClass modification must be the only operation in the request")
+	case u.DeletionProtectionEnabled != nil && others:
+		return invalid("DeletionProtection modification must be the only operation in the request")
 	case throughput && online:
 		return invalid("You cannot create or delete index while updating table IOPS")
 	case throughput && stream:

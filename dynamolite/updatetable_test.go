@@ -161,6 +161,9 @@ func TestUpdateTableRefused(t *testing.T) {
 		{"class and more", changing(func(in *dynamodb.UpdateTableInput) {
 			in.TableClass, in.DeletionProtectionEnabled = types.TableClassStandard, ptr(true)
 		}), "only operation"},
+		{"protection and more", changing(func(in *dynamodb.UpdateTableInput) {
+			in.DeletionProtectionEnabled, in.BillingMode = ptr(true), types.BillingModePayPerRequest
+		}), "only operation"},
 		{"index and throughput", and(late(), func(in *dynamodb.UpdateTableInput) { in.ProvisionedThroughput = units(1, 1) }), "IOPS"},
 		{"stream and throughput", changing(func(in *dynamodb.UpdateTableInput) {
 			in.StreamSpecification, in.ProvisionedThroughput = stream, units(1, 1)

@@ -5,6 +5,8 @@
 //
 // A case is data, declared once. make conformance runs all of them on both
 // engines; make golden records what DynamoDB Local answers in testdata, and make
-// test replays that with nothing installed. Where DynamoDB Local departs from AWS,
-// known_test.go says what AWS answers, and that is what dynamolite is held to.
+// test replays that with nothing installed, on a database in process and over its
+// HTTP handler. What AWS promises no order for is given one, or put together; see
+// kinds_test.go. Where DynamoDB Local departs from AWS, the deviations say what
+// AWS answers, and that is what dynamolite is held to.
 package differential

@@ -22,7 +22,7 @@ var allCases = sync.OnceValue(func() []testCase {
 	var all []testCase
 	for _, area := range [][]testCase{
 		updateCases(), conditionCases(), itemCases(), queryCases(), batchCases(), transactCases(), tableCases(), capacityCases(),
-		scanCases(), localCases(), updateTableCases(), settingsCases(), transactMoreCases(),
+		scanCases(), localCases(), updateTableCases(), settingsCases(), tokenAndReasonCases(),
 		generated(0, recordedSeeds),
 	} {
 		all = append(all, area...)

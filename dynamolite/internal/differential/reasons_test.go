@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// transactMoreCases are on tokens, and on the reasons of canceled transactions.
-func transactMoreCases() []testCase {
+// tokenAndReasonCases are on tokens, and on the reasons of canceled transactions.
+func tokenAndReasonCases() []testCase {
 	return append(tokenCases(), reasonCases()...)
 }
 

@@ -260,8 +260,12 @@ func TestAnyHistory(t *testing.T) {
 				if c != nil && o.image(c) == nil && c.Commit() == nil {
 					o.acked = max(o.acked, int(c.Position()))
 				}
-				rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-				o.crash(rng, rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9, 1}).Draw(t, "keep"))
+				if rapid.Bool().Draw(t, "only the process") {
+					o.kill()
+				} else {
+					rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+					o.crash(rng, rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9, 1}).Draw(t, "keep"))
+				}
 				c = nil
 				must(o.open())
 			},
