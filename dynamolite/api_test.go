@@ -9,13 +9,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
 // call is the shape of an operation of the SDK's client.
-type call[In, Out any] = func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error)
+type call[In, Out, Options any] = func(context.Context, *In, ...func(*Options)) (*Out, error)
 
 type tableAPI interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
@@ -39,16 +41,38 @@ type manyAPI interface {
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
+type settingsAPI interface {
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	UpdateTable(context.Context, *dynamodb.UpdateTableInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTableOutput, error)
+	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+	TagResource(context.Context, *dynamodb.TagResourceInput, ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error)
+	UntagResource(context.Context, *dynamodb.UntagResourceInput, ...func(*dynamodb.Options)) (*dynamodb.UntagResourceOutput, error)
+	ListTagsOfResource(context.Context, *dynamodb.ListTagsOfResourceInput, ...func(*dynamodb.Options)) (*dynamodb.ListTagsOfResourceOutput, error)
+	DescribeLimits(context.Context, *dynamodb.DescribeLimitsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeLimitsOutput, error)
+	DescribeEndpoints(context.Context, *dynamodb.DescribeEndpointsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeEndpointsOutput, error)
+}
+
+type streamAPI interface {
+	ListStreams(context.Context, *dynamodbstreams.ListStreamsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.ListStreamsOutput, error)
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
 // The engine takes the place of the SDK's client, so both have these methods.
 var (
 	_, _ tableAPI = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
 	_, _ itemAPI  = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
 	_, _ manyAPI  = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
+
+	_, _ settingsAPI = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
+	_, _ streamAPI   = (*dynamodbstreams.Client)(nil), (*dynamolite.DB)(nil)
 )
 
 // everyCall calls each operation with an input or, if nilInput, with nil.
 func everyCall(db *dynamolite.DB, nilInput bool) map[string]func(context.Context) error {
-	item := keyed("a", "b")
+	item, arn := keyed("a", "b"), "arn:aws:dynamodb:dynamolite:000000000000:table/"+mainTable
 	write := types.TransactWriteItem{Put: &types.Put{TableName: ptr(mainTable), Item: item}}
 	return map[string]func(context.Context) error{
 		"CreateTable":   calling(db.CreateTable, mainInput(), nilInput),
@@ -74,10 +98,27 @@ func everyCall(db *dynamolite.DB, nilInput bool) map[string]func(context.Context
 		"TransactWriteItems": calling(db.TransactWriteItems, &dynamodb.TransactWriteItemsInput{
 			TransactItems: []types.TransactWriteItem{write}, ClientRequestToken: ptr("token"),
 		}, nilInput),
+		"Scan":        calling(db.Scan, &dynamodb.ScanInput{TableName: ptr(mainTable)}, nilInput),
+		"UpdateTable": calling(db.UpdateTable, &dynamodb.UpdateTableInput{TableName: ptr(mainTable), DeletionProtectionEnabled: ptr(true)}, nilInput),
+		"UpdateTimeToLive": calling(db.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
+			TableName: ptr(mainTable), TimeToLiveSpecification: &types.TimeToLiveSpecification{Enabled: ptr(true), AttributeName: ptr("ttl")},
+		}, nilInput),
+		"DescribeTimeToLive": calling(db.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: ptr(mainTable)}, nilInput),
+		"TagResource":        calling(db.TagResource, &dynamodb.TagResourceInput{ResourceArn: &arn, Tags: []types.Tag{{Key: ptr("k"), Value: ptr("v")}}}, nilInput),
+		"UntagResource":      calling(db.UntagResource, &dynamodb.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"k"}}, nilInput),
+		"ListTagsOfResource": calling(db.ListTagsOfResource, &dynamodb.ListTagsOfResourceInput{ResourceArn: &arn}, nilInput),
+		"DescribeLimits":     calling(db.DescribeLimits, &dynamodb.DescribeLimitsInput{}, nilInput),
+		"DescribeEndpoints":  calling(db.DescribeEndpoints, &dynamodb.DescribeEndpointsInput{}, nilInput),
+		"ListStreams":        calling(db.ListStreams, &dynamodbstreams.ListStreamsInput{}, nilInput),
+		"DescribeStream":     calling(db.DescribeStream, &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}, nilInput),
+		"GetShardIterator": calling(db.GetShardIterator, &dynamodbstreams.GetShardIteratorInput{
+			StreamArn: &arn, ShardId: ptr("shardId-00000000000000000000-00000000"), ShardIteratorType: streamtypes.ShardIteratorTypeLatest,
+		}, nilInput),
+		"GetRecords": calling(db.GetRecords, &dynamodbstreams.GetRecordsInput{ShardIterator: ptr("iterator")}, nilInput),
 	}
 }
 
-func calling[In, Out any](do call[In, Out], in *In, nilInput bool) func(context.Context) error {
+func calling[In, Out, Options any](do call[In, Out, Options], in *In, nilInput bool) func(context.Context) error {
 	if nilInput {
 		in = nil
 	}
@@ -136,9 +177,10 @@ func TestNilInput(t *testing.T) {
 	f := newFixture(t)
 	for name, call := range everyCall(f.db, true) {
 		err := call(t.Context())
-		if name == "ListTables" {
+		switch name {
+		case "ListTables", "ListStreams", "DescribeLimits", "DescribeEndpoints":
 			if err != nil {
-				t.Errorf("ListTables: %v", err)
+				t.Errorf("%s: %v", name, err)
 			}
 			continue
 		}
@@ -150,11 +192,12 @@ func TestUnknownTable(t *testing.T) {
 	t.Parallel()
 	db := dynamolite.New(dynamolite.Options{})
 	for name, call := range everyCall(db, false) {
-		if name == "CreateTable" || name == "ListTables" {
+		switch name {
+		case "CreateTable", "ListTables", "ListStreams", "DescribeLimits", "DescribeEndpoints", "GetRecords":
 			continue
 		}
 		err := call(t.Context())
-		if _, ok := errors.AsType[*types.ResourceNotFoundException](err); !ok {
+		if e, ok := errors.AsType[smithy.APIError](err); !ok || e.ErrorCode() != "ResourceNotFoundException" {
 			t.Errorf("%s: got %v, want ResourceNotFoundException", name, err)
 		}
 	}
@@ -185,7 +228,7 @@ func TestBubble(t *testing.T) {
 }
 
 // changed calls an operation with an input that differs from one that is fine.
-func changed[In, Out any](ctx context.Context, do call[In, Out], in In, change func(*In)) func() error {
+func changed[In, Out any](ctx context.Context, do call[In, Out, dynamodb.Options], in In, change func(*In)) func() error {
 	change(&in)
 	return func() error {
 		_, err := do(ctx, &in)

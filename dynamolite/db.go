@@ -173,6 +173,9 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 	if err := ctx.Err(); err != nil {
 		return nil, operationError(op, &smithy.CanceledError{Err: err})
 	}
+	if err := db.stopped(); err != nil {
+		return nil, operationError(op, err)
+	}
 	if in == nil {
 		in = new(In)
 	}

@@ -90,6 +90,11 @@ func (c *countingFiles) Create(name string) (journal.File, error) {
 	return &countingFile{f, c}, err
 }
 
+func (c *countingFiles) Open(name string) (journal.File, error) {
+	f, err := c.FS.Open(name)
+	return &countingFile{f, c}, err
+}
+
 type countingFile struct {
 	journal.File
 	files *countingFiles

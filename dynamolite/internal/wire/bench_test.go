@@ -91,8 +91,8 @@ func TestAllocationBudget(t *testing.T) {
 		if err := wire.Decode(body, &in); err != nil {
 			t.Error(err)
 		}
-	}); got > 55 {
-		t.Errorf("an UpdateItem is decoded with %v allocations, more than 55", got)
+	}); got > 65 {
+		t.Errorf("an UpdateItem is decoded with %v allocations, more than 65", got)
 	}
 	out := &dynamodb.UpdateItemOutput{Attributes: benchItem()}
 	var e wire.Encoder
