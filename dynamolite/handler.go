@@ -128,7 +128,7 @@ func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err
 	if err := h.authenticate(r, x.in); err != nil {
 		return err
 	}
-	return h.operate(ctx, x, r.Header)
+	return h.operate(ctx, x, r)
 }
 
 func (h *Handler) authenticate(r *http.Request, body []byte) error {
@@ -141,16 +141,16 @@ func (h *Handler) authenticate(r *http.Request, body []byte) error {
 const targetHeader = "X-Amz-Target"
 
 // operate carries out an operation.
-func (h *Handler) operate(ctx context.Context, x *exchange, header http.Header) error {
-	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) error {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if kind = strings.TrimSpace(kind); kind != amzJSON && kind != plainJSON {
 		return errNoSuchPage
 	}
-	do, ok := routes[header.Get(targetHeader)]
+	do, ok := routes[r.Header.Get(targetHeader)]
 	if !ok {
 		return errUnknownOperation
 	}
-	return do(ctx, h.db, x.in, &x.encoder)
+	return do(ctx, h.db, r.Host, x.in, &x.encoder)
 }
 
 // The namespaces of error types. SDKs look at what follows the "#".

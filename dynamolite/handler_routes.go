@@ -16,8 +16,8 @@ const (
 	streamsTarget = "DynamoDBStreams_20120810."
 )
 
-// route reads the input of an operation, calls it, and writes its output.
-type route func(ctx context.Context, db *DB, body []byte, e *wire.Encoder) error
+// route reads the input of an operation, calls it, and writes its output. Host is where the request was sent to.
+type route func(ctx context.Context, db *DB, host string, body []byte, e *wire.Encoder) error
 
 // routes are the operations by X-Amz-Target.
 var routes = map[string]route{
@@ -42,7 +42,7 @@ var routes = map[string]route{
 	tablesTarget + "UntagResource":      to((*DB).UntagResource),
 	tablesTarget + "ListTagsOfResource": to((*DB).ListTagsOfResource),
 	tablesTarget + "DescribeLimits":     to((*DB).DescribeLimits),
-	tablesTarget + "DescribeEndpoints":  to((*DB).DescribeEndpoints),
+	tablesTarget + "DescribeEndpoints":  toEndpoints,
 	streamsTarget + "ListStreams":       to((*DB).ListStreams),
 	streamsTarget + "DescribeStream":    to((*DB).DescribeStream),
 	streamsTarget + "GetShardIterator":  to((*DB).GetShardIterator),
@@ -56,7 +56,7 @@ type output interface {
 
 // to is the route to an operation.
 func to[In, Option any, Out output](do func(*DB, context.Context, *In, ...func(*Option)) (Out, error)) route {
-	return func(ctx context.Context, db *DB, body []byte, e *wire.Encoder) error {
+	return func(ctx context.Context, db *DB, _ string, body []byte, e *wire.Encoder) error {
 		in := new(In)
 		if err := wire.Decode(body, in); err != nil {
 			return err
@@ -65,12 +65,31 @@ func to[In, Option any, Out output](do func(*DB, context.Context, *In, ...func(*
 		if err != nil {
 			return err
 		}
-		e.WriteStruct(nil)
-		out.SerializeMembers(e)
-		writeZeros(e, out)
-		e.CloseStruct()
+		writeOutput(e, out)
 		return nil
 	}
+}
+
+// toEndpoints is the route to DescribeEndpoints, which alone depends on where the caller found the handler.
+func toEndpoints(ctx context.Context, db *DB, host string, body []byte, e *wire.Encoder) error {
+	in := new(dynamodb.DescribeEndpointsInput)
+	if err := wire.Decode(body, in); err != nil {
+		return err
+	}
+	out, err := db.DescribeEndpoints(ctx, in)
+	if err != nil {
+		return err
+	}
+	out.Endpoints[0].Address = &host
+	writeOutput(e, out)
+	return nil
+}
+
+func writeOutput(e *wire.Encoder, out output) {
+	e.WriteStruct(nil)
+	out.SerializeMembers(e)
+	writeZeros(e, out)
+	e.CloseStruct()
 }
 
 // writeZeros writes what DynamoDB sends although it is zero or empty, and callers in languages other

@@ -56,7 +56,7 @@ func (db *DB) describeTable(_ *call, in *dynamodb.DescribeTableInput) (*dynamodb
 	return &dynamodb.DescribeTableOutput{Table: t.describe(types.TableStatusActive)}, nil
 }
 
-// DeleteTable drops a table, which is gone at once. An operation that overlaps with it may still
+// DeleteTable drops a table, which is gone at once. While an index is being created it is a *types.ResourceInUseException. An operation that overlaps with it may still
 // succeed on the dropped table, as if it had come first.
 func (db *DB) DeleteTable(ctx context.Context, in *dynamodb.DeleteTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error) {
 	return run(ctx, db, opDeleteTable, in, (*DB).deleteTable)
@@ -69,6 +69,9 @@ func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.Del
 	}
 	if t.schema().protected {
 		return nil, validationf("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
+	}
+	if t.schema().fillingBeside(nil) {
+		return nil, &types.ResourceInUseException{Message: aws.String("Table " + t.name + " has an index that is being created: wait until it is ACTIVE")}
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()

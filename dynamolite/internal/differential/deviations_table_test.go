@@ -35,6 +35,12 @@ var tableDeviations = []deviation{
 		},
 	},
 	{
+		rule: `AWS: UpdateTable of "a nonexistent table or index" is a ResourceNotFoundException (API_UpdateTable; measured by the ACK project). DynamoDB Local says ValidationException of a throughput.`,
+		cases: map[string]edits{
+			"updatetable/change throughput of an unknown index": {"1": `{"error":"ResourceNotFoundException"}`},
+		},
+	},
+	{
 		rule: `AWS: a value that is not of the enumeration is a ValidationException. DynamoDB Local fails inside, or ignores it.`,
 		cases: map[string]edits{
 			"table/create with a bogus billing mode":    {"0": invalidRequest},

@@ -134,7 +134,6 @@ func badIndexCases() []testCase {
 	created := func(in *dynamodb.UpdateTableInput) *types.CreateGlobalSecondaryIndexAction {
 		return in.GlobalSecondaryIndexUpdates[0].Create
 	}
-	one := index("One", all, "a:S")
 	var many []indexSpec
 	for i := range 20 {
 		many = append(many, index(fmt.Sprintf("Index%02d", i), keysOnly, "g:S"))
@@ -152,42 +151,42 @@ func badIndexCases() []testCase {
 		request any
 	}{
 		{"of a taken name", addIndex(index("Has", all, "a:S"))},
-		{"of no definition", with(one, func(in *dynamodb.UpdateTableInput) { in.AttributeDefinitions = nil })},
-		{"of a definition too many", with(one, func(in *dynamodb.UpdateTableInput) {
+		{"of no definition", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { in.AttributeDefinitions = nil })},
+		{"of a definition too many", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: new("q"), AttributeType: "S"})
 		})},
 		{"of a definition of another type", addIndex(index("One", all, "h:N"))},
-		{"of a definition twice", with(one, func(in *dynamodb.UpdateTableInput) {
+		{"of a definition twice", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.AttributeDefinitions = append(in.AttributeDefinitions, in.AttributeDefinitions[0])
 		})},
-		{"of a bogus definition", with(one, func(in *dynamodb.UpdateTableInput) {
+		{"of a bogus definition", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.AttributeDefinitions = []types.AttributeDefinition{{AttributeName: new("a"), AttributeType: "BOOL"}}
 		})},
-		{"with no key", with(one, func(in *dynamodb.UpdateTableInput) { created(in).KeySchema = []types.KeySchemaElement{} })},
-		{"with a sort key alone", with(one, func(in *dynamodb.UpdateTableInput) { created(in).KeySchema[0].KeyType = types.KeyTypeRange })},
+		{"with no key", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { created(in).KeySchema = []types.KeySchemaElement{} })},
+		{"with a sort key alone", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { created(in).KeySchema[0].KeyType = types.KeyTypeRange })},
 		{"with the same key twice", addIndex(index("One", all, "a:S "+"a:S"))},
-		{"without projection", with(one, func(in *dynamodb.UpdateTableInput) { created(in).Projection = &types.Projection{} })},
-		{"with a bogus projection", with(one, func(in *dynamodb.UpdateTableInput) { created(in).Projection.ProjectionType = "BOGUS" })},
+		{"without projection", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { created(in).Projection = &types.Projection{} })},
+		{"with a bogus projection", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { created(in).Projection.ProjectionType = "BOGUS" })},
 		{"that includes nothing", addIndex(index("One", include, "a:S"))},
 		{"that names attributes on ALL", addIndex(index("One", all, "a:S", "x"))},
 		{"that names attributes on KEYS_ONLY", addIndex(index("One", keysOnly, "a:S", "x"))},
 		{"that includes too many", addIndex(index("One", include, "a:S", tooMany...))},
 		{"of a short name", addIndex(index("On", all, "a:S"))},
 		{"of a bad name", addIndex(index("O/ne", all, "a:S"))},
-		{"with throughput on demand", with(one, func(in *dynamodb.UpdateTableInput) { created(in).ProvisionedThroughput = throughput(1, 1) })},
-		{"and another", with(one, func(in *dynamodb.UpdateTableInput) {
+		{"with throughput on demand", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { created(in).ProvisionedThroughput = throughput(1, 1) })},
+		{"and another", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			two := addIndex(index("Two", all, "b:S"))
 			in.GlobalSecondaryIndexUpdates = append(in.GlobalSecondaryIndexUpdates, two.GlobalSecondaryIndexUpdates...)
 			in.AttributeDefinitions = append(in.AttributeDefinitions, two.AttributeDefinitions...)
 		})},
-		{"and drop another", with(one, func(in *dynamodb.UpdateTableInput) {
+		{"and drop another", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.GlobalSecondaryIndexUpdates = append(in.GlobalSecondaryIndexUpdates, dropIndex("Has").GlobalSecondaryIndexUpdates...)
 		})},
-		{"and drop it", with(one, func(in *dynamodb.UpdateTableInput) {
+		{"and drop it", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.GlobalSecondaryIndexUpdates = append(in.GlobalSecondaryIndexUpdates, dropIndex("One").GlobalSecondaryIndexUpdates...)
 		})},
-		{"and protect the table", with(one, func(in *dynamodb.UpdateTableInput) { in.DeletionProtectionEnabled = new(true) })},
-		{"and drop it in one action", with(one, func(in *dynamodb.UpdateTableInput) {
+		{"and protect the table", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { in.DeletionProtectionEnabled = new(true) })},
+		{"and drop it in one action", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.GlobalSecondaryIndexUpdates[0].Delete = &types.DeleteGlobalSecondaryIndexAction{IndexName: new("Has")}
 		})},
 	} {
@@ -233,12 +232,12 @@ func badIndexCases() []testCase {
 		cases = append(cases, testCase{"updatetable/" + c.name, nil, []any{table("Made", "pk:S", index("Has", all, "h:S"), index("Too", all, "i:S")), c.request, madeSettled}})
 	}
 	return append(cases,
-		testCase{"updatetable/a 21st index", nil, []any{table("Made", "pk:S", many...), addIndex(one), madeSettled}},
-		testCase{"updatetable/index of a missing table", nil, []any{addIndex(one), dropIndex("One")}},
+		testCase{"updatetable/a 21st index", nil, []any{table("Made", "pk:S", many...), addIndex(index("One", all, "a:S")), madeSettled}},
+		testCase{"updatetable/index of a missing table", nil, []any{addIndex(index("One", all, "a:S")), dropIndex("One")}},
 		testCase{"updatetable/drop a local index", nil, []any{local(table("Made", "pk:S sk:S"), index("Has", all, "pk:S a:S")), dropIndex("Has"), madeSettled}},
 		testCase{"updatetable/add one of a local index's name", nil, []any{local(table("Made", "pk:S sk:S"), index("Has", all, "pk:S a:S")), addIndex(index("Has", all, "b:S")), madeSettled}},
 		testCase{"updatetable/add a provisioned index", nil, []any{
-			tweak(table("Made", "pk:S"), provision(5, 6)), addIndex(one), madeSettled,
+			tweak(table("Made", "pk:S"), provision(5, 6)), addIndex(index("One", all, "a:S")), madeSettled,
 			with(index("Two", all, "b:S"), func(in *dynamodb.UpdateTableInput) { created(in).ProvisionedThroughput = throughput(2, 3) }), madeSettled,
 			with(index("Three", all, "c:S"), func(in *dynamodb.UpdateTableInput) { created(in).ProvisionedThroughput = throughput(0, 3) }), madeSettled,
 		}})
