@@ -11,6 +11,8 @@ export PEERS_DIR ?= $(CURDIR)/.cache/peers
 FUZZTIME ?= 50000x
 # How many seeds the simulation runs.
 SIM_SEEDS ?= 2000
+# How often a writing process is killed.
+KILLS ?= 200
 # How often each benchmark runs.
 BENCHCOUNT ?= 6
 
@@ -73,6 +75,11 @@ fuzz: ## each fuzz target for FUZZTIME
 .PHONY: sim
 sim: ## the simulation over SIM_SEEDS seeds
 	go test -count=1 -timeout 60m ./internal/sim -sim.seeds=$(SIM_SEEDS)
+
+.PHONY: crash
+crash: ## a writing process killed KILLS times, and the log's own, with nothing lost
+	go test -count=1 -timeout 60m -run '^TestKilled$$' ./dynamolite -v -dynamolite.kills=$(KILLS)
+	go test -count=1 -timeout 60m -run '^TestKill' ./dynamolite/internal/journal -v -journal.kills=$(KILLS)
 
 .PHONY: bench
 bench: ## every benchmark BENCHCOUNT times, with their summary, and the ratios held
