@@ -27,7 +27,7 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
 		return nil, err
 	}
-	batch, err := db.newBatchGet(in.RequestItems)
+	batch, err := db.newBatchGet(c, in.RequestItems)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (p *tableGets) read(db *DB, c *call, b *bill, room *int) (items []map[strin
 }
 
 // newBatchGet validates a batch and brings its tables into the order of their names.
-func (db *DB) newBatchGet(in map[string]types.KeysAndAttributes) ([]tableGets, error) {
+func (db *DB) newBatchGet(c *call, in map[string]types.KeysAndAttributes) ([]tableGets, error) {
 	total := 0
 	for _, request := range in {
 		total += len(request.Keys)
@@ -105,7 +105,7 @@ func (db *DB) newBatchGet(in map[string]types.KeysAndAttributes) ([]tableGets, e
 	}
 	batch := make([]tableGets, 0, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		t, err := db.table(&name)
+		t, err := db.table(c, &name)
 		if err != nil {
 			return nil, err
 		}

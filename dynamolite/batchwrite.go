@@ -22,7 +22,7 @@ func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamo
 	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
 		return nil, err
 	}
-	writes, requests, err := db.newBatchWrite(in.RequestItems)
+	writes, requests, err := db.newBatchWrite(c, in.RequestItems)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamo
 }
 
 // newBatchWrite validates a batch and brings its tables into the order of their names.
-func (db *DB) newBatchWrite(in map[string][]types.WriteRequest) ([]write, []types.WriteRequest, error) {
+func (db *DB) newBatchWrite(c *call, in map[string][]types.WriteRequest) ([]write, []types.WriteRequest, error) {
 	total := 0
 	for _, requests := range in {
 		total += len(requests)
@@ -70,7 +70,7 @@ func (db *DB) newBatchWrite(in map[string][]types.WriteRequest) ([]write, []type
 	}
 	writes, requests := make([]write, 0, total), make([]types.WriteRequest, 0, total)
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		t, err := db.table(&name)
+		t, err := db.table(c, &name)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -86,6 +86,7 @@ func (db *DB) freeze() (*journal.Checkpoint, *image, error) {
 		}
 	}
 	im.tokens = db.tokens.all()
+	db.streams.expire(im.at)
 	im.streams = db.streams.images()
 	return c, im, nil
 }
@@ -140,8 +141,9 @@ func (ti *tableImage) write(put func([]byte) error, stop func() error) error {
 		}
 		shard := &ti.table.shards[n]
 		for from, more := "", true; more; {
-			from, more = shard.frozenPage(frozen, from, func(r *record) {
+			from, more = shard.frozenPage(frozen, from, func(r *record) bool {
 				entry = appendChange(entry, &change{table: ti.table, shard: n, new: r})
+				return len(entry) < checkpointPart
 			})
 			if len(entry) < checkpointPart {
 				continue

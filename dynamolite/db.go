@@ -61,6 +61,7 @@ type DB struct {
 	mu      sync.RWMutex // taken before the locks of tables
 	tables  map[string]*table
 	created int                     // tables made so far; numbers the next one
+	latest  position                // of what made or deleted a table
 	ledgers map[string]*tableLedger // by table name; outlives the table
 	closed  bool
 
@@ -90,6 +91,9 @@ func New(o Options) *DB {
 func newDB(o Options) (*DB, error) {
 	if err := errors.Join(o.Limits.validate(), o.Latency.validate()); err != nil {
 		return nil, err
+	}
+	if o.SweepInterval < 0 {
+		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 is a minute"}
 	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default clock
@@ -167,6 +171,13 @@ type call struct {
 // sees notes a write that the answer depends on.
 func (c *call) sees(pos position) { c.seen = max(c.seen, pos) }
 
+// seesAll is for answers that depend on the database as a whole, and are rare.
+func (c *call) seesAll(db *DB) {
+	if db.journal != nil {
+		c.sees(db.journal.Appended())
+	}
+}
+
 // run is what all operations have in common: the context is looked at first, a nil input means an
 // empty one, the answer waits for what it depends on, and an error names the operation.
 func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func(*DB, *call, *In) (*Out, error)) (*Out, error) {
@@ -200,18 +211,20 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 }
 
 // table finds a table by the name in a request. The name is checked first.
-func (db *DB) table(name *string) (*table, error) {
+func (db *DB) table(c *call, name *string) (*table, error) {
 	if name == nil {
 		return nil, missing("TableName")
 	}
 	db.mu.RLock()
 	t, ok := db.tables[*name]
 	closed := db.closed
+	c.sees(db.latest)
 	db.mu.RUnlock()
 	switch {
 	case closed:
 		return nil, ErrClosed
 	case ok:
+		c.sees(position(t.altered.Load()))
 		return t, nil
 	}
 	if err := checkTableName(*name); err != nil {

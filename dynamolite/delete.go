@@ -12,7 +12,7 @@ func (db *DB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ..
 }
 
 func (db *DB) deleteItem(c *call, in *dynamodb.DeleteItemInput) (*dynamodb.DeleteItemOutput, error) {
-	t, err := db.table(in.TableName)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}

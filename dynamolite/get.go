@@ -17,7 +17,7 @@ func (db *DB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(
 }
 
 func (db *DB) getItem(c *call, in *dynamodb.GetItemInput) (*dynamodb.GetItemOutput, error) {
-	t, err := db.table(in.TableName)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}

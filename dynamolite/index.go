@@ -41,22 +41,22 @@ func (x *index) projects(attribute string) bool {
 	return ok
 }
 
-// entryKey is where an item's entry lives; ok is false if the item is not in the index. An item that
+// entryKey is where the entry of an item, decoded or nil, lives; ok is false if the item is not in the index. An item that
 // is older than the index may have attributes that cannot be its keys, and is then not in it.
 func (x *index) entryKey(r *record, item value.Item) (shard int, key string, ok bool) {
 	if r == nil {
 		return 0, "", false
 	}
-	hash, ok := x.key.hash.of(item)
-	if !ok {
+	hash := r.attribute(item, x.key.hash.name)
+	if !x.key.hash.fits(hash) {
 		return 0, "", false
 	}
 	var buf [512]byte
 	enc := value.AppendKey(buf[:0], hash)
 	shard = shardOf(enc, len(x.shards))
 	if x.key.rng.name != "" {
-		rng, ok := x.key.rng.of(item)
-		if !ok {
+		rng := r.attribute(item, x.key.rng.name)
+		if !x.key.rng.fits(rng) {
 			return 0, "", false
 		}
 		enc = value.AppendKey(enc, rng)
@@ -64,17 +64,17 @@ func (x *index) entryKey(r *record, item value.Item) (shard int, key string, ok 
 	return shard, string(append(enc, r.key...)), true
 }
 
-// of is the attribute of a stored item, if that has it and it can be a key.
-func (a *keyAttribute) of(item value.Item) (value.AV, bool) {
-	switch v := item[a.name].(type) {
+// fits tells whether the value of a stored attribute, nil if there is none, can be a key.
+func (a *keyAttribute) fits(v value.AV) bool {
+	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
-		return v, a.kind == types.ScalarAttributeTypeS && v.Value != "" && len(v.Value) <= a.max
+		return a.kind == types.ScalarAttributeTypeS && v.Value != "" && len(v.Value) <= a.max
 	case *types.AttributeValueMemberN:
-		return v, a.kind == types.ScalarAttributeTypeN
+		return a.kind == types.ScalarAttributeTypeN
 	case *types.AttributeValueMemberB:
-		return v, a.kind == types.ScalarAttributeTypeB && len(v.Value) > 0 && len(v.Value) <= a.max
+		return a.kind == types.ScalarAttributeTypeB && len(v.Value) > 0 && len(v.Value) <= a.max
 	default:
-		return nil, false
+		return false
 	}
 }
 
@@ -82,6 +82,9 @@ func (a *keyAttribute) of(item value.Item) (value.AV, bool) {
 func (x *index) entry(key string, r *record, item value.Item) *record {
 	if x.projected == nil {
 		return &record{key: key, data: r.data, size: r.size}
+	}
+	if item == nil {
+		item = r.item()
 	}
 	projected := make(value.Item, len(x.projected))
 	for name := range x.projected {
@@ -96,6 +99,9 @@ func (x *index) entry(key string, r *record, item value.Item) *record {
 func (x *index) entrySize(r *record, item value.Item) int {
 	if x.projected == nil {
 		return r.size
+	}
+	if item == nil {
+		item = r.item()
 	}
 	size := 0
 	for name := range x.projected {
@@ -143,11 +149,11 @@ func (x *index) change(e *effect) (c indexChange, ok bool) {
 	newShard, newKey, isIn := x.entryKey(e.new, e.is)
 	c.index = x
 	if x.meter != nil {
-		c.dropPartition, c.putPartition = x.partition(e.was), x.partition(e.is)
+		c.dropPartition, c.putPartition = x.partition(e.old, e.was), x.partition(e.new, e.is)
 	}
 	switch {
 	case wasIn && isIn && oldKey == newKey:
-		if x.same(e.was, e.is, e.touched) {
+		if x.same(e) {
 			return c, false
 		}
 		c.put, c.putShard = x.entry(newKey, e.new, e.is), newShard
@@ -166,9 +172,12 @@ func (x *index) change(e *effect) (c indexChange, ok bool) {
 }
 
 // partition is where an item's entry stands among the partition keys of the index, if it is in it.
-func (x *index) partition(item value.Item) wall.Partition {
-	hash, ok := x.key.hash.of(item)
-	if !ok {
+func (x *index) partition(r *record, item value.Item) wall.Partition {
+	if r == nil {
+		return wall.NoPartition
+	}
+	hash := r.attribute(item, x.key.hash.name)
+	if !x.key.hash.fits(hash) {
 		return wall.NoPartition
 	}
 	var buf [256]byte
@@ -179,31 +188,30 @@ func (x *index) affected(touched []string) bool {
 	return slices.ContainsFunc(touched, x.projects)
 }
 
-// same tells whether two images look alike to the index.
-func (x *index) same(old, next value.Item, touched []string) bool {
-	if touched != nil {
-		for _, name := range touched {
-			if x.projects(name) && !sameAttribute(old, next, name) {
-				return false
-			}
-		}
-		return true
+// same tells whether the item looks to the index as before. Its keys do.
+func (x *index) same(e *effect) bool {
+	names := x.include
+	switch {
+	case e.touched != nil:
+		names = e.touched
+	case x.projected == nil:
+		e.decode()
+		return value.EqualItems(e.was, e.is)
 	}
-	if x.projected == nil {
-		return value.EqualItems(old, next)
-	}
-	for name := range x.projected {
-		if !sameAttribute(old, next, name) {
+	for _, name := range names {
+		if x.projects(name) && !sameAttribute(e.old.attribute(e.was, name), e.new.attribute(e.is, name)) {
 			return false
 		}
 	}
 	return true
 }
 
-func sameAttribute(a, b value.Item, name string) bool {
-	va, inA := a[name]
-	vb, inB := b[name]
-	return inA == inB && (!inA || value.Equal(va, vb))
+// sameAttribute tells whether two values, nil if there is none, are equal.
+func sameAttribute(a, b value.AV) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return value.Equal(a, b)
 }
 
 // apply carries a change out that has its place in the order of writes at pos. The caller holds the

@@ -12,7 +12,7 @@ func (db *DB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(
 }
 
 func (db *DB) putItem(c *call, in *dynamodb.PutItemInput) (*dynamodb.PutItemOutput, error) {
-	t, err := db.table(in.TableName)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}

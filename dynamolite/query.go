@@ -21,7 +21,7 @@ func (db *DB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dyn
 }
 
 func (db *DB) query(c *call, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
-	t, err := db.table(in.TableName)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,15 @@ func (r *record) item() value.Item {
 	return value.Decode(r.data)
 }
 
+// attribute is one attribute of the record, nil if it has none of that name. Item is the record
+// decoded, or nil if nobody has done that.
+func (r *record) attribute(item value.Item, name string) value.AV {
+	if item != nil {
+		return item[name]
+	}
+	return value.Lookup(r.data, name)
+}
+
 // image is the part of a record that a projection leaves, which the caller may keep and change.
 func (r *record) image(p *expr.Projection) value.Item {
 	item := r.item()

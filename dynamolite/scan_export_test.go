@@ -8,7 +8,7 @@ func SegmentOf(shards, segment, total int) (from, to int) { return segmentOf(sha
 // CollectionSize is the estimate of the size of an item collection in units of so many bytes, when so
 // many records of a tree are looked at.
 func (db *DB) CollectionSize(name string, hash types.AttributeValue, unit int64, walk int) (low, high float64) {
-	t, err := db.table(&name)
+	t, err := db.table(&call{}, &name)
 	if err != nil {
 		panic(err)
 	}
@@ -17,7 +17,7 @@ func (db *DB) CollectionSize(name string, hash types.AttributeValue, unit int64,
 
 // SetFilling makes an index of a table one that is still being filled, or no longer.
 func (db *DB) SetFilling(name, index string, filling bool) {
-	t, err := db.table(&name)
+	t, err := db.table(&call{}, &name)
 	if err != nil {
 		panic(err)
 	}

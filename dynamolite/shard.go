@@ -127,23 +127,24 @@ func (s *shard) keepLocked(c *cell) {
 	}
 }
 
-// frozenPage reads some records of a frozen shard from a key on. Next is where to go on if there are more.
-func (s *shard) frozenPage(frozen *tree, from string, do func(*record)) (next string, more bool) {
+// frozenPage reads records of a frozen shard from a key on, 256 at most, until do says that it is enough. Next is where to
+// go on if there may be more.
+func (s *shard) frozenPage(frozen *tree, from string, do func(*record) bool) (next string, more bool) {
 	const most = 256
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n := 0
+	n, enough := 0, false
 	frozen.AscendGreaterOrEqual(&cell{key: from}, func(c *cell) bool {
-		if n == most {
+		if n == most || enough {
 			next, more = c.key, true
 			return false
 		}
 		n++
-		if r, kept := s.frozen[c]; kept {
-			do(r)
-		} else {
-			do(c.record)
+		r, kept := s.frozen[c]
+		if !kept {
+			r = c.record
 		}
+		enough = !do(r)
 		return true
 	})
 	return next, more

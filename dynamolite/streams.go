@@ -115,6 +115,16 @@ func (g *streamRegistry) add(s *tableStream) {
 	g.streams[s.arn] = s
 }
 
+// remove forgets a stream that has come to nothing; nil is none.
+func (g *streamRegistry) remove(s *tableStream) {
+	if s == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.streams, s.arn)
+}
+
 // expire forgets streams that were disabled so long ago that nothing is left of them.
 func (g *streamRegistry) expire(now time.Time) {
 	g.mu.Lock()
@@ -185,7 +195,8 @@ func (db *DB) ListStreams(ctx context.Context, in *dynamodbstreams.ListStreamsIn
 	return run(ctx, db, opListStreams, in, (*DB).listStreams)
 }
 
-func (db *DB) listStreams(_ *call, in *dynamodbstreams.ListStreamsInput) (*dynamodbstreams.ListStreamsOutput, error) {
+func (db *DB) listStreams(c *call, in *dynamodbstreams.ListStreamsInput) (*dynamodbstreams.ListStreamsOutput, error) {
+	defer c.seesAll(db)
 	limit, err := streamLimit(in.Limit, maxStreams)
 	if err != nil {
 		return nil, err
@@ -224,7 +235,8 @@ func (db *DB) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeSt
 	return run(ctx, db, opDescribeStream, in, (*DB).describeStream)
 }
 
-func (db *DB) describeStream(_ *call, in *dynamodbstreams.DescribeStreamInput) (*dynamodbstreams.DescribeStreamOutput, error) {
+func (db *DB) describeStream(c *call, in *dynamodbstreams.DescribeStreamInput) (*dynamodbstreams.DescribeStreamOutput, error) {
+	defer c.seesAll(db)
 	now := db.now()
 	s, err := db.stream(in.StreamArn, now)
 	if err != nil {

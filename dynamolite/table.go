@@ -33,7 +33,8 @@ type table struct {
 	current atomic.Pointer[schema]
 	// altering is held from reading the schema to replacing it. It is taken before the shards.
 	altering sync.Mutex
-	retired  bool // deleted; guarded by altering
+	retired  bool          // deleted; guarded by altering
+	altered  atomic.Uint64 // position of the last alteration
 }
 
 // schema is the one in force now.

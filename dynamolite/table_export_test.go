@@ -91,7 +91,7 @@ func (s *shard) all() (records []*record) {
 // Prepare does the first step of a transaction and returns the second.
 func (db *DB) Prepare(items []types.TransactWriteItem) (commit func() error, err error) {
 	c := &call{op: opTransactWriteItems}
-	writes, err := db.newTransactWrite(items)
+	writes, err := db.newTransactWrite(c, items)
 	if err != nil {
 		return nil, err
 	}

@@ -35,10 +35,11 @@ func (db *DB) createTable(c *call, in *dynamodb.CreateTableInput) (*dynamodb.Cre
 	}
 	pos, err := db.noteTable(t, t.schema())
 	if err != nil {
+		db.streams.remove(t.schema().stream)
 		return nil, err
 	}
 	c.sees(pos)
-	db.created = t.number
+	db.created, db.latest = t.number, max(db.latest, pos)
 	db.tables[t.name] = t
 	return &dynamodb.CreateTableOutput{TableDescription: t.describe(types.TableStatusActive)}, nil
 }
@@ -48,30 +49,26 @@ func (db *DB) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput
 	return run(ctx, db, opDescribeTable, in, (*DB).describeTable)
 }
 
-func (db *DB) describeTable(_ *call, in *dynamodb.DescribeTableInput) (*dynamodb.DescribeTableOutput, error) {
-	t, err := db.table(in.TableName)
+func (db *DB) describeTable(c *call, in *dynamodb.DescribeTableInput) (*dynamodb.DescribeTableOutput, error) {
+	defer c.seesAll(db)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}
 	return &dynamodb.DescribeTableOutput{Table: t.describe(types.TableStatusActive)}, nil
 }
 
-// DeleteTable drops a table, which is gone at once. While an index is being created it is a *types.ResourceInUseException. An operation that overlaps with it may still
-// succeed on the dropped table, as if it had come first.
+// DeleteTable drops a table, which is gone at once. While an index is being created it is a
+// *types.ResourceInUseException. An operation that overlaps with it may still succeed on the dropped
+// table, as if it had come first.
 func (db *DB) DeleteTable(ctx context.Context, in *dynamodb.DeleteTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error) {
 	return run(ctx, db, opDeleteTable, in, (*DB).deleteTable)
 }
 
 func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.DeleteTableOutput, error) {
-	t, err := db.table(in.TableName)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
-	}
-	if t.schema().protected {
-		return nil, validationf("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
-	}
-	if t.schema().fillingBeside(nil) {
-		return nil, &types.ResourceInUseException{Message: aws.String("Table " + t.name + " has an index that is being created: wait until it is ACTIVE")}
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -83,6 +80,7 @@ func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.Del
 		return nil, err
 	}
 	delete(db.tables, t.name)
+	db.latest = max(db.latest, c.seen)
 	return &dynamodb.DeleteTableOutput{TableDescription: description}, nil
 }
 
@@ -91,7 +89,8 @@ func (db *DB) ListTables(ctx context.Context, in *dynamodb.ListTablesInput, _ ..
 	return run(ctx, db, opListTables, in, (*DB).listTables)
 }
 
-func (db *DB) listTables(_ *call, in *dynamodb.ListTablesInput) (*dynamodb.ListTablesOutput, error) {
+func (db *DB) listTables(c *call, in *dynamodb.ListTablesInput) (*dynamodb.ListTablesOutput, error) {
+	defer c.seesAll(db)
 	limit := 100
 	if in.Limit != nil {
 		limit = int(*in.Limit)

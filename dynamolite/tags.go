@@ -28,7 +28,7 @@ func (db *DB) TagResource(ctx context.Context, in *dynamodb.TagResourceInput, _ 
 }
 
 func (db *DB) tagResource(c *call, in *dynamodb.TagResourceInput) (*dynamodb.TagResourceOutput, error) {
-	t, err := db.resource(in.ResourceArn)
+	t, err := db.resource(c, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (db *DB) UntagResource(ctx context.Context, in *dynamodb.UntagResourceInput
 }
 
 func (db *DB) untagResource(c *call, in *dynamodb.UntagResourceInput) (*dynamodb.UntagResourceOutput, error) {
-	t, err := db.resource(in.ResourceArn)
+	t, err := db.resource(c, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +84,9 @@ func (db *DB) ListTagsOfResource(ctx context.Context, in *dynamodb.ListTagsOfRes
 	return run(ctx, db, opListTagsOfResource, in, (*DB).listTagsOfResource)
 }
 
-func (db *DB) listTagsOfResource(_ *call, in *dynamodb.ListTagsOfResourceInput) (*dynamodb.ListTagsOfResourceOutput, error) {
-	t, err := db.resource(in.ResourceArn)
+func (db *DB) listTagsOfResource(c *call, in *dynamodb.ListTagsOfResourceInput) (*dynamodb.ListTagsOfResourceOutput, error) {
+	defer c.seesAll(db)
+	t, err := db.resource(c, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (db *DB) listTagsOfResource(_ *call, in *dynamodb.ListTagsOfResourceInput) 
 }
 
 // resource finds a table by its ARN.
-func (db *DB) resource(arn *string) (*table, error) {
+func (db *DB) resource(c *call, arn *string) (*table, error) {
 	if arn == nil {
 		return nil, missing("ResourceArn")
 	}
@@ -112,7 +113,7 @@ func (db *DB) resource(arn *string) (*table, error) {
 	if strings.Contains(name, "/") {
 		return nil, invalid("Invalid resource arn provided, only a table's is accepted. Provided resource arn: %s", *arn)
 	}
-	return db.table(&name)
+	return db.table(c, &name)
 }
 
 // newTags reads the tags of a request.

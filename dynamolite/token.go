@@ -27,10 +27,11 @@ type tokenUse struct {
 	request fingerprint
 	running bool
 	ended   time.Time
+	pos     position // of its write
 }
 
 // begin claims a token, or reports that the same transaction has been done already.
-func (ts *tokens) begin(token string, request fingerprint, now time.Time) (use *tokenUse, done bool, err error) {
+func (ts *tokens) begin(c *call, token string, request fingerprint, now time.Time) (use *tokenUse, done bool, err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.expireLocked(now)
@@ -45,6 +46,7 @@ func (ts *tokens) begin(token string, request fingerprint, now time.Time) (use *
 				Message: aws.String("The transaction with this token is in progress"),
 			}
 		}
+		c.sees(use.pos)
 		return nil, true, nil
 	}
 	if ts.by == nil {
@@ -55,16 +57,22 @@ func (ts *tokens) begin(token string, request fingerprint, now time.Time) (use *
 	return use, false, nil
 }
 
-// end settles a claim.
-func (ts *tokens) end(use *tokenUse, succeeded bool, now time.Time) {
+// settle settles the claim of a transaction that has its place in the order of writes. The caller holds the shards it
+// writes to: a checkpoint has the token if it has the writes.
+func (ts *tokens) settle(use *tokenUse, pos position, now time.Time) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if !succeeded {
-		delete(ts.by, use.token)
-		return
-	}
-	use.running, use.ended = false, now
+	use.running, use.ended, use.pos = false, now, pos
 	ts.done = append(ts.done, use)
+}
+
+// giveUp forgets the claim of a transaction that has not been done.
+func (ts *tokens) giveUp(use *tokenUse) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if use.running {
+		delete(ts.by, use.token)
+	}
 }
 
 func (ts *tokens) expireLocked(now time.Time) {

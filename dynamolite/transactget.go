@@ -19,7 +19,7 @@ func (db *DB) transactGetItems(c *call, in *dynamodb.TransactGetItemsInput) (*dy
 	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
 		return nil, err
 	}
-	gets, err := db.newTransactGet(in.TransactItems)
+	gets, err := db.newTransactGet(c, in.TransactItems)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (db *DB) transactGetItems(c *call, in *dynamodb.TransactGetItemsInput) (*dy
 }
 
 // newTransactGet validates a transaction. Keys that do not fit their table cancel it.
-func (db *DB) newTransactGet(items []types.TransactGetItem) ([]get, error) {
+func (db *DB) newTransactGet(c *call, items []types.TransactGetItem) ([]get, error) {
 	if err := checkTransactionSize(len(items)); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (db *DB) newTransactGet(items []types.TransactGetItem) ([]get, error) {
 	cancelled := false
 	seen := make(map[transactKey]bool, len(items))
 	for i := range items {
-		g, err := db.newTransactedGet(items[i].Get)
+		g, err := db.newTransactedGet(c, items[i].Get)
 		reasons[i] = reasonFor(err)
 		if _, ok := errors.AsType[*misfitError](err); ok {
 			cancelled = true
@@ -73,11 +73,11 @@ func (db *DB) newTransactGet(items []types.TransactGetItem) ([]get, error) {
 	return gets, nil
 }
 
-func (db *DB) newTransactedGet(it *types.Get) (g get, err error) {
+func (db *DB) newTransactedGet(c *call, it *types.Get) (g get, err error) {
 	if it == nil {
 		return g, missing("Get")
 	}
-	t, err := db.table(it.TableName)
+	t, err := db.table(c, it.TableName)
 	if err != nil {
 		return g, err
 	}

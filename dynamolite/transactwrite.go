@@ -35,7 +35,7 @@ func (db *DB) transactWriteItems(ctx context.Context, c *call, in *dynamodb.Tran
 	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
 		return nil, err
 	}
-	writes, err := db.newTransactWrite(in.TransactItems)
+	writes, err := db.newTransactWrite(c, in.TransactItems)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (db *DB) transactOnce(ctx context.Context, c *call, writes []write, token s
 	if token == "" || len(token) > maxToken {
 		return nil, validationf("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length between 1 and %d", token, maxToken)
 	}
-	use, done, err := db.tokens.begin(token, request, db.now())
+	use, done, err := db.tokens.begin(c, token, request, db.now())
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (db *DB) transactOnce(ctx context.Context, c *call, writes []write, token s
 		}
 		return bs, nil
 	}
-	defer func() { db.tokens.end(use, err == nil, db.now()) }()
+	defer db.tokens.giveUp(use)
 	return db.transactWrite(ctx, c, writes, use)
 }
 
@@ -215,6 +215,9 @@ func (tx *transaction) commit(db *DB, c *call, use *tokenUse) (bills, error) {
 		return nil, err
 	}
 	c.sees(pos)
+	if use != nil {
+		db.tokens.settle(use, pos, now)
+	}
 	for i := range tx.writes {
 		if e := &tx.effects[i]; !e.same() {
 			tx.writes[i].applyLocked(e, pos)
@@ -256,14 +259,14 @@ func canceled(reasons []types.CancellationReason) error {
 }
 
 // newTransactWrite validates a transaction.
-func (db *DB) newTransactWrite(items []types.TransactWriteItem) ([]write, error) {
+func (db *DB) newTransactWrite(c *call, items []types.TransactWriteItem) ([]write, error) {
 	if err := checkTransactionSize(len(items)); err != nil {
 		return nil, err
 	}
 	writes := make([]write, len(items))
 	seen := make(map[transactKey]bool, len(items))
 	for i := range items {
-		w, err := db.newTransacted(&items[i])
+		w, err := db.newTransacted(c, &items[i])
 		if _, ok := errors.AsType[*misfitError](err); ok {
 			writes[i] = write{table: w.table, misfit: err}
 			continue
@@ -343,13 +346,13 @@ func transactedWrites(it *types.TransactWriteItem) []transactedWrite {
 
 // newTransacted validates one operation. An item that does not fit the table comes with a *misfitError, but
 // only if all else is in order.
-func (db *DB) newTransacted(it *types.TransactWriteItem) (w write, err error) {
+func (db *DB) newTransacted(c *call, it *types.TransactWriteItem) (w write, err error) {
 	ops := transactedWrites(it)
 	if len(ops) != 1 {
 		return w, validation("TransactItems can only contain one of Check, Put, Update or Delete")
 	}
 	op := &ops[0]
-	t, err := db.table(op.tableName)
+	t, err := db.table(c, op.tableName)
 	if err != nil {
 		return w, err
 	}

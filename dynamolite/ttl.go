@@ -29,7 +29,7 @@ func (db *DB) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiv
 }
 
 func (db *DB) updateTimeToLive(c *call, in *dynamodb.UpdateTimeToLiveInput) (*dynamodb.UpdateTimeToLiveOutput, error) {
-	t, err := db.table(in.TableName)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,9 @@ func (db *DB) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeT
 	return run(ctx, db, opDescribeTimeToLive, in, (*DB).describeTimeToLive)
 }
 
-func (db *DB) describeTimeToLive(_ *call, in *dynamodb.DescribeTimeToLiveInput) (*dynamodb.DescribeTimeToLiveOutput, error) {
-	t, err := db.table(in.TableName)
+func (db *DB) describeTimeToLive(c *call, in *dynamodb.DescribeTimeToLiveInput) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	defer c.seesAll(db)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func (db *DB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ..
 }
 
 func (db *DB) updateItem(c *call, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error) {
-	t, err := db.table(in.TableName)
+	t, err := db.table(c, in.TableName)
 	if err != nil {
 		return nil, err
 	}

@@ -38,12 +38,12 @@ func (db *DB) updateTable(c *call, in *dynamodb.UpdateTableInput) (*dynamodb.Upd
 
 // changeTable puts an update in force, but for the filling of a new index.
 func (db *DB) changeTable(c *call, in *dynamodb.UpdateTableInput) (*tableUpdate, error) {
-	u := &tableUpdate{UpdateTableInput: in, streams: db.streams, now: db.now()}
+	u := &tableUpdate{UpdateTableInput: in, now: db.now()}
 	err := u.check()
 	if err != nil {
 		return nil, err
 	}
-	if u.table, err = db.table(in.TableName); err != nil {
+	if u.table, err = db.table(c, in.TableName); err != nil {
 		return nil, err
 	}
 	if u.create != nil {
@@ -51,9 +51,6 @@ func (db *DB) changeTable(c *call, in *dynamodb.UpdateTableInput) (*tableUpdate,
 	}
 	if err := db.alter(c, u.table, u.apply); err != nil {
 		return nil, err
-	}
-	if u.ended != nil {
-		u.ended.disable(sequence(c.seen, 0), u.now)
 	}
 	return u, nil
 }
@@ -69,9 +66,8 @@ func (db *DB) indexCounters(t *table, index string) *counters {
 type tableUpdate struct {
 	*dynamodb.UpdateTableInput
 
-	table   *table
-	streams *streamRegistry
-	now     time.Time
+	table *table
+	now   time.Time
 	// What check found in the request: at most one of create and drop.
 	defined *definitions // what is not a key of the index to be created is ignored, as on AWS
 	create  *types.CreateGlobalSecondaryIndexAction
@@ -82,7 +78,6 @@ type tableUpdate struct {
 	// What apply did.
 	added   *index
 	dropped *types.GlobalSecondaryIndexDescription // as it was
-	ended   *tableStream
 }
 
 // check looks at the request alone.
@@ -363,7 +358,7 @@ func (u *tableUpdate) applyStream(s *schema) (err error) {
 	case !*spec.StreamEnabled && s.stream == nil:
 		return validationf("Table has no stream to disable: TableName: %s", u.table.name)
 	case !*spec.StreamEnabled:
-		u.ended, s.stream = s.stream, nil
+		s.stream = nil
 		return nil
 	case s.stream != nil:
 		return validationf("Table already has an enabled stream: TableName: %s", u.table.name)
@@ -372,7 +367,6 @@ func (u *tableUpdate) applyStream(s *schema) (err error) {
 		return err
 	}
 	s.latest = s.stream
-	u.streams.add(s.stream)
 	return nil
 }
 

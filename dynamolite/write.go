@@ -48,7 +48,7 @@ func (w *write) evaluate(old *record) (effect, error) {
 	if w.misfit != nil {
 		return e, w.misfit
 	}
-	if w.cond != nil || w.kind == writeUpdate && w.update != nil || len(e.schema.indexes) > 0 {
+	if w.cond != nil || w.kind == writeUpdate && w.update != nil {
 		e.was = old.item()
 	}
 	if w.cond != nil {
@@ -131,16 +131,20 @@ func (e *effect) reindex() {
 	if e.old == e.new || e.schema.unindexed(e.touched) {
 		return
 	}
-	if e.was == nil { // there was no index when the write was evaluated
-		e.was = e.old.item()
-	}
-	if e.is == nil {
-		e.is = e.new.item()
-	}
 	for _, x := range e.schema.indexes {
 		if c, ok := x.change(e); ok {
 			e.changes = append(e.changes, c)
 		}
+	}
+}
+
+// decode sees to it that was and is are there.
+func (e *effect) decode() {
+	if e.was == nil {
+		e.was = e.old.item()
+	}
+	if e.is == nil {
+		e.is = e.new.item()
 	}
 }
 
@@ -151,13 +155,12 @@ func (e *effect) same() bool {
 		return true
 	case e.old == nil || e.new == nil || e.old.size != e.new.size:
 		return false
-	case e.touched == nil && e.was == nil:
-		return value.EqualItems(e.old.item(), e.is)
 	case e.touched == nil:
+		e.decode()
 		return value.EqualItems(e.was, e.is)
 	}
 	for _, name := range e.touched {
-		if !sameAttribute(e.was, e.is, name) {
+		if !sameAttribute(e.was[name], e.is[name]) {
 			return false
 		}
 	}

@@ -32,6 +32,14 @@ var tableDeviations = []deviation{
 		cases: map[string]edits{
 			"table/create on demand with throughput":       {"0": invalidRequest, "1": `{"error":"ResourceNotFoundException"}`},
 			"updatetable/change on demand with throughput": {"1": invalidRequest, "3": invalidRequest},
+
+			"updatetable/add an index with throughput on demand": {"1": invalidRequest},
+		},
+	},
+	{
+		rule: `AWS: an attribute is defined once, as CreateTable has it. DynamoDB Local lets UpdateTable define it twice.`,
+		cases: map[string]edits{
+			"updatetable/add an index of a definition twice": {"1": invalidRequest},
 		},
 	},
 	{
@@ -119,6 +127,7 @@ var tableDeviations = []deviation{
 	{
 		rule: `AWS: "DeletionProtection modification must be the only operation in the request". DynamoDB Local makes all of them.`,
 		cases: map[string]edits{
+			"updatetable/add an index and protect the table": {"1": invalidRequest},
 			"settings/protection with another change": {
 				"1": invalidRequest, "2/Table/DeletionProtectionEnabled": "false", "2/Table/ProvisionedThroughput": `{"ReadCapacityUnits":5,"WriteCapacityUnits":5}`,
 			},

@@ -156,9 +156,6 @@ func badIndexCases() []testCase {
 			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: new("q"), AttributeType: "S"})
 		})},
 		{"of a definition of another type", addIndex(index("One", all, "h:N"))},
-		{"of a definition twice", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
-			in.AttributeDefinitions = append(in.AttributeDefinitions, in.AttributeDefinitions[0])
-		})},
 		{"of a bogus definition", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.AttributeDefinitions = []types.AttributeDefinition{{AttributeName: new("a"), AttributeType: "BOOL"}}
 		})},
@@ -173,7 +170,6 @@ func badIndexCases() []testCase {
 		{"that includes too many", addIndex(index("One", include, "a:S", tooMany...))},
 		{"of a short name", addIndex(index("On", all, "a:S"))},
 		{"of a bad name", addIndex(index("O/ne", all, "a:S"))},
-		{"with throughput on demand", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { created(in).ProvisionedThroughput = throughput(1, 1) })},
 		{"and another", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			two := addIndex(index("Two", all, "b:S"))
 			in.GlobalSecondaryIndexUpdates = append(in.GlobalSecondaryIndexUpdates, two.GlobalSecondaryIndexUpdates...)
@@ -185,12 +181,23 @@ func badIndexCases() []testCase {
 		{"and drop it", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.GlobalSecondaryIndexUpdates = append(in.GlobalSecondaryIndexUpdates, dropIndex("One").GlobalSecondaryIndexUpdates...)
 		})},
-		{"and protect the table", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { in.DeletionProtectionEnabled = new(true) })},
 		{"and drop it in one action", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
 			in.GlobalSecondaryIndexUpdates[0].Delete = &types.DeleteGlobalSecondaryIndexAction{IndexName: new("Has")}
 		})},
 	} {
 		cases = append(cases, testCase{"updatetable/add an index " + c.name, nil, []any{table("Made", "pk:S", index("Has", all, "h:S")), c.request, madeSettled}})
+	}
+	for _, c := range []struct { // DynamoDB Local does it, so that nothing can be compared afterwards
+		name    string
+		request any
+	}{
+		{"of a definition twice", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) {
+			in.AttributeDefinitions = append(in.AttributeDefinitions, in.AttributeDefinitions[0])
+		})},
+		{"with throughput on demand", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { created(in).ProvisionedThroughput = throughput(1, 1) })},
+		{"and protect the table", with(index("One", all, "a:S"), func(in *dynamodb.UpdateTableInput) { in.DeletionProtectionEnabled = new(true) })},
+	} {
+		cases = append(cases, testCase{"updatetable/add an index " + c.name, nil, []any{table("Made", "pk:S", index("Has", all, "h:S")), c.request}})
 	}
 	for _, c := range []struct {
 		name    string
