@@ -49,6 +49,9 @@ type settingsAPI interface {
 	TagResource(context.Context, *dynamodb.TagResourceInput, ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error)
 	UntagResource(context.Context, *dynamodb.UntagResourceInput, ...func(*dynamodb.Options)) (*dynamodb.UntagResourceOutput, error)
 	ListTagsOfResource(context.Context, *dynamodb.ListTagsOfResourceInput, ...func(*dynamodb.Options)) (*dynamodb.ListTagsOfResourceOutput, error)
+}
+
+type serviceAPI interface {
 	DescribeLimits(context.Context, *dynamodb.DescribeLimitsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeLimitsOutput, error)
 	DescribeEndpoints(context.Context, *dynamodb.DescribeEndpointsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeEndpointsOutput, error)
 }
@@ -67,6 +70,7 @@ var (
 	_, _ manyAPI  = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
 
 	_, _ settingsAPI = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
+	_, _ serviceAPI  = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
 	_, _ streamAPI   = (*dynamodbstreams.Client)(nil), (*dynamolite.DB)(nil)
 )
 

@@ -20,7 +20,7 @@ func ExampleOpen() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir)
 	ctx := context.Background()
 
 	db, err := dynamolite.Open(dynamolite.Options{Dir: dir})
@@ -45,7 +45,7 @@ func ExampleOpen() {
 	if err != nil {
 		panic(err)
 	}
-	defer db.Close() //nolint:errcheck // nothing is lost: what was acknowledged is on disk
+	defer db.Close()
 	out, err := db.UpdateItem(ctx, counted)
 	if err != nil {
 		panic(err)

@@ -208,26 +208,26 @@ func TestAnyHistory(t *testing.T) {
 				}
 			},
 			"wait": func(*rapid.T) { must(o.wait()) },
-			"begin": func(t *rapid.T) {
+			"begin": func(*rapid.T) {
 				if c != nil {
-					t.Skip("there is one")
+					return
 				}
 				var err error
 				c, err = o.j.BeginCheckpoint()
 				must(err)
 			},
-			"commit": func(t *rapid.T) {
+			"commit": func(*rapid.T) {
 				if c == nil {
-					t.Skip("there is none")
+					return
 				}
 				must(o.image(c))
 				must(c.Commit())
 				o.acked = max(o.acked, int(c.Position()))
 				c = nil
 			},
-			"abort": func(t *rapid.T) {
+			"abort": func(*rapid.T) {
 				if c == nil {
-					t.Skip("there is none")
+					return
 				}
 				must(o.image(c))
 				c.Abort()
