@@ -62,10 +62,14 @@ func (db *DB) note(use *tokenUse, changes ...change) (position, error) {
 	return db.order.last, nil
 }
 
-// streamChanges tells the streams of a write at pos.
+// streamChanges tells the streams of a write at pos. The sequence number of a change is its place in the write, whether
+// the others are of tables with a stream or not, and of tables that are no more when the log is read.
 func streamChanges(pos position, at time.Time, changes []change) {
 	for i := range changes {
 		c := &changes[i]
+		if c.table == nil {
+			continue
+		}
 		if s := c.table.schema().stream; s != nil {
 			s.append(sequence(pos, i), at, uint32(c.shard), c.old, c.new, c.expired) //nolint:gosec // a shard's number is small
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,8 +71,10 @@ func (l *loader) load(e journal.Entry) error {
 
 // writes stores items, and tells streams of what is not part of a checkpoint.
 func (l *loader) writes(entry string, e journal.Entry) error {
-	var changes []change
+	var changes []change // of tables that are there, by their place in the entry
 	at, use, err := readWrites(entry, func(c loggedChange) error {
+		place := len(changes)
+		changes = append(changes, change{})
 		t, ok := l.tables[c.table]
 		switch {
 		case ok:
@@ -82,8 +85,8 @@ func (l *loader) writes(entry string, e journal.Entry) error {
 		}
 		s := &t.shards[c.shard]
 		next := c.record.own()
-		if !e.Checkpoint && t.schema().stream != nil {
-			changes = append(changes, change{table: t, shard: c.shard, old: s.getLocked(c.key), new: next, expired: c.expired})
+		if !e.Checkpoint {
+			changes[place] = change{table: t, shard: c.shard, old: s.getLocked(c.key), new: next, expired: c.expired}
 		}
 		if next == nil {
 			s.deleteLocked(c.key, 0)
@@ -95,20 +98,22 @@ func (l *loader) writes(entry string, e journal.Entry) error {
 	if err != nil {
 		return err
 	}
-	streamChanges(e.Position, at, changes)
+	if !e.Checkpoint {
+		streamChanges(e.Position, at, changes)
+	}
 	if use != nil {
 		l.db.tokens.restore(use)
 	}
 	return nil
 }
 
-// own is the record with its strings in memory of their own.
+// own is the record with its strings in memory of their own. They are apart because later records of the item
+// share the key and not the data.
 func (r *record) own() *record {
 	if r == nil {
 		return nil
 	}
-	both := r.key + r.data
-	return &record{key: both[:len(r.key)], data: both[len(r.key):], size: r.size}
+	return &record{key: strings.Clone(r.key), data: strings.Clone(r.data), size: r.size}
 }
 
 // table makes or alters a table.
