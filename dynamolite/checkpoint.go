@@ -18,12 +18,15 @@ const (
 // then at most about twice what there is.
 func (db *DB) checkpointIfDue() {
 	logged, image := db.journal.Grown()
-	if logged < max(db.checkpointAfter, image) || !db.checkpointing.CompareAndSwap(false, true) {
+	if logged < db.checkpointFailed.Load()+max(db.checkpointAfter, image) || !db.checkpointing.CompareAndSwap(false, true) {
 		return
 	}
 	db.goes(func() {
 		defer db.checkpointing.Store(false)
-		if err := db.checkpoint(); err != nil {
+		err := db.checkpoint()
+		db.checkpointFailed.Store(0)
+		if err != nil {
+			db.checkpointFailed.Store(logged) // it is not tried again before the log has grown as much once more
 			db.logger.Warn("the log could not be replaced by a checkpoint and goes on growing", "error", err)
 		}
 	})
@@ -51,8 +54,9 @@ func (db *DB) checkpoint() error {
 		return err
 	}
 	defer c.Abort()
-	defer im.thaw()
-	if err := im.write(c.Put, db.stopped); err != nil {
+	err = im.write(c.Put, db.stopped)
+	im.thaw() // before another can begin
+	if err != nil {
 		return err
 	}
 	return c.Commit()

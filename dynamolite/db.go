@@ -65,12 +65,15 @@ type DB struct {
 	ledgers map[string]*tableLedger // by table name; outlives the table
 	closed  bool
 
+	closing       sync.Once
 	stopping      chan struct{} // closed by Close
 	life          sync.Mutex    // guards background against its beginning to wait; a leaf
 	background    sync.WaitGroup
 	checkpointing atomic.Bool
-	sweeping      atomic.Bool   // the sweep for expired items has been started
-	sweepEvery    time.Duration // between two sweeps
+	// checkpointFailed is how long the log was when a checkpoint failed; 0: the last did not.
+	checkpointFailed atomic.Int64
+	sweeping         atomic.Bool   // the sweep for expired items has been started
+	sweepEvery       time.Duration // between two sweeps
 	// checkpointAfter is how many bytes of log are worth a checkpoint.
 	checkpointAfter int64
 }
@@ -91,6 +94,9 @@ func New(o Options) *DB {
 func newDB(o Options) (*DB, error) {
 	if err := errors.Join(o.Limits.validate(), o.Latency.validate()); err != nil {
 		return nil, err
+	}
+	if o.Now != nil && o.Now().Before(time.Unix(0, 0)) {
+		return nil, &OptionError{Option: "Now", Value: o.Now().String(), Problem: "is before 1970, which expiry and streams cannot count"}
 	}
 	if o.SweepInterval < 0 {
 		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 is a minute"}
@@ -120,21 +126,23 @@ func newDB(o Options) (*DB, error) {
 }
 
 // Close ends the database: work in the background, and what keeps its directory. Operations that begin
-// afterwards return [ErrClosed]; the ledger stays readable. Closing twice is fine. An error is about
-// the disk; what was acknowledged is there all the same.
-func (db *DB) Close() error {
+// afterwards return [ErrClosed]; the ledger stays readable. Closing twice is fine, and the second waits for
+// the first. An error is about the disk; what was acknowledged is there all the same.
+func (db *DB) Close() (err error) {
+	db.closing.Do(func() { err = db.close() })
+	return err
+}
+
+func (db *DB) close() error {
 	db.mu.Lock()
-	first := !db.closed
 	db.closed = true
 	db.tables = nil
 	db.mu.Unlock()
-	if first {
-		db.life.Lock()
-		close(db.stopping)
-		db.life.Unlock()
-	}
+	db.life.Lock()
+	close(db.stopping)
+	db.life.Unlock()
 	db.background.Wait()
-	if !first || db.journal == nil {
+	if db.journal == nil {
 		return nil
 	}
 	return diskError(db.journal.Close())
