@@ -25,7 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// A python is a running peer.py.
+// A python is a running script, peer.py if nothing else is said.
 type python struct {
 	*testing.T
 	*pythonProcess
@@ -45,7 +45,13 @@ func (e *pythonError) Error() string { return e.Class + ": " + e.Message }
 
 func startPython(t *testing.T, local *peers.Local) *python {
 	t.Helper()
-	cmd := exec.Command(peers.Python(t), "python/peer.py") //nolint:noctx // it must outlive the test's context, which ends before the cleanups
+	return startScript(t, local, "python/peer.py")
+}
+
+// startScript starts a script that answers JSON lines as peer.py does.
+func startScript(t *testing.T, local *peers.Local, script string) *python {
+	t.Helper()
+	cmd := exec.Command(peers.Python(t), script) //nolint:noctx // it must outlive the test's context, which ends before the cleanups
 	cmd.Env = []string{
 		"AWS_ACCESS_KEY_ID=" + peers.AccessKey, "AWS_SECRET_ACCESS_KEY=" + peers.SecretKey,
 		"AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1",
@@ -66,7 +72,7 @@ func startPython(t *testing.T, local *peers.Local) *python {
 	t.Cleanup(func() {
 		_ = in.Close() // ends its loop
 		if err := cmd.Wait(); err != nil || t.Failed() {
-			t.Logf("peer.py: %v\n%s", err, stderr.String())
+			t.Logf("%s: %v\n%s", script, err, stderr.String())
 		}
 	})
 	return &python{t, &pythonProcess{in: in, out: bufio.NewReader(out), local: local}}
@@ -88,14 +94,14 @@ func (p *python) try(op string, a args, result any) error {
 	}
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
-		p.Fatalf("peer.py: %v", err)
+		p.Fatalf("no answer: %v", err)
 	}
 	var answer struct {
 		Result         json.RawMessage
 		Error, Message string
 	}
 	if err := json.Unmarshal(line, &answer); err != nil {
-		p.Fatalf("peer.py: %v: %s", err, line)
+		p.Fatalf("answer %s: %v", line, err)
 	}
 	if answer.Error != "" {
 		return &pythonError{answer.Error, answer.Message}
@@ -269,7 +275,22 @@ func (b *both) balance(entity, resource, limit string, want int64) {
 // TestInteroperation is the Python peer and this library on one table.
 func TestInteroperation(t *testing.T) {
 	t.Parallel()
-	local := peers.DynamoDBLocal(t)
+	interoperate(t, peers.DynamoDBLocal(t))
+}
+
+func interoperate(t *testing.T, local *peers.Local) {
+	t.Helper()
+	py := tables(t, local)
+	for _, cases := range [][]interopCase{bucketCases, configCases, foreignCases, loadCases, cliCases} {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
+		}
+	}
+}
+
+// tables makes the two tables, and starts the peer.
+func tables(t *testing.T, local *peers.Local) *python {
+	t.Helper()
 	py := startPython(t, local)
 	py.do("create_table", args{"table": tableMadeBy("python"), "region": peers.Region, "endpoint": local.Endpoint}, nil)
 	py.open(tableMadeBy("python"), dynamo.DefaultNamespace) // writes the version record
@@ -282,11 +303,7 @@ func TestInteroperation(t *testing.T) {
 		py.open(tableMadeBy(by), dynamo.DefaultNamespace)
 		py.call("set_version_record", args{"schema_version": "0.10.0", "lambda_version": "0.17.0"}, nil)
 	}
-	for _, cases := range [][]interopCase{bucketCases, configCases, foreignCases, loadCases, cliCases} {
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
-		}
-	}
+	return py
 }
 
 // An interopCase is run in a namespace of its own.

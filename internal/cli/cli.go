@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/internal/cli/entity"
+	"github.com/zeroae/zae-limiter-go/internal/cli/local"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/cli/resource"
 	"github.com/zeroae/zae-limiter-go/internal/cli/system"
@@ -77,7 +78,7 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), newVersion(a))
+		namespace.New(a), table.New(a), local.New(a), newVersion(a))
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)

@@ -184,3 +184,18 @@ func TestAResultThatCannotBeWrittenIsAnError(t *testing.T) {
 		t.Errorf("exit code %d, errors (-want +got):\n%s", code, diff)
 	}
 }
+
+// TestWhatCannotBeAnnouncedIsNotServed: who cannot be told where the server is
+// has none, and the directory is free again.
+func TestWhatCannotBeAnnouncedIsNotServed(t *testing.T) {
+	t.Parallel()
+	broken := writerFunc(func([]byte) (int, error) { return 0, errors.New("broken pipe") })
+	dir := t.TempDir()
+	code, _, stderr := runOnEngine(t.Context(), broken, "local", "--addr", "127.0.0.1:0", "--data", dir)
+	if diff := cmp.Diff("Error: serve at 127.0.0.1:0: write the result: broken pipe\n", stderr); code != 1 || diff != "" {
+		t.Errorf("exit code %d, errors (-want +got):\n%s", code, diff)
+	}
+	if code, _, stderr := runOnEngine(t.Context(), io.Discard, "table", "create", "--local", dir); code != 0 {
+		t.Errorf("the directory afterwards: exit code %d, errors %q", code, stderr)
+	}
+}

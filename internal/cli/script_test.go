@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,6 +33,10 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	mark                     begin to count requests
 //	sent N                   demand N requests since the mark
 //	unwritten                demand no write units since the mark
+//	serve ARGS…              run zae-limiter local ARGS… at a free port, in the background,
+//	                         until interrupted or the script's end; its URL is $ENDPOINT
+//	interrupt                end it as a signal would, and demand exit code 0
+//	damage FILE              change one byte of a file that is not zero
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -54,6 +59,9 @@ func TestScripts(t *testing.T) {
 			"mark":        mark,
 			"sent":        sent,
 			"unwritten":   unwritten,
+			"serve":       serve,
+			"interrupt":   interrupt,
+			"damage":      damage,
 		},
 	})
 }
@@ -62,9 +70,11 @@ func TestScripts(t *testing.T) {
 type world struct {
 	meter  *dynamo.Meter
 	mark   dynamo.Totals
+	mu     sync.Mutex // guards clock: a server reads it while the script goes on
 	clock  time.Time
 	outage string
 	typed  *string
+	server *background
 }
 
 type worldKey struct{}
@@ -77,9 +87,16 @@ func worldOf(ts *testscript.TestScript) *world {
 	return w
 }
 
-func (w *world) now() time.Time { return w.clock }
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock
+}
 
-func (w *world) connect(context.Context, app.Endpoint) (dynamo.API, error) {
+func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
+	if w.server != nil && e.URL == w.server.url {
+		return newClient(e.URL), nil
+	}
 	switch w.outage {
 	case "all":
 		return unreachable{broken{w.meter}}, nil
@@ -112,6 +129,9 @@ func (unreachable) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ..
 	return nil, refusedConnection()
 }
 
+// runTimeout ends a zae-limiter local that should not have begun to serve.
+const runTimeout = time.Minute
+
 // expect runs the program and demands an exit code.
 func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	if neg {
@@ -126,7 +146,9 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true
 		w.typed = nil
 	}
-	if got := cli.Run(context.Background(), o); got != code {
+	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
+	defer cancel()
+	if got := cli.Run(ctx, o); got != code {
 		ts.Fatalf("exit code %d, want %d", got, code)
 	}
 }
@@ -152,6 +174,8 @@ func moveClock(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := time.ParseDuration(strings.Join(args, ""))
 	ts.Check(err)
 	w := worldOf(ts)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.clock = w.clock.Add(d)
 }
 

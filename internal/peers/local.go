@@ -34,10 +34,10 @@ type Local struct {
 	Client *dynamodb.Client
 }
 
-// watched replaces itself by java and leaves a watcher behind that kills it as
+// watched replaces itself by a program and leaves a watcher behind that kills it as
 // soon as standard input ends: a test binary that dies of a panic or a timeout
 // runs no cleanup, and would leave the process behind.
-const watched = `exec 3<&0; (cat <&3; kill -9 $$) >/dev/null 2>&1 & exec java "$@" 3<&-`
+const watched = `exec 3<&0; (cat <&3; kill -9 $$) >/dev/null 2>&1 & exec "$@" 3<&-`
 
 // startTimeout bounds the wait for the first answer, which comes after some two
 // seconds on an idle machine.
@@ -70,7 +70,7 @@ func start(tb testing.TB, lib string) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("sh", "-c", watched, "sh", //nolint:noctx // it must outlive the test's context, which ends before the cleanups
+	cmd := exec.Command("sh", "-c", watched, "sh", "java", //nolint:noctx // it must outlive the test's context, which ends before the cleanups
 		"-Xmx1g", "-Djava.library.path="+lib, "-cp", filepath.Join(lib, "*"),
 		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
 		"-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(port))

@@ -10,3 +10,9 @@ func Python(tb testing.TB) string {
 	tb.Helper()
 	return require(tb, "python", "bin", "python")
 }
+
+// AWS returns the AWS command line, which is installed beside the Python peer.
+func AWS(tb testing.TB) string {
+	tb.Helper()
+	return require(tb, "python", "bin", "aws")
+}

@@ -5,12 +5,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
 // An Endpoint says where DynamoDB is; an empty field leaves that to the
@@ -34,6 +36,8 @@ type App struct {
 
 	// Flags are the global flags.
 	Flags Flags
+
+	engine *dynamolite.DB // of the flag --local, once opened
 }
 
 // A Runner is a command with its options filled in from the command line.
@@ -45,7 +49,8 @@ type Runner interface {
 }
 
 // Run validates the global flags and r, and runs it. Nothing is sent before
-// everything has been found valid; what is not is a [UsageError].
+// everything has been found valid; what is not is a [UsageError]. What was opened
+// is closed in any case.
 func (a *App) Run(ctx context.Context, r Runner) error {
 	if err := a.Flags.resolve(a.Getenv); err != nil {
 		return &UsageError{err}
@@ -53,11 +58,15 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 	if err := r.Validate(); err != nil {
 		return &UsageError{err}
 	}
-	return r.Run(ctx)
+	return errors.Join(r.Run(ctx), a.close())
 }
 
-// API connects to the endpoint of the flags.
+// API connects to what the flags say: an endpoint, or a directory, which is made
+// if it does not exist.
 func (a *App) API(ctx context.Context) (dynamo.API, error) {
+	if a.Flags.Local != "" {
+		return a.local()
+	}
 	return a.Connect(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
 }
 
@@ -80,21 +89,24 @@ func (a *App) Namespaces(ctx context.Context) (*dynamo.Namespaces, error) {
 }
 
 func (a *App) options(ctx context.Context) (dynamo.Options, error) {
+	if err := a.exists(); err != nil {
+		return dynamo.Options{}, err
+	}
 	api, err := a.API(ctx)
 	return dynamo.Options{
 		API: api, Table: a.Flags.Table, Namespace: a.Flags.Namespace,
-		Now: a.Now, Logger: a.logger(),
+		Now: a.Now, Logger: a.Logger(),
 	}, err
 }
 
 // Limiter decides requests on a store.
 func (a *App) Limiter(store limiter.Store) (*limiter.Limiter, error) {
-	return limiter.New(store, limiter.Options{Logger: a.logger()})
+	return limiter.New(store, limiter.Options{Logger: a.Logger()})
 }
 
-// logger writes what cannot be returned to standard error, in the form that
+// Logger writes what cannot be returned to standard error, in the form that
 // errors have.
-func (a *App) logger() *slog.Logger {
+func (a *App) Logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelWarn}
 	if a.Flags.JSON() {
 		return slog.New(slog.NewJSONHandler(a.Stderr, o))

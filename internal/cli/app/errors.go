@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
 // Exit codes of the program.
@@ -102,6 +103,9 @@ var kinds = []struct {
 	{limiter.ErrUnsupported, "unsupported"},
 	{limiter.ErrCorrupt, "corrupt"},
 	{limiter.ErrIncompatible, "incompatible"},
+	{dynamolite.ErrInUse, "in_use"},
+	{dynamolite.ErrDamaged, "damaged"},
+	{dynamolite.ErrDiskFailed, "disk_failed"},
 }
 
 func kindOf(err error) string {

@@ -31,7 +31,10 @@ const (
 type Flags struct {
 	Table, Namespace    string
 	Region, EndpointURL string
-	Output              string
+	// Local is the directory of an engine in this process that takes DynamoDB's
+	// place.
+	Local  string
+	Output string
 
 	set *pflag.FlagSet
 }
@@ -42,10 +45,14 @@ func (f *Flags) Bind(set *pflag.FlagSet) {
 	set.StringVarP(&f.Table, "table", "n", defaultTable, "`name` of the table, else $"+EnvTable)
 	set.StringVarP(&f.Namespace, "namespace", "N", dynamo.DefaultNamespace, "`name` of the namespace in the table, else $"+EnvNamespace)
 	set.StringVar(&f.Region, "region", "", "AWS `region` (default as the AWS SDK finds it: AWS_REGION, profile)")
-	set.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of another DynamoDB, http://localhost:8000 for DynamoDB Local.\n"+
+	set.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of another DynamoDB, http://localhost:8000 for DynamoDB Local\n"+
+		"or zae-limiter local.\n"+
 		"Region and credentials come from the usual places all the same:\n"+
 		"DynamoDB Local takes any, and keeps a database for each pair of\n"+
 		"access key and region unless started with -sharedDb")
+	set.StringVar(&f.Local, "local", "", "`directory` of a database that this program keeps itself, in place\n"+
+		"of DynamoDB. No region or credentials are needed. One program\n"+
+		"uses it at a time; zae-limiter local serves it to many")
 	set.Var(Choice(&f.Output, OutputTable, OutputJSON), "output", "form of results and errors: table or json")
 }
 
@@ -72,7 +79,31 @@ func (f *Flags) resolve(getenv func(string) string) error {
 			return fmt.Errorf("invalid --endpoint-url %q: give a URL, http://localhost:8000 for instance", f.EndpointURL)
 		}
 	}
+	return f.checkLocal()
+}
+
+// checkLocal finds what contradicts --local.
+func (f *Flags) checkLocal() error {
+	if !f.set.Changed("local") {
+		return nil
+	}
+	if f.Local == "" {
+		return errors.New(`invalid --local "": give a directory, ./limits for instance`)
+	}
+	if name, ok := f.Given("endpoint-url", "region"); ok {
+		return fmt.Errorf("--local and --%s contradict each other: a database of --local is in a directory, not at AWS or at a URL", name)
+	}
 	return nil
+}
+
+// Given is the first of some flags that is on the command line.
+func (f *Flags) Given(names ...string) (name string, ok bool) {
+	for _, name := range names {
+		if f.set.Changed(name) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // fromEnv fills in a flag that was not given, and says where its value is from.
@@ -99,12 +130,21 @@ func checkTable(name string) error {
 // command that is proposed.
 func (f *Flags) given() string {
 	var b strings.Builder
-	for _, name := range []string{"region", "endpoint-url"} {
+	for _, name := range []string{"region", "endpoint-url", "local"} {
 		if f.set.Changed(name) {
-			b.WriteString(" --" + name + " " + f.set.Lookup(name).Value.String())
+			b.WriteString(" --" + name + " " + quoted(f.set.Lookup(name).Value.String()))
 		}
 	}
 	return b.String()
+}
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Choice is the value of a flag that takes one of a few words.

@@ -1,0 +1,115 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// Run serves until the context ends.
+func (o *options) Run(ctx context.Context) error {
+	// The address first: if it is taken, the directory has not been touched.
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", o.addr)
+	if err != nil {
+		return fmt.Errorf("--addr %s: %w", o.addr, err)
+	}
+	defer listener.Close() //nolint:errcheck // Serve has closed it, or nothing was accepted
+	db, err := dynamolite.Open(dynamolite.Options{
+		Dir: o.dir, Now: o.app.Now, Logger: o.app.Logger(), Limits: o.limits, Latency: o.latency,
+	})
+	if errors.Is(err, dynamolite.ErrInUse) {
+		return fmt.Errorf("--data %s: %w: stop the program that has it open, or choose another directory", o.dir, dynamolite.ErrInUse)
+	}
+	if err != nil {
+		return err
+	}
+	handler := dynamolite.HandlerOptions{Logger: o.app.Logger(), Now: o.app.Now}
+	if o.accessKey != "" {
+		handler.Credentials = map[string]string{o.accessKey: o.secretKey}
+	}
+	err = o.print(endpoint(listener.Addr()))
+	if err == nil {
+		err = dynamolite.NewHandler(db, handler).Serve(ctx, listener)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = fmt.Errorf("requests that did not end in time were cut off: %w", err)
+	case err != nil:
+		err = fmt.Errorf("serve at %s: %w", o.addr, err)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// endpoint is the URL by which this machine reaches an address.
+func endpoint(at net.Addr) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok {
+		return "http://" + at.String()
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1" // all addresses, this one among them
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
+// What clients sign with: any region, and any key where none is demanded.
+const (
+	region   = "us-east-1"
+	dummyKey = "local"
+)
+
+// print writes where the server is and the environment in which other programs
+// find it. A secret that was given is not repeated.
+func (o *options) print(endpoint string) error {
+	where := "in memory"
+	if o.dir != "" {
+		where = "in " + strconv.Quote(o.dir)
+	}
+	access, secret := o.accessKey, ""
+	if access == "" {
+		access, secret = dummyKey, dummyKey
+	}
+	env := environment{
+		Tables: endpoint, Streams: endpoint, Region: region, DefaultRegion: region, AccessKey: access, SecretKey: secret,
+	}
+	return o.app.Print(struct {
+		Endpoint    string      `json:"endpoint"`
+		Data        string      `json:"data,omitempty"` // a directory
+		Environment environment `json:"environment"`
+	}{endpoint, o.dir, env}, func(w *strings.Builder) {
+		fmt.Fprintf(w, "# Serving DynamoDB at %s, its data %s. For other programs:\n", endpoint, where)
+		for _, line := range [...][2]string{
+			{"AWS_ENDPOINT_URL_DYNAMODB", env.Tables},
+			{"AWS_ENDPOINT_URL_DYNAMODB_STREAMS", env.Streams},
+			{"AWS_REGION", env.Region},
+			{"AWS_DEFAULT_REGION", env.DefaultRegion},
+			{"AWS_ACCESS_KEY_ID", env.AccessKey},
+			{"AWS_SECRET_ACCESS_KEY", env.SecretKey},
+		} {
+			if line[1] != "" {
+				fmt.Fprintf(w, "export %s=%s\n", line[0], line[1])
+			}
+		}
+		if secret == "" {
+			w.WriteString("# and AWS_SECRET_ACCESS_KEY, the secret of that key\n")
+		}
+	})
+}
+
+// environment is what clients read: those of Go one name of the region, those of
+// Python the other.
+type environment struct {
+	Tables        string `json:"AWS_ENDPOINT_URL_DYNAMODB"`
+	Streams       string `json:"AWS_ENDPOINT_URL_DYNAMODB_STREAMS"`
+	Region        string `json:"AWS_REGION"`
+	DefaultRegion string `json:"AWS_DEFAULT_REGION"`
+	AccessKey     string `json:"AWS_ACCESS_KEY_ID"`
+	SecretKey     string `json:"AWS_SECRET_ACCESS_KEY,omitempty"`
+}
