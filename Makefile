@@ -53,7 +53,7 @@ build: ## every package, test and tool; the programs land in bin/
 	go build -C tools -o ../bin/ tool
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local and the Python peer
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3 and the AWS command line
 	conformance/install
 	go test -race -count=1 -timeout 20m -tags conformance \
 		./conformance/... ./dynamo ./dynamolite/internal/differential ./internal/peers
