@@ -30,8 +30,12 @@ func (db *DB) alter(c *call, t *table, change func(*schema) error) error {
 		}
 		return err
 	}
-	if next.stream != before.stream && before.stream != nil {
-		before.stream.disable(sequence(pos, 0), db.now())
+	if next.stream != before.stream {
+		now := db.now()
+		if before.stream != nil {
+			before.stream.disable(sequence(pos, 0), now)
+		}
+		db.streams.publish(next.stream, now)
 	}
 	c.sees(pos)
 	t.altered.Store(uint64(pos))
@@ -64,8 +68,10 @@ func (db *DB) retire(c *call, t *table) error {
 	t.retired = true
 	last := t.schema().clone()
 	if last.stream != nil {
-		last.stream.disable(sequence(pos, 0), db.now())
+		now := db.now()
+		last.stream.disable(sequence(pos, 0), now)
 		last.stream = nil
+		db.streams.publish(nil, now)
 	}
 	t.current.Store(last)
 	return nil

@@ -95,9 +95,6 @@ func newDB(o Options) (*DB, error) {
 	if err := errors.Join(o.Limits.validate(), o.Latency.validate()); err != nil {
 		return nil, err
 	}
-	if o.Now != nil && o.Now().Before(time.Unix(0, 0)) {
-		return nil, &OptionError{Option: "Now", Value: o.Now().String(), Problem: "is before 1970, which expiry and streams cannot count"}
-	}
 	if o.SweepInterval < 0 {
 		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 is a minute"}
 	}

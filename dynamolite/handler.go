@@ -107,14 +107,20 @@ func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err
 			err = errInternal
 		}
 	}()
-	// The body is read to its end in any case, so that the connection can serve the next request.
+	// What nobody has signed is not worth reading.
+	if r.Method == http.MethodPost {
+		if err := sigv4.Signed(r); err != nil {
+			return err
+		}
+	}
+	// The body is read to its end, so that the connection can serve the next request.
 	if err := x.read(r, h.maxBody); err != nil {
 		return err
 	}
 	switch get := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case get && r.URL.Path == ledgerPath:
 		if h.verifier != nil {
-			if err := h.authenticate(r, x.in); err != nil {
+			if err := h.verifier.Verify(r, x.in, h.now()); err != nil {
 				return err
 			}
 		}
@@ -125,17 +131,12 @@ func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err
 	case r.Method != http.MethodPost:
 		return errNoSuchPage
 	}
-	if err := h.authenticate(r, x.in); err != nil {
-		return err
+	if h.verifier != nil {
+		if err := h.verifier.Verify(r, x.in, h.now()); err != nil {
+			return err
+		}
 	}
 	return h.operate(ctx, x, r)
-}
-
-func (h *Handler) authenticate(r *http.Request, body []byte) error {
-	if h.verifier == nil {
-		return sigv4.Signed(r)
-	}
-	return h.verifier.Verify(r, body, h.now())
 }
 
 const targetHeader = "X-Amz-Target"

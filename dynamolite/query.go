@@ -25,7 +25,7 @@ func (db *DB) query(c *call, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, er
 	if err != nil {
 		return nil, err
 	}
-	q, err := t.newQuery(in)
+	q, err := t.newQuery(c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (db *DB) query(c *call, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, er
 // query is a validated Query: a reading of a range of one shard.
 type query struct{ reading }
 
-func (t *table) newQuery(in *dynamodb.QueryInput) (*query, error) {
+func (t *table) newQuery(c *call, in *dynamodb.QueryInput) (*query, error) {
 	common := readRequest{
 		index: in.IndexName, consistent: in.ConsistentRead, limit: in.Limit,
 		filter: in.FilterExpression, projection: in.ProjectionExpression, selects: in.Select,
@@ -57,7 +57,7 @@ func (t *table) newQuery(in *dynamodb.QueryInput) (*query, error) {
 	if err := checkQuery(in); err != nil {
 		return nil, err
 	}
-	r, err := t.newReading(&common)
+	r, err := t.newReading(c, &common)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (db *DB) scan(c *call, in *dynamodb.ScanInput) (*dynamodb.ScanOutput, error
 	if err != nil {
 		return nil, err
 	}
-	s, err := t.newScan(in)
+	s, err := t.newScan(c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (db *DB) scan(c *call, in *dynamodb.ScanInput) (*dynamodb.ScanOutput, error
 // scan is a validated Scan: a reading of a run of shards.
 type scan struct{ reading }
 
-func (t *table) newScan(in *dynamodb.ScanInput) (*scan, error) {
+func (t *table) newScan(c *call, in *dynamodb.ScanInput) (*scan, error) {
 	common := readRequest{
 		index: in.IndexName, consistent: in.ConsistentRead, limit: in.Limit,
 		filter: in.FilterExpression, projection: in.ProjectionExpression, selects: in.Select,
@@ -63,7 +63,7 @@ func (t *table) newScan(in *dynamodb.ScanInput) (*scan, error) {
 	if err := checkSegment(in.Segment, in.TotalSegments); err != nil {
 		return nil, err
 	}
-	r, err := t.newReading(&common)
+	r, err := t.newReading(c, &common)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func refuseTableFeatures(in *dynamodb.CreateTableInput) error {
 		asked bool
 		name  string
 	}{
-		{in.SSESpecification != nil && aws.ToBool(in.SSESpecification.Enabled), "SSESpecification"},
+		{encrypts(in.SSESpecification), "SSESpecification"},
 		{in.OnDemandThroughput != nil, "OnDemandThroughput"},
 		{in.WarmThroughput != nil, "WarmThroughput"},
 		{in.ResourcePolicy != nil, "ResourcePolicy"},
@@ -176,6 +176,11 @@ func checkTableClass(class types.TableClass) error {
 	default:
 		return badEnum("tableClass", string(class), "STANDARD, STANDARD_INFREQUENT_ACCESS")
 	}
+}
+
+// encrypts tells whether a specification asks for more than the encryption that every table on AWS has.
+func encrypts(s *types.SSESpecification) bool {
+	return s != nil && (aws.ToBool(s.Enabled) || s.SSEType != "" || s.KMSMasterKeyId != nil)
 }
 
 // throughput checks provisioned capacity against the billing mode.

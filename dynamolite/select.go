@@ -67,7 +67,7 @@ type reading struct {
 	fetches bool
 }
 
-func (t *table) newReading(in *readRequest) (r reading, err error) {
+func (t *table) newReading(c *call, in *readRequest) (r reading, err error) {
 	r = reading{
 		table:      t,
 		key:        &t.key,
@@ -80,6 +80,7 @@ func (t *table) newReading(in *readRequest) (r reading, err error) {
 		return r, nil
 	}
 	x, err := t.schema().index(*in.index)
+	c.sees(position(t.altered.Load())) // as of that schema or later
 	switch {
 	case err != nil:
 		return r, err

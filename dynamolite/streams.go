@@ -39,6 +39,7 @@ type tableStream struct {
 	view       dynamodbtypes.StreamViewType
 	key        keySchema
 	log        *stream.Stream[streamChange]
+	pending    bool // not in the log yet, and shown to nobody; guarded by the registry
 }
 
 // newStream makes the stream that a table is to have; nil if it is to have none.
@@ -112,7 +113,18 @@ func (g *streamRegistry) add(s *tableStream) {
 			break
 		}
 	}
-	g.streams[s.arn] = s
+	g.streams[s.arn], s.pending = s, true
+}
+
+// publish lets a stream be seen, nil being none, whose table has been entered into the log, and forgets those of which nothing
+// is left.
+func (g *streamRegistry) publish(s *tableStream, now time.Time) {
+	if s != nil {
+		g.mu.Lock()
+		s.pending = false
+		g.mu.Unlock()
+	}
+	g.expire(now)
 }
 
 // remove forgets a stream that has come to nothing; nil is none.
@@ -140,6 +152,7 @@ func (g *streamRegistry) expire(now time.Time) {
 func (g *streamRegistry) find(arn string, now time.Time) (*tableStream, bool) {
 	g.mu.RLock()
 	s, ok := g.streams[arn]
+	ok = ok && !s.pending
 	g.mu.RUnlock()
 	return s, ok && !s.log.Expired(now)
 }
@@ -150,7 +163,9 @@ func (g *streamRegistry) all() []*tableStream {
 	defer g.mu.RUnlock()
 	list := make([]*tableStream, 0, len(g.streams))
 	for _, s := range g.streams {
-		list = append(list, s)
+		if !s.pending {
+			list = append(list, s)
+		}
 	}
 	slices.SortFunc(list, func(a, b *tableStream) int { return cmp.Compare(b.arn, a.arn) })
 	return list

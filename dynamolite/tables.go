@@ -25,6 +25,7 @@ func (db *DB) createTable(c *call, in *dynamodb.CreateTableInput) (*dynamodb.Cre
 	if db.closed {
 		return nil, ErrClosed
 	}
+	c.sees(db.latest)
 	if _, taken := db.tables[t.name]; taken {
 		return nil, &types.ResourceInUseException{Message: aws.String("Table already exists: " + t.name)}
 	}
@@ -39,6 +40,7 @@ func (db *DB) createTable(c *call, in *dynamodb.CreateTableInput) (*dynamodb.Cre
 		return nil, err
 	}
 	c.sees(pos)
+	db.streams.publish(t.schema().stream, db.now())
 	db.created, db.latest = t.number, max(db.latest, pos)
 	db.tables[t.name] = t
 	return &dynamodb.CreateTableOutput{TableDescription: t.describe(types.TableStatusActive)}, nil
@@ -73,6 +75,7 @@ func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.Del
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.tables[t.name] != t {
+		c.sees(db.latest)
 		return nil, notFound(t.name)
 	}
 	description := t.describe(types.TableStatusDeleting)
