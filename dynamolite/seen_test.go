@@ -106,7 +106,7 @@ func TestTablesAreOnDiskBeforeTheyAreSeen(t *testing.T) {
 		&dynamodb.ListTablesInput{},
 		&dynamodbstreams.ListStreamsInput{},
 	}
-	f.waits("a creation", f.unanswered(created), finds...)
+	f.waits("a creation", f.unanswered(created), append(finds, created)...)
 	for _, change := range []any{
 		&dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: ptr(true)},
 		&dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: ptr(false)},
