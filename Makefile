@@ -88,6 +88,12 @@ bench: ## every benchmark BENCHCOUNT times, with their summary, and the ratios h
 	go test -C benchmarks -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) -timeout 60m ./... | tee bin/bench.txt
 	$(benchstat) -col /via bin/bench.txt
 
+.PHONY: benchengine
+benchengine: ## the engine and its storage beside DynamoDB Local, the disk, Pebble and bbolt; half an hour
+	conformance/install
+	go test -C benchmarks -count=1 -timeout 90m -v -tags conformance -run '^Test(Engine|Storage)' . \
+		-engine.items 1000000 -engine.slice 300ms -engine.rounds 31
+
 .PHONY: benchlocal
 benchlocal: ## what the client adds to the calls it makes, on DynamoDB Local
 	conformance/install

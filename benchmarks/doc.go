@@ -4,6 +4,7 @@
 // its own so that nobody who imports the limiter inherits what it measures with.
 //
 // The benchmarks print times, which depend on the machine. TestRatios asserts
-// ratios, which hardly do: see its comment. With the build tag conformance both
+// ratios, which hardly do: see its comment. TestEngine… and TestStorage… are the
+// embedded engine's: see docs/engine-performance.md. With the build tag conformance both
 // run against DynamoDB Local too, which must be installed.
 package benchmarks
