@@ -76,10 +76,15 @@ func TestPartitionHasNoBurst(t *testing.T) {
 
 func TestKeysDoNotShare(t *testing.T) {
 	t.Parallel()
+	const perSecond, seconds = 700, 60
 	m := wall.New(start, aws, wall.Capacity{})
-	for _, key := range []string{"a", "b"} {
-		if admitted, refused := drive(m, 0, time.Minute, 700, 2, named(key)); len(refused) > 0 {
-			t.Errorf("key %s: %d admitted, refused %v, want none refused", key, sum(admitted), refused)
+	for i := range perSecond * seconds {
+		now := after(time.Duration(i) * time.Second / perSecond)
+		for _, key := range []string{"a", "b"} { // together more than one key may
+			if why := m.Check(now, wall.Write, named(key)); why != wall.Admitted {
+				t.Fatalf("key %s at write %d: %v", key, i, why)
+			}
+			m.Charge(now, wall.Write, named(key), 2)
 		}
 	}
 }
