@@ -17,6 +17,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
@@ -192,6 +194,11 @@ func prepareCrashes(t *testing.T, dir string) {
 	t.Helper()
 	db := openDir(t, dir)
 	f := fixtureIn(t, db)
+	if _, err := db.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{
+		TableName: ptr(mainTable), StreamSpecification: streaming(types.StreamViewTypeNewAndOldImages),
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for i := range accounts {
 		f.put(with(account(i), attrs{"n": num(strconv.Itoa(balance))}))
 	}
@@ -254,6 +261,7 @@ func checkSurvival(t *testing.T, dir string, h *heard) {
 		t.Errorf("the index has %d entries", len(entries))
 	}
 	checkAccounts(t, f)
+	checkStream(t, f, h)
 	if len(h.moved) == 3 {
 		checkToken(t, f, h.moved)
 	}
@@ -274,6 +282,70 @@ func checkAccounts(t *testing.T, f *fixture) {
 	if total != accounts*balance {
 		t.Errorf("the accounts hold %d, want %d", total, accounts*balance)
 	}
+}
+
+// checkStream holds the stream against the counters: a record for each step, in order, and none for a step that is not there.
+func checkStream(t *testing.T, f *fixture, h *heard) {
+	t.Helper()
+	ctx := t.Context()
+	list, err := f.db.ListStreams(ctx, &dynamodbstreams.ListStreamsInput{TableName: ptr(mainTable)})
+	if err != nil || len(list.Streams) != 1 {
+		t.Fatalf("streams: %v, %v", list, err)
+	}
+	arn := list.Streams[0].StreamArn
+	stream, err := f.db.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: arn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := map[string]string{}
+	for _, shard := range stream.StreamDescription.Shards {
+		at, err := f.db.GetShardIterator(ctx, &dynamodbstreams.GetShardIteratorInput{
+			StreamArn: arn, ShardId: shard.ShardId, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for next := at.ShardIterator; next != nil; {
+			out, err := f.db.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: next})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range out.Records {
+				checkStep(t, out.Records[i].Dynamodb, last)
+			}
+			if next = out.NextShardIterator; len(out.Records) == 0 {
+				break
+			}
+		}
+	}
+	for worker, n := range h.counts {
+		if got := last[strconv.Itoa(worker)]; got != strconv.Itoa(n) && (got != "" || n != 0) {
+			t.Errorf("the stream leaves counter %d at %q, the table at %d", worker, got, n)
+		}
+	}
+}
+
+// checkStep checks that a record of a counter goes on where the one before ended.
+func checkStep(t *testing.T, r *streamtypes.StreamRecord, last map[string]string) {
+	t.Helper()
+	text := func(item map[string]streamtypes.AttributeValue, name string) string {
+		switch v := item[name].(type) {
+		case *streamtypes.AttributeValueMemberS:
+			return v.Value
+		case *streamtypes.AttributeValueMemberN:
+			return v.Value
+		default:
+			return ""
+		}
+	}
+	if text(r.Keys, "pk") != "counter" {
+		return
+	}
+	worker := text(r.Keys, "sk")
+	if from := text(r.OldImage, "n"); from != last[worker] {
+		t.Errorf("counter %s goes on from %q in the stream, after %q", worker, from, last[worker])
+	}
+	last[worker] = text(r.NewImage, "n")
 }
 
 // checkToken repeats a transfer that was acknowledged: it must not be done again.
