@@ -29,11 +29,7 @@ func (db *DB) query(c *call, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, er
 	if err != nil {
 		return nil, err
 	}
-	p, err := q.read(db, c)
-	if err != nil {
-		return nil, err
-	}
-	a, err := q.answer(c, &p)
+	a, err := q.perform(db, c)
 	if err != nil {
 		return nil, err
 	}

@@ -31,11 +31,7 @@ func (db *DB) scan(c *call, in *dynamodb.ScanInput) (*dynamodb.ScanOutput, error
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.read(db, c)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.answer(c, &p)
+	a, err := s.perform(db, c)
 	if err != nil {
 		return nil, err
 	}

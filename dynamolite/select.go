@@ -182,6 +182,15 @@ type page struct {
 	more    bool  // it ended at a limit, perhaps at the last record there is
 }
 
+// perform reads a page and answers with it.
+func (r *reading) perform(db *DB, c *call) (answer, error) {
+	p, err := r.read(db, c)
+	if err != nil {
+		return answer{}, err
+	}
+	return r.answer(c, &p)
+}
+
 // read reads a page, unless the partition, or the table or index, has nothing left. A Scan is charged to the
 // table or index as a whole and not to partitions, of which it reads little of each.
 func (r *reading) read(db *DB, c *call) (page, error) {

@@ -427,14 +427,7 @@ func TestOlderCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, j, "2")
-	d.mu.Lock()
-	d.before = func(o operation) (int, error) {
-		if o.kind == "remove" {
-			return 0, errPower
-		}
-		return 0, nil
-	}
-	d.mu.Unlock()
+	d.failRemoves()
 	if err := image(j, "b"); err != nil {
 		t.Fatal(err)
 	}

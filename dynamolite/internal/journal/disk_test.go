@@ -346,3 +346,15 @@ type voidFile struct{ journal.File }
 func (voidFile) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 
 func (voidFile) Sync() error { return nil }
+
+// failRemoves lets no file be removed from now on.
+func (d *disk) failRemoves() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.before = func(o operation) (int, error) {
+		if o.kind == "remove" {
+			return 0, errPower
+		}
+		return 0, nil
+	}
+}
