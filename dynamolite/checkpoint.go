@@ -23,12 +23,12 @@ func (db *DB) checkpointIfDue() {
 	}
 	db.goes(func() {
 		defer db.checkpointing.Store(false)
-		err := db.checkpoint()
-		db.checkpointFailed.Store(0)
-		if err != nil {
-			db.checkpointFailed.Store(logged) // it is not tried again before the log has grown as much once more
+		var failed int64
+		if err := db.checkpoint(); err != nil {
+			failed = logged // it is not tried again before the log has grown as much once more
 			db.logger.Warn("the log could not be replaced by a checkpoint and goes on growing", "error", err)
 		}
+		db.checkpointFailed.Store(failed)
 	})
 }
 

@@ -8,3 +8,25 @@ func CheckpointAfter(o Options, bytes int64) Options {
 
 // Checkpoint writes one now.
 func (db *DB) Checkpoint() error { return db.checkpoint() }
+
+// HoldCheckpoint keeps all checkpoints from being written until it is released.
+func (db *DB) HoldCheckpoint() (release func(), err error) {
+	c, err := db.journal.BeginCheckpoint()
+	if err != nil {
+		return nil, err
+	}
+	return c.Abort, nil
+}
+
+// Logged is how many bytes the log has since the last checkpoint.
+func (db *DB) Logged() int64 {
+	logged, _ := db.journal.Grown()
+	return logged
+}
+
+// KnownStreams is how many streams the database holds on to.
+func (db *DB) KnownStreams() int {
+	db.streams.mu.RLock()
+	defer db.streams.mu.RUnlock()
+	return len(db.streams.streams)
+}
