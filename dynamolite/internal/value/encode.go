@@ -34,9 +34,16 @@ func Encode(item Item) string {
 }
 
 // scratches are buffers to encode in; what is kept is a string of just the right length.
-var scratches = sync.Pool{New: func() any { return new([]byte) }}
+// A new one has room for a usual item, so that it costs two allocations and not one per doubling.
+var scratches = sync.Pool{New: func() any {
+	b := make([]byte, 0, minScratch)
+	return &b
+}}
 
-const maxScratch = 64 << 10 // bytes of the largest buffer that is used again
+const (
+	minScratch = 1 << 10  // bytes of a new buffer
+	maxScratch = 64 << 10 // bytes of the largest buffer that is used again
+)
 
 func scratch() *[]byte {
 	b, _ := scratches.Get().(*[]byte)
