@@ -54,7 +54,7 @@ func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Dur
 // asked only for what no bucket tells.
 func (l *Limiter) inspect(ctx context.Context, req *Request, entity string) (*claim, error) {
 	c := l.claim(req, entity)
-	shards, err := l.store.Buckets(ctx, entity, req.Resource)
+	shards, err := l.store.Buckets(ctx, entity, req.Resource, c.acct.shardCount())
 	if err != nil {
 		return nil, fmt.Errorf("read the bucket of %s for %s: %w", entity, req.Resource, err)
 	}

@@ -20,6 +20,10 @@ var (
 	// ErrThrottled: the store turned the request away for its rate; nothing
 	// was applied.
 	ErrThrottled = errors.New("store throttled the request")
+	// ErrHotPartition: the store turned the request away because of the rate
+	// at the one partition that holds the item, which more shards relieve. It
+	// is always ErrThrottled too.
+	ErrHotPartition = errors.New("partition of the item is too busy")
 	// ErrConflict: another writer kept getting in between; nothing was applied.
 	ErrConflict = errors.New("conflicting writes")
 	// ErrAccessDenied: the credentials are missing, expired or may not do

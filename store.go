@@ -31,8 +31,11 @@ type Store interface {
 	Adjust(ctx context.Context, a *Adjust) (Outcome, error)
 
 	// Buckets reads every shard that exists of an entity's bucket for a
-	// resource, shard 0 first; none is an empty slice.
-	Buckets(ctx context.Context, entity, resource string) ([]*Image, error)
+	// resource, in order; none is an empty slice. Each item is read
+	// consistently, but not all at the same instant. shards is how many are
+	// believed to exist, which saves requests if it is right; 0 says that shard
+	// 0 is known to be missing, so that only its siblings are looked for.
+	Buckets(ctx context.Context, entity, resource string, shards int) ([]*Image, error)
 	// Load reads configuration items and an entity's record in one request.
 	Load(ctx context.Context, l *Load) (*Loaded, error)
 }
@@ -193,6 +196,9 @@ type Refill struct {
 	Expiry    Expiry
 	// Lapse removes ValidUntil: the trim that a peer asked for is done.
 	Lapse bool
+	// ShardCount, if not 0, is the number of shards that the item believes in
+	// from now on, instead of the one seen.
+	ShardCount int
 	// Owner, if not nil, restamps who the bucket belongs to.
 	Owner *Owner
 }
@@ -257,6 +263,37 @@ type NewLimit struct {
 	NamedParams
 	Tokens   int64 // opening balance less what is consumed at once
 	Consumed int64
+}
+
+// A Birth makes a shard that does not exist. Nothing it holds is new: either
+// its sibling gives it, in the same transaction, or it opens empty, provided
+// that there is no sibling to give and that shard 0, unless that is the one
+// born, has the shard count that it is born with.
+type Birth struct {
+	Create
+	// Donor is the sibling's write, which takes off the sibling what the shard
+	// opens with; nil if there is no sibling.
+	Donor *Refill
+	// Sibling is the sibling's number, which must not exist without a Donor.
+	Sibling int
+}
+
+// A Joint is the answer to writes that take place together or not at all.
+type Joint struct {
+	// Applied says that all of them took place.
+	Applied bool
+	// Refusals has, if they did not, an entry for each write: whether the
+	// state of its item refused it.
+	Refusals []Refusal
+}
+
+// A Refusal is one write's part in a [Joint] that was not applied.
+type Refusal struct {
+	// Refused says that the item's state refused the write, not another's.
+	Refused bool
+	// Image is the item that refused it; nil if there is none, or if it did
+	// not refuse.
+	Image *Image
 }
 
 // An Adjust moves balances of a bucket that exists, as long as each limit's

@@ -136,7 +136,7 @@ var bucketCases = []interopCase{
 		b.py.do("settle", args{"lease": held, "adjust": args{"rps": -900}}, nil)
 		for range 2 {
 			b.take("user", "gpt-4", args{"rps": 1})
-			images, err := b.store.Buckets(b.Context(), "user", "gpt-4")
+			images, err := b.store.Buckets(b.Context(), "user", "gpt-4", 1)
 			b.must(err)
 			if s, _ := images[0].Limit("rps"); s.Tokens >= s.Capacity {
 				b.Errorf("after a take, %d millitokens are held of %d", s.Tokens, s.Capacity)
@@ -175,7 +175,7 @@ var bucketCases = []interopCase{
 			b.py.take("user", "gpt-4", args{"rpd": 1})
 			b.take("user", "gpt-4", args{"rpd": 1})
 		}
-		images, err := b.store.Buckets(b.Context(), "user", "gpt-4")
+		images, err := b.store.Buckets(b.Context(), "user", "gpt-4", 1)
 		b.must(err)
 		var held, consumed int64
 		for _, img := range images {

@@ -106,7 +106,7 @@ var loadCases = []interopCase{
 		if most := capacity + int64(elapsed.Seconds()*capacity) + 1; got > most {
 			b.Errorf("%d admitted in %v, of at most %d", got, elapsed, most)
 		}
-		images, err := b.store.Buckets(b.Context(), "user", "gpt-4")
+		images, err := b.store.Buckets(b.Context(), "user", "gpt-4", 1)
 		b.must(err)
 		if s, _ := images[0].Limit("rpd"); s.Consumed != got*1000 || s.Tokens < 0 || s.Tokens > s.Capacity {
 			b.Errorf("%d millitokens held and %d consumed after %d were admitted", s.Tokens, s.Consumed, got)

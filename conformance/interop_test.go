@@ -251,7 +251,7 @@ func (b *both) take(entity, resource string, consume args) (refused *limiter.Exc
 // libraries say.
 func (b *both) balance(entity, resource, limit string, want int64) {
 	b.Helper()
-	images, err := b.store.Buckets(b.Context(), entity, resource)
+	images, err := b.store.Buckets(b.Context(), entity, resource, 1)
 	b.must(err)
 	if len(images) != 1 {
 		b.Fatalf("%d buckets of %s for %s", len(images), entity, resource)
@@ -328,7 +328,7 @@ func (b *both) item(entity, resource string) schema.Item {
 // with each other: what is not held was consumed.
 func (b *both) books(entity, resource, limit string, capacity, consumed int64) {
 	b.Helper()
-	images, err := b.store.Buckets(b.Context(), entity, resource)
+	images, err := b.store.Buckets(b.Context(), entity, resource, 1)
 	b.must(err)
 	if len(images) != 1 {
 		b.Fatalf("%d buckets of %s for %s", len(images), entity, resource)

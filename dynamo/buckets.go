@@ -13,36 +13,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// Buckets reads every shard that exists of an entity's bucket for a resource,
-// shard 0 first. Reads are consistent: one request for an unsharded bucket, two
-// for a sharded one.
-func (s *Store) Buckets(ctx context.Context, entity, resource string) ([]*limiter.Image, error) {
+// Buckets reads every shard that exists of an entity's bucket for a resource, in
+// order. Reads are consistent: one request if there are as many shards as is
+// believed, and another one if there are more. If shard 0 is missing, the index
+// says whether it has siblings.
+func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int) ([]*limiter.Image, error) {
 	b := limiter.Bucket{Entity: entity, Resource: resource}
 	if err := checkBucket(b); err != nil {
 		return nil, err
 	}
 	op := fmt.Sprintf("read bucket of %s for %s", entity, resource)
-	it, err := s.getItem(ctx, op, schema.BucketKey(s.ns, b))
-	if err != nil {
-		return nil, err
-	}
-	if it == nil {
-		// Shard 0 may have been swept while others live.
-		return s.indexedBuckets(ctx, op, schema.GSI3, schema.EntityPK(s.ns, entity), schema.ResourceBucketPrefix(resource))
-	}
-	first, err := schema.DecodeBucket(it)
-	if err != nil {
-		return nil, err
-	}
-	images := []*limiter.Image{first}
+	var images []*limiter.Image
 	// While a bucket is being doubled, its other shards know of more shards
 	// than shard 0 does.
-	for read, count := 1, first.ShardCount; read < count; {
-		keys := make([]schema.Key, 0, count-read)
-		for b.Shard = read; b.Shard < count; b.Shard++ {
+	for count := min(shards, schema.MaxShards); b.Shard < count; {
+		keys := make([]schema.Key, 0, count-b.Shard)
+		for ; b.Shard < count; b.Shard++ {
 			keys = append(keys, schema.BucketKey(s.ns, b))
 		}
-		read = count
 		more, err := s.readBuckets(ctx, op, keys)
 		if err != nil {
 			return nil, err
@@ -52,7 +40,10 @@ func (s *Store) Buckets(ctx context.Context, entity, resource string) ([]*limite
 		}
 		images = append(images, more...)
 	}
-	return images, nil
+	if len(images) > 0 && images[0].Shard == 0 {
+		return images, nil
+	}
+	return s.indexedBuckets(ctx, op, schema.GSI3, schema.EntityPK(s.ns, entity), schema.ResourceBucketPrefix(resource))
 }
 
 // EntityBuckets reads every bucket of an entity, by resource and shard. The

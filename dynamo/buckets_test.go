@@ -62,7 +62,7 @@ func TestBuckets(t *testing.T) {
 			bucket(t, s, f, "user", "gpt-4", 0, 1)
 			bucket(t, s, f, "user2", "gpt", 0, 1)
 			f.reset()
-			images, err := s.Buckets(t.Context(), "user", "gpt")
+			images, err := s.Buckets(t.Context(), "user", "gpt", 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestDamagedBucketsAreReported(t *testing.T) {
 	it := get(t, f, schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
 	delete(it, schema.RF)
 	put(t, f, it)
-	_, one := s.Buckets(t.Context(), "user", "gpt-4")
+	_, one := s.Buckets(t.Context(), "user", "gpt-4", 1)
 	_, all := s.EntityBuckets(t.Context(), "user")
 	wantErr(t, one, limiter.ErrCorrupt)
 	wantErr(t, all, limiter.ErrCorrupt)
@@ -146,7 +146,7 @@ func TestLoad(t *testing.T) {
 	for shard := range 2 {
 		bucket(t, s, f, "user", "gpt-4", shard, 2)
 	}
-	images, err := s.Buckets(t.Context(), "user", "gpt-4")
+	images, err := s.Buckets(t.Context(), "user", "gpt-4", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

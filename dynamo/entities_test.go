@@ -282,7 +282,7 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 		_, read := s.Entity(t.Context(), id)
 		_, children := s.Children(t.Context(), id)
 		_, remove := s.DeleteEntity(t.Context(), id)
-		_, buckets := s.Buckets(t.Context(), id, "gpt-4")
+		_, buckets := s.Buckets(t.Context(), id, "gpt-4", 1)
 		_, entityBuckets := s.EntityBuckets(t.Context(), id)
 		_, image := s.Load(t.Context(), &limiter.Load{Bucket: &limiter.Bucket{Entity: id, Resource: "gpt-4"}})
 		for _, err := range []error{create, read, children, remove, buckets, entityBuckets, image} {
@@ -296,7 +296,7 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 		}
 	}
 	for _, resource := range []string{"", "r#x", "r\n", "1r", limiter.DefaultResource} {
-		_, buckets := s.Buckets(t.Context(), "user", resource)
+		_, buckets := s.Buckets(t.Context(), "user", resource, 1)
 		_, resourceBuckets := s.ResourceBuckets(t.Context(), resource)
 		_, image := s.Load(t.Context(), &limiter.Load{Bucket: &limiter.Bucket{Entity: "user", Resource: resource}})
 		wantErr(t, image, limiter.ErrInvalid)

@@ -49,7 +49,7 @@ func TestMeter(t *testing.T) {
 		if _, err := m.UpdateItem(t.Context(), in); err == nil {
 			t.Fatal("the condition held")
 		}
-		if _, err := s.Buckets(t.Context(), "user", "gpt-4"); err != nil {
+		if _, err := s.Buckets(t.Context(), "user", "gpt-4", 1); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.ResourceBuckets(t.Context(), "gpt-4"); err != nil {

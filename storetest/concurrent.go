@@ -136,7 +136,7 @@ var concurrentTests = []test{
 				takes.add(k, out, err)
 			}
 		})
-		images, err := k.Buckets(k.Context(), theBucket.Entity, theBucket.Resource)
+		images, err := k.Buckets(k.Context(), theBucket.Entity, theBucket.Resource, 1)
 		if err != nil || len(images) != 1 {
 			k.Fatalf("bucket: %v, %v", images, err)
 		}

@@ -335,7 +335,7 @@ var limiterTests = []limiterTest{
 	{"quotes the instant at which the balance suffices", Real, func(u *user) {
 		u.system(limiter.Custom("rpm", 7, time.Minute, limiter.Burst(50)))
 		u.acquire("user-1", one("rpm", 50))
-		images, err := u.Buckets(u.Context(), "user-1", "gpt-4")
+		images, err := u.Buckets(u.Context(), "user-1", "gpt-4", 1)
 		u.must(err)
 		l, _ := images[0].Limit("rpm")
 		// The first instant whose accrual since the stamp makes 13 tokens.

@@ -52,7 +52,7 @@ func afterRefill(name string, between func(*kit, *limiter.Image), write func(*li
 		met := seen
 		if between != nil {
 			between(k, seen)
-			images, err := k.Buckets(k.Context(), seen.Entity, seen.Resource)
+			images, err := k.Buckets(k.Context(), seen.Entity, seen.Resource, 1)
 			if err != nil || len(images) != 1 {
 				k.Fatalf("bucket: %v, %v", images, err)
 			}

@@ -41,7 +41,7 @@ var bucketCalls = []call{
 		return errOf(k.Adjust(ctx, &limiter.Adjust{Bucket: b, Seen: imageOf(k.newBucket()), Deltas: []limiter.Delta{debits("rpm", milli)}}))
 	}},
 	{"Buckets", func(ctx context.Context, k *kit, b limiter.Bucket) error {
-		return errOf(k.Buckets(ctx, b.Entity, b.Resource))
+		return errOf(k.Buckets(ctx, b.Entity, b.Resource, 1))
 	}},
 	{"Read of a bucket", func(ctx context.Context, k *kit, b limiter.Bucket) error {
 		return errOf(k.Load(ctx, &limiter.Load{Bucket: &b}))

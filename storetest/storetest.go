@@ -153,7 +153,7 @@ func (k *kit) outcome(out limiter.Outcome, err error, applied bool, want *limite
 // stored checks the shards that exist of a bucket.
 func (k *kit) stored(b limiter.Bucket, want ...*limiter.Image) {
 	k.Helper()
-	got, err := k.Buckets(k.Context(), b.Entity, b.Resource)
+	got, err := k.Buckets(k.Context(), b.Entity, b.Resource, 1)
 	if err != nil {
 		k.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) 
 // limitsOf is the names of the limits of an entity's bucket: those configured,
 // or, where none are, those that the bucket has.
 func limitsOf(ctx context.Context, store *dynamo.Store, entity, resource string) (names map[string]int64, parent string, err error) {
-	buckets, err := store.Buckets(ctx, entity, resource)
+	buckets, err := store.Buckets(ctx, entity, resource, 1)
 	if err != nil {
 		return nil, "", err
 	}
