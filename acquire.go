@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // Acquire debits everything the request names, from the entity and, if it
@@ -30,6 +31,9 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("acquire %s for %s: %w", req.Resource, req.Entity, err)
+	}
+	if err := l.refuseLocally(&req); err != nil {
+		return nil, err
 	}
 	if l.immediate || ctx.Done() == nil {
 		lease, err := l.acquireInTime(ctx, &req, ctx.Done())
@@ -98,9 +102,7 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	if a.lease == nil || a.state.Load() == kept {
 		return
 	}
-	if err := a.lease.Rollback(context.WithoutCancel(ctx)); err != nil {
-		l.logger.WarnContext(ctx, "tokens of a caller that left were not returned", "entity", req.Entity, "resource", req.Resource, "error", err)
-	}
+	l.logKept(ctx, Bucket{Entity: req.Entity, Resource: req.Resource}, l.insist(context.WithoutCancel(ctx), a.lease.Rollback))
 }
 
 // leave answers a caller whose context ended before the store answered.
@@ -142,7 +144,7 @@ func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan s
 // credited back only when the other refuses.
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	child := l.claim(req, req.Entity)
-	remembered, _ := child.acct.owner(l.now(), imageAge.Milliseconds())
+	remembered := child.acct.owner(l.now(), imageAge.Milliseconds())
 	parent, childErr, parentErr := l.pursueBoth(ctx, req, child, remembered, left)
 	if childErr == nil && !child.refused && child.parent != remembered {
 		l.refund(ctx, parent)
@@ -224,7 +226,6 @@ func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 // pursue debits a claim and sees to it that its bucket is compared with the
 // configuration in time.
 func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
-	c.Shard = l.draw(c.acct.shardCount())
 	if !c.override && (l.ttl == 0 || c.acct.isOverridden()) {
 		if err := l.wantConfigured(ctx, c, c.acct); err != nil {
 			return err
@@ -233,10 +234,11 @@ func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) er
 			c.want = nil
 		}
 	}
-	err := l.debit(ctx, c, left)
+	err := l.route(ctx, c, left)
 	if err == nil && c.want == nil && c.image != nil {
 		l.checkInBackground(ctx, c, c.acct)
 	}
+	l.mendInBackground(ctx, c.acct, c.Bucket)
 	return err
 }
 
@@ -253,11 +255,7 @@ func verdict(req *Request, child, parent *claim) error {
 	}
 	e := &ExceededError{}
 	for _, c := range []*claim{child, parent} {
-		switch {
-		case c == nil:
-		case c.image == nil:
-			e.Statuses = append(e.Statuses, c.statuses...)
-		default:
+		if c != nil && (c.granted || c.refused || c.statuses != nil) {
 			e.Statuses = append(e.Statuses, c.asBefore()...)
 		}
 	}
@@ -279,7 +277,10 @@ func unknownToAll(child, parent *claim) []string {
 // asBefore is the status of every limit of the claim as if it had not been
 // debited.
 func (c *claim) asBefore() []Status {
-	statuses := c.status(c.image, c.at)
+	if c.statuses != nil {
+		return c.statuses
+	}
+	statuses := c.standing(c.shards(), c.at)
 	if !c.granted {
 		return statuses
 	}
@@ -289,18 +290,80 @@ func (c *claim) asBefore() []Status {
 	return statuses
 }
 
-// refund returns what a claim has debited, if anything. Where that fails the
-// tokens stay debited, which errs on the safe side.
+// shards are the images that a claim was decided on, by number.
+func (c *claim) shards() []*Image {
+	switch {
+	case c.images != nil:
+		return c.images
+	case c.image == nil:
+		return nil
+	case c.image.ShardCount == 1:
+		return []*Image{c.image}
+	}
+	// Those from before or after a doubling have other shares.
+	last, _ := c.acct.images(c.at, imageAge.Milliseconds())
+	images := make([]*Image, c.image.ShardCount)
+	for i, img := range last {
+		if img != nil && img.ShardCount == len(images) {
+			images[i] = img
+		}
+	}
+	images[c.image.Shard] = c.image
+	return images
+}
+
+// parts are what a claim has debited, shard by shard.
+func (c *claim) parts() []portion {
+	if c.portions != nil {
+		return c.portions
+	}
+	return []portion{{c.image, c.amounts}}
+}
+
+// refund returns what a claim has debited, if anything. What the store turns away
+// is tried again after the caller has its answer. Where nobody can tell whether
+// it was applied the tokens stay debited, which errs on the safe side.
 func (l *Limiter) refund(ctx context.Context, c *claim) {
 	if c == nil || !c.granted {
 		return
 	}
 	c.granted = false
-	back := make([]Amount, 0, len(c.amounts))
-	for _, a := range c.amounts {
-		back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
+	for _, p := range c.parts() {
+		back := make([]Amount, 0, len(p.amounts))
+		for _, a := range p.amounts {
+			back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
+		}
+		if err := l.adjust(ctx, p.image, back); isTurnedAway(err) {
+			l.background.Go(func() {
+				l.logKept(ctx, c.Bucket, l.insist(ctx, func(ctx context.Context) error { return l.adjust(ctx, p.image, back) }))
+			})
+		} else {
+			l.logKept(ctx, c.Bucket, err)
+		}
 	}
-	if err := l.adjust(ctx, c.image, back); err != nil {
-		l.logger.WarnContext(ctx, "tokens were not returned", "entity", c.Entity, "resource", c.Resource, "error", err)
+}
+
+func (l *Limiter) logKept(ctx context.Context, b Bucket, err error) {
+	if err != nil {
+		l.logger.WarnContext(ctx, "tokens were not returned", "entity", b.Entity, "resource", b.Resource, "error", err)
+	}
+}
+
+// isTurnedAway reports whether an error says that nothing was applied, and that
+// the same write may be accepted later.
+func isTurnedAway(err error) bool { return errors.Is(err, ErrThrottled) || errors.Is(err, ErrConflict) }
+
+// insist repeats a write as long as it is turned away, within the limiter's
+// timeout.
+func (l *Limiter) insist(ctx context.Context, write func(context.Context) error) error {
+	ctx = l.patience.detach(ctx)
+	for tries := 0; ; tries++ {
+		err := write(ctx)
+		if !isTurnedAway(err) {
+			return err
+		}
+		if sleep(ctx, nil, time.Duration(min(minBrake<<min(tries, 10), maxBrake))*time.Millisecond) != nil {
+			return err
+		}
 	}
 }

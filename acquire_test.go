@@ -368,23 +368,6 @@ func TestATakeWhoseAnswerIsLostCountsAsTaken(t *testing.T) {
 	})
 }
 
-func TestWritesBeyondThePartitionsRateWait(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerSecond("rps", 100_000))
-		start := time.Now()
-		const n = 3000
-		for range n {
-			if refused := w.take(w.Limiter, ask("user", "rps", 1)); refused != nil {
-				w.Fatal(refused)
-			}
-		}
-		// A thousand at once, then a thousand a second; the refused ones wait in vain.
-		if got := time.Since(start); got < 1900*time.Millisecond || got > 3*time.Second {
-			w.Errorf("%d writes to one partition took %v", n, got)
-		}
-	})
-}
-
 func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	for _, tt := range []struct {

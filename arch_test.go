@@ -17,6 +17,9 @@ const (
 	module = "github.com/zeroae/zae-limiter-go"
 	sdk    = "github.com/aws/aws-sdk-go-v2"
 	sdkDB  = sdk + "/service/dynamodb"
+	// lru bounds what a limiter remembers: which entry was used last is a matter for a
+	// library that is kept, and this one imports nothing but the standard library.
+	lru = "github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // mayImport says which packages of ours and of the SDK a package may import, tests
@@ -25,7 +28,7 @@ const (
 // includes all below it if it ends in /... . Dependencies point one way: cmd, cli,
 // dynamo, limiter, bucket. The engine stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket"},
+	".":                   {"internal/bucket", lru},
 	"internal/bucket":     {},
 	"internal/schema":     {".", sdkDB + "/types"},
 	"dynamo":              {".", "internal/bucket", "internal/schema", sdk + "/..."},
@@ -34,9 +37,10 @@ var mayImport = map[string][]string{
 	"storetest":           {"."},
 	"internal/sim":        {".", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
-	"internal/cli":        {".", "dynamo", "dynamolite", "internal/...", sdk + "/..."},
+	"internal/cli":        {".", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":                 {"internal/cli"},
 	"examples":            {".", "dynamo", "dynamolite"},
+	"loadtest":            {".", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 }
 
 // standardOnly are packages that import nothing but the above and the standard library.

@@ -79,22 +79,75 @@ func (l *Limiter) inspect(ctx context.Context, req *Request, entity string) (*cl
 	}
 	now := l.now()
 	for _, a := range c.amounts {
-		params, parts := c.holdings(a.Limit, shards, now)
-		if len(parts) == 0 {
+		if _, parts := c.holdings(nil, a.Limit, shards, now); len(parts) == 0 {
 			c.unknown = append(c.unknown, a.Limit)
+		}
+	}
+	c.statuses = c.standing(wholeSet(shards), now)
+	return c, nil
+}
+
+// wholeSet is a bucket's shards by number, nil where one is missing.
+func wholeSet(shards []*Image) []*Image {
+	count := 0
+	for _, img := range shards {
+		count = max(count, img.ShardCount, img.Shard+1)
+	}
+	if count == len(shards) {
+		return shards
+	}
+	whole := make([]*Image, count)
+	for _, img := range shards {
+		whole[img.Shard] = img
+	}
+	return whole
+}
+
+// standing is how each limit of the claim stands on the shards of a bucket, by
+// number, the amounts debited or not. A shard that is nil is missing, and will
+// open empty; or, once the claim was granted, it was just not looked at: then
+// its share is taken to stand as the others'.
+func (c *claim) standing(shards []*Image, now int64) []Status {
+	statuses := make([]Status, 0, len(c.amounts))
+	seen := seenOf(shards)
+	for k, a := range c.amounts {
+		var room [1]holding
+		params, parts := c.holdings(room[:0], a.Limit, shards, now)
+		if len(parts) == 0 {
 			continue
 		}
-		st := Status{
-			Entity: entity, Resource: req.Resource, Limit: params.limit(a.Limit),
-			Available: floorDiv(balance(parts, now), milli), Requested: a.Milli / milli,
+		held := balance(parts, now)
+		if c.granted && seen < len(shards) {
+			held = held / int64(seen) * int64(len(shards))
 		}
-		if a.Milli > 0 {
+		if c.behind != nil {
+			held += c.behind[k]
+		}
+		st := Status{
+			Entity: c.Entity, Resource: c.Resource, Limit: params.limit(a.Limit),
+			Available: floorDiv(held, milli), Requested: a.Milli / milli,
+		}
+		if !c.granted && a.Milli > 0 {
+			for i, img := range shards {
+				if img == nil {
+					parts = append(parts, holding{share(params, i, len(shards)), 0, now})
+				}
+			}
 			st.RetryAfter = wait(parts, now, a.Milli)
 			st.Exceeded = st.RetryAfter > 0
 		}
-		c.statuses = append(c.statuses, st)
+		statuses = append(statuses, st)
 	}
-	return c, nil
+	return statuses
+}
+
+func seenOf(shards []*Image) (n int) {
+	for _, img := range shards {
+		if img != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // A holding is what one shard has of a limit.
@@ -103,42 +156,60 @@ type holding struct {
 	tokens, at int64
 }
 
-// holdings are what an acquire would find of a limit, shard by shard: as it is
-// on the item, repaired to what is wanted, or new and full.
-func (c *claim) holdings(limit string, shards []*Image, now int64) (params Params, parts []holding) {
-	var w *Limit
-	if c.want != nil {
-		w = c.want.find(limit)
-	}
+// holdings are what an acquire would find of a limit, shard by shard.
+func (c *claim) holdings(parts []holding, limit string, shards []*Image, now int64) (params Params, _ []holding) {
 	for _, img := range shards {
-		s, ok := img.Limit(limit)
-		switch {
-		case ok && (w == nil || w.params() == s.Params):
-			params = s.Params
-			parts = append(parts, holding{share(params, img.Shard, img.ShardCount), s.Tokens, img.RefilledAt})
-		case ok:
-			params = w.params()
-			l := share(params, img.Shard, img.ShardCount)
-			earned := share(s.Params, img.Shard, img.ShardCount).Balance(s.Tokens, img.RefilledAt, now)
-			parts = append(parts, holding{l, min(earned, l.Capacity), max(now, img.RefilledAt)})
-		case w != nil:
-			params = w.params()
-			l := share(params, img.Shard, img.ShardCount)
-			parts = append(parts, holding{l, l.Capacity, now})
+		if img == nil {
+			continue
+		}
+		if h, p, ok := c.holding(img, limit, now); ok {
+			params, parts = p, append(parts, h)
 		}
 	}
-	if len(shards) == 0 && w != nil {
-		params = w.params()
-		parts = append(parts, holding{share(params, 0, 1), params.Capacity, now})
+	if len(shards) == 0 && c.want != nil {
+		if w := c.want.find(limit); w != nil {
+			params = w.params()
+			parts = append(parts, holding{share(params, 0, 1), params.Capacity, now})
+		}
 	}
 	return params, parts
 }
 
-func balance(parts []holding, now int64) (sum int64) {
-	for _, h := range parts {
-		sum += h.Balance(h.tokens, h.at, now)
+// holding is what an acquire would find of a limit on one shard: as it is on
+// the item, repaired to what is wanted, or new and full.
+func (c *claim) holding(img *Image, limit string, now int64) (h holding, params Params, ok bool) {
+	var w *Limit
+	if c.want != nil {
+		w = c.want.find(limit)
 	}
-	return sum
+	s, ok := img.Limit(limit)
+	switch {
+	case ok && (w == nil || w.params() == s.Params):
+		return holding{img.share(s.Params), s.Tokens, img.RefilledAt}, s.Params, true
+	case ok:
+		part := img.share(w.params())
+		earned := img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now)
+		return holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.params(), true
+	case w != nil:
+		part := img.share(w.params())
+		return holding{part, part.Capacity, now}, w.params(), true
+	}
+	return holding{}, Params{}, false
+}
+
+// balance is what shards together hold: what they can be debited, or, if that is
+// nothing, what they owe. One that is in debt keeps the others from nothing.
+func balance(parts []holding, now int64) int64 {
+	var held, owed int64
+	for i := range parts {
+		b := parts[i].Balance(parts[i].tokens, parts[i].at, now)
+		held += max(0, b)
+		owed += min(0, b)
+	}
+	if held == 0 {
+		return owed
+	}
+	return held
 }
 
 // wait is the least time, in whole milliseconds, after which the parts together

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 )
 
 // checkInBackground compares a bucket with its configuration, and its entity's
@@ -36,11 +37,23 @@ func (l *Limiter) check(ctx context.Context, img *Image, acct *account, epoch ui
 	if r.foreign != "" || img.Foreign != "" || len(r.limits) == 0 {
 		return nil
 	}
-	repair := &claim{Bucket: img.Bucket, acct: acct, want: l.wantedOf(&r)}
-	if o := ownerFrom(&r); mayRestamp(img, r.meta) {
-		repair.want.owner = &o
+	images := []*Image{img}
+	if img.ShardCount > 1 {
+		if images, err = l.store.Buckets(ctx, img.Entity, img.Resource, img.ShardCount); err != nil {
+			return fmt.Errorf("read the shards of %s of %s: %w", img.Resource, img.Entity, err)
+		}
+		acct.recount(images, l.now())
 	}
-	return l.debit(ctx, repair, nil)
+	for _, img := range images {
+		repair := &claim{Bucket: img.Bucket, acct: acct, want: l.wantedOf(&r), pressing: true}
+		if o := ownerFrom(&r); mayRestamp(img, r.meta) {
+			repair.want.owner = &o
+		}
+		if err := l.debitAlone(ctx, repair, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayRestamp reports whether a record is of the same entity as the bucket's

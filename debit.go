@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,22 +12,82 @@ import (
 // maxTries bounds the writes one claim may need. Every try but the first means
 // that somebody else's write got in between, so a limit is reached only where
 // hundreds of clients fight over one item.
-const maxTries = 40
+const maxTries = 100
 
-// debit carries a claim out against one bucket: one write if what is remembered
-// of the bucket is right, and one more for each thing it turned out to be
+// debit carries a claim out against the bucket item it was routed to, together
+// with those of other callers who want to write to it at the same time.
+func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
+	c.short, c.portions = false, nil
+	img := c.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
+	if l.places == 0 || c.want != nil {
+		return l.debitAlone(ctx, c, left)
+	}
+	switch common, err := l.isCommon(ctx, c, img); {
+	case err != nil:
+		return err
+	case !common:
+		return l.debitAlone(ctx, c, left)
+	}
+	places := l.places
+	if img == nil {
+		places = 1 // whoever comes first finds out for the others
+	}
+	ln := &c.acct.shard(c.Shard).takes
+	t := &ticket{claim: c}
+	switch told, err := ln.attend(ctx, t, places, left); {
+	case err != nil:
+		return err
+	case told == done:
+		l.counts.carried.Add(1)
+		return t.err
+	case told == solo:
+		return l.debitAlone(ctx, c, left)
+	}
+	defer ln.leave()
+	if img = c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()); img != nil && !c.lacks(img) {
+		if crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) }); len(crowd) > 1 {
+			l.debitCrowd(ctx, crowd, img)
+			return t.err
+		}
+	}
+	err := l.debitAlone(ctx, c, left)
+	if places == 1 && c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()) == nil {
+		ln.disperse() // the others would find out no more, one after the other
+	}
+	return err
+}
+
+// isCommon reports whether a claim is one that can be added up with others. What
+// its bucket neither has nor is to have, as a parent may lack some of its
+// children's limits, is taken out of it first.
+func (l *Limiter) isCommon(ctx context.Context, c *claim, img *Image) (bool, error) {
+	if img == nil || !c.lacks(img) {
+		return true, nil
+	}
+	if err := l.wantConfigured(ctx, c, c.acct); err != nil {
+		return false, err
+	}
+	if c.dropUnknown(); len(c.amounts) == 0 || c.want.differs(img) {
+		return false, nil
+	}
+	c.want = nil
+	return true, nil
+}
+
+// debitAlone carries a claim out against one bucket item: one write if what is
+// remembered of it is right, and one more for each thing it turned out to be
 // wrong about, each decided on the image that the refusal carried. It ends
-// with the claim granted, refused, or an error, and on error nothing of the
-// claim is known to be debited.
+// with the claim granted, refused, found short on this shard, or an error, and
+// on error nothing of the claim is known to be debited.
 //
 // left is closed when the caller has gone; no further write is begun then.
-func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
+func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}) error {
 	p := pursuit{l: l, c: c, acct: c.acct, left: left, now: l.now()}
 	if c.want == nil && c.optional && p.acct.isUnlimited(p.now-l.ttl.Milliseconds(), l.epoch.Load()) {
 		c.unknown = namesOf(c.amounts)
 		return nil
 	}
-	p.recall()
+	p.img = p.acct.image(c.Shard, p.now, imageAge.Milliseconds())
 	for tries := range maxTries {
 		if tries > 0 {
 			if err := l.pause(ctx, left, tries); err != nil {
@@ -40,7 +101,11 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 			return err
 		}
 	}
-	return fmt.Errorf("debit %s of %s: other writers got in between %d times: %w", c.Resource, c.Entity, maxTries, ErrConflict)
+	return contended(c.Bucket)
+}
+
+func contended(b Bucket) error {
+	return fmt.Errorf("debit %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, maxTries, ErrConflict)
 }
 
 // A pursuit is a claim under way.
@@ -54,41 +119,38 @@ type pursuit struct {
 	img   *Image    // what is known of the bucket
 	fresh bool      // img has just refused a write
 	read  *resolved // what was read along with img, if it was read
-}
-
-// recall begins with what is remembered of the claim's shard.
-func (p *pursuit) recall() {
-	p.img, p.fresh, p.read = p.acct.image(p.c.Shard, p.now, imageAge.Milliseconds()), false, nil
+	// mended says that a sibling was looked for that could take what is too much.
+	mended bool
+	// sought says that siblings of a missing shard 0 were looked for, in vain.
+	sought bool
 }
 
 // step plans the next step and takes it.
 func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	c := p.c
+	if p.img != nil && p.img.isOverfull() && !p.mended && p.acct.image(p.img.sibling(), p.now, imageAge.Milliseconds()) == nil {
+		p.mended = true
+		return p.replace(ctx)
+	}
 	next, refill, wait := c.plan(p.img, p.fresh, p.now, p.l.multiplier)
 	switch next {
 	case stepRead:
 		return false, p.look(ctx)
-	case stepTake:
-		out, err := p.l.store.Take(ctx, c.take(p.img, p.now))
-		return p.wrote(out, err, true)
-	case stepRefill, stepRepair:
-		out, err := p.l.store.Refill(ctx, refill)
-		return p.wrote(out, err, next == stepRefill)
+	case stepTake, stepRefill, stepRepair:
+		return p.write(ctx, next, refill)
 	case stepCreate:
 		return p.create(ctx)
 	case stepConfigure:
 		return p.configure(ctx)
 	case stepWait:
 		p.fresh = false
-		return false, sleep(ctx, p.left, wait)
+		return false, p.l.relieve(ctx, p.acct, p.img, wait, p.left)
 	case stepRefuse:
-		if p.reroute() || p.recheck(ctx) {
+		if p.l.recheck(ctx, c, p.now) {
 			return false, nil
 		}
-		if c.needsSeveral(p.img) {
-			return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: "a request above one shard's share"}
-		}
-		c.refused = true
+		c.refusedBy(p.img, p.now)
+		return true, nil
 	case stepDisabled:
 		return true, &DisabledError{Entity: c.Entity, Resource: c.Resource}
 	case stepForeign:
@@ -102,8 +164,43 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 // end keeps what the bucket was found to be.
 func (p *pursuit) end() { p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img) }
 
+// refusedBy ends a claim that an item cannot serve: with a refusal, if that is
+// the whole bucket.
+func (c *claim) refusedBy(img *Image, now int64) {
+	c.image, c.at, c.parent = img, now, cascadeOf(img)
+	c.short = img.ShardCount > 1
+	c.refused = !c.short
+}
+
+// write takes or refills, and takes in the outcome.
+func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bool, err error) {
+	var out Outcome
+	if next == stepTake {
+		out, err = p.l.store.Take(ctx, p.c.take(p.img, p.now))
+		return p.wrote(ctx, out, err, true)
+	}
+	if p.l.places == 0 || refill.FullSince != 0 {
+		out, err = p.l.store.Refill(ctx, refill)
+		return p.wrote(ctx, out, err, next == stepRefill)
+	}
+	// Refills have one lock, the stamp: those of one process need not fight for
+	// it too. Who waited looks at what the other one brought.
+	ran, waited := p.acct.shard(p.c.Shard).refilling.do(ctx, p.left, func() {
+		out, err = p.l.store.Refill(ctx, refill)
+		done, err = p.wrote(ctx, out, err, next == stepRefill)
+	})
+	if !ran && waited == nil {
+		p.img, p.fresh = p.acct.image(p.c.Shard, p.l.now(), imageAge.Milliseconds()), true
+		if p.img == nil {
+			p.fresh = false
+		}
+	}
+	return done, cmp.Or(err, waited)
+}
+
 // wrote takes in the outcome of a write; debits says that it carried the claim.
-func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error) {
+func (p *pursuit) wrote(ctx context.Context, out Outcome, err error, debits bool) (done bool, _ error) {
+	p.l.answered(ctx, p.acct, p.c.Bucket, err, p.now)
 	if err != nil {
 		return false, err
 	}
@@ -122,6 +219,9 @@ func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error
 
 func (c *claim) take(img *Image, now int64) *Take {
 	t := &Take{Bucket: c.Bucket, Now: now, Debits: make([]Debit, 0, len(c.amounts))}
+	if img.Foreign == "" {
+		t.ShardCount = img.ShardCount
+	}
 	for _, a := range c.amounts {
 		d := Debit{Amount: a}
 		if s, ok := img.Limit(a.Limit); ok {
@@ -148,41 +248,16 @@ func (l *Limiter) learn(acct *account, b Bucket, out Outcome, now int64) {
 	acct.remember(out.Image, now)
 }
 
-// reroute sends a claim that is more than its shard's share, but not more than
-// the larger share that shard 0 holds, there.
-func (p *pursuit) reroute() bool {
-	c, img := p.c, p.img
-	if img.Shard == 0 || img.ShardCount == 1 {
-		return false
-	}
-	above := false
-	for _, a := range c.amounts {
-		s, _ := img.Limit(a.Limit)
-		if a.Milli > share(s.Params, 0, img.ShardCount).Capacity {
-			return false
-		}
-		above = above || a.Milli > img.share(s.Params).Capacity
-	}
-	if above {
-		c.Shard = 0
-		p.recall()
-	}
-	return above
+// isOverfull reports whether a shard holds more than its share: a peer doubled the
+// bucket, and it may be for a shard that does not exist yet.
+func (i *Image) isOverfull() bool {
+	return i.ShardCount > 1 && i.isPlain(i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s LimitState) bool {
+		return s.Tokens > i.share(s.Params).Capacity
+	})
 }
 
-// needsSeveral reports whether only several shards together could serve the
-// claim: a wait would never pay off, and yet it is not above the capacity.
-func (c *claim) needsSeveral(img *Image) bool {
-	several := false
-	for _, a := range c.amounts {
-		s, _ := img.Limit(a.Limit)
-		if a.Milli > s.Capacity {
-			return false
-		}
-		several = several || a.Milli > img.share(s.Params).Capacity
-	}
-	return several
-}
+// sibling is the shard that an item shares half of what it once was with.
+func (i *Image) sibling() int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
 
 // configure finds out whether the limits that the bucket lacks are configured:
 // those that are will be added, the others are dropped from the claim.
@@ -240,12 +315,11 @@ func (l *Limiter) wantedOf(r *resolved) *wanted {
 // recheck compares a bucket that is about to refuse with its configuration, if
 // that is overdue: a raised limit must not go on refusing. It reports whether
 // there is anything to look at again.
-func (p *pursuit) recheck(ctx context.Context) bool {
-	l, c := p.l, p.c
-	if c.want != nil || !p.acct.due(p.now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+func (l *Limiter) recheck(ctx context.Context, c *claim, now int64) bool {
+	if c.want != nil || !c.acct.due(now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
 		return false
 	}
-	if err := l.wantConfigured(ctx, c, p.acct); err != nil {
+	if err := l.wantConfigured(ctx, c, c.acct); err != nil {
 		l.logger.WarnContext(ctx, "configuration not compared", "entity", c.Entity, "resource", c.Resource, "error", err)
 		return false
 	}
@@ -292,16 +366,25 @@ func (l *Limiter) resolve(ctx context.Context, c *claim, b *Bucket) (*resolved, 
 	return &r, nil
 }
 
-// create makes the bucket with the claim already debited.
+// create makes the bucket with the claim already debited, unless only this shard
+// of it is missing.
 func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	l, c := p.l, p.c
 	p.acct.forget(c.Shard)
-	if c.Shard > 0 {
-		// Born full, a new shard would mint tokens; born empty, it would refuse
-		// what its siblings hold.
-		c.Shard = 0
-		p.recall()
-		return false, nil
+	if p.acct.shardCount() > 1 || c.Shard > 0 {
+		return p.replace(ctx)
+	}
+	if !p.sought {
+		siblings, err := l.store.Buckets(ctx, c.Entity, c.Resource, 0)
+		if err != nil {
+			return true, fmt.Errorf("look for shards of %s of %s: %w", c.Resource, c.Entity, err)
+		}
+		p.sought = true
+		if len(siblings) > 0 {
+			p.acct.recount(siblings, p.now)
+			return p.replace(ctx)
+		}
+		p.now = l.now()
 	}
 	epoch, r := l.epoch.Load(), p.read
 	if r == nil {
@@ -326,9 +409,9 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	if len(c.amounts) == 0 {
 		return true, nil
 	}
-	n := l.newBucket(c, p.acct.shardCount(), owner, p.now)
+	n := l.newBucket(c, owner, p.now)
 	if img := n.image(); c.exceeds(img) {
-		c.refused, c.statuses = true, c.status(img, p.now)
+		c.refused, c.statuses = true, c.standing([]*Image{img}, p.now)
 		return true, nil
 	}
 	for i := range n.Limits {
@@ -337,24 +420,34 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		limit.Tokens -= limit.Consumed
 	}
 	out, err := l.store.Create(ctx, n)
-	return p.wrote(out, err, true)
+	return p.wrote(ctx, out, err, true)
+}
+
+// replace makes the shard that is missing, and lets the claim choose again. One
+// that cannot be made, for a peer's stamps on its siblings, holds nothing.
+func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
+	exists, err := p.l.mend(ctx, p.acct, p.c.Bucket, p.left)
+	switch {
+	case err != nil:
+		return true, err
+	case exists && p.acct.image(p.c.Shard, p.now, imageAge.Milliseconds()) == nil && p.c.Shard < p.acct.shardCount():
+		p.c.short = true
+		return true, nil
+	}
+	return true, errRerouted
 }
 
 // newBucket is the bucket wanted, full but for the write that makes it.
-func (l *Limiter) newBucket(c *claim, shards int, owner Owner, now int64) *Create {
-	n := &Create{Bucket: c.Bucket, Now: now, ShardCount: shards, Owner: owner}
+func (l *Limiter) newBucket(c *claim, owner Owner, now int64) *Create {
+	n := &Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: owner, Writes: firstWrite()}
 	params := make([]Params, 0, len(c.want.limits))
 	for _, limit := range c.want.limits {
 		p := limit.params()
 		params = append(params, p)
 		n.Limits = append(n.Limits, NewLimit{
 			NamedParams: NamedParams{Limit: limit.Name, Params: p},
-			Tokens:      share(p, c.Shard, shards).Capacity,
+			Tokens:      p.Capacity,
 		})
-	}
-	n.Writes = NewLimit{
-		NamedParams: NamedParams{Limit: reservedLimit, Params: writeParams},
-		Tokens:      writeParams.Capacity - writeCost, Consumed: writeCost,
 	}
 	if c.want.expires || !c.want.whole && l.multiplier >= 0 {
 		n.ExpiresAt = expiresAt(params, now, l.multiplier)
@@ -364,11 +457,20 @@ func (l *Limiter) newBucket(c *claim, shards int, owner Owner, now int64) *Creat
 
 // image is the item that the create would make.
 func (n *Create) image() *Image {
-	img := &Image{Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now}
-	for _, l := range n.Limits {
-		img.Limits = append(img.Limits, LimitState{Name: l.Limit, Tokens: l.Tokens, Params: l.Params})
+	img := &Image{
+		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, ExpiresAt: n.ExpiresAt,
+		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
+		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
+		Writes: n.Writes.state(),
+	}
+	for i := range n.Limits {
+		img.Limits = append(img.Limits, n.Limits[i].state())
 	}
 	return img
+}
+
+func (l *NewLimit) state() LimitState {
+	return LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 }
 
 // exceeds reports whether a claim is more than the balances of an image.
@@ -401,13 +503,17 @@ func namesOf(amounts []Amount) []string {
 	return names
 }
 
+// freeTries are those without a pause before them.
+const freeTries = 3
+
 // pause spaces the tries of a contended claim: none before the second and
-// third, then a growing random one.
+// third, then a growing random one before every other. After a pause the image
+// is old, and the write is likely to bring no more than a new one.
 func (l *Limiter) pause(ctx context.Context, left <-chan struct{}, tries int) error {
-	const free, step, most = 3, 2 * time.Millisecond, 50 * time.Millisecond
+	const step, most = 2 * time.Millisecond, 50 * time.Millisecond
 	var d time.Duration
-	if tries > free {
-		d = time.Duration(l.rand(int64(min(most, step<<min(tries-free, 10))))) + 1
+	if tries > freeTries && tries%2 == 0 {
+		d = time.Duration(l.rand(int64(min(most, step<<min(tries-freeTries, 10))))) + 1
 	}
 	return sleep(ctx, left, d)
 }

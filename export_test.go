@@ -1,4 +1,40 @@
 package limiter
 
+import "context"
+
 // Settle waits for work that goes on after calls have returned.
 func (l *Limiter) Settle() { l.background.Wait() }
+
+// Cache is the bounded map that the limiter's memories are.
+type Cache[K comparable, V any] = cache[K, V]
+
+// NewCache makes one.
+func NewCache[K comparable, V any](size int) *Cache[K, V] { return newCache[K, V](size) }
+
+func (c *cache[K, V]) Get(k K) (V, bool)              { return c.get(k) }
+func (c *cache[K, V]) GetOrPut(k K, build func() V) V { return c.getOrPut(k, build) }
+func (c *cache[K, V]) Put(k K, v V)                   { c.put(k, v) }
+func (c *cache[K, V]) Drop(k K)                       { c.drop(k) }
+func (c *cache[K, V]) Clear()                         { c.clear() }
+func (c *cache[K, V]) Len() int                       { return c.len() }
+
+// Shards is how many shards there are.
+func (c *cache[K, V]) Shards() int { return len(c.shards) }
+
+// Together tells whether two keys share a shard.
+func (c *cache[K, V]) Together(k, other K) bool { return c.shard(k) == c.shard(other) }
+
+// Has looks for an entry without using it.
+func (c *cache[K, V]) Has(k K) bool { return c.shard(k).lru.Contains(k) }
+
+// Widen doubles the number of shards of a bucket.
+func (l *Limiter) Widen(ctx context.Context, entity, resource string) {
+	acct := l.account(entity, resource)
+	_, _ = l.widen(ctx, acct, Bucket{Entity: entity, Resource: resource}, acct.shardCount(), nil)
+}
+
+// Hopeless is the decision of a local refusal.
+func (l *Limiter) Hopeless(req *Request, now int64) bool {
+	_, hopeless := l.isHopeless(req, now)
+	return hopeless
+}

@@ -1,10 +1,17 @@
 package limiter_test
 
 import (
+	"context"
 	"errors"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -136,3 +143,166 @@ func (w *world) system(limits ...limiter.Limit) {
 	w.Helper()
 	w.must(w.store.SetSystem(w.Context(), limits, ""))
 }
+
+// inEngine runs f in a bubble with a fresh table on an engine that throttles or
+// takes its time, and one limiter.
+func inEngine(t *testing.T, e dynamolite.Options, to dynamo.TableOptions, f func(*world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := dynamolite.New(e)
+		to.Name = table
+		if err := dynamo.CreateTable(t.Context(), engine, to); err != nil {
+			t.Fatal(err)
+		}
+		w := &world{T: t, engine: engine, meter: dynamo.NewMeter(engine)}
+		w.store = w.open(remote{w.meter})
+		w.Limiter = w.limiter(w.store, limiter.Options{})
+		f(w)
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A tap sits between a store and the engine: it notes which shards of buckets
+// requests go to, and turns those away that are said to be full.
+type tap struct {
+	dynamo.API
+	mu   sync.Mutex
+	sent []sent
+	full func(shard int) error // the error of a write to that shard; nil lets it pass
+	slow time.Duration         // of a throttled answer
+}
+
+// sent is a request that named buckets.
+type sent struct {
+	op     string
+	shards []int
+	at     time.Time
+}
+
+// shardOf is the number of the shard that a key names, -1 if it names no bucket.
+func shardOf(key map[string]types.AttributeValue) int {
+	pk, ok := key["PK"].(*types.AttributeValueMemberS)
+	if !ok || !strings.Contains(pk.Value, "/BUCKET#") {
+		return -1
+	}
+	n, err := strconv.Atoi(pk.Value[strings.LastIndex(pk.Value, "#")+1:])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// note records a request and returns the first error of its shards, by number.
+func (a *tap) note(op string, writes bool, keys ...map[string]types.AttributeValue) map[int]error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := sent{op: op, at: time.Now()}
+	errs := make(map[int]error)
+	for _, key := range keys {
+		n := shardOf(key)
+		if n < 0 {
+			continue
+		}
+		s.shards = append(s.shards, n)
+		if writes && a.full != nil {
+			if err := a.full(n); err != nil {
+				errs[n] = err
+			}
+		}
+	}
+	if len(s.shards) > 0 {
+		a.sent = append(a.sent, s)
+	}
+	return errs
+}
+
+// turn changes which shards are full.
+func (a *tap) turn(full func(shard int) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.full = full
+}
+
+// take returns the requests noted so far, and forgets them.
+func (a *tap) take() []sent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.sent
+	a.sent = nil
+	return s
+}
+
+// count is how many of some requests are of an operation.
+func count(all []sent, op string) (n int) {
+	for _, s := range all {
+		if s.op == op {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *tap) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	for _, err := range a.note("UpdateItem", true, in.Key) {
+		time.Sleep(a.slow)
+		return nil, err
+	}
+	return a.API.UpdateItem(ctx, in, o...)
+}
+
+func (a *tap) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	for _, err := range a.note("PutItem", true, in.Item) {
+		time.Sleep(a.slow)
+		return nil, err
+	}
+	return a.API.PutItem(ctx, in, o...)
+}
+
+func (a *tap) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	var keys []map[string]types.AttributeValue
+	for _, of := range in.RequestItems {
+		keys = append(keys, of.Keys...)
+	}
+	a.note("BatchGetItem", false, keys...)
+	return a.API.BatchGetItem(ctx, in, o...)
+}
+
+func (a *tap) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	var keys []map[string]types.AttributeValue
+	for _, it := range in.TransactItems {
+		switch {
+		case it.Update != nil:
+			keys = append(keys, it.Update.Key)
+		case it.Put != nil:
+			keys = append(keys, it.Put.Item)
+		case it.ConditionCheck != nil:
+			keys = append(keys, it.ConditionCheck.Key)
+		}
+	}
+	errs := a.note("TransactWriteItems", true, keys...)
+	if len(errs) == 0 {
+		return a.API.TransactWriteItems(ctx, in, o...)
+	}
+	time.Sleep(a.slow)
+	cancelled := &types.TransactionCanceledException{}
+	for _, key := range keys {
+		code := "None"
+		if errs[shardOf(key)] != nil {
+			code = "ThrottlingError"
+		}
+		cancelled.CancellationReasons = append(cancelled.CancellationReasons, types.CancellationReason{Code: &code})
+	}
+	return nil, cancelled
+}
+
+// hotError is how a table turns away what is too much for an item's partition.
+func hotError() error {
+	reason, resource := "TableWriteKeyRangeThroughputExceeded", "arn:aws:dynamodb:eu-west-1:123456789012:table/limits"
+	return &types.ThrottlingException{ThrottlingReasons: []types.ThrottlingReason{{Reason: &reason, Resource: &resource}}}
+}
+
+// busyError is how a table turns away what is too much for all of it.
+func busyError() error { return &types.ProvisionedThroughputExceededException{} }

@@ -1,11 +1,13 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // A Lease is what an acquire took. It is used like a transaction: adjust it to
@@ -23,39 +25,76 @@ type Lease struct {
 	// channel, so that waiting for it can end with a context.
 	busy   chan struct{}
 	closed bool
-	parts  []part // the entity's bucket, then its parent's
-	room   [2]part
+	sides  []side // the entity's bucket, then its parent's
+	room   [2]side
 }
 
-// A part is what a lease took of one bucket.
-type part struct {
-	image   *Image // the bucket after the debit
-	at      int64  // when that was, in milliseconds
+// A side is what a lease took of one entity's bucket.
+type side struct {
+	claim   *claim // as the acquire left it
 	entries []entry
+	parts   []part // one for each shard that was written to, the acquire's before those of adjustments
+	room    [1]part
 }
 
-// An entry is one limit of a part, in millitokens.
+// An entry is one limit of a side, in millitokens.
 type entry struct {
-	limit   string
-	taken   int64 // debited by the acquire
-	written int64 // debited in the store
-	total   int64 // what should be: written and the adjustments
+	limit string
+	total int64 // what should be debited, adjustments included
+}
+
+// A part is what a lease took of one shard.
+type part struct {
+	image   *Image  // the shard when it was last written to, or seen
+	written []int64 // of each entry, what is debited in the store, in millitokens
 }
 
 func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
 	lease := &Lease{limiter: l, entity: req.Entity, busy: make(chan struct{}, 1)}
-	lease.parts = lease.room[:0]
+	lease.sides = lease.room[:0]
 	for _, c := range [...]*claim{child, parent} {
 		if c == nil || !c.granted {
 			continue
 		}
-		p := part{image: c.image, at: c.at, entries: make([]entry, 0, len(c.amounts))}
-		for _, a := range c.amounts {
-			p.entries = append(p.entries, entry{limit: a.Limit, taken: a.Milli, written: a.Milli, total: a.Milli})
+		if c.image.ShardCount > 1 {
+			c.images = c.shards() // as they are now
 		}
-		lease.parts = append(lease.parts, p)
+		lease.sides = append(lease.sides, side{claim: c, entries: make([]entry, 0, len(c.amounts))})
+		s := &lease.sides[len(lease.sides)-1]
+		s.parts = s.room[:0]
+		for _, a := range c.amounts {
+			s.entries = append(s.entries, entry{a.Limit, a.Milli})
+		}
+		if c.portions == nil {
+			s.add(c.image, c.amounts)
+			continue
+		}
+		for _, p := range c.portions {
+			s.add(p.image, p.amounts)
+		}
 	}
 	return lease
+}
+
+// add notes that amounts were debited from a shard.
+func (s *side) add(img *Image, amounts []Amount) {
+	p := part{image: img, written: make([]int64, len(s.entries))}
+	for i := range s.entries {
+		for _, a := range amounts {
+			if a.Limit == s.entries[i].limit {
+				p.written[i] = a.Milli
+			}
+		}
+	}
+	s.parts = append(s.parts, p)
+}
+
+// written is what is debited of an entry in the store.
+func (s *side) written(i int) (sum int64) {
+	for j := range s.parts {
+		sum += s.parts[j].written[i]
+	}
+	return sum
 }
 
 // Degraded reports whether the lease was granted without the store. Such a
@@ -63,18 +102,15 @@ func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
 func (l *Lease) Degraded() bool { return l.degraded }
 
 // Statuses are the limits named by the request as the acquire left them, the
-// entity's first and then its parent's.
+// entity's first and then its parent's. Of a bucket with several shards, those
+// that the acquire did not touch count as this process last saw them.
 func (l *Lease) Statuses() []Status {
 	l.busy <- struct{}{}
 	defer l.done()
 	var statuses []Status
-	for i := range l.parts {
-		p := &l.parts[i]
-		c := &claim{granted: true}
-		for _, e := range p.entries {
-			c.amounts = append(c.amounts, Amount{Limit: e.limit, Milli: e.taken})
-		}
-		statuses = append(statuses, c.status(p.image, p.at)...)
+	for i := range l.sides {
+		c := l.sides[i].claim
+		statuses = append(statuses, c.standing(c.shards(), c.at)...)
 	}
 	return statuses
 }
@@ -85,8 +121,8 @@ func (l *Lease) Consumed() map[string]int64 {
 	l.busy <- struct{}{}
 	defer l.done()
 	consumed := make(map[string]int64)
-	for i := range l.parts {
-		for _, e := range l.parts[i].entries {
+	for i := range l.sides {
+		for _, e := range l.sides[i].entries {
 			if _, ok := consumed[e.limit]; !ok {
 				consumed[e.limit] = e.total / milli
 			}
@@ -108,8 +144,8 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 		return nil
 	}
 	found := false
-	for i := range l.parts {
-		for _, e := range l.parts[i].entries {
+	for i := range l.sides {
+		for _, e := range l.sides[i].entries {
 			if e.limit != limit {
 				continue
 			}
@@ -128,9 +164,9 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 			Reason: "the request did not name this limit; name it in Consume, with an amount of 0 if need be",
 		}
 	}
-	for i := range l.parts {
-		for j := range l.parts[i].entries {
-			if e := &l.parts[i].entries[j]; e.limit == limit {
+	for i := range l.sides {
+		for j := range l.sides[i].entries {
+			if e := &l.sides[i].entries[j]; e.limit == limit {
 				e.total += delta * milli
 			}
 		}
@@ -190,88 +226,256 @@ func (l *Lease) settleNow(ctx context.Context, target func(*entry) int64) error 
 		return nil
 	}
 	l.closed = true
-	errs := make([]error, max(2, len(l.parts)))
-	switch len(l.parts) {
+	errs := make([]error, max(2, len(l.sides)))
+	switch len(l.sides) {
 	case 0:
 	case 1:
-		errs[0] = l.settlePart(ctx, &l.parts[0], target)
+		errs[0] = l.settleSide(ctx, &l.sides[0], target)
 	default:
 		l.limiter.both(
-			func() { errs[0] = l.settlePart(ctx, &l.parts[0], target) },
-			func() { errs[1] = l.settlePart(ctx, &l.parts[1], target) },
+			func() { errs[0] = l.settleSide(ctx, &l.sides[0], target) },
+			func() { errs[1] = l.settleSide(ctx, &l.sides[1], target) },
 		)
 	}
 	for _, err := range errs {
-		if errors.Is(err, ErrThrottled) || errors.Is(err, ErrConflict) {
+		if isTurnedAway(err) {
 			l.closed = false
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (l *Lease) settlePart(ctx context.Context, p *part, target func(*entry) int64) error {
-	deltas := make([]Amount, 0, len(p.entries))
-	for i := range p.entries {
-		e := &p.entries[i]
-		if d := target(e) - e.written; d != 0 {
-			deltas = append(deltas, Amount{Limit: e.limit, Milli: d})
+// settleSide returns to the shards it was taken from what is to be returned, and
+// takes more, if that is to be, from whichever shards have it.
+func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int64) error {
+	var more []Amount
+	deltas := make([][]Amount, len(s.parts), len(s.parts)+1)
+	for i := range s.entries {
+		d := target(&s.entries[i]) - s.written(i)
+		if d > 0 {
+			more = append(more, Amount{s.entries[i].limit, d})
+		}
+		for j := 0; d < 0 && j < len(s.parts); j++ {
+			if back := min(-d, max(0, s.parts[j].written[i])); back > 0 {
+				deltas[j] = append(deltas[j], Amount{s.entries[i].limit, -back})
+				d += back
+			}
 		}
 	}
+	if len(more) > 0 {
+		for _, p := range l.limiter.lend(ctx, s.parts[0].image, more) {
+			j := slices.IndexFunc(s.parts, func(q part) bool { return q.image.Shard == p.image.Shard })
+			if j < 0 {
+				j = len(s.parts)
+				s.add(p.image, nil)
+				deltas = append(deltas, nil)
+			}
+			deltas[j] = append(deltas[j], p.amounts...)
+		}
+	}
+	errs := make([]error, len(deltas))
+	var others sync.WaitGroup
+	for j := range deltas {
+		part := func() { errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) }
+		if l.limiter.immediate || len(deltas) == 1 {
+			part()
+		} else {
+			others.Go(part)
+		}
+	}
+	others.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []Amount) error {
 	if len(deltas) == 0 {
 		return nil
 	}
+	slices.SortFunc(deltas, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
 	err := l.limiter.adjust(ctx, p.image, deltas)
-	if err != nil && (errors.Is(err, ErrThrottled) || errors.Is(err, ErrConflict)) {
-		return fmt.Errorf("adjust %s of %s: %w", p.image.Resource, p.image.Entity, err)
-	}
-	for i := range p.entries {
-		p.entries[i].written = target(&p.entries[i])
-	}
 	if err != nil {
-		return fmt.Errorf("adjust %s of %s: %w", p.image.Resource, p.image.Entity, err)
+		err = fmt.Errorf("adjust %s of %s: %w", p.image.Resource, p.image.Entity, err)
+		if isTurnedAway(err) {
+			return err
+		}
 	}
-	return nil
+	for _, d := range deltas {
+		for i := range s.entries {
+			if s.entries[i].limit == d.Limit {
+				p.written[i] += d.Milli
+			}
+		}
+	}
+	return err
 }
 
-// adjust moves a bucket's balances by what is taken more (positive) or given
-// back (negative). It goes on although ctx may be done, within the limiter's
-// timeout: the caller that left is why there is something to give back. A
-// bucket that is gone took its debts and its credits with it.
+// lend says which shards are to be debited, whether they can afford it or not.
+// The one that the lease was taken from comes first. Where it lacks something,
+// the others pay too: a bucket must not admit from one shard what it owes on
+// another.
+func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []portion {
+	now := l.now()
+	acct := l.account(img.Entity, img.Resource)
+	count := acct.shardCount()
+	if last := acct.image(img.Shard, now, imageAge.Milliseconds()); last != nil {
+		img = last
+	}
+	c := &claim{Bucket: img.Bucket, acct: acct, settling: true, amounts: amounts}
+	if parts, short := c.allot([]*Image{img}, now); !short || count == 1 || img.Foreign != "" {
+		return parts
+	}
+	images, all := acct.images(now, l.trust)
+	if !all {
+		read, err := l.store.Buckets(ctx, img.Entity, img.Resource, count)
+		if err != nil || len(read) == 0 || c.obstacle(read) != nil {
+			return []portion{{img, amounts}}
+		}
+		images = read
+	}
+	parts, _ := c.allot(images, now)
+	return parts
+}
+
+// adjust moves a shard's balances by what is taken more (positive) or given
+// back (negative), together with the adjustments of others. It goes on although
+// ctx may be done, within the limiter's timeout: the caller that left is why
+// there is something to give back. A shard that is gone took its debts and its
+// credits with it.
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) error {
 	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
+	if l.places == 0 {
+		return l.adjustAlone(ctx, acct, img, deltas)
+	}
+	ln := &acct.shard(img.Shard).credits
+	t := &ticket{claim: &claim{Bucket: img.Bucket, amounts: deltas}}
+	switch told, err := ln.attend(ctx, t, l.places, nil); {
+	case err != nil:
+		return err
+	case told == done:
+		l.counts.carried.Add(1)
+		return t.err
+	case told == solo:
+		return l.adjustAlone(ctx, acct, img, deltas)
+	}
+	defer ln.leave()
+	crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
+	err := l.adjustAlone(ctx, acct, img, sumOf(crowd))
+	tellAll(crowd, err)
+	return err
+}
+
+// adjustAlone adjusts one shard. What is returned and finds no room there,
+// because the shard has been split since it was taken, say, goes to others.
+func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, deltas []Amount) error {
+	if last := acct.image(img.Shard, l.now(), imageAge.Milliseconds()); last != nil {
+		img = last
+	}
+	over, err := l.adjustShard(ctx, acct, img, deltas, true)
+	if err != nil || len(over) == 0 {
+		return err
+	}
+	return l.passOn(ctx, acct, img, over)
+}
+
+// adjustShard adjusts one shard. With spare it leaves out, and returns, what finds
+// no room there; else that overflows.
+func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, deltas []Amount, spare bool) (over []Amount, err error) {
 	for tries := range maxTries {
 		if tries > 0 {
 			if err := l.pause(ctx, nil, tries); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		c := &claim{Bucket: img.Bucket, settling: true, amounts: present(img, deltas)}
-		if len(c.amounts) == 0 {
-			return nil
-		}
 		now := l.now()
-		var out Outcome
-		var err error
-		if c.overflows(img, now) {
-			refill, _, _ := c.refill(img, now, l.multiplier)
-			out, err = l.store.Refill(ctx, refill)
-		} else {
-			out, err = l.store.Adjust(ctx, c.adjustment(img, now))
+		if spare {
+			over = c.splitOff(img, now)
 		}
-		if errors.Is(err, ErrConflict) {
-			continue
+		out, err := l.settle(ctx, acct, c, img, now)
+		switch {
+		case errors.Is(err, ErrConflict):
+		case err != nil:
+			return nil, err
+		case out.Applied:
+			return over, nil
+		case out.Image == nil:
+			return nil, nil
+		default:
+			img = out.Image
 		}
-		if err != nil {
-			return err
-		}
+	}
+	return nil, contended(img.Bucket)
+}
+
+// settle carries out a settling claim on the image seen.
+func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Image, now int64) (out Outcome, err error) {
+	switch {
+	case len(c.amounts) == 0:
+		return Outcome{Applied: true, Image: img}, nil
+	case c.overflows(img, now):
+		refill, _, _ := c.refill(img, now, l.multiplier)
+		out, err = l.store.Refill(ctx, refill)
+	default:
+		out, err = l.store.Adjust(ctx, c.adjustment(img, now))
+	}
+	l.answered(ctx, acct, img.Bucket, err, now)
+	if err == nil {
 		l.learn(acct, img.Bucket, out, now)
-		if out.Applied || out.Image == nil {
+	}
+	return out, err
+}
+
+// splitOff takes out of a settling claim what is returned and finds no room on
+// the shard. An unsharded bucket has no others to turn to.
+func (c *claim) splitOff(img *Image, now int64) (over []Amount) {
+	if img.ShardCount == 1 || img.Foreign != "" {
+		return nil
+	}
+	for i := range c.amounts {
+		a := &c.amounts[i]
+		if h, _, ok := c.holding(img, a.Limit, now); ok && a.Milli < 0 {
+			if rest := -a.Milli - h.Room(h.Balance(h.tokens, h.at, now), -a.Milli); rest > 0 {
+				over = append(over, Amount{a.Limit, -rest})
+				a.Milli += rest
+			}
+		}
+	}
+	c.amounts = slices.DeleteFunc(c.amounts, func(a Amount) bool { return a.Milli == 0 })
+	return over
+}
+
+// passOn returns to other shards what one had no room for. What none has room
+// for overflows, on the first.
+func (l *Limiter) passOn(ctx context.Context, acct *account, img *Image, over []Amount) error {
+	images, err := l.store.Buckets(ctx, img.Entity, img.Resource, img.ShardCount)
+	if err != nil || len(images) == 0 {
+		return partly(err)
+	}
+	for _, other := range images {
+		c := &claim{Bucket: other.Bucket, settling: true, amounts: present(other, over)}
+		if c.splitOff(other, l.now()); len(c.amounts) == 0 {
+			continue // it is full
+		}
+		rest, err := l.adjustShard(ctx, acct, other, over, true)
+		if err != nil {
+			return partly(err)
+		}
+		if over = rest; len(over) == 0 {
 			return nil
 		}
-		img = out.Image
 	}
-	return fmt.Errorf("other writers got in between %d times: %w", maxTries, ErrConflict)
+	_, err = l.adjustShard(ctx, acct, images[0], over, false)
+	return partly(err)
+}
+
+// partly is the error of a settlement of which a part was applied: it is not to
+// be repeated.
+func partly(err error) error {
+	if err == nil || !isTurnedAway(err) {
+		return err
+	}
+	return fmt.Errorf("a part was not returned: %w: %v", ErrUnavailable, err) //nolint:errorlint // the cause invites to try again
 }
 
 // present are the amounts that move a balance the bucket still has: a limit that

@@ -17,6 +17,8 @@ const (
 	DefaultTimeout       = 5 * time.Second
 	DefaultMemory        = 100_000
 	DefaultTTLMultiplier = 7
+	DefaultTrust         = time.Second
+	DefaultInFlight      = 2
 )
 
 const (
@@ -42,6 +44,16 @@ type Options struct {
 	// bucket expires, unless its limits are the entity's own. Default
 	// [DefaultTTLMultiplier]; negative keeps every bucket.
 	TTLMultiplier int
+	// Trust is how long a bucket that was seen to be exhausted refuses without
+	// asking the store again, as far as what it has earned since does not
+	// suffice. Tokens that another process returns meanwhile are overlooked
+	// for as long. Default [DefaultTrust]; negative always asks.
+	Trust time.Duration
+	// InFlight is the number of writes to one bucket item that may be under way
+	// at a time; callers beyond that share the next write. Default
+	// [DefaultInFlight]; negative lets every caller write for itself. A store
+	// in the same process is never waited for, so nobody shares.
+	InFlight int
 	// Logger gets what cannot be returned. Default: discarded.
 	Logger *slog.Logger
 	// Rand draws a number from [0, n): shards and pauses are chosen with it.
@@ -61,11 +73,16 @@ type Limiter struct {
 	logger     *slog.Logger
 	rand       func(int64) int64
 	unwatch    func()
-	immediate  bool // the store never waits
+	immediate  bool  // the store never waits
+	trust      int64 // milliseconds for which an image is good enough to refuse on; negative is never
+	places     int   // writes under way to one item before callers share them; 0 is no sharing
+	counts     counts
 
 	// epoch counts the configuration changes of this process: a bucket
 	// compared in an earlier epoch is due again.
-	epoch atomic.Uint64
+	epoch    atomic.Uint64
+	closing  chan struct{} // closed by Close: repairs that can wait are given up
+	closeOne sync.Once
 	// background is what goes on after a caller has its answer.
 	background sync.WaitGroup
 	workers    workers
@@ -82,6 +99,16 @@ func New(store Store, o Options) (*Limiter, error) {
 	l := &Limiter{
 		store: store, rand: o.Rand, logger: o.Logger,
 		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
+		trust: o.Trust.Milliseconds(), places: max(0, o.InFlight),
+	}
+	if o.Trust == 0 {
+		l.trust = DefaultTrust.Milliseconds()
+	}
+	if o.Trust < 0 {
+		l.trust = -1
+	}
+	if o.InFlight == 0 {
+		l.places = DefaultInFlight
 	}
 	if l.ttl == 0 {
 		l.ttl = DefaultConfigTTL
@@ -103,10 +130,14 @@ func New(store Store, o Options) (*Limiter, error) {
 	if l.rand == nil {
 		l.rand = rand.Int64N
 	}
+	l.closing = make(chan struct{})
 	l.config = newConfig(store, l.ttl, o.Memory)
 	l.accounts = newCache[accountKey, *account](o.Memory)
 	if s, ok := store.(ImmediateStore); ok {
 		l.immediate = s.Immediate()
+	}
+	if l.immediate {
+		l.places = 0
 	}
 	l.unwatch = func() {}
 	if w, ok := store.(ConfigWatcher); ok {
@@ -119,10 +150,12 @@ func New(store Store, o Options) (*Limiter, error) {
 }
 
 // Close waits for work that goes on after calls have returned: rollbacks for
-// callers that left, and comparisons of buckets with their configuration. The
+// callers that left, and comparisons of buckets with their configuration. It
+// gives up the doubling of a bucket that is throttled. The
 // limiter must not be used meanwhile or afterwards. The store stays open.
 func (l *Limiter) Close() error {
 	l.unwatch()
+	l.closeOne.Do(func() { close(l.closing) })
 	l.background.Wait()
 	l.workers.close()
 	return nil
@@ -139,25 +172,38 @@ func (l *Limiter) InvalidateConfig() {
 type Stats struct {
 	Config  CacheStats
 	Buckets int // buckets remembered
+	// LocallyRefused requests were refused from memory, without the store.
+	LocallyRefused uint64
+	// Carried are claims and adjustments that another caller's write carried
+	// along.
+	Carried uint64
+	// Gathered requests were served by several shards in one transaction.
+	Gathered uint64
+	// Doublings of the number of shards that this limiter has made.
+	Doublings uint64
+	// Throttled are the writes that the store turned away for their rate, and
+	// Braked the requests that were not sent because it had just done so.
+	Throttled, Braked uint64
+}
+
+// counts are those of [Stats] that the limiter keeps itself.
+type counts struct {
+	refused, carried, gathered, doublings, throttled, braked atomic.Uint64
 }
 
 // Stats reads the counts.
 func (l *Limiter) Stats() Stats {
-	return Stats{Config: l.config.stats(), Buckets: l.accounts.len()}
+	return Stats{
+		Config: l.config.stats(), Buckets: l.accounts.len(),
+		LocallyRefused: l.counts.refused.Load(), Carried: l.counts.carried.Load(), Gathered: l.counts.gathered.Load(),
+		Doublings: l.counts.doublings.Load(), Throttled: l.counts.throttled.Load(), Braked: l.counts.braked.Load(),
+	}
 }
 
 func (l *Limiter) now() int64 { return l.store.Now().UnixMilli() }
 
 func (l *Limiter) account(entity, resource string) *account {
 	return l.accounts.getOrPut(accountKey{entity, resource}, func() *account { return &account{} })
-}
-
-// draw chooses a shard at random.
-func (l *Limiter) draw(shards int) int {
-	if shards == 1 {
-		return 0
-	}
-	return int(l.rand(int64(shards)))
 }
 
 // Do acquires, runs f, and commits the lease; if f fails or panics, what was

@@ -1,17 +1,25 @@
 package limiter
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // An account is what a limiter remembers of an entity's bucket for a resource:
-// the last image of each shard, and through them whether the entity cascades,
-// and to whom. Being a memory it may be behind; every write is conditional, so
-// a memory that misleads costs a round trip and never an error.
+// the last image of each shard, and through them how many shards there are,
+// whether the entity cascades, and to whom. Being a memory it may be behind;
+// every write is conditional, so a memory that misleads costs a round trip and
+// never an error.
 type account struct {
-	mu       sync.Mutex
-	shards   []*Image // by shard; nil where none was seen. As many as there are shards.
-	newest   *Image   // the last image seen of any shard
-	seenAt   int64    // when that was, in milliseconds
-	checking bool     // a comparison with the configuration is under way
+	mu        sync.Mutex
+	shards    []*shard // by number; nil where nothing is known. At least as many as there are shards.
+	count     int      // of shards, 0 if none was seen
+	countedAt int64    // when an image last said so, in milliseconds
+	grewAt    int64    // when it last grew, in milliseconds
+	uneven    bool     // images disagree about the count: a doubling is half done, or was just now
+	newest    *Image   // the last image seen of any shard
+	seenAt    int64    // when that was, in milliseconds
+	checking  bool     // a comparison with the configuration is under way
 	// checked is when the configuration was read that the bucket was last
 	// compared with, in milliseconds, and epoch the limiter's configuration
 	// epoch at that time. 0 is never.
@@ -23,36 +31,108 @@ type account struct {
 	// unlimited says that the comparison found no limits configured and no
 	// bucket to exist: a parent nobody limits.
 	unlimited bool
+
+	gathers  lane   // lines up the callers that several shards are to serve
+	widening errand // doublings and repairs of the set of shards
+	busy     bool   // one of them goes on in the background
+	mendedAt int64  // when the last repair in the background began, in milliseconds
+	warned   bool   // of more writes than all shards sustain
+}
+
+// A shard is what is remembered of one bucket item.
+type shard struct {
+	img    *Image
+	seenAt int64 // when img was seen, in milliseconds
+	brake  brake
+	// takes and credits line up the callers that want to write to the item.
+	takes, credits lane
+	refilling      errand
 }
 
 type accountKey struct{ entity, resource string }
+
+// Ages of what is remembered, in milliseconds.
+const (
+	// countAge is how long a number of shards is believed that no image has
+	// confirmed.
+	countAge = 60_000
+	// crossing is how long an image keeps one out that is behind it: answers
+	// may cross on their way.
+	crossing = 1_000
+	// settling is how long a doubling is given to show its effect before the
+	// next one: what the busy shards lack of the hidden write limit is then
+	// earned again.
+	settling = 1_000
+)
 
 // shardCount is the number of shards to choose from, at least 1.
 func (a *account) shardCount() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return max(1, len(a.shards))
+	return max(1, a.count)
+}
+
+// shardLocked is the memory of one shard, which is made if there is none.
+func (a *account) shardLocked(i int) *shard {
+	for len(a.shards) <= i {
+		a.shards = append(a.shards, nil)
+	}
+	if a.shards[i] == nil {
+		a.shards[i] = &shard{}
+	}
+	return a.shards[i]
+}
+
+// shard is the memory of one shard.
+func (a *account) shard(i int) *shard {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shardLocked(i)
 }
 
 // image is the last image of a shard, or nil, unless that is older than age.
-func (a *account) image(shard int, now, age int64) *Image {
+func (a *account) image(i int, now, age int64) *Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if shard >= len(a.shards) || now-a.seenAt > age {
-		return nil
-	}
-	return a.shards[shard]
+	return a.imageLocked(i, now, age)
 }
 
-// owner is whether and where the bucket cascades, if any image was seen within
-// age.
-func (a *account) owner(now, age int64) (parent string, known bool) {
+func (a *account) imageLocked(i int, now, age int64) *Image {
+	if i >= len(a.shards) || a.shards[i] == nil || now-a.shards[i].seenAt > age {
+		return nil
+	}
+	return a.shards[i].img
+}
+
+// images are the last images of all shards, nil where there is none as young as
+// age. all says that there is none missing.
+func (a *account) images(now, age int64) (images []*Image, all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	images, all = make([]*Image, max(1, a.count)), a.count > 0
+	for i := range images {
+		images[i] = a.imageLocked(i, now, age)
+		all = all && images[i] != nil
+	}
+	return images, all
+}
+
+// owner is the entity that the bucket is remembered to cascade to, "" if none,
+// or if no image was seen within age.
+func (a *account) owner(now, age int64) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.newest == nil || now-a.seenAt > age {
-		return "", false
+		return ""
 	}
-	return cascadeOf(a.newest), true
+	return cascadeOf(a.newest)
+}
+
+// last is the last image seen of any shard, nil if there is none.
+func (a *account) last() *Image {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.newest
 }
 
 // cascadeOf is the entity an image cascades to, "" if none.
@@ -63,28 +143,108 @@ func cascadeOf(img *Image) string {
 	return img.Parent
 }
 
-// remember keeps an image. Two that cross on their way may be kept in the wrong
-// order; the next write then meets the newer one.
+// remember keeps an image and what it says about the number of shards: shard 0
+// has the truth; of another one only a larger number is news, which shard 0 is
+// about to learn, last of all.
 func (a *account) remember(img *Image, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for len(a.shards) <= img.Shard || len(a.shards) < img.ShardCount {
-		a.shards = append(a.shards, nil)
+	s := a.shardLocked(img.Shard)
+	if s.img != nil && now-s.seenAt < crossing && img.isBehind(s.img) {
+		return
 	}
-	a.shards[img.Shard], a.newest, a.seenAt, a.unlimited = img, img, now, false
+	s.img, s.seenAt = img, now
+	a.newest, a.seenAt, a.unlimited = img, now, false
+	known := a.count
+	if img.Shard == 0 || img.ShardCount >= a.count {
+		a.count, a.countedAt = img.ShardCount, now
+	}
+	if known > 0 && a.count > known {
+		a.grewAt = now
+	}
+	// Shards that are believed in for the first time agree about their number
+	// as far as is known.
+	a.uneven = a.uneven || img.ShardCount != a.count || known > 1 && known != a.count
+}
+
+// isBehind reports whether an image is an earlier one of the same item: each
+// write moves the stamp or the count of writes.
+func (i *Image) isBehind(other *Image) bool {
+	if i.RefilledAt != other.RefilledAt {
+		return i.RefilledAt < other.RefilledAt
+	}
+	return i.ShardCount == other.ShardCount && i.Writes.Consumed < other.Writes.Consumed
 }
 
 // forget drops a shard that turned out not to exist.
-func (a *account) forget(shard int) {
+func (a *account) forget(i int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if shard >= len(a.shards) {
+	if i >= len(a.shards) || a.shards[i] == nil {
 		return
 	}
-	if a.newest == a.shards[shard] {
+	if a.newest == a.shards[i].img {
 		a.newest = nil
 	}
-	a.shards[shard] = nil
+	a.shards[i].img = nil
+}
+
+// recount takes in all the images that there are, read just now.
+func (a *account) recount(images []*Image, now int64) {
+	a.mu.Lock()
+	count := 0
+	for _, img := range images {
+		count = max(count, img.ShardCount)
+	}
+	for i := range a.shards {
+		if a.shards[i] != nil && !slices.ContainsFunc(images, func(img *Image) bool { return img.Shard == i }) {
+			a.shards[i].img = nil
+		}
+	}
+	if a.count > 0 && count > a.count {
+		a.grewAt = now
+	}
+	a.count, a.countedAt = count, now
+	a.mu.Unlock()
+	for _, img := range images {
+		a.remember(img, now)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count = count
+	a.uneven = slices.ContainsFunc(images, func(img *Image) bool { return img.ShardCount != count })
+}
+
+// completed notes that all shards were brought to a number.
+func (a *account) completed(count int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.uneven = a.uneven && a.count != count
+}
+
+// relievable reports whether more shards would help against too many writes:
+// fewer than there may be, and not just grown, so that what that did can be
+// seen.
+func (a *account) relievable(now int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count < MaxShards && (a.grewAt == 0 || now-a.grewAt >= settling)
+}
+
+// warn reports whether a warning has not been given yet.
+func (a *account) warn() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := !a.warned
+	a.warned = true
+	return first
+}
+
+// isUneven reports whether images disagree about the number of shards.
+func (a *account) isUneven() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.uneven
 }
 
 // due reports whether the bucket was last compared with configuration read

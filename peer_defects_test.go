@@ -143,28 +143,36 @@ func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
 	})
 }
 
-// 7.9 as well: shares are rounded down, so that capacity is lost to sharding.
-func TestAShardedItemIsReadWithItsShare(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+// 7.9 as well: a request above one shard's share stalls for ever, and shares are
+// rounded down, so that capacity is lost to sharding.
+func TestRequestsAboveAShareAreServedByTheWhole(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 10, limiter.Burst(10)))
 		w.take(w.Limiter, ask("user", "rpm", 10))
-		// A peer doubled it to 8 shards: of 10 tokens, shard 0 holds 1.25.
+		// A peer doubled it to 8 shards and made none: of 10 tokens, shard 0 holds 1.25.
 		w.patch("SET shard_count = :n", map[string]types.AttributeValue{":n": number(8)})
-		fresh := w.limiter(w.store, limiter.Options{Rand: func(int64) int64 { return 0 }})
+		fresh := w.limiter(w.store, limiter.Options{Trust: -1, Rand: func(int64) int64 { return 0 }})
 		time.Sleep(time.Minute)
 		if refused := w.take(fresh, ask("user", "rpm", 1)); refused != nil {
 			w.Fatalf("1 of a share of 1.25: %v", refused)
 		}
-		refused := w.take(fresh, ask("user", "rpm", 1))
-		if refused == nil || refused.RetryAfter() != 36*time.Second {
-			w.Errorf("0.75 tokens at an eighth of 10 a minute: %v, want 36s", refused)
-		}
-		// Several shards could serve 2, and none can serve 11.
-		if _, err := fresh.Acquire(w.Context(), ask("user", "rpm", 2)); !errors.Is(err, limiter.ErrUnsupported) {
-			w.Errorf("2 of a share of 1.25: %v, want it unsupported", err)
+		// A quarter is left, and the whole earns a token every 6 s; the shards pass
+		// their grid lines together, every 8th of the whole.
+		for _, tt := range []struct {
+			take int
+			wait time.Duration
+		}{{1, 4500 * time.Millisecond}, {2, 10500 * time.Millisecond}} {
+			refused := w.take(fresh, ask("user", "rpm", tt.take))
+			if refused == nil || refused.RetryAfter() < tt.wait || refused.RetryAfter() > tt.wait+48*time.Millisecond {
+				w.Errorf("%d of a quarter at 10 a minute: %v, want %v", tt.take, refused, tt.wait)
+			}
 		}
 		if refused := w.take(fresh, ask("user", "rpm", 11)); refused == nil || refused.RetryAfter() != limiter.Never {
 			w.Errorf("11 of 10: %v, want never", refused)
+		}
+		time.Sleep(2 * time.Minute)
+		if refused := w.take(fresh, ask("user", "rpm", 10)); refused != nil {
+			w.Errorf("all of 10: %v", refused)
 		}
 	})
 }
@@ -327,10 +335,12 @@ func number(n int) types.AttributeValue {
 func errOf[T any](_ T, err error) error { return err }
 
 // bucketKey is the key of shard 0 of the user's bucket.
-func (w *world) bucketKey() map[string]types.AttributeValue {
+func (w *world) bucketKey() map[string]types.AttributeValue { return w.shardKey(0) }
+
+func (w *world) shardKey(shard int) map[string]types.AttributeValue {
 	_, ns := w.store.Namespace()
 	return map[string]types.AttributeValue{
-		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#user#gpt-4#0"},
+		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#user#gpt-4#" + strconv.Itoa(shard)},
 		"SK": &types.AttributeValueMemberS{Value: "#STATE"},
 	}
 }
@@ -338,8 +348,13 @@ func (w *world) bucketKey() map[string]types.AttributeValue {
 // patch changes the user's bucket behind everybody's back.
 func (w *world) patch(update string, values map[string]types.AttributeValue) {
 	w.Helper()
+	w.patchShard(0, update, values)
+}
+
+func (w *world) patchShard(shard int, update string, values map[string]types.AttributeValue) {
+	w.Helper()
 	w.must(errOf(w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
-		TableName: aws.String(table), Key: w.bucketKey(),
+		TableName: aws.String(table), Key: w.shardKey(shard),
 		UpdateExpression: &update, ExpressionAttributeValues: values,
 	})))
 }

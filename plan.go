@@ -30,17 +30,23 @@ type claim struct {
 	// settling says that the amounts follow a decision that was already taken:
 	// they are debited whatever the balance is, and negative ones are returned.
 	settling bool
+	// pressing says that it does not wait for the hidden write limit.
+	pressing bool
 	// optional says that a bucket without limits is no obstacle: a parent's.
 	optional bool
 
 	// What came of it.
-	image    *Image   // the bucket after the debit, or the one that refused; nil if there is none
-	at       int64    // the instant of image, in milliseconds
-	granted  bool     // the amounts are debited
-	refused  bool     // the bucket cannot serve them
-	statuses []Status // if refused without a bucket
-	unknown  []string // limits the bucket does not have and is not configured to have
-	parent   string   // whom the entity cascades to
+	image    *Image    // the item after the debit, or the one that refused; nil if there is none
+	images   []*Image  // all shards of the bucket, if several had to be looked at
+	portions []portion // what each of several shards was debited, if several were
+	behind   []int64   // of each amount, what later callers took in the same write
+	at       int64     // the instant of image, in milliseconds
+	granted  bool      // the amounts are debited
+	refused  bool      // the bucket cannot serve them
+	short    bool      // the shard cannot serve them, others may
+	statuses []Status  // if refused without a bucket
+	unknown  []string  // limits the bucket does not have and is not configured to have
+	parent   string    // whom the entity cascades to
 }
 
 // wanted are parameters that a bucket should have.
@@ -115,7 +121,7 @@ func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refi
 	case !short:
 		return stepRefill, r, 0
 	case mismatch:
-		repair := &claim{Bucket: c.Bucket, want: c.want}
+		repair := &claim{Bucket: c.Bucket, want: c.want, pressing: c.pressing}
 		r, _, _ = repair.refill(img, now, multiplier)
 		return stepRepair, r, 0
 	case fresh:
@@ -234,7 +240,7 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
 		Changes:    make([]Change, 0, len(img.Limits)+1),
 	}
-	if r.Writes, wait = c.writesChange(img, at); wait > 0 && !c.settling {
+	if r.Writes, wait = c.writesChange(img, at); wait > 0 && !c.settling && !c.pressing {
 		return nil, wait, false
 	}
 	for i := range img.Limits {
@@ -276,7 +282,7 @@ func (c *claim) writesChange(img *Image, now int64) (ch Change, wait time.Durati
 		Limit: reservedLimit, Earned: delta, Debit: writeCost,
 		AtLeast: writeCost - delta, AtMost: writes.Capacity - delta,
 	}
-	if c.settling {
+	if c.settling || c.pressing {
 		ch.AtLeast = math.MinInt64
 	}
 	return ch, wait
@@ -385,30 +391,6 @@ func expiresAt(limits []Params, now, multiplier int64) int64 {
 		return 0
 	}
 	return now/milli + longest*multiplier/milli
-}
-
-// status is how each limit of the claim stands, the amounts debited from the
-// image or not.
-func (c *claim) status(img *Image, now int64) []Status {
-	statuses := make([]Status, 0, len(c.amounts))
-	for _, a := range c.amounts {
-		s, ok := img.Limit(a.Limit)
-		if !ok {
-			continue
-		}
-		part := img.share(s.Params)
-		st := Status{
-			Entity: img.Entity, Resource: img.Resource, Limit: s.limit(s.Name),
-			Available: floorDiv(part.Balance(s.Tokens, img.RefilledAt, now), milli),
-			Requested: a.Milli / milli,
-		}
-		if !c.granted && a.Milli > 0 {
-			st.RetryAfter = retryAfter(part, s.Tokens, img.RefilledAt, now, a.Milli)
-			st.Exceeded = st.RetryAfter > 0
-		}
-		statuses = append(statuses, st)
-	}
-	return statuses
 }
 
 // retryAfter is the exact wait for an amount, in whole milliseconds.

@@ -12,7 +12,10 @@ import (
 // the image that refused it, and nothing has changed. Errors are failures to
 // find out, and answer errors.Is to one of [ErrThrottled], [ErrUnavailable],
 // [ErrConflict] (nothing was applied), [ErrAccessDenied] or [ErrNotFound]. A
-// bucket write whose answer was lost is never sent again: it may have landed.
+// bucket write whose answer was lost is never sent again: it may have landed. A
+// joint write may be: it is sent under a token, and applied once. One that was
+// lost and then turned away is ErrUnavailable, since the lost attempt may land
+// yet.
 //
 // Package storetest holds the suite every implementation passes.
 type Store interface {
@@ -29,6 +32,7 @@ type Store interface {
 	Create(ctx context.Context, c *Create) (Outcome, error)
 	// Adjust moves balances of an existing bucket, into debt if need be.
 	Adjust(ctx context.Context, a *Adjust) (Outcome, error)
+	ShardStore
 
 	// Buckets reads every shard that exists of an entity's bucket for a
 	// resource, in order; none is an empty slice. Each item is read
@@ -38,6 +42,18 @@ type Store interface {
 	Buckets(ctx context.Context, entity, resource string, shards int) ([]*Image, error)
 	// Load reads configuration items and an entity's record in one request.
 	Load(ctx context.Context, l *Load) (*Loaded, error)
+}
+
+// A ShardStore writes to several shards of a bucket, all or none.
+type ShardStore interface {
+	// Bear makes a shard that does not exist. The refusals are the shard's own
+	// (its image is the shard that exists), the sibling's, and, without a donor
+	// and unless shard 0 is the one born, shard 0's.
+	Bear(ctx context.Context, b *Birth) (Joint, error)
+	// Gather carries out refills, 1 to 100, each bucket once. The refusals are in
+	// the order of the refills; at least one is Refused, others may merely not
+	// have been looked at.
+	Gather(ctx context.Context, rs []*Refill) (Joint, error)
 }
 
 // A ConfigWatcher is a [Store] that changes configuration too and tells whoever
@@ -155,6 +171,9 @@ type Take struct {
 	Bucket
 	Now    int64
 	Debits []Debit // by limit name, each once
+	// ShardCount, if not 0, is the number of shards that AtMost was worked out
+	// from, which the item must still believe in.
+	ShardCount int
 }
 
 // A Debit is what a [Take] debits from one limit.
@@ -191,9 +210,13 @@ type Refill struct {
 	// its balance was: balances become Earned less Debit. Parameters are the
 	// ones seen.
 	FullSince int64
-	Writes    Change
-	Changes   []Change // by limit name; limits without one are left alone
-	Expiry    Expiry
+	// Loose, too, replaces the lock of the stamp: it may be any up to
+	// RefilledAt, which becomes the new one. What accrued since is lost, so it
+	// is for stamps that are never older than milliseconds.
+	Loose   bool
+	Writes  Change
+	Changes []Change // by limit name; limits without one are left alone
+	Expiry  Expiry
 	// Lapse removes ValidUntil: the trim that a peer asked for is done.
 	Lapse bool
 	// ShardCount, if not 0, is the number of shards that the item believes in
@@ -283,7 +306,8 @@ type Joint struct {
 	// Applied says that all of them took place.
 	Applied bool
 	// Refusals has, if they did not, an entry for each write: whether the
-	// state of its item refused it.
+	// state of its item refused it. With [ErrThrottled] it may say which of the
+	// items was too busy.
 	Refusals []Refusal
 }
 
@@ -294,6 +318,8 @@ type Refusal struct {
 	// Image is the item that refused it; nil if there is none, or if it did
 	// not refuse.
 	Image *Image
+	// Throttled says that the item's partition turned the write away.
+	Throttled bool
 }
 
 // An Adjust moves balances of a bucket that exists, as long as each limit's

@@ -39,7 +39,7 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 		w.system(limiter.PerHour("rph", 10))
 		w.take(w.Limiter, ask("user", "rph", 1))
 		api := &deaf{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{Timeout: timeout})
+		l := w.limiter(w.open(api), limiter.Options{Timeout: timeout, InFlight: -1})
 		var calls sync.WaitGroup
 		for i := range 20 {
 			calls.Go(func() {

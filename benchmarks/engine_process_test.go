@@ -31,6 +31,10 @@ type orders struct {
 	Drive *driveOrder // answered with a burstSummary
 	Serve bool        // answered with a URL
 	Usage bool        // answered with a usage
+
+	Canner bool     // answered with a URL, see canner
+	Can    []string // what the canner cans; answered with how many requests it has had
+	Count  bool     // answered with how many requests the canner has had
 }
 
 // openOrder opens a database, in memory if there is no directory.
@@ -150,6 +154,7 @@ func ask[Answer any](tb testing.TB, p *process, o orders) (answer Answer) {
 type servant struct {
 	db     *dynamolite.DB
 	served chan error // nil: it does not serve
+	canner *canner    // nil: it does not serve one
 }
 
 // obey carries out the orders in in, until that ends.
@@ -197,6 +202,12 @@ func (s *servant) obey(ctx context.Context, o *orders) (any, error) {
 		return b.summary(), nil
 	case o.Serve:
 		return s.serve(ctx)
+	case o.Canner:
+		return s.serveCanner(ctx)
+	case o.Can != nil:
+		return s.canner.requests.Load(), s.canner.can(o.Can)
+	case o.Count:
+		return s.canner.requests.Load(), nil
 	default:
 		return used()
 	}

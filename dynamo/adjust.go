@@ -12,7 +12,7 @@ import (
 //	ADD    tk, tc of every delta, wcu
 //	if     tk of a debited limit is below where it would have overflowed by now,
 //	       and its cp, ra, rp are the ones seen; of a credited one cp is the one
-//	       seen, as is shard_count, and tk leaves room for the credit below it;
+//	       seen, and tk leaves room for the credit below it; shard_count as seen;
 //	       vu as seen, where parameters are a peer's to change
 //
 // The hidden write limit is debited although it may be short: an adjustment is
@@ -39,11 +39,11 @@ func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 			v.params(i, &seen.Params)
 		}
 	}
-	if credits {
+	if credits || a.Seen.Foreign == "" {
 		v.put(":sc", int64(a.Seen.ShardCount))
-		if pinsValidity(a) {
-			v.put(":vu", a.Seen.ValidUntil)
-		}
+	}
+	if credits && pinsValidity(a) {
+		v.put(":vu", a.Seen.ValidUntil)
 	}
 	var room [128]byte
 	sh, err := s.adjusts.get(adjustKey(room[:0], a), func() (*shape, error) { return adjustShape(a) })
@@ -110,11 +110,11 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 			b.condition.part("attribute_exists(", capacity, ")")
 		}
 	}
-	if credits {
+	if credits || a.Seen.Foreign == "" {
 		b.shardCount(a.Seen.ShardCount)
-		if pinsValidity(a) {
-			b.condition.part(b.name("#vu", schema.ValidUntil), " = :vu")
-		}
+	}
+	if credits && pinsValidity(a) {
+		b.condition.part(b.name("#vu", schema.ValidUntil), " = :vu")
 	}
 	return b.shape()
 }

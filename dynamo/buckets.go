@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -15,35 +16,60 @@ import (
 
 // Buckets reads every shard that exists of an entity's bucket for a resource, in
 // order. Reads are consistent: one request if there are as many shards as is
-// believed, and another one if there are more. If shard 0 is missing, the index
-// says whether it has siblings.
+// believed, and another one if there are more. If shard 0 is missing, or said to
+// be, the index tells of siblings, whose own counts lead to those that it does
+// not name yet.
 func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int) ([]*limiter.Image, error) {
 	b := limiter.Bucket{Entity: entity, Resource: resource}
 	if err := checkBucket(b); err != nil {
 		return nil, err
 	}
 	op := fmt.Sprintf("read bucket of %s for %s", entity, resource)
-	var images []*limiter.Image
-	// While a bucket is being doubled, its other shards know of more shards
-	// than shard 0 does.
-	for count := min(shards, schema.MaxShards); b.Shard < count; {
-		keys := make([]schema.Key, 0, count-b.Shard)
-		for ; b.Shard < count; b.Shard++ {
+	images, asked, err := s.readShards(ctx, op, b, 0, shards)
+	if err != nil || len(images) > 0 && images[0].Shard == 0 {
+		return images, err
+	}
+	last := -1
+	err = s.query(ctx, op, indexQuery(schema.GSI3, schema.EntityPK(s.ns, entity), schema.ResourceBucketPrefix(resource)), func(it item) error {
+		if _, named, ok := schema.ParseBucketPK(schema.KeyOf(it).PK); ok {
+			last = max(last, named.Shard)
+		}
+		return nil
+	})
+	if err != nil || last < asked {
+		return images, err
+	}
+	// Shards are as many as a power of two.
+	more, _, err := s.readShards(ctx, op, b, asked, 1<<bits.Len(uint(last)))
+	if err != nil {
+		return nil, err
+	}
+	return append(images, more...), nil
+}
+
+// readShards reads the shards that exist of a bucket, from number next on and up
+// to the largest count that any of them believes in, at least to the one given.
+// asked is the first that it did not ask for.
+//
+// While a bucket is being doubled, its other shards know of more shards than
+// shard 0 does.
+func (s *Store) readShards(ctx context.Context, op string, b limiter.Bucket, next, count int) (images []*limiter.Image, asked int, err error) {
+	for count = min(count, schema.MaxShards); next < count; {
+		keys := make([]schema.Key, 0, count-next)
+		for ; next < count; next++ {
+			b.Shard = next
 			keys = append(keys, schema.BucketKey(s.ns, b))
 		}
 		more, err := s.readBuckets(ctx, op, keys)
 		if err != nil {
-			return nil, err
+			return nil, next, err
 		}
 		for _, img := range more {
 			count = max(count, img.ShardCount)
 		}
 		images = append(images, more...)
 	}
-	if len(images) > 0 && images[0].Shard == 0 {
-		return images, nil
-	}
-	return s.indexedBuckets(ctx, op, schema.GSI3, schema.EntityPK(s.ns, entity), schema.ResourceBucketPrefix(resource))
+	return images, next, nil
 }
 
 // EntityBuckets reads every bucket of an entity, by resource and shard. The

@@ -31,38 +31,98 @@ func of(entity, resource string, shards ...int) []limiter.Bucket {
 	return all
 }
 
+// A lagging API has indexes that name no more than so many entries.
+type lagging struct {
+	dynamo.API
+	names int
+}
+
+func (l lagging) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := l.API.Query(ctx, in, opts...)
+	if err == nil && len(out.Items) > l.names {
+		out.Items = out.Items[:l.names]
+	}
+	return out, err
+}
+
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	type shard struct{ index, count int }
+	const all = 100
 	for name, c := range map[string]struct {
 		items    []shard
+		believed int
+		indexed  int
 		want     []int
 		requests []string
 	}{
-		"none":      {nil, nil, []string{"GetItem", "Query"}},
-		"unsharded": {[]shard{{0, 1}}, []int{0}, []string{"GetItem"}},
-		"four, one of them not made yet": {
+		"none":      {nil, 1, all, nil, []string{"BatchGetItem", "Query"}},
+		"unsharded": {[]shard{{0, 1}}, 1, all, []int{0}, []string{"BatchGetItem"}},
+		"four, as is believed, one of them not made yet": {
 			[]shard{{0, 4}, {1, 4}, {3, 4}},
+			4, all,
 			[]int{0, 1, 3},
-			[]string{"GetItem", "BatchGetItem"},
+			[]string{"BatchGetItem"},
 		},
+		"four, where one is believed": {
+			[]shard{{0, 4}, {1, 4}, {2, 4}, {3, 4}},
+			1, all,
+			[]int{0, 1, 2, 3},
+			[]string{"BatchGetItem", "BatchGetItem"},
+		},
+		"one, where four are believed": {[]shard{{0, 1}}, 4, all, []int{0}, []string{"BatchGetItem"}},
 		"half-way through a doubling": {
 			[]shard{{0, 2}, {1, 4}, {3, 4}},
+			1, all,
 			[]int{0, 1, 3},
-			[]string{"GetItem", "BatchGetItem", "BatchGetItem"},
+			[]string{"BatchGetItem", "BatchGetItem", "BatchGetItem"},
 		},
-		"shard 0 swept": {[]shard{{1, 4}, {2, 4}}, []int{1, 2}, []string{"GetItem", "Query", "BatchGetItem"}},
+		"half-way through a doubling, as the believed shards say": {
+			[]shard{{0, 2}, {1, 4}, {3, 4}},
+			2, all,
+			[]int{0, 1, 3},
+			[]string{"BatchGetItem", "BatchGetItem"},
+		},
+		"shard 0 swept": {[]shard{{1, 4}, {2, 4}}, 1, all, []int{1, 2}, []string{"BatchGetItem", "Query", "BatchGetItem"}},
+		"shard 0 swept, and the index names one of three": {
+			[]shard{{1, 8}, {2, 8}, {7, 8}},
+			1, 1,
+			[]int{1, 2, 7},
+			[]string{"BatchGetItem", "Query", "BatchGetItem", "BatchGetItem"},
+		},
+		"shard 0 swept, and the index names none, but they were read": {
+			[]shard{{1, 4}, {2, 4}},
+			2, 0,
+			[]int{1, 2},
+			[]string{"BatchGetItem", "BatchGetItem", "Query"},
+		},
+		"shard 0 swept, and all were read before the index was": {
+			[]shard{{1, 4}, {2, 4}},
+			4, all,
+			[]int{1, 2},
+			[]string{"BatchGetItem", "Query"},
+		},
+		"shard 0 swept, and some were read before the index was": {
+			[]shard{{1, 2}, {3, 4}},
+			2, all,
+			[]int{1, 3},
+			[]string{"BatchGetItem", "Query", "BatchGetItem"},
+		},
+		"shard 0 is known to be missing":        {[]shard{{1, 2}}, 0, all, []int{1}, []string{"Query", "BatchGetItem"}},
+		"shard 0 is said to be missing wrongly": {[]shard{{0, 2}, {1, 2}}, 0, all, []int{0, 1}, []string{"Query", "BatchGetItem"}},
+		"shard 0 and all others are missing":    {nil, 0, all, nil, []string{"Query"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, f := newStore(t)
+			f := &fault{API: newTable(t)}
+			s := openStore(t, lagging{f, c.indexed})
 			for _, sh := range c.items {
 				bucket(t, s, f, "user", "gpt", sh.index, sh.count)
 			}
-			bucket(t, s, f, "user", "gpt-4", 0, 1)
+			bucket(t, s, f, "user", "gpt-4", 5, 1)
 			bucket(t, s, f, "user2", "gpt", 0, 1)
 			f.reset()
-			images, err := s.Buckets(t.Context(), "user", "gpt", 1)
+			images, err := s.Buckets(t.Context(), "user", "gpt", c.believed)
 			if err != nil {
 				t.Fatal(err)
 			}

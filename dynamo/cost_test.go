@@ -33,8 +33,8 @@ type cost struct {
 	path string
 	want price // by AWS's rules
 	// local is what DynamoDB Local bills where it departs from them; nil is
-	// the same. It bills no read of a missing key and no empty query, and
-	// some transactions twice over.
+	// the same. It bills no read of a missing key and no empty query, some
+	// transactions twice over, and four units for any number of updates in one.
 	local *price
 	run   func(*till)
 }

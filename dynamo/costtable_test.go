@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -148,9 +149,41 @@ var costs = []cost{
 		c.start()
 		c.available()
 	}},
-	{"available, before the first acquire", price{3, 3, 4, 0}, &price{3, 3, 1.5, 0}, func(c *till) {
+	{"available, before the first acquire", price{3, 3, 4, 0}, &price{3, 3, 0.5, 0}, func(c *till) {
 		c.start()
 		c.available()
+	}},
+	{"split of a shard in two", price{1, 1, 0, 10}, &price{1, 1, 0, 20}, func(c *till) {
+		img := c.shards(1)[0]
+		c.start()
+		c.joint(c.store.Bear(c.Context(), split(img)))
+	}},
+	{"birth of a shard without a sibling", price{1, 1, 0, 12}, &price{1, 1, 0, 20}, func(c *till) {
+		img := c.shards(1)[0]
+		learn := oneToken(img)
+		learn.ShardCount = 4
+		c.must(errOf(c.admin.Refill(c.Context(), learn)))
+		c.start()
+		b := split(img)
+		b.Shard, b.ShardCount, b.Sibling, b.Donor = 3, 4, 1, nil
+		c.joint(c.store.Bear(c.Context(), b))
+	}},
+	gathers(2, price{1, 1, 0, 4}, nil),
+	gathers(4, price{1, 1, 0, 8}, &price{1, 1, 0, 4}),
+	{"gather from 4 shards, refused by one of them", price{1, 1, 0, 8}, nil, func(c *till) {
+		images := c.shards(4)
+		c.must(errOf(c.admin.Refill(c.Context(), later(images[3]))))
+		c.start()
+		j, err := c.store.Gather(c.Context(), gathering(images))
+		c.must(err)
+		if j.Applied {
+			c.Error("gathered")
+		}
+	}},
+	{"read of 4 shards", price{1, 1, 4, 0}, nil, func(c *till) {
+		c.shards(4)
+		c.start()
+		c.must(errOf(c.store.Buckets(c.Context(), "user", "gpt-4", 4)))
 	}},
 
 	{"register a namespace", price{1, 1, 0, 8}, nil, func(c *till) {
@@ -205,6 +238,45 @@ func firstLimits(whose string, k limiter.ConfigKey, want price, local *price) co
 		c.start()
 		c.must(c.store.SetLimits(c.Context(), k, costLimits))
 	}}
+}
+
+// gathers takes a token from each of n shards.
+func gathers(n int, want price, local *price) cost {
+	return cost{fmt.Sprintf("gather from %d shards", n), want, local, func(c *till) {
+		images := c.shards(n)
+		c.start()
+		c.joint(c.store.Gather(c.Context(), gathering(images)))
+	}}
+}
+
+func gathering(images []*limiter.Image) []*limiter.Refill {
+	var refills []*limiter.Refill
+	for _, img := range images {
+		refills = append(refills, oneToken(img))
+	}
+	return refills
+}
+
+// later is a refill that moves the stamp.
+func later(img *limiter.Image) *limiter.Refill {
+	r := oneToken(img)
+	r.RefilledAt++
+	return r
+}
+
+// shards makes n shards of the user's bucket past the client that is measured.
+func (c *till) shards(n int) []*limiter.Image {
+	c.Helper()
+	return shardsOf(c.T, c.admin, "user", n)
+}
+
+// joint is a write of several items that has to take place.
+func (c *till) joint(j limiter.Joint, err error) {
+	c.Helper()
+	c.must(err)
+	if !j.Applied {
+		c.Fatalf("refused: %+v", j)
+	}
 }
 
 // available asks how the user's bucket stands.

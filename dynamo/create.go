@@ -16,13 +16,8 @@ import (
 //	PUT    the whole item
 //	if     there is none
 func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome, error) {
-	if err := checkBucket(c.Bucket); err != nil {
+	if err := checkCreate(c); err != nil {
 		return limiter.Outcome{}, err
-	}
-	for _, l := range c.Limits {
-		if err := limiter.CheckLimitName(l.Limit); err != nil {
-			return limiter.Outcome{}, err
-		}
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -40,4 +35,17 @@ func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome,
 	s.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(it)
 	return limiter.Outcome{Applied: true, Image: img}, err
+}
+
+// checkCreate checks the names that a new bucket is made of.
+func checkCreate(c *limiter.Create) error {
+	if err := checkBucket(c.Bucket); err != nil {
+		return err
+	}
+	for i := range c.Limits {
+		if err := limiter.CheckLimitName(c.Limits[i].Limit); err != nil {
+			return err
+		}
+	}
+	return nil
 }

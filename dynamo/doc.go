@@ -13,13 +13,18 @@
 //	Take     ADD tk, tc, wcu             if tk and wcu suffice, nothing of tk has overflowed, by cp, ra, rp as
 //	                                     seen; not expired (ttl), lapsed (vu) or disabled
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu and shard_count are as seen, not disabled, and tk
-//	         cascade, parent_id, pgen,   lies within bounds that lose no accrual; or, of a bucket that
-//	         pinc; REMOVE vu, ttl, or    is full anyway, rf is old enough and cp, ra, rp are as seen
-//	         a limit; ADD or SET tk,
-//	         wcu; ADD tc
+//	         shard_count, cascade,       lies within bounds that lose no accrual; or, if it is loose, rf is
+//	         parent_id, pgen, pinc;      not after the new one instead; or, of a bucket that is full
+//	         REMOVE vu, ttl, or a        anyway, rf is old enough and cp, ra, rp are as seen
+//	         limit; ADD or SET tk, wcu;
+//	         ADD tc
+//	Gather   the same on several items   the same, of all of them (one transaction)
 //	Create   everything                  if there is no item
-//	Adjust   ADD tk, tc, wcu             if tk lies within bounds, by cp, ra, rp as seen; for a credit,
-//	                                     shard_count and a peer's vu are as seen too
+//	Bear     everything; on the donor    if there is no item; on the donor as Refill; without a donor, if
+//	         as Refill                   there is no sibling and shard_count of shard 0, unless it is the
+//	                                     one born, is the one born with (one transaction)
+//	Adjust   ADD tk, tc, wcu             if tk lies within bounds, by cp, ra, rp, shard_count as seen; for
+//	                                     a credit, a peer's vu is as seen too
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)

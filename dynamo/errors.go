@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -54,6 +55,8 @@ func (c *conn) translate(op string, err error) error {
 func conditions(err error) []error {
 	code := codeOf(err)
 	switch kind := kindOf(code); {
+	case kind != nil && isHotPartition(err):
+		return hot
 	case kind != nil:
 		return kind
 	case code != "" && !isServerFault(err):
@@ -64,13 +67,38 @@ func conditions(err error) []error {
 		return nil
 	}
 	// No answer, half an answer, or a fault of the server.
-	return []error{limiter.ErrUnavailable}
+	return unknown
+}
+
+// isUnknown reports whether err leaves open what became of a request.
+func isUnknown(err error) bool {
+	is := conditions(err)
+	return len(is) > 0 && errors.Is(is[0], limiter.ErrUnavailable)
+}
+
+// turnedAway reports whether err says that nothing was applied, because of
+// another write or the rate.
+func turnedAway(err error) bool {
+	kind := kindOf(codeOf(err))
+	return len(kind) > 0 && (errors.Is(kind[0], limiter.ErrConflict) || errors.Is(kind[0], limiter.ErrThrottled))
+}
+
+// A lostError is the last of several attempts, an earlier one of which may have
+// been applied or may be yet: nothing can be concluded from what the last one
+// met, so that it is not in the chain.
+type lostError struct{ last error }
+
+// Error says what is not known, and what the last attempt met.
+func (e *lostError) Error() string {
+	return "an attempt was not answered, and may have been applied; the last one: " + e.last.Error()
 }
 
 var (
 	throttled = []error{limiter.ErrThrottled, limiter.ErrUnavailable}
+	hot       = []error{limiter.ErrHotPartition, limiter.ErrThrottled, limiter.ErrUnavailable}
 	conflict  = []error{limiter.ErrConflict}
 	denied    = []error{limiter.ErrAccessDenied}
+	unknown   = []error{limiter.ErrUnavailable}
 )
 
 // kindOf is what an error code stands for, nil if the code alone does not tell.
@@ -81,9 +109,11 @@ func kindOf(code string) []error {
 		"RequestLimitExceeded", "TooManyRequestsException":
 		return throttled
 	case "TransactionConflictException", "TransactionConflict",
-		"TransactionInProgressException", "ReplicatedWriteConflictException",
+		"ReplicatedWriteConflictException",
 		"ConditionalCheckFailedException", "ConditionalCheckFailed":
 		return conflict
+	case "TransactionInProgressException":
+		return unknown // an attempt with the same token has not ended
 	case "AccessDeniedException", "AccessDenied", "AccessDeniedError",
 		"UnrecognizedClientException", "InvalidClientTokenId",
 		"InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignatureException", "IncompleteSignature",
@@ -95,18 +125,52 @@ func kindOf(code string) []error {
 	return nil
 }
 
-// codeOf is the code of an error that the server sent, "" if it sent none; of a
-// cancelled transaction, that of the first action that had one.
+// codeOf is the code of an error that the server sent, "" if it sent none. Of a
+// cancelled transaction it is a failed condition's if there is one, else that of
+// throttling, else that of the first action that has one.
 func codeOf(err error) string {
+	code := ""
 	for _, r := range cancellation(err) {
-		if r.Code != nil && *r.Code != "None" {
-			return *r.Code
+		switch {
+		case r.Code == nil || *r.Code == "None":
+		case *r.Code == conditionFailedReason:
+			return conditionFailedReason
+		case code == "" || slices.Equal(kindOf(*r.Code), throttled):
+			code = *r.Code
 		}
+	}
+	if code != "" {
+		return code
 	}
 	if api := smithy.APIError(nil); errors.As(err, &api) {
 		return api.ErrorCode()
 	}
 	return ""
+}
+
+// isHotPartition reports whether the request was throttled for the rate at one
+// partition of the table: a shard's own, which other shards relieve. That of an
+// index is shared with other buckets, the limits of a table or an account with
+// all of them: more shards relieve none of these. Reasons of a cancelled
+// transaction do not tell.
+func isHotPartition(err error) bool {
+	provisioned, onDemand, request := (*types.ProvisionedThroughputExceededException)(nil), (*types.ThrottlingException)(nil), (*types.RequestLimitExceeded)(nil)
+	var reasons []types.ThrottlingReason
+	switch {
+	case errors.As(err, &provisioned):
+		reasons = provisioned.ThrottlingReasons
+	case errors.As(err, &onDemand):
+		reasons = onDemand.ThrottlingReasons
+	case errors.As(err, &request):
+		reasons = request.ThrottlingReasons
+	}
+	return slices.ContainsFunc(reasons, func(r types.ThrottlingReason) bool {
+		switch aws.ToString(r.Reason) {
+		case "TableWriteKeyRangeThroughputExceeded", "TableReadKeyRangeThroughputExceeded":
+			return true
+		}
+		return false
+	})
 }
 
 func isServerFault(err error) bool {

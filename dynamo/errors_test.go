@@ -46,52 +46,92 @@ func reset() error {
 
 // all are the errors that translate tells apart.
 var all = []error{
-	limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrAccessDenied, limiter.ErrNotFound,
+	limiter.ErrHotPartition, limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrAccessDenied, limiter.ErrNotFound,
 	context.Canceled, context.DeadlineExceeded,
 }
+
+// because is why a request was throttled.
+func because(reasons ...string) []types.ThrottlingReason {
+	var all []types.ThrottlingReason
+	for _, r := range reasons {
+		all = append(all, types.ThrottlingReason{Reason: &r, Resource: aws.String("arn:aws:dynamodb:us-east-1:123456789012:table/limits")})
+	}
+	return all
+}
+
+var (
+	isThrottled   = []error{limiter.ErrThrottled, limiter.ErrUnavailable}
+	isHot         = []error{limiter.ErrHotPartition, limiter.ErrThrottled, limiter.ErrUnavailable}
+	isConflict    = []error{limiter.ErrConflict}
+	isDenied      = []error{limiter.ErrAccessDenied}
+	isUnavailable = []error{limiter.ErrUnavailable}
+)
+
+// What is sent again: a write of one item, a transaction.
+const (
+	single = 1 << iota
+	joint
+	never  = 0
+	always = single | joint
+)
 
 var translations = map[string]struct {
 	err   error
 	want  []error
-	retry bool // of a bucket write
+	retry int
 }{
-	"provisioned throughput": {&types.ProvisionedThroughputExceededException{}, []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
-	"throttling":             {&types.ThrottlingException{}, []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
-	"throttling by code":     {api("ThrottlingException"), []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
-	"request limit":          {api("RequestLimitExceeded"), []error{limiter.ErrThrottled, limiter.ErrUnavailable}, true},
-	"throttled in a transaction": {
-		cancelled("None", "ThrottlingError"),
-		[]error{limiter.ErrThrottled, limiter.ErrUnavailable},
-		true,
+	"provisioned throughput": {&types.ProvisionedThroughputExceededException{}, isThrottled, never},
+	"throttling":             {&types.ThrottlingException{}, isThrottled, never},
+	"throttling by code":     {api("ThrottlingException"), isThrottled, never},
+	"request limit":          {api("RequestLimitExceeded"), isThrottled, never},
+	"hot partition, provisioned": {
+		&types.ProvisionedThroughputExceededException{ThrottlingReasons: because("TableWriteKeyRangeThroughputExceeded")}, isHot, never,
 	},
-	"conflict":                             {&types.TransactionConflictException{}, []error{limiter.ErrConflict}, true},
-	"cancelled by a conflict":              {cancelled("None", "TransactionConflict"), []error{limiter.ErrConflict}, true},
-	"cancelled by a condition":             {cancelled("ConditionalCheckFailed", "None"), []error{limiter.ErrConflict}, false},
-	"cancelled by condition and conflict":  {cancelled("ConditionalCheckFailed", "TransactionConflict"), []error{limiter.ErrConflict}, false},
-	"cancelled by condition and throttled": {cancelled("None", "ConditionalCheckFailed", "ThrottlingError"), []error{limiter.ErrConflict}, false},
-	"cancelled by something invalid":       {cancelled("None", "ValidationError"), nil, false},
-	"condition":                            {&types.ConditionalCheckFailedException{}, []error{limiter.ErrConflict}, false},
-	"access denied":                        {api("AccessDeniedException"), []error{limiter.ErrAccessDenied}, false},
-	"unknown key":                          {api("UnrecognizedClientException"), []error{limiter.ErrAccessDenied}, false},
-	"bad signature":                        {api("InvalidSignatureException"), []error{limiter.ErrAccessDenied}, false},
-	"expired token":                        {api("ExpiredTokenException"), []error{limiter.ErrAccessDenied}, false},
-	"no token":                             {api("MissingAuthenticationTokenException"), []error{limiter.ErrAccessDenied}, false},
-	"clock skew":                           {skewed{api("InvalidSignatureException")}, []error{limiter.ErrAccessDenied}, true},
-	"no table":                             {&types.ResourceNotFoundException{}, []error{limiter.ErrNotFound}, false},
-	"validation":                           {api("ValidationException"), nil, false},
-	"idempotency":                          {&types.IdempotentParameterMismatchException{}, nil, false},
-	"refused before it was sent":           {&smithy.SerializationError{Err: errors.New("x")}, nil, false},
-	"server fault":                         {&types.InternalServerError{}, []error{limiter.ErrUnavailable}, false},
-	"503":                                  {status(http.StatusServiceUnavailable, api("ServiceUnavailable")), []error{limiter.ErrUnavailable}, false},
-	"502 without a code":                   {status(http.StatusBadGateway, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), []error{limiter.ErrUnavailable}, false},
-	"half an answer":                       {status(http.StatusOK, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), []error{limiter.ErrUnavailable}, false},
-	"connection refused":                   {dial(syscall.ECONNREFUSED), []error{limiter.ErrUnavailable}, true},
-	"no such host":                         {dial(&net.DNSError{IsNotFound: true}), []error{limiter.ErrUnavailable}, true},
-	"connection reset":                     {reset(), []error{limiter.ErrUnavailable}, false},
-	"deadline":                             {&smithy.CanceledError{Err: context.DeadlineExceeded}, []error{limiter.ErrUnavailable, context.DeadlineExceeded}, false},
-	"cancelled by the caller":              {&smithy.CanceledError{Err: context.Canceled}, []error{context.Canceled}, false},
-	"cancelled by the caller when dialing": {dial(context.Canceled), []error{context.Canceled}, false},
-	"something else":                       {errors.New("x"), []error{limiter.ErrUnavailable}, false},
+	"hot partition, on demand":     {&types.ThrottlingException{ThrottlingReasons: because("TableWriteKeyRangeThroughputExceeded")}, isHot, never},
+	"hot partition, request limit": {&types.RequestLimitExceeded{ThrottlingReasons: because("TableWriteKeyRangeThroughputExceeded")}, isHot, never},
+	"hot partition, of reads":      {&types.ThrottlingException{ThrottlingReasons: because("TableReadKeyRangeThroughputExceeded")}, isHot, never},
+	"hot partition, among others": {
+		&types.ThrottlingException{ThrottlingReasons: because("IndexWriteKeyRangeThroughputExceeded", "TableWriteKeyRangeThroughputExceeded")}, isHot, never,
+	},
+	"hot partition of an index": {&types.ThrottlingException{ThrottlingReasons: because("IndexWriteKeyRangeThroughputExceeded")}, isThrottled, never},
+	"the whole table's throughput": {
+		&types.ProvisionedThroughputExceededException{ThrottlingReasons: because("TableWriteProvisionedThroughputExceeded")}, isThrottled, never,
+	},
+	"the table's own maximum": {&types.ThrottlingException{ThrottlingReasons: because("TableWriteMaxOnDemandThroughputExceeded")}, isThrottled, never},
+	"the account's quota":     {&types.RequestLimitExceeded{ThrottlingReasons: because("TableWriteAccountLimitExceeded")}, isThrottled, never},
+	"a reason without a name": {&types.ThrottlingException{ThrottlingReasons: []types.ThrottlingReason{{}}}, isThrottled, never},
+
+	"throttled in a transaction":           {cancelled("None", "ThrottlingError"), isThrottled, never},
+	"throttled after a conflict":           {cancelled("TransactionConflict", "ProvisionedThroughputExceeded"), isThrottled, never},
+	"conflict":                             {&types.TransactionConflictException{}, isConflict, single},
+	"cancelled by a conflict":              {cancelled("None", "TransactionConflict"), isConflict, single},
+	"cancelled by a condition":             {cancelled("ConditionalCheckFailed", "None"), isConflict, never},
+	"cancelled by condition and conflict":  {cancelled("TransactionConflict", "ConditionalCheckFailed"), isConflict, never},
+	"cancelled by condition and throttled": {cancelled("ThrottlingError", "ConditionalCheckFailed", "None"), isConflict, never},
+	"cancelled by something invalid":       {cancelled("None", "ValidationError"), nil, never},
+	"in progress":                          {&types.TransactionInProgressException{}, isUnavailable, joint},
+	"condition":                            {&types.ConditionalCheckFailedException{}, isConflict, never},
+	"access denied":                        {api("AccessDeniedException"), isDenied, never},
+	"unknown key":                          {api("UnrecognizedClientException"), isDenied, never},
+	"bad signature":                        {api("InvalidSignatureException"), isDenied, never},
+	"expired token":                        {api("ExpiredTokenException"), isDenied, never},
+	"no token":                             {api("MissingAuthenticationTokenException"), isDenied, never},
+	"clock skew":                           {skewed{api("InvalidSignatureException")}, isDenied, always},
+	"no table":                             {&types.ResourceNotFoundException{}, []error{limiter.ErrNotFound}, never},
+	"validation":                           {api("ValidationException"), nil, never},
+	"idempotency":                          {&types.IdempotentParameterMismatchException{}, nil, never},
+	"refused before it was sent":           {&smithy.SerializationError{Err: errors.New("x")}, nil, never},
+	"server fault":                         {&types.InternalServerError{}, isUnavailable, joint},
+	"503":                                  {status(http.StatusServiceUnavailable, api("ServiceUnavailable")), isUnavailable, joint},
+	"502 without a code":                   {status(http.StatusBadGateway, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), isUnavailable, joint},
+	"half an answer":                       {status(http.StatusOK, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), isUnavailable, joint},
+	"connection refused":                   {dial(syscall.ECONNREFUSED), isUnavailable, always},
+	"no such host":                         {dial(&net.DNSError{IsNotFound: true}), isUnavailable, always},
+	"connection reset":                     {reset(), isUnavailable, joint},
+	"deadline":                             {&smithy.CanceledError{Err: context.DeadlineExceeded}, []error{limiter.ErrUnavailable, context.DeadlineExceeded}, never},
+	"cancelled by the caller":              {&smithy.CanceledError{Err: context.Canceled}, []error{context.Canceled}, never},
+	"cancelled by the caller when dialing": {dial(context.Canceled), []error{context.Canceled}, never},
+	"something else":                       {errors.New("x"), isUnavailable, joint},
 }
 
 // skewed is how the SDK marks a signature that the local clock spoiled.
@@ -122,11 +162,14 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-func TestBucketWritesAreRepeatedOnlyIfNothingWasApplied(t *testing.T) {
+func TestBucketWritesAreRepeatedOnlyIfThatIsHarmless(t *testing.T) {
 	t.Parallel()
 	for name, c := range translations {
-		if got := dynamo.WriteRetryer.IsErrorRetryable(wrapped(c.err)); got != c.retry {
-			t.Errorf("%s: repeated: %v", name, got)
+		if got := dynamo.WriteRetryer.IsErrorRetryable(wrapped(c.err)); got != (c.retry&single != 0) {
+			t.Errorf("%s: a write repeated: %v", name, got)
+		}
+		if got := dynamo.NewJointRetryer().IsErrorRetryable(wrapped(c.err)); got != (c.retry&joint != 0) {
+			t.Errorf("%s: a transaction repeated: %v", name, got)
 		}
 	}
 	if n := dynamo.WriteRetryer.MaxAttempts(); n != 3 {
@@ -233,7 +276,8 @@ func TestBucketWritesThroughTheSDKClient(t *testing.T) {
 		{answer{status: 500, body: exception("InternalServerError")}, 1},
 		{answer{status: 200, body: "{"}, 1},
 		{answer{status: 400, body: exception("ConditionalCheckFailedException")}, 1},
-		{answer{status: 400, body: exception("ProvisionedThroughputExceededException")}, 3},
+		{answer{status: 400, body: exception("ProvisionedThroughputExceededException")}, 1},
+		{answer{status: 400, body: exception("ThrottlingException")}, 1},
 		{answer{status: 400, body: exception("TransactionConflictException")}, 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,9 @@ var (
 	NewNamespaceID  = newNamespaceID
 )
 
+// NewJointRetryer is the retryer of a transaction of bucket writes.
+func NewJointRetryer() aws.RetryerV2 { return &jointRetryer{} }
+
 // WriteRetryer is the retryer of bucket writes.
 var WriteRetryer aws.RetryerV2 = writeRetryer{}
 

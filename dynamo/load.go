@@ -139,6 +139,12 @@ func (c *conn) batchDelete(ctx context.Context, op string, keys []schema.Key) er
 			c.api.BatchWriteItem, &dynamodb.BatchWriteItemInput{
 				RequestItems: map[string][]types.WriteRequest{*c.table: pending[:n:n]},
 			})
+		if errors.Is(err, limiter.ErrThrottled) {
+			if attempt, err = c.again(ctx, op, attempt); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -62,9 +62,8 @@ func TestMeter(t *testing.T) {
 		want := dynamo.Totals{
 			"PutItem":            {Requests: 2, WCU: 4 + 2},
 			"UpdateItem":         {Requests: 2, Failed: 1, WCU: c.update + 1},
-			"GetItem":            {Requests: 1, RCU: 1},
 			"Query":              {Requests: 1, RCU: 0.5},
-			"BatchGetItem":       {Requests: 1, RCU: 1},
+			"BatchGetItem":       {Requests: 2, RCU: 2},
 			"TransactWriteItems": {Requests: 1, Failed: 1, WCU: 4},
 		}
 		got := m.Totals().Sub(opened)

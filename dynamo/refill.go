@@ -2,7 +2,9 @@ package dynamo
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -11,12 +13,15 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update that holds
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; cp, ra, rp of changed limits; new limits whole; the owner
+//	SET    rf; ttl; cp, ra, rp of changed limits; new limits whole; the owner;
+//	       shard_count
 //	REMOVE vu, ttl, removed limits whole
 //	ADD    tk earned − debit, tc + debit, wcu alike
 //	if     rf, vu and shard_count as seen; not disabled;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
+//
+// A loose refill asks of rf only that it is not after the new one.
 //
 // A bucket that is full anyway is set rather than added to, and not locked:
 //
@@ -28,32 +33,39 @@ import (
 // The rf lock alone lets takes and credits land between image and write, which
 // move tk and leave rf: hence the bounds. See [limiter.Change].
 func (s *Store) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
-	if err := checkBucket(r.Bucket); err != nil {
-		return limiter.Outcome{}, err
-	}
-	var room [128]byte
-	var sh *shape
-	var err error
-	if key, ok := refillKey(room[:0], r); ok {
-		sh, err = s.refills.get(key, func() (*shape, error) { return refillShape(r) })
-	} else {
-		sh, err = refillShape(r)
-	}
+	sh, err := s.refillShape(r)
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
 	return s.update(ctx, "refill", r.Bucket, sh, refillValues(r))
 }
 
+// refillShape checks the refill and is its shape.
+func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
+	if err := checkBucket(r.Bucket); err != nil {
+		return nil, err
+	}
+	if r.ShardCount < 0 || r.ShardCount > schema.MaxShards {
+		return nil, &limiter.ValidationError{
+			Field: "shard count", Value: strconv.Itoa(r.ShardCount), Reason: fmt.Sprintf("give 1 to %d, or 0 to keep it", schema.MaxShards),
+		}
+	}
+	var room [128]byte
+	if key, ok := refillKey(room[:0], r); ok {
+		return s.refills.get(key, func() (*shape, error) { return newRefillShape(r) })
+	}
+	return newRefillShape(r)
+}
+
 // refillKey tells two refills of different shape apart. One that changes
-// parameters is rare and has no key.
+// parameters, or the number of shards, is rare and has no key.
 func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
-	if r.Writes.Kind != limiter.KeepParams || r.Owner != nil {
+	if r.Writes.Kind != limiter.KeepParams || r.Owner != nil || r.ShardCount != 0 {
 		return nil, false
 	}
 	key = append(key, byte(1+boundsOf(&r.Writes)))
 	flags := byte(1)
-	for i, set := range [...]bool{r.Lapse, r.Seen.HasValidUntil, r.Expiry.Change, r.Expiry.At != 0, r.Seen.ShardCount == 1, r.FullSince != 0} {
+	for i, set := range [...]bool{r.Lapse, r.Seen.HasValidUntil, r.Expiry.Change, r.Expiry.At != 0, r.Seen.ShardCount == 1, r.FullSince != 0, r.Loose} {
 		if set {
 			flags |= 2 << i
 		}
@@ -91,12 +103,15 @@ func boundsOf(c *limiter.Change) bounds {
 	return bounded
 }
 
-func refillShape(r *limiter.Refill) (*shape, error) {
+func newRefillShape(r *limiter.Refill) (*shape, error) {
 	b := newShapeBuilder()
 	b.set.part(b.name("#rf", schema.RF), " = :rf")
-	if r.FullSince != 0 {
+	switch {
+	case r.FullSince != 0:
 		b.condition.part("#rf <= :seen")
-	} else {
+	case r.Loose:
+		b.condition.part("#rf <= :rf")
+	default:
 		b.condition.part("#rf = :seen")
 	}
 	b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
@@ -110,6 +125,9 @@ func refillShape(r *limiter.Refill) (*shape, error) {
 		b.remove.part("#vu")
 	}
 	b.shardCount(r.Seen.ShardCount)
+	if r.ShardCount != 0 {
+		b.set.part("#sc = :shards")
+	}
 	switch {
 	case r.Expiry.At != 0:
 		b.set.part(b.name("#ttl", schema.TTL), " = :ttl")
@@ -212,14 +230,18 @@ func (b *shapeBuilder) pin(i int, limit string) {
 
 func refillValues(r *limiter.Refill) values {
 	var v numbers
-	v.start(8 + 6*(len(r.Changes)+1))
+	v.start(9 + 6*(len(r.Changes)+1))
 	v.put(":rf", r.RefilledAt)
-	if r.FullSince != 0 {
+	switch {
+	case r.FullSince != 0:
 		v.put(":seen", r.FullSince)
-	} else {
+	case !r.Loose:
 		v.put(":seen", r.Seen.RefilledAt)
 	}
 	v.put(":sc", int64(r.Seen.ShardCount))
+	if r.ShardCount != 0 {
+		v.put(":shards", int64(r.ShardCount))
+	}
 	if r.Seen.HasValidUntil {
 		v.put(":vu", r.Seen.ValidUntil)
 	}

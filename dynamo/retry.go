@@ -13,10 +13,16 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// bucketWrite is the option of every write to a bucket item. Such a write is not
-// idempotent: sent again after its answer was lost, it debits twice. So only
-// what proves that nothing was applied is sent again, and soon, because a caller
-// is waiting for a decision.
+// bucketWrite is the option of every write to a single bucket item. Such a write
+// is not idempotent: sent again after its answer was lost, it debits twice. So
+// only what proves that nothing was applied is sent again, and soon, because a
+// caller is waiting for a decision.
+//
+// Throttling proves it too, but is for the caller to know at once: the same item
+// again is the same full partition again, which every repetition keeps full,
+// while another shard of the bucket may be idle. Reads of configuration and
+// administration have nowhere else to go, and keep the retries of the client
+// they are sent with, within the timeout of [Options].
 func bucketWrite(o *dynamodb.Options) { o.Retryer = writeRetryer{} }
 
 const (
@@ -34,7 +40,7 @@ func (writeRetryer) IsErrorRetryable(err error) bool {
 		return false
 	}
 	if kind := kindOf(codeOf(err)); len(kind) > 0 {
-		return !errors.Is(kind[0], limiter.ErrAccessDenied) || isClockSkew(err)
+		return errors.Is(kind[0], limiter.ErrConflict) || isClockSkew(err)
 	}
 	dial := (*net.OpError)(nil)
 	return errors.As(err, &dial) && dial.Op == "dial" && !errors.Is(err, context.Canceled)
@@ -69,6 +75,43 @@ func (writeRetryer) GetAttemptToken(context.Context) (func(error) error, error) 
 }
 
 func keepToken(error) error { return nil }
+
+// A jointRetryer is the retryer of one transaction of bucket writes. A
+// transaction is idempotent, unlike a single write: the SDK's client gives it a
+// token before it first sends it, and what has been applied under that token is
+// not applied again. So one whose answer was lost is sent again, like what never
+// got through. That another one or the rate was in its way is an answer.
+type jointRetryer struct {
+	writeRetryer
+	// lost says that an attempt may be under way still. It may land after the
+	// next one has been turned away, so that this proves nothing any more.
+	lost bool
+}
+
+// IsErrorRetryable reports whether err leaves open what became of the
+// transaction, or proves that it was not looked at.
+func (r *jointRetryer) IsErrorRetryable(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if unsent := r.writeRetryer.IsErrorRetryable(err); unsent || !isUnknown(err) {
+		return unsent && !turnedAway(err)
+	}
+	r.lost = true
+	return true
+}
+
+// option gives a request the retryer.
+func (r *jointRetryer) option(o *dynamodb.Options) { o.Retryer = r }
+
+// verdict is what the error of the last attempt says, in the light of those
+// before it.
+func (r *jointRetryer) verdict(err error) error {
+	if r.lost && turnedAway(err) {
+		return &lostError{err}
+	}
+	return err
+}
 
 // maxBackoff bounds the wait before any attempt.
 const maxBackoff = 2 * time.Second

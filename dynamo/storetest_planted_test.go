@@ -44,7 +44,7 @@ var planteds = []planted{
 	{name: "asked to be trimmed", update: "SET vu = :v", values: schema.Item{":v": schema.N(0)}, refill: true, debit: true, credit: true},
 	{name: "asked to be trimmed meanwhile", update: "SET vu = :v", values: schema.Item{":v": schema.N(0)}, late: true, debit: true, credit: true},
 	{name: "resharded", update: "SET shard_count = :v", values: schema.Item{":v": schema.N(2)}, take: true, refill: true, debit: true, credit: true},
-	{name: "resharded meanwhile", update: "SET shard_count = :v", values: schema.Item{":v": schema.N(2)}, late: true, take: true, debit: true},
+	{name: "resharded meanwhile", update: "SET shard_count = :v", values: schema.Item{":v": schema.N(2)}, late: true, take: true},
 	{name: "without a number of shards", update: "REMOVE shard_count", take: true, refill: true, debit: true, credit: true},
 	{
 		name: "a schedule, its window over", update: "SET sched = :s, vu = :v",
@@ -61,7 +61,7 @@ var planteds = []planted{
 func checkPlanted(t *testing.T, api dynamo.API) {
 	t.Helper()
 	for i, p := range planteds {
-		for name, admitted := range map[string]bool{"take": p.take, "refill": p.refill, "debit": p.debit, "credit": p.credit} {
+		for name, admitted := range map[string]bool{"take": p.take, "refill": p.refill, "gather": p.refill, "debit": p.debit, "credit": p.credit} {
 			w := plant(t, api, fmt.Sprintf("planted-%02d-%s", i, name), p)
 			before := get(t, api, w.key)
 			out, err := w.write(t.Context(), name)
@@ -143,11 +143,9 @@ func (w *plot) write(ctx context.Context, kind string) (limiter.Outcome, error) 
 			{Amount: limiter.Amount{Limit: "rpm", Milli: token}, AtMost: 100_000},
 		}})
 	case "refill":
-		return w.Refill(ctx, &limiter.Refill{
-			Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1, Lapse: w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt,
-			Writes:  limiter.Change{Limit: schema.WCU, Debit: token, AtLeast: token, AtMost: 100_000},
-			Changes: []limiter.Change{{Limit: "rpm", Earned: token, AtLeast: 0, AtMost: 99_000}},
-		})
+		return w.Refill(ctx, w.refill())
+	case "gather":
+		return w.gather(ctx)
 	case "debit":
 		return w.Adjust(ctx, &limiter.Adjust{Bucket: plantedBucket, Seen: w.seen, Deltas: []limiter.Delta{
 			{Limit: "rpm", Tokens: -token, Consumed: token, AtMost: 100_000},
@@ -157,6 +155,33 @@ func (w *plot) write(ctx context.Context, kind string) (limiter.Outcome, error) 
 			{Limit: "rpm", Tokens: token, Consumed: -token, AtMost: 99_000},
 		}})
 	}
+}
+
+// refill earns a token and carries out the trim that is due.
+func (w *plot) refill() *limiter.Refill {
+	const token = 1000
+	return &limiter.Refill{
+		Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1, Lapse: w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt,
+		Writes:  limiter.Change{Limit: schema.WCU, Debit: token, AtLeast: token, AtMost: 100_000},
+		Changes: []limiter.Change{{Limit: "rpm", Earned: token, AtLeast: 0, AtMost: 99_000}},
+	}
+}
+
+// gather is the refill in a transaction of its own, which does not answer with
+// the image after it.
+func (w *plot) gather(ctx context.Context) (limiter.Outcome, error) {
+	j, err := w.Gather(ctx, []*limiter.Refill{w.refill()})
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	if !j.Applied {
+		return limiter.Outcome{Image: j.Refusals[0].Image}, nil
+	}
+	loaded, err := w.Load(ctx, &limiter.Load{Bucket: &plantedBucket})
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	return limiter.Outcome{Applied: true, Image: loaded.Image}, nil
 }
 
 func TestPlantedBuckets(t *testing.T) {

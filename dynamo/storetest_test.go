@@ -1,7 +1,13 @@
 package dynamo_test
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -25,6 +31,52 @@ func liteStore(t *testing.T) *dynamo.Store {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Store { t.Helper(); return liteStore(t) })
+}
+
+// overHTTP is the SDK's client of an engine that is served.
+func overHTTP(t *testing.T, o dynamolite.Options) *dynamodb.Client {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	served := make(chan error, 1)
+	go func() { served <- dynamolite.NewHandler(dynamolite.New(o), dynamolite.HandlerOptions{}).Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	endpoint := "http://" + l.Addr().String()
+	return dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: static, BaseEndpoint: &endpoint})
+}
+
+func TestStoreOverHTTP(t *testing.T) {
+	t.Parallel()
+	api := overHTTP(t, dynamolite.Options{})
+	if err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	var opened atomic.Int64
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		t.Helper()
+		o := dynamo.Options{API: api, Table: table, Namespace: fmt.Sprintf("store-%d", opened.Add(1))}
+		namespaces, err := dynamo.NewNamespaces(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := namespaces.Register(t.Context(), o.Namespace); err != nil {
+			t.Fatal(err)
+		}
+		s, err := dynamo.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
 }
 
 func TestLimiterOnTheStore(t *testing.T) {

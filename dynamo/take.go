@@ -20,7 +20,8 @@ const takeGuards = "#w >= :x" +
 //
 //	ADD    tk −a, tc +a of every limit with an amount, wcu
 //	if     tk ≥ a of each, and below where it would have overflowed by now;
-//	       cp, ra, rp as that was worked out from; the limits with amount 0 exist;
+//	       cp, ra, rp and shard_count as that was worked out from; the limits with
+//	       amount 0 exist;
 //	       wcu holds a token; not expired, not disabled, not lapsed
 func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
 	if err := checkBucket(t.Bucket); err != nil {
@@ -33,10 +34,13 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 	}
 
 	var v numbers
-	v.start(4 + 6*len(t.Debits))
+	v.start(5 + 6*len(t.Debits))
 	v.values[":w"], v.values[":x"] = writeDebit, writeCost
 	v.put(":n", t.Now)
 	v.put(":s", t.Now/1000)
+	if t.ShardCount != 0 {
+		v.put(":sc", int64(t.ShardCount))
+	}
 	for i := range t.Debits {
 		if d := &t.Debits[i]; d.Milli > 0 {
 			v.put(alias('d', i), -d.Milli)
@@ -57,6 +61,9 @@ func takeShape(t *limiter.Take) (*shape, error) {
 	b.name("#dis", schema.Disabled)
 	b.name("#vu", schema.ValidUntil)
 	b.condition.part(takeGuards)
+	if t.ShardCount != 0 {
+		b.shardCount(t.ShardCount)
+	}
 	for i, a := range t.Debits {
 		b.check(a.Limit)
 		tokens := b.field(i, a.Limit, schema.FieldTokens)
@@ -79,6 +86,7 @@ func takeShape(t *limiter.Take) (*shape, error) {
 // takeKey tells two takes of different shape apart. Limit names hold no control
 // characters.
 func takeKey(key []byte, t *limiter.Take) []byte {
+	key = append(key, byte(1+min(t.ShardCount, 2)))
 	for _, a := range t.Debits {
 		key = append(key, a.Limit...)
 		switch {
@@ -100,7 +108,7 @@ func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *sha
 	sent := s.sending()
 	out, err := s.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           s.table,
-		Key:                                 values{schema.PK: schema.S(schema.BucketKey(s.ns, b).PK), schema.SK: stateSK},
+		Key:                                 s.bucketKey(b),
 		UpdateExpression:                    &sh.update,
 		ConditionExpression:                 &sh.condition,
 		ExpressionAttributeNames:            sh.names,
@@ -114,6 +122,11 @@ func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *sha
 	s.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(out.Attributes)
 	return limiter.Outcome{Applied: true, Image: img}, err
+}
+
+// bucketKey is the key of a bucket item, as requests name it.
+func (s *Store) bucketKey(b limiter.Bucket) item {
+	return item{schema.PK: schema.S(schema.BucketKey(s.ns, b).PK), schema.SK: stateSK}
 }
 
 // refused is the outcome of a write that failed: the item whose state refused

@@ -121,6 +121,15 @@ var adjustTests = []test{
 		debits("rpm", milli), false),
 	reparameterized("debits although another limit's parameters have changed", limiter.Params{Capacity: 1, Amount: 1, Period: 1},
 		debits("tpm", milli), true),
+	{"refused: the number of shards has changed", func(k *kit) {
+		seen := k.create(k.newBucket())
+		r := refill(seen)
+		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
+		met := k.mustApply(k.Refill(k.Context(), r))
+		k.adjust(seen, met, nil, debits("rpm", milli))
+		k.adjust(seen, met, nil, credits(milli))
+		k.adjust(met, met, func(i *limiter.Image) { debit(i, "rpm", milli) }, debits("rpm", milli))
+	}},
 	{"refused: a credit, and the limit has gone", func(k *kit) {
 		seen := k.create(k.newBucket())
 		met := k.mustApply(k.Refill(k.Context(), refill(seen, limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit})))

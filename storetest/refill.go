@@ -81,6 +81,15 @@ func refills(changes ...limiter.Change) func(*limiter.Image) *limiter.Refill {
 	return func(seen *limiter.Image) *limiter.Refill { return refill(seen, changes...) }
 }
 
+// loosely is a refill of whatever stamp there is.
+func loosely(changes ...limiter.Change) func(*limiter.Image) *limiter.Refill {
+	return func(seen *limiter.Image) *limiter.Refill {
+		r := refill(seen, changes...)
+		r.Loose = true
+		return r
+	}
+}
+
 var refillTests = []test{
 	afterRefill("moves the stamp, accrues, debits and counts", nil,
 		refills(keep("rpm", 20*milli, 3*milli), keep("tpm", 7, 0)),
@@ -189,6 +198,72 @@ var refillTests = []test{
 	}},
 
 	// The item as a whole.
+	{"sets and leaves the number of shards", func(k *kit) {
+		img := k.create(k.newBucket())
+		for _, n := range []int{2, 0, 32, 32, 1, 0} {
+			r := refill(img, keep("rpm", 0, 1))
+			r.ShardCount = n
+			want := with(img, func(i *limiter.Image) { refilled(i); debit(i, "rpm", 1) })
+			if n != 0 {
+				want.ShardCount = n
+			}
+			out, err := k.Refill(k.Context(), r)
+			k.applied(out, err, want)
+			img = out.Image
+		}
+	}},
+	{"sets the number of shards of a full bucket", func(k *kit) {
+		img := k.create(k.newBucket())
+		r := fill(img, img.RefilledAt)
+		r.ShardCount = 2
+		out, err := k.Refill(k.Context(), r)
+		k.applied(out, err, with(img, func(i *limiter.Image) { filled(i); i.ShardCount = 2 }))
+	}},
+	afterRefill("refused: the number of shards has changed, and is not what it is set to", func(k *kit, seen *limiter.Image) {
+		r := refill(seen)
+		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
+		k.mustApply(k.Refill(k.Context(), r))
+	}, func(seen *limiter.Image) *limiter.Refill {
+		r := refill(seen)
+		r.ShardCount = 4
+		return r
+	}, nil),
+	afterRefill("refused: the number of shards has changed", func(k *kit, seen *limiter.Image) {
+		r := refill(seen)
+		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
+		k.mustApply(k.Refill(k.Context(), r))
+	}, refills(keep("rpm", milli, 0)), nil),
+	{"invalid numbers of shards", func(k *kit) {
+		img := k.create(k.newBucket())
+		for _, n := range []int{-1, 1025} {
+			r := refill(img)
+			r.ShardCount = n
+			k.invalid("shard count", errOf(k.Refill(k.Context(), r)))
+		}
+		k.stored(theBucket, img)
+	}},
+	afterRefill("loose: another refill came in between", moved(later), loosely(keep("rpm", 0, milli)),
+		func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }),
+	afterRefill("loose: moves an older stamp", nil, loosely(keep("rpm", 0, milli)),
+		func(i *limiter.Image) { refilled(i); debit(i, "rpm", milli) }),
+	afterRefill("refused: loose, and the stamp is later", moved(later+1), loosely(keep("rpm", 0, milli)), nil),
+	afterRefill("refused: loose, and out of bounds", moved(1), loosely(bounded(0, 51*milli, 51*milli, rpm.Capacity)), nil),
+	{"loose and locked refills of the same limits are not taken for one another", func(k *kit) {
+		img := k.create(k.newBucket())
+		for range 2 {
+			moved(1)(k, img)
+			met := with(img, func(i *limiter.Image) { written(i); i.RefilledAt++ })
+			out, err := k.Refill(k.Context(), refill(img, keep("rpm", 0, milli)))
+			k.refused(out, err, met)
+			out, err = k.Refill(k.Context(), loosely(keep("rpm", 0, milli))(img))
+			k.applied(out, err, with(met, func(i *limiter.Image) {
+				i.RefilledAt = img.RefilledAt + later
+				debit(i, "rpm", milli)
+				written(i)
+			}))
+			img = out.Image
+		}
+	}},
 	{"sets, leaves and removes the expiry", func(k *kit) {
 		img := k.create(k.newBucket())
 		for _, e := range []limiter.Expiry{{Change: true, At: k.now/milli + 7}, {}, {Change: true, At: k.now/milli + 9}, {Change: true}, {}} {

@@ -40,6 +40,18 @@ var bucketCalls = []call{
 	{"Adjust", func(ctx context.Context, k *kit, b limiter.Bucket) error {
 		return errOf(k.Adjust(ctx, &limiter.Adjust{Bucket: b, Seen: imageOf(k.newBucket()), Deltas: []limiter.Delta{debits("rpm", milli)}}))
 	}},
+	{"Gather", func(ctx context.Context, k *kit, b limiter.Bucket) error {
+		r := refill(imageOf(k.newBucket()), keep("rpm", milli, 0))
+		r.Bucket = b
+		return errOf(k.Gather(ctx, []*limiter.Refill{r}))
+	}},
+	{"Bear", func(ctx context.Context, k *kit, b limiter.Bucket) error {
+		c := k.born(1, 2, 0)
+		c.Entity, c.Resource = b.Entity, b.Resource
+		r := gives(imageOf(k.newBucket()), 0, 2)
+		r.Entity, r.Resource = b.Entity, b.Resource
+		return errOf(k.Bear(ctx, &limiter.Birth{Create: c, Donor: r}))
+	}},
 	{"Buckets", func(ctx context.Context, k *kit, b limiter.Bucket) error {
 		return errOf(k.Buckets(ctx, b.Entity, b.Resource, 1))
 	}},
@@ -52,6 +64,81 @@ var bucketCalls = []call{
 	{"Load of a record", func(ctx context.Context, k *kit, b limiter.Bucket) error {
 		return errOf(k.Load(ctx, &limiter.Load{Entity: b.Entity, Configs: []limiter.ConfigKey{{Resource: b.Resource}}}))
 	}},
+}
+
+// An entrance is a way in for the name of a limit, "rpm" among others that are
+// all right.
+type entrance struct {
+	name string
+	run  func(k *kit, seen *limiter.Image, limit string) error
+}
+
+// entrances are all of them, to the limits of buckets and to configuration.
+var entrances = []entrance{
+	{"Take", func(k *kit, _ *limiter.Image, limit string) error {
+		return errOf(k.take(limiter.Amount{Limit: limit, Milli: milli}))
+	}},
+	{"Take of nothing", func(k *kit, _ *limiter.Image, limit string) error {
+		return errOf(k.take(limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: limit}))
+	}},
+	refillEntrance("keeps", limiter.KeepParams),
+	refillEntrance("sets", limiter.SetParams),
+	refillEntrance("adds", limiter.AddLimit),
+	refillEntrance("removes", limiter.RemoveLimit),
+	{"Refill of a full bucket", func(k *kit, seen *limiter.Image, limit string) error {
+		r := fill(seen, seen.RefilledAt)
+		r.Changes[1].Limit = limit
+		return errOf(k.Refill(k.Context(), r))
+	}},
+	{"Gather", func(k *kit, seen *limiter.Image, limit string) error {
+		other := refill(seen, keep("rpm", milli, 0), keep(limit, milli, 0))
+		other.Shard = 1
+		return errOf(k.Gather(k.Context(), []*limiter.Refill{refill(seen, keep("rpm", milli, 0)), other}))
+	}},
+	{"Bear", func(k *kit, seen *limiter.Image, limit string) error {
+		b := k.halves(seen)
+		b.Limits = append(b.Limits, holds(limit, rpm, 0))
+		return errOf(k.Bear(k.Context(), b))
+	}},
+	{"Bear, of a donor", func(k *kit, seen *limiter.Image, limit string) error {
+		b := k.halves(seen)
+		b.Donor.Changes = append(b.Donor.Changes, keep(limit, -milli, 0))
+		return errOf(k.Bear(k.Context(), b))
+	}},
+	{"Bear, without a donor", func(k *kit, _ *limiter.Image, limit string) error {
+		b := k.orphan(1, 3)
+		b.Limits[0].Limit = limit
+		return errOf(k.Bear(k.Context(), b))
+	}},
+	{"Create", func(k *kit, _ *limiter.Image, limit string) error {
+		c := k.newBucket()
+		c.Shard, c.Limits[1].Limit = 1, limit
+		return errOf(k.Create(k.Context(), c))
+	}},
+	{"Adjust, a debit", func(k *kit, seen *limiter.Image, limit string) error {
+		return errOf(k.Adjust(k.Context(), &limiter.Adjust{Bucket: theBucket, Seen: seen, Deltas: []limiter.Delta{debits("rpm", milli), debits(limit, milli)}}))
+	}},
+	{"Adjust, a credit", func(k *kit, seen *limiter.Image, limit string) error {
+		d := credits(milli)
+		d.Limit = limit
+		return errOf(k.Adjust(k.Context(), &limiter.Adjust{Bucket: theBucket, Seen: seen, Deltas: []limiter.Delta{d}}))
+	}},
+	{"SetLimits of a resource", func(k *kit, _ *limiter.Image, limit string) error {
+		return k.SetLimits(k.Context(), levels[2], []limiter.Limit{limiter.PerMinute("rpm", 1), limiter.PerMinute(limit, 1)})
+	}},
+	{"SetLimits of an entity", func(k *kit, _ *limiter.Image, limit string) error {
+		return k.SetLimits(k.Context(), levels[0], []limiter.Limit{limiter.PerMinute(limit, 1)})
+	}},
+	{"SetSystem", func(k *kit, _ *limiter.Image, limit string) error {
+		return k.SetSystem(k.Context(), []limiter.Limit{limiter.PerMinute(limit, 1)}, limiter.Block)
+	}},
+}
+
+// refillEntrance is a refill that does something to the limit.
+func refillEntrance(does string, kind limiter.ChangeKind) entrance {
+	return entrance{"Refill that " + does, func(k *kit, seen *limiter.Image, limit string) error {
+		return errOf(k.Refill(k.Context(), refill(seen, keep("rpm", milli, 0), limiter.Change{Limit: limit, Kind: kind, Params: rpm})))
+	}}
 }
 
 var refusedTests = []test{
@@ -82,21 +169,17 @@ var refusedTests = []test{
 	}},
 	{"bad limit names", func(k *kit) {
 		img := k.create(k.newBucket())
-		for _, limit := range []string{"", "rpm\n", "a#b", "4rpm", "wcu", "é"} {
-			c := k.newBucket()
-			c.Shard, c.Limits[0].Limit = 1, limit
-			for op, err := range map[string]error{
-				"Take":   errOf(k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Debits: debitsOf(limiter.Amount{Limit: limit})})),
-				"Refill": errOf(k.Refill(k.Context(), refill(img, keep(limit, milli, 0)))),
-				"Create": errOf(k.Create(k.Context(), c)),
-				"Adjust": errOf(k.Adjust(k.Context(), &limiter.Adjust{Bucket: theBucket, Seen: img, Deltas: []limiter.Delta{debits(limit, milli)}})),
-			} {
-				if !errors.Is(err, limiter.ErrInvalid) {
-					k.Errorf("%s: limit %q: %v, want %v", op, limit, err, limiter.ErrInvalid)
+		for _, limit := range []string{"", "rpm\n", "a#b", "4rpm", hidden, "é"} {
+			for _, e := range entrances {
+				err := e.run(k, img, limit)
+				bad := (*limiter.ValidationError)(nil)
+				if !errors.As(err, &bad) || bad.Field != "limit name" || bad.Value != limit || bad.Reason == "" {
+					k.Errorf("%s: limit %q: %v, want what is wrong with the limit name", e.name, limit, err)
 				}
 			}
 		}
 		k.stored(theBucket, img)
+		k.loads(&limiter.Load{Configs: levels}, &limiter.Loaded{Configs: make([]*limiter.Config, len(levels))})
 	}},
 	{"an entity's configuration without a resource", func(k *kit) {
 		err := errOf(k.Load(k.Context(), &limiter.Load{Configs: []limiter.ConfigKey{{Entity: "user-1"}}}))

@@ -3,7 +3,7 @@
 // itself, on that store, is [RunLimiter].
 //
 // The suite writes through the interface alone. What a bucket cannot become
-// through it (disabled, lapsed, resharded) is for the tests of the store that
+// through it (disabled, lapsed) is for the tests of the store that
 // can plant such items.
 package storetest
 
@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, tests := range map[string][]test{
 		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Create": createTests, "Adjust": adjustTests,
-		"Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Refused": refusedTests,
+		"Gather": gatherTests, "Bear": bearTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Refused": refusedTests,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

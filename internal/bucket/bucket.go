@@ -42,8 +42,9 @@ type Limit struct {
 }
 
 // Share returns what one shard of a limit divided among shards may hold and
-// earn: shard i holds ⌊Capacity/shards⌋, shard 0 the remainder too, so that the
-// shares sum to the limit. The rate is divided by stretching the period, which
+// earn: shard i holds those of the millitokens 0 to Capacity−1 that are i modulo
+// shards, so that the shares sum to the limit, and that of shard i of n to those
+// of shards i and i+n of 2n. The rate is divided by stretching the period, which
 // rounds nothing away. One shard or fewer is the limit itself.
 //
 // All shares pass their grid lines at the same instants, every shards-th line
@@ -56,8 +57,8 @@ func (l Limit) Share(shard, shards int) Limit {
 	}
 	n := int64(shards)
 	share := Limit{Capacity: l.Capacity / n, Amount: l.Amount, Period: math.MaxInt64}
-	if shard == 0 {
-		share.Capacity += l.Capacity % n
+	if int64(shard) < l.Capacity%n {
+		share.Capacity++
 	}
 	if l.Period <= math.MaxInt64/n {
 		share.Period = l.Period * n

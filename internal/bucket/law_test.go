@@ -222,12 +222,11 @@ func FuzzSharesSumToTheLimit(f *testing.F) {
 		l := validLimit(capacity, amount, within(period, 1, maxPeriod/32))
 		from, to = within(from, 0, maxNow), within(to, 0, maxNow)
 
-		rest := l.Share(1, int(n)).Capacity
 		held, earned, ever := num(0), num(0), num(0)
 		for i := range int(n) {
 			share := l.Share(i, int(n))
-			if extra := share.Capacity - rest; i > 0 && extra != 0 || extra < 0 || extra >= n {
-				t.Errorf("%+v: share %d of %d holds %d, share 1 %d", l, i, n, share.Capacity, rest)
+			if halves := l.Share(i, int(2*n)).Capacity + l.Share(i+int(n), int(2*n)).Capacity; halves != share.Capacity {
+				t.Errorf("%+v: share %d of %d holds %d, its halves %d", l, i, n, share.Capacity, halves)
 			}
 			held = add(held, num(share.Capacity))
 			earned = add(earned, trueEarned(share, from, to))

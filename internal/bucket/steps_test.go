@@ -193,7 +193,9 @@ func TestShareCapacities(t *testing.T) {
 		{0, 3, 3334, 180_000},
 		{1, 3, 3333, 180_000},
 		{2, 3, 3333, 180_000},
-		{0, 32, 328, 1_920_000},
+		{0, 32, 313, 1_920_000},
+		{15, 32, 313, 1_920_000},
+		{16, 32, 312, 1_920_000},
 		{31, 32, 312, 1_920_000},
 	} {
 		want := bucket.Limit{Capacity: c.capacity, Amount: whole.Amount, Period: c.period}

@@ -6,17 +6,76 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
+// Memory is the directory of a database that is in memory and gone with the
+// program. Only what makes all that it needs can use it.
+const Memory = ":memory:"
+
+// EngineFlags are the flags of an engine in this process.
+type EngineFlags struct {
+	Limits  dynamolite.Limits
+	Latency dynamolite.Latency
+}
+
+// Bind adds the flags to a flag set. limits and latency are the defaults that help
+// shows.
+func (f *EngineFlags) Bind(set *pflag.FlagSet, limits, latency string) {
+	set.Var(&parsed[dynamolite.Limits]{&f.Limits, dynamolite.ParseLimits, "aws|off|WCU,RCU"}, "partition-limits",
+		"throttle as DynamoDB does (aws), or each partition at so\nmany units per second, 1000,3000 for instance (default "+limits+")")
+	set.Var(&parsed[dynamolite.Latency]{&f.Latency, dynamolite.ParseLatency, "duration"}, "latency",
+		"how long requests take beyond their work: 5ms, or\np50=5ms,p99=20ms (default "+latency+")")
+}
+
+// parsed is the value of a flag that dynamolite reads.
+type parsed[T any] struct {
+	target *T
+	parse  func(string) (T, error)
+	kind   string
+}
+
+// String is empty: the default is not shown.
+func (*parsed[T]) String() string { return "" }
+
+func (p *parsed[T]) Set(s string) error {
+	v, err := p.parse(s)
+	if wrong, ok := errors.AsType[*dynamolite.OptionError](err); ok {
+		return errors.New("it " + wrong.Problem) // the flag and the value are named around it
+	}
+	if err != nil {
+		return err
+	}
+	*p.target = v
+	return nil
+}
+
+// Type is what help calls the value.
+func (p *parsed[T]) Type() string { return p.kind }
+
 // local opens the database of the flag --local, once.
 func (a *App) local() (dynamo.API, error) {
+	if a.Flags.Local == Memory {
+		return nil, Usagef("--local %s has no meaning here: give a directory, or what is done is gone with this command", Memory)
+	}
+	return a.Engine(dynamolite.Options{Now: a.Now})
+}
+
+// Engine opens the database of the flag --local with options, once, or makes one
+// if that is [Memory]. Their Dir and Logger are not used.
+func (a *App) Engine(o dynamolite.Options) (*dynamolite.DB, error) {
 	if a.engine != nil {
 		return a.engine, nil
 	}
-	db, err := dynamolite.Open(dynamolite.Options{Dir: a.Flags.Local, Now: a.Now, Logger: a.Logger()})
+	o.Dir, o.Logger = a.Flags.Local, a.Logger()
+	if o.Dir == Memory {
+		o.Dir = ""
+	}
+	db, err := dynamolite.Open(o)
 	if errors.Is(err, dynamolite.ErrInUse) {
 		return nil, fmt.Errorf("--local %s: %w: if by zae-limiter local, give --endpoint-url with the URL that it printed in place of --local",
 			a.Flags.Local, dynamolite.ErrInUse)
@@ -30,7 +89,7 @@ func (a *App) local() (dynamo.API, error) {
 
 // exists fails where --local names no directory: there is no table in it.
 func (a *App) exists() error {
-	if a.Flags.Local == "" {
+	if a.Flags.Local == "" || a.Flags.Local == Memory {
 		return nil
 	}
 	if _, err := os.Stat(a.Flags.Local); errors.Is(err, fs.ErrNotExist) {

@@ -45,7 +45,7 @@ func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 	if e.Region != "" {
 		options = append(options, config.WithRegion(e.Region))
 	}
-	if isLoopback(e.URL) {
+	if IsLoopback(e.URL) {
 		options = append(options, config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
@@ -71,7 +71,8 @@ func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 	}), nil
 }
 
-func isLoopback(endpoint string) bool {
+// IsLoopback reports whether a URL is on this machine.
+func IsLoopback(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return false

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -27,8 +26,7 @@ const defaultAddr = "127.0.0.1:8000"
 type options struct {
 	app                  *app.App
 	addr, dir            string
-	limits               dynamolite.Limits
-	latency              dynamolite.Latency
+	engine               app.EngineFlags
 	accessKey, secretKey string
 
 	given func(flag string) bool
@@ -59,10 +57,7 @@ func New(a *app.App) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.addr, "addr", defaultAddr, "`host:port` to listen at; port 0 is any that is free")
 	flags.StringVar(&o.dir, "data", "", "`directory` of the data, made if it does not exist (default in memory)")
-	flags.Var(&parsed[dynamolite.Limits]{&o.limits, dynamolite.ParseLimits, "aws|off|WCU,RCU"}, "partition-limits",
-		"throttle as DynamoDB does (aws), or each partition at so\nmany units per second, 1000,3000 for instance (default off)")
-	flags.Var(&parsed[dynamolite.Latency]{&o.latency, dynamolite.ParseLatency, "duration"}, "latency",
-		"how long requests take beyond their work: 5ms, or\np50=5ms,p99=20ms (default off)")
+	o.engine.Bind(flags, "off", "off")
 	flags.StringVar(&o.accessKey, "access-key", "", "`ID` of the only key that may sign requests, else $"+EnvAccessKey)
 	flags.StringVar(&o.secretKey, "secret-key", "", "`secret` of that key, else $"+EnvSecretKey)
 	return cmd
@@ -131,28 +126,3 @@ func (o *options) checkAddr() error {
 	}
 	return nil
 }
-
-// parsed is the value of a flag that dynamolite reads.
-type parsed[T any] struct {
-	target *T
-	parse  func(string) (T, error)
-	kind   string
-}
-
-// String is empty: the default is not shown.
-func (*parsed[T]) String() string { return "" }
-
-func (p *parsed[T]) Set(s string) error {
-	v, err := p.parse(s)
-	if wrong, ok := errors.AsType[*dynamolite.OptionError](err); ok {
-		return errors.New("it " + wrong.Problem) // the flag and the value are named around it
-	}
-	if err != nil {
-		return err
-	}
-	*p.target = v
-	return nil
-}
-
-// Type is what help calls the value.
-func (p *parsed[T]) Type() string { return p.kind }

@@ -21,7 +21,7 @@ func (o *options) Run(ctx context.Context) error {
 	}
 	defer listener.Close() //nolint:errcheck // Serve has closed it, or nothing was accepted
 	db, err := dynamolite.Open(dynamolite.Options{
-		Dir: o.dir, Now: o.app.Now, Logger: o.app.Logger(), Limits: o.limits, Latency: o.latency,
+		Dir: o.dir, Now: o.app.Now, Logger: o.app.Logger(), Limits: o.engine.Limits, Latency: o.engine.Latency,
 	})
 	if errors.Is(err, dynamolite.ErrInUse) {
 		return fmt.Errorf("--data %s: %w: stop the program that has it open, or choose another directory", o.dir, dynamolite.ErrInUse)

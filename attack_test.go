@@ -1,0 +1,270 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// The attack of GHSA-76rv-2r9v-c5m6, on an engine that throttles as AWS does and
+// answers after 5 ms: one entity at 5,000 requests a second, and twenty who use
+// the same resource ten times a second each.
+const (
+	attackers  = 16 // processes
+	attackRate = 5_000
+	neighbours = 20
+	quietTime  = 2 * time.Second
+	attackTime = 5 * time.Second
+	warmUp     = 2 * time.Second
+)
+
+// An attack is what became of one.
+type attack struct {
+	began     time.Time // two seconds of quiet come first
+	mu        sync.Mutex
+	quiet     []time.Duration // latencies of the neighbours before
+	under     []time.Duration // and after its first two seconds
+	writes    atomic.Int64    // of buckets, after the first two seconds
+	throttled atomic.Int64    // of these
+	admitted  atomic.Int64    // of the attacker's requests, after the first two seconds
+	wrong     atomic.Int64    // answers that are neither right nor "throttled"
+	hurt      atomic.Int64    // neighbours that were turned away
+	example   atomic.Pointer[error]
+}
+
+// steady calls f at a rate, for a while, each time on a goroutine of its own:
+// requests are due when they are due, however long those before them take.
+func steady(calls *sync.WaitGroup, rate int, d time.Duration, f func()) {
+	start := time.Now()
+	for i := range int(d.Seconds() * float64(rate)) {
+		time.Sleep(time.Duration(i)*time.Second/time.Duration(rate) - time.Since(start))
+		calls.Go(f)
+	}
+}
+
+// run has the neighbours alone for a while, and then the attacker too. hit is a
+// request of the attacker's process, visit one of a neighbour.
+func (a *attack) run(hit func(process int) (bool, error), visit func(neighbour int) error) {
+	var calls, streams sync.WaitGroup
+	start := time.Now()
+	a.began = start.Add(quietTime)
+	for n := range neighbours {
+		streams.Go(func() {
+			steady(&calls, 10, quietTime+attackTime, func() {
+				due := time.Now()
+				err := visit(n)
+				took, at := time.Since(due), due.Sub(start)
+				a.mu.Lock()
+				switch {
+				case at < quietTime && at > quietTime/2: // once their buckets are there
+					a.quiet = append(a.quiet, took)
+				case at > quietTime+warmUp:
+					a.under = append(a.under, took)
+				}
+				a.mu.Unlock()
+				if err != nil {
+					a.hurt.Add(1)
+					a.fail(err)
+				}
+			})
+		})
+	}
+	time.Sleep(quietTime)
+	for p := range attackers {
+		streams.Go(func() {
+			steady(&calls, attackRate/attackers, attackTime, func() {
+				late := a.warm()
+				ok, err := hit(p)
+				switch {
+				case ok && late:
+					a.admitted.Add(1)
+				case err != nil && !errors.Is(err, limiter.ErrExceeded) && !errors.Is(err, limiter.ErrThrottled):
+					a.fail(err)
+				}
+			})
+		})
+	}
+	streams.Wait()
+	calls.Wait()
+}
+
+func (a *attack) fail(err error) {
+	if !errors.Is(err, limiter.ErrThrottled) {
+		a.wrong.Add(1)
+		a.example.Store(&err)
+	}
+}
+
+// warm is whether the attack has gone on for two seconds.
+func (a *attack) warm() bool { return time.Since(a.began) > warmUp }
+
+func p99(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)*99/100]
+}
+
+// A gauge counts writes of buckets and those that were throttled.
+type gauge struct {
+	dynamo.API
+	*attack
+}
+
+func (g *gauge) wrote(err error) {
+	if !g.warm() {
+		return
+	}
+	g.writes.Add(1)
+	if isThrottled(err) {
+		g.throttled.Add(1)
+	}
+}
+
+func isThrottled(err error) bool {
+	if _, ok := errors.AsType[*types.ThrottlingException](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*types.ProvisionedThroughputExceededException](err); ok {
+		return true
+	}
+	cancelled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	return ok && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
+		return aws.ToString(r.Code) == "ThrottlingError"
+	})
+}
+
+func (g *gauge) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	out, err := g.API.UpdateItem(ctx, in, o...)
+	g.wrote(err)
+	return out, err
+}
+
+func (g *gauge) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	out, err := g.API.TransactWriteItems(ctx, in, o...)
+	g.wrote(err)
+	return out, err
+}
+
+// awsEngine has a table that has served as much before: a new one serves 4,000
+// units a second with all its partitions, whoever shares them.
+func awsEngine() dynamolite.Options {
+	limits := dynamolite.AWSLimits()
+	limits.OnDemandWriteUnits, limits.OnDemandReadUnits = limits.QuotaWriteUnits, limits.QuotaReadUnits
+	return dynamolite.Options{Limits: limits, Latency: dynamolite.Latency{P50: 5 * time.Millisecond}}
+}
+
+// What the advisory describes: every decision is a write to the one item, and an
+// index that projects everything leads all buckets of the resource into one
+// partition.
+func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
+	inEngine(t, awsEngine(), dynamo.TableOptions{GSI2Projection: dynamo.ProjectAll}, func(w *world) {
+		whole := limiter.PerSecond("rps", 1_000_000)
+		names := []string{"attacker"}
+		for n := range neighbours {
+			names = append(names, fmt.Sprintf("neighbour-%d", n))
+		}
+		for _, name := range names {
+			w.plant(name, whole, 1, 1_000_000_000_000)
+		}
+		a := &attack{}
+		api := &gauge{API: w.engine, attack: a}
+		_, ns := w.store.Namespace()
+		name, update := table, "ADD b_rps_tk :minus, b_rps_tc :one"
+		write := func(entity string) error {
+			_, err := api.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+				TableName: &name, UpdateExpression: &update,
+				Key: values{
+					"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#" + entity + "#gpt-4#0"},
+					"SK": &types.AttributeValueMemberS{Value: "#STATE"},
+				},
+				ExpressionAttributeValues: values{":minus": number(-1000), ":one": number(1000)},
+			})
+			if isThrottled(err) {
+				return limiter.ErrThrottled
+			}
+			return err
+		}
+		a.run(
+			func(int) (bool, error) { err := write("attacker"); return err == nil, err },
+			func(n int) error { return write(names[n+1]) },
+		)
+		if a.wrong.Load() > 0 {
+			w.Errorf("%d failed: %v", a.wrong.Load(), *a.example.Load())
+		}
+		if got, all := a.throttled.Load(), a.writes.Load(); got < all/2 {
+			w.Errorf("%d of %d writes were throttled: this is no attack", got, all)
+		}
+		if got := a.hurt.Load(); got < int64(10*neighbours*attackTime.Seconds())/4 {
+			w.Errorf("%d requests of neighbours were turned away: they do not suffer", got)
+		}
+	})
+}
+
+// And what becomes of it here.
+func TestTheAttack(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		inFlight int
+		limit    int64
+	}{
+		{"coalesced, limits far above", 0, 1_000_000},
+		{"coalesced, limits that are hit", 0, 3_000},
+		{"by shards alone, limits far above", -1, 1_000_000},
+		{"by shards alone, limits that are hit", -1, 3_000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inEngine(t, awsEngine(), dynamo.TableOptions{}, func(w *world) {
+				w.system(limiter.PerSecond("rps", tt.limit))
+				a := &attack{}
+				process := func() *limiter.Limiter {
+					return w.limiter(w.open(&gauge{API: w.engine, attack: a}), limiter.Options{InFlight: tt.inFlight})
+				}
+				var attacking [attackers]*limiter.Limiter
+				for i := range attacking {
+					attacking[i] = process()
+				}
+				homes := [...]*limiter.Limiter{process(), process(), process(), process()}
+				acquire := func(l *limiter.Limiter, entity string) error {
+					_, err := l.Acquire(w.Context(), ask(entity, "rps", 1))
+					return err
+				}
+				a.run(
+					func(p int) (bool, error) { err := acquire(attacking[p], "attacker"); return err == nil, err },
+					func(n int) error { return acquire(homes[n%len(homes)], fmt.Sprintf("neighbour-%d", n)) },
+				)
+				shards := len(w.shards("attacker"))
+				w.Logf("%d shards, %d writes, %d throttled, p99 of neighbours %v, was %v, %d admitted",
+					shards, a.writes.Load(), a.throttled.Load(), p99(a.under), p99(a.quiet), a.admitted.Load())
+				if a.wrong.Load() > 0 {
+					w.Errorf("%d wrong answers: %v", a.wrong.Load(), *a.example.Load())
+				}
+				if got, all := a.throttled.Load(), a.writes.Load(); got*1000 > all {
+					w.Errorf("%d of %d writes were throttled, want one in a thousand at most", got, all)
+				}
+				if was, is := p99(a.quiet), p99(a.under); is > was*12/10 {
+					w.Errorf("the neighbours' p99 is %v, was %v", is, was)
+				}
+				if got := a.hurt.Load(); got > 0 {
+					w.Errorf("%d requests of neighbours were turned away: %v", got, a.example.Load())
+				}
+				seconds := (attackTime - warmUp).Seconds()
+				want := min(float64(tt.limit), attackRate/attackers*attackers) * seconds
+				if got := float64(a.admitted.Load()); got < want*0.99 || got > want*1.01 {
+					w.Errorf("%.0f were admitted in %v s, want %.0f", got, seconds, want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,267 @@
+package benchmarks_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// A callCost is what a call cost, in nanoseconds, and of the server nothing.
+type callCost struct{ cpu, wall, allocs, bytes float64 }
+
+var (
+	costCPU    = func(c callCost) float64 { return c.cpu }
+	costWall   = func(c callCost) float64 { return c.wall }
+	costAllocs = func(c callCost) float64 { return c.allocs }
+	costBytes  = func(c callCost) float64 { return c.bytes }
+)
+
+// A caller is one of the clients that are compared.
+type caller struct {
+	name  string
+	call  func() error
+	costs []callCost
+}
+
+// costOfCalls has goroutines make calls, starting from a collected heap.
+func costOfCalls(tb testing.TB, goroutines, calls int, call func() error) callCost {
+	tb.Helper()
+	runtime.GC()
+	errs := make([]error, goroutines)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, start := cpuTime(tb), time.Now()
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for range calls / goroutines {
+				if errs[g] = call(); errs[g] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c := callCost{cpu: float64(cpuTime(tb) - cpu), wall: float64(time.Since(start))}
+	runtime.ReadMemStats(&after)
+	c.allocs, c.bytes = float64(after.Mallocs-before.Mallocs), float64(after.TotalAlloc-before.TotalAlloc)
+	if err := errors.Join(errs...); err != nil {
+		tb.Fatal(err)
+	}
+	n := float64(calls / goroutines * goroutines)
+	return callCost{c.cpu / n, c.wall / n, c.allocs / n, c.bytes / n}
+}
+
+// median is that of a quantity of a caller's costs.
+func (c *caller) median(of func(callCost) float64) float64 { return c.to(nil, of).median }
+
+// to is the ratio to another caller: the median of those of neighbouring slices.
+func (c *caller) to(base *caller, of func(callCost) float64) estimate {
+	var all []float64
+	for i, cost := range c.costs {
+		v := of(cost)
+		if base != nil {
+			v /= of(base.costs[i])
+		}
+		all = append(all, v)
+	}
+	return estimateOf(all)
+}
+
+// TestClient holds NewClient against the SDK's own client: the update of a warm
+// acquire, at 1, 8 and 64 goroutines, to a server that answers what the engine
+// answered before, the same over TLS, and to the engine. Each side makes 640 calls,
+// then the next does. "without" is NewClient with one of its parts put back to the
+// SDK's; the SDK's client again is the noise. Targets are asserted of one goroutine
+// and 31 rounds or more.
+//
+// Not parallel: what else runs would be measured too.
+func TestClient(t *testing.T) {
+	if raceEnabled {
+		t.Fatal("under the race detector ratios say nothing: run without -race")
+	}
+	rec := record(t, dynamolite.New(dynamolite.Options{}), load{limits: 2})
+	answers := rec.answers(t)
+	plain, secure := aws.Config{BaseEndpoint: aws.String(serveCanned(t, answers))}, serveSecurely(t, answers)
+
+	process := startProcess(t, "server")
+	ask[opened](t, process, orders{Open: &openOrder{}})
+	engine := aws.Config{BaseEndpoint: aws.String(ask[string](t, process, orders{Serve: true}))}
+	fillEngine(t, engine, rec)
+
+	s := newSheet("server", "goroutines", "client", "CPU", "allocations", "bytes", "calls/s", "CPU to the SDK's", "target", "time to the SDK's", "allocations to", "bytes to")
+	for _, c := range []struct {
+		name       string
+		cfg        aws.Config
+		goroutines []int
+	}{{"canned", plain, []int{1, 8, 64}}, {"canned, TLS", secure, []int{1, 64}}, {"dynamolite", engine, []int{1, 8, 64}}} {
+		c.cfg.Region = "us-east-1"
+		c.cfg.Credentials = aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("local", "local", ""))
+		for _, goroutines := range c.goroutines {
+			callers := newCallers(t, c.cfg, rec)
+			for _, caller := range callers {
+				costOfCalls(t, goroutines, 640, caller.call) // connects
+			}
+			for round := range *sliceRounds {
+				for i := range callers {
+					caller := callers[(round+i)%len(callers)]
+					caller.costs = append(caller.costs, costOfCalls(t, goroutines, 640, caller.call))
+				}
+			}
+			base := callers[0]
+			for _, caller := range callers {
+				cpu, target := caller.to(base, costCPU), ""
+				if caller.name == "NewClient" && goroutines == 1 {
+					what := c.name + ": CPU of a call, to the SDK's client"
+					target = "≤ 0.85 " + string(hold(t, what, cpu, 0.85))
+					hold(t, c.name+": allocations of a call, to the SDK's client", caller.to(base, costAllocs), 0.88)
+				}
+				s.row(c.name, strconv.Itoa(goroutines), caller.name, latency(caller.median(costCPU)), fmt.Sprintf("%.0f", caller.median(costAllocs)),
+					fmt.Sprintf("%.1f KB", caller.median(costBytes)/1e3), perSecond(1e9/caller.median(costWall)), cpu.String(), target,
+					caller.to(base, costWall).String(), fmt.Sprintf("%.2f", caller.to(base, costAllocs).median), fmt.Sprintf("%.2f", caller.to(base, costBytes).median))
+			}
+		}
+	}
+	s.print(t, fmt.Sprintf("medians of %d slices of 640 calls in turn", *sliceRounds))
+}
+
+// newCallers are the SDK's own client first, NewClient, and NewClient in parts.
+func newCallers(t *testing.T, cfg aws.Config, rec *recording) []*caller {
+	t.Helper()
+	// As the SDK sets its options, so that a part that is put back is the SDK's.
+	stock := dynamodb.NewFromConfig(cfg).Options()
+	callers := []*caller{{name: "SDK"}, {name: "NewClient"}, {name: "without its HTTP client"}, {name: "without its signer"}, {name: "SDK again"}}
+	for i, client := range []*dynamodb.Client{
+		dynamodb.NewFromConfig(cfg),
+		dynamo.NewClient(cfg),
+		dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.HTTPClient = stock.HTTPClient }),
+		dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.HTTPSignerV4 = v4.NewSigner() }),
+		dynamodb.NewFromConfig(cfg),
+	} {
+		bare, err := newBareUpdate(client, probe, rec.sent[0], rec.sent[1], rec.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		callers[i].call = func() error { return bare.do(ctx, probe) }
+	}
+	return callers
+}
+
+// fillEngine gives an engine the bucket that is updated, with more than a run uses up.
+func fillEngine(t *testing.T, cfg aws.Config, rec *recording) {
+	t.Helper()
+	client := newClient(*cfg.BaseEndpoint)
+	if err := dynamo.CreateTable(t.Context(), client, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: rec.image}); err != nil {
+		t.Fatal(err)
+	}
+	bare, err := newBareUpdate(client, probe, rec.sent[0], rec.sent[1], rec.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bare.fund(t.Context(), probe); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// secureVariable makes TestSecureServer a server, see serveSecurely.
+const secureVariable = "BENCHMARKS_SERVE_TLS"
+
+// serveSecurely is serveCanned over TLS. The configuration that it returns trusts
+// the server.
+func serveSecurely(tb testing.TB, answers map[string]string) aws.Config {
+	tb.Helper()
+	server := exec.CommandContext(context.WithoutCancel(tb.Context()), os.Args[0], "-test.run=^TestSecureServer$", "-test.timeout=0")
+	server.Env = append(os.Environ(), secureVariable+"=1")
+	server.Stderr = os.Stderr
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = stdin.Close() // which ends it
+		_, _ = io.Copy(io.Discard, stdout)
+		if err := server.Wait(); err != nil {
+			tb.Error(err)
+		}
+	})
+	var up secureServer
+	if err := errors.Join(json.NewEncoder(stdin).Encode(answers), json.NewDecoder(stdout).Decode(&up)); err != nil {
+		tb.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(up.Certificate)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate)
+	return aws.Config{
+		BaseEndpoint: &up.URL,
+		HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+		}),
+	}
+}
+
+// A secureServer is what a server says of itself.
+type secureServer struct {
+	URL         string
+	Certificate []byte
+}
+
+// TestSecureServer holds that what serveSecurely starts answers and ends. In such a
+// process it is the server.
+func TestSecureServer(t *testing.T) {
+	if os.Getenv(secureVariable) == "" {
+		cfg := serveSecurely(t, map[string]string{"ListTables": `{"TableNames":["one"]}`})
+		cfg.Region, cfg.Credentials = "us-east-1", credentials.NewStaticCredentialsProvider("local", "local", "")
+		out, err := dynamo.NewClient(cfg).ListTables(t.Context(), &dynamodb.ListTablesInput{})
+		if err != nil || len(out.TableNames) != 1 {
+			t.Errorf("got %+v, %v", out, err)
+		}
+		return
+	}
+	in := json.NewDecoder(os.Stdin)
+	var answers map[string]string
+	if err := in.Decode(&answers); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(canned(answers))
+	defer server.Close()
+	if err := json.NewEncoder(os.Stdout).Encode(secureServer{server.URL, server.Certificate().Raw}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}

@@ -1,0 +1,653 @@
+package dynamo_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// secrets are who may send requests to a served engine.
+var secrets = map[string]string{"AKIDOLD": "old secret", "AKIDNEW": "new secret"}
+
+func signedBy(id string) aws.CredentialsProvider {
+	return credentials.NewStaticCredentialsProvider(id, secrets[id], "")
+}
+
+func clientConfig(endpoint string) aws.Config {
+	return aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: signedBy("AKIDOLD")}
+}
+
+// A desk is a server that notes what it is sent and over how many connections.
+type desk struct {
+	*httptest.Server
+	connections atomic.Int64
+
+	mu       sync.Mutex
+	requests []noted
+}
+
+// noted is a request as it was sent.
+type noted struct {
+	Line, Host, Body string
+	Header           http.Header
+}
+
+func newDesk(t *testing.T, h http.Handler) *desk {
+	t.Helper()
+	d := &desk{}
+	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has gone
+		}
+		d.mu.Lock()
+		d.requests = append(d.requests, noted{r.Method + " " + r.RequestURI + " " + r.Proto, r.Host, string(body), r.Header.Clone()})
+		d.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		h.ServeHTTP(w, r)
+	}))
+	d.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			d.connections.Add(1)
+		}
+	}
+	t.Cleanup(d.Close)
+	return d
+}
+
+func (d *desk) started() *desk { d.Start(); return d }
+
+// taken returns the requests so far and forgets them.
+func (d *desk) taken() []noted {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.requests
+	d.requests = nil
+	return all
+}
+
+// newEngineDesk is an engine that verifies signatures.
+func newEngineDesk(t *testing.T) *desk {
+	t.Helper()
+	return newDesk(t, dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{Credentials: secrets})).started()
+}
+
+// empty answers every operation with an empty object.
+var empty = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+
+func getSomething(ctx context.Context, c *dynamodb.Client, optFns ...func(*dynamodb.Options)) error {
+	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(table), Key: schema.Key{PK: "a", SK: "b"}.Item()}, optFns...)
+	return err
+}
+
+func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// What is sent, and what comes of it, is what it is with the SDK's own client, in
+// all that is not different for each request.
+func TestClientSendsWhatTheSDKSends(t *testing.T) {
+	t.Parallel()
+	key := schema.Key{PK: "entity ü\"\\<", SK: "b"}.Item()
+	calls := map[string]func(context.Context, *dynamodb.Client) (any, error){
+		"PutItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+			return c.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: key})
+		},
+		"UpdateItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+			return c.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: aws.String(table), Key: key, UpdateExpression: aws.String("SET v = :v"), ReturnValues: types.ReturnValueAllNew,
+				ExpressionAttributeValues: schema.Item{":v": schema.N(5)},
+			})
+		},
+		"UpdateItem refused": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+			return c.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: aws.String(table), Key: key, UpdateExpression: aws.String("SET v = :v"),
+				ConditionExpression:       aws.String("attribute_not_exists(PK)"),
+				ExpressionAttributeValues: schema.Item{":v": schema.N(5)}, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+			})
+		},
+		"BatchGetItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+			return c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: []schema.Item{key}}}})
+		},
+		"Query by a paginator": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+			return dynamodb.NewQueryPaginator(c, &dynamodb.QueryInput{
+				TableName: aws.String(table), KeyConditionExpression: aws.String("PK = :pk"),
+				ExpressionAttributeValues: schema.Item{":pk": schema.S("entity")},
+			}).NextPage(ctx)
+		},
+		"a large PutItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+			return c.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: schema.Item{
+				schema.PK: schema.S("large"), schema.SK: schema.S("b"), "v": schema.S(strings.Repeat("x", 300_000)),
+			}, ReturnValues: types.ReturnValueAllOld})
+		},
+		"no such table": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+			return c.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String("missing")})
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent [2][]noted
+			var results [2]any
+			var errs [2]string
+			for i, newClient := range []func(aws.Config, ...func(*dynamodb.Options)) *dynamodb.Client{dynamodb.NewFromConfig, dynamo.NewClient} {
+				d := newEngineDesk(t)
+				cfg := clientConfig(d.URL)
+				cfg.AppID = "an-app"
+				c := newClient(cfg)
+				if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: key}); err != nil {
+					t.Fatal(err)
+				}
+				d.taken()
+				out, err := call(t.Context(), c)
+				if err != nil {
+					errs[i] = err.Error()
+				}
+				results[i], sent[i] = out, d.taken()
+				for j, r := range sent[i] {
+					if want := strings.TrimPrefix(d.URL, "http://"); r.Host != want {
+						t.Errorf("sent to the host %s, want %s", r.Host, want)
+					}
+					sent[i][j].Host = ""
+					for _, h := range []string{"Amz-Sdk-Invocation-Id", "X-Amz-Date", "Authorization"} {
+						if len(r.Header[h]) != 1 {
+							t.Errorf("%s is %q", h, r.Header[h])
+						}
+						r.Header.Del(h) // verified by the engine
+					}
+				}
+			}
+			if diff := cmp.Diff(sent[0], sent[1], cmp.FilterPath(isBody, cmp.Comparer(sameJSON))); diff != "" || len(sent[1]) != 1 {
+				t.Errorf("%d requests; the SDK's and ours differ: %s", len(sent[1]), diff)
+			}
+			ignore := cmp.FilterPath(func(p cmp.Path) bool {
+				return p.Last().String() == ".ResultMetadata" || p.Last().String() == ".noSmithyDocumentSerde"
+			}, cmp.Ignore())
+			if diff := cmp.Diff(results[0], results[1], ignore); diff != "" {
+				t.Errorf("the SDK's answer and ours differ: %s", diff)
+			}
+			if a, b := withoutIDs(errs[0]), withoutIDs(errs[1]); a != b {
+				t.Errorf("the SDK says %q, ours %q", a, b)
+			}
+		})
+	}
+}
+
+func isBody(p cmp.Path) bool { return p.Last().String() == ".Body" }
+
+// sameJSON looks past the order of attributes, which is another each time.
+func sameJSON(a, b string) bool {
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y) && len(a) == len(b)
+}
+
+// withoutIDs drops the request's ID, which is another each time, from an error.
+func withoutIDs(text string) string {
+	before, after, found := strings.Cut(text, "RequestID: ")
+	if !found {
+		return text
+	}
+	_, after, _ = strings.Cut(after, ",")
+	return before + after
+}
+
+// The middleware is the SDK's, in its order.
+func TestClientKeepsTheMiddleware(t *testing.T) {
+	t.Parallel()
+	d := newEngineDesk(t)
+	var stacks [2]string
+	for i, c := range []*dynamodb.Client{dynamodb.NewFromConfig(clientConfig(d.URL)), dynamo.NewClient(clientConfig(d.URL))} {
+		note := dynamodb.WithAPIOptions(func(s *middleware.Stack) error { stacks[i] = s.String(); return nil })
+		if err := getSomething(t.Context(), c, note); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stacks[0] != stacks[1] || !strings.Contains(stacks[1], "ResponseChecksumValidation") {
+		t.Errorf("the SDK has %s, ours %s", stacks[0], stacks[1])
+	}
+}
+
+// An HTTP client or a signer that was given is used.
+func TestClientLeavesAloneWhatIsGiven(t *testing.T) {
+	t.Parallel()
+	d := newEngineDesk(t)
+	cfg := clientConfig(d.URL)
+	var mine http.Client
+	cfg.HTTPClient = &mine
+	if c := dynamo.NewClient(cfg); c.Options().HTTPClient != dynamodb.HTTPClient(&mine) {
+		t.Errorf("the HTTP client is %T", c.Options().HTTPClient)
+	}
+	signer := v4.NewSigner()
+	c := dynamo.NewClient(clientConfig(d.URL), func(o *dynamodb.Options) { o.HTTPClient, o.HTTPSignerV4 = &mine, signer })
+	if o := c.Options(); o.HTTPClient != dynamodb.HTTPClient(&mine) || o.HTTPSignerV4 != dynamodb.HTTPSignerV4(signer) {
+		t.Errorf("options come last, but the client has %T, %T", o.HTTPClient, o.HTTPSignerV4)
+	}
+	cfg = clientConfig(d.URL)
+	cfg.ClientLogMode = aws.LogSigning
+	if _, stock := dynamo.NewClient(cfg).Options().HTTPSignerV4.(*v4.Signer); !stock {
+		t.Error("signatures are to be logged, which the SDK's signer does")
+	}
+}
+
+// A clock that is wrong by more than signatures allow is corrected.
+func TestClientCorrectsTheClock(t *testing.T) {
+	t.Parallel()
+	ahead := func() time.Time { return time.Now().Add(time.Hour) }
+	h := dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{Credentials: secrets, Now: ahead})
+	d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", ahead().UTC().Format(http.TimeFormat))
+		h.ServeHTTP(w, r)
+	})).started()
+	c := dynamo.NewClient(clientConfig(d.URL))
+	for i, want := range []int{2, 1} {
+		if err := getSomething(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(d.taken()); got != want {
+			t.Errorf("call %d took %d requests, want %d", i, got, want)
+		}
+	}
+}
+
+// Credentials that were rotated sign the next request, even under the same ID.
+func TestClientTakesUpRotatedCredentials(t *testing.T) {
+	t.Parallel()
+	db := newTable(t)
+	var secret, token atomic.Value
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		known, _ := secret.Load().(string)
+		if got := r.Header.Get("X-Amz-Security-Token"); got != token.Load() {
+			t.Errorf("the token is %q, want %q", got, token.Load())
+		}
+		dynamolite.NewHandler(db, dynamolite.HandlerOptions{Credentials: map[string]string{"AKID": known}}).ServeHTTP(w, r)
+	})
+	d := newDesk(t, h).started()
+	cfg := clientConfig(d.URL)
+	cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		s, _ := secret.Load().(string)
+		tok, _ := token.Load().(string)
+		return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: s, SessionToken: tok}, nil
+	})
+	c := dynamo.NewClient(cfg)
+	for _, s := range []string{"first", "second", "first", "first"} {
+		secret.Store(s)
+		token.Store("token of " + s)
+		if err := getSomething(t.Context(), c, once); err != nil {
+			t.Errorf("with the %s secret: %v", s, err)
+		}
+	}
+}
+
+// A call for another endpoint or region goes there and is signed for it.
+func TestClientKeepsEndpointsApart(t *testing.T) {
+	t.Parallel()
+	one, other := newEngineDesk(t), newEngineDesk(t)
+	c := dynamo.NewClient(clientConfig(one.URL))
+	there := func(o *dynamodb.Options) {
+		o.BaseEndpoint, o.Region, o.Credentials = &other.URL, "eu-west-1", signedBy("AKIDNEW")
+	}
+	for range 2 {
+		if err := errors.Join(getSomething(t.Context(), c, once), getSomething(t.Context(), c, once, there)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for d, scope := range map[*desk]string{one: "=AKIDOLD/%s/us-east-1/", other: "=AKIDNEW/%s/eu-west-1/"} {
+		requests := d.taken()
+		for _, r := range requests {
+			day, _, _ := strings.Cut(r.Header.Get("X-Amz-Date"), "T")
+			if want := fmt.Sprintf(scope, day); !strings.Contains(r.Header.Get("Authorization"), want) {
+				t.Errorf("signed with %s, want %s", r.Header.Get("Authorization"), want)
+			}
+		}
+		if len(requests) != 2 || d.connections.Load() != 1 {
+			t.Errorf("%s: %d requests over %d connections, want 2 over 1", scope, len(requests), d.connections.Load())
+		}
+	}
+}
+
+// What fails on its way is sent again by the SDK, as often as with its own client.
+func TestClientRetries(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(http.ResponseWriter){
+		"server error": func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"throttle": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`)
+		},
+		"connection dropped": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"answer cut short": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "{}")
+		},
+		"answer damaged": func(w http.ResponseWriter) {
+			w.Header().Set("X-Amz-Crc32", "1")
+			_, _ = io.WriteString(w, "{}")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var n atomic.Int64
+			d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n.Add(1) <= 2 {
+					fail(w)
+					return
+				}
+				_, _ = io.WriteString(w, "{}")
+			})).started()
+			soon := func(o *dynamodb.Options) { o.Retryer = impatient{o.Retryer} }
+			if err := getSomething(t.Context(), dynamo.NewClient(clientConfig(d.URL), soon)); err != nil {
+				t.Error(err)
+			}
+			requests := d.taken()
+			if len(requests) != 3 {
+				t.Fatalf("%d requests, want 3", len(requests))
+			}
+			if first, last := requests[0], requests[2]; first.Body != last.Body || last.Header.Get("Amz-Sdk-Request") != "attempt=3; max=3" {
+				t.Errorf("first sent %+v, then %+v", first, last)
+			}
+		})
+	}
+}
+
+// impatient does not wait between attempts.
+type impatient struct{ aws.Retryer }
+
+func (impatient) RetryDelay(int, error) (time.Duration, error) { return 0, nil }
+
+// That nobody was reached can be told from the error: such a write is sent again.
+func TestClientTellsThatNobodyWasReached(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, empty).started()
+	d.Close()
+	err := getSomething(t.Context(), dynamo.NewClient(clientConfig(d.URL)), once)
+	dial := (*net.OpError)(nil)
+	if !errors.As(err, &dial) || dial.Op != "dial" {
+		t.Errorf("got %v, want that it could not connect", err)
+	}
+}
+
+// Concurrent requests keep a connection each, up to as many as are kept.
+func TestClientKeepsConnections(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ clients, rounds, connections int }{{64, 5, 64}, {300, 2, 300 + (300 - 256)}} {
+		t.Run(strconv.Itoa(c.clients), func(t *testing.T) {
+			t.Parallel()
+			var inside sync.WaitGroup
+			d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				inside.Done()
+				inside.Wait() // until all of a round are here
+				empty(w, r)
+			})).started()
+			client := dynamo.NewClient(clientConfig(d.URL))
+			for range c.rounds {
+				inside.Add(c.clients)
+				var wg sync.WaitGroup
+				for range c.clients {
+					wg.Go(func() {
+						if err := getSomething(t.Context(), client, once); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+			}
+			if n := d.connections.Load(); n != int64(c.connections) {
+				t.Errorf("%d rounds took %d connections, want %d", c.rounds, n, c.connections)
+			}
+		})
+	}
+}
+
+// A connection that the server closed while it was idle is not used: a write
+// that failed so would not be sent again.
+func TestClientSeesThatAnIdleConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, empty).started()
+	c := dynamo.NewClient(clientConfig(d.URL))
+	for range 20 {
+		if err := getSomething(t.Context(), c, once); err != nil {
+			t.Fatal(err)
+		}
+		d.CloseClientConnections()
+	}
+}
+
+// A connection is not used longer than it may be idle.
+func TestClientForgetsOldConnections(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, empty).started()
+	cfg := clientConfig(d.URL)
+	cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = 1 })
+	c := dynamo.NewClient(cfg)
+	for range 3 {
+		if err := getSomething(t.Context(), c, once); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := d.connections.Load(); n != 3 {
+		t.Errorf("3 requests took %d connections, want 3", n)
+	}
+}
+
+// rawDesk gives each connection the answers in turn, one for each request, as they
+// stand.
+func rawDesk(t *testing.T, answers ...string) (endpoint string, connections *atomic.Int64) {
+	t.Helper()
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connections = new(atomic.Int64)
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			wg.Go(func() {
+				<-done
+				_ = conn.Close()
+			})
+			wg.Go(func() {
+				in := bufio.NewReader(conn)
+				for _, answer := range answers {
+					r, err := http.ReadRequest(in)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, r.Body)
+					_, _ = io.WriteString(conn, answer)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		close(done)
+		wg.Wait()
+	})
+	return "http://" + l.Addr().String(), connections
+}
+
+const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+// Answers come in every form that HTTP/1.1 has. After one that leaves the
+// connection in doubt, the next request takes another.
+func TestClientReadsAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first       string
+		fails       bool
+		connections int64
+	}{
+		"plain":              {okAnswer, false, 1},
+		"chunked":            {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n", false, 1},
+		"after early hints":  {"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + okAnswer, false, 1},
+		"its last":           {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", false, 2},
+		"of HTTP/1.0":        {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", false, 2},
+		"with more after it": {okAnswer + okAnswer, false, 2},
+		"no HTTP":            {"{}\r\n\r\n", true, 2},
+		"endless header":     {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 100_000) + "\r\nContent-Length: 2\r\n\r\n{}", true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			endpoint, connections := rawDesk(t, c.first, okAnswer)
+			client := dynamo.NewClient(clientConfig(endpoint))
+			if err := getSomething(t.Context(), client, once); (err != nil) != c.fails {
+				t.Errorf("got %v, fails: %t", err, c.fails)
+			}
+			if err := getSomething(t.Context(), client, once); (err != nil) && !c.fails {
+				t.Error(err)
+			}
+			if n := connections.Load(); n != c.connections {
+				t.Errorf("two requests took %d connections, want %d", n, c.connections)
+			}
+		})
+	}
+}
+
+// A caller who leaves does not wait for the answer, and nobody else gets it.
+func TestClientIsCancelled(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{"before the answer": "", "within it": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			var n atomic.Int64
+			d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if n.Add(1) > 1 {
+					empty(w, r)
+					return
+				}
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(conn, answer)
+				cancel()
+				_, _ = io.Copy(io.Discard, conn) // until the client closes
+				_ = conn.Close()
+			})).started()
+			c := dynamo.NewClient(clientConfig(d.URL))
+			wantErr(t, getSomething(ctx, c), context.Canceled)
+			if err := getSomething(t.Context(), c, once); err != nil {
+				t.Error(err)
+			}
+			if n := d.connections.Load(); n != 2 {
+				t.Errorf("%d connections, want 2", n)
+			}
+		})
+	}
+}
+
+// A read timeout is kept to where the context has no end.
+func TestClientTimesOut(t *testing.T) {
+	t.Parallel()
+	endpoint, _ := rawDesk(t, "HTTP/1.1 200 OK\r\n")
+	cfg := clientConfig(endpoint)
+	cfg.HTTPClient = awshttp.NewBuildableClient().WithReadTimeout(10 * time.Millisecond)
+	err := getSomething(t.Context(), dynamo.NewClient(cfg), once)
+	var timeout interface{ Timeout() bool }
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("got %v, want a timeout", err)
+	}
+}
+
+// Requests go through the proxy that is set, over connections that are kept.
+func TestClientUsesAProxy(t *testing.T) {
+	t.Parallel()
+	proxy := newDesk(t, empty).started()
+	to, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := clientConfig("http://db.example")
+	cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = http.ProxyURL(to) })
+	c := dynamo.NewClient(cfg)
+	for range 100 {
+		if err := getSomething(t.Context(), c, once); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests := proxy.taken()
+	if len(requests) != 100 || requests[0].Line != "POST http://db.example/ HTTP/1.1" || proxy.connections.Load() != 1 {
+		t.Errorf("the proxy got %d requests, first %+v, over %d connections", len(requests), requests[:1], proxy.connections.Load())
+	}
+}
+
+// Over TLS the server is authenticated, the protocol is HTTP/1.1, and sessions are
+// resumed.
+func TestClientSpeaksTLS(t *testing.T) {
+	t.Parallel()
+	var resumed []bool
+	d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resumed = append(resumed, r.TLS.DidResume)
+		empty(w, r)
+	}))
+	d.EnableHTTP2 = true
+	d.Config.ErrorLog = log.New(io.Discard, "", 0) // of the client that refuses
+	d.StartTLS()
+	trusting := x509.NewCertPool()
+	trusting.AddCert(d.Certificate())
+	client := func(roots *x509.CertPool) *dynamodb.Client {
+		cfg := clientConfig(strings.Replace(d.URL, "127.0.0.1", "example.com", 1)) // a name in the certificate
+		cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) {
+			tr.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+			tr.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, d.Listener.Addr().String())
+			}
+			tr.IdleConnTimeout = 1 // each request takes a new connection
+		})
+		// The SDK puts its own dialer in place of that of a BuildableClient.
+		return dynamo.NewClient(cfg)
+	}
+	c := client(trusting)
+	for range 2 {
+		if err := getSomething(t.Context(), c, once); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests := d.taken()
+	if len(requests) != 2 || !strings.HasSuffix(requests[0].Line, " HTTP/1.1") || !slices.Equal(resumed, []bool{false, true}) {
+		t.Errorf("got %+v, resumed: %v", requests, resumed)
+	}
+	unknown := (*tls.CertificateVerificationError)(nil)
+	if err := getSomething(t.Context(), client(x509.NewCertPool()), once); !errors.As(err, &unknown) {
+		t.Errorf("got %v from a server that nobody knows", err)
+	}
+}

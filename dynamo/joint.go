@@ -1,0 +1,195 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// maxTransaction is how many items a transaction may touch.
+const maxTransaction = 100
+
+// Gather carries out refills of several buckets, shards of one usually, in one
+// transaction. Each is the update that [Store.Refill] makes, under the same
+// condition.
+//
+// Refusals are in the order of the refills. At least one is refused by its item;
+// one that is not said to be refused may have been, had it been looked at. At
+// least one refill is given and at most 100, no two of the same bucket.
+//
+// A refusal outweighs whatever was in the way of the other items. Without one,
+// throttling of any item is [limiter.ErrThrottled], else another transaction or
+// write that got in between is [limiter.ErrConflict]; neither is tried again
+// here. [limiter.ErrHotPartition] is rare: a transaction that was cancelled does
+// not say which limit of the table it ran into, only one that was turned away as
+// a whole does.
+func (s *Store) Gather(ctx context.Context, refills []*limiter.Refill) (limiter.Joint, error) {
+	if n := len(refills); n == 0 || n > maxTransaction {
+		return limiter.Joint{}, &limiter.ValidationError{
+			Field: "refills", Value: strconv.Itoa(n), Reason: fmt.Sprintf("gather from 1 to %d shards at once", maxTransaction),
+		}
+	}
+	writes := make([]types.TransactWriteItem, len(refills))
+	named := make(map[limiter.Bucket]bool, len(refills))
+	for i, r := range refills {
+		update, err := s.refillUpdate(r)
+		if err != nil {
+			return limiter.Joint{}, err
+		}
+		if named[r.Bucket] {
+			return limiter.Joint{}, &limiter.ValidationError{
+				Field: "refills", Value: schema.BucketKey(s.ns, r.Bucket).PK, Reason: "refill a shard once in a transaction",
+			}
+		}
+		named[r.Bucket] = true
+		writes[i].Update = update
+	}
+	return s.together(ctx, fmt.Sprintf("gather from %d buckets of %s", len(refills), schema.BucketKey(s.ns, refills[0].Bucket).PK), writes)
+}
+
+// refillUpdate is the refill as a part of a transaction.
+func (s *Store) refillUpdate(r *limiter.Refill) (*types.Update, error) {
+	sh, err := s.refillShape(r)
+	if err != nil {
+		return nil, err
+	}
+	return &types.Update{
+		TableName:                           s.table,
+		Key:                                 s.bucketKey(r.Bucket),
+		UpdateExpression:                    &sh.update,
+		ConditionExpression:                 &sh.condition,
+		ExpressionAttributeNames:            sh.names,
+		ExpressionAttributeValues:           refillValues(r),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, nil
+}
+
+// Bear makes a shard that does not exist, in one transaction:
+//
+//	PUT     the whole shard             if there is none
+//
+// and, with a donor, what [Store.Refill] does to the sibling, which takes off it
+// what the shard opens with,
+//
+//	UPDATE  the sibling                 if it is as the refill asks
+//
+// or, without one, nothing but conditions:
+//
+//	check   the sibling                 there is none
+//	check   shard 0, unless it is born  it has the shard count of the one born
+//
+// Refusals are in that order: the shard born, the sibling, shard 0 if it is
+// checked. The image of the first is the shard that exists already, that of the
+// second the sibling as it is (without a donor: that it is), that of the third
+// shard 0 with its count, or nil if there is no shard 0. Errors are as for
+// [Store.Gather].
+//
+// Without a donor, shard 0 cannot be the sibling of another shard: both would be
+// missing, and shard 0 is born first. That is a [*limiter.ValidationError].
+func (s *Store) Bear(ctx context.Context, b *limiter.Birth) (limiter.Joint, error) {
+	if err := checkBirth(b); err != nil {
+		return limiter.Joint{}, err
+	}
+	const most = 3
+	writes := append(make([]types.TransactWriteItem, 0, most), types.TransactWriteItem{Put: &types.Put{
+		TableName:                           s.table,
+		Item:                                schema.EncodeNewBucket(s.ns, &b.Create),
+		ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}})
+	op := "bear " + schema.BucketKey(s.ns, b.Bucket).PK
+	if b.Donor != nil {
+		update, err := s.refillUpdate(b.Donor)
+		if err != nil {
+			return limiter.Joint{}, err
+		}
+		return s.together(ctx, op, append(writes, types.TransactWriteItem{Update: update}))
+	}
+	check := func(shard int, condition string, names map[string]string, values item) {
+		of := b.Bucket
+		of.Shard = shard
+		writes = append(writes, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+			TableName: s.table, Key: s.bucketKey(of), ConditionExpression: &condition,
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}})
+	}
+	check(b.Sibling, "attribute_not_exists(PK)", nil, nil)
+	if b.Shard != 0 {
+		check(0, "#sc = :sc", map[string]string{"#sc": schema.ShardCount}, item{":sc": schema.N(int64(b.ShardCount))})
+	}
+	return s.together(ctx, op, writes)
+}
+
+// checkBirth checks what Bear is given, but for the donor's own refill.
+func checkBirth(b *limiter.Birth) error {
+	if err := checkCreate(&b.Create); err != nil {
+		return err
+	}
+	invalid := func(field string, value int, reason string) error {
+		return &limiter.ValidationError{Field: field, Value: strconv.Itoa(value), Reason: reason}
+	}
+	sibling := b.Bucket
+	sibling.Shard = b.Sibling
+	switch {
+	case b.ShardCount < 2 || b.ShardCount > schema.MaxShards:
+		return invalid("shard count", b.ShardCount, fmt.Sprintf("a shard is born among 2 to %d; create the only shard of a bucket", schema.MaxShards))
+	case b.Shard < 0 || b.Shard >= b.ShardCount:
+		return invalid("shard", b.Shard, "give a number below the shard count")
+	case b.Sibling < 0 || b.Sibling >= schema.MaxShards || b.Sibling == b.Shard:
+		return invalid("sibling", b.Sibling, "give the number of another shard")
+	case b.Donor == nil && b.Sibling == 0:
+		return invalid("sibling", b.Sibling, "shard 0 is missing too: bear it first")
+	case b.Donor != nil && b.Donor.Bucket != sibling:
+		return invalid("donor", b.Donor.Shard, "the donor is the sibling, of the same entity and resource")
+	}
+	return nil
+}
+
+// together sends writes as one transaction and reads which items refused it. Its
+// token makes it harmless to send it twice: see [jointRetryer].
+func (s *Store) together(ctx context.Context, op string, writes []types.TransactWriteItem) (limiter.Joint, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	sent := s.sending()
+	var retryer jointRetryer
+	out, err := s.api.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, retryer.option)
+	if err == nil {
+		s.answered(out.ResultMetadata, sent)
+		return limiter.Joint{Applied: true}, nil
+	}
+	reasons := cancellation(err)
+	if _, refused := conditionFailed(err); !refused {
+		return limiter.Joint{Refusals: throttledBy(reasons)}, s.translate(op, retryer.verdict(err))
+	}
+	refusals := throttledBy(reasons)
+	for i := range refusals {
+		refusals[i].Refused = failedAt(err, i)
+		if !refusals[i].Refused || reasons[i].Item == nil {
+			continue
+		}
+		img, err := schema.DecodeBucket(reasons[i].Item)
+		if err != nil {
+			return limiter.Joint{}, err
+		}
+		refusals[i].Image = img
+	}
+	return limiter.Joint{Refusals: refusals}, nil
+}
+
+// throttledBy says which writes of a cancelled transaction were throttled.
+func throttledBy(reasons []types.CancellationReason) []limiter.Refusal {
+	refusals := make([]limiter.Refusal, len(reasons))
+	for i, r := range reasons {
+		refusals[i].Throttled = r.Code != nil && slices.Contains(kindOf(*r.Code), limiter.ErrThrottled)
+	}
+	return refusals
+}

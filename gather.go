@@ -1,0 +1,398 @@
+package limiter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// gather debits a claim from several shards at once, because none of those
+// tried could serve it, or because it is more than any share. It ends with the
+// claim granted, or refused by what all shards hold together.
+//
+// Callers of one process line up for it, for they would only be in each other's
+// way: whoever is at the front decides for all who have come meanwhile.
+func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) error {
+	c.short = false
+	t := &ticket{claim: c}
+	if l.places == 0 {
+		l.gatherCrowd(ctx, []*ticket{t})
+		return t.err
+	}
+	ln := &c.acct.gathers
+	switch told, err := ln.attend(ctx, t, 1, left); {
+	case err != nil:
+		return err
+	case told == done:
+		l.counts.carried.Add(1)
+		return t.err
+	case told == solo:
+		l.gatherCrowd(ctx, []*ticket{t})
+		return t.err
+	}
+	defer ln.leave()
+	crowd := []*ticket{t}
+	if last := c.acct.last(); c.want == nil && last != nil {
+		crowd = ln.along(t, func(other *claim) bool { return other.want == nil && !other.lacks(last) })
+	}
+	l.gatherCrowd(ctx, crowd)
+	return t.err
+}
+
+// gatherCrowd decides the claims of a crowd on all shards of their bucket.
+//
+// The images that are remembered do for a first attempt if there is a recent
+// one of every shard: the transaction is conditional. A refusal is founded on
+// images read for it, after the last of the crowd had come.
+func (l *Limiter) gatherCrowd(ctx context.Context, crowd []*ticket) {
+	front := crowd[0].claim
+	if len(crowd) > 1 && front.acct.due(l.now()-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+		tellAll(crowd[1:], errRerouted) // who come back when the first has compared the bucket
+		crowd = crowd[:1]
+	}
+	if len(crowd) > 1 {
+		ctx = l.patience.detach(ctx) // no caller's own
+	}
+	err := error(nil)
+	images, recent := front.acct.images(l.now(), l.trust)
+	for tries := range maxTries {
+		if tries > 1 || err != nil {
+			if err = l.pause(ctx, nil, tries+freeTries); err != nil {
+				break
+			}
+		}
+		if tries > 0 || !recent {
+			if images, err = l.survey(ctx, front); err != nil {
+				break
+			}
+		}
+		var done bool
+		if done, err = l.decide(ctx, crowd, images, tries > 0 || !recent); done {
+			return
+		}
+		if err != nil && !errors.Is(err, ErrConflict) {
+			break
+		}
+	}
+	if err == nil || errors.Is(err, ErrConflict) {
+		err = contended(front.Bucket)
+	}
+	tellAll(crowd, err)
+}
+
+// decide serves what the shards together hold, first come first served, in one
+// transaction, and refuses the rest, provided that the images were read for
+// that. It reports whether everybody was told.
+func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read bool) (told bool, err error) {
+	now := l.now()
+	front := crowd[0].claim
+	if err := front.obstacle(images); err != nil {
+		return false, err
+	}
+	if front.want == nil && slices.ContainsFunc(images, front.lacks) {
+		if err := l.wantConfigured(ctx, front, front.acct); err != nil {
+			return false, err
+		}
+		front.dropUnknown()
+	}
+	var admitted, refused, braked []*ticket
+	held := front.acct.braked(now)
+	rest := slices.Clone(images)
+	for _, t := range crowd {
+		t.claim.portions = nil
+		if len(t.claim.amounts) == 0 { // nobody has those limits
+			t.tell(done, nil)
+			continue
+		}
+		parts, short := t.claim.allot(unbraked(rest, held), now)
+		if short {
+			if _, short = t.claim.allot(rest, now); short {
+				refused = append(refused, t)
+			} else {
+				braked = append(braked, t)
+			}
+			continue
+		}
+		admitted = append(admitted, t)
+		t.claim.portions = parts
+		for _, p := range parts {
+			i := slices.IndexFunc(rest, func(img *Image) bool { return img.Shard == p.image.Shard })
+			rest[i] = p.image.debited(p.amounts, now)
+		}
+	}
+	if len(refused) > 0 && (!read || l.recheck(ctx, front, now)) {
+		return false, nil
+	}
+	if len(refused) > 0 && front.want != nil {
+		if again, err := l.repairAll(ctx, front, images); again || err != nil {
+			return false, err
+		}
+	}
+	after := images
+	if len(admitted) > 0 {
+		if after, err = l.debitAll(ctx, front, admitted, images, now); after == nil {
+			return false, err
+		}
+	}
+	whole := wholeSet(after)
+	leaveBehind(admitted)
+	for _, t := range braked {
+		t.tell(done, l.isBraked(t.claim))
+	}
+	for _, t := range admitted {
+		c := t.claim
+		c.granted, c.image, c.images, c.at, c.parent = true, after[0], whole, now, cascadeOf(after[0])
+		t.tell(done, nil)
+	}
+	for _, t := range refused {
+		c := t.claim
+		c.refused, c.image, c.images, c.at, c.parent = true, after[0], whole, now, cascadeOf(after[0])
+		t.tell(done, nil)
+	}
+	return true, nil
+}
+
+// unbraked are the images of shards that may be written to.
+func unbraked(images []*Image, held []int) []*Image {
+	if len(held) == 0 {
+		return images
+	}
+	return slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return slices.Contains(held, img.Shard) })
+}
+
+// repairAll brings all shards to what a claim wants, before it is refused: they
+// are to earn what the wait was worked out from. It reports whether any was
+// different.
+func (l *Limiter) repairAll(ctx context.Context, c *claim, images []*Image) (differed bool, err error) {
+	for _, img := range images {
+		if !c.want.differs(img) {
+			continue
+		}
+		differed = true
+		repair := &claim{Bucket: img.Bucket, acct: c.acct, want: c.want, override: c.override, pressing: true}
+		if err := l.debitAlone(ctx, repair, nil); err != nil {
+			return false, err
+		}
+	}
+	return differed, nil
+}
+
+// debited is an image as it would be once it had accrued and amounts had been
+// taken from it.
+func (i *Image) debited(amounts []Amount, now int64) *Image {
+	img := *i
+	img.RefilledAt = max(now, i.RefilledAt)
+	img.Limits = slices.Clone(i.Limits)
+	for k := range img.Limits {
+		s := &img.Limits[k]
+		s.Tokens = i.share(s.Params).Balance(s.Tokens, i.RefilledAt, now)
+		for _, a := range amounts {
+			if a.Limit == s.Name {
+				s.Tokens -= a.Milli
+			}
+		}
+	}
+	return &img
+}
+
+// survey reads all shards of a bucket, after any that are missing were made.
+func (l *Limiter) survey(ctx context.Context, c *claim) ([]*Image, error) {
+	var images []*Image
+	for range maxRetries {
+		var err error
+		images, err = l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.shardCount())
+		if err != nil {
+			return nil, fmt.Errorf("read the shards of %s of %s: %w", c.Resource, c.Entity, err)
+		}
+		c.acct.recount(images, l.now())
+		if len(images) > 0 && len(images) == c.acct.shardCount() && !c.acct.isUneven() {
+			return images, nil
+		}
+		if exists, err := l.mend(ctx, c.acct, c.Bucket, nil); err != nil || !exists {
+			return nil, cmp.Or(err, errRerouted)
+		}
+	}
+	if len(images) == 0 {
+		return nil, errRerouted
+	}
+	return images, nil // incomplete because a peer's stamps cannot be copied, or because others are at it
+}
+
+// obstacle is why this version cannot tell what several shards hold, or may not
+// take it.
+func (c *claim) obstacle(images []*Image) error {
+	for _, img := range images {
+		switch {
+		case img.Disabled:
+			return &DisabledError{Entity: c.Entity, Resource: c.Resource}
+		case img.Foreign != "":
+			return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: img.Foreign}
+		}
+	}
+	return nil
+}
+
+// debitAll debits what claims were allotted, all or none. It returns all shards
+// as they are then, nil if nothing was debited.
+func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*Image, now int64) ([]*Image, error) {
+	refills := make([]*Refill, 0, len(images))
+	for _, img := range images {
+		part := claim{Bucket: img.Bucket, want: front.want, pressing: true, amounts: allotted(crowd, img.Shard)}
+		if len(part.amounts) == 0 {
+			continue
+		}
+		r, _, short := part.refill(img, now, l.multiplier)
+		if short {
+			return nil, nil
+		}
+		if img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, now) < writeCost {
+			l.widenInBackground(ctx, front.acct, img.Bucket)
+		}
+		refills = append(refills, r)
+	}
+	if len(refills) == 0 { // amounts of 0
+		return images, nil
+	}
+	for _, r := range refills {
+		front.acct.testBrake(r.Shard, now)
+	}
+	joint, err := l.store.Gather(ctx, refills)
+	l.turnedAway(ctx, front.acct, joint, err, now, func(i int) Bucket { return refills[i].Bucket })
+	if err != nil {
+		return nil, fmt.Errorf("debit shards of %s of %s: %w", front.Resource, front.Entity, err)
+	}
+	for i, refusal := range joint.Refusals {
+		switch {
+		case refusal.Image != nil:
+			front.acct.remember(refusal.Image, now)
+		case refusal.Refused:
+			front.acct.forget(refills[i].Shard)
+		}
+	}
+	if !joint.Applied {
+		return nil, nil
+	}
+	l.counts.gathered.Add(1)
+	after := slices.Clone(images)
+	for _, r := range refills {
+		l.answered(ctx, front.acct, r.Bucket, nil, now)
+		i := slices.Index(images, r.Seen)
+		after[i] = r.after()
+		front.acct.remember(after[i], now)
+		for _, t := range crowd {
+			t.claim.tookFrom(after[i])
+		}
+	}
+	if front.override {
+		front.acct.override()
+	}
+	return after, nil
+}
+
+// allotted is what claims together are to take from a shard, by limit name.
+func allotted(crowd []*ticket, shard int) []Amount {
+	var parts []*ticket
+	for _, t := range crowd {
+		for _, p := range t.claim.portions {
+			if p.image.Shard == shard {
+				parts = append(parts, &ticket{claim: &claim{amounts: p.amounts}})
+			}
+		}
+	}
+	return sumOf(parts)
+}
+
+// tookFrom notes the image of a shard after a claim was debited from it.
+func (c *claim) tookFrom(img *Image) {
+	for i := range c.portions {
+		if c.portions[i].image.Shard == img.Shard {
+			c.portions[i].image = img
+		}
+	}
+}
+
+// A portion is what one shard contributes to a claim.
+type portion struct {
+	image   *Image
+	amounts []Amount // by limit name
+}
+
+// allot divides a claim's amounts among shards, the fullest first, so that few
+// have to be written to. short says that all of them together do not hold
+// enough; what is lacking is then debited evenly, for a claim that settles.
+func (c *claim) allot(images []*Image, now int64) (parts []portion, short bool) {
+	type rest struct {
+		Amount
+		total int64 // held by all shards
+	}
+	var needs []rest
+	for _, a := range c.amounts {
+		if a.Milli <= 0 {
+			continue
+		}
+		r := rest{Amount: a}
+		for _, img := range images {
+			r.total += c.holds(img, a.Limit, now)
+		}
+		short = short || r.total < a.Milli
+		needs = append(needs, r)
+	}
+	if short && !c.settling {
+		return nil, true
+	}
+	// The limit that is scarcest decides who is the fullest.
+	slices.SortStableFunc(needs, func(a, b rest) int { return cmp.Compare(a.total-a.Milli, b.total-b.Milli) })
+	order := slices.Clone(images)
+	if len(needs) > 0 {
+		slices.SortStableFunc(order, func(a, b *Image) int {
+			return cmp.Compare(c.holds(b, needs[0].Limit, now), c.holds(a, needs[0].Limit, now))
+		})
+	}
+	for _, img := range order {
+		p := portion{image: img}
+		for i := range needs {
+			if take := min(needs[i].Milli, c.holds(img, needs[i].Limit, now)); take > 0 {
+				needs[i].Milli -= take
+				p.amounts = append(p.amounts, Amount{needs[i].Limit, take})
+			}
+		}
+		parts = append(parts, p)
+	}
+	for _, need := range needs {
+		for i := range parts {
+			owed := need.Milli / int64(len(parts)-i)
+			need.Milli -= owed
+			parts[i].owe(Amount{need.Limit, owed})
+		}
+	}
+	parts = slices.DeleteFunc(parts, func(p portion) bool { return len(p.amounts) == 0 })
+	for i := range parts {
+		slices.SortFunc(parts[i].amounts, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
+	}
+	return parts, short
+}
+
+// owe adds to what a shard contributes.
+func (p *portion) owe(a Amount) {
+	if a.Milli == 0 {
+		return
+	}
+	for i := range p.amounts {
+		if p.amounts[i].Limit == a.Limit {
+			p.amounts[i].Milli += a.Milli
+			return
+		}
+	}
+	p.amounts = append(p.amounts, a)
+}
+
+// holds is what a shard can contribute of a limit.
+func (c *claim) holds(img *Image, limit string, now int64) int64 {
+	h, _, ok := c.holding(img, limit, now)
+	if !ok {
+		return 0
+	}
+	return max(0, h.Balance(h.tokens, h.at, now))
+}

@@ -1,0 +1,206 @@
+// Package bench has the command that measures a limiter.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+type options struct {
+	app    *app.App
+	load   loadtest.Options
+	limits app.LimitsFlag
+	engine app.EngineFlags
+	yes    bool
+
+	flags *pflag.FlagSet
+}
+
+const about = `Measure how fast a limiter decides, what that costs, and whether it was right.
+
+Scenarios:
+  warm     acquire from known buckets, one client
+  cascade  acquire from entities and their parents, one client
+  refused  acquire from exhausted buckets, one client
+  hot      64 clients, one entity
+  spread   64 clients, 1,000 entities
+  llm      64 clients, 64 entities, 8 models: reserve requests and tokens, settle
+           to the tokens used
+  attack   GHSA-76rv-2r9v-c5m6: one entity at 5,000 requests per second beside 20
+           neighbours at 10 each, first the neighbours alone and then all, once on
+           a bare item for each entity and once on the limiter
+
+Latency counts from the instant an operation was due, and so shows what a store
+that stalls does to all who wait. Dollars are on-demand prices of us-east-1 (0.625
+per million WCU, 0.125 per million RCU). The entitlement is what buckets could
+admit, from their first use to their last, or what was asked for if that is less.
+
+The table is made if it does not exist, and for attack a second one, NAME-bare; they
+stay. All else is in a namespace of its own and deleted in the end. A load on DynamoDB
+itself, or on any other machine, costs money and capacity: it takes --yes.`
+
+// New is the command bench.
+func New(a *app.App) *cobra.Command {
+	o := &options{app: a}
+	cmd := &cobra.Command{
+		Use:   "bench SCENARIO",
+		Short: "Measure a limiter: speed, cost, and whether it was right",
+		Long:  about,
+		Example: "  zae-limiter bench hot --local :memory: --latency 5ms --raw\n" +
+			"  zae-limiter bench attack --local :memory:\n" +
+			"  zae-limiter bench spread --endpoint-url http://localhost:8000 --rate 500 --output json",
+		Args: app.Args("SCENARIO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.load.Scenario = loadtest.Scenario(args[0])
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	o.flags = cmd.Flags()
+	o.flags.DurationVar(&o.load.Duration, "duration", 10*time.Second, "how long is measured; by attack, each of four phases")
+	o.flags.DurationVar(&o.load.WarmUp, "warm-up", time.Second, "how long the load runs before it is measured")
+	o.flags.Int64Var(&o.load.Rate, "rate", 0, "`operations` due per second, for attack the attacker's\n(default: clients go on when they have their answer;\nattack 5000)")
+	o.flags.IntVar(&o.load.Clients, "clients", 0, "`number` of operations at a time (default 1 or 64, as said\nabove; attack 256)")
+	o.flags.IntVar(&o.load.Limiters, "limiters", 1, "`number` of limiters that the clients share, each with a\nmemory of its own, as in that many processes")
+	o.flags.IntVar(&o.load.Entities, "entities", 0, "`number` of entities, for attack of neighbours (default as\nsaid above; warm, cascade and refused 256)")
+	o.flags.Uint64Var(&o.load.Seed, "seed", 1, "a `number` that chooses who asks for what")
+	o.flags.BoolVar(&o.load.Raw, "raw", false, "run the load again as bare conditional UpdateItems, for\nthe ratio")
+	o.flags.BoolVar(&o.yes, "yes", false, "put the load on another machine")
+	o.limits.Bind(cmd)
+	o.engine.Bind(o.flags, "off; attack aws", "off; attack 5ms")
+	return cmd
+}
+
+// attackLatency is that of an engine in process: without any, there is nothing
+// under way for which others could have to wait.
+const attackLatency = 5 * time.Millisecond
+
+// Validate checks the command line.
+func (o *options) Validate() error {
+	f := &o.app.Flags
+	if _, ok := f.Given("namespace"); ok {
+		return errors.New("--namespace has no meaning here: bench makes one of its own")
+	}
+	for _, name := range []string{"duration", "clients", "limiters", "entities"} {
+		if flag := o.flags.Lookup(name); flag.Changed && strings.Trim(flag.Value.String(), "0s") == "" {
+			return fmt.Errorf("invalid --%s %q: give more than nothing", name, flag.Value)
+		}
+	}
+	local := f.Local != ""
+	for _, name := range []string{"partition-limits", "latency"} {
+		if o.flags.Changed(name) && !local {
+			return fmt.Errorf("--%s has no meaning without --local: it is about an engine in this process", name)
+		}
+	}
+	if o.load.Scenario == loadtest.Attack {
+		if !o.flags.Changed("partition-limits") {
+			o.engine.Limits = dynamolite.AWSLimits()
+		}
+		if !o.flags.Changed("latency") {
+			o.engine.Latency = dynamolite.Latency{P50: attackLatency}
+		}
+	}
+	o.load.Table, o.load.Limits = f.Table, o.limits.Limits
+	if err := o.load.Validate(); err != nil {
+		return named(err)
+	}
+	if !local && !o.yes && !connect.IsLoopback(o.endpoint()) {
+		return fmt.Errorf("this would put a load on %s: give --local %s for an engine in this process, "+
+			"--endpoint-url for one on this machine, or --yes", o.target(), app.Memory)
+	}
+	return nil
+}
+
+// named calls a wrong option what the command line does.
+func named(err error) error {
+	wrong, ok := errors.AsType[*loadtest.OptionError](err)
+	switch {
+	case !ok || wrong.Option == "scenario":
+		return err
+	case wrong.Option == "limit":
+		return fmt.Errorf("invalid --limit: %s", wrong.Reason)
+	}
+	return fmt.Errorf("invalid --%s %q: %s", wrong.Option, wrong.Value, wrong.Reason)
+}
+
+// endpoint is the URL that the connection will lead to as far as the command line
+// and the environment tell; "" is AWS, or what a file of the SDK says.
+func (o *options) endpoint() string {
+	if o.app.Flags.EndpointURL != "" {
+		return o.app.Flags.EndpointURL
+	}
+	if strings.EqualFold(o.app.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), "true") {
+		return ""
+	}
+	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
+		if url := o.app.Getenv(name); url != "" {
+			return url
+		}
+	}
+	return ""
+}
+
+// target is the endpoint for people.
+func (o *options) target() string {
+	if url := o.endpoint(); url != "" {
+		return url
+	}
+	return "DynamoDB at AWS"
+}
+
+// Run measures, and shows what was measured also if it was interrupted.
+func (o *options) Run(ctx context.Context) error {
+	api, err := o.api(ctx)
+	if err != nil {
+		return err
+	}
+	o.load.API, o.load.Logger = api, o.app.Logger()
+	o.load.Keep = o.app.Flags.Local == app.Memory // all of it is gone at once
+	bar := newBar(o.app.Stderr)
+	if bar != nil {
+		o.load.Progress = bar.show
+	}
+	result, err := loadtest.Run(ctx, o.load)
+	bar.clear()
+	if result == nil {
+		return err
+	}
+	return errors.Join(err, o.app.Print(result, func(w *strings.Builder) { text(w, result) }))
+}
+
+func (o *options) api(ctx context.Context) (dynamo.API, error) {
+	if o.app.Flags.Local != "" {
+		return o.app.Engine(dynamolite.Options{Limits: o.engine.Limits, Latency: o.engine.Latency})
+	}
+	return o.app.API(ctx)
+}
+
+func text(w *strings.Builder, r *loadtest.Result) {
+	header, rows := r.Table()
+	app.Table(w, header, rows)
+	w.WriteByte('\n')
+	pace := "closed loop"
+	if r.Rate > 0 {
+		pace = fmt.Sprintf("%d operations due per second", r.Rate)
+	}
+	app.Fields(w,
+		"Load", fmt.Sprintf("%s, %d clients, %d limiters, %d entities, seed %d", pace, r.Clients, r.Limiters, r.Entities, r.Seed),
+		"Spent", fmt.Sprintf("%.0f round trips, %.0f WCU, %.1f RCU: $%.4f", r.Spent.RoundTrips, r.Spent.WCU, r.Spent.RCU, r.Spent.Dollars()))
+	for _, e := range r.FirstErrors() {
+		w.WriteString("First error of " + e + "\n")
+	}
+	if r.Interrupted {
+		w.WriteString("Interrupted: this is what was measured until then.\n")
+	}
+}

@@ -1,0 +1,416 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A lane lines up the callers of one process that want to write to one bucket
+// item. While writes are under way, those that arrive wait; the next write
+// carries what they want together, as in the group commit of a log:
+//
+//	caller 1   ── write ──────▶ answer
+//	caller 2     waits ▏
+//	caller 3     waits ▏── one write for 2, 3, 4 ──▶ answer
+//	caller 4       waits ▏
+//
+// Callers take turns in the order of their arrival. Whoever comes to the front
+// leads: it takes those behind it along, writes, and hands its place on to the
+// next in line. So there is no goroutine that belongs to a lane.
+type lane struct {
+	mu       sync.Mutex
+	underWay int       // places that are taken
+	line     []*ticket // in order of arrival; empty unless all places are taken
+	crowd    int       // how many callers the last write was for
+}
+
+// A ticket is a caller's place in a line.
+type ticket struct {
+	claim *claim
+	// turn is told once: to lead, to go alone, or that the work was done.
+	turn chan turn
+	err  error      // what came of it, once done
+	room [1]*ticket // for a crowd of its own
+}
+
+// A turn is what a caller in line is told.
+type turn uint8
+
+const (
+	lead turn = iota // its place is at the front
+	solo             // its claim cannot be carried along with others
+	done             // somebody carried it along
+)
+
+// enter gives a caller a place, at once if one is free, of which there are so
+// many; otherwise it waits. It reports whether the caller leads.
+func (ln *lane) enter(t *ticket, places int) (leads bool) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.underWay < places && len(ln.line) == 0 {
+		ln.underWay++
+		return true
+	}
+	t.turn = make(chan turn, 1)
+	ln.line = append(ln.line, t)
+	return false
+}
+
+// quit takes a caller out of the line; false if it is not in it any more.
+func (ln *lane) quit(t *ticket) bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	i := slices.Index(ln.line, t)
+	if i < 0 {
+		return false
+	}
+	ln.line = slices.Delete(ln.line, i, i+1)
+	return true
+}
+
+// leave hands a place on to the first in line.
+func (ln *lane) leave() {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if len(ln.line) == 0 {
+		ln.underWay--
+		return
+	}
+	next := ln.line[0]
+	ln.line = slices.Delete(ln.line, 0, 1)
+	next.turn <- lead
+}
+
+// disperse sends everybody in line to go alone.
+func (ln *lane) disperse() {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	for _, t := range ln.line {
+		t.turn <- solo
+	}
+	ln.line = nil
+}
+
+// back lines callers up again, before all others.
+func (ln *lane) back(crowd []*ticket) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.line = slices.Insert(ln.line, 0, crowd...)
+}
+
+// maxCrowd bounds the callers of one write.
+const maxCrowd = 1024
+
+// along takes those in line along with the one at the front, as far as their
+// sum stays a number that one caller could ask for. fits says who may come.
+func (ln *lane) along(front *ticket, fits func(*claim) bool) []*ticket {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	crowd := append(front.room[:0], front)
+	var sum int64
+	add := func(c *claim) bool {
+		for _, a := range c.amounts {
+			sum += max(a.Milli, -a.Milli)
+		}
+		return sum <= MaxTokens*milli
+	}
+	add(front.claim)
+	n := 0
+	for ; n < len(ln.line) && len(crowd) < maxCrowd; n++ {
+		t := ln.line[n]
+		if !fits(t.claim) {
+			t.turn <- solo
+			continue
+		}
+		if !add(t.claim) {
+			break
+		}
+		crowd = append(crowd, t)
+	}
+	ln.line = slices.Delete(ln.line, 0, n)
+	ln.crowd = len(crowd)
+	return crowd
+}
+
+// wait lets a caller in a crowd stand back for the others who are about to
+// arrive: those that the last write was for.
+func (ln *lane) wait() {
+	ln.mu.Lock()
+	crowd := ln.crowd
+	ln.mu.Unlock()
+	for range min(crowd-1, maxYields) {
+		runtime.Gosched()
+	}
+}
+
+// maxYields is how often a caller at the front lets others run first.
+const maxYields = 8
+
+// attend enters a caller and waits until it is told something. An error says
+// that the caller has left the line, by its own will or because its time is up.
+func (ln *lane) attend(ctx context.Context, t *ticket, places int, left <-chan struct{}) (turn, error) {
+	told := lead
+	if !ln.enter(t, places) {
+		select {
+		case told = <-t.turn:
+		case <-left:
+			if ln.quit(t) {
+				return solo, errLeft
+			}
+			told = <-t.turn
+		case <-ctx.Done():
+			if ln.quit(t) {
+				return solo, late(ctx)
+			}
+			told = <-t.turn
+		}
+	}
+	if told != lead {
+		return told, nil
+	}
+	// A place that is of no use any more is handed on.
+	select {
+	case <-left:
+		ln.leave()
+		return solo, errLeft
+	case <-ctx.Done():
+		ln.leave()
+		return solo, late(ctx)
+	default:
+	}
+	ln.wait()
+	return lead, nil
+}
+
+// late is the error of a caller whose time was up before its turn.
+func late(ctx context.Context) error {
+	return fmt.Errorf("waiting for other writes to the bucket: %w: %w", ErrUnavailable, context.Cause(ctx))
+}
+
+// tell gives a caller that was carried along its turn, after what came of it.
+func (t *ticket) tell(what turn, err error) {
+	t.err = err
+	if t.turn != nil {
+		t.turn <- what
+	}
+}
+
+// sumOf is what a crowd wants together, by limit name.
+func sumOf(crowd []*ticket) []Amount {
+	if len(crowd) == 1 {
+		return crowd[0].claim.amounts
+	}
+	var sum []Amount
+	for _, t := range crowd {
+		for _, a := range t.claim.amounts {
+			i, found := slices.BinarySearchFunc(sum, a.Limit, func(s Amount, name string) int { return strings.Compare(s.Limit, name) })
+			if !found {
+				sum = slices.Insert(sum, i, Amount{Limit: a.Limit})
+			}
+			sum[i].Milli += a.Milli
+		}
+	}
+	return sum
+}
+
+// debitCrowd carries out the claims of a crowd against one bucket item: one
+// write for all whom the item can serve, first come first served as far as its
+// image says. Whoever that leaves out is decided anew on the image that the
+// write brought, so that nobody is refused for the sake of another who was not
+// admitted in the end, or on the word of an old image.
+//
+// What takes more than a debit, such as making the item anew, is done by one
+// caller alone; the others line up again behind it. The time for the write is
+// no caller's own: the one at the front has waited for longest and has the
+// least left.
+func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
+	ctx = l.patience.detach(ctx)
+	front, acct := crowd[0], crowd[0].claim.acct
+	p := pursuit{l: l, acct: acct, img: img, c: &claim{Bucket: front.claim.Bucket, acct: acct}}
+	err := error(nil)
+	for tries := 0; tries < maxTries; tries++ {
+		if tries > 0 {
+			if err = l.pause(ctx, nil, tries); err != nil {
+				break
+			}
+		}
+		p.now = l.now()
+		admitted := admit(crowd, p.img, tries, p.now)
+		switch {
+		case len(admitted) > 0:
+		case !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled:
+			admitted = crowd
+		case acct.due(p.now-l.ttl.Milliseconds()+1, l.epoch.Load()):
+			l.regroup(ctx, front, crowd)
+			return
+		default:
+			refuse(crowd, p.img, p.now)
+			return
+		}
+		p.c.amounts, p.c.granted = sumOf(admitted), false
+		next, refill, wait := p.c.plan(p.img, p.fresh, p.now, l.multiplier)
+		switch next {
+		case stepTake, stepRefill:
+			_, err = p.write(ctx, next, refill)
+		case stepWait:
+			err = l.relieve(ctx, acct, p.img, wait, nil)
+		case stepDisabled:
+			err = &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+		case stepForeign:
+			err = &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
+		default:
+			l.regroup(ctx, front, crowd)
+			return
+		}
+		switch {
+		case errors.Is(err, ErrConflict):
+		case err != nil:
+			tellAll(crowd, err)
+			return
+		case p.c.granted:
+			crowd = without(crowd, admitted) // whose claims are not this goroutine's any more
+			grant(admitted, p.img, p.now)
+			if crowd = l.refuseRest(crowd, p.img, l.now()); len(crowd) == 0 {
+				return
+			}
+			tries = 0
+		}
+	}
+	if err == nil || errors.Is(err, ErrConflict) {
+		err = contended(p.c.Bucket)
+	}
+	tellAll(crowd, err)
+}
+
+// regroup lines a crowd up again, but for the caller at the front, if it is one
+// of them still: that one goes alone, and finds out for the others.
+func (l *Limiter) regroup(ctx context.Context, front *ticket, crowd []*ticket) {
+	ln := &front.claim.acct.shard(front.claim.Shard).takes
+	if crowd[0] != front {
+		ln.back(crowd)
+		return
+	}
+	ln.back(crowd[1:])
+	front.err = l.debitAlone(ctx, front.claim, nil)
+}
+
+// without is who of a crowd is not among some others of it.
+func without(crowd, others []*ticket) []*ticket {
+	return slices.DeleteFunc(slices.Clone(crowd), func(t *ticket) bool { return slices.Contains(others, t) })
+}
+
+// admit is who of a crowd an item serves, first come first served; of an item
+// that this version cannot refill, with what it holds as it is.
+//
+// Who asks for all that there is loses to anybody who takes anything meanwhile.
+// So with every write that was lost a crowd asks for a smaller part, down to
+// what its first caller wants.
+func admit(crowd []*ticket, img *Image, lost int, now int64) []*ticket {
+	if img == nil {
+		return nil
+	}
+	held := make([]int64, len(img.Limits))
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		held[i] = s.Tokens
+		if img.Foreign == "" {
+			held[i] = img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now)
+		}
+	}
+	least := slices.Clone(held) // what is to be left
+	for i := range least {
+		least[i] -= held[i] >> min(lost, maxModesty)
+	}
+	// leaves says whether a claim leaves that much of each limit.
+	leaves := func(c *claim, least []int64) bool {
+		return !slices.ContainsFunc(c.amounts, func(a Amount) bool {
+			i := slices.IndexFunc(img.Limits, func(s LimitState) bool { return s.Name == a.Limit })
+			return i >= 0 && a.Milli > 0 && held[i]-a.Milli < least[i]
+		})
+	}
+	nothing := make([]int64, len(held))
+	admitted := make([]*ticket, 0, len(crowd))
+	for _, t := range crowd {
+		switch {
+		case !leaves(t.claim, nothing):
+			continue
+		case len(admitted) > 0 && !leaves(t.claim, least):
+			return admitted
+		}
+		for i := range img.Limits {
+			held[i] -= t.claim.amount(img.Limits[i].Name)
+		}
+		admitted = append(admitted, t)
+	}
+	return admitted
+}
+
+// maxModesty is how often a crowd halves what it asks for.
+const maxModesty = 10
+
+// grant tells a crowd that one write has debited what they wanted.
+func grant(crowd []*ticket, img *Image, now int64) {
+	leaveBehind(crowd)
+	for _, t := range crowd {
+		c := t.claim
+		c.granted, c.image, c.at, c.parent = true, img, now, cascadeOf(img)
+		t.tell(done, nil)
+	}
+}
+
+// leaveBehind gives each caller of a crowd what those behind it took: each sees
+// the bucket as it was when those before it had been served.
+func leaveBehind(crowd []*ticket) {
+	if len(crowd) < 2 {
+		return
+	}
+	behind := sumOf(crowd)
+	for i := range behind {
+		behind[i].Milli = 0
+	}
+	for _, t := range slices.Backward(crowd) {
+		for _, a := range t.claim.amounts {
+			for i := range behind {
+				if behind[i].Limit == a.Limit {
+					t.claim.behind = append(t.claim.behind, behind[i].Milli)
+					behind[i].Milli += a.Milli
+				}
+			}
+		}
+	}
+}
+
+// refuseRest refuses those of a crowd whom a write left out and whom what it left
+// cannot serve by now: at once, for something is earned all the time, and who
+// waits for it in line is neither served nor refused. It returns the others.
+func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
+	if len(crowd) == 0 || img.Foreign != "" || crowd[0].claim.acct.due(now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+		return crowd
+	}
+	served := admit(crowd, img, 0, now)
+	refused := without(crowd, served)
+	// Whom it could serve by now is quoted the wait as it was.
+	late := admit(refused, img, 0, l.now())
+	refuse(late, img, now)
+	refuse(without(refused, late), img, l.now())
+	return served
+}
+
+// refuse tells a crowd that an item can serve none of them.
+func refuse(crowd []*ticket, img *Image, now int64) {
+	for _, t := range crowd {
+		t.claim.refusedBy(img, now)
+		t.tell(done, nil)
+	}
+}
+
+func tellAll(crowd []*ticket, err error) {
+	for _, t := range crowd {
+		t.tell(done, err)
+	}
+}

@@ -1,0 +1,162 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A history at random, of many callers that come, leave, settle and run into
+// faults: everybody is answered, no more is ever held than there is, and in the
+// end the bucket lacks what the leases hold, to the token.
+func TestTheBooksBalance(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(24) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 5))
+			o := limiter.Options{InFlight: []int{1, 2, 8, 0}[seed%4], Trust: time.Duration(seed%2)*time.Second - 1}
+			inFarWorld(t, o, func(w *far) {
+				const capacity = 600
+				throttles := seed%3 == 0
+				w.family(fixed("x", capacity), fixed("y", 10*capacity))
+				w.warm("key", "x", 0, "y", 0)
+				shards := 1 << (seed / 8) // 1, 2, 4
+				for n := 1; n < shards; n *= 2 {
+					w.splitKey()
+				}
+				held := &books{capacity: map[string]int64{"x": capacity, "y": 10 * capacity}, held: make(map[string]int64)}
+				before := map[string]int64{}
+				for _, e := range []string{"key", "project"} {
+					for limit := range held.capacity {
+						before[e+limit] = w.available(e, limit)
+					}
+				}
+				chance := rand.New(rand.NewPCG(seed, 6))
+				w.wire.fails = func(int) (bool, error) {
+					w.wire.mu.Lock()
+					defer w.wire.mu.Unlock()
+					switch r := chance.IntN(20); {
+					case r == 0:
+						return false, &types.TransactionConflictException{}
+					case r == 1 && throttles:
+						return false, &types.ProvisionedThroughputExceededException{}
+					}
+					return false, nil
+				}
+				var wg sync.WaitGroup
+				for range 60 {
+					own := rand.New(rand.NewPCG(random.Uint64(), 0))
+					wg.Go(func() {
+						for range 25 {
+							w.visit(own, held)
+							time.Sleep(time.Duration(own.Int64N(int64(30 * time.Millisecond))))
+						}
+					})
+				}
+				wg.Wait()
+				w.l.Settle()
+				w.wire.fails = nil
+				time.Sleep(2 * time.Second)
+				for _, end := range held.open {
+					w.must(end(w.Context()))
+				}
+				w.l.Settle()
+				for _, e := range []string{"key", "project"} {
+					for limit := range held.capacity {
+						// A return that is throttled is lost where nobody is left to repeat it.
+						if got, want := w.available(e, limit), before[e+limit]-held.held[limit]; got > want || got < want && !throttles {
+							t.Errorf("%s holds %d %s, want %d", e, got, limit, want)
+						}
+					}
+				}
+				if s := w.l.Stats(); s.Carried == 0 {
+					t.Error("nobody was carried along: nothing was tested")
+				}
+			})
+		})
+	}
+}
+
+// books are what leases hold of each limit, not counting those that are about
+// to be returned.
+type books struct {
+	capacity map[string]int64
+
+	mu   sync.Mutex
+	held map[string]int64
+	open []func(context.Context) error // what could not be settled at once
+}
+
+// move notes that a lease holds something else than before.
+func (b *books) move(from, to map[string]int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for limit, capacity := range b.capacity {
+		b.held[limit] += to[limit] - from[limit]
+		// y is lent beyond the capacity.
+		if limit == "x" && b.held[limit] > capacity {
+			return fmt.Errorf("%d %s are held, of %d", b.held[limit], limit, capacity)
+		}
+	}
+	return nil
+}
+
+// settle commits a lease or rolls it back, later if that is not possible now.
+func (b *books) settle(w *far, end func(context.Context) error) {
+	switch err := end(w.Context()); {
+	case errors.Is(err, limiter.ErrThrottled), errors.Is(err, limiter.ErrConflict):
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.open = append(b.open, end)
+	case err != nil:
+		w.Error(err)
+	}
+}
+
+// visit is what one caller does once.
+func (w *far) visit(random *rand.Rand, b *books) {
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	if random.IntN(4) == 0 {
+		time.AfterFunc(time.Duration(random.Int64N(int64(25*time.Millisecond))), cancel)
+	}
+	x, y := random.IntN(12), random.IntN(40)
+	lease, err := w.l.Acquire(ctx, ask("key", "x", x, "y", y))
+	switch {
+	case errors.Is(err, limiter.ErrExceeded), errors.Is(err, context.Canceled), errors.Is(err, limiter.ErrThrottled), errors.Is(err, limiter.ErrConflict):
+		return
+	case err != nil:
+		w.Error(err)
+		return
+	}
+	took := lease.Consumed()
+	w.must(b.move(nil, took))
+	time.Sleep(time.Duration(random.Int64N(int64(40 * time.Millisecond))))
+	if random.IntN(4) > 0 {
+		w.must(b.move(took, nil))
+		b.settle(w, lease.Rollback)
+		return
+	}
+	w.must(lease.Adjust("x", -random.Int64N(int64(x)+1)))
+	w.must(lease.Adjust("y", random.Int64N(20)-min(10, int64(y))))
+	w.must(b.move(took, lease.Consumed()))
+	b.settle(w, lease.Commit)
+}
+
+// splitKey doubles the key's bucket.
+func (w *far) splitKey() {
+	w.Helper()
+	time.Sleep(2 * time.Second)
+	w.l.Widen(w.Context(), "key", "gpt-4")
+	w.l.Settle()
+}

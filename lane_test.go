@@ -1,0 +1,534 @@
+package limiter_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// A wire is an API at a distance: a request takes a time, and lands in the
+// middle of it.
+type wire struct {
+	dynamo.API
+	wait time.Duration
+	slow time.Duration // added to reads
+
+	mu      sync.Mutex
+	updates int
+	reads   int
+	creates int
+	// fails is the error of the nth update, from 1 on, and whether it lands all
+	// the same; nil never fails.
+	fails func(n int) (lands bool, err error)
+}
+
+func (c *wire) pass(ctx context.Context) error {
+	select {
+	case <-time.After(c.wait / 2):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// carry sends a request there and its answer back.
+func carry[T any](ctx context.Context, c *wire, send func() (T, error)) (out T, err error) {
+	if err := c.pass(ctx); err != nil {
+		return out, err
+	}
+	out, err = send()
+	if lost := c.pass(ctx); lost != nil {
+		return out, lost
+	}
+	return out, err
+}
+
+func (c *wire) count(n *int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+	return *n
+}
+
+func (c *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	n := c.count(&c.updates)
+	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) {
+		if c.fails != nil {
+			if lands, err := c.fails(n); err != nil {
+				if lands {
+					if _, err := c.API.UpdateItem(ctx, in, o...); err != nil {
+						return nil, err
+					}
+				}
+				return nil, err
+			}
+		}
+		return c.API.UpdateItem(ctx, in, o...)
+	})
+}
+
+func (c *wire) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	c.count(&c.creates)
+	return carry(ctx, c, func() (*dynamodb.PutItemOutput, error) { return c.API.PutItem(ctx, in, o...) })
+}
+
+func (c *wire) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	c.count(&c.reads)
+	time.Sleep(c.slow)
+	return carry(ctx, c, func() (*dynamodb.GetItemOutput, error) { return c.API.GetItem(ctx, in, o...) })
+}
+
+func (c *wire) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	c.count(&c.reads)
+	time.Sleep(c.slow)
+	return carry(ctx, c, func() (*dynamodb.BatchGetItemOutput, error) { return c.API.BatchGetItem(ctx, in, o...) })
+}
+
+func (c *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	return carry(ctx, c, func() (*dynamodb.TransactWriteItemsOutput, error) { return c.API.TransactWriteItems(ctx, in, o...) })
+}
+
+// A far world has a limiter whose table is 10 ms away; the world's own limiter
+// and store are in the same place as the table.
+type far struct {
+	*world
+	wire *wire
+	l    *limiter.Limiter
+}
+
+// inFarWorld runs f in a bubble. The limits are everybody's.
+func inFarWorld(t *testing.T, o limiter.Options, f func(*far)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		engine := dynamolite.New(dynamolite.Options{})
+		if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
+			t.Fatal(err)
+		}
+		w := &far{world: &world{T: t, engine: engine, meter: dynamo.NewMeter(engine)}}
+		w.store = w.open(w.meter)
+		w.Limiter = w.limiter(w.store, limiter.Options{Trust: -1})
+		w.wire = &wire{API: w.meter, wait: 10 * time.Millisecond}
+		w.l = w.limiter(w.open(w.wire), o)
+		f(w)
+		w.l.Settle()
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// fixed is a limit that earns nothing in the time that a test takes.
+func fixed(name string, tokens int64) limiter.Limit {
+	return limiter.Custom(name, 1, 365*24*time.Hour, limiter.Burst(tokens))
+}
+
+// A caller is one who acquires.
+type caller struct {
+	lease *limiter.Lease
+	err   error
+	took  time.Duration
+}
+
+// queue has callers come one after the other at one instant, each in its place
+// before the next one comes, and waits for all of them.
+func (w *far) queue(ctx []context.Context, reqs ...limiter.Request) []*caller {
+	w.Helper()
+	all := make([]*caller, len(reqs))
+	var wg sync.WaitGroup
+	for i, req := range reqs {
+		c, cx := &caller{}, w.Context()
+		if ctx != nil && ctx[i] != nil {
+			cx = ctx[i]
+		}
+		all[i] = c
+		wg.Go(func() {
+			start := time.Now()
+			c.lease, c.err = w.l.Acquire(cx, req)
+			c.took = time.Since(start)
+		})
+		synctest.Wait()
+	}
+	wg.Wait()
+	return all
+}
+
+// warm has the limiter get to know a user's bucket.
+func (w *far) warm(entity string, limits ...any) {
+	w.Helper()
+	if refused := w.take(w.l, ask(entity, limits...)); refused != nil {
+		w.Fatal(refused)
+	}
+	w.l.Settle()
+}
+
+// spent is how many updates f sends.
+func (w *far) spent(f func()) int {
+	before := w.wire.updates
+	f()
+	return w.wire.updates - before
+}
+
+// of are n requests alike.
+func of(n int, req limiter.Request) []limiter.Request {
+	return slices.Repeat([]limiter.Request{req}, n)
+}
+
+func TestOneWriteCarriesManyCallers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ inFlight, least, most int }{
+		{1, 2, 2},    // the first caller's, and one for all who came during it
+		{2, 3, 4},    // two at once, and the rest in one or two
+		{8, 9, 16},   // eight at once
+		{0, 2, 16},   // whatever is the default
+		{-1, 64, 64}, // everybody for itself
+	} {
+		t.Run(fmt.Sprintf("%d in flight", tt.inFlight), func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: tt.inFlight}, func(w *far) {
+				w.system(fixed("x", 1000), fixed("y", 1000))
+				w.warm("user", "x", 100, "y", 0)
+				before := w.meter.Totals()
+				var all []*caller
+				writes := w.spent(func() { all = w.queue(nil, of(64, ask("user", "x", 2, "y", 1))...) })
+				if writes < tt.least || writes > tt.most {
+					t.Errorf("%d writes, want %d to %d", writes, tt.least, tt.most)
+				}
+				if got := w.meter.Totals().Sub(before)["UpdateItem"].WCU; got != float64(writes) {
+					t.Errorf("%v write units for %d writes", got, writes)
+				}
+				var seen []int64 // in the order of arrival
+				for i, c := range all {
+					w.must(c.err)
+					s := c.lease.Statuses()
+					if seen = append(seen, s[0].Available); s[0].Available-900 != 2*(s[1].Available-1000) {
+						t.Errorf("caller %d sees %d x and %d y left", i, s[0].Available, s[1].Available)
+					}
+					if c.took > 2*w.wire.wait {
+						t.Errorf("caller %d waited %v for writes that take %v", i, c.took, w.wire.wait)
+					}
+				}
+				if tt.inFlight != 1 { // else the order is that of the writes
+					slices.SortFunc(seen, func(a, b int64) int { return cmp.Compare(b, a) })
+				}
+				for i, x := range seen {
+					if want := int64(900 - 2*(i+1)); x != want {
+						t.Fatalf("caller %d sees %d left, want %d: %v", i, x, want, seen)
+					}
+				}
+				w.holds("user", "x", 900-128, "user", "y", 1000-64)
+				if got, want := w.l.Stats().Carried, uint64(64-writes); got != want {
+					t.Errorf("%d were carried, want %d", got, want)
+				}
+				// Each lease is its owner's alone.
+				w.must(all[40].lease.Adjust("x", 5))
+				w.must(all[40].lease.Commit(w.Context()))
+				w.must(all[41].lease.Rollback(w.Context()))
+				w.must(all[42].lease.Commit(w.Context()))
+				w.holds("user", "x", 900-128-5+2, "user", "y", 1000-64+1)
+			})
+		})
+	}
+}
+
+// What does not fit all goes to those who came first, of whom one who asks for
+// too much does not hold up the others.
+func TestACrowdIsServedInTheOrderOfItsArrival(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("balance known: %t", known), func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
+				w.system(limiter.PerHour("x", 100))
+				w.warm("user", "x", 50)
+				if known {
+					w.warm("user", "x", 40)
+				} else {
+					w.take(w.Limiter, ask("user", "x", 40))
+				}
+				var reqs []limiter.Request
+				for _, tokens := range []int{1, 4, 7, 3, 5, 2} { // of 10, 1 goes first
+					reqs = append(reqs, ask("user", "x", tokens))
+				}
+				var all []*caller
+				writes := w.spent(func() { all = w.queue(nil, reqs...) })
+				if known && writes != 2 || writes > 3 {
+					t.Errorf("%d writes", writes)
+				}
+				for i, left := range map[int]int64{0: 9, 1: 5, 3: 2, 5: 0} {
+					if w.must(all[i].err); all[i].lease.Statuses()[0].Available != left {
+						t.Errorf("caller %d sees %d left, want %d", i, all[i].lease.Statuses()[0].Available, left)
+					}
+				}
+				for i, tokens := range map[int]int{2: 7, 4: 5} {
+					var refused *limiter.ExceededError
+					if !errors.As(all[i].err, &refused) {
+						t.Fatalf("caller %d: %v, want a refusal", i, all[i].err)
+					}
+					wait, err := w.TimeUntilAvailable(w.Context(), ask("user", "x", tokens))
+					w.must(err)
+					if s := refused.Statuses[0]; s.Available != 0 || s.Requested != int64(tokens) || s.RetryAfter != wait {
+						t.Errorf("caller %d is told %+v, want a wait of %v", i, s, wait)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What somebody else has returned meanwhile is not overlooked.
+func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{InFlight: 1, Trust: -1}, func(w *far) {
+		w.system(fixed("x", 100))
+		other, err := w.Acquire(w.Context(), ask("user", "x", 50))
+		w.must(err)
+		w.warm("user", "x", 50)
+		w.must(other.Rollback(w.Context()))
+		for i, c := range w.queue(nil, of(6, ask("user", "x", 3))...) {
+			if c.err != nil {
+				t.Errorf("caller %d: %v", i, c.err)
+			}
+		}
+		// The first caller's write tells the others; what comes first to a crowd tells it too.
+		w.holds("user", "x", 32)
+		third, err := w.Acquire(w.Context(), ask("user", "x", 32))
+		w.must(err)
+		w.queue(nil, ask("user", "x", 1))
+		time.AfterFunc(12*time.Millisecond, func() { w.must(third.Rollback(w.Context())) })
+		for i, c := range w.queue(nil, of(6, ask("user", "x", 3))...)[1:] {
+			if c.err != nil {
+				t.Errorf("caller %d: %v", i, c.err)
+			}
+		}
+	})
+}
+
+// Whoever leaves gets its tokens back, and nobody else notices.
+func TestACallerThatLeavesHarmsNobody(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		leaver int
+		after  time.Duration
+	}{
+		{"the first, while it writes", 0, 4 * time.Millisecond},
+		{"in line", 3, 4 * time.Millisecond},
+		{"at the front of the line", 1, 4 * time.Millisecond},
+		{"as its turn comes", 1, 10 * time.Millisecond},
+		{"in line, as the turn of others comes", 3, 10 * time.Millisecond},
+		{"whose write is for all", 1, 14 * time.Millisecond},
+		{"in the crowd, before the write lands", 3, 14 * time.Millisecond},
+		{"in the crowd, after the write has landed", 3, 16 * time.Millisecond},
+	} {
+		for _, how := range []string{"cancels", "is late"} {
+			t.Run(tt.name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
+					w.system(fixed("x", 100))
+					w.warm("user", "x", 10)
+					ctx, cancel := context.WithTimeout(w.Context(), tt.after)
+					want := context.DeadlineExceeded
+					if how == "cancels" {
+						cancel()
+						ctx, cancel = context.WithCancel(w.Context())
+						time.AfterFunc(tt.after, cancel)
+						want = context.Canceled
+					}
+					defer cancel()
+					ctxs := make([]context.Context, 6)
+					ctxs[tt.leaver] = ctx
+					all := w.queue(ctxs, of(6, ask("user", "x", 3))...)
+					for i, c := range all {
+						switch {
+						case i != tt.leaver:
+							w.must(c.err)
+							if c.took > 20*time.Millisecond {
+								t.Errorf("caller %d took %v", i, c.took)
+							}
+						case c.err == nil && c.took > tt.after:
+							t.Errorf("the caller got its lease after %v, %v too late", c.took, c.took-tt.after)
+						case c.err != nil && (!errors.Is(c.err, want) || c.took != tt.after):
+							t.Errorf("the caller that left after %v was told %v after %v", tt.after, c.err, c.took)
+						}
+					}
+					w.l.Settle()
+					left := 75
+					if all[tt.leaver].err == nil { // it was answered just in time
+						left = 72
+					}
+					w.holds("user", "x", left)
+				})
+			})
+		}
+	}
+}
+
+// The caller at the front has waited for longest, but the write is for all.
+func TestTheTimeOfACrowdIsNotItsLeaders(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{InFlight: 1, Timeout: 4 * time.Second}, func(w *far) {
+		w.system(fixed("x", 100))
+		w.warm("user", "x", 10)
+		w.wire.wait = 3 * time.Second
+		var all [3]caller
+		var wg sync.WaitGroup
+		for i := range all {
+			wg.Go(func() { all[i].lease, all[i].err = w.l.Acquire(w.Context(), ask("user", "x", 1)) })
+			time.Sleep(time.Second)
+		}
+		wg.Wait()
+		for i := range all {
+			if all[i].err != nil {
+				t.Errorf("caller %d: %v", i, all[i].err)
+			}
+		}
+		w.holds("user", "x", 87)
+	})
+}
+
+// A lost answer counts as taken, for everybody whom the write was for.
+func TestACrowdWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	for _, lands := range []bool{true, false} {
+		t.Run(fmt.Sprintf("landed: %t", lands), func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
+				w.system(fixed("x", 100))
+				w.warm("user", "x", 10)
+				last := w.wire.updates + 2
+				w.wire.fails = func(n int) (bool, error) {
+					if n == last {
+						return lands, context.DeadlineExceeded
+					}
+					return false, nil
+				}
+				var all []*caller
+				if got := w.spent(func() { all = w.queue(nil, of(6, ask("user", "x", 3))...) }); got != 2 {
+					t.Errorf("%d writes, want 2", got)
+				}
+				w.must(all[0].err)
+				for i, c := range all[1:] {
+					if !errors.Is(c.err, limiter.ErrUnavailable) {
+						t.Errorf("caller %d: %v", i+1, c.err)
+					}
+				}
+				w.l.Settle()
+				left := 87
+				if lands {
+					left -= 15
+				}
+				w.holds("user", "x", left)
+			})
+		})
+	}
+}
+
+// What was not applied is tried again if it is a conflict, and is everybody's
+// error if it is a throttle.
+func TestACrowdWhoseWriteIsNotApplied(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		err    error
+		want   error
+		writes int
+	}{
+		{"conflict", &types.TransactionConflictException{}, nil, 3},
+		{"throttle", &types.ProvisionedThroughputExceededException{}, limiter.ErrThrottled, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
+				w.system(fixed("x", 100))
+				w.warm("user", "x", 10)
+				second := w.wire.updates + 2
+				w.wire.fails = func(n int) (bool, error) {
+					if n == second {
+						return false, tt.err
+					}
+					return false, nil
+				}
+				var all []*caller
+				if got := w.spent(func() { all = w.queue(nil, of(6, ask("user", "x", 3))...) }); got != tt.writes {
+					t.Errorf("%d writes, want %d", got, tt.writes)
+				}
+				w.must(all[0].err)
+				left := 87
+				for i, c := range all[1:] {
+					if !errors.Is(c.err, tt.want) {
+						t.Errorf("caller %d: %v, want %v", i+1, c.err, tt.want)
+					}
+					if tt.want == nil {
+						left -= 3
+					}
+				}
+				w.holds("user", "x", left)
+			})
+		})
+	}
+}
+
+// Claims that cannot be added up go alone, in the midst of others that can.
+func TestAnOddClaimGoesAlone(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
+		w.system(fixed("x", 100))
+		w.warm("user", "x", 10)
+		w.must(w.store.SetSystem(w.Context(), []limiter.Limit{fixed("x", 100), fixed("y", 50)}, ""))
+		w.l.InvalidateConfig()
+		own := ask("user", "x", 1)
+		own.Limits = []limiter.Limit{fixed("x", 100)}
+		all := w.queue(nil,
+			ask("user", "x", 1), ask("user", "x", 1), ask("user", "x", 1, "y", 2), own,
+			ask("user", "nope", 1), ask("user", "x", 1, "y", 2), ask("user", "x", 0),
+		)
+		for i, c := range all {
+			if i == 4 {
+				if !errors.Is(c.err, limiter.ErrInvalid) {
+					t.Errorf("an unknown limit: %v", c.err)
+				}
+				continue
+			}
+			w.must(c.err)
+		}
+		w.holds("user", "x", 85, "user", "y", 46)
+	})
+	inFarWorld(t, limiter.Options{ConfigTTL: -1}, func(w *far) {
+		w.system(fixed("x", 100))
+		w.warm("user", "x", 10)
+		if got := w.spent(func() { w.queue(nil, of(8, ask("user", "x", 1))...) }); got != 8 {
+			t.Errorf("%d writes for 8 callers that compare the configuration each", got)
+		}
+		w.holds("user", "x", 82)
+	})
+}
+
+func TestManyCallersOfABucketThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{}, func(w *far) {
+		w.system(fixed("x", 100))
+		w.wire.reads, w.wire.creates, w.wire.updates = 0, 0, 0
+		all := w.queue(nil, of(64, ask("user", "x", 1))...)
+		for _, c := range all {
+			w.must(c.err)
+		}
+		// The bucket is read with its configuration, and its siblings are looked for.
+		if reads, creates, updates := w.wire.reads, w.wire.creates, w.wire.updates; reads > 2 || creates != 1 || updates > 2 {
+			t.Errorf("%d reads, %d creates, %d updates", reads, creates, updates)
+		}
+		w.holds("user", "x", 36)
+	})
+}

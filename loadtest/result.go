@@ -1,0 +1,159 @@
+package loadtest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// A Result is what a run found. Its JSON has stable names; durations are in
+// seconds or, where the name ends so, milliseconds.
+type Result struct {
+	Scenario Scenario `json:"scenario"`
+	// Namespace is where the run's items were.
+	Namespace string `json:"namespace"`
+	Rate      int64  `json:"rate"` // 0 is a closed loop
+	Clients   int    `json:"clients"`
+	Limiters  int    `json:"limiters"`
+	Entities  int    `json:"entities"`
+	Seed      uint64 `json:"seed"`
+	// Interrupted says that the run was ended early: what is missing is nil, and the
+	// last of what is there was measured for less than was asked for.
+	Interrupted bool `json:"interrupted"`
+
+	// Limiter is nil for Attack.
+	Limiter *Measurement `json:"limiter,omitempty"`
+	// Raw is that of bare writes, where they were asked for.
+	Raw *Measurement `json:"raw,omitempty"`
+	// Attack is nil but for Attack.
+	Attack *AttackResult `json:"attack,omitempty"`
+
+	// Spent is what all of it consumed, set-up and cleaning included.
+	Spent Cost `json:"spent"`
+}
+
+// An AttackResult is the attack on a single bare item for each entity, on a table
+// whose GSI2 projects whole items, and on the limiter.
+type AttackResult struct {
+	Bare    *AttackSide `json:"bare,omitempty"`
+	Limiter *AttackSide `json:"limiter,omitempty"`
+}
+
+// An AttackSide is one of the two. The attacker's clients and limiters are not
+// the neighbours', as in processes of their own.
+type AttackSide struct {
+	// Quiet are the neighbours alone, Neighbours and Attacker what they all met at the same time
+	// afterwards.
+	Quiet      *Measurement `json:"quiet,omitempty"`
+	Neighbours *Measurement `json:"neighbours,omitempty"`
+	Attacker   *Measurement `json:"attacker,omitempty"`
+}
+
+// A Measurement is what one load met.
+type Measurement struct {
+	// Elapsed is from the start to the end of the last operation, and no less than was
+	// planned.
+	Elapsed time.Duration
+	// Due is how many operations were due; in a closed loop, begun.
+	Due     int64
+	Answers Answers
+	// Latency is from the instant an operation was due.
+	Latency Latency
+	// Cost is for one operation.
+	Cost   Cost
+	Writes Writes
+	// Limits and Wrong are about all operations on the buckets, also those before
+	// the measurement. Wrong is in tokens and refusals; nil where bare items
+	// answered, which are no limiter.
+	Limits []LimitUse
+	Wrong  *int64
+	// Shards is how many items the busiest bucket had in the end; 0 is not known.
+	Shards int
+}
+
+// PerSecond is operations with an answer a second.
+func (m *Measurement) PerSecond() float64 {
+	if m.Elapsed <= 0 {
+		return 0
+	}
+	return float64(m.Answers.Operations) / m.Elapsed.Seconds()
+}
+
+// MarshalJSON writes the measurement flat.
+func (m *Measurement) MarshalJSON() ([]byte, error) {
+	limits := make([]limitUseJSON, len(m.Limits))
+	for i, u := range m.Limits {
+		limits[i] = limitUseJSON{u, u.Percent()}
+	}
+	return json.Marshal(struct {
+		Seconds   float64 `json:"seconds"`
+		PerSecond float64 `json:"operations_per_second"`
+		Due       int64   `json:"due"`
+		Answers
+		Latency Latency        `json:"latency"`
+		Cost    Cost           `json:"per_operation"`
+		Dollars float64        `json:"dollars_per_million"`
+		Writes  Writes         `json:"writes"`
+		Limits  []limitUseJSON `json:"limits"`
+		Wrong   *int64         `json:"wrong_answers"`
+		Shards  int            `json:"shards"`
+	}{
+		m.Elapsed.Seconds(), m.PerSecond(), m.Due, m.Answers, m.Latency, m.Cost, m.Cost.Dollars() * million,
+		m.Writes, limits, m.Wrong, m.Shards,
+	})
+}
+
+type limitUseJSON struct {
+	LimitUse
+	Percent float64 `json:"admitted_percent"`
+}
+
+// A Latency sums up how long operations took.
+type Latency struct{ Mean, P50, P95, P99, Max time.Duration }
+
+// MarshalJSON writes milliseconds.
+func (l Latency) MarshalJSON() ([]byte, error) {
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	return json.Marshal(struct {
+		Mean float64 `json:"mean_ms"`
+		P50  float64 `json:"p50_ms"`
+		P95  float64 `json:"p95_ms"`
+		P99  float64 `json:"p99_ms"`
+		Max  float64 `json:"max_ms"`
+	}{ms(l.Mean), ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max)})
+}
+
+// A Cost is what requests consume.
+type Cost struct {
+	RoundTrips float64 `json:"round_trips"`
+	RCU        float64 `json:"rcu"`
+	WCU        float64 `json:"wcu"`
+}
+
+// Dollars for a million units, on demand, us-east-1 (seed 001, section 6).
+const (
+	DollarsPerMillionWCU = 0.625
+	DollarsPerMillionRCU = 0.125
+
+	million = 1e6
+)
+
+// Dollars is the price.
+func (c Cost) Dollars() float64 {
+	return (c.WCU*DollarsPerMillionWCU + c.RCU*DollarsPerMillionRCU) / million
+}
+
+func costOf(u dynamo.Usage) Cost { return Cost{float64(u.Requests), u.RCU, u.WCU} }
+
+func (c Cost) plus(d Cost) Cost {
+	return Cost{c.RoundTrips + d.RoundTrips, c.RCU + d.RCU, c.WCU + d.WCU}
+}
+
+// per is the cost of one of n.
+func (c Cost) per(n int64) Cost {
+	if n == 0 {
+		return Cost{}
+	}
+	return Cost{c.RoundTrips / float64(n), c.RCU / float64(n), c.WCU / float64(n)}
+}

@@ -1,0 +1,164 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Writes are writes of items as the API saw them, each transaction being one.
+type Writes struct {
+	Sent      int64 `json:"sent"`
+	Throttled int64 `json:"throttled"`
+	// EarlySent and EarlyThrottled are those of them that were sent in the first
+	// two seconds.
+	EarlySent      int64 `json:"early_sent"`
+	EarlyThrottled int64 `json:"early_throttled"`
+	// Reasons counts the throttled ones by DynamoDB's reason, "unknown" where it
+	// gave none.
+	Reasons map[string]int64 `json:"reasons,omitempty"`
+}
+
+// early is how long something that adapts is given to do so.
+const early = 2 * time.Second
+
+// Early is the share of the writes of the first two seconds that was throttled.
+func (w Writes) Early() float64 { return share(w.EarlyThrottled, w.EarlySent) }
+
+// Late is the share of the later writes that was throttled.
+func (w Writes) Late() float64 { return share(w.Throttled-w.EarlyThrottled, w.Sent-w.EarlySent) }
+
+// share is a part of a whole, 0 if there is no whole.
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// A watch is an API that meters what goes through it and counts the writes that
+// are throttled.
+type watch struct {
+	dynamo.API
+	meter *dynamo.Meter
+	now   func() time.Time
+
+	mu     sync.Mutex
+	since  time.Time
+	writes Writes
+}
+
+func newWatch(api dynamo.API, now func() time.Time) *watch {
+	meter := dynamo.NewMeter(api)
+	return &watch{API: meter, meter: meter, now: now, since: now()}
+}
+
+// Immediate reports whether the API behind it says that it never waits.
+func (w *watch) Immediate() bool { return w.meter.Immediate() }
+
+// begin starts to count anew.
+func (w *watch) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.since, w.writes = w.now(), Writes{}
+}
+
+// counted is what was counted since begin.
+func (w *watch) counted() Writes {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	counted := w.writes
+	counted.Reasons = maps.Clone(counted.Reasons)
+	return counted
+}
+
+func (w *watch) count(sent time.Time, err error) {
+	reasons, throttled := throttledBy(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	isEarly := sent.Sub(w.since) < early
+	w.writes.Sent++
+	if isEarly {
+		w.writes.EarlySent++
+	}
+	if !throttled {
+		return
+	}
+	w.writes.Throttled++
+	if isEarly {
+		w.writes.EarlyThrottled++
+	}
+	reason := "unknown"
+	if len(reasons) > 0 && reasons[0].Reason != nil {
+		reason = *reasons[0].Reason
+	}
+	if w.writes.Reasons == nil {
+		w.writes.Reasons = map[string]int64{}
+	}
+	w.writes.Reasons[reason]++
+}
+
+// throttledBy tells whether a request was throttled, and why if that was said.
+func throttledBy(err error) (reasons []types.ThrottlingReason, throttled bool) {
+	if err == nil {
+		return nil, false
+	}
+	if e, ok := errors.AsType[*types.ThrottlingException](err); ok {
+		return e.ThrottlingReasons, true
+	}
+	if e, ok := errors.AsType[*types.ProvisionedThroughputExceededException](err); ok {
+		return e.ThrottlingReasons, true
+	}
+	if e, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		for _, r := range e.CancellationReasons {
+			if r.Code != nil && isThrottle(*r.Code) {
+				return nil, true
+			}
+		}
+		return nil, false
+	}
+	e, ok := errors.AsType[smithy.APIError](err)
+	return nil, ok && isThrottle(e.ErrorCode())
+}
+
+// isThrottle knows the codes that have no type in the SDK, and those of actions of a transaction.
+func isThrottle(code string) bool {
+	switch code {
+	case "ThrottlingError", "ThrottlingException", "Throttling", "ProvisionedThroughputExceeded",
+		"ProvisionedThroughputExceededException", "RequestLimitExceeded", "TooManyRequestsException":
+		return true
+	}
+	return false
+}
+
+// PutItem passes the request on and counts it.
+func (w *watch) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	sent := w.now()
+	out, err := w.API.PutItem(ctx, in, opts...)
+	w.count(sent, err)
+	return out, err
+}
+
+// UpdateItem passes the request on and counts it.
+func (w *watch) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	sent := w.now()
+	out, err := w.API.UpdateItem(ctx, in, opts...)
+	w.count(sent, err)
+	return out, err
+}
+
+// TransactWriteItems passes the request on and counts it.
+func (w *watch) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	sent := w.now()
+	out, err := w.API.TransactWriteItems(ctx, in, opts...)
+	w.count(sent, err)
+	return out, err
+}

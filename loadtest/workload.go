@@ -1,0 +1,105 @@
+package loadtest
+
+import (
+	"strconv"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A workload is what a population of entities asks for.
+type workload struct {
+	entities  []string
+	parents   []string // those of entities, in turn; none unless they cascade
+	resources []string
+	limits    []limiter.Limit
+	// consume is one token of each limit.
+	consume map[string]int64
+	// settles says that [settled] is reserved by the hundred and settled later.
+	settles bool
+	// exhausted says that buckets are emptied before the load begins.
+	exhausted bool
+	// inTurn says that entities come one after the other and not at random.
+	inTurn bool
+}
+
+// settled is the limit whose tokens are settled.
+const settled = "tpm"
+
+// far is a limit that nobody gets near.
+const far = 1_000_000
+
+// childrenOfParent is how many entities share a parent.
+const childrenOfParent = 32
+
+func newWorkload(limits []limiter.Limit, resources int, name string, entities int) *workload {
+	w := &workload{limits: limits, consume: make(map[string]int64, len(limits))}
+	for _, l := range limits {
+		w.consume[l.Name] = 1
+	}
+	for i := range entities {
+		w.entities = append(w.entities, name+"-"+strconv.Itoa(i))
+	}
+	for i := range resources {
+		w.resources = append(w.resources, "bench-"+strconv.Itoa(i))
+	}
+	return w
+}
+
+// workload is that of a scenario other than Attack.
+func (o Options) workload() *workload {
+	limits, resources := []limiter.Limit{limiter.PerSecond("rps", far)}, 1
+	switch o.Scenario {
+	case Refused:
+		limits = []limiter.Limit{limiter.PerDay("rpd", 1)}
+	case LLM:
+		const models, perMinute = 8, 60
+		limits, resources = []limiter.Limit{limiter.PerMinute("rpm", far*perMinute), limiter.PerMinute(settled, 1000*far*perMinute)}, models
+	default:
+	}
+	if len(o.Limits) > 0 {
+		limits = o.Limits
+	}
+	w := newWorkload(limits, resources, "entity", o.Entities)
+	w.exhausted = o.Scenario == Refused
+	w.settles = o.Scenario == LLM && w.consume[settled] > 0
+	if o.Scenario == Cascade {
+		for i := range (o.Entities + childrenOfParent - 1) / childrenOfParent {
+			w.parents = append(w.parents, "parent-"+strconv.Itoa(i))
+		}
+	}
+	return w
+}
+
+// parent is the number of an entity's parent.
+func (w *workload) parent(entity int) int { return entity % len(w.parents) }
+
+// request is what an operation asks of a limiter.
+func (w *workload) request(d draw) limiter.Request {
+	r := limiter.Request{Entity: w.entities[d.entity], Resource: w.resources[d.resource], Consume: w.consume, OnUnavailable: limiter.Block}
+	if w.settles || d.all {
+		r.Consume = make(map[string]int64, len(w.limits))
+		for i := range w.limits {
+			r.Consume[w.limits[i].Name] = w.asked(d, i)
+		}
+	}
+	return r
+}
+
+// asked is how many tokens of limit i an operation asks for.
+func (w *workload) asked(d draw, i int) int64 {
+	switch {
+	case d.all:
+		return w.limits[i].Capacity
+	case w.settles && w.limits[i].Name == settled:
+		return d.reserve
+	}
+	return 1
+}
+
+// used is how many of them it uses in the end.
+func (w *workload) used(d draw, i int) int64 {
+	if w.settles && w.limits[i].Name == settled {
+		return d.use
+	}
+	return w.asked(d, i)
+}

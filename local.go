@@ -1,0 +1,129 @@
+package limiter
+
+import (
+	"math"
+	"slices"
+)
+
+// refuseLocally is the refusal of a request that what is remembered of its
+// buckets shows to be hopeless, or nil if the store has to be asked.
+//
+// Nobody but who returns tokens can make a bucket fuller than its last image
+// refilled to now, so such an image may refuse, for a short time; it never
+// admits. It must be one of every shard, compared with its configuration within
+// the time to live, and nothing about it may need a write: then the answer is
+// the store's own, with the same wait.
+func (l *Limiter) refuseLocally(req *Request) error {
+	if l.trust < 0 || len(req.Limits) > 0 {
+		return nil
+	}
+	now := l.now()
+	of, hopeless := l.isHopeless(req, now)
+	if !hopeless {
+		return nil
+	}
+	e := &ExceededError{}
+	for i, acct := range of {
+		if acct == nil {
+			continue
+		}
+		images, all := acct.images(now, l.trust)
+		if !all && i > 0 && acct.isUnlimited(now-l.ttl.Milliseconds(), l.epoch.Load()) {
+			continue
+		}
+		if !all {
+			return nil
+		}
+		c := claim{Bucket: images[0].Bucket, acct: acct, amounts: claimAmounts(req.Consume)}
+		if statuses := c.standing(images, now); i == 0 {
+			e.Statuses = statuses
+		} else {
+			e.Statuses = append(e.Statuses, statuses...)
+		}
+	}
+	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
+		return nil // tokens were returned since
+	}
+	l.counts.refused.Add(1)
+	return e
+}
+
+// isHopeless reports whether a request would be refused, as far as is
+// remembered, and by which accounts, the entity's and that of its parent, if it
+// cascades. It allocates nothing.
+func (l *Limiter) isHopeless(req *Request, now int64) (of [2]*account, hopeless bool) {
+	since, epoch := now-l.ttl.Milliseconds()+1, l.epoch.Load()
+	acct, ok := l.accounts.get(accountKey{req.Entity, req.Resource})
+	if !ok {
+		return of, false
+	}
+	of[0] = acct
+	short, parent, ok := acct.recall(req, false, now, l.trust, since, epoch)
+	if !ok || parent == "" {
+		return of, ok && short
+	}
+	if of[1], ok = l.accounts.get(accountKey{parent, req.Resource}); !ok {
+		return of, false
+	}
+	parentShort, _, ok := of[1].recall(req, true, now, l.trust, since, epoch)
+	return of, ok && (short || parentShort)
+}
+
+// recall is whether the last images show a bucket to be short of what a request
+// asks for, and whom it cascades to. It is not ok if they cannot tell. A bucket
+// that is optional need not have all the limits, or any.
+func (a *account) recall(req *Request, optional bool, now, trust, since int64, epoch uint64) (short bool, parent string, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if optional && a.unlimited && a.checked >= since && a.epoch == epoch {
+		return false, "", true
+	}
+	if a.count == 0 || a.uneven || a.overridden || a.checked < since || a.epoch != epoch {
+		return false, "", false
+	}
+	for i := range a.count {
+		img := a.imageLocked(i, now, trust)
+		if img == nil || !img.isPlain(now) || img.ShardCount != a.count {
+			return false, "", false
+		}
+	}
+	for name, tokens := range req.Consume {
+		held, ok := a.heldLocked(name, now)
+		if !ok && !optional {
+			return false, "", false
+		}
+		short = short || tokens > 0 && held < tokens*milli
+	}
+	return short, cascadeOf(a.newest), true
+}
+
+// heldLocked is what the last images of all shards, which there must be, hold of
+// a limit; more than anybody could want if they do not have it.
+func (a *account) heldLocked(name string, now int64) (held int64, ok bool) {
+	for i := range a.count {
+		img := a.shards[i].img
+		k := img.index(name)
+		if k < 0 {
+			return math.MaxInt64, false
+		}
+		s := &img.Limits[k]
+		held += max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now))
+	}
+	return held, true
+}
+
+// index is where a limit is among the image's, -1 if it is not there.
+func (i *Image) index(limit string) int {
+	for k := range i.Limits {
+		if i.Limits[k].Name == limit {
+			return k
+		}
+	}
+	return -1
+}
+
+// isPlain reports whether an item is one that takes debits as it is: not
+// switched off, not due for a peer's trimming, not swept any moment.
+func (i *Image) isPlain(now int64) bool {
+	return !i.Disabled && i.Foreign == "" && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/milli)
+}

@@ -1,0 +1,469 @@
+package limiter_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// refusedLocally makes a request that must be refused, and reports whether that
+// took no request.
+func (w *world) refusedLocally(l *limiter.Limiter, req limiter.Request) bool {
+	w.Helper()
+	requests, refused := w.requests(), l.Stats().LocallyRefused
+	if w.take(l, req) == nil {
+		w.Fatalf("%v was admitted", req.Consume)
+	}
+	here := w.requests() == requests
+	if counted := l.Stats().LocallyRefused == refused+1; counted != here {
+		w.Errorf("counted as refused locally: %t; without a request: %t", counted, here)
+	}
+	return here
+}
+
+// requests is how many requests the table has got.
+func (w *world) requests() (n int64) {
+	for _, u := range w.meter.Totals() {
+		n += u.Requests
+	}
+	return n
+}
+
+func TestAKnownRefusalCostsNothing(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 60))
+		w.take(w.Limiter, ask("user", "rpm", 60))
+		for range 9 { // it earns one a second
+			if !w.refusedLocally(w.Limiter, ask("user", "rpm", 1)) {
+				w.Error("the store was asked")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+			w.Errorf("as soon as there is a token: %v", refused)
+		}
+		if w.refusedLocally(w.limiter(w.store, limiter.Options{}), ask("user", "rpm", 1)) {
+			w.Error("refused by one that never saw the bucket")
+		}
+		if w.refusedLocally(w.Limiter, ask("user", "rpm", 61)); !w.refusedLocally(w.Limiter, ask("user", "rpm", 61)) {
+			w.Error("the store was asked for more than the capacity")
+		}
+		if refused := w.take(w.Limiter, ask("user", "rpm", 0)); refused != nil {
+			w.Errorf("nothing was asked for: %v", refused)
+		}
+	})
+}
+
+// What is seen refuses for a second, by default.
+func TestAnImageIsTrustedForATime(t *testing.T) {
+	for _, tt := range []struct{ trust, bound time.Duration }{{0, time.Second}, {5 * time.Second, 5 * time.Second}, {time.Millisecond, time.Millisecond}, {-1, -1}} {
+		t.Run(fmt.Sprint(tt.trust), func(t *testing.T) {
+			inWorld(t, limiter.Options{Trust: tt.trust}, func(w *world) {
+				w.system(limiter.PerHour("rph", 10))
+				other, err := w.limiter(w.store, limiter.Options{}).Acquire(w.Context(), ask("user", "rph", 4))
+				w.must(err)
+				w.take(w.Limiter, ask("user", "rph", 6))
+				if tt.bound < 0 {
+					if w.refusedLocally(w.Limiter, ask("user", "rph", 1)) {
+						w.Error("refused from memory")
+					}
+					return
+				}
+				time.Sleep(tt.bound)
+				w.must(other.Rollback(w.Context())) // which only the store knows
+				if !w.refusedLocally(w.Limiter, ask("user", "rph", 1)) {
+					w.Error("the store was asked in time")
+				}
+				time.Sleep(time.Millisecond)
+				if refused := w.take(w.Limiter, ask("user", "rph", 4)); refused != nil {
+					w.Errorf("refused by an image that is older than %v: %v", tt.bound, refused)
+				}
+			})
+		})
+	}
+}
+
+// What a process returns itself is there at once.
+func TestOwnReturnsAreSeen(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerHour("rph", 10))
+		lease, err := w.Acquire(w.Context(), ask("key", "rph", 9))
+		w.must(err)
+		if !w.refusedLocally(w.Limiter, ask("key", "rph", 2)) {
+			w.Error("the store was asked")
+		}
+		w.must(lease.Adjust("rph", -4))
+		w.must(lease.Commit(w.Context()))
+		lease, err = w.Acquire(w.Context(), ask("key", "rph", 5))
+		w.must(err)
+		if !w.refusedLocally(w.Limiter, ask("key", "rph", 1)) {
+			w.Error("the store was asked")
+		}
+		w.must(lease.Rollback(w.Context()))
+		if refused := w.take(w.Limiter, ask("key", "rph", 5)); refused != nil {
+			w.Error(refused)
+		}
+	})
+}
+
+func TestConfigurationIsNotOverlookedByARefusal(t *testing.T) {
+	more := []limiter.Limit{limiter.PerHour("rph", 100)}
+	for _, tt := range []struct {
+		name   string
+		change func(*world)
+		served bool
+	}{
+		{"none", func(*world) {}, false},
+		{"in this process", func(w *world) { w.must(w.store.SetSystem(w.Context(), more, "")) }, true},
+		{"elsewhere", func(w *world) { w.must(w.open(w.engine).SetSystem(w.Context(), more, "")) }, false},
+		{"elsewhere, and said so", func(w *world) {
+			w.must(w.open(w.engine).SetSystem(w.Context(), more, ""))
+			w.InvalidateConfig()
+		}, true},
+		{"with the request", func(*world) {}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.system(limiter.PerHour("rph", 10))
+				w.take(w.Limiter, ask("user", "rph", 10))
+				tt.change(w)
+				req := ask("user", "rph", 1)
+				if tt.name == "with the request" {
+					req.Limits = []limiter.Limit{limiter.PerHour("rph", 10)}
+					if w.refusedLocally(w.Limiter, req) {
+						w.Error("a request that has limits of its own was refused from memory")
+					}
+					return
+				}
+				requests := w.requests()
+				_ = w.take(w.Limiter, req)
+				if asked := w.requests() > requests; asked != tt.served {
+					w.Errorf("the store was asked: %t", asked)
+				}
+			})
+		})
+	}
+}
+
+// A comparison with the configuration that is overdue comes before a refusal,
+// however long an image is trusted.
+func TestAnOverdueComparisonComesFirst(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: time.Hour}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 10))
+		w.take(w.Limiter, ask("user", "rpd", 10))
+		w.Settle()
+		time.Sleep(limiter.DefaultConfigTTL - time.Millisecond)
+		if !w.refusedLocally(w.Limiter, ask("user", "rpd", 1)) {
+			w.Error("the store was asked in time")
+		}
+		time.Sleep(time.Millisecond)
+		if w.refusedLocally(w.Limiter, ask("user", "rpd", 1)) {
+			w.Error("refused by a bucket not compared for a time to live")
+		}
+		if w.Settle(); !w.refusedLocally(w.Limiter, ask("user", "rpd", 1)) {
+			w.Error("the store was asked although the comparison was made")
+		}
+	})
+}
+
+func TestWhoeverAlwaysComparesIsNotRefusedFromMemory(t *testing.T) {
+	inWorld(t, limiter.Options{ConfigTTL: -1}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 10))
+		w.take(w.Limiter, ask("user", "rpd", 10))
+		if w.refusedLocally(w.Limiter, ask("user", "rpd", 1)) {
+			w.Error("refused from memory, although every acquire compares")
+		}
+	})
+}
+
+func TestLocalRefusalsOfACascade(t *testing.T) {
+	full, few := limiter.PerHour("rph", 100), limiter.PerHour("rph", 3)
+	for _, tt := range []struct {
+		name         string
+		key, project []limiter.Limit
+		take, ask    limiter.Request
+		here         bool
+		exceeded     string
+	}{
+		{"the entity is short", []limiter.Limit{few}, []limiter.Limit{full}, ask("key", "rph", 3), ask("key", "rph", 1), true, "key rph"},
+		{"the parent is short", []limiter.Limit{full}, []limiter.Limit{few}, ask("key", "rph", 3), ask("key", "rph", 1), true, "project rph"},
+		{"both are short", []limiter.Limit{few}, []limiter.Limit{few}, ask("key", "rph", 3), ask("key", "rph", 1), true, "key rph, project rph"},
+		{"the parent has no limits", []limiter.Limit{few}, nil, ask("key", "rph", 3), ask("key", "rph", 1), true, "key rph"},
+		{
+			"the parent has a subset, and is short",
+			[]limiter.Limit{full, limiter.PerHour("tph", 100)},
+			[]limiter.Limit{limiter.PerHour("tph", 5)},
+			ask("key", "rph", 1, "tph", 5), ask("key", "rph", 1, "tph", 1), true, "project tph",
+		},
+		{
+			"the parent has a subset, and is not",
+			[]limiter.Limit{few, limiter.PerHour("tph", 100)},
+			[]limiter.Limit{limiter.PerHour("tph", 50)},
+			ask("key", "rph", 3, "tph", 5), ask("key", "rph", 1, "tph", 1), true, "key rph",
+		},
+		{
+			"only the parent has the limit",
+			[]limiter.Limit{full},
+			[]limiter.Limit{full, limiter.PerHour("tph", 5)},
+			ask("key", "rph", 1, "tph", 5), ask("key", "rph", 1, "tph", 1), false, "project tph",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+				w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+				for entity, limits := range map[string][]limiter.Limit{"key": tt.key, "project": tt.project} {
+					if limits != nil {
+						w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
+					}
+				}
+				if refused := w.take(w.Limiter, tt.take); refused != nil {
+					w.Fatal(refused)
+				}
+				if here := w.refusedLocally(w.Limiter, tt.ask); here != tt.here {
+					w.Errorf("refused from memory: %t", here)
+				}
+				refused := w.take(w.Limiter, tt.ask)
+				var exceeded []string
+				for _, s := range refused.Statuses {
+					if s.Exceeded {
+						exceeded = append(exceeded, s.Entity+" "+s.Limit.Name)
+					}
+				}
+				if got := strings.Join(exceeded, ", "); got != tt.exceeded {
+					w.Errorf("exceeded are %q, want %q", got, tt.exceeded)
+				}
+				if diff := cmp.Diff(w.take(w.limiter(w.store, limiter.Options{Trust: -1}), tt.ask), refused); diff != "" {
+					w.Errorf("the store's own refusal differs (-store +memory):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A sharded bucket refuses from memory only if every shard is remembered.
+func TestLocalRefusalsOfAShardedBucket(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(fixed("x", 100))
+		w.take(w.Limiter, ask("user", "x", 10))
+		w.Widen(w.Context(), "user", "gpt-4")
+		time.Sleep(time.Minute)
+		if w.refusedLocally(w.Limiter, ask("user", "x", 91)) {
+			w.Error("refused although no shard was seen for a minute")
+		}
+		if !w.refusedLocally(w.Limiter, ask("user", "x", 91)) {
+			w.Error("both shards were just read, and the store was asked")
+		}
+		if refused := w.take(w.Limiter, ask("user", "x", 90)); refused != nil {
+			w.Error(refused)
+		}
+		time.Sleep(900 * time.Millisecond)
+		if refused := w.take(w.Limiter, ask("user", "x", 0)); refused != nil { // sees one of the shards
+			w.Error(refused)
+		}
+		time.Sleep(900 * time.Millisecond)
+		if w.refusedLocally(w.Limiter, ask("user", "x", 1)) {
+			w.Error("refused by an image of one shard of two")
+		}
+	})
+}
+
+// Items that a write would do more to than debit are the store's to judge.
+func TestOddItemsAreNotRefusedFromMemory(t *testing.T) {
+	for name, change := range map[string]struct {
+		update string
+		value  types.AttributeValue
+		want   error
+	}{
+		"disabled":  {"SET disabled = :v", &types.AttributeValueMemberBOOL{Value: true}, limiter.ErrDisabled},
+		"scheduled": {"SET sched = :v", &types.AttributeValueMemberS{Value: "1h9-17s500"}, limiter.ErrUnsupported},
+		"to trim":   {"SET vu = :v", number(1 << 45), limiter.ErrExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.system(limiter.PerHour("rph", 10))
+				w.take(w.Limiter, ask("user", "rph", 10))
+				w.patch(change.update, map[string]types.AttributeValue{":v": change.value})
+				time.Sleep(2 * time.Second)
+				for range 2 {
+					before := w.requests()
+					if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, change.want) {
+						w.Errorf("got %v, want %v", err, change.want)
+					}
+					if w.requests() == before {
+						w.Error("refused from memory")
+					}
+				}
+			})
+		})
+	}
+}
+
+// From random states, memory refuses what the store would refuse, in the same
+// words.
+func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				random := rand.New(rand.NewPCG(seed, 7))
+				limits := []limiter.Limit{limiter.PerMinute("rpm", 7), limiter.PerSecond("rps", 3), limiter.PerHour("tph", 977, limiter.Burst(100))}
+				w.family(limits...)
+				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, limits[seed%3:]))
+				entity := []string{"key", "user"}[seed%2]
+				some := func() limiter.Request {
+					req := ask(entity, "rpm", random.IntN(4))
+					if random.IntN(2) == 0 {
+						req.Consume["tph"] = random.Int64N(120)
+					}
+					if random.IntN(3) == 0 {
+						req.Consume["rps"] = random.Int64N(4)
+					}
+					return req
+				}
+				asking := w.limiter(w.store, limiter.Options{Trust: -1})
+				w.take(w.Limiter, ask(entity, "rpm", 0))
+				for n := 1; n < 1<<(seed/4); n *= 2 {
+					time.Sleep(2 * time.Second)
+					w.Widen(w.Context(), entity, "gpt-4")
+				}
+				compared := 0
+				for range 300 {
+					time.Sleep(time.Duration(random.Int64N(int64(700 * time.Millisecond))))
+					w.take(w.Limiter, some())
+					w.Settle()
+					req := some()
+					if !w.Hopeless(&req, time.Now().UnixMilli()) {
+						continue
+					}
+					compared++
+					theirs := w.take(asking, req)
+					asking.Settle() // comparisons in the background are requests too
+					if theirs == nil {
+						w.Fatalf("%v is served by the store, and hopeless from memory", req.Consume)
+					}
+					if !w.refusedLocally(w.Limiter, req) {
+						w.Error("the store was asked")
+					}
+					if diff := cmp.Diff(theirs, w.take(w.Limiter, req)); diff != "" {
+						w.Fatalf("%v (-store +memory):\n%s", req.Consume, diff)
+					}
+				}
+				if compared < 20 {
+					w.Errorf("only %d refusals were compared", compared)
+				}
+			})
+		})
+	}
+}
+
+// Memory is bounded: whom it has no room for asks the store.
+func TestRefusalsAreForgottenForWantOfRoom(t *testing.T) {
+	inWorld(t, limiter.Options{Memory: 16}, func(w *world) {
+		w.system(limiter.PerHour("rph", 1))
+		for i := range 200 {
+			w.take(w.Limiter, ask(fmt.Sprint("user-", i), "rph", 1))
+		}
+		if got := w.Stats().Buckets; got > 16 {
+			w.Errorf("%d buckets are remembered", got)
+		}
+		if !w.refusedLocally(w.Limiter, ask("user-199", "rph", 1)) {
+			w.Error("the store was asked for the last one seen")
+		}
+		if w.refusedLocally(w.Limiter, ask("user-0", "rph", 1)) {
+			w.Error("refused from memory that has no room for it")
+		}
+	})
+}
+
+// Not parallel: allocations of others would be counted.
+func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
+	m := newMemory(t, 2)
+	now := time.Now().UnixMilli()
+	if n := testing.AllocsPerRun(100, func() {
+		if !m.Hopeless(&m.reqs[0], now) {
+			t.Error("not hopeless")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkLocalRefusal is a refusal from memory over 1,024 entities: the
+// decision, and the acquire with its error.
+func BenchmarkLocalRefusal(b *testing.B) {
+	for _, limits := range []int{1, 2} {
+		w := newMemory(b, limits)
+		b.Run(fmt.Sprintf("limits=%d/decision", limits), func(b *testing.B) {
+			b.ReportAllocs()
+			now, i := time.Now().UnixMilli(), 0
+			for b.Loop() {
+				if !w.Hopeless(&w.reqs[i&1023], now) {
+					b.Fatal("not hopeless")
+				}
+				i++
+			}
+		})
+		b.Run(fmt.Sprintf("limits=%d/acquire", limits), func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if _, err := w.Acquire(b.Context(), w.reqs[i&1023]); err == nil {
+					b.Fatal("admitted")
+				}
+				i++
+			}
+		})
+	}
+}
+
+// A memory is a limiter that knows 1,024 exhausted buckets.
+type memory struct {
+	*limiter.Limiter
+	reqs []limiter.Request
+}
+
+func newMemory(tb testing.TB, limits int) *memory {
+	tb.Helper()
+	must := func(err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	engine := dynamolite.New(dynamolite.Options{})
+	tb.Cleanup(func() { must(engine.Close()) })
+	must(dynamo.CreateTable(tb.Context(), engine, dynamo.TableOptions{Name: table}))
+	store, err := dynamo.Open(tb.Context(), dynamo.Options{API: engine, Table: table})
+	must(err)
+	var config []limiter.Limit
+	for i := range limits {
+		config = append(config, limiter.PerDay(fmt.Sprint("l", i), 1))
+	}
+	must(store.SetSystem(tb.Context(), config, ""))
+	// So long that the benchmark does not see the end of it.
+	l, err := limiter.New(store, limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour})
+	must(err)
+	tb.Cleanup(func() { must(l.Close()) })
+	m := &memory{Limiter: l}
+	for i := range 1024 {
+		req := limiter.Request{Entity: fmt.Sprint("user-", i), Resource: "gpt-4", Consume: make(map[string]int64)}
+		for _, c := range config {
+			req.Consume[c.Name] = 1
+		}
+		m.reqs = append(m.reqs, req)
+		_, err := l.Acquire(tb.Context(), req)
+		must(err)
+	}
+	return m
+}

@@ -1,0 +1,335 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxRetries is how many other shards are tried for a claim that the first
+	// one drawn cannot serve, before all of them are looked at together.
+	maxRetries = 2
+	// maxRoutes bounds how often a claim is routed at all: the set of shards
+	// has to change under it every time for the bound to be reached.
+	maxRoutes = 12
+)
+
+// route debits a claim from a bucket, from whichever of its shards can serve
+// it. A claim ends refused only if all of them together cannot.
+func (l *Limiter) route(ctx context.Context, c *claim, left <-chan struct{}) error {
+	var tried []int // and found short, or throttled
+	var busy []int
+	short := 0 // of those tried
+	var failure error
+	for routes := 0; routes < maxRoutes; routes++ {
+		next, shard := c.acct.choose(c, tried, busy, l.now(), l.trust, l.rand)
+		var err error
+		switch {
+		case next == resting && short == 0:
+			if err := l.allBusy(ctx, c, left); err != nil {
+				return err
+			}
+			busy, routes = nil, routes-1
+			continue
+		case next != alone && short == 0 && failure != nil:
+			return failure
+		case next == nowhere && short == 0:
+			return l.isBraked(c)
+		case next != alone, short > maxRetries:
+			next = together
+			err = l.gather(ctx, c, left)
+		default:
+			c.Shard = shard
+			c.acct.testBrake(shard, l.now())
+			err = l.debit(ctx, c, left)
+		}
+		switch {
+		case errors.Is(err, errRerouted):
+			tried, busy, short = nil, nil, 0
+		case errors.Is(err, errBusy):
+			busy, routes = append(busy, shard), routes-1
+		case errors.Is(err, ErrThrottled):
+			failure = err
+			tried = append(tried, shard)
+			if next == together || c.acct.shardCount() == 1 && !l.probe(ctx, c, left) {
+				return err
+			}
+		case err != nil || !c.short:
+			return err
+		default:
+			tried = append(tried, shard)
+			short++
+		}
+	}
+	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", c.Resource, c.Entity, maxRoutes, ErrConflict)
+}
+
+// isBraked is the error of a claim that is not sent, because what could serve it
+// was throttled just now.
+func (l *Limiter) isBraked(c *claim) error {
+	l.counts.braked.Add(1)
+	return fmt.Errorf("debit %s of %s: its partition was throttled just now: %w: %w", c.Resource, c.Entity, ErrThrottled, ErrUnavailable)
+}
+
+// allBusy deals with a claim for which every shard that could serve it has to earn
+// its next write. If that is so of all there are, more are needed, however
+// recently they were doubled.
+func (l *Limiter) allBusy(ctx context.Context, c *claim, left <-chan struct{}) error {
+	if count := c.acct.shardCount(); count < MaxShards {
+		switch changed, err := l.widen(ctx, c.acct, c.Bucket, count, left); {
+		case changed:
+			return nil
+		case err != nil && !isTurnedAway(err):
+			return err
+		}
+	} else if c.acct.warn() {
+		l.warnSaturated(ctx, c.Bucket)
+	}
+	return sleep(ctx, left, busyWait)
+}
+
+// errRerouted says that the set of a bucket's shards was changed for a claim's
+// sake, which is to choose again.
+var errRerouted = errors.New("the shards have changed")
+
+// errBusy says that a shard has taken all the writes that it can for now, and
+// that there are others.
+var errBusy = errors.New("the shard is busy")
+
+// busyWait is in what a shard's hidden write limit earns a write.
+const busyWait = time.Millisecond
+
+// A choice is where a claim goes next.
+type choice uint8
+
+const (
+	alone    choice = iota // to one shard
+	together               // to all shards: none is known to serve it alone
+	resting                // nowhere, until a shard that could serve it has earned its next write
+	nowhere                // every shard that could serve it is braked
+)
+
+// choose draws a shard at random among those that are not known to be short,
+// leaving out those that have been tried, those that were throttled just now,
+// and those that have to earn their next write.
+func (a *account) choose(c *claim, tried, busy []int, now, trust int64, draw func(int64) int64) (next choice, shard int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := max(1, a.count)
+	if n > 1 && now-a.countedAt > countAge && !slices.Contains(tried, 0) {
+		return alone, 0 // to learn the number of shards again
+	}
+	var room [MaxShards]int
+	open, braked, rest := room[:0], 0, 0
+	for i := range n {
+		switch {
+		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(c, i, n, now, trust):
+		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.holds(now):
+			braked++
+		case slices.Contains(busy, i) || n > 1 && a.isRestingLocked(i, now, trust):
+			rest++
+		default:
+			open = append(open, i)
+		}
+	}
+	switch {
+	case len(open) > 1:
+		return alone, open[draw(int64(len(open)))]
+	case len(open) == 1:
+		return alone, open[0]
+	case rest > 0 && rest+braked == n:
+		return resting, 0
+	case braked > 0 && rest+braked == n || len(tried) == n && n == 1:
+		return nowhere, 0
+	}
+	return together, 0
+}
+
+// isRestingLocked reports whether a shard is known to have taken all the writes
+// that it can for now.
+func (a *account) isRestingLocked(i int, now, trust int64) bool {
+	img := a.imageLocked(i, now, trust)
+	return img != nil && img.Writes.Name != "" && !img.Writes.whole().Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost)
+}
+
+// isShortLocked reports whether a shard is known not to be able to serve a
+// claim: it never could, or could not a moment ago and has not earned enough
+// since.
+func (a *account) isShortLocked(c *claim, i, n int, now, trust int64) bool {
+	if c.want != nil {
+		return false
+	}
+	img := a.imageLocked(i, now, trust)
+	like := img
+	if like == nil {
+		like = a.newest
+	}
+	if like == nil {
+		return false
+	}
+	for _, amount := range c.amounts {
+		s, ok := like.Limit(amount.Limit)
+		if !ok || amount.Milli <= 0 {
+			continue
+		}
+		part := share(s.Params, i, n)
+		if amount.Milli > part.Capacity || img != nil && !part.Admits(s.Tokens, img.RefilledAt, now, amount.Milli) {
+			return true
+		}
+	}
+	return false
+}
+
+// probe finds out whether a bucket whose only known shard was throttled has
+// others.
+func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) bool {
+	_, err := c.acct.widening.do(ctx, left, func() {
+		b := c.Bucket
+		b.Shard = 1
+		if loaded, err := l.store.Load(ctx, &Load{Bucket: &b}); err == nil && loaded.Image != nil {
+			c.acct.remember(loaded.Image, l.now())
+		}
+	})
+	return err == nil && c.acct.shardCount() > 1
+}
+
+// A brake keeps a process from hammering a partition that throttles. While it is
+// pulled, one request is sent in each interval; a throttle doubles the interval,
+// an answer halves it, until none is left.
+type brake struct {
+	until, delay int64 // milliseconds
+	pulled       int64 // when, in milliseconds
+}
+
+const (
+	minBrake = 10    // milliseconds
+	maxBrake = 1_000 // milliseconds
+)
+
+func (b *brake) holds(now int64) bool { return now < b.until }
+
+// test lets one request through for this interval.
+func (b *brake) test(now int64) {
+	if b.delay > 0 {
+		b.until = now + b.delay
+	}
+}
+
+// ease shortens the brake.
+func (b *brake) ease() {
+	if b.delay /= 2; b.delay < minBrake {
+		*b = brake{}
+	}
+}
+
+// pull lengthens the brake, unless what was throttled had been sent before it
+// was last pulled.
+func (b *brake) pull(sent, now int64, draw func(int64) int64) {
+	if b.delay > 0 && sent < b.pulled {
+		return
+	}
+	b.delay = min(maxBrake, max(minBrake, 2*b.delay))
+	b.until, b.pulled = now+b.delay/2+draw(b.delay/2)+1, now
+}
+
+// answered notes what became of a write to a shard: a throttle pulls its brake,
+// an answer lets it go.
+func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err error, sent int64) {
+	if err == nil {
+		acct.release(b.Shard)
+		return
+	}
+	if !errors.Is(err, ErrThrottled) {
+		return
+	}
+	l.counts.throttled.Add(1)
+	acct.brake(b.Shard, sent, l.now(), l.rand)
+	if errors.Is(err, ErrHotPartition) {
+		l.widenInBackground(ctx, acct, b)
+	}
+}
+
+// turnedAway notes which of the items of a transaction were throttled, if any.
+func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, err error, sent int64, bucket func(i int) Bucket) {
+	if throttled := slices.ContainsFunc(joint.Refusals, func(r Refusal) bool { return r.Throttled }); !throttled && !errors.Is(err, ErrThrottled) {
+		return
+	}
+	l.counts.throttled.Add(1)
+	for i, r := range joint.Refusals {
+		if r.Throttled {
+			acct.brake(bucket(i).Shard, sent, l.now(), l.rand)
+		}
+	}
+	if errors.Is(err, ErrHotPartition) {
+		l.widenInBackground(ctx, acct, bucket(0))
+	}
+}
+
+// braked are the shards that are not to be written to now.
+func (a *account) braked(now int64) (held []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, s := range a.shards {
+		if s != nil && s.brake.holds(now) {
+			held = append(held, i)
+		}
+	}
+	return held
+}
+
+// testBrake notes that a shard is being written to.
+func (a *account) testBrake(i int, now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shardLocked(i).brake.test(now)
+}
+
+func (a *account) release(i int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shardLocked(i).brake.ease()
+}
+
+func (a *account) brake(i int, sent, now int64, draw func(int64) int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shardLocked(i).brake.pull(sent, now, draw)
+}
+
+// An errand is work that one caller does while the others wait for it.
+type errand struct {
+	mu   sync.Mutex
+	done chan struct{} // closed when the work under way has ended; nil if there is none
+}
+
+// do runs f, unless that is being done already: then it waits for the end, or
+// for its caller to leave. It reports whether f ran.
+func (f *errand) do(ctx context.Context, left <-chan struct{}, work func()) (ran bool, err error) {
+	f.mu.Lock()
+	if done := f.done; done != nil {
+		f.mu.Unlock()
+		select {
+		case <-done:
+			return false, nil
+		case <-left:
+			return false, errLeft
+		case <-ctx.Done():
+			return false, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		}
+	}
+	done := make(chan struct{})
+	f.done = done
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.done = nil
+		f.mu.Unlock()
+		close(done)
+	}()
+	work()
+	return true, nil
+}

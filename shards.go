@@ -1,0 +1,527 @@
+package limiter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MaxShards is the number of shards at which doubling ends: 32,000 writes a
+// second to one bucket.
+const MaxShards = 32
+
+// A SaturatedWarning says that a bucket has as many shards as there may be and
+// is written to faster than they all sustain: its callers wait for each other.
+// It is logged, once for each bucket and limiter, as the attribute "warning".
+type SaturatedWarning struct{ Entity, Resource string }
+
+// String names the bucket and what to do.
+func (w SaturatedWarning) String() string {
+	return fmt.Sprintf("%s of entity %q is written to more than %d times a second, and has no more than %d shards: spread the load over several entities",
+		w.Resource, w.Entity, MaxShards*writeParams.Amount/milli, MaxShards)
+}
+
+// split is how a shard comes into being: half of what its sibling holds is moved
+// to it, in one transaction. Two cases are one:
+//
+//	doubling     i of n becomes i of 2n, and i+n is born
+//	replacement  i of n stays, and the other half of what it once was is born
+//
+// Balances move as they stand at the sibling's stamp, which the new shard gets
+// too, so that both together go on accruing what the sibling alone would have.
+// Takes and credits may land in between, since what moves is added and bounded.
+//
+// A sibling that is refilled all the time, as hot ones are, never has the stamp
+// seen for long. A loose split of such a one therefore stamps both anew, and
+// accepts any stamp up to that: what accrued in between, in milliseconds, is lost.
+func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birth {
+	at := img.RefilledAt
+	if loose = loose && now-at < crossing; loose {
+		at = max(now, at)
+	}
+	donor := &Refill{
+		Bucket: img.Bucket, Seen: img, RefilledAt: at, Loose: loose, ShardCount: count,
+		Writes:  pressingWrite(img),
+		Changes: make([]Change, 0, len(img.Limits)),
+	}
+	b := &Birth{
+		Create: Create{
+			Bucket: Bucket{img.Entity, img.Resource, born}, Now: at, ShardCount: count,
+			Limits: make([]NewLimit, 0, len(img.Limits)), Writes: firstWrite(), Owner: ownerOf(img),
+		},
+		Donor: donor, Sibling: img.Shard,
+	}
+	params := make([]Params, 0, len(img.Limits))
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		given := max(0, min(s.Tokens/2, share(s.Params, born, count).Capacity))
+		donor.Changes = append(donor.Changes, narrow(img, s, count, given))
+		b.Limits = append(b.Limits, NewLimit{NamedParams: NamedParams{s.Name, s.Params}, Tokens: given})
+		params = append(params, s.Params)
+	}
+	if img.ExpiresAt != 0 {
+		b.ExpiresAt = expiresAt(params, now, multiplier)
+	}
+	return b
+}
+
+// narrow is what becomes of a shard's limit if that many tokens are given away
+// and the share becomes that of another count.
+func narrow(img *Image, s *LimitState, count int, given int64) Change {
+	capacity := share(s.Params, img.Shard, count).Capacity
+	trimmed := max(0, s.Tokens-given-capacity)
+	ch := Change{Limit: s.Name, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
+	if given > 0 {
+		ch.AtLeast = given + trimmed
+	}
+	return ch
+}
+
+// tighten gives a shard whose sibling exists already a larger count.
+func tighten(img *Image, count int, now int64) *Refill {
+	r := &Refill{
+		Bucket: img.Bucket, Seen: img, RefilledAt: max(now, img.RefilledAt), ShardCount: count,
+		Writes: pressingWrite(img), Changes: make([]Change, 0, len(img.Limits)),
+	}
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		earned, _ := img.share(s.Params).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
+		over := max(0, s.Tokens+earned-share(s.Params, img.Shard, count).Capacity)
+		r.Changes = append(r.Changes, Change{Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens})
+	}
+	return r
+}
+
+// pressingWrite debits the hidden write limit although it may be short.
+func pressingWrite(img *Image) Change {
+	if img.Writes.Name == "" {
+		return Change{Limit: reservedLimit, Kind: AddLimit, Params: writeParams, Earned: writeParams.Capacity, Debit: writeCost}
+	}
+	return Change{Limit: reservedLimit, Debit: writeCost, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
+}
+
+// firstWrite is the hidden write limit of a new item, which takes one write.
+func firstWrite() NewLimit {
+	return NewLimit{
+		NamedParams: NamedParams{Limit: reservedLimit, Params: writeParams},
+		Tokens:      writeParams.Capacity - writeCost, Consumed: writeCost,
+	}
+}
+
+// after is the item as a refill leaves it, if nobody else has written since it
+// was seen.
+func (r *Refill) after() *Image {
+	img := *r.Seen
+	img.RefilledAt = r.RefilledAt
+	if r.ShardCount != 0 {
+		img.ShardCount = r.ShardCount
+	}
+	if r.Expiry.Change {
+		img.ExpiresAt = r.Expiry.At
+	}
+	if r.Lapse {
+		img.HasValidUntil, img.ValidUntil = false, 0
+	}
+	if o := r.Owner; o != nil {
+		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
+	}
+	img.Writes = r.Writes.after(img.Writes, r.FullSince != 0)
+	img.Limits = make([]LimitState, 0, len(r.Changes))
+	for i := range r.Changes {
+		ch := &r.Changes[i]
+		if s, ok := r.Seen.Limit(ch.Limit); (ok || ch.Kind == AddLimit) && ch.Kind != RemoveLimit {
+			img.Limits = append(img.Limits, ch.after(s, r.FullSince != 0))
+		}
+	}
+	for i := range r.Seen.Limits {
+		s := r.Seen.Limits[i]
+		if !slices.ContainsFunc(r.Changes, func(ch Change) bool { return ch.Limit == s.Name }) {
+			img.Limits = append(img.Limits, s)
+		}
+	}
+	slices.SortFunc(img.Limits, func(a, b LimitState) int { return cmp.Compare(a.Name, b.Name) })
+	return &img
+}
+
+func (ch *Change) after(s LimitState, set bool) LimitState {
+	if set || ch.Kind == AddLimit {
+		s.Tokens = 0
+	}
+	if ch.Kind == AddLimit {
+		s.Consumed = 0
+	}
+	if ch.Kind == AddLimit || ch.Kind == SetParams {
+		s.Params = ch.Params
+	}
+	s.Name = ch.Limit
+	s.Tokens += ch.Earned - ch.Debit
+	s.Consumed += ch.Debit
+	return s
+}
+
+// widen doubles the number of shards of a bucket that has that many, unless
+// somebody else does. It reports whether there are more now.
+func (l *Limiter) widen(ctx context.Context, acct *account, b Bucket, from int, left <-chan struct{}) (bool, error) {
+	var err error
+	_, waited := acct.widening.do(ctx, left, func() { _, err = l.reshard(ctx, acct, b, 2*from) })
+	return acct.shardCount() > from, cmp.Or(err, waited)
+}
+
+// mend completes the set of shards of a bucket: it finishes a doubling that is
+// half done, and replaces shards that are missing. It reports whether there are
+// any shards at all.
+func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan struct{}) (exists bool, err error) {
+	ran, waited := acct.widening.do(ctx, left, func() { exists, err = l.reshard(ctx, acct, b, 0) })
+	if !ran {
+		return true, waited
+	}
+	return exists, err
+}
+
+// widenInBackground doubles a bucket whose partition throttles, again and again
+// if that is throttled too.
+func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
+	from := acct.shardCount()
+	if !acct.relievable(l.now()) || !acct.beginWidening() {
+		return
+	}
+	l.background.Go(func() {
+		defer acct.endWidening()
+		ctx := l.patience.detach(ctx)
+		for tries := range maxTries {
+			if sleep(ctx, l.closing, time.Duration(min(minBrake<<tries, maxBrake))*time.Millisecond) != nil {
+				return
+			}
+			_, err := l.widen(ctx, acct, b, from, nil)
+			switch {
+			case errors.Is(err, ErrThrottled):
+			case err != nil:
+				l.logger.WarnContext(ctx, "bucket was not doubled", "entity", b.Entity, "resource", b.Resource, "error", err)
+				return
+			default:
+				return
+			}
+		}
+	})
+}
+
+// mendInBackground completes a set of shards that images disagree about.
+func (l *Limiter) mendInBackground(ctx context.Context, acct *account, b Bucket) {
+	if !acct.beginMending(l.now()) {
+		return
+	}
+	l.background.Go(func() {
+		defer acct.endWidening()
+		ctx := l.patience.detach(ctx)
+		if _, err := l.mend(ctx, acct, b, nil); err != nil {
+			l.logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
+		}
+	})
+}
+
+// reshard brings a bucket to a number of shards, all of which exist. A larger
+// number that one of them has already comes first: a doubling is under way, or
+// done, and that is what was wanted too.
+//
+// Shards learn a new number one pair at a time, shard 0 last, so that the shares
+// of those that exist never sum to more than the limit:
+//
+//	2 of them    0/2   1/2
+//	             0/2   1/4   3/4       1 gives half to 3
+//	4 of them    0/4   2/4   1/4  3/4  0 gives half to 2
+func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted int) (exists bool, err error) {
+	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, acct.shardCount())
+	if err != nil {
+		return false, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
+	}
+	count := countOf(images)
+	if len(images) < count && count < MaxShards {
+		// Shards that are missing may have been split before they were lost.
+		if images, err = l.store.Buckets(ctx, b.Entity, b.Resource, 2*count); err != nil {
+			return false, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
+		}
+		count = countOf(images)
+	}
+	acct.recount(images, l.now())
+	if len(images) == 0 {
+		return false, nil
+	}
+	if slices.ContainsFunc(images, func(img *Image) bool { return img.Foreign != "" || img.Disabled || img.HasValidUntil }) {
+		return true, nil // whose stamps a new shard could not copy
+	}
+	switch {
+	case count > MaxShards && wanted != 0:
+		return true, nil
+	case wanted == 2*count && count == acct.evenCount(images):
+		count = min(wanted, MaxShards)
+	}
+	if err := l.raise(ctx, acct, images, count); err != nil {
+		return true, err
+	}
+	if images[0].Shard == 0 && images[0].ShardCount < count {
+		l.counts.doublings.Add(1)
+	}
+	if err := l.replace(ctx, acct, b, count); err != nil {
+		return true, err
+	}
+	acct.completed(count)
+	return true, nil
+}
+
+// countOf is the largest number of shards that any of them believes in, or is one
+// of.
+func countOf(images []*Image) (count int) {
+	for _, img := range images {
+		for count = max(count, img.ShardCount); count <= img.Shard; count *= 2 {
+		}
+	}
+	return count
+}
+
+// evenCount is the number that all shards agree about, 0 if they do not.
+func (a *account) evenCount(images []*Image) int {
+	count := images[0].ShardCount
+	for _, img := range images {
+		if img.ShardCount != count {
+			return 0
+		}
+	}
+	return count
+}
+
+// raise gives all shards a number that some do not have yet, shard 0 last.
+func (l *Limiter) raise(ctx context.Context, acct *account, images []*Image, count int) error {
+	errs := make([]error, len(images))
+	var others sync.WaitGroup
+	for i, img := range images {
+		switch {
+		case img.Shard == 0 || img.ShardCount >= count:
+		case l.immediate:
+			errs[i] = l.raiseOne(ctx, acct, img, count)
+		default:
+			others.Go(func() { errs[i] = l.raiseOne(ctx, acct, img, count) })
+		}
+	}
+	others.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if images[0].Shard == 0 && images[0].ShardCount < count {
+		return l.raiseOne(ctx, acct, images[0], count)
+	}
+	return nil
+}
+
+// raiseOne gives a shard a larger number, doubling by doubling.
+func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *Image, count int) error {
+	for tries := range maxTries {
+		if img.ShardCount >= count {
+			return nil
+		}
+		if tries > 0 {
+			if err := l.pause(ctx, nil, tries); err != nil {
+				return err
+			}
+		}
+		next, err := l.raiseOnce(ctx, acct, img, tries > 0)
+		switch {
+		case errors.Is(err, ErrConflict):
+		case err != nil || next == nil:
+			return err
+		default:
+			img = next
+		}
+	}
+	return fmt.Errorf("double %s of %s: other writers got in between %d times: %w", img.Resource, img.Entity, maxTries, ErrConflict)
+}
+
+// raiseOnce doubles the number of one shard. It returns the shard as it then is,
+// or as it was when that was refused; nil if it is gone.
+func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loose bool) (*Image, error) {
+	now := l.now()
+	count := 2 * img.ShardCount
+	birth := split(img, img.Shard+img.ShardCount, count, loose, now, l.multiplier)
+	if !acct.knows(birth.Shard, now) {
+		joint, err := l.bear(ctx, acct, birth, now)
+		switch {
+		case err != nil:
+			return nil, err
+		case joint.Applied:
+			return birth.Donor.after(), nil
+		case !joint.Refusals[0].Refused:
+			return joint.Refusals[1].Image, nil
+		}
+		if fresh := joint.Refusals[1]; fresh.Refused {
+			return fresh.Image, nil
+		}
+	}
+	// The sibling is there already: a peer makes shards out of nothing.
+	out, err := l.store.Refill(ctx, tighten(img, count, now))
+	l.answered(ctx, acct, img.Bucket, err, now)
+	if err != nil {
+		return nil, err
+	}
+	l.learn(acct, img.Bucket, out, now)
+	return out.Image, nil
+}
+
+// knows reports whether a shard was seen a moment ago.
+func (a *account) knows(i int, now int64) bool { return a.image(i, now, crossing) != nil }
+
+// bear carries out a birth and remembers what came of it.
+func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int64) (Joint, error) {
+	joint, err := l.store.Bear(ctx, birth)
+	l.turnedAway(ctx, acct, joint, err, now, func(i int) Bucket {
+		return [...]Bucket{birth.Bucket, {birth.Entity, birth.Resource, birth.Sibling}, {birth.Entity, birth.Resource, 0}}[i]
+	})
+	if err != nil {
+		return joint, fmt.Errorf("make shard %d of %s of %s: %w", birth.Shard, birth.Resource, birth.Entity, err)
+	}
+	if joint.Applied {
+		acct.remember(birth.image(), now)
+		if birth.Donor != nil {
+			acct.remember(birth.Donor.after(), now)
+		}
+		return joint, nil
+	}
+	for _, r := range joint.Refusals {
+		if r.Image != nil {
+			acct.remember(r.Image, now)
+		}
+	}
+	return joint, nil
+}
+
+// replace makes the shards that are missing of a number, each from its sibling
+// if that exists. Shard 0 comes first: the others ask it for the number.
+func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count int) error {
+	for tries := range maxTries {
+		if tries > 0 {
+			if err := l.pause(ctx, nil, tries); err != nil {
+				return err
+			}
+		}
+		images, all := acct.images(l.now(), imageAge.Milliseconds())
+		if all && len(images) >= count {
+			return nil
+		}
+		done, err := l.replaceMissing(ctx, acct, b, images, count, tries > 0)
+		if done || err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if images, err = l.store.Buckets(ctx, b.Entity, b.Resource, count); err != nil {
+			return fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
+		}
+		acct.recount(images, l.now())
+		if len(images) == 0 || acct.shardCount() != count {
+			return nil // others are at it
+		}
+	}
+	return fmt.Errorf("replace shards of %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, maxTries, ErrConflict)
+}
+
+func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, images []*Image, count int, loose bool) (done bool, err error) {
+	var like *Image
+	for _, img := range images {
+		if img != nil {
+			like = img
+		}
+	}
+	if like == nil {
+		return true, nil
+	}
+	done = true
+	for b.Shard = range count {
+		now := l.now()
+		if b.Shard < len(images) && images[b.Shard] != nil || acct.knows(b.Shard, now) {
+			continue
+		}
+		sibling := (b.Shard + count/2) % count
+		birth := orphan(like, b.Shard, sibling, count, now, l.multiplier)
+		if donor := acct.image(sibling, now, imageAge.Milliseconds()); donor != nil && donor.ShardCount == count {
+			birth = split(donor, b.Shard, count, loose, now, l.multiplier)
+		}
+		if birth.Donor == nil && birth.Sibling == 0 {
+			done = false // shard 0 is about to learn the number, or to be made
+			continue
+		}
+		joint, err := l.bear(ctx, acct, birth, now)
+		if err != nil {
+			return false, err
+		}
+		done = done && joint.Applied
+	}
+	return done, nil
+}
+
+// orphan is the birth of a shard that has no sibling to get tokens from. It is
+// like another shard, and opens empty.
+func orphan(like *Image, born, sibling, count int, now, multiplier int64) *Birth {
+	b := split(like, born, count, false, now, multiplier)
+	b.Donor, b.Sibling, b.Now = nil, sibling, now // what it earned before is nobody's
+	for i := range b.Limits {
+		b.Limits[i].Tokens = 0
+	}
+	return b
+}
+
+// relieve deals with an item that has taken all the writes it can, until after a
+// wait: more shards take more. It returns nil after the wait, if that is all
+// that can be done.
+func (l *Limiter) relieve(ctx context.Context, acct *account, img *Image, wait time.Duration, left <-chan struct{}) error {
+	count := acct.shardCount()
+	if count >= MaxShards && acct.warn() {
+		l.warnSaturated(ctx, img.Bucket)
+	}
+	if img.Foreign == "" && !img.HasValidUntil && acct.relievable(l.now()) {
+		switch changed, err := l.widen(ctx, acct, img.Bucket, count, left); {
+		case err == nil && changed:
+			return errRerouted
+		case err != nil && !errors.Is(err, ErrThrottled) && !errors.Is(err, ErrConflict):
+			return err
+		}
+	}
+	if acct.shardCount() > 1 {
+		return errBusy
+	}
+	return sleep(ctx, left, wait)
+}
+
+func (l *Limiter) warnSaturated(ctx context.Context, b Bucket) {
+	l.logger.WarnContext(ctx, "bucket is written to faster than its shards sustain",
+		"warning", SaturatedWarning{Entity: b.Entity, Resource: b.Resource})
+}
+
+// beginWidening claims work on the set of shards that nobody waits for.
+func (a *account) beginWidening() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy {
+		return false
+	}
+	a.busy = true
+	return true
+}
+
+// beginMending claims a repair of the set of shards, if there is anything to
+// repair. What cannot be repaired is not tried all the time.
+func (a *account) beginMending(now int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.uneven || a.busy || a.mendedAt != 0 && now-a.mendedAt < settling {
+		return false
+	}
+	a.busy, a.mendedAt = true, now
+	return true
+}
+
+func (a *account) endWidening() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.busy = false
+}

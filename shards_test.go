@@ -1,0 +1,524 @@
+package limiter_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// shards are the shards of a user's bucket, in order.
+func (w *world) shards(entity string) []*limiter.Image {
+	w.Helper()
+	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", limiter.MaxShards)
+	w.must(err)
+	return images
+}
+
+// count is the number of shards of a user's bucket, on which all of them agree.
+func (w *world) count() int {
+	w.Helper()
+	images := w.shards("user")
+	for i, img := range images {
+		if img.Shard != i || img.ShardCount != len(images) {
+			w.Errorf("shard %d of %d is number %d of %d", i, len(images), img.Shard, img.ShardCount)
+		}
+	}
+	return len(images)
+}
+
+// double makes a bucket double, by an acquire that finds every shard written to
+// too much.
+func (w *world) double(l *limiter.Limiter, limit string) {
+	w.Helper()
+	w.exhaust("user", -1_000_000_000_000)
+	if refused := w.take(l, ask("user", limit, 1)); refused != nil {
+		w.Fatal(refused)
+	}
+	w.exhaust("user", 1_000_000)
+}
+
+// doubleOf makes any bucket double, by a request that takes nothing of it.
+func (w *world) doubleOf(entity string, req limiter.Request) {
+	w.Helper()
+	w.exhaust(entity, -1_000_000_000_000)
+	if refused := w.take(w.Limiter, req); refused != nil {
+		w.Fatal(refused)
+	}
+	w.exhaust(entity, 1_000_000)
+}
+
+// exhaust sets what all shards hold of the hidden write limit, in millitokens.
+func (w *world) exhaust(entity string, tokens int) {
+	w.Helper()
+	_, ns := w.store.Namespace()
+	update, name := "SET b_wcu_tk = :v", table
+	for _, img := range w.shards("user") {
+		for {
+			_, err := w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+				TableName: &name, Key: values{
+					"PK": &types.AttributeValueMemberS{Value: fmt.Sprintf("%s/BUCKET#%s#gpt-4#%d", ns, entity, img.Shard)},
+					"SK": &types.AttributeValueMemberS{Value: "#STATE"},
+				},
+				UpdateExpression: &update, ExpressionAttributeValues: values{":v": number(tokens)},
+			})
+			if _, busy := errors.AsType[*types.TransactionConflictException](err); !busy {
+				w.must(err)
+				break
+			}
+		}
+	}
+}
+
+type values = map[string]types.AttributeValue
+
+func TestADoublingMovesTokensAndMintsNone(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.system(limiter.PerHour("rph", 96_000))
+		w.take(w.Limiter, ask("user", "rph", 64_000))
+		for want := 2; want <= limiter.MaxShards; want *= 2 {
+			time.Sleep(2 * time.Second)
+			before := w.available("user", "rph")
+			w.double(w.Limiter, "rph")
+			if got := w.count(); got != want {
+				w.Fatalf("%d shards, want %d", got, want)
+			}
+			if after := w.available("user", "rph"); after != before-1 {
+				w.Errorf("at %d shards %d are left of %d", want, after, before)
+			}
+			// Thirty percent of the capacity is more than any share from four on.
+			if refused := w.take(w.Limiter, ask("user", "rph", 5_000)); refused != nil {
+				w.Errorf("at %d shards: %v", want, refused)
+			}
+		}
+	})
+}
+
+// lose deletes a shard, as expiry does.
+func (w *world) lose(shard int) {
+	w.Helper()
+	name := table
+	w.must(errOf(w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &name, Key: w.shardKey(shard)})))
+}
+
+func TestASlowBucketNeverDoubles(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerSecond("rps", 100))
+		const requests = 10_000
+		for range requests {
+			if refused := w.take(w.Limiter, ask("user", "rps", 1)); refused != nil {
+				w.Fatal(refused)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		images := w.shards("user")
+		if len(images) != 1 || images[0].ShardCount != 1 || w.Stats().Doublings != 0 {
+			w.Errorf("%d shards, number %d, %d doublings", len(images), images[0].ShardCount, w.Stats().Doublings)
+		}
+		// 7.21: every write counts, of whatever shape.
+		if got := images[0].Writes.Consumed; got < requests*1000 {
+			w.Errorf("%d writes were counted, want %d", got/1000, requests)
+		}
+		time.Sleep(time.Minute)
+		w.take(w.Limiter, ask("user", "rps", 50))
+		if got := w.shards("user")[0].Writes.Tokens; got != 999_000 {
+			w.Errorf("the hidden limit of an idle bucket holds %d millitokens after a write, want 999,000", got)
+		}
+	})
+}
+
+// 7.21: whatever writes to a bucket is counted as a write.
+func TestEveryWriteCounts(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(hourly)
+		w.plant("user", hourly, 4, each(4, 900_000)...)
+		api := &tap{API: w.engine}
+		l := w.limiter(w.open(api), limiter.Options{Trust: -1})
+		for i := range 5 {
+			lease, err := l.Acquire(w.Context(), ask("user", "rph", 10)) // takes
+			w.must(err)
+			w.must(lease.Adjust("rph", 5-int64(2*i)))
+			w.must(lease.Commit(w.Context()))
+			lease, err = l.Acquire(w.Context(), ask("user", "rph", 1100)) // of several shards
+			w.must(err)
+			w.must(lease.Rollback(w.Context()))
+			time.Sleep(20 * time.Minute) // so that they have to be refilled
+		}
+		l.Settle()
+		writes := make(map[int]int64)
+		for _, s := range api.take() {
+			if s.op != "BatchGetItem" {
+				for _, shard := range s.shards {
+					writes[shard]++
+				}
+			}
+		}
+		for _, img := range w.shards("user") {
+			if got := img.Writes.Consumed / 1000; got != writes[img.Shard] {
+				w.Errorf("shard %d was written to %d times and has counted %d", img.Shard, writes[img.Shard], got)
+			}
+		}
+	})
+}
+
+// 7.5: doubling makes tokens: the new shard is full, and the old one keeps what
+// it has.
+func TestADoubledBucketAdmitsNoMoreThanItsCapacity(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.system(limiter.PerHour("rph", 100))
+		admitted := 1
+		w.take(w.Limiter, ask("user", "rph", 1))
+		for range 5 {
+			w.double(w.Limiter, "rph")
+			admitted++
+			time.Sleep(1001 * time.Millisecond)
+		}
+		if n := w.count(); n != limiter.MaxShards {
+			w.Fatalf("%d shards", n)
+		}
+		for w.take(w.Limiter, ask("user", "rph", 1)) == nil {
+			admitted++
+		}
+		if admitted != 100 {
+			w.Errorf("%d were admitted of a capacity of 100", admitted)
+		}
+	})
+}
+
+// A limit of one token works at any number of shards, each of which has room for
+// a fraction of it.
+func TestACapacityOfOneAtAnyNumberOfShards(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerMinute("rpm", 1))
+		w.take(w.Limiter, ask("user", "rpm", 1))
+		for want := 2; want <= limiter.MaxShards; want *= 2 {
+			w.doubleOf("user", ask("user", "rpm", 0))
+			if got := w.count(); got != want {
+				w.Fatalf("%d shards, want %d", got, want)
+			}
+			for round := range 3 {
+				refused := w.take(w.Limiter, ask("user", "rpm", 1))
+				// What does not divide, in thousandths, is shard 0's to earn: 39 instead of 31 of 32 shards.
+				if refused == nil || refused.RetryAfter() > 75*time.Second {
+					w.Fatalf("at %d shards, round %d: %v, want 75s at most", want, round, refused)
+				}
+				time.Sleep(refused.RetryAfter())
+				if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+					w.Fatalf("at %d shards, round %d: %v", want, round, refused)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A pace is what P1 allows: over any interval no more than the capacity and what
+// is earned meanwhile. level is the most that any interval ending now has used
+// of it.
+type pace struct {
+	mu          sync.Mutex
+	rate, level float64 // tokens a second, tokens
+	last        time.Time
+	most, sum   float64
+}
+
+// admit notes tokens admitted, negative if returned.
+func (p *pace) admit(tokens float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.level = max(0, p.level-p.rate*now.Sub(p.last).Seconds()) + tokens
+	p.last, p.most, p.sum = now, max(p.most, p.level), p.sum+tokens
+}
+
+// Several processes with many callers each use up a limit while its bucket
+// doubles five times; at no time is more admitted than there is, and nothing is
+// lost.
+func TestDoublingUnderLoad(t *testing.T) {
+	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 15 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
+		const processes, callers, seconds, rate, burst = 4, 6, 9, 200, 600
+		w.system(limiter.PerSecond("rps", rate, limiter.Burst(burst)))
+		w.take(w.Limiter, ask("user", "rps", 0))
+		start := time.Now()
+		p := &pace{rate: rate, last: start}
+		var all sync.WaitGroup
+		for range processes {
+			l := w.limiter(w.store, limiter.Options{})
+			for k := range callers {
+				all.Go(func() {
+					for i := k; time.Since(start) < seconds*time.Second; i++ {
+						n := 1
+						if i%40 == 0 {
+							n = burst * 3 / 10
+						}
+						lease, err := l.Acquire(w.Context(), ask("user", "rps", n))
+						if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
+							time.Sleep(min(100*time.Millisecond, refused.RetryAfter()))
+							continue
+						}
+						if err != nil {
+							w.Errorf("after %v, asking for %d: %v", time.Since(start), n, err)
+							continue
+						}
+						p.admit(float64(n))
+						w.must(lease.Commit(w.Context()))
+						time.Sleep(10 * time.Millisecond)
+					}
+				})
+			}
+		}
+		for range 5 {
+			time.Sleep(1500 * time.Millisecond)
+			w.exhaust("user", -200_000) // for a fifth of a second
+		}
+		all.Wait()
+		if got := w.count(); got != limiter.MaxShards {
+			w.Errorf("%d shards", got)
+		}
+		// An answer is later than its write by a few latencies.
+		const late = 0.05 * rate
+		if p.most > burst+late {
+			w.Errorf("over some interval %.0f more were admitted than the rate, of a capacity of %d", p.most, burst)
+		}
+		if want := burst + rate*time.Since(start).Seconds(); p.sum < want*0.95 {
+			w.Errorf("%.0f were admitted of %.0f", p.sum, want)
+		}
+	})
+}
+
+// A doubling that somebody left half done is finished by whoever sees it.
+func TestAHalfDoneDoublingIsFinished(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		plant  func(*world)
+		want   int
+		tokens int64 // before, less what is above a share
+		above  int64 // which may be taken as long as it is there
+	}{
+		{"shard 1 was split, shard 0 was not", func(w *world) {
+			w.plantShard("user", hourly, 0, 2, 1_500_000)
+			w.plantShard("user", hourly, 1, 4, 700_000)
+			w.plantShard("user", hourly, 3, 4, 700_000)
+		}, 4, 2900, 0},
+		{"some of eight were born", func(w *world) {
+			w.plantShard("user", hourly, 0, 4, 900_000)
+			for _, i := range []int{1, 3, 5, 7} {
+				w.plantShard("user", hourly, i, 8, 400_000)
+			}
+			w.plantShard("user", hourly, 2, 4, 600_000)
+		}, 8, 3100, 0},
+		{"tightened, but not born", func(w *world) {
+			w.plantShard("user", hourly, 0, 4, 900_000)
+			for _, i := range []int{1, 2, 3} {
+				w.plantShard("user", hourly, i, 8, 400_000)
+			}
+		}, 8, 2100, 0},
+		{"a peer: shard 0 says 8, there is no other", func(w *world) {
+			w.plantShard("user", hourly, 0, 8, 500_000)
+		}, 8, 500, 0},
+		{"a peer: shard 0 says 8, shard 1 says 2", func(w *world) {
+			w.plantShard("user", hourly, 0, 8, 500_000)
+			w.plantShard("user", hourly, 1, 2, 2_000_000)
+		}, 8, 2500, 0},
+		{"a peer: its new shards are full, and shard 0 has too much", func(w *world) {
+			w.plantShard("user", hourly, 0, 2, 4_000_000)
+			w.plantShard("user", hourly, 1, 2, 2_000_000)
+		}, 2, 4000, 2000},
+		{"a peer: the sibling of shard 0 is there already, and full", func(w *world) {
+			w.plantShard("user", hourly, 0, 2, 2_000_000)
+			w.plantShard("user", hourly, 1, 4, 700_000)
+			w.plantShard("user", hourly, 2, 4, 1_000_000)
+			w.plantShard("user", hourly, 3, 4, 1_000_000)
+		}, 4, 3700, 1000},
+	} {
+		for _, finishers := range []int{1, 8} {
+			t.Run(fmt.Sprintf("%s, %d at it", tt.name, finishers), func(t *testing.T) {
+				inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
+					w.system(hourly)
+					tt.plant(w)
+					start := time.Now()
+					var all sync.WaitGroup
+					for range finishers {
+						l := w.limiter(w.store, limiter.Options{})
+						all.Go(func() {
+							for range 30 {
+								if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+									w.Error(refused)
+								}
+							}
+							l.Settle()
+						})
+					}
+					all.Wait()
+					if got := w.count(); got != tt.want {
+						w.Errorf("%d shards, want %d", got, tt.want)
+					}
+					for _, img := range w.shards("user") {
+						if s, _ := img.Limit("rph"); s.Tokens > 4_000_000/int64(tt.want) {
+							w.Errorf("shard %d holds %d, more than its share", img.Shard, s.Tokens)
+						}
+					}
+					taken, earned := int64(30*finishers), int64(time.Since(start)*4000/time.Hour)+1
+					got := w.available("user", "rph")
+					if got > tt.tokens+min(tt.above, taken)-taken+earned || got < tt.tokens-taken-2 {
+						w.Errorf("%d are left, of %d less %d", got, tt.tokens, taken)
+					}
+				})
+			})
+		}
+	}
+}
+
+// 7.6, 7.23: shards that were lost come back with the number that their siblings
+// have, with tokens of theirs, whoever finds them gone.
+func TestLostShardsComeBack(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lost []int
+		want int
+	}{
+		{"one", []int{5}, 8},
+		{"shard 0", []int{0}, 8},
+		{"a pair", []int{3, 7}, 8},
+		{"shard 0 and its sibling", []int{0, 4}, 8},
+		{"all but one", []int{0, 1, 2, 3, 4, 5, 7}, 8},
+		{"all but shard 0", []int{1, 2, 3, 4, 5, 6, 7}, 8},
+		{"all", []int{0, 1, 2, 3, 4, 5, 6, 7}, 1},
+	} {
+		for _, who := range []string{"one that knew them", "one that knows nothing", "both at once"} {
+			t.Run(tt.name+", found by "+who, func(t *testing.T) {
+				inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
+					w.system(hourly)
+					w.plant("user", hourly, 8, each(8, 400_000)...)
+					knew := w.limiter(w.store, limiter.Options{})
+					w.survey(knew, "user", hourly)
+					for range 20 {
+						w.take(knew, ask("user", "rph", 1))
+					}
+					time.Sleep(2 * time.Second)
+					for _, shard := range tt.lost {
+						w.lose(shard)
+					}
+					most := w.available("user", "rph") + 2
+					if tt.want == 1 {
+						most = 4000
+					}
+					cold := w.limiter(w.store, limiter.Options{})
+					both := []*limiter.Limiter{knew, cold}
+					switch who {
+					case "one that knew them":
+						both = both[:1]
+					case "one that knows nothing":
+						both = both[1:]
+					}
+					var all sync.WaitGroup
+					for _, l := range both {
+						all.Go(func() {
+							for range 40 {
+								if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+									w.Error(refused)
+								}
+							}
+							l.Settle()
+						})
+					}
+					all.Wait()
+					if got := w.count(); got != tt.want {
+						w.Errorf("%d shards, want %d", got, tt.want)
+					}
+					// All others find their way, too.
+					for range 20 {
+						for _, l := range []*limiter.Limiter{knew, cold} {
+							if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+								w.Error(refused)
+							}
+						}
+					}
+					if got, taken := w.available("user", "rph"), int64(40*len(both)+40); got > most-taken || got < most-taken-5 {
+						w.Errorf("%d are left, of %d less %d", got, most, taken)
+					}
+				})
+			})
+		}
+	}
+}
+
+// 7.7: a number of shards that nobody confirms is forgotten.
+func TestANumberOfShardsIsForgotten(t *testing.T) {
+	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
+		w.system(hourly)
+		w.plant("user", hourly, 8, each(8, 400_000)...)
+		api := &tap{API: w.engine}
+		l := w.limiter(w.open(api), limiter.Options{})
+		w.survey(l, "user", hourly)
+		for shard := range 8 {
+			w.lose(shard)
+		}
+		w.take(w.Limiter, ask("user", "rph", 1)) // made anew, alone
+		time.Sleep(61 * time.Second)
+		api.take()
+		for range 20 {
+			if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+				w.Fatal(refused)
+			}
+		}
+		l.Settle()
+		for _, s := range api.take() {
+			if !slices.Equal(s.shards, []int{0}) {
+				w.Errorf("%s of shards %v", s.op, s.shards)
+			}
+		}
+		if got := w.count(); got != 1 {
+			w.Errorf("%d shards", got)
+		}
+	})
+}
+
+// 7.23, and 7.21: processes whose clocks disagree double the same bucket at
+// once.
+func TestRacingDoublings(t *testing.T) {
+	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
+		whole := limiter.PerDay("rpd", 8000)
+		w.system(whole)
+		w.take(w.Limiter, ask("user", "rpd", 0))
+		ls := make([]*limiter.Limiter, 6)
+		for i := range ls {
+			skew := time.Duration(i-3) * 400 * time.Millisecond
+			s, err := dynamo.Open(w.Context(), dynamo.Options{API: remote{w.engine}, Table: table, Now: func() time.Time { return time.Now().Add(skew) }})
+			w.must(err)
+			ls[i] = w.limiter(s, limiter.Options{})
+		}
+		taken := int64(0)
+		for want := 2; want <= limiter.MaxShards; want *= 2 {
+			w.exhaust("user", -1_000_000_000)
+			var all sync.WaitGroup
+			for _, l := range ls {
+				all.Go(func() {
+					if refused := w.take(l, ask("user", "rpd", 1)); refused != nil {
+						w.Error(refused)
+					}
+					l.Settle()
+				})
+			}
+			all.Wait()
+			taken += int64(len(ls))
+			w.exhaust("user", 1_000_000)
+			if got := w.count(); got != want {
+				w.Fatalf("%d shards, want %d", got, want)
+			}
+			if got := w.available("user", "rpd"); got > 8000-taken+1 || got < 8000-taken-1 {
+				w.Errorf("at %d shards %d are left of 8000 less %d", want, got, taken)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}
