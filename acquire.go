@@ -314,7 +314,7 @@ func (c *claim) shards() []*Image {
 
 // parts are what a claim has debited, shard by shard.
 func (c *claim) parts() []portion {
-	if c.portions != nil {
+	if len(c.portions) > 0 {
 		return c.portions
 	}
 	return []portion{{c.image, c.amounts}}

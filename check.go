@@ -33,24 +33,44 @@ func (l *Limiter) check(ctx context.Context, img *Image, acct *account, epoch ui
 	if err != nil {
 		return err
 	}
-	acct.wasChecked(r.fetched, epoch, false)
-	if r.foreign != "" || img.Foreign != "" || len(r.limits) == 0 {
-		return nil
-	}
-	images := []*Image{img}
-	if img.ShardCount > 1 {
-		if images, err = l.store.Buckets(ctx, img.Entity, img.Resource, img.ShardCount); err != nil {
-			return fmt.Errorf("read the shards of %s of %s: %w", img.Resource, img.Entity, err)
-		}
-		acct.recount(images, l.now())
-	}
-	for _, img := range images {
-		repair := &claim{Bucket: img.Bucket, acct: acct, want: l.wantedOf(&r), pressing: true}
-		if o := ownerFrom(&r); mayRestamp(img, r.meta) {
-			repair.want.owner = &o
-		}
-		if err := l.debitAlone(ctx, repair, nil); err != nil {
+	if r.foreign == "" && img.Foreign == "" && len(r.limits) > 0 {
+		if err := l.bringTo(ctx, acct, img, &r); err != nil {
 			return err
+		}
+	}
+	acct.wasChecked(r.fetched, epoch, false)
+	return nil
+}
+
+// bringTo repairs every shard of a bucket that differs from a configuration,
+// until none does: one may be split meanwhile.
+func (l *Limiter) bringTo(ctx context.Context, acct *account, img *Image, r *resolved) error {
+	const passes = 3
+	images := []*Image{img}
+	for range passes {
+		if sharded := max(acct.shardCount(), img.ShardCount); sharded > 1 {
+			var err error
+			if images, err = l.store.Buckets(ctx, img.Entity, img.Resource, sharded); err != nil {
+				return fmt.Errorf("read the shards of %s of %s: %w", img.Resource, img.Entity, err)
+			}
+			acct.recount(images, l.now())
+		}
+		differed := false
+		for _, img := range images {
+			repair := &claim{Bucket: img.Bucket, acct: acct, want: l.wantedOf(r), pressing: true}
+			if o := ownerFrom(r); mayRestamp(img, r.meta) {
+				repair.want.owner = &o
+			}
+			if !repair.want.differs(img) {
+				continue
+			}
+			differed = true
+			if err := l.debitAlone(ctx, repair, nil); err != nil {
+				return err
+			}
+		}
+		if !differed || acct.shardCount() == 1 {
+			return nil
 		}
 	}
 	return nil

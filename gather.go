@@ -97,13 +97,13 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 		}
 		front.dropUnknown()
 	}
-	var admitted, refused, braked []*ticket
+	var admitted, refused, braked, idle []*ticket
 	held := front.acct.braked(now)
 	rest := slices.Clone(images)
 	for _, t := range crowd {
 		t.claim.portions = nil
-		if len(t.claim.amounts) == 0 { // nobody has those limits
-			t.tell(done, nil)
+		if len(t.claim.amounts) == 0 { // of limits that the bucket is not to have
+			idle = append(idle, t)
 			continue
 		}
 		parts, short := t.claim.allot(unbraked(rest, held), now)
@@ -140,6 +140,10 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 	leaveBehind(admitted)
 	for _, t := range braked {
 		t.tell(done, l.isBraked(t.claim))
+	}
+	for _, t := range idle {
+		t.claim.image, t.claim.at, t.claim.parent = after[0], now, cascadeOf(after[0])
+		t.tell(done, nil)
 	}
 	for _, t := range admitted {
 		c := t.claim

@@ -65,7 +65,7 @@ func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
 		for _, a := range c.amounts {
 			s.entries = append(s.entries, entry{a.Limit, a.Milli})
 		}
-		if c.portions == nil {
+		if len(c.portions) == 0 {
 			s.add(c.image, c.amounts)
 			continue
 		}
@@ -371,20 +371,20 @@ func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, de
 	if last := acct.image(img.Shard, l.now(), imageAge.Milliseconds()); last != nil {
 		img = last
 	}
-	over, err := l.adjustShard(ctx, acct, img, deltas, true)
-	if err != nil || len(over) == 0 {
+	over, gone, err := l.adjustShard(ctx, acct, img, deltas, true)
+	if err != nil || gone || len(over) == 0 {
 		return err
 	}
 	return l.passOn(ctx, acct, img, over)
 }
 
 // adjustShard adjusts one shard. With spare it leaves out, and returns, what finds
-// no room there; else that overflows.
-func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, deltas []Amount, spare bool) (over []Amount, err error) {
+// no room there; else that overflows. gone says that there is no such shard.
+func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, deltas []Amount, spare bool) (over []Amount, gone bool, err error) {
 	for tries := range maxTries {
 		if tries > 0 {
 			if err := l.pause(ctx, nil, tries); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 		}
 		c := &claim{Bucket: img.Bucket, settling: true, amounts: present(img, deltas)}
@@ -396,16 +396,16 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, de
 		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
-			return nil, err
+			return nil, false, err
 		case out.Applied:
-			return over, nil
+			return over, false, nil
 		case out.Image == nil:
-			return nil, nil
+			return nil, true, nil
 		default:
 			img = out.Image
 		}
 	}
-	return nil, contended(img.Bucket)
+	return nil, false, contended(img.Bucket)
 }
 
 // settle carries out a settling claim on the image seen.
@@ -457,15 +457,18 @@ func (l *Limiter) passOn(ctx context.Context, acct *account, img *Image, over []
 		if c.splitOff(other, l.now()); len(c.amounts) == 0 {
 			continue // it is full
 		}
-		rest, err := l.adjustShard(ctx, acct, other, over, true)
-		if err != nil {
+		rest, gone, err := l.adjustShard(ctx, acct, other, over, true)
+		switch {
+		case err != nil:
 			return partly(err)
-		}
-		if over = rest; len(over) == 0 {
+		case gone:
+			continue
+		case len(rest) == 0:
 			return nil
 		}
+		over = rest
 	}
-	_, err = l.adjustShard(ctx, acct, images[0], over, false)
+	_, _, err = l.adjustShard(ctx, acct, images[0], over, false)
 	return partly(err)
 }
 

@@ -128,7 +128,7 @@ func (a *account) choose(c *claim, tried, busy []int, now, trust int64, draw fun
 	for i := range n {
 		switch {
 		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(c, i, n, now, trust):
-		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.holds(now):
+		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.rests(now):
 			braked++
 		case slices.Contains(busy, i) || n > 1 && a.isRestingLocked(i, now, trust):
 			rest++
@@ -201,21 +201,33 @@ func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) boo
 // pulled, one request is sent in each interval; a throttle doubles the interval,
 // an answer halves it, until none is left.
 type brake struct {
-	until, delay int64 // milliseconds
-	pulled       int64 // when, in milliseconds
+	delay  int64 // the interval, 0 if the brake is not pulled
+	until  int64 // nothing is sent before
+	tested int64 // nothing else is sent before, because one request was
+	pulled int64 // when it was pulled for the last time
 }
 
+// Bounds of a brake's interval, and how long a throttle is remembered, in
+// milliseconds.
 const (
-	minBrake = 10    // milliseconds
-	maxBrake = 1_000 // milliseconds
+	minBrake    = 10
+	maxBrake    = 1_000
+	brakeMemory = 10_000
 )
 
 func (b *brake) holds(now int64) bool { return now < b.until }
 
+// rests reports whether nothing is to be sent, or has been for this interval.
+func (b *brake) rests(now int64) bool { return b.holds(now) || now < b.tested }
+
 // test lets one request through for this interval.
 func (b *brake) test(now int64) {
-	if b.delay > 0 {
-		b.until = now + b.delay
+	switch {
+	case b.delay == 0:
+	case now-b.pulled > brakeMemory:
+		*b = brake{}
+	default:
+		b.tested = now + b.delay
 	}
 }
 

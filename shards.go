@@ -75,7 +75,7 @@ func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birt
 func narrow(img *Image, s *LimitState, count int, given int64) Change {
 	capacity := share(s.Params, img.Shard, count).Capacity
 	trimmed := max(0, s.Tokens-given-capacity)
-	ch := Change{Limit: s.Name, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
+	ch := Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
 	if given > 0 {
 		ch.AtLeast = given + trimmed
 	}

@@ -212,7 +212,8 @@ type Refill struct {
 	FullSince int64
 	// Loose, too, replaces the lock of the stamp: it may be any up to
 	// RefilledAt, which becomes the new one. What accrued since is lost, so it
-	// is for stamps that are never older than milliseconds.
+	// is for stamps that are never older than milliseconds. Parameters are kept,
+	// and are the ones that the changes carry.
 	Loose   bool
 	Writes  Change
 	Changes []Change // by limit name; limits without one are left alone
@@ -240,7 +241,9 @@ type Change struct {
 	// credits which land between image and write neither lose accrual nor
 	// lift the balance above the capacity. They are not used by [AddLimit].
 	AtLeast, AtMost int64
-	// Params are the parameters to write, for [SetParams] and [AddLimit].
+	// Params are the parameters to write, for [SetParams] and [AddLimit], or
+	// those that the limit must have, if the refill is loose or does without
+	// its lock.
 	Params Params
 }
 

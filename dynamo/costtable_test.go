@@ -17,11 +17,11 @@ var costs = []cost{
 		c.start()
 		c.open(c.meter)
 	}},
-	{"first acquire ever of an entity", price{2, 2, 3, 4}, &price{2, 2, 0.5, 4}, func(c *till) {
+	{"first acquire ever of an entity", price{3, 3, 3.5, 4}, &price{3, 3, 0.5, 4}, func(c *till) {
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
 	}},
-	{"first acquire ever, cascading", price{4, 4, 5, 8}, &price{4, 4, 1.5, 8}, func(c *till) {
+	{"first acquire ever, cascading", price{6, 6, 6, 8}, &price{6, 6, 1.5, 8}, func(c *till) {
 		c.cascade()
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)

@@ -168,9 +168,12 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 	}
 	reasons := cancellation(err)
 	if _, refused := conditionFailed(err); !refused {
-		return limiter.Joint{Refusals: throttledBy(reasons)}, s.translate(op, retryer.verdict(err))
+		return limiter.Joint{Refusals: throttledBy(reasons, len(writes))}, s.translate(op, retryer.verdict(err))
 	}
-	refusals := throttledBy(reasons)
+	refusals := throttledBy(reasons, len(writes))
+	if refusals == nil {
+		refusals = make([]limiter.Refusal, len(writes))
+	}
 	for i := range refusals {
 		refusals[i].Refused = failedAt(err, i)
 		if !refusals[i].Refused || reasons[i].Item == nil {
@@ -185,11 +188,17 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 	return limiter.Joint{Refusals: refusals}, nil
 }
 
-// throttledBy says which writes of a cancelled transaction were throttled.
-func throttledBy(reasons []types.CancellationReason) []limiter.Refusal {
-	refusals := make([]limiter.Refusal, len(reasons))
+// throttledBy says which of n writes of a cancelled transaction were throttled,
+// nil if none was.
+func throttledBy(reasons []types.CancellationReason, n int) (refusals []limiter.Refusal) {
 	for i, r := range reasons {
-		refusals[i].Throttled = r.Code != nil && slices.Contains(kindOf(*r.Code), limiter.ErrThrottled)
+		if r.Code == nil || !slices.Contains(kindOf(*r.Code), limiter.ErrThrottled) {
+			continue
+		}
+		if refusals == nil {
+			refusals = make([]limiter.Refusal, n)
+		}
+		refusals[i].Throttled = true
 	}
 	return refusals
 }

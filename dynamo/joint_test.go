@@ -179,7 +179,7 @@ func TestCancelledTransactions(t *testing.T) {
 	_, ns := s.Namespace()
 	second := get(t, f, schema.BucketKey(ns, images[1].Bucket))
 	damaged := schema.Item{}
-	refused := limiter.Refusal{Refused: true}
+	refused, tooBusy := limiter.Refusal{Refused: true}, limiter.Refusal{Throttled: true}
 	for name, c := range map[string]struct {
 		met  error
 		want []limiter.Refusal
@@ -188,12 +188,12 @@ func TestCancelledTransactions(t *testing.T) {
 		"the second refuses":                 {reasons("None", second), []limiter.Refusal{{}, {Refused: true, Image: images[1]}}, nil},
 		"both refuse":                        {reasons(schema.Item(nil), second), []limiter.Refusal{refused, {Refused: true, Image: images[1]}}, nil},
 		"a conflict, and the second refuses": {reasons("TransactionConflict", second), []limiter.Refusal{{}, {Refused: true, Image: images[1]}}, nil},
-		"throttled, and the second refuses":  {reasons("ThrottlingError", schema.Item(nil)), []limiter.Refusal{{}, refused}, nil},
+		"throttled, and the second refuses":  {reasons("ThrottlingError", schema.Item(nil)), []limiter.Refusal{tooBusy, refused}, nil},
 		"the first refuses, and a conflict":  {reasons(schema.Item(nil), "TransactionConflict"), []limiter.Refusal{refused, {}}, nil},
 		"fewer reasons than writes":          {reasons(schema.Item(nil)), []limiter.Refusal{refused, {}}, nil},
 		"a conflict":                         {reasons("None", "TransactionConflict"), nil, limiter.ErrConflict},
-		"a conflict, and throttled":          {reasons("TransactionConflict", "ThrottlingError"), nil, limiter.ErrThrottled},
-		"throttled, and a conflict":          {reasons("ProvisionedThroughputExceeded", "TransactionConflict"), nil, limiter.ErrThrottled},
+		"a conflict, and throttled":          {reasons("TransactionConflict", "ThrottlingError"), []limiter.Refusal{{}, tooBusy}, limiter.ErrThrottled},
+		"throttled, and a conflict":          {reasons("ProvisionedThroughputExceeded", "TransactionConflict"), []limiter.Refusal{tooBusy, {}}, limiter.ErrThrottled},
 		"the second refuses, and is damaged": {reasons("None", damaged), nil, limiter.ErrCorrupt},
 		"throttled as a whole": {
 			&types.ThrottlingException{ThrottlingReasons: because("TableWriteKeyRangeThroughputExceeded")}, nil, limiter.ErrHotPartition,

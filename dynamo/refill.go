@@ -21,7 +21,8 @@ import (
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
 //
-// A loose refill asks of rf only that it is not after the new one.
+// A loose refill asks of rf only that it is not after the new one, and of every
+// limit that it has the parameters seen.
 //
 // A bucket that is full anyway is set rather than added to, and not locked:
 //
@@ -143,6 +144,9 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 	for i := range r.Changes {
 		b.check(r.Changes[i].Limit)
 		change(i, &r.Changes[i])
+		if r.Loose {
+			b.pin(i, r.Changes[i].Limit)
+		}
 	}
 	return b.shape()
 }
@@ -262,6 +266,9 @@ func refillValues(r *limiter.Refill) values {
 	v.change(len(r.Changes), &r.Writes, full)
 	for i := range r.Changes {
 		v.change(i, &r.Changes[i], full)
+		if r.Loose {
+			v.params(i, &r.Changes[i].Params)
+		}
 	}
 	return v.done()
 }

@@ -54,9 +54,8 @@ func (l load) drive(ctx context.Context, now func() time.Time, start time.Time) 
 	var clients sync.WaitGroup
 	for client := range l.clients {
 		clients.Go(func() {
-			alarm := time.NewTimer(0)
+			alarm := time.NewTimer(l.For)
 			defer alarm.Stop()
-			<-alarm.C
 			var last time.Time
 			for ctx.Err() == nil {
 				n := next.Add(1) - 1

@@ -86,6 +86,10 @@ func loosely(changes ...limiter.Change) func(*limiter.Image) *limiter.Refill {
 	return func(seen *limiter.Image) *limiter.Refill {
 		r := refill(seen, changes...)
 		r.Loose = true
+		for i := range r.Changes {
+			s, _ := seen.Limit(r.Changes[i].Limit)
+			r.Changes[i].Params = s.Params
+		}
 		return r
 	}
 }

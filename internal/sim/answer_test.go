@@ -4,25 +4,24 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go"
 )
 
-// A part is what a call and its settling did to one limit of one bucket, in
-// millitokens.
+// A part is what a call and its settling did to one limit of a bucket, all of its
+// shards together, in millitokens.
 type part struct {
 	taken   int64 // by the acquire itself, less what it gave back
 	net     int64 // with what settled its lease
 	least   int64 // the lowest that net ever was, and the highest that taken was
 	most    int64
-	life    int           // of the limit, when it was last taken from
-	item    int           // life of the item then
-	touched bool          // a write of the acquire landed and the limit was there
-	at      time.Duration // of the first debit
+	lives   map[bucketID][2]int // of the limit and its item, when they were last taken from
+	touched bool                // a write of the acquire landed and the limit was there
+	at      time.Duration       // of the first debit
 }
 
+// A partKey is a limit of a bucket.
 type partKey struct {
-	id   bucketID
+	bucketKey
+
 	name string
 }
 
@@ -33,20 +32,23 @@ func (c *checker) parts(k *call) map[partKey]*part {
 	for _, s := range c.settled[k] {
 		writes = append(writes, c.byCall[s]...)
 	}
-	slices.SortFunc(writes, func(a, b *write) int { return int(a.at - b.at) })
-	for _, r := range writes {
-		if r.failed || r.after == nil {
+	slices.SortStableFunc(writes, func(a, b *write) int { return int(a.at - b.at) })
+	for i, r := range writes {
+		if r.failed || r.after == nil || r.other != nil {
 			continue
 		}
+		// What a transaction writes, it writes at once.
+		whole := i+1 == len(writes) || writes[i+1].at != r.at
 		for name, is := range r.after.levels {
 			if name == hidden {
 				continue
 			}
-			key := partKey{r.id, name}
-			if parts[key] == nil {
-				parts[key] = &part{}
-			}
+			key := partKey{r.id.whole(), name}
 			p := parts[key]
+			if p == nil {
+				p = &part{lives: map[bucketID][2]int{}}
+				parts[key] = p
+			}
 			was, _ := r.before.level(name)
 			debit := is.tc - was.tc
 			p.net += debit
@@ -56,12 +58,13 @@ func (c *checker) parts(k *call) map[partKey]*part {
 				if debit > 0 && p.at == 0 {
 					p.at = r.at
 				}
-				p.most = max(p.most, p.taken)
 			}
-			if debit > 0 || p.item == 0 {
-				p.life, p.item = is.life, r.after.life
+			if _, ok := p.lives[r.id]; debit > 0 || !ok {
+				p.lives[r.id] = [2]int{is.life, r.after.life}
 			}
-			p.least = min(p.least, p.net)
+			if whole {
+				p.most, p.least = max(p.most, p.taken), min(p.least, p.net)
+			}
 		}
 	}
 	return parts
@@ -83,21 +86,21 @@ func (c *checker) allOrNothing(k *call) {
 	}
 	parts := c.parts(k)
 	for _, key := range sortedParts(parts) {
-		p := parts[key]
+		p, id := parts[key], key.shard(0)
 		asked := k.req.Consume[key.name] * 1000
-		if key.id.entity != k.req.Entity && key.id.entity != cascading[k.req.Entity] || key.id.resource != k.req.Resource {
-			c.violate(promise, k.start, &key.id, "%s wrote to a bucket that is not its own", k)
+		if key.entity != k.req.Entity && key.entity != cascading[k.req.Entity] || key.resource != k.req.Resource {
+			c.violate(promise, k.start, &id, "%s wrote to a bucket that is not its own", k)
 		}
 		if p.least < 0 {
-			c.violate(promise, k.start, &key.id, "%s: %s was credited %d that was never debited", k, key.name, -p.least)
+			c.violate(promise, k.start, &id, "%s: %s was credited %d that was never debited", k, key.name, -p.least)
 		}
 		if p.most > asked {
-			c.violate(promise, k.start, &key.id, "%s: %s was debited %d, asked for were %d", k, key.name, p.most, asked)
+			c.violate(promise, k.start, &id, "%s: %s was debited %d, asked for were %d", k, key.name, p.most, asked)
 		}
 		c.settledRight(k, key, p)
 		nothing := k.answered && k.lease == nil
-		if nothing && p.taken != 0 && c.lasts(key, p) && !c.excused(k, key.id, p.at) {
-			c.violate(promise, k.end, &key.id, "%s: %s stays debited %d", k, key.name, p.taken)
+		if nothing && p.taken != 0 && c.lasts(key, p) && !c.excused(k, key.bucketKey, p.at) {
+			c.violate(promise, k.end, &id, "%s: %s stays debited %d", k, key.name, p.taken)
 		}
 	}
 	if k.admitted() {
@@ -107,72 +110,85 @@ func (c *checker) allOrNothing(k *call) {
 
 func sortedParts(parts map[partKey]*part) []partKey {
 	return slices.SortedFunc(maps.Keys(parts), func(a, b partKey) int {
-		if c := compare(a.id.String(), b.id.String()); c != 0 {
+		if c := compare(a.String(), b.String()); c != 0 {
 			return c
 		}
 		return compare(a.name, b.name)
 	})
 }
 
-// lasts reports whether the limit that was debited is still there.
+// lasts reports whether the limit is still there wherever it was debited.
 func (c *checker) lasts(key partKey, p *part) bool {
-	l, ok := c.items[key.id].level(key.name)
-	return ok && l.life == p.life && c.items[key.id].life == p.item
+	for id, life := range p.lives {
+		l, ok := c.items[id].level(key.name)
+		if !ok || l.life != life[0] || c.items[id].life != life[1] {
+			return false
+		}
+	}
+	return true
 }
 
 // excused reports whether a fault explains that a debit stays.
-func (c *checker) excused(k *call, id bucketID, debited time.Duration) bool {
+func (c *checker) excused(k *call, key bucketKey, debited time.Duration) bool {
 	if k.client.standsStill() && k.refusal() == nil {
 		return true // it crashed before it had returned what it took
 	}
 	return slices.ContainsFunc(k.faults, func(f fault) bool {
-		return f.id == id && (f.fault == unknown || f.at > debited)
+		return f.id.whole() == key && (f.fault == unknown || f.at > debited)
 	})
 }
 
 // debitedWhole: an admitted call took exactly what it asked for from every
 // limit of its entity and of its parent that was there all the time.
 func (c *checker) debitedWhole(k *call, parts map[partKey]*part) {
-	ids := []bucketID{{k.req.Entity, k.req.Resource, "0"}}
+	keys := []bucketKey{{k.req.Entity, k.req.Resource}}
 	remade, wasRemade := c.play.remade[k.req.Entity]
 	// Configuration read since then, by a clock that may be set, may have decided.
 	known := k.start - max(c.play.ttl, 0) - storeTimeout - c.spread()
-	parent := bucketID{cascading[k.req.Entity], k.req.Resource, "0"}
+	parent := bucketKey{cascading[k.req.Entity], k.req.Resource}
 	if parent.entity != "" {
-		ids = append(ids, parent)
+		keys = append(keys, parent)
 	}
 	for name, tokens := range k.req.Consume {
 		var total int64
-		for _, id := range ids {
+		for _, key := range keys {
 			var taken int64
-			if p := parts[partKey{id, name}]; p != nil {
+			if p := parts[partKey{key, name}]; p != nil {
 				taken = p.taken
 			}
+			id := key.shard(0)
 			total += taken
-			optional := taken == 0 && (id == parent && wasRemade && remade < k.end || !c.hadAllAlong(id, name, k) ||
+			optional := taken == 0 && (key == parent && wasRemade && remade < k.end || !c.hadAllAlong(key, name, k) ||
 				len(k.req.Limits) == 0 && !c.play.wasConfigured(id, name, known, k.end))
 			if taken != tokens*1000 && !optional {
 				c.violate("P3", k.end, &id, "%s was admitted, and %s debited %d", k, name, taken)
 			}
 		}
 		if total == 0 && tokens > 0 {
-			c.violate("P3", k.end, &ids[0], "%s was admitted, and %s debited nowhere", k, name)
+			id := keys[0].shard(0)
+			c.violate("P3", k.end, &id, "%s was admitted, and %s debited nowhere", k, name)
 		}
 	}
 }
 
-// hadAllAlong reports whether a bucket had a limit from before a call until it
-// was answered.
-func (c *checker) hadAllAlong(id bucketID, name string, k *call) bool {
-	if _, ok := c.stateAt(id, k.start).level(name); !ok {
-		return false
+// hadAllAlong reports whether the shards of a bucket had a limit from before a
+// call until it was answered.
+func (c *checker) hadAllAlong(key bucketKey, name string, k *call) bool {
+	found := false
+	for i := range mostShards {
+		if s := c.stateAt(key.shard(i), k.start); s != nil {
+			if _, ok := s.level(name); !ok {
+				return false
+			}
+			found = true
+		}
 	}
-	for _, r := range c.buckets[id] {
-		if _, ok := r.after.level(name); !ok && k.start <= r.at && r.at <= k.end {
+	for _, r := range c.during(key, k.start, k.end) {
+		if _, ok := r.after.level(name); !ok {
 			return false
 		}
 	}
-	return true
+	return found
 }
 
 // settledRight: a lease that was committed or rolled back keeps exactly what it
@@ -199,55 +215,13 @@ func (c *checker) settledRight(k *call, key partKey, p *part) {
 		return
 	}
 	if p.net != keep*1000 {
+		id := key.shard(0)
 		promise := "P3"
 		if last.kind == returning {
 			promise = "P10"
 		}
-		c.violate(promise, last.end, &key.id, "%s, settled by %s: %s stays debited %d, must be %d", k, last, key.name, p.net, keep*1000)
+		c.violate(promise, last.end, &id, "%s, settled by %s: %s stays debited %d, must be %d", k, last, key.name, p.net, keep*1000)
 	}
-}
-
-// refusedForAReason: at some instant while a refused call went on, one of its
-// limits did not hold what it asked for, by its own client's clock.
-func (c *checker) refusedForAReason(k *call) {
-	e := k.refusal()
-	if e == nil || len(k.req.Limits) > 0 {
-		return
-	}
-	if e.RetryAfter() == limiter.Never {
-		for _, st := range e.Statuses {
-			if (st.RetryAfter == limiter.Never) != (st.Requested > st.Limit.Capacity) {
-				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
-			}
-		}
-		return
-	}
-	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
-		id := bucketID{entity, k.req.Resource, "0"}
-		if c.short(k, c.stateAt(id, k.start), k.start) {
-			return
-		}
-		for _, r := range c.buckets[id] {
-			if k.start <= r.at && r.at <= k.end && (c.short(k, r.after, r.at) || c.short(k, r.before, r.at)) {
-				return
-			}
-		}
-	}
-	id := bucketID{k.req.Entity, k.req.Resource, "0"}
-	c.violate("P2", k.end, &id, "%s, and all the time everything asked for was there", k)
-}
-
-func (c *checker) short(k *call, s *state, at time.Duration) bool {
-	if s == nil {
-		return false
-	}
-	now := c.trueMS(at + k.client.offset(c.clockAt(at)))
-	for name, tokens := range k.req.Consume {
-		if l, ok := s.level(name); ok && tokens > 0 && l.balance(s.rf, now) < tokens*1000 {
-			return true
-		}
-	}
-	return false
 }
 
 // clockAt is the instant that clocks go by: they are still while it is calm.

@@ -8,6 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
+// transacts is the operation that writes to several items at once.
+const transacts = "TransactWriteItems"
+
 // target is a key without the namespace, which is random.
 func target(keys ...item) string {
 	var b strings.Builder
@@ -33,7 +36,7 @@ func sortedBuckets(ids []bucketID) []bucketID {
 }
 
 func (l *link) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	return exchange(ctx, l, "GetItem", in, o, target(in.Key), nil, l.w.db.GetItem)
+	return exchange(ctx, l, "GetItem", in, o, target(in.Key), buckets(in.Key), l.w.db.GetItem)
 }
 
 func (l *link) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
@@ -53,7 +56,8 @@ func (l *link) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dy
 }
 
 func (l *link) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	return exchange(ctx, l, "BatchGetItem", in, o, target(in.RequestItems[tableName].Keys...), nil, l.w.db.BatchGetItem)
+	keys := in.RequestItems[tableName].Keys
+	return exchange(ctx, l, "BatchGetItem", in, o, target(keys...), buckets(keys...), l.w.db.BatchGetItem)
 }
 
 func (l *link) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
@@ -71,17 +75,25 @@ func (l *link) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemIn
 
 func (l *link) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	var keys []item
+	var checked strings.Builder
 	for _, a := range in.TransactItems {
 		switch {
 		case a.Put != nil:
 			keys = append(keys, a.Put.Item)
 		case a.Update != nil:
 			keys = append(keys, a.Update.Key)
+			checked.WriteString(*a.Update.UpdateExpression)
 		case a.Delete != nil:
 			keys = append(keys, a.Delete.Key)
+		case a.ConditionCheck != nil:
+			checked.WriteString(target(a.ConditionCheck.Key))
 		}
 	}
-	return exchange(ctx, l, "TransactWriteItems", in, o, "", buckets(keys...), l.w.db.TransactWriteItems)
+	ids := buckets(keys...)
+	if len(ids) == 0 {
+		return exchange(ctx, l, transacts, in, o, "", nil, l.w.db.TransactWriteItems) // keys of records are random
+	}
+	return exchange(ctx, l, transacts, in, o, target(keys...)+checked.String(), ids, l.w.db.TransactWriteItems)
 }
 
 func (l *link) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {

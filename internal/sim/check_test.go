@@ -3,6 +3,8 @@ package sim_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -33,7 +35,7 @@ func (w *world) excerpt(v violation) string {
 	const lines = 14
 	var all []string
 	for _, r := range w.log {
-		if (v.id == nil || r.id == *v.id) && r.at <= v.at+time.Second {
+		if (v.id == nil || r.id.whole() == v.id.whole()) && r.at <= v.at+time.Millisecond {
 			all = append(all, r.String())
 		}
 	}
@@ -45,14 +47,20 @@ type checker struct {
 	*world
 	play    *play
 	buckets map[bucketID][]*write // what was applied, in order
-	byCall  map[*call][]*write    // refused writes too
+	whole   map[bucketKey][]*write
+	sharded map[bucketKey]bool  // whether there ever were several shards
+	alive   map[bucketID]*state // items as they are, while writes are checked in order
+	byCall  map[*call][]*write  // refused writes too
 	settled map[*call][]*call
+	// byClient has the calls that write.
+	byClient map[*client][]*call
 }
 
 func check(p *play) {
 	c := &checker{
 		world: p.w, play: p,
-		buckets: map[bucketID][]*write{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{},
+		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{},
+		sharded: map[bucketKey]bool{}, byClient: map[*client][]*call{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{},
 	}
 	for _, r := range c.log {
 		if r.call != nil {
@@ -60,25 +68,64 @@ func check(p *play) {
 		}
 		if !r.failed {
 			c.buckets[r.id] = append(c.buckets[r.id], r)
+			c.whole[r.id.whole()] = append(c.whole[r.id.whole()], r)
 			c.legal(r)
+			c.alive[r.id] = r.after
+			if r.after != nil && r.after.count > 1 {
+				c.sharded[r.id.whole()] = true
+			}
 		}
 	}
 	for _, k := range c.calls {
+		if k.kind != asking && k.kind != administering {
+			c.byClient[k.client] = append(c.byClient[k.client], k)
+		}
 		if k.of != nil {
 			c.settled[k.of] = append(c.settled[k.of], k)
 		}
 	}
 	for _, id := range c.ids() {
-		c.neverOver(id)
+		if id.shard == "0" {
+			c.neverOver(id.whole())
+		}
 		c.asStored(id)
 	}
 	for _, k := range c.calls {
 		c.inTime(k)
 		if k.kind == acquiring {
-			c.allOrNothing(k)
+			if c.attributable(k) {
+				c.allOrNothing(k)
+			}
 			c.refusedForAReason(k)
 		}
 		c.explained(k)
+		c.plumbing(k)
+	}
+	c.sumsUp()
+}
+
+// plumbing is promise P6: the hidden limit appears in no answer and nobody can
+// ask for it.
+func (c *checker) plumbing(k *call) {
+	if !k.answered {
+		return
+	}
+	statuses := k.statuses
+	if e := k.refusal(); e != nil {
+		statuses = append(slices.Clone(statuses), e.Statuses...)
+	}
+	seen := slices.ContainsFunc(statuses, func(st limiter.Status) bool { return st.Limit.Name == hidden })
+	if _, asked := k.req.Consume[hidden]; asked {
+		seen = class(k.err) != limiter.ErrInvalid.Error()
+	} else if k.err != nil {
+		seen = seen || strings.Contains(k.err.Error(), hidden)
+	}
+	if k.lease != nil && k.kind == acquiring {
+		_, held := k.lease.Consumed()[hidden]
+		seen = seen || held
+	}
+	if seen {
+		c.violate("P6", k.end, nil, "%s: %v", k, k.err)
 	}
 }
 
@@ -125,14 +172,20 @@ func (c *checker) asStored(id bucketID) {
 
 // stateAt is the item as it stood at an instant.
 func (c *checker) stateAt(id bucketID, at time.Duration) *state {
-	var s *state
-	for _, r := range c.buckets[id] {
-		if r.at > at {
-			break
-		}
-		s = r.after
+	log := c.buckets[id]
+	i := sort.Search(len(log), func(i int) bool { return log[i].at > at })
+	if i == 0 {
+		return nil
 	}
-	return s
+	return log[i-1].after
+}
+
+// during are the applied writes to a bucket between two instants.
+func (c *checker) during(key bucketKey, from, to time.Duration) []*write {
+	log := c.whole[key]
+	i := sort.Search(len(log), func(i int) bool { return log[i].at >= from })
+	j := sort.Search(len(log), func(i int) bool { return log[i].at > to })
+	return log[i:max(i, j)]
 }
 
 const (

@@ -24,6 +24,12 @@ type client struct {
 
 	store   *dynamo.Store
 	limiter *limiter.Limiter
+	// aggregator: its refills do not count as writes.
+	aggregator bool
+	trust      time.Duration // how old an image may be that it refuses on; negative is none
+	shares     bool          // its callers share writes
+	idle       *call         // stands for what it does in nobody's name
+	seen       map[bucketID][]sighting
 
 	dead chan struct{} // closed when it crashes
 	once sync.Once
@@ -31,7 +37,8 @@ type client struct {
 
 // newClient starts a process. The requests that open its store meet no faults.
 func newClient(w *world, name string, ttl time.Duration) *client {
-	c := &client{w: w, name: name, reliable: true, dead: make(chan struct{})}
+	c := &client{w: w, name: name, reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}}
+	c.idle = &call{name: name + "/background", kind: administering, client: c}
 	c.offset = w.odds.clock(w.dice, name)
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "open"})
 	var err error
@@ -44,8 +51,19 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 		store = w.broken.store(c.store)
 	}
 	d := dice(w.dice.hash("limiter", name))
+	r := d.stream("options")
+	c.trust = pick(r, limiter.DefaultTrust, limiter.DefaultTrust, -1)
+	inFlight := -1
+	if w.odds.crowds {
+		inFlight = pick(r, 0, 1, 1, -1)
+	}
+	c.shares = inFlight >= 0
+	trust := c.trust
+	if w.broken.trust != 0 {
+		trust = w.broken.trust
+	}
 	c.limiter, err = limiter.New(store, limiter.Options{
-		ConfigTTL: ttl,
+		ConfigTTL: ttl, Trust: trust, InFlight: inFlight,
 		// A function of the instant, so that two goroutines may draw in either
 		// order.
 		Rand: func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) },
@@ -182,12 +200,13 @@ type callKey struct{}
 
 // callOf is the call for whose sake a request is sent: the limiter hands its
 // caller's context down to the store, also when it goes on without the caller.
-func callOf(ctx context.Context) *call {
-	c, ok := ctx.Value(callKey{}).(*call)
-	if !ok {
-		panic("a request was sent with a context that is not its caller's")
+// Only a bucket that is doubled because its partition throttles is doubled for
+// nobody's sake.
+func (c *client) callOf(ctx context.Context) *call {
+	if k, ok := ctx.Value(callKey{}).(*call); ok {
+		return k
 	}
-	return c
+	return c.idle
 }
 
 // met records that writes of the call to these items met a fault.

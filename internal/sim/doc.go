@@ -1,12 +1,19 @@
 // Package sim holds the limiter to its promises by simulation. It has nothing
 // but tests.
 //
-// A run is eight clients, each a limiter on a store of its own with a clock of
+// A run is six clients, each a limiter on a store of its own with a clock of
 // its own, over one embedded engine. Between each client and the engine lies a
 // link that delays requests, loses them or their answers, throttles, and stops
 // clients dead. Every request takes effect at an instant of its own, drawn from
 // the seed under testing/synctest's virtual time, so that a seed is a history:
-// the same one on every machine.
+// the same one on every machine. (Callers of one process who share writes stand
+// in a line; where two come to it at the same instant, the scheduler decides, so
+// that seeds with crowds may replay differently.)
+//
+// Buckets get hot: the play takes away the writes that their items have left and
+// lets their partitions throttle, so that clients double them and race at it;
+// shards get lost, and somebody else refills them. In some seeds callers come in
+// crowds.
 //
 // The link records what the engine applied, which is the truth; the clients
 // record what they were answered. A checker that shares no code with the
@@ -16,13 +23,17 @@
 //   - each write is a legal step of a token bucket: what is earned is what the
 //     grid gives, balances end at the capacity, stamps never run back, items
 //     are whole;
+//   - shards never overlap, so that shares sum to no more than the limit; a shard
+//     is born with what its sibling gives, or empty;
 //   - over every interval, what was admitted is covered by capacity and rate
 //     (never over);
 //   - what was refused left no debit and what was granted the whole one (all or
 //     nothing; cancellation is a rollback);
-//   - a refusal has a reason, and its wait is exact;
+//   - a refusal has a reason, in what all shards hold together, or, if nobody was
+//     asked, in what its client was shown a moment ago; and its wait is exact;
+//   - the hidden limit on writes appears nowhere;
 //   - every call returned in time.
 //
 // Flags: -sim.seeds=N runs that many seeds, -sim.seed=N one alone and prints its
-// trace. Deliberately broken stores prove that each check can fail.
+// trace, -sim.all reports defects that are on record too. Deliberately broken stores prove that each check can fail.
 package sim

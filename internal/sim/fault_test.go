@@ -1,9 +1,11 @@
 package sim_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"syscall"
 	"time"
 
@@ -26,6 +28,12 @@ type odds struct {
 	skew        time.Duration
 	wandering   clockKind
 	operator    bool // somebody deletes and makes entities again
+	hot         bool // buckets run out of writes and partitions throttle
+	aggregated  bool // somebody else refills buckets
+	// crowds: processes whose callers share writes. Who of two that stand in
+	// line at the same instant comes first is the scheduler's choice, so that a
+	// replay may differ.
+	crowds bool
 }
 
 // clockKind is how a client's clock is wrong.
@@ -38,13 +46,13 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds)
 }
 
 // faulty reports whether requests can fail.
 func (o odds) faulty() bool {
-	return o.throttled+o.conflict+o.unreachable+o.lostBefore+o.lostAfter+o.hangs+o.crash > 0
+	return o.hot || o.throttled+o.conflict+o.unreachable+o.lostBefore+o.lostAfter+o.hangs+o.crash > 0
 }
 
 // drawOdds makes of each seed a run of one temper: a quiet one shows what a
@@ -68,6 +76,9 @@ func drawOdds(d dice) odds {
 	o.skew = pick(r, 0, 100*time.Millisecond, 5*time.Second, 5*time.Second)
 	o.wandering = pick(r, fixedClock, driftingClock, jumpingClock)
 	o.operator = chance(r, 0.25)
+	o.hot = chance(r, 0.75)
+	o.aggregated = chance(r, 0.3)
+	o.crowds = chance(r, 0.25)
 	return o
 }
 
@@ -128,6 +139,39 @@ func errThrottled(r *rand.Rand) error {
 		&types.RequestLimitExceeded{Message: aws.String("slow down")},
 		&types.ThrottlingException{Message: aws.String("slow down")},
 	)
+}
+
+// errHot says that the partition of one of some items is written to too often.
+// The engine says which limit it was; of a transaction only which item.
+func errHot(r *rand.Rand, op string, items int) error {
+	if op == transacts {
+		return errCancelled(r, "ThrottlingError", items)
+	}
+	reasons := []types.ThrottlingReason{{
+		Reason:   aws.String(pick(r, "TableWriteKeyRangeThroughputExceeded", "TableWriteKeyRangeThroughputExceeded", "IndexWriteKeyRangeThroughputExceeded", "TableWriteAccountLimitExceeded")),
+		Resource: aws.String("arn:aws:dynamodb:us-east-1:123456789012:table/" + tableName),
+	}}
+	return pick[error](r,
+		&types.ProvisionedThroughputExceededException{Message: aws.String("slow down"), ThrottlingReasons: reasons},
+		&types.ThrottlingException{Message: aws.String("slow down"), ThrottlingReasons: reasons},
+	)
+}
+
+// errCancelled is a transaction that one of its items was in the way of.
+func errCancelled(r *rand.Rand, code string, items int) error {
+	reasons := make([]types.CancellationReason, max(1, items))
+	for i := range reasons {
+		reasons[i].Code = aws.String("None")
+	}
+	reasons[r.IntN(len(reasons))] = types.CancellationReason{Code: &code, Message: aws.String("try again")}
+	return &types.TransactionCanceledException{Message: aws.String("transaction cancelled"), CancellationReasons: reasons}
+}
+
+// isThrottle reports whether err is one that errHot makes.
+func isThrottle(err error) bool {
+	provisioned, onDemand, cancelled := (*types.ProvisionedThroughputExceededException)(nil), (*types.ThrottlingException)(nil), (*types.TransactionCanceledException)(nil)
+	return errors.As(err, &provisioned) || errors.As(err, &onDemand) ||
+		errors.As(err, &cancelled) && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool { return *r.Code == "ThrottlingError" })
 }
 
 func errConflict() error {

@@ -12,12 +12,43 @@ import (
 
 type item = map[string]types.AttributeValue
 
-// A bucketID names a bucket item.
+// A bucketID names a bucket item: one shard of a bucket.
 type bucketID struct {
 	entity, resource, shard string
 }
 
 func (b bucketID) String() string { return b.entity + "/" + b.resource + "/" + b.shard }
+
+// whole is the bucket that the item is a shard of.
+func (b bucketID) whole() bucketKey { return bucketKey{b.entity, b.resource} }
+
+// number is the shard's.
+func (b bucketID) number() int {
+	n, err := strconv.Atoi(b.shard)
+	must(err)
+	return n
+}
+
+// A bucketKey names a bucket, whatever its shards.
+type bucketKey struct{ entity, resource string }
+
+func (b bucketKey) String() string { return b.entity + "/" + b.resource }
+
+func (b bucketKey) shard(i int) bucketID {
+	return bucketID{b.entity, b.resource, strconv.Itoa(i)}
+}
+
+// all are the items that the bucket may have.
+func (b bucketKey) all() []bucketID {
+	ids := make([]bucketID, mostShards)
+	for i := range ids {
+		ids[i] = b.shard(i)
+	}
+	return ids
+}
+
+// mostShards is where doubling ends.
+const mostShards = 32
 
 // bucketOf is the bucket that a primary key names; false if it names none.
 func bucketOf(key item) (bucketID, bool) {
@@ -52,9 +83,21 @@ type level struct {
 
 func (l level) sameParams(o level) bool { return l.cp == o.cp && l.ra == o.ra && l.rp == o.rp }
 
+// of is the part of a limit that falls to one of n shards: of the capacity every
+// n-th millitoken, counted from its own number; the rate is divided by a longer
+// period.
+func (l level) of(shard, n int) level {
+	if n > 1 {
+		l.cp = (l.cp - int64(shard) + int64(n) - 1) / int64(n)
+		l.rp *= int64(n)
+	}
+	return l
+}
+
 // A state is a bucket item, read by the checker's own eyes.
 type state struct {
 	rf, ttl int64 // ttl is 0 if the item never expires
+	count   int   // of the shards that the item believes in
 	levels  map[string]level
 	half    []string // limits of which some attribute is missing or no number
 	life    int      // counts the items that had this key: 1 is the first
@@ -65,7 +108,10 @@ func readState(it item) *state {
 	if it == nil {
 		return nil
 	}
-	s := &state{rf: number(it["rf"]), levels: map[string]level{}}
+	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}}
+	if it["shard_count"] != nil {
+		s.count = int(number(it["shard_count"]))
+	}
 	if it["ttl"] != nil {
 		s.ttl = number(it["ttl"])
 	}
@@ -111,6 +157,21 @@ func number(v types.AttributeValue) int64 {
 	return i
 }
 
+// share is a shard's part of one of its limits.
+func (s *state) share(id bucketID, name string) (level, bool) {
+	l, ok := s.level(name)
+	if !ok || name == hidden {
+		return l, ok
+	}
+	return l.of(id.number(), s.count), true
+}
+
+// same reports whether two states are one.
+func (s *state) same(o *state) bool {
+	return s == nil && o == nil || s != nil && o != nil &&
+		s.rf == o.rf && s.ttl == o.ttl && s.count == o.count && maps.Equal(s.levels, o.levels)
+}
+
 // names are the limits of both states, the hidden one included, in order.
 func names(a, b *state) []string {
 	all := map[string]bool{}
@@ -141,6 +202,9 @@ func change(a, b *state) string {
 	case a.rf != b.rf:
 		fmt.Fprintf(&s, " rf=%d(+%d)", b.rf, b.rf-a.rf)
 	}
+	if b.count != 1 && a == nil || a != nil && a.count != b.count {
+		fmt.Fprintf(&s, " of %d shards", b.count)
+	}
 	if b.ttl != 0 && (a == nil || a.ttl != b.ttl) {
 		fmt.Fprintf(&s, " ttl=%d", b.ttl)
 	}
@@ -148,6 +212,8 @@ func change(a, b *state) string {
 		was, had := a.level(name)
 		is, has := b.level(name)
 		switch {
+		case name == hidden && is.tk < 1000:
+			fmt.Fprintf(&s, " %s:%d", name, is.tk)
 		case name == hidden, was == is:
 		case !has:
 			fmt.Fprintf(&s, " %s gone", name)

@@ -1,26 +1,22 @@
 package sim_test
 
 import (
-	"math/big"
+	"math/bits"
 	"time"
 )
 
 // earned is what a limit earns between two instants on the absolute grid:
-// ⌊b·ra/rp⌋ − ⌊a·ra/rp⌋, in unbounded numbers.
+// ⌊b·ra/rp⌋ − ⌊a·ra/rp⌋. Instants are of this century.
 func (l level) earned(a, b int64) int64 {
-	if b <= a || l.rp <= 0 {
+	if b <= a || l.rp <= 0 || l.ra <= 0 {
 		return 0
 	}
-	line := func(t int64) *big.Int {
-		x := new(big.Int).Mul(big.NewInt(t), big.NewInt(l.ra))
-		return x.Div(x, big.NewInt(l.rp))
+	line := func(t int64) uint64 {
+		hi, lo := bits.Mul64(uint64(t), uint64(l.ra))
+		q, _ := bits.Div64(hi, lo, uint64(l.rp))
+		return q
 	}
-	x := line(b)
-	x.Sub(x, line(a))
-	if !x.IsInt64() {
-		return 1 << 62
-	}
-	return x.Int64()
+	return int64(line(b) - line(a))
 }
 
 // balance is what a limit holds at an instant.
@@ -35,7 +31,10 @@ func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 func (c *checker) legal(r *write) {
 	bad := func(format string, args ...any) { c.violate("bucket", r.at, &r.id, format, args...) }
 	a, b := r.before, r.after
-	if b == nil {
+	switch {
+	case r.op == patches:
+		return
+	case b == nil:
 		if r.client != nil && r.client.name != "admin" {
 			bad("a client deleted the item")
 		}
@@ -49,26 +48,38 @@ func (c *checker) legal(r *write) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}
 	for _, name := range names(a, b) {
-		if now, ok := b.level(name); ok && now.tk > now.cp {
+		if now, ok := b.share(r.id, name); ok && now.tk > now.cp {
 			bad("%s holds %d of %d", name, now.tk, now.cp)
 		}
 	}
-	if a == nil {
+	c.legalCount(r, bad)
+	switch {
+	case a == nil && r.other != nil:
+		c.legalBirth(r, bad)
+		return
+	case a == nil:
 		c.legalNew(r, bad)
+		return
+	case r.other != nil && r.other.before == nil:
+		c.legalGift(r, bad)
 		return
 	}
 	if b.rf < a.rf {
 		bad("the stamp ran back from %d to %d", a.rf, b.rf)
 	}
 	for _, name := range names(a, b) {
-		was, had := a.level(name)
-		is, has := b.level(name)
+		was, had := a.share(r.id, name)
+		is, has := b.share(r.id, name)
 		switch {
 		case !has: // taken off, whole
 		case !had:
 			legalOpening(name, is, bad)
 		case name == hidden:
-			legalHidden(was, is, a.rf, b.rf, bad)
+			cost := int64(1000)
+			if r.client.aggregator {
+				cost = 0
+			}
+			legalHidden(was, is, a.rf, b.rf, cost, bad)
 		case a.rf == b.rf:
 			legalMove(name, was, is, r.call, bad)
 		default:
@@ -82,6 +93,14 @@ func (c *checker) legalNew(r *write, bad func(string, ...any)) {
 	for name, l := range r.after.levels {
 		legalOpening(name, l, bad)
 	}
+	if r.id.shard != "0" || r.after.count != 1 {
+		bad("shard %s of %d is made out of nothing", r.id.shard, r.after.count)
+	}
+	for i := 1; i < mostShards; i++ {
+		if sibling := r.id.whole().shard(i); c.alive[sibling] != nil {
+			bad("made full while %v lives", sibling)
+		}
+	}
 	if earliest := c.trueMS(r.at) + int64(min(0, c.lo)/time.Millisecond) - 1 - worst.Milliseconds(); r.after.rf < earliest {
 		bad("made with a stamp %d ms behind the slowest clock", earliest-r.after.rf)
 	}
@@ -93,13 +112,13 @@ func legalOpening(name string, l level, bad func(string, ...any)) {
 	}
 }
 
-// legalHidden: each write costs one of the hidden limit's tokens. What it earns
-// is an estimate, never too much.
-func legalHidden(was, is level, from, to int64, bad func(string, ...any)) {
-	if is.tc-was.tc != 1000 {
+// legalHidden: each write costs one of the hidden limit's tokens, but for an
+// aggregator's. What it earns is an estimate, never too much.
+func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) {
+	if is.tc-was.tc != cost {
 		bad("the write counts as %d of %s", is.tc-was.tc, hidden)
 	}
-	gained := is.tk - was.tk + 1000
+	gained := is.tk - was.tk + cost
 	if most := was.earned(from, to); gained > most || gained < 0 && was.tk <= was.cp {
 		bad("%s gained %d, earned is %d", hidden, gained, most)
 	}

@@ -3,9 +3,11 @@ package sim_test
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
 
@@ -23,7 +25,8 @@ type link struct {
 var _ dynamo.API = (*link)(nil)
 
 // exchange is one call of the API. target tells apart requests that one caller
-// sends at the same instant; ids are the bucket items that it may change.
+// sends at the same instant; ids are the bucket items that it may change, or,
+// of a read, that it asks for.
 func exchange[In, Out any](
 	ctx context.Context, l *link, op string, in *In, options []func(*dynamodb.Options), target string, ids []bucketID,
 	do func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error),
@@ -32,12 +35,17 @@ func exchange[In, Out any](
 	for _, f := range options {
 		f(&o)
 	}
-	from := callOf(ctx)
+	from := l.c.callOf(ctx)
 	if mangle := l.w.broken.mangle; mangle != nil && !l.c.reliable {
 		mangle(in)
 	}
 	sent := l.w.now()
 	d := l.w.stream(strings.Join([]string{l.c.name, from.name, op, target}, " "))
+	if tx, ok := any(in).(*dynamodb.TransactWriteItemsInput); ok && tx.ClientRequestToken == nil {
+		named := *tx // as the SDK's client does: all attempts are one transaction
+		named.ClientRequestToken = aws.String(strconv.FormatUint(d.hash("token"), 36))
+		in = any(&named).(*In)
+	}
 	for attempt := 1; ; attempt++ {
 		r := d.stream(op, string(rune('0'+attempt)))
 		out, err := attempted(ctx, l, write{sent: sent, client: l.c, call: from, op: op}, in, r, ids, do)
@@ -67,6 +75,11 @@ func attempted[In, Out any](
 	if calm {
 		there, back = time.Duration(1+r.IntN(500)), time.Duration(1+r.IntN(500))
 	}
+	reads := op == "GetItem" || op == "BatchGetItem" || op == "Query"
+	lost := unknown // what becomes of a request without an answer
+	if reads {
+		lost = notApplied
+	}
 	failed := func(err error) (*Out, error) {
 		if !l.wait(ctx, there+back) {
 			err = &smithy.CanceledError{Err: ctx.Err()}
@@ -76,23 +89,48 @@ func attempted[In, Out any](
 	var out *Out
 	var err error
 	var recorded []*write
+	var seen map[bucketID]sighting
 	arrive := func() {
+		if !reads && w.isHot(ids) {
+			err = errHot(r, op, len(ids))
+			return
+		}
+		if reads {
+			seen, err = w.look(context.WithoutCancel(ctx), ids, func(ctx context.Context) (err error) {
+				out, err = do(ctx, in)
+				return err
+			})
+			return
+		}
 		recorded, err = w.apply(context.WithoutCancel(ctx), ids, rec, func(ctx context.Context) (err error) {
 			out, err = do(ctx, in)
 			return err
 		})
+		if tx, ok := any(in).(*dynamodb.TransactWriteItemsInput); ok && len(ids) > 0 {
+			recorded = w.done(*tx.ClientRequestToken, recorded)
+			if isRefusal(err) {
+				seen = w.sight(ids) // of those that refused; the others add nothing
+			}
+		}
 	}
 	switch f {
 	case isThrottled:
 		from.met(w, ids, notApplied)
+		if op == transacts {
+			return failed(errCancelled(r, "ThrottlingError", len(ids)))
+		}
 		return failed(errThrottled(r))
 	case isConflict:
+		from.met(w, ids, notApplied)
+		if op == transacts {
+			return failed(errCancelled(r, "TransactionConflict", len(ids)))
+		}
 		return failed(errConflict())
 	case isUnreachable:
 		from.met(w, ids, notApplied)
 		return failed(errUnreachable())
 	case isLostBefore:
-		from.met(w, ids, unknown)
+		from.met(w, ids, lost)
 		return failed(errLost(r))
 	case crashesBefore, crashesAfter:
 		if f == crashesAfter {
@@ -106,7 +144,7 @@ func attempted[In, Out any](
 	case arrives, isLostAfter:
 	}
 	if !l.wait(ctx, there) || c.standsStill() {
-		from.met(w, ids, unknown)
+		from.met(w, ids, lost)
 		if lands && c.standsStill() {
 			arrive()
 		} else if lands {
@@ -119,21 +157,21 @@ func attempted[In, Out any](
 	}
 	arrive()
 	if !l.wait(ctx, back) {
-		from.met(w, ids, unknown)
+		from.met(w, ids, lost)
 		return nil, c.answer(operationError(op, &smithy.CanceledError{Err: ctx.Err()}))
 	}
 	if f == isLostAfter {
-		from.met(w, ids, unknown)
+		from.met(w, ids, lost)
 		return nil, c.answer(operationError(op, errLost(r)))
 	}
 	if c.standsStill() {
 		return nil, c.gone()
 	}
-	w.mu.Lock()
-	for _, rec := range recorded {
-		rec.answeredMS = c.clock().UnixMilli()
+	if isThrottle(err) {
+		from.met(w, ids, notApplied)
+		err = operationError(op, err)
 	}
-	w.mu.Unlock()
+	c.see(w, recorded, seen)
 	return out, err
 }
 

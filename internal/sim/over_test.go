@@ -11,11 +11,14 @@ type flow struct {
 	sent, at int64 // true time in ns: when it was decided at the earliest, and when it was applied
 	admitted int64 // millitokens that an acquire took
 	returned int64 // millitokens that found room again
+	born     bool  // a shard came into being
+	count    int   // of shards
 	was, is  level
 	reset    bool // parameters were changed: the stamp may have moved by 1 ms for it
 }
 
-// neverOver is promise P1, for every limit of a bucket.
+// neverOver is promise P1, for every limit of a bucket, all of its shards
+// together.
 //
 // Every take that landed counts, whether its caller ever heard of it or not,
 // and a credit as far as it reached the balance: what is checked is stronger
@@ -27,19 +30,20 @@ type flow struct {
 //
 // A limit that is taken off its item and put back is a new one, as is one on an
 // item that an operator deleted. An item that expired is the same.
-func (c *checker) neverOver(id bucketID) {
+func (c *checker) neverOver(key bucketKey) {
+	id := key.shard(0)
 	flows := map[string][]flow{}
 	flush := func(name string) {
 		c.intervals(id, name, flows[name])
 		delete(flows, name)
 	}
-	for _, r := range c.buckets[id] {
+	for _, r := range c.whole[key] {
 		swept := r.client == nil
 		for _, name := range names(r.before, r.after) {
-			was, had := r.before.level(name)
-			is, has := r.after.level(name)
+			was, had := r.before.share(r.id, name)
+			is, has := r.after.share(r.id, name)
 			switch {
-			case name == hidden:
+			case name == hidden || r.op == patches:
 			case !has && !swept:
 				flush(name)
 			case !has:
@@ -50,7 +54,14 @@ func (c *checker) neverOver(id bucketID) {
 					}
 					was = level{tk: is.cp, cp: is.cp, ra: is.ra, rp: is.rp}
 				}
-				flows[name] = append(flows[name], c.flowOf(r, was, is, had))
+				f := c.flowOf(r, was, is, had)
+				// What is in force is the whole limit.
+				f.is, _ = r.after.level(name)
+				if f.was = f.is; had {
+					f.was, _ = r.before.level(name)
+				}
+				f.reset = had && !f.is.sameParams(f.was)
+				flows[name] = append(flows[name], f)
 			}
 		}
 	}
@@ -60,9 +71,9 @@ func (c *checker) neverOver(id bucketID) {
 }
 
 func (c *checker) flowOf(r *write, was, is level, had bool) flow {
-	f := flow{sent: int64(r.sent), at: int64(r.at), was: was, is: is, reset: !is.sameParams(was)}
+	f := flow{sent: int64(r.sent), at: int64(r.at), born: r.before == nil, count: r.after.count}
 	debit := is.tc - was.tc
-	if r.before == nil {
+	if r.before == nil && r.other == nil {
 		f.sent = min(f.sent, int64(r.call.start)) // a new item is stamped before its configuration is read
 	}
 	switch {
@@ -84,7 +95,7 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 // capacity and rate are the largest in force meanwhile; s is the widest that
 // any two clocks of the run were apart, and the millisecond to which clocks are
 // cut. The grid may round up by less than a millitoken, once per change of
-// parameters.
+// parameters; and by as much on each shard, and for each that is born.
 func (c *checker) intervals(id bucketID, name string, flows []flow) {
 	skew := c.spread() + time.Millisecond
 	for _, first := range flows {
@@ -92,9 +103,8 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			continue
 		}
 		from := first.sent
-		var net, capacity, slack int64
+		var net, capacity, changes, grids int64
 		rate := level{rp: 1}
-		changes := int64(0)
 		for _, f := range flows {
 			if f.at < from {
 				continue
@@ -105,9 +115,12 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 					rate = l
 				}
 			}
+			grids = max(grids, int64(f.count))
+			if f.born {
+				grids += 2
+			}
 			if f.reset {
 				changes++
-				slack = changes * int64(time.Millisecond)
 			}
 			if f.sent >= from {
 				net += f.admitted
@@ -117,8 +130,8 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 				continue
 			}
 			// In millitokens times the period, where nothing is rounded.
-			span := f.at - from + int64(skew) + slack
-			allowed := (capacity+1+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
+			span := f.at - from + int64(skew) + changes*int64(time.Millisecond)
+			allowed := (capacity+grids+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
 			if net*rate.rp > allowed {
 				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d/%dms·(T+%v)",
 					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, rate.ra, rate.rp, skew)

@@ -17,7 +17,7 @@ func (p *play) quiet() {
 	now := p.w.now()
 	p.w.calm.Store(&now)
 	r := p.w.dice.stream("quiet")
-	alive := slices.DeleteFunc(slices.Clone(p.cast), func(c *client) bool { return c.standsStill() || c.reliable })
+	alive := slices.DeleteFunc(slices.Clone(p.cast), func(c *client) bool { return c.standsStill() || c.reliable || c.aggregator })
 	if len(alive) == 0 {
 		return
 	}
@@ -28,6 +28,9 @@ func (p *play) quiet() {
 		{"key-a", "api", "0"}, {"key-b", "chat", "0"}, {"key-c", "api", "0"}, {"project", "chat", "0"}, {"solo", "api", "0"},
 	}
 	r.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+	if p.w.odds.hot {
+		targets[0] = p.spots[0].shard(0)
+	}
 	for _, id := range targets[:2] {
 		p.live(c, id)
 		p.exact(c, id, r)
@@ -62,7 +65,7 @@ func (p *play) live(c *client, id bucketID) {
 	}
 	k := p.probe(c, req)
 	time.Sleep(time.Second)
-	for _, b := range []bucketID{id, {cascading[id.entity], id.resource, "0"}} {
+	for _, b := range append(id.whole().all(), bucketKey{cascading[id.entity], id.resource}.all()...) {
 		s, used := p.w.stateFor(k, b)
 		want := map[string]level{}
 		for _, l := range p.configured(b.entity, b.resource) {
@@ -112,17 +115,27 @@ func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
 
 // hold checks one quoted wait. at is the client's clock when it was quoted.
 func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int64) {
-	never, expires := false, int64(0)
-	for _, b := range []bucketID{id, {cascading[id.entity], id.resource, "0"}} {
+	never, differ, expires := false, false, int64(0)
+	capacities := map[string]int64{}
+	for _, b := range append(id.whole().all(), bucketKey{cascading[id.entity], id.resource}.all()...) {
 		s, _ := p.w.stateFor(k, b)
 		for name, tokens := range k.req.Consume {
-			if l, ok := s.level(name); ok && tokens*1000 > l.cp {
+			l, ok := s.level(name)
+			key := b.whole().String() + name
+			differ = differ || ok && capacities[key] != 0 && capacities[key] != l.cp
+			if ok {
+				capacities[key] = l.cp
+			}
+			if ok && tokens*1000 > l.cp {
 				never = true
 			}
 		}
 		if s != nil && s.ttl != 0 && (expires == 0 || s.ttl < expires) {
 			expires = s.ttl
 		}
+	}
+	if differ {
+		return // shards that nobody has used since the configuration changed
 	}
 	if never != (wait == limiter.Never) {
 		p.w.violate("P4", k.start, &id, "%s asks for%s and is told to wait %v", k.name, k.amounts(), wait)

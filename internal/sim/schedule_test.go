@@ -28,10 +28,10 @@ var (
 )
 
 const (
-	clients     = 8
+	clients     = 6
 	callersEach = 2 // concurrent callers of each client
-	rounds      = 4
-	turns       = 5 // of a worker in a round
+	rounds      = 3
+	turns       = 4 // of a worker in a round
 )
 
 // drawLimit makes up a limit's parameters. A second's, a minute's and a day's
@@ -39,6 +39,9 @@ const (
 func drawLimit(r *rand.Rand, name string, scale int64) limiter.Limit {
 	switch name {
 	case "rps":
+		if chance(r, 0.1) {
+			return limiter.PerSecond(name, 1)
+		}
 		rate := scale * (1 + r.Int64N(3))
 		return limiter.PerSecond(name, rate, limiter.Burst(rate+r.Int64N(8)))
 	case "rpm":
@@ -73,6 +76,7 @@ type play struct {
 	w     *world
 	ttl   time.Duration // of cached configuration
 	start [rounds]time.Duration
+	spots [rounds]bucketKey // what is hot, if anything
 	admin *client
 
 	probes  int
@@ -91,9 +95,13 @@ func newPlay(seed uint64, o odds, broken breakage) *play {
 	p := &play{w: w, configs: map[limiter.ConfigKey][]limiter.Limit{}, remade: map[string]time.Duration{}}
 	r := w.dice.stream("play")
 	p.ttl = pick(r, -1, 2*time.Second, 10*time.Second, time.Minute)
-	at := time.Second
+	if o.hot && p.ttl < 0 {
+		p.ttl = 2 * time.Second
+	}
+	at := 15 * time.Second
+	spot := pick(r, spots...)
 	for i := range p.start {
-		p.start[i] = at
+		p.start[i], p.spots[i] = at, pick(r, spot, spot, spot, pick(r, spots...))
 		at += pick(r, 5*time.Second, 30*time.Second, 5*time.Minute, 2*time.Hour, 26*time.Hour)
 	}
 	return p
@@ -102,13 +110,23 @@ func newPlay(seed uint64, o odds, broken breakage) *play {
 // run plays every round and comes back when nothing moves any more.
 func (p *play) run() {
 	p.setUp()
+	p.w.sleep(max(1, p.start[0]-p.w.now()-time.Second))
 	var slots, sweeper sync.WaitGroup
 	for i := range clients {
 		slots.Go(func() { p.slot(i) })
 	}
 	slots.Go(p.administer)
+	if p.w.odds.hot {
+		slots.Go(p.heat)
+	}
 	stop := make(chan struct{})
 	sweeper.Go(func() { p.sweep(stop) })
+	if p.w.odds.aggregated {
+		c := newClient(p.w, "aggregator", p.ttl)
+		c.aggregator = true
+		p.cast = append(p.cast, c)
+		p.workers.Go(func() { p.aggregate(c, stop) })
+	}
 	slots.Wait()
 	close(stop)
 	sweeper.Wait()
@@ -146,6 +164,9 @@ func (p *play) setUp() {
 		p.set(ctx, limiter.ConfigKey{}, drawLimits(r, 2, "rps", "daily"))
 	}
 	p.set(ctx, limiter.ConfigKey{Entity: "project", Resource: "api"}, drawLimits(r, 3, offered["api"]...))
+	if w.odds.hot {
+		p.widen(p.spots[0], pick(r, 1, 1, 1, 2, 2, 4, 8, 32), 10)
+	}
 }
 
 func must(err error) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -19,7 +20,8 @@ type worker struct {
 	name string
 	r    *rand.Rand
 	n    int
-	held []*call // whose leases are open
+	spot bucketKey // what most ask for
+	held []*call   // whose leases are open
 }
 
 func (k *worker) work() {
@@ -29,6 +31,7 @@ func (k *worker) work() {
 			continue // restarted too late for it
 		}
 		k.w.sleep(max(0, k.start[round]-k.w.now()) + span(k.r, 0, 300*time.Millisecond))
+		k.spot = k.spots[round]
 		for range turns {
 			if k.c.standsStill() {
 				return
@@ -48,7 +51,9 @@ func (k *worker) turn() {
 		k.ask()
 	case x < 0.06:
 		k.c.limiter.InvalidateConfig()
-	case x < 0.2 && len(k.held) > 0:
+	case x < 0.2 && k.w.odds.crowds:
+		k.crowd()
+	case x < 0.25 && len(k.held) > 0:
 		k.settle(k.r.IntN(len(k.held)))
 	default:
 		k.acquire()
@@ -86,6 +91,9 @@ func (k *worker) request() limiter.Request {
 	if req.Resource == "own" {
 		req.Entity = "key-a"
 	}
+	if k.w.odds.hot && chance(r, 0.5) {
+		req.Entity, req.Resource = k.spot.entity, k.spot.resource
+	}
 	available := offered[req.Resource]
 	for range 1 + r.IntN(len(available)) {
 		name := pick(r, available...)
@@ -102,6 +110,9 @@ func (k *worker) request() limiter.Request {
 		}
 		req.Consume[name] = amount
 	}
+	if chance(r, 0.005) {
+		req.Consume[hidden] = 1
+	}
 	if req.Entity == "guest" {
 		variant := k.w.dice.stream("guest", req.Resource, pick(r, "1", "1", "1", "2"))
 		req.Limits = drawLimits(variant, 1, available...)
@@ -110,6 +121,24 @@ func (k *worker) request() limiter.Request {
 		req.OnUnavailable = limiter.Allow
 	}
 	return req
+}
+
+// crowd sends several callers to one bucket at once.
+func (k *worker) crowd() {
+	k.n++
+	var all sync.WaitGroup
+	for i := range 3 + k.r.IntN(6) {
+		name := fmt.Sprintf("%s.%d.%d", k.name, k.n, i)
+		one := &worker{play: k.play, c: k.c, name: name, r: k.w.dice.stream("crowd", name), spot: k.spot}
+		all.Go(func() {
+			k.w.sleep(span(one.r, 0, 5*time.Millisecond))
+			one.acquire()
+			for len(one.held) > 0 && !k.c.standsStill() {
+				one.settle(0)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func (k *worker) acquire() {

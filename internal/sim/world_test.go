@@ -37,9 +37,11 @@ type world struct {
 	late sync.WaitGroup
 
 	mu         sync.Mutex
-	given      map[time.Duration]bool // instants that have been given out
-	sent       map[string]int         // requests, by what their stream is for
-	items      map[bucketID]*state    // as the engine has them
+	given      map[time.Duration]bool     // instants that have been given out
+	sent       map[string]int             // requests, by what their stream is for
+	items      map[bucketID]*state        // as the engine has them
+	joint      map[string][]*write        // transactions by token
+	hot        map[bucketID]time.Duration // items whose partition throttles, until when
 	lives      map[bucketID]int
 	limits     map[string]int // lives of a limit on an item
 	log        []*write
@@ -61,15 +63,14 @@ type write struct {
 	call          *call
 	op            string
 	id            bucketID
+	other         *write // of a birth: the other half, the donor's write or the born shard's; itself if it has no donor
+	joint         bool   // part of a transaction
 	before, after *state
 	failed        bool // the condition did not hold
-	// answeredMS is the client's clock when the answer reached it, 0 if it
-	// never did.
-	answeredMS int64
 }
 
 func (w *write) String() string {
-	who, what := "sweep", ""
+	who, what := "world", ""
 	if w.client != nil {
 		who = w.client.name
 	}
@@ -93,7 +94,7 @@ func newWorld(seed uint64, o odds) *world {
 		end: make(chan struct{}),
 		lo:  math.MaxInt64, hi: math.MinInt64,
 		given: map[time.Duration]bool{}, sent: map[string]int{},
-		items: map[bucketID]*state{}, lives: map[bucketID]int{}, limits: map[string]int{},
+		items: map[bucketID]*state{}, joint: map[string][]*write{}, hot: map[bucketID]time.Duration{}, lives: map[bucketID]int{}, limits: map[string]int{},
 	}
 }
 
@@ -131,9 +132,8 @@ func (w *world) apply(ctx context.Context, ids []bucketID, rec write, do func(co
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := do(ctx)
-	failed := (*types.ConditionalCheckFailedException)(nil)
-	if err != nil && !errors.As(err, &failed) {
-		if len(ids) > 0 && rec.op != "TransactWriteItems" {
+	if err != nil && !isRefusal(err) {
+		if len(ids) > 0 && rec.op != transacts {
 			panic(fmt.Sprintf("the engine refused %s of %v: %v", rec.op, ids, err))
 		}
 		return nil, err
@@ -147,12 +147,49 @@ func (w *world) apply(ctx context.Context, ids []bucketID, rec write, do func(co
 			one.after = w.readLocked(ctx, id, one.before)
 			w.items[id] = one.after
 		}
+		one.joint = rec.op == transacts
+		if (one.joint || one.client == nil) && (one.failed || one.before.same(one.after)) {
+			continue // repeated under a token that was applied before
+		}
 		if one.before != nil || one.after != nil {
 			w.log = append(w.log, &one)
 			recorded = append(recorded, &one)
 		}
 	}
+	pair(recorded)
 	return recorded, err
+}
+
+// isRefusal reports whether a condition failed, alone or in a transaction.
+func isRefusal(err error) bool {
+	failed, cancelled := (*types.ConditionalCheckFailedException)(nil), (*types.TransactionCanceledException)(nil)
+	return errors.As(err, &failed) || errors.As(err, &cancelled)
+}
+
+// done are the writes of a transaction that was applied, now or before, under
+// this token.
+func (w *world) done(token string, now []*write) []*write {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(now) > 0 {
+		w.joint[token] = now
+	}
+	return w.joint[token]
+}
+
+// pair tells the two halves of a birth of each other.
+func pair(joint []*write) {
+	for _, born := range joint {
+		if !born.joint || born.before != nil {
+			continue
+		}
+		born.other = born
+		for _, donor := range joint {
+			if donor != born {
+				born.other, donor.other = donor, born
+			}
+		}
+	}
 }
 
 // readLocked reads an item from the engine and numbers its lives.
@@ -228,7 +265,11 @@ func (w *world) sweep() {
 		}
 	}
 	w.mu.Unlock()
+	r := w.stream("sweeping").stream()
 	for _, id := range sortedBuckets(due) {
+		if chance(r, 0.4) {
+			continue // a bucket loses its shards one by one
+		}
 		w.sleep(time.Microsecond)
 		_, err := w.apply(context.Background(), []bucketID{id}, write{op: "sweep"}, func(ctx context.Context) error {
 			if s := w.items[id]; s == nil || s.ttl == 0 || s.ttl > time.Now().Unix() {

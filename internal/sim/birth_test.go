@@ -1,0 +1,93 @@
+package sim_test
+
+import "time"
+
+// legalCount: the number of shards that an item believes in is a power of two
+// that only doubles, and no two shards that exist cover the same part of the
+// bucket: shard i of n covers the numbers that are i modulo n. So the shares sum
+// to no more than the limit, at every instant.
+func (c *checker) legalCount(r *write, bad func(string, ...any)) {
+	n := r.after.count
+	if n < 1 || n > mostShards || n&(n-1) != 0 || r.id.number() >= n {
+		bad("believes in %d shards", n)
+		return
+	}
+	if a := r.before; a != nil && n != a.count && n != 2*a.count {
+		bad("from %d shards to %d in one write", a.count, n)
+	}
+	for i := range mostShards {
+		id := r.id.whole().shard(i)
+		s := c.alive[id]
+		if r.other != nil && id == r.other.id {
+			s = r.other.after
+		}
+		if s == nil || id == r.id {
+			continue
+		}
+		if m := min(n, s.count); r.id.number()%m == i%m {
+			bad("one of %d shards, and so overlaps with %v, one of %d", n, id, s.count)
+		}
+	}
+}
+
+// legalBirth: a shard is born with a whole write allowance and nothing consumed.
+// It holds what its sibling gives in the same transaction, stamped as that, or,
+// without one, nothing.
+func (c *checker) legalBirth(r *write, bad func(string, ...any)) {
+	b := r.after
+	sibling := r.id.whole().shard((r.id.number() + b.count/2) % b.count)
+	for name, l := range b.levels {
+		switch {
+		case name == hidden:
+			legalOpening(name, l, bad)
+		case l.tc != 0 || l.tk < 0:
+			bad("%s is born with %d, %d consumed", name, l.tk, l.tc)
+		case r.other == r && l.tk != 0:
+			bad("%s is born with %d of nobody's", name, l.tk)
+		}
+	}
+	if b.count < 2 {
+		bad("born as the only shard")
+	}
+	switch {
+	case r.other != r && (r.other.id != sibling || r.other.after == nil):
+		bad("born of %v, its sibling is %v", r.other.id, sibling)
+	case r.other != r && r.other.after.rf != b.rf:
+		bad("born with a stamp %d ms from its sibling's", b.rf-r.other.after.rf)
+	case r.other == r && c.alive[sibling] != nil:
+		bad("born empty beside its sibling %v", sibling)
+	case r.other == r && r.id.shard != "0" && (c.alive[r.id.whole().shard(0)] == nil || c.alive[r.id.whole().shard(0)].count != b.count):
+		bad("born empty among %d shards, shard 0 knows of %v", b.count, c.alive[r.id.whole().shard(0)])
+	}
+}
+
+// legalGift: what a sibling loses is what the shard that is born of it opens
+// with, and, per limit, the millitoken for which neither has room. A stamp that
+// moves on costs what was accrued since, so it moves by the time of a few
+// requests and no more.
+func (c *checker) legalGift(r *write, bad func(string, ...any)) {
+	a, b, born := r.before, r.after, r.other.after
+	if b.count != born.count {
+		bad("knows of %d shards, the one born of it of %d", b.count, born.count)
+	}
+	if lost := time.Duration(b.rf-a.rf) * time.Millisecond; lost > c.spread()+storeTimeout {
+		bad("what was accrued in %v is lost to a birth", lost)
+	}
+	for _, name := range names(a, born) {
+		was, had := a.level(name)
+		is, has := b.level(name)
+		given, ok := born.level(name)
+		switch {
+		case !had || !has || !ok:
+			bad("%s is not on both", name)
+		case name == hidden:
+			legalHidden(was, is, a.rf, b.rf, 1000, bad)
+		case !was.sameParams(is) || !was.sameParams(given):
+			bad("%s got other parameters by a birth", name)
+		case was.tc != is.tc:
+			bad("%s: a birth consumed %d", name, is.tc-was.tc)
+		case was.tk-is.tk < given.tk || was.tk-is.tk > given.tk+1:
+			bad("%s: %d is %d after %d were given away", name, was.tk, is.tk, given.tk)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package sim_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// refusedForAReason: at some instant while a refused call went on, the shards of
+// its bucket, or of its parent's, did together not hold what it asked for of one
+// limit, by its own client's clock. And the wait that it was quoted is theirs.
+func (c *checker) refusedForAReason(k *call) {
+	e := k.refusal()
+	if e == nil || len(k.req.Limits) > 0 {
+		return
+	}
+	if e.RetryAfter() == limiter.Never {
+		for _, st := range e.Statuses {
+			if (st.RetryAfter == limiter.Never) != (st.Requested > st.Limit.Capacity) && !c.changing(k, st) {
+				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
+			}
+		}
+		return
+	}
+	if k.local() {
+		c.refusedFromMemory(k)
+		return
+	}
+	c.waits(k, e)
+	promise := "P2"
+	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
+		key := bucketKey{entity, k.req.Resource}
+		if c.short(k, key, k.start) {
+			return
+		}
+		for _, r := range c.during(key, k.start, k.end) {
+			if c.short(k, key, r.at-1) || c.short(k, key, r.at) {
+				return
+			}
+			if r.after != nil && r.after.count > 1 {
+				promise = "P5"
+			}
+		}
+		if s := c.stateAt(key.shard(0), k.start); s != nil && s.count > 1 {
+			promise = "P5"
+		}
+	}
+	id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
+	c.violate(promise, k.end, &id, "%s, and all the time everything asked for was there", k)
+}
+
+// short reports whether the shards of a bucket that exist at an instant lack
+// something that a call asks for.
+func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
+	now := c.clientMS(k.client, at)
+	for name, tokens := range k.req.Consume {
+		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && least(shards, now) < tokens*1000 {
+			return true
+		}
+	}
+	return false
+}
+
+// stocks are the shards of a bucket that have a limit, each as it was at any
+// instant between two.
+func (c *checker) stocks(key bucketKey, name string, from, to time.Duration) []stock {
+	var shards []stock
+	count := 1
+	for i := 0; i < count; i++ {
+		id := key.shard(i)
+		var s stock
+		add := func(st *state) {
+			if l, ok := st.share(id, name); ok {
+				s = append(s, held{l, st.rf})
+				count = max(count, st.count)
+			}
+		}
+		if i == 0 && len(c.buckets[id]) == 0 {
+			return nil
+		}
+		add(c.stateAt(id, from))
+		if from != to {
+			for _, r := range c.during(key, from, to) {
+				if r.id == id {
+					add(r.after)
+				}
+			}
+		}
+		if i == 0 && s == nil {
+			count = mostShards // shard 0 alone is missing, perhaps
+		}
+		if s != nil {
+			shards = append(shards, s)
+		}
+	}
+	return shards
+}
+
+// waits is promise P4, for every limit that refused: by what its shards were
+// while the call went on, it holds what was asked for after the wait, and not
+// before. What others wrote meanwhile leaves some latitude; where they changed
+// the set of shards or the limit itself, too much.
+func (c *checker) waits(k *call, e *limiter.ExceededError) {
+	for _, st := range e.Statuses {
+		if !st.Exceeded || st.RetryAfter == limiter.Never {
+			continue
+		}
+		key, name := bucketKey{st.Entity, st.Resource}, st.Limit.Name
+		id := key.shard(0)
+		if !c.steady(key, name, st.Limit, k) || slices.ContainsFunc(k.faults, func(f fault) bool { return f.id.whole() == key }) {
+			continue
+		}
+		shards := c.stocks(key, name, k.start, k.end)
+		now, then := c.clientMS(k.client, k.start), c.clientMS(k.client, k.end)
+		now, then = min(now, then), max(now, then)
+		first, _ := reaches(shards, most, now, st.Requested*1000)
+		last, comes := reaches(shards, least, now, st.Requested*1000)
+		ms := st.RetryAfter.Milliseconds()
+		if then+ms < first || comes && now+ms > last {
+			c.violate("P4", k.end, &id, "%s: %s lacks something between %d and %d, and the wait is %d ms; it ends between %d and %d",
+				k, name, now, then, ms, first, last)
+		}
+	}
+}
+
+// changing reports whether shards of a bucket differed about a limit at about the
+// time of a call, which may rest on images as old as its client trusts: a change
+// of configuration takes several writes.
+func (c *checker) changing(k *call, st limiter.Status) bool {
+	key := bucketKey{st.Entity, st.Resource}
+	if !c.sharded[key] {
+		return false
+	}
+	differs := func(s *state) bool {
+		l, ok := s.level(st.Limit.Name)
+		return s != nil && (!ok || l.cp != st.Limit.Capacity*1000)
+	}
+	from := k.start - max(0, k.client.trust) - storeTimeout
+	for i := range mostShards {
+		if differs(c.stateAt(key.shard(i), from)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.during(key, from, k.end), func(r *write) bool { return differs(r.after) })
+}
+
+// steady reports whether a bucket had all of its shards during a call, and each
+// the limit as quoted.
+func (c *checker) steady(key bucketKey, name string, quoted limiter.Limit, k *call) bool {
+	n := 1
+	for i := 0; i < n; i++ {
+		s := c.stateAt(key.shard(i), k.start)
+		l, ok := s.level(name)
+		if !ok || l.cp != quoted.Capacity*1000 || l.ra != quoted.Amount*1000 || l.rp != quoted.Period.Milliseconds() {
+			return false
+		}
+		if n = max(n, s.count); s.count != n {
+			return false
+		}
+	}
+	for _, r := range c.during(key, k.start, k.end) {
+		was, had := r.before.level(name)
+		is, has := r.after.level(name)
+		if !had || !has || !was.sameParams(is) || r.before.count != r.after.count {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,212 @@
+package sim_test
+
+import (
+	"context"
+	"time"
+)
+
+// A sighting is a bucket item as a client was shown it.
+type sighting struct {
+	at    time.Duration // when the item was so
+	shown time.Duration // when the client heard of it
+	state *state        // nil if there was none
+	// worked: the client was told only that its transaction took place, and
+	// works out for itself what the item became.
+	worked bool
+}
+
+// see records what an answer shows a client.
+func (c *client) see(w *world, writes []*write, read map[bucketID]sighting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range writes {
+		c.seen[r.id] = append(c.seen[r.id], sighting{at: r.at, shown: w.now(), state: r.after, worked: r.joint})
+	}
+	for id, s := range read {
+		s.shown = w.now()
+		c.seen[id] = append(c.seen[id], s)
+	}
+}
+
+// look lets the engine carry out a read and records what it finds.
+func (w *world) look(ctx context.Context, ids []bucketID, do func(context.Context) error) (map[bucketID]sighting, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := do(ctx); err != nil {
+		return nil, err
+	}
+	return w.sightLocked(ids), nil
+}
+
+// sight is some items as they are.
+func (w *world) sight(ids []bucketID) map[bucketID]sighting {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sightLocked(ids)
+}
+
+func (w *world) sightLocked(ids []bucketID) map[bucketID]sighting {
+	if len(ids) == 0 {
+		return nil
+	}
+	seen := make(map[bucketID]sighting, len(ids))
+	for _, id := range ids {
+		seen[id] = sighting{at: w.now(), state: w.items[id]}
+	}
+	return seen
+}
+
+// A stock is what may have been there of one shard of a limit: any of these.
+type stock []held
+
+// held is a balance as it was stored.
+type held struct {
+	level
+	rf int64
+}
+
+// most and least are the extremes of what a set of shards may have to give at an
+// instant. What one of them owes does not keep the others from giving.
+func most(shards []stock, now int64) (sum int64) {
+	for _, s := range shards {
+		high := s[0].balance(s[0].rf, now)
+		for _, h := range s[1:] {
+			high = max(high, h.balance(h.rf, now))
+		}
+		sum += max(0, high)
+	}
+	return sum
+}
+
+func least(shards []stock, now int64) (sum int64) {
+	for _, s := range shards {
+		low := s[0].balance(s[0].rf, now)
+		for _, h := range s[1:] {
+			low = min(low, h.balance(h.rf, now))
+		}
+		sum += max(0, low)
+	}
+	return sum
+}
+
+// reaches is the first millisecond at which shards hold what is needed, by one
+// of the extremes; false if that is not within a year.
+func reaches(shards []stock, extreme func([]stock, int64) int64, from, need int64) (int64, bool) {
+	const year = int64(365 * 24 * time.Hour / time.Millisecond)
+	lo, hi := from-year, from+year
+	if extreme(shards, hi) < need {
+		return 0, false
+	}
+	for lo < hi {
+		if mid := lo + (hi-lo)/2; extreme(shards, mid) >= need {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo, true
+}
+
+// shown are the shards of a bucket, if there are n of them, as a client saw them
+// within its trust: every image of each. A client remembers one of them. False if
+// there is a shard of which it has not seen any for so long.
+func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bool) {
+	since := c.clientMS(k.client, k.start) - k.client.trust.Milliseconds()
+	shards := make([]stock, n)
+	for i := range shards {
+		id := key.shard(i)
+		for _, s := range k.client.seen[id] {
+			if s.shown > k.start || c.clientMS(k.client, s.shown) < since || s.state == nil || s.state.count != n {
+				continue
+			}
+			l, ok := s.state.share(id, name)
+			if !ok {
+				continue
+			}
+			shards[i] = append(shards[i], held{l, s.state.rf})
+			if s.worked {
+				// Credits that landed in between are not in what it worked out.
+				l.tk -= c.credits(id, name, s.at-k.client.trust-storeTimeout, s.at)
+				shards[i] = append(shards[i], held{l, s.state.rf})
+			}
+		}
+		if len(shards[i]) == 0 {
+			return nil, false
+		}
+	}
+	return shards, true
+}
+
+// credits are what was returned to an item's limit between two instants.
+func (c *checker) credits(id bucketID, name string, from, to time.Duration) (sum int64) {
+	for _, r := range c.buckets[id] {
+		if r.at < from || r.at >= to || r.before == nil || r.after == nil {
+			continue
+		}
+		was, _ := r.before.level(name)
+		is, _ := r.after.level(name)
+		sum += max(0, was.tc-is.tc)
+	}
+	return sum
+}
+
+// local reports whether a call was answered without asking the store: anything
+// else takes time.
+func (c *call) local() bool { return c.answered && c.end == c.start }
+
+// refusedFromMemory: a refusal without a round trip rests on images that its
+// client was shown, of every shard, none of them older than it may trust; and
+// what they had earned by now does not suffice. The wait is theirs.
+func (c *checker) refusedFromMemory(k *call) {
+	if k.client.trust < 0 {
+		c.violate("P4", k.end, nil, "%s, without asking", k)
+		return
+	}
+	now := c.clientMS(k.client, k.start)
+	reason := false
+	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
+		key := bucketKey{entity, k.req.Resource}
+		for name, tokens := range k.req.Consume {
+			if tokens == 0 {
+				continue
+			}
+			known := false
+			var first, last int64
+			for n := 1; n <= mostShards; n *= 2 {
+				shards, ok := c.shown(k, key, name, n)
+				if !ok {
+					continue
+				}
+				reason = reason || least(shards, now) < tokens*1000
+				from, _ := reaches(shards, most, now, tokens*1000)
+				to, comes := reaches(shards, least, now, tokens*1000)
+				if !comes {
+					to = 1 << 62
+				}
+				if !known {
+					first, last = from, to
+				}
+				known, first, last = true, min(first, from), max(last, to)
+			}
+			for _, st := range k.refusal().Statuses {
+				ms := st.RetryAfter.Milliseconds()
+				if !known || st.Entity != entity || st.Limit.Name != name || !st.Exceeded || tokens > st.Limit.Capacity {
+					continue
+				}
+				if at := now + ms; at < first || at > last {
+					id := key.shard(0)
+					c.violate("P4", k.end, &id, "%s: %s from memory at %d: the wait is %d ms, by what was seen it ends between %d and %d", k, name, now, ms, first, last)
+				}
+			}
+		}
+	}
+	if !reason {
+		id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
+		c.violate("P5", k.end, &id, "%s, without asking, and nothing it had seen within %v is a reason", k, k.client.trust)
+	}
+}
+
+// clientMS is a client's clock at an instant, in milliseconds.
+func (c *checker) clientMS(of *client, at time.Duration) int64 {
+	return c.trueMS(at + of.offset(c.clockAt(at)))
+}

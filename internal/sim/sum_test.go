@@ -1,0 +1,81 @@
+package sim_test
+
+import "slices"
+
+// sumsUp is promise P3 for a process as a whole, whose callers may share writes:
+// which write was for whom cannot be told, but all of them together debited what
+// all calls together are to keep. That is known only where nothing got lost,
+// nobody crashed and no item or limit was taken away.
+func (c *checker) sumsUp() {
+	want, done := map[clientSide]int64{}, map[clientSide]int64{}
+	unknown := map[clientBucket]bool{}
+	for _, k := range c.calls {
+		if k.client == nil || k.kind == asking || k.kind == administering {
+			continue
+		}
+		for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
+			key := clientBucket{k.client, bucketKey{entity, k.req.Resource}}
+			unknown[key] = unknown[key] || c.unclear(k)
+			if k.kind != acquiring || !k.admitted() {
+				continue
+			}
+			keep := k.req.Consume
+			if settled := c.settled[k]; len(settled) > 0 {
+				keep = settled[len(settled)-1].want
+			}
+			for name, tokens := range keep {
+				want[clientSide{key, name}] += tokens * 1000
+			}
+		}
+	}
+	for key, log := range c.whole {
+		for _, r := range log {
+			if r.client == nil || r.after == nil || r.other != nil {
+				continue
+			}
+			for name, is := range r.after.levels {
+				was, _ := r.before.level(name)
+				done[clientSide{clientBucket{r.client, key}, name}] += is.tc - was.tc
+			}
+		}
+	}
+	for side, sum := range want {
+		id := side.key.shard(0)
+		if unknown[side.clientBucket] || !c.stayed(side.key, side.name) || sum == done[side] {
+			continue
+		}
+		c.violate("P3", c.now(), &id, "the callers of %s keep %d of %s, debited are %d", side.client.name, sum, side.name, done[side])
+	}
+}
+
+type clientBucket struct {
+	client *client
+	key    bucketKey
+}
+
+type clientSide struct {
+	clientBucket
+
+	name string
+}
+
+// unclear reports whether it cannot be told what a call left debited.
+func (c *checker) unclear(k *call) bool {
+	switch {
+	case k.client.standsStill() || !k.answered || k.degraded() || len(k.faults) > 0 || len(k.req.Limits) > 0:
+		return true
+	case k.kind == committing || k.kind == returning:
+		return k.err != nil && k.leaves == 0 && k.deadline == 0
+	}
+	return k.err != nil && k.refusal() == nil && k.leaves == 0 && k.deadline == 0
+}
+
+// stayed reports whether a bucket had a limit from its first write to the end,
+// by configuration too, and lost no shard.
+func (c *checker) stayed(key bucketKey, name string) bool {
+	log := c.whole[key]
+	return len(log) > 0 && c.play.wasConfigured(key.shard(0), name, c.play.start[0], c.now()) && !slices.ContainsFunc(log, func(r *write) bool {
+		_, ok := r.after.level(name)
+		return !ok
+	})
+}
