@@ -55,31 +55,79 @@ func (l *Limiter) gatherCrowd(ctx context.Context, crowd []*ticket) {
 	if len(crowd) > 1 {
 		ctx = l.patience.detach(ctx) // no caller's own
 	}
-	err := error(nil)
+	if err := l.gatherAll(ctx, crowd); err != nil {
+		tellAll(crowd, err)
+	}
+}
+
+// gatherAll looks at the shards and decides, again and again as long as others
+// get in between. It has told the crowd unless it fails.
+func (l *Limiter) gatherAll(ctx context.Context, crowd []*ticket) error {
+	front := crowd[0].claim
 	images, recent := front.acct.images(l.now(), l.trust)
+	err := error(nil)
 	for tries := range maxTries {
 		if tries > 1 || err != nil {
-			if err = l.pause(ctx, nil, tries+freeTries); err != nil {
-				break
+			if err := l.pause(ctx, nil, tries+freeTries); err != nil {
+				return err
 			}
 		}
 		if tries > 0 || !recent {
 			if images, err = l.survey(ctx, front); err != nil {
-				break
+				return err
 			}
 		}
-		var done bool
-		if done, err = l.decide(ctx, crowd, images, tries > 0 || !recent); done {
-			return
-		}
-		if err != nil && !errors.Is(err, ErrConflict) {
-			break
+		var told bool
+		told, err = l.decide(ctx, crowd, images, tries > 0 || !recent)
+		if told || err != nil && !errors.Is(err, ErrConflict) {
+			return err
 		}
 	}
-	if err == nil || errors.Is(err, ErrConflict) {
-		err = contended(front.Bucket)
+	return contended(front.Bucket)
+}
+
+// A ballot is what becomes of a crowd.
+type ballot struct {
+	admitted []*ticket
+	refused  []*ticket // whom the shards together cannot serve
+	braked   []*ticket // whom they could, but for those that were throttled just now
+	idle     []*ticket // who named only limits that the bucket is not to have
+}
+
+// vote serves a crowd, first come first served, with what shards hold.
+func vote(crowd []*ticket, images []*Image, held []int, now int64) (b ballot) {
+	rest := slices.Clone(images)
+	for _, t := range crowd {
+		t.claim.portions = nil
+		if len(t.claim.amounts) == 0 {
+			b.idle = append(b.idle, t)
+			continue
+		}
+		parts, short := t.claim.allot(unbraked(rest, held), now)
+		if !short {
+			b.admitted = append(b.admitted, t)
+			t.claim.portions = parts
+			for _, p := range parts {
+				i := slices.IndexFunc(rest, func(img *Image) bool { return img.Shard == p.image.Shard })
+				rest[i] = p.image.debited(p.amounts, now)
+			}
+			continue
+		}
+		if _, short = t.claim.allot(rest, now); short {
+			b.refused = append(b.refused, t)
+		} else {
+			b.braked = append(b.braked, t)
+		}
 	}
-	tellAll(crowd, err)
+	return b
+}
+
+// unbraked are the images of shards that may be written to.
+func unbraked(images []*Image, held []int) []*Image {
+	if len(held) == 0 {
+		return images
+	}
+	return slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return slices.Contains(held, img.Shard) })
 }
 
 // decide serves what the shards together hold, first come first served, in one
@@ -97,73 +145,55 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 		}
 		front.dropUnknown()
 	}
-	var admitted, refused, braked, idle []*ticket
-	held := front.acct.braked(now)
-	rest := slices.Clone(images)
-	for _, t := range crowd {
-		t.claim.portions = nil
-		if len(t.claim.amounts) == 0 { // of limits that the bucket is not to have
-			idle = append(idle, t)
-			continue
-		}
-		parts, short := t.claim.allot(unbraked(rest, held), now)
-		if short {
-			if _, short = t.claim.allot(rest, now); short {
-				refused = append(refused, t)
-			} else {
-				braked = append(braked, t)
-			}
-			continue
-		}
-		admitted = append(admitted, t)
-		t.claim.portions = parts
-		for _, p := range parts {
-			i := slices.IndexFunc(rest, func(img *Image) bool { return img.Shard == p.image.Shard })
-			rest[i] = p.image.debited(p.amounts, now)
-		}
-	}
-	if len(refused) > 0 && (!read || l.recheck(ctx, front, now)) {
-		return false, nil
-	}
-	if len(refused) > 0 && front.want != nil {
-		if again, err := l.repairAll(ctx, front, images); again || err != nil {
+	b := vote(crowd, images, front.acct.braked(now), now)
+	if len(b.refused) > 0 {
+		if again, err := l.lookAgain(ctx, front, images, read, now); again || err != nil {
 			return false, err
 		}
 	}
 	after := images
-	if len(admitted) > 0 {
-		if after, err = l.debitAll(ctx, front, admitted, images, now); after == nil {
+	if len(b.admitted) > 0 {
+		if after, err = l.debitAll(ctx, front, b.admitted, images, now); after == nil {
 			return false, err
 		}
 	}
-	whole := wholeSet(after)
-	leaveBehind(admitted)
-	for _, t := range braked {
-		t.tell(done, l.isBraked(t.claim))
-	}
-	for _, t := range idle {
-		t.claim.image, t.claim.at, t.claim.parent = after[0], now, cascadeOf(after[0])
-		t.tell(done, nil)
-	}
-	for _, t := range admitted {
-		c := t.claim
-		c.granted, c.image, c.images, c.at, c.parent = true, after[0], whole, now, cascadeOf(after[0])
-		t.tell(done, nil)
-	}
-	for _, t := range refused {
-		c := t.claim
-		c.refused, c.image, c.images, c.at, c.parent = true, after[0], whole, now, cascadeOf(after[0])
-		t.tell(done, nil)
-	}
+	l.announce(&b, after, now)
 	return true, nil
 }
 
-// unbraked are the images of shards that may be written to.
-func unbraked(images []*Image, held []int) []*Image {
-	if len(held) == 0 {
-		return images
+// lookAgain reports whether a refusal has to be put off: because the images are
+// old, or because the bucket is not what it should be.
+func (l *Limiter) lookAgain(ctx context.Context, front *claim, images []*Image, read bool, now int64) (bool, error) {
+	switch {
+	case !read || l.recheck(ctx, front, now):
+		return true, nil
+	case front.want != nil:
+		return l.repairAll(ctx, front, images)
 	}
-	return slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return slices.Contains(held, img.Shard) })
+	return false, nil
+}
+
+// announce tells a crowd what became of it, on the shards as they are then.
+func (l *Limiter) announce(b *ballot, after []*Image, now int64) {
+	whole, parent := wholeSet(after), cascadeOf(after[0])
+	leaveBehind(b.admitted)
+	for _, t := range b.admitted {
+		c := t.claim
+		c.granted, c.image, c.images, c.at, c.parent = true, after[0], whole, now, parent
+		t.tell(nil)
+	}
+	for _, t := range b.refused {
+		c := t.claim
+		c.refused, c.image, c.images, c.at, c.parent = true, after[0], whole, now, parent
+		t.tell(nil)
+	}
+	for _, t := range b.idle {
+		t.claim.image, t.claim.at, t.claim.parent = after[0], now, parent
+		t.tell(nil)
+	}
+	for _, t := range b.braked {
+		t.tell(l.isBraked(t.claim))
+	}
 }
 
 // repairAll brings all shards to what a claim wants, before it is refused: they

@@ -193,10 +193,10 @@ func late(ctx context.Context) error {
 }
 
 // tell gives a caller that was carried along its turn, after what came of it.
-func (t *ticket) tell(what turn, err error) {
+func (t *ticket) tell(err error) {
 	t.err = err
 	if t.turn != nil {
-		t.turn <- what
+		t.turn <- done
 	}
 }
 
@@ -359,7 +359,7 @@ func grant(crowd []*ticket, img *Image, now int64) {
 	for _, t := range crowd {
 		c := t.claim
 		c.granted, c.image, c.at, c.parent = true, img, now, cascadeOf(img)
-		t.tell(done, nil)
+		t.tell(nil)
 	}
 }
 
@@ -405,12 +405,12 @@ func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
 func refuse(crowd []*ticket, img *Image, now int64) {
 	for _, t := range crowd {
 		t.claim.refusedBy(img, now)
-		t.tell(done, nil)
+		t.tell(nil)
 	}
 }
 
 func tellAll(crowd []*ticket, err error) {
 	for _, t := range crowd {
-		t.tell(done, err)
+		t.tell(err)
 	}
 }

@@ -62,7 +62,7 @@ func (w *world) exhaust(entity string, tokens int) {
 	w.Helper()
 	_, ns := w.store.Namespace()
 	update, name := "SET b_wcu_tk = :v", table
-	for _, img := range w.shards("user") {
+	for _, img := range w.shards(entity) {
 		for {
 			_, err := w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
 				TableName: &name, Key: values{

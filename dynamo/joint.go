@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -168,7 +169,11 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 	}
 	reasons := cancellation(err)
 	if _, refused := conditionFailed(err); !refused {
-		return limiter.Joint{Refusals: throttledBy(reasons, len(writes))}, s.translate(op, retryer.verdict(err))
+		var joint limiter.Joint
+		if err = s.translate(op, retryer.verdict(err)); errors.Is(err, limiter.ErrThrottled) {
+			joint.Refusals = throttledBy(reasons, len(writes))
+		}
+		return joint, err
 	}
 	refusals := throttledBy(reasons, len(writes))
 	if refusals == nil {
