@@ -333,14 +333,24 @@ func (l *Limiter) refund(ctx context.Context, c *claim) {
 		for _, a := range p.amounts {
 			back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
 		}
-		if err := l.adjust(ctx, p.image, back); isTurnedAway(err) {
+		if err := l.giveBack(ctx, p.image, back); isTurnedAway(err) {
 			l.background.Go(func() {
-				l.logKept(ctx, c.Bucket, l.insist(ctx, func(ctx context.Context) error { return l.adjust(ctx, p.image, back) }))
+				l.logKept(ctx, c.Bucket, l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, p.image, back) }))
 			})
 		} else {
 			l.logKept(ctx, c.Bucket, err)
 		}
 	}
+}
+
+// giveBack returns amounts to the shard they were taken from, and to others what
+// finds no room there.
+func (l *Limiter) giveBack(ctx context.Context, img *Image, back []Amount) error {
+	over, err := l.adjust(ctx, img, back)
+	if err != nil {
+		return err
+	}
+	return l.passOn(ctx, img, over)
 }
 
 func (l *Limiter) logKept(ctx context.Context, b Bucket, err error) {

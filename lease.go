@@ -273,10 +273,10 @@ func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int
 			deltas[j] = append(deltas[j], p.amounts...)
 		}
 	}
-	errs := make([]error, len(deltas))
+	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]Amount, len(deltas))
 	var others sync.WaitGroup
 	for j := range deltas {
-		part := func() { errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) }
+		part := func() { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) }
 		if l.limiter.immediate || len(deltas) == 1 {
 			part()
 		} else {
@@ -284,19 +284,30 @@ func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int
 		}
 	}
 	others.Wait()
+	var over []*ticket
+	for _, amounts := range spare {
+		if len(amounts) > 0 {
+			over = append(over, &ticket{claim: &claim{amounts: amounts}})
+		}
+	}
+	if len(over) > 0 {
+		errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, sumOf(over)))
+	}
 	return errors.Join(errs...)
 }
 
-func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []Amount) error {
+// settlePart adjusts one shard. What is returned and finds no room there is
+// handed back.
+func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []Amount) (over []Amount, err error) {
 	if len(deltas) == 0 {
-		return nil
+		return nil, nil
 	}
 	slices.SortFunc(deltas, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
-	err := l.limiter.adjust(ctx, p.image, deltas)
+	over, err = l.limiter.adjust(ctx, p.image, deltas)
 	if err != nil {
 		err = fmt.Errorf("adjust %s of %s: %w", p.image.Resource, p.image.Entity, err)
 		if isTurnedAway(err) {
-			return err
+			return nil, err
 		}
 	}
 	for _, d := range deltas {
@@ -306,7 +317,7 @@ func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []Amoun
 			}
 		}
 	}
-	return err
+	return over, err
 }
 
 // lend says which shards are to be debited, whether they can afford it or not.
@@ -340,8 +351,8 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 // back (negative), together with the adjustments of others. It goes on although
 // ctx may be done, within the limiter's timeout: the caller that left is why
 // there is something to give back. A shard that is gone took its debts and its
-// credits with it.
-func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) error {
+// credits with it. What finds no room is left over, for [Limiter.passOn].
+func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
 	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
 	if l.places == 0 {
@@ -351,31 +362,34 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) error
 	t := &ticket{claim: &claim{Bucket: img.Bucket, amounts: deltas}}
 	switch told, err := ln.attend(ctx, t, l.places, nil); {
 	case err != nil:
-		return err
+		return nil, err
 	case told == done:
 		l.counts.carried.Add(1)
-		return t.err
+		return nil, t.err
 	case told == solo:
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	defer ln.leave()
 	crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
-	err := l.adjustAlone(ctx, acct, img, sumOf(crowd))
+	over, err = l.adjustAlone(ctx, acct, img, sumOf(crowd))
+	if len(crowd) == 1 {
+		return over, err
+	}
+	if err == nil {
+		err = l.passOn(ctx, img, over)
+	}
 	tellAll(crowd, err)
-	return err
+	return nil, err
 }
 
-// adjustAlone adjusts one shard. What is returned and finds no room there,
-// because the shard has been split since it was taken, say, goes to others.
-func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, deltas []Amount) error {
+// adjustAlone adjusts one shard. What is returned and finds no room there, because
+// the shard has been split since it was taken, say, is left over.
+func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, deltas []Amount) (over []Amount, err error) {
 	if last := acct.image(img.Shard, l.now(), imageAge.Milliseconds()); last != nil {
 		img = last
 	}
-	over, gone, err := l.adjustShard(ctx, acct, img, deltas, true)
-	if err != nil || gone || len(over) == 0 {
-		return err
-	}
-	return l.passOn(ctx, acct, img, over)
+	over, _, err = l.adjustShard(ctx, acct, img, deltas, true)
+	return over, err
 }
 
 // adjustShard adjusts one shard. With spare it leaves out, and returns, what finds
@@ -447,7 +461,11 @@ func (c *claim) splitOff(img *Image, now int64) (over []Amount) {
 
 // passOn returns to other shards what one had no room for. What none has room
 // for overflows, on the first.
-func (l *Limiter) passOn(ctx context.Context, acct *account, img *Image, over []Amount) error {
+func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
+	if len(over) == 0 {
+		return nil
+	}
+	ctx, acct := l.patience.detach(ctx), l.account(img.Entity, img.Resource)
 	images, err := l.store.Buckets(ctx, img.Entity, img.Resource, img.ShardCount)
 	if err != nil || len(images) == 0 {
 		return partly(err)
