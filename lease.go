@@ -273,6 +273,12 @@ func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int
 			deltas[j] = append(deltas[j], p.amounts...)
 		}
 	}
+	return l.settleParts(ctx, s, deltas)
+}
+
+// settleParts adjusts the shards of a side, all at once, and then passes on what
+// finds no room where it was taken from.
+func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]Amount) error {
 	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]Amount, len(deltas))
 	var others sync.WaitGroup
 	for j := range deltas {
@@ -290,9 +296,7 @@ func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int
 			over = append(over, &ticket{claim: &claim{amounts: amounts}})
 		}
 	}
-	if len(over) > 0 {
-		errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, sumOf(over)))
-	}
+	errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, sumOf(over)))
 	return errors.Join(errs...)
 }
 
