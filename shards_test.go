@@ -423,7 +423,7 @@ func TestLostShardsComeBack(t *testing.T) {
 					var all sync.WaitGroup
 					for _, l := range both {
 						all.Go(func() {
-							for range 40 {
+							for range 100 {
 								if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
 									w.Error(refused)
 								}
@@ -443,7 +443,7 @@ func TestLostShardsComeBack(t *testing.T) {
 							}
 						}
 					}
-					if got, taken := w.available("user", "rph"), int64(40*len(both)+40); got > most-taken || got < most-taken-5 {
+					if got, taken := w.available("user", "rph"), int64(100*len(both)+40); got > most-taken || got < most-taken-5 {
 						w.Errorf("%d are left, of %d less %d", got, most, taken)
 					}
 				})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,6 +142,7 @@ func (s rounding) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcom
 // forgetful never reads configuration a second time.
 type forgetful struct {
 	limiter.Store
+	mu      *sync.Mutex
 	configs map[limiter.ConfigKey]*limiter.Config
 }
 
@@ -149,6 +151,8 @@ func (s forgetful) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, 
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i, k := range l.Configs {
 		if _, ok := s.configs[k]; !ok {
 			s.configs[k] = loaded.Configs[i]
@@ -193,7 +197,7 @@ func TestBrokenIsSeen(t *testing.T) {
 		{"quotes a millisecond more", "P4", odds{}, breakage{answer: shift(time.Millisecond)}},
 		{"quotes a millisecond less", "P4", odds{}, breakage{answer: shift(-time.Millisecond)}},
 		{"never sees a change of configuration", "P7", odds{}, breakage{store: func(s limiter.Store) limiter.Store {
-			return forgetful{s, map[limiter.ConfigKey]*limiter.Config{}}
+			return forgetful{s, new(sync.Mutex), map[limiter.ConfigKey]*limiter.Config{}}
 		}}},
 		{"does not heed deadlines", "P9", odds{hangs: 0.02}, breakage{deaf: true}},
 		{"refuses what is there", "P2", odds{}, breakage{answer: func(c *call) {

@@ -133,7 +133,7 @@ func legalMove(name string, was, is level, by *call, bad func(string, ...any)) {
 		bad("%s got other parameters under the old stamp", name)
 	case debit >= 0 && moved != -debit:
 		bad("%s: %d consumed, the balance moved by %d", name, debit, moved)
-	case debit > 0 && is.tk < 0 && by.kind == acquiring:
+	case debit > 0 && is.tk < 0 && by.onlyTakes():
 		bad("%s was debited %d with %d there", name, debit, was.tk)
 	case debit < 0 && (moved < 0 || moved > -debit):
 		bad("%s: %d returned, the balance moved by %d", name, -debit, moved)
@@ -150,7 +150,11 @@ func legalRefill(name string, was, is level, from, to int64, by *call, bad func(
 		bad("%s: %d at %d is %d at %d after a debit of %d, must be %d", name, was.tk, from, is.tk, to, debit, want)
 	case debit < 0 && (is.tk > want || is.tk < want+debit):
 		bad("%s: %d at %d is %d at %d after a credit of %d, must be at most %d", name, was.tk, from, is.tk, to, -debit, want)
-	case debit > 0 && is.tk < 0 && by.kind == acquiring:
+	case debit > 0 && is.tk < 0 && by.onlyTakes():
 		bad("%s was debited %d with %d there", name, debit, want+debit)
 	}
 }
+
+// onlyTakes reports whether what a call writes is an acquire's. Where callers share
+// writes, one that returns what it took carries along what others settle.
+func (c *call) onlyTakes() bool { return c.kind == acquiring && !c.client.w.odds.crowds }
