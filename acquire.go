@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -179,28 +180,28 @@ func (l *Limiter) pursueBoth(ctx context.Context, req *Request, child *claim, re
 	}
 	parent = l.parentClaim(req, remembered)
 	errs := [2]error{}
-	l.both(
-		func() { errs[0] = l.pursue(ctx, child, left) },
-		func() { errs[1] = l.pursue(ctx, parent, left) },
-	)
+	l.atOnce(2, func(i int) { errs[i] = l.pursue(ctx, [...]*claim{child, parent}[i], left) })
 	return parent, errs[0], errs[1]
 }
 
-// both runs two pieces of work side by side, or one after the other where
-// neither waits for anything.
-func (l *Limiter) both(f, g func()) {
-	if l.immediate {
-		f()
-		g()
-		return
+// atOnce does n pieces of work side by side, or one after the other where none
+// waits for anything.
+func (l *Limiter) atOnce(n int, work func(i int)) {
+	var others sync.WaitGroup
+	for i := 1; i < n && !l.immediate; i++ {
+		others.Add(1)
+		l.workers.run(func() {
+			defer others.Done()
+			work(i)
+		})
 	}
-	done := make(chan struct{})
-	l.workers.run(func() {
-		defer close(done)
-		g()
-	})
-	f()
-	<-done
+	if n > 0 {
+		work(0)
+	}
+	for i := 1; i < n && l.immediate; i++ {
+		work(i)
+	}
+	others.Wait()
 }
 
 // claim is what a request wants of one entity's bucket.

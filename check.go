@@ -1,9 +1,6 @@
 package limiter
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // checkInBackground compares a bucket with its configuration, and its entity's
 // record, once three quarters of the time to live have passed since that was
@@ -50,10 +47,9 @@ func (l *Limiter) bringTo(ctx context.Context, acct *account, img *Image, r *res
 	for range passes {
 		if sharded := max(acct.shardCount(), img.ShardCount); sharded > 1 {
 			var err error
-			if images, err = l.store.Buckets(ctx, img.Entity, img.Resource, sharded); err != nil {
-				return fmt.Errorf("read the shards of %s of %s: %w", img.Resource, img.Entity, err)
+			if images, err = l.readManyShards(ctx, acct, img.Bucket, sharded); err != nil {
+				return err
 			}
-			acct.recount(images, l.now())
 		}
 		differed := false
 		for _, img := range images {
@@ -74,6 +70,18 @@ func (l *Limiter) bringTo(ctx context.Context, acct *account, img *Image, r *res
 		}
 	}
 	return nil
+}
+
+// isDue reports whether the time has passed within which a bucket that refuses
+// must have been compared with its configuration.
+func (l *Limiter) isDue(acct *account, now int64) bool {
+	return acct.due(now-l.ttl.Milliseconds()+1, l.epoch.Load())
+}
+
+// isUnlimited reports whether a bucket is known, within the time to live of
+// configuration, to have no limits.
+func (l *Limiter) isUnlimited(acct *account, now int64) bool {
+	return acct.isUnlimited(now-l.ttl.Milliseconds(), l.epoch.Load())
 }
 
 // mayRestamp reports whether a record is of the same entity as the bucket's

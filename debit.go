@@ -83,7 +83,7 @@ func (l *Limiter) isCommon(ctx context.Context, c *claim, img *Image) (bool, err
 // left is closed when the caller has gone; no further write is begun then.
 func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}) error {
 	p := pursuit{l: l, c: c, acct: c.acct, left: left, now: l.now()}
-	if c.want == nil && c.optional && p.acct.isUnlimited(p.now-l.ttl.Milliseconds(), l.epoch.Load()) {
+	if c.want == nil && c.optional && l.isUnlimited(p.acct, p.now) {
 		c.unknown = namesOf(c.amounts)
 		return nil
 	}
@@ -316,7 +316,7 @@ func (l *Limiter) wantedOf(r *resolved) *wanted {
 // that is overdue: a raised limit must not go on refusing. It reports whether
 // there is anything to look at again.
 func (l *Limiter) recheck(ctx context.Context, c *claim, now int64) bool {
-	if c.want != nil || !c.acct.due(now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+	if c.want != nil || !l.isDue(c.acct, now) {
 		return false
 	}
 	if err := l.wantConfigured(ctx, c, c.acct); err != nil {

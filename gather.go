@@ -48,7 +48,7 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 // images read for it, after the last of the crowd had come.
 func (l *Limiter) gatherCrowd(ctx context.Context, crowd []*ticket) {
 	front := crowd[0].claim
-	if len(crowd) > 1 && front.acct.due(l.now()-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+	if len(crowd) > 1 && l.isDue(front.acct, l.now()) {
 		tellAll(crowd[1:], errRerouted) // who come back when the first has compared the bucket
 		crowd = crowd[:1]
 	}
@@ -231,27 +231,22 @@ func (i *Image) debited(amounts []Amount, now int64) *Image {
 	return &img
 }
 
-// survey reads all shards of a bucket, after any that are missing were made.
+// survey reads all shards of a bucket, after any that are missing were made and a
+// doubling was finished: what a part of them holds refuses nobody.
 func (l *Limiter) survey(ctx context.Context, c *claim) ([]*Image, error) {
-	var images []*Image
 	for range maxRetries {
-		var err error
-		images, err = l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.shardCount())
-		if err != nil {
-			return nil, fmt.Errorf("read the shards of %s of %s: %w", c.Resource, c.Entity, err)
-		}
-		c.acct.recount(images, l.now())
-		if len(images) > 0 && len(images) == c.acct.shardCount() && !c.acct.isUneven() {
+		images, err := l.readShards(ctx, c.acct, c.Bucket)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(images) > 0 && len(images) == c.acct.shardCount() && areEven(images), areStamped(images):
 			return images, nil
 		}
 		if exists, err := l.mend(ctx, c.acct, c.Bucket, nil); err != nil || !exists {
 			return nil, cmp.Or(err, errRerouted)
 		}
 	}
-	if len(images) == 0 {
-		return nil, errRerouted
-	}
-	return images, nil // incomplete because a peer's stamps cannot be copied, or because others are at it
+	return nil, errRerouted // others are at it
 }
 
 // obstacle is why this version cannot tell what several shards hold, or may not

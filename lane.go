@@ -245,7 +245,7 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 		case len(admitted) > 0:
 		case !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled:
 			admitted = crowd
-		case acct.due(p.now-l.ttl.Milliseconds()+1, l.epoch.Load()):
+		case l.isDue(acct, p.now):
 			l.regroup(ctx, front, crowd)
 			return
 		default:
@@ -389,7 +389,7 @@ func leaveBehind(crowd []*ticket) {
 // cannot serve by now: at once, for something is earned all the time, and who
 // waits for it in line is neither served nor refused. It returns the others.
 func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || crowd[0].claim.acct.due(now-l.ttl.Milliseconds()+1, l.epoch.Load()) {
+	if len(crowd) == 0 || img.Foreign != "" || l.isDue(crowd[0].claim.acct, now) {
 		return crowd
 	}
 	served := admit(crowd, img, 0, now)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 )
 
 // A Lease is what an acquire took. It is used like a transaction: adjust it to
@@ -226,23 +225,12 @@ func (l *Lease) settleNow(ctx context.Context, target func(*entry) int64) error 
 		return nil
 	}
 	l.closed = true
-	errs := make([]error, max(2, len(l.sides)))
-	switch len(l.sides) {
-	case 0:
-	case 1:
-		errs[0] = l.settleSide(ctx, &l.sides[0], target)
-	default:
-		l.limiter.both(
-			func() { errs[0] = l.settleSide(ctx, &l.sides[0], target) },
-			func() { errs[1] = l.settleSide(ctx, &l.sides[1], target) },
-		)
+	var errs [2]error
+	l.limiter.atOnce(len(l.sides), func(i int) { errs[i] = l.settleSide(ctx, &l.sides[i], target) })
+	if slices.ContainsFunc(errs[:], isTurnedAway) {
+		l.closed = false
 	}
-	for _, err := range errs {
-		if isTurnedAway(err) {
-			l.closed = false
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(errs[:]...)
 }
 
 // settleSide returns to the shards it was taken from what is to be returned, and
@@ -280,16 +268,7 @@ func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int
 // finds no room where it was taken from.
 func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]Amount) error {
 	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]Amount, len(deltas))
-	var others sync.WaitGroup
-	for j := range deltas {
-		part := func() { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) }
-		if l.limiter.immediate || len(deltas) == 1 {
-			part()
-		} else {
-			others.Go(part)
-		}
-	}
-	others.Wait()
+	l.limiter.atOnce(len(deltas), func(j int) { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) })
 	var over []*ticket
 	for _, amounts := range spare {
 		if len(amounts) > 0 {
@@ -341,7 +320,7 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 	}
 	images, all := acct.images(now, l.trust)
 	if !all {
-		read, err := l.store.Buckets(ctx, img.Entity, img.Resource, count)
+		read, err := l.readShards(ctx, acct, img.Bucket)
 		if err != nil || len(read) == 0 || c.obstacle(read) != nil {
 			return []portion{{img, amounts}}
 		}
@@ -470,7 +449,7 @@ func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
 		return nil
 	}
 	ctx, acct := l.patience.detach(ctx), l.account(img.Entity, img.Resource)
-	images, err := l.store.Buckets(ctx, img.Entity, img.Resource, img.ShardCount)
+	images, err := l.readShards(ctx, acct, img.Bucket)
 	if err != nil || len(images) == 0 {
 		return partly(err)
 	}

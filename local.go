@@ -28,7 +28,7 @@ func (l *Limiter) refuseLocally(req *Request) error {
 			continue
 		}
 		images, all := acct.images(now, l.trust)
-		if !all && i > 0 && acct.isUnlimited(now-l.ttl.Milliseconds(), l.epoch.Load()) {
+		if !all && i > 0 && l.isUnlimited(acct, now) {
 			continue
 		}
 		if !all {
@@ -110,16 +110,6 @@ func (a *account) heldLocked(name string, now int64) (held int64, ok bool) {
 		held += max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now))
 	}
 	return held, true
-}
-
-// index is where a limit is among the image's, -1 if it is not there.
-func (i *Image) index(limit string) int {
-	for k := range i.Limits {
-		if i.Limits[k].Name == limit {
-			return k
-		}
-	}
-	return -1
 }
 
 // isPlain reports whether an item is one that takes debits as it is: not

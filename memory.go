@@ -212,7 +212,7 @@ func (a *account) recount(images []*Image, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count = count
-	a.uneven = slices.ContainsFunc(images, func(img *Image) bool { return img.ShardCount != count })
+	a.uneven = !areEven(images)
 }
 
 // completed notes that all shards were brought to a number.
@@ -238,13 +238,6 @@ func (a *account) warn() bool {
 	first := !a.warned
 	a.warned = true
 	return first
-}
-
-// isUneven reports whether images disagree about the number of shards.
-func (a *account) isUneven() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.uneven
 }
 
 // due reports whether the bucket was last compared with configuration read

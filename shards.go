@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -235,29 +234,25 @@ func (l *Limiter) mendInBackground(ctx context.Context, acct *account, b Bucket)
 //	             0/2   1/4   3/4       1 gives half to 3
 //	4 of them    0/4   2/4   1/4  3/4  0 gives half to 2
 func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted int) (exists bool, err error) {
-	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, acct.shardCount())
-	if err != nil {
-		return false, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
+	images, err := l.readShards(ctx, acct, b)
+	if err != nil || len(images) == 0 {
+		return false, err
 	}
 	count := countOf(images)
 	if len(images) < count && count < MaxShards {
 		// Shards that are missing may have been split before they were lost.
-		if images, err = l.store.Buckets(ctx, b.Entity, b.Resource, 2*count); err != nil {
-			return false, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
+		if images, err = l.readManyShards(ctx, acct, b, 2*count); err != nil || len(images) == 0 {
+			return false, err
 		}
 		count = countOf(images)
 	}
-	acct.recount(images, l.now())
-	if len(images) == 0 {
-		return false, nil
-	}
-	if slices.ContainsFunc(images, func(img *Image) bool { return img.Foreign != "" || img.Disabled || img.HasValidUntil }) {
-		return true, nil // whose stamps a new shard could not copy
+	if areStamped(images) {
+		return true, nil
 	}
 	switch {
 	case count > MaxShards && wanted != 0:
 		return true, nil
-	case wanted == 2*count && count == acct.evenCount(images):
+	case wanted == 2*count && areEven(images):
 		count = min(wanted, MaxShards)
 	}
 	if err := l.raise(ctx, acct, images, count); err != nil {
@@ -273,6 +268,20 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	return true, nil
 }
 
+// readShards reads the shards of a bucket, as many as are believed to exist.
+func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*Image, error) {
+	return l.readManyShards(ctx, acct, b, acct.shardCount())
+}
+
+func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*Image, error) {
+	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, count)
+	if err != nil {
+		return nil, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
+	}
+	acct.recount(images, l.now())
+	return images, nil
+}
+
 // countOf is the largest number of shards that any of them believes in, or is one
 // of.
 func countOf(images []*Image) (count int) {
@@ -283,38 +292,29 @@ func countOf(images []*Image) (count int) {
 	return count
 }
 
-// evenCount is the number that all shards agree about, 0 if they do not.
-func (a *account) evenCount(images []*Image) int {
-	count := images[0].ShardCount
-	for _, img := range images {
-		if img.ShardCount != count {
-			return 0
-		}
-	}
-	return count
+// areStamped reports whether images have stamps of a peer's that a new shard could
+// not copy: such a set is left as it is.
+func areStamped(images []*Image) bool {
+	return slices.ContainsFunc(images, func(img *Image) bool { return img.Foreign != "" || img.Disabled || img.HasValidUntil })
+}
+
+// areEven reports whether images agree about the number of shards.
+func areEven(images []*Image) bool {
+	return !slices.ContainsFunc(images, func(img *Image) bool { return img.ShardCount != images[0].ShardCount })
 }
 
 // raise gives all shards a number that some do not have yet, shard 0 last.
 func (l *Limiter) raise(ctx context.Context, acct *account, images []*Image, count int) error {
-	errs := make([]error, len(images))
-	var others sync.WaitGroup
-	for i, img := range images {
-		switch {
-		case img.Shard == 0 || img.ShardCount >= count:
-		case l.immediate:
-			errs[i] = l.raiseOne(ctx, acct, img, count)
-		default:
-			others.Go(func() { errs[i] = l.raiseOne(ctx, acct, img, count) })
-		}
+	others := images
+	if images[0].Shard == 0 {
+		others = images[1:]
 	}
-	others.Wait()
-	if err := errors.Join(errs...); err != nil {
+	errs := make([]error, len(others))
+	l.atOnce(len(others), func(i int) { errs[i] = l.raiseOne(ctx, acct, others[i], count) })
+	if err := errors.Join(errs...); err != nil || images[0].Shard != 0 {
 		return err
 	}
-	if images[0].Shard == 0 && images[0].ShardCount < count {
-		return l.raiseOne(ctx, acct, images[0], count)
-	}
-	return nil
+	return l.raiseOne(ctx, acct, images[0], count)
 }
 
 // raiseOne gives a shard a larger number, doubling by doubling.
@@ -414,10 +414,9 @@ func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count in
 		if done || err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if images, err = l.store.Buckets(ctx, b.Entity, b.Resource, count); err != nil {
-			return fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
+		if images, err = l.readManyShards(ctx, acct, b, count); err != nil {
+			return err
 		}
-		acct.recount(images, l.now())
 		if len(images) == 0 || acct.shardCount() != count {
 			return nil // others are at it
 		}

@@ -119,12 +119,21 @@ type Image struct {
 
 // Limit finds a limit's state by name.
 func (i *Image) Limit(name string) (LimitState, bool) {
+	k := i.index(name)
+	if k < 0 {
+		return LimitState{}, false
+	}
+	return i.Limits[k], true
+}
+
+// index is where a limit is among the image's, -1 if it is not there.
+func (i *Image) index(limit string) int {
 	for k := range i.Limits {
-		if i.Limits[k].Name == name {
-			return i.Limits[k], true
+		if i.Limits[k].Name == limit {
+			return k
 		}
 	}
-	return LimitState{}, false
+	return -1
 }
 
 // A LimitState is one limit on a bucket item: this shard's balance, and the
