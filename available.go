@@ -109,7 +109,10 @@ func wholeSet(shards []*Image) []*Image {
 // its share is taken to stand as the others'.
 func (c *claim) standing(shards []*Image, now int64) []Status {
 	statuses := make([]Status, 0, len(c.amounts))
-	seen := seenOf(shards)
+	seen := 0
+	for i := range shards {
+		seen += min(1, holdersOf(shards, i))
+	}
 	for k, a := range c.amounts {
 		var room [1]holding
 		params, parts := c.holdings(room[:0], a.Limit, shards, now)
@@ -128,8 +131,8 @@ func (c *claim) standing(shards []*Image, now int64) []Status {
 			Available: floorDiv(held, milli), Requested: a.Milli / milli,
 		}
 		if !c.granted && a.Milli > 0 {
-			for i, img := range shards {
-				if img == nil {
+			for i := range shards {
+				if holdersOf(shards, i) == 0 {
 					parts = append(parts, holding{share(params, i, len(shards)), 0, now})
 				}
 			}
@@ -139,15 +142,6 @@ func (c *claim) standing(shards []*Image, now int64) []Status {
 		statuses = append(statuses, st)
 	}
 	return statuses
-}
-
-func seenOf(shards []*Image) (n int) {
-	for _, img := range shards {
-		if img != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // A holding is what one shard has of a limit.

@@ -33,6 +33,10 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 		places = 1 // whoever comes first finds out for the others
 	}
 	ln := &c.acct.shard(c.Shard).takes
+	if img != nil && img.ShardCount > 1 && c.acct.isSpaced(c.Shard, l.now()) && ln.asksForAll(c, img, l.now()) {
+		c.refusedBy(img, l.now())
+		return nil
+	}
 	t := &ticket{claim: c}
 	switch told, err := ln.attend(ctx, t, places, left); {
 	case err != nil:
@@ -44,6 +48,9 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 		return l.debitAlone(ctx, c, left)
 	}
 	defer ln.leave()
+	if err := l.holdBack(ctx, c.acct, c.Shard, left); err != nil {
+		return err
+	}
 	if img = c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()); img != nil && !c.lacks(img) {
 		if crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) }); len(crowd) > 1 {
 			l.debitCrowd(ctx, crowd, img)
@@ -89,11 +96,11 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 	}
 	p.img = p.acct.image(c.Shard, p.now, imageAge.Milliseconds())
 	for tries := range maxTries {
+		if err := cmp.Or(l.pause(ctx, left, tries), l.holdBack(ctx, c.acct, c.Shard, left)); err != nil {
+			return err
+		}
 		if tries > 0 {
-			if err := l.pause(ctx, left, tries); err != nil {
-				return err
-			}
-			p.now = l.now()
+			p.catchUp()
 		}
 		switch done, err := p.step(ctx); {
 		case errors.Is(err, ErrConflict):
@@ -118,6 +125,7 @@ type pursuit struct {
 	now   int64     // one reading of the clock serves a step whole
 	img   *Image    // what is known of the bucket
 	fresh bool      // img has just refused a write
+	met   int64     // when that was, in milliseconds
 	read  *resolved // what was read along with img, if it was read
 	// mended says that a sibling was looked for that could take what is too much.
 	mended bool
@@ -132,11 +140,11 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		p.mended = true
 		return p.replace(ctx)
 	}
-	next, refill, wait := c.plan(p.img, p.fresh, p.now, p.l.multiplier)
+	next, refill, wait := p.plan()
 	switch next {
 	case stepRead:
 		return false, p.look(ctx)
-	case stepTake, stepRefill, stepRepair:
+	case stepTake, stepHaste, stepRefill, stepRepair:
 		return p.write(ctx, next, refill)
 	case stepCreate:
 		return p.create(ctx)
@@ -161,6 +169,25 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
+// catchUp looks at the clock. An image that refused a write is not fresh any more
+// once a pause has given others the time for theirs.
+func (p *pursuit) catchUp() {
+	const stale = 10
+	p.now = p.l.now()
+	if !p.fresh || p.img == nil || p.now-p.met < stale {
+		return
+	}
+	if img := p.acct.image(p.c.Shard, p.now, imageAge.Milliseconds()); img != nil {
+		p.img, p.fresh = img, false
+	}
+}
+
+// plan decides the next step on what is known.
+func (p *pursuit) plan() (step, *Refill, time.Duration) {
+	p.c.haste = p.acct.hurry(p.c.Shard, p.now, p.l.rand)
+	return p.c.plan(p.img, p.fresh, p.now, p.l.multiplier)
+}
+
 // end keeps what the bucket was found to be.
 func (p *pursuit) end() { p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img) }
 
@@ -175,9 +202,14 @@ func (c *claim) refusedBy(img *Image, now int64) {
 // write takes or refills, and takes in the outcome.
 func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bool, err error) {
 	var out Outcome
-	if next == stepTake {
+	switch next {
+	case stepTake:
 		out, err = p.l.store.Take(ctx, p.c.take(p.img, p.now))
 		return p.wrote(ctx, out, err, true)
+	case stepHaste:
+		out, err = p.l.store.Take(ctx, p.c.takeInHaste(p.img, p.fresh, p.now))
+		return p.wrote(ctx, out, err, true)
+	default:
 	}
 	if p.l.places == 0 || refill.FullSince != 0 {
 		out, err = p.l.store.Refill(ctx, refill)
@@ -190,10 +222,9 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 		done, err = p.wrote(ctx, out, err, next == stepRefill)
 	})
 	if !ran && waited == nil {
-		p.img, p.fresh = p.acct.image(p.c.Shard, p.l.now(), imageAge.Milliseconds()), true
-		if p.img == nil {
-			p.fresh = false
-		}
+		p.met = p.l.now()
+		p.img = p.acct.image(p.c.Shard, p.met, imageAge.Milliseconds())
+		p.fresh = p.img != nil
 	}
 	return done, cmp.Or(err, waited)
 }
@@ -205,10 +236,11 @@ func (p *pursuit) wrote(ctx context.Context, out Outcome, err error, debits bool
 		return false, err
 	}
 	p.l.learn(p.acct, p.c.Bucket, out, p.now)
+	p.acct.contended(p.img, out, p.l.now())
 	if out.Applied && p.c.override && (p.img == nil || p.c.want.differs(p.img)) {
 		p.acct.override()
 	}
-	p.img, p.fresh = out.Image, true
+	p.img, p.fresh, p.met = out.Image, true, p.l.now()
 	if !out.Applied || !debits {
 		return false, nil
 	}

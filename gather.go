@@ -55,40 +55,53 @@ func (l *Limiter) gatherCrowd(ctx context.Context, crowd []*ticket) {
 	if len(crowd) > 1 {
 		ctx = l.patience.detach(ctx) // no caller's own
 	}
-	if err := l.gatherAll(ctx, crowd); err != nil {
-		tellAll(crowd, err)
+	if rest, err := l.gatherAll(ctx, crowd); err != nil {
+		tellAll(rest, err)
 	}
 }
 
 // gatherAll looks at the shards and decides, again and again as long as others
-// get in between. It has told the crowd unless it fails.
-func (l *Limiter) gatherAll(ctx context.Context, crowd []*ticket) error {
+// get in between. Who asks for all that there is on many shards loses to anybody
+// who takes anything meanwhile: so with every try that was lost it tries for a
+// smaller part of the crowd, down to the first. It has told the crowd unless it
+// fails; then it returns who is left.
+func (l *Limiter) gatherAll(ctx context.Context, crowd []*ticket) ([]*ticket, error) {
 	front := crowd[0].claim
 	images, recent := front.acct.images(l.now(), l.trust)
-	err := error(nil)
-	for tries := range maxTries {
-		if tries > 1 || err != nil {
-			if err := l.pause(ctx, nil, tries+freeTries); err != nil {
-				return err
+	read, lost := false, 0
+	for tries := 0; tries < maxTries; tries++ {
+		if lost > 1 {
+			if err := l.pause(ctx, nil, lost+freeTries); err != nil {
+				return crowd, err
 			}
 		}
-		if tries > 0 || !recent {
-			if images, err = l.survey(ctx, front); err != nil {
-				return err
+		if lost > 0 || !recent {
+			var err error
+			if images, err = l.survey(ctx, crowd[0].claim); err != nil {
+				return crowd, err
 			}
+			read = true
 		}
-		var told bool
-		told, err = l.decide(ctx, crowd, images, tries > 0 || !recent)
-		if told || err != nil && !errors.Is(err, ErrConflict) {
-			return err
+		rest, after, err := l.decide(ctx, crowd, images, read, lost)
+		switch {
+		case err != nil && !errors.Is(err, ErrConflict):
+			return rest, err
+		case len(rest) == 0:
+			return nil, nil
+		case after == nil:
+			lost++
+		default:
+			images, recent, read, lost, tries = after, true, false, 0, 0
 		}
+		crowd = rest
 	}
-	return contended(front.Bucket)
+	return crowd, contended(front.Bucket)
 }
 
 // A ballot is what becomes of a crowd.
 type ballot struct {
 	admitted []*ticket
+	left     []*Image  // what those leave
 	refused  []*ticket // whom the shards together cannot serve
 	braked   []*ticket // whom they could, but for those that were throttled just now
 	idle     []*ticket // who named only limits that the bucket is not to have
@@ -97,6 +110,7 @@ type ballot struct {
 // vote serves a crowd, first come first served, with what shards hold.
 func vote(crowd []*ticket, images []*Image, held []int, now int64) (b ballot) {
 	rest := slices.Clone(images)
+	b.left = rest
 	for _, t := range crowd {
 		t.claim.portions = nil
 		if len(t.claim.amounts) == 0 {
@@ -131,35 +145,49 @@ func unbraked(images []*Image, held []int) []*Image {
 }
 
 // decide serves what the shards together hold, first come first served, in one
-// transaction, and refuses the rest, provided that the images were read for
-// that. It reports whether everybody was told.
-func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read bool) (told bool, err error) {
+// transaction, fewer of those it could after tries that were lost. It refuses who
+// comes too late for that, provided that the images were read for it. After many
+// tries it does so before the others are served: if they lose what there is,
+// somebody else has taken it. It returns whom it has not told, and the shards as
+// they are if it debited any.
+func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read bool, lost int) (rest []*ticket, after []*Image, err error) {
 	now := l.now()
 	front := crowd[0].claim
 	if err := front.obstacle(images); err != nil {
-		return false, err
+		return crowd, nil, err
 	}
 	if front.want == nil && slices.ContainsFunc(images, front.lacks) {
 		if err := l.wantConfigured(ctx, front, front.acct); err != nil {
-			return false, err
+			return crowd, nil, err
 		}
 		front.dropUnknown()
 	}
 	b := vote(crowd, images, front.acct.braked(now), now)
 	if len(b.refused) > 0 {
 		if again, err := l.lookAgain(ctx, front, images, read, now); again || err != nil {
-			return false, err
+			return crowd, nil, err
 		}
 	}
-	after := images
-	if len(b.admitted) > 0 {
-		if after, err = l.debitAll(ctx, front, b.admitted, images, now); after == nil {
-			return false, err
-		}
+	all := len(b.admitted)
+	b.admitted = b.admitted[:min(all, max(1, all>>lost))]
+	if all > 0 {
+		after, err = l.debitAll(ctx, front, b.admitted, images, now)
 	}
-	l.announce(&b, after, now)
-	return true, nil
+	told := after
+	if after == nil {
+		told, b.admitted = images, nil
+	}
+	if len(b.admitted) < all && lost < hopeless {
+		b.refused = nil
+	}
+	rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle))
+	l.announce(&b, told, now)
+	return rest, after, err
 }
+
+// hopeless is how many tries are lost before callers are refused for the sake of
+// others who are not served yet.
+const hopeless = 3
 
 // lookAgain reports whether a refusal has to be put off: because the images are
 // old, or because the bucket is not what it should be.
@@ -175,7 +203,7 @@ func (l *Limiter) lookAgain(ctx context.Context, front *claim, images []*Image, 
 
 // announce tells a crowd what became of it, on the shards as they are then.
 func (l *Limiter) announce(b *ballot, after []*Image, now int64) {
-	whole, parent := wholeSet(after), cascadeOf(after[0])
+	whole, left, parent := wholeSet(after), wholeSet(b.left), cascadeOf(after[0])
 	leaveBehind(b.admitted)
 	for _, t := range b.admitted {
 		c := t.claim
@@ -184,7 +212,7 @@ func (l *Limiter) announce(b *ballot, after []*Image, now int64) {
 	}
 	for _, t := range b.refused {
 		c := t.claim
-		c.refused, c.image, c.images, c.at, c.parent = true, after[0], whole, now, parent
+		c.refused, c.image, c.images, c.at, c.parent = true, b.left[0], left, now, parent
 		t.tell(nil)
 	}
 	for _, t := range b.idle {
@@ -231,22 +259,42 @@ func (i *Image) debited(amounts []Amount, now int64) *Image {
 	return &img
 }
 
-// survey reads all shards of a bucket, after any that are missing were made and a
-// doubling was finished: what a part of them holds refuses nobody.
+// survey reads all shards of a bucket, after any that are missing were made: what a
+// part of them holds refuses nobody. Shards that disagree about their number are
+// as good as others, as long as they are all there.
 func (l *Limiter) survey(ctx context.Context, c *claim) ([]*Image, error) {
 	for range maxRetries {
 		images, err := l.readShards(ctx, c.acct, c.Bucket)
-		switch {
-		case err != nil:
-			return nil, err
-		case len(images) > 0 && len(images) == c.acct.shardCount() && areEven(images), areStamped(images):
-			return images, nil
+		if err != nil || isWhole(images) || areStamped(images) {
+			return images, err
 		}
 		if exists, err := l.mend(ctx, c.acct, c.Bucket, nil); err != nil || !exists {
 			return nil, cmp.Or(err, errRerouted)
 		}
 	}
 	return nil, errRerouted // others are at it
+}
+
+// isWhole reports whether images are those of all shards of a bucket, each read as
+// it was at the same time as the others, for all that can be told: every shard
+// that there could be is one of them or has not been split off one yet.
+func isWhole(images []*Image) bool {
+	for i := range countOf(images) {
+		if holdersOf(images, i) != 1 {
+			return false
+		}
+	}
+	return len(images) > 0
+}
+
+// holdersOf is how many of some images hold what belongs to a shard.
+func holdersOf(images []*Image, shard int) (n int) {
+	for _, img := range images {
+		if img != nil && shard%img.ShardCount == img.Shard {
+			n++
+		}
+	}
+	return n
 }
 
 // obstacle is why this version cannot tell what several shards hold, or may not
@@ -272,9 +320,13 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		if len(part.amounts) == 0 {
 			continue
 		}
-		r, _, short := part.refill(img, now, l.multiplier)
-		if short {
-			return nil, nil
+		part.haste = front.acct.hurry(img.Shard, now, l.rand)
+		r := part.refillInHaste(img, now)
+		if r == nil {
+			var short bool
+			if r, _, short = part.refill(img, now, l.multiplier); short {
+				return nil, nil
+			}
 		}
 		if img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, now) < writeCost {
 			l.widenInBackground(ctx, front.acct, img.Bucket)

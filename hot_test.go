@@ -43,7 +43,7 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 		all.Wait()
 		elapsed := time.Since(start).Milliseconds()
 		got, most := admitted.Load(), 50+50*elapsed/1000
-		if got > most || got < most*95/100 {
+		if got > most || got < (50+50*seconds)*95/100 {
 			w.Errorf("admitted %d in %d ms, at most %d may be", got, elapsed, most)
 		}
 	})

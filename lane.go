@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,20 @@ func (ln *lane) enter(t *ticket, places int) (leads bool) {
 	t.turn = make(chan turn, 1)
 	ln.line = append(ln.line, t)
 	return false
+}
+
+// asksForAll reports whether those in line want so much that an item has nothing
+// left for one more, as far as its image says.
+func (ln *lane) asksForAll(c *claim, img *Image, now int64) bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return slices.ContainsFunc(c.amounts, func(a Amount) bool {
+		asked := a.Milli
+		for _, t := range ln.line {
+			asked += t.claim.amount(a.Limit)
+		}
+		return asked > c.holds(img, a.Limit, now)
+	})
 }
 
 // quit takes a caller out of the line; false if it is not in it any more.
@@ -235,11 +250,16 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 	err := error(nil)
 	for tries := 0; tries < maxTries; tries++ {
 		if tries > 0 {
-			if err = l.pause(ctx, nil, tries); err != nil {
+			if err = cmp.Or(l.pause(ctx, nil, tries), l.holdBack(ctx, acct, p.c.Shard, nil)); err != nil {
 				break
 			}
 		}
-		p.now = l.now()
+		p.catchUp()
+		if p.fresh && p.img != nil && (p.img.ShardCount > 1 || acct.isSpaced(p.c.Shard, p.now)) {
+			if crowd = l.refuseRest(crowd, p.img, p.now); len(crowd) == 0 {
+				return
+			}
+		}
 		admitted := admit(crowd, p.img, tries, p.now)
 		switch {
 		case len(admitted) > 0:
@@ -253,9 +273,9 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 			return
 		}
 		p.c.amounts, p.c.granted = sumOf(admitted), false
-		next, refill, wait := p.c.plan(p.img, p.fresh, p.now, l.multiplier)
+		next, refill, wait := p.plan()
 		switch next {
-		case stepTake, stepRefill:
+		case stepTake, stepHaste, stepRefill:
 			_, err = p.write(ctx, next, refill)
 		case stepWait:
 			err = l.relieve(ctx, acct, p.img, wait, nil)
@@ -385,15 +405,19 @@ func leaveBehind(crowd []*ticket) {
 	}
 }
 
-// refuseRest refuses those of a crowd whom a write left out and whom what it left
-// cannot serve by now: at once, for something is earned all the time, and who
-// waits for it in line is neither served nor refused. It returns the others.
+// refuseRest refuses those of a crowd who come too late for what an item that was
+// just seen holds: at once, for something is earned all the time, and who waits
+// for it in line is neither served nor refused. It returns the others. If those
+// lose what there is, somebody else has taken it.
 func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
 	if len(crowd) == 0 || img.Foreign != "" || l.isDue(crowd[0].claim.acct, now) {
 		return crowd
 	}
 	served := admit(crowd, img, 0, now)
 	refused := without(crowd, served)
+	if len(served) > 0 {
+		img = img.debited(sumOf(served), now) // what those before them leave
+	}
 	// Whom it could serve by now is quoted the wait as it was.
 	late := admit(refused, img, 0, l.now())
 	refuse(late, img, now)

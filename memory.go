@@ -47,6 +47,7 @@ type shard struct {
 	// takes and credits line up the callers that want to write to the item.
 	takes, credits lane
 	refilling      errand
+	contention     contention
 }
 
 type accountKey struct{ entity, resource string }
@@ -63,6 +64,8 @@ const (
 	// next one: what the busy shards lack of the hidden write limit is then
 	// earned again.
 	settling = 1_000
+	// throttledSettling is the same if partitions throttle all the same.
+	throttledSettling = 250
 )
 
 // shardCount is the number of shards to choose from, at least 1.
@@ -78,7 +81,7 @@ func (a *account) shardLocked(i int) *shard {
 		a.shards = append(a.shards, nil)
 	}
 	if a.shards[i] == nil {
-		a.shards[i] = &shard{}
+		a.shards[i] = &shard{contention: a.inheritedLocked(i)}
 	}
 	return a.shards[i]
 }
@@ -223,9 +226,9 @@ func (a *account) completed(count int) {
 }
 
 // relievable reports whether more shards would help against too many writes:
-// fewer than there may be, and not just grown, so that what that did can be
-// seen.
-func (a *account) relievable(now int64) bool {
+// fewer than there may be, and not grown within the time that it takes to see
+// what that did.
+func (a *account) relievable(now, settling int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count < MaxShards && (a.grewAt == 0 || now-a.grewAt >= settling)

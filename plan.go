@@ -32,6 +32,8 @@ type claim struct {
 	settling bool
 	// pressing says that it does not wait for the hidden write limit.
 	pressing bool
+	// haste says whether the stamp of the item is left alone.
+	haste haste
 	// optional says that a bucket without limits is no obstacle: a parent's.
 	optional bool
 
@@ -67,6 +69,7 @@ type step uint8
 const (
 	stepRead      step = iota // look at a bucket that was never seen
 	stepTake                  // debit the bucket as it is
+	stepHaste                 // debit the bucket without moving its stamp
 	stepRefill                // accrue, debit and repair in one write
 	stepRepair                // repair, then look again: the claim cannot be served now
 	stepCreate                // make the bucket
@@ -102,6 +105,9 @@ func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refi
 	}
 	if c.lacks(img) {
 		return stepConfigure, nil, 0
+	}
+	if !mismatch && c.takeInHaste(img, fresh, now) != nil {
+		return stepHaste, nil, 0
 	}
 	if !mismatch && c.servedAsIs(img, now) {
 		return stepTake, nil, 0

@@ -124,9 +124,11 @@ func (a *account) choose(c *claim, tried, busy []int, now, trust int64, draw fun
 		return alone, 0 // to learn the number of shards again
 	}
 	var room [MaxShards]int
-	open, braked, rest := room[:0], 0, 0
+	open, exist, braked, rest := room[:0], n, 0, 0
 	for i := range n {
 		switch {
+		case a.isUnbornLocked(i, n):
+			exist--
 		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(c, i, n, now, trust):
 		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.rests(now):
 			braked++
@@ -141,12 +143,22 @@ func (a *account) choose(c *claim, tried, busy []int, now, trust int64, draw fun
 		return alone, open[draw(int64(len(open)))]
 	case len(open) == 1:
 		return alone, open[0]
-	case rest > 0 && rest+braked == n:
+	case rest > 0 && rest+braked == exist:
 		return resting, 0
-	case braked > 0 && rest+braked == n || len(tried) == n && n == 1:
+	case braked > 0 && rest+braked == exist || len(tried) == n && n == 1:
 		return nowhere, 0
 	}
 	return together, 0
+}
+
+// isUnbornLocked reports whether a shard is known not to have been split off its
+// sibling yet.
+func (a *account) isUnbornLocked(i, n int) bool {
+	if i < n/2 || i < len(a.shards) && a.shards[i] != nil && a.shards[i].img != nil || i-n/2 >= len(a.shards) {
+		return false
+	}
+	donor := a.shards[i-n/2]
+	return donor != nil && donor.img != nil && donor.img.ShardCount <= n/2
 }
 
 // isRestingLocked reports whether a shard is known to have taken all the writes
@@ -260,7 +272,7 @@ func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err err
 	}
 	l.counts.throttled.Add(1)
 	acct.brake(b.Shard, sent, l.now(), l.rand)
-	if errors.Is(err, ErrHotPartition) {
+	if errors.Is(err, ErrHotPartition) && (l.places == 0 || !acct.isFoughtOver(b.Shard, l.now())) {
 		l.widenInBackground(ctx, acct, b)
 	}
 }
@@ -276,7 +288,7 @@ func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, er
 			acct.brake(bucket(i).Shard, sent, l.now(), l.rand)
 		}
 	}
-	if errors.Is(err, ErrHotPartition) {
+	if errors.Is(err, ErrHotPartition) && (l.places == 0 || !acct.isFoughtOver(bucket(0).Shard, l.now())) {
 		l.widenInBackground(ctx, acct, bucket(0))
 	}
 }

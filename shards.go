@@ -58,7 +58,7 @@ func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birt
 	params := make([]Params, 0, len(img.Limits))
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		given := max(0, min(s.Tokens/2, share(s.Params, born, count).Capacity))
+		given := min(s.Tokens/2, share(s.Params, born, count).Capacity)
 		donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		b.Limits = append(b.Limits, NewLimit{NamedParams: NamedParams{s.Name, s.Params}, Tokens: given})
 		params = append(params, s.Params)
@@ -183,17 +183,19 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 }
 
 // widenInBackground doubles a bucket whose partition throttles, again and again
-// if that is throttled too.
+// if that is throttled too, and not much less often each time: what throttles is
+// less likely to stop than it is to be relieved by this.
 func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
+	const most = 3 // doublings of the time between tries
 	from := acct.shardCount()
-	if !acct.relievable(l.now()) || !acct.beginWidening() {
+	if !acct.relievable(l.now(), throttledSettling) || !acct.beginWidening() {
 		return
 	}
 	l.background.Go(func() {
 		defer acct.endWidening()
 		ctx := l.patience.detach(ctx)
 		for tries := range maxTries {
-			if sleep(ctx, l.closing, time.Duration(min(minBrake<<tries, maxBrake))*time.Millisecond) != nil {
+			if sleep(ctx, l.closing, time.Duration(minBrake<<min(tries, most))*time.Millisecond) != nil {
 				return
 			}
 			_, err := l.widen(ctx, acct, b, from, nil)
@@ -477,7 +479,7 @@ func (l *Limiter) relieve(ctx context.Context, acct *account, img *Image, wait t
 	if count >= MaxShards && acct.warn() {
 		l.warnSaturated(ctx, img.Bucket)
 	}
-	if img.Foreign == "" && !img.HasValidUntil && acct.relievable(l.now()) {
+	if img.Foreign == "" && !img.HasValidUntil && acct.relievable(l.now(), settling) {
 		switch changed, err := l.widen(ctx, acct, img.Bucket, count, left); {
 		case err == nil && changed:
 			return errRerouted

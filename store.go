@@ -183,6 +183,12 @@ type Take struct {
 	// ShardCount, if not 0, is the number of shards that AtMost was worked out
 	// from, which the item must still believe in.
 	ShardCount int
+	// Since, if not 0, is the oldest stamp that the item may have.
+	Since int64
+	// Stamp, if not 0, is a stamp since which each limit has earned what its debit
+	// says, and the hidden write limit Earned. As long as the item has it, the
+	// balances need to be enough only together with that.
+	Stamp, Earned int64
 }
 
 // A Debit is what a [Take] debits from one limit.
@@ -196,6 +202,8 @@ type Debit struct {
 	// Params, if not zero, are the parameters that AtMost was worked out from,
 	// which the limit must still have.
 	Params Params
+	// Earned is what the limit has earned since the take's Stamp.
+	Earned int64
 }
 
 // NamedParams are the parameters of the limit named.

@@ -305,7 +305,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 			w.Errorf("%d shards, after %v", got, doubled)
 		}
 		for n := 4; n <= limiter.MaxShards; n *= 2 {
-			if gap := doubled[n] - doubled[n/2]; gap < 950*time.Millisecond {
+			if gap := doubled[n] - doubled[n/2]; gap < 250*time.Millisecond {
 				w.Errorf("%d shards came %v after %d", n, gap, n/2)
 			}
 		}

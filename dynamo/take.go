@@ -11,18 +11,17 @@ import (
 )
 
 // takeGuards are the conditions of a take that hold for the item as a whole.
-const takeGuards = "#w >= :x" +
-	" AND (attribute_not_exists(#ttl) OR #ttl > :s)" +
+const takeGuards = "(attribute_not_exists(#ttl) OR #ttl > :s)" +
 	" AND attribute_not_exists(#dis)" +
 	" AND (attribute_not_exists(#vu) OR #vu > :n)"
 
 // Take debits a bucket that can afford it, in one conditional update:
 //
 //	ADD    tk −a, tc +a of every limit with an amount, wcu
-//	if     tk ≥ a of each, and below where it would have overflowed by now;
+//	if     tk ≥ a of each, less what was earned since the stamp, and below where it would have overflowed by now;
 //	       cp, ra, rp and shard_count as that was worked out from; the limits with
 //	       amount 0 exist;
-//	       wcu holds a token; not expired, not disabled, not lapsed
+//	       if it was refilled since when it had to be; wcu holds a token; not expired, not disabled, not lapsed
 func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
 	if err := checkBucket(t.Bucket); err != nil {
 		return limiter.Outcome{}, err
@@ -34,18 +33,28 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 	}
 
 	var v numbers
-	v.start(5 + 6*len(t.Debits))
+	v.start(7 + 7*len(t.Debits))
 	v.values[":w"], v.values[":x"] = writeDebit, writeCost
 	v.put(":n", t.Now)
 	v.put(":s", t.Now/1000)
 	if t.ShardCount != 0 {
 		v.put(":sc", int64(t.ShardCount))
 	}
+	if t.Since != 0 {
+		v.put(":since", t.Since)
+	}
+	if t.Stamp != 0 {
+		v.put(":seen", t.Stamp)
+		v.put(":y", schema.WCUCost-t.Earned)
+	}
 	for i := range t.Debits {
 		if d := &t.Debits[i]; d.Milli > 0 {
 			v.put(alias('d', i), -d.Milli)
 			v.put(alias('a', i), d.Milli)
 			v.put(alias('h', i), d.AtMost)
+			if t.Stamp != 0 {
+				v.put(alias('l', i), d.Milli-d.Earned)
+			}
 			if d.Params != (limiter.Params{}) {
 				v.params(i, &d.Params)
 			}
@@ -61,8 +70,22 @@ func takeShape(t *limiter.Take) (*shape, error) {
 	b.name("#dis", schema.Disabled)
 	b.name("#vu", schema.ValidUntil)
 	b.condition.part(takeGuards)
+	covers := func(balance, least, leastAtStamp string) {
+		if t.Stamp == 0 {
+			b.condition.part(balance, " >= ", least)
+		} else {
+			b.condition.part("(", balance, " >= ", least, " OR #rf = :seen AND ", balance, " >= ", leastAtStamp, ")")
+		}
+	}
+	covers("#w", ":x", ":y")
 	if t.ShardCount != 0 {
 		b.shardCount(t.ShardCount)
+	}
+	if t.Since != 0 {
+		b.condition.part(b.name("#rf", schema.RF), " >= :since")
+	}
+	if t.Stamp != 0 {
+		b.name("#rf", schema.RF)
 	}
 	for i, a := range t.Debits {
 		b.check(a.Limit)
@@ -74,7 +97,7 @@ func takeShape(t *limiter.Take) (*shape, error) {
 		}
 		b.add.part(tokens, " ", alias('d', i))
 		b.add.part(b.field(i, a.Limit, schema.FieldConsumed), " ", alias('a', i))
-		b.condition.part(tokens, " >= ", alias('a', i))
+		covers(tokens, alias('a', i), alias('l', i))
 		b.condition.part(tokens, " <= ", alias('h', i))
 		if a.Params != (limiter.Params{}) {
 			b.pin(i, a.Limit)
@@ -86,7 +109,14 @@ func takeShape(t *limiter.Take) (*shape, error) {
 // takeKey tells two takes of different shape apart. Limit names hold no control
 // characters.
 func takeKey(key []byte, t *limiter.Take) []byte {
-	key = append(key, byte(1+min(t.ShardCount, 2)))
+	flags := byte(1 + min(t.ShardCount, 2))
+	if t.Since != 0 {
+		flags |= 4
+	}
+	if t.Stamp != 0 {
+		flags |= 8
+	}
+	key = append(key, flags)
 	for _, a := range t.Debits {
 		key = append(key, a.Limit...)
 		switch {

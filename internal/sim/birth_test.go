@@ -40,7 +40,7 @@ func (c *checker) legalBirth(r *write, bad func(string, ...any)) {
 		switch {
 		case name == hidden:
 			legalOpening(name, l, bad)
-		case l.tc != 0 || l.tk < 0:
+		case l.tc != 0 || r.other == r && l.tk < 0:
 			bad("%s is born with %d, %d consumed", name, l.tk, l.tc)
 		case r.other == r && l.tk != 0:
 			bad("%s is born with %d of nobody's", name, l.tk)

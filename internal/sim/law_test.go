@@ -44,7 +44,8 @@ func (c *checker) legal(r *write) {
 		bad("half-written: %v is missing or no number", b.half)
 		return
 	}
-	if latest := c.trueMS(r.at) + ceilMS(max(0, c.hi)); b.rf > latest && (a == nil || b.rf > a.rf+1) {
+	latest := c.trueMS(r.at) + ceilMS(max(0, c.hi))
+	if b.rf > latest && (a == nil || b.rf > a.rf+1) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}
 	for _, name := range names(a, b) {
@@ -81,7 +82,7 @@ func (c *checker) legal(r *write) {
 			}
 			legalHidden(was, is, a.rf, b.rf, cost, bad)
 		case a.rf == b.rf:
-			legalMove(name, was, is, r.call, bad)
+			legalMove(name, was, is, b.rf, latest, r.call, bad)
 		default:
 			legalRefill(name, was, is, a.rf, b.rf, r.call, bad)
 		}
@@ -124,17 +125,18 @@ func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) 
 	}
 }
 
-// legalMove: without a new stamp nothing is earned. A debit is whole, covered
-// unless it settles a lease; a credit may be cut.
-func legalMove(name string, was, is level, by *call, bad func(string, ...any)) {
+// legalMove: without a new stamp nothing is earned. A debit is whole, covered by
+// what is there and was earned since the stamp unless it settles a lease; a credit
+// may be cut.
+func legalMove(name string, was, is level, stamp, latest int64, by *call, bad func(string, ...any)) {
 	debit, moved := is.tc-was.tc, is.tk-was.tk
 	switch {
 	case !is.sameParams(was):
 		bad("%s got other parameters under the old stamp", name)
 	case debit >= 0 && moved != -debit:
 		bad("%s: %d consumed, the balance moved by %d", name, debit, moved)
-	case debit > 0 && is.tk < 0 && by.onlyTakes():
-		bad("%s was debited %d with %d there", name, debit, was.tk)
+	case debit > 0 && is.balance(stamp, latest) < 0 && by.onlyTakes():
+		bad("%s was debited %d with %d there and %d earned", name, debit, was.tk, was.earned(stamp, latest))
 	case debit < 0 && (moved < 0 || moved > -debit):
 		bad("%s: %d returned, the balance moved by %d", name, -debit, moved)
 	}
