@@ -67,15 +67,7 @@ func TestPartOfACrowdIsServedWhenAComparisonIsOverdue(t *testing.T) {
 		time.Sleep(2 * limiter.DefaultConfigTTL)
 		w.wire.slow = 100 * time.Millisecond // so that the comparison comes too late for the crowd
 		all := w.queue(nil, of(8, ask("user", "x", 2))...)
-		served := 0
-		for _, c := range all {
-			if c.err == nil {
-				served++
-			} else if !errors.Is(c.err, limiter.ErrExceeded) {
-				t.Error(c.err)
-			}
-		}
-		if served != 5 {
+		if served := w.served(all); served != 5 {
 			t.Errorf("%d were served, of 5 that 10 tokens do", served)
 		}
 		w.holds("user", "x", 0)
@@ -92,15 +84,7 @@ func TestCrowdsOfACascade(t *testing.T) {
 		w.warm("key", "x", 10)
 		var all []*caller
 		writes := w.spent(func() { all = w.queue(nil, of(32, ask("key", "x", 2))...) })
-		served := 0
-		for _, c := range all {
-			if c.err == nil {
-				served++
-			} else if !errors.Is(c.err, limiter.ErrExceeded) {
-				t.Error(c.err)
-			}
-		}
-		if served != 20 {
+		if served := w.served(all); served != 20 {
 			t.Errorf("%d were served, of 20 that 40 tokens do", served)
 		}
 		// Two writes to each, and the return of what twelve took of the key.

@@ -165,6 +165,19 @@ func (w *far) queue(ctx []context.Context, reqs ...limiter.Request) []*caller {
 	return all
 }
 
+// served is how many got what they asked for. The others must have been refused.
+func (w *far) served(all []*caller) (served int) {
+	w.Helper()
+	for _, c := range all {
+		if c.err == nil {
+			served++
+		} else if !errors.Is(c.err, limiter.ErrExceeded) {
+			w.Error(c.err)
+		}
+	}
+	return served
+}
+
 // warm has the limiter get to know a user's bucket.
 func (w *far) warm(entity string, limits ...any) {
 	w.Helper()

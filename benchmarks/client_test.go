@@ -1,7 +1,6 @@
 package benchmarks_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"sync"
@@ -196,31 +194,7 @@ const secureVariable = "BENCHMARKS_SERVE_TLS"
 // the server.
 func serveSecurely(tb testing.TB, answers map[string]string) aws.Config {
 	tb.Helper()
-	server := exec.CommandContext(context.WithoutCancel(tb.Context()), os.Args[0], "-test.run=^TestSecureServer$", "-test.timeout=0")
-	server.Env = append(os.Environ(), secureVariable+"=1")
-	server.Stderr = os.Stderr
-	stdin, err := server.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	stdout, err := server.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = stdin.Close() // which ends it
-		_, _ = io.Copy(io.Discard, stdout)
-		if err := server.Wait(); err != nil {
-			tb.Error(err)
-		}
-	})
-	var up secureServer
-	if err := errors.Join(json.NewEncoder(stdin).Encode(answers), json.NewDecoder(stdout).Decode(&up)); err != nil {
-		tb.Fatal(err)
-	}
+	up := ask[secureServer](tb, startSelf(tb, secureVariable, "-test.run=^TestSecureServer$", "-test.timeout=0"), answers)
 	certificate, err := x509.ParseCertificate(up.Certificate)
 	if err != nil {
 		tb.Fatal(err)

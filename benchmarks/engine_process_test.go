@@ -93,22 +93,29 @@ func TestEngineProcess(t *testing.T) {
 	}
 }
 
-// A process is this binary, started again to take orders until the test ends.
+// A process is this binary, started again to do as it is told until the test ends.
 type process struct {
 	in  *json.Encoder
 	out *json.Decoder
 	end func()
 }
 
-// startProcess starts one. With -engine.profiles it leaves a CPU profile under its name.
+// startProcess starts one that takes orders. With -engine.profiles it leaves a CPU profile under its name.
 func startProcess(tb testing.TB, name string) *process {
 	tb.Helper()
 	args := []string{"-test.run=^TestEngineProcess$", "-test.timeout=0"}
 	if *profileDir != "" {
 		args = append(args, "-test.cpuprofile="+filepath.Join(*profileDir, strings.ReplaceAll(tb.Name(), "/", "-")+"-"+name+".pprof"))
 	}
+	return startSelf(tb, roleVariable, args...)
+}
+
+// startSelf starts this binary again in the role that a variable of its environment gives it. It is to end when its
+// standard input does.
+func startSelf(tb testing.TB, role string, args ...string) *process {
+	tb.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), roleVariable+"=1")
+	cmd.Env = append(os.Environ(), role+"=1")
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -138,8 +145,8 @@ func startProcess(tb testing.TB, name string) *process {
 	return p
 }
 
-// ask gives an order and waits for the answer.
-func ask[Answer any](tb testing.TB, p *process, o orders) (answer Answer) {
+// ask tells a process something and waits for the answer.
+func ask[Answer any](tb testing.TB, p *process, o any) (answer Answer) {
 	tb.Helper()
 	if err := p.in.Encode(o); err != nil {
 		tb.Fatal(err)

@@ -1,7 +1,6 @@
 package benchmarks_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,34 +135,7 @@ func TestMain(m *testing.M) {
 // operation, until the test ends. It returns the server's URL.
 func serveCanned(tb testing.TB, answers map[string]string) string {
 	tb.Helper()
-	server := exec.CommandContext(context.WithoutCancel(tb.Context()), os.Args[0])
-	server.Env = append(os.Environ(), serveVariable+"=1")
-	server.Stderr = os.Stderr
-	stdin, err := server.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	stdout, err := server.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = stdin.Close() // which ends it
-		if err := server.Wait(); err != nil {
-			tb.Error(err)
-		}
-	})
-	if err := json.NewEncoder(stdin).Encode(answers); err != nil {
-		tb.Fatal(err)
-	}
-	url, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return strings.TrimSpace(url)
+	return ask[string](tb, startSelf(tb, serveVariable), answers)
 }
 
 // serve reads the answers from control, writes its URL to out, and serves until
@@ -184,7 +155,7 @@ func serve(control io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, control)
 		_ = l.Close()
 	}()
-	if _, err := fmt.Fprintf(out, "http://%s\n", l.Addr()); err != nil {
+	if err := json.NewEncoder(out).Encode("http://" + l.Addr().String()); err != nil {
 		return err
 	}
 	server := &http.Server{Handler: canned(answers), ReadHeaderTimeout: time.Minute}

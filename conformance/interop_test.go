@@ -3,14 +3,10 @@
 package conformance_test
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,10 +28,9 @@ type python struct {
 }
 
 type pythonProcess struct {
-	mu    sync.Mutex
-	in    io.Writer
-	out   *bufio.Reader
-	local *peers.Local
+	mu     sync.Mutex
+	script *peers.Script
+	local  *peers.Local
 }
 
 // A pythonError is an exception of the peer.
@@ -51,31 +46,7 @@ func startPython(t *testing.T, local *peers.Local) *python {
 // startScript starts a script that answers JSON lines as peer.py does.
 func startScript(t *testing.T, local *peers.Local, script string) *python {
 	t.Helper()
-	cmd := exec.Command(peers.Python(t), script) //nolint:noctx // it must outlive the test's context, which ends before the cleanups
-	cmd.Env = []string{
-		"AWS_ACCESS_KEY_ID=" + peers.AccessKey, "AWS_SECRET_ACCESS_KEY=" + peers.SecretKey,
-		"AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1",
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close() // ends its loop
-		if err := cmd.Wait(); err != nil || t.Failed() {
-			t.Logf("%s: %v\n%s", script, err, stderr.String())
-		}
-	})
-	return &python{t, &pythonProcess{in: in, out: bufio.NewReader(out), local: local}}
+	return &python{t, &pythonProcess{script: peers.StartScript(t, script), local: local}}
 }
 
 // args are the arguments of a request.
@@ -89,19 +60,12 @@ func (p *python) try(op string, a args, result any) error {
 	defer p.mu.Unlock()
 	request := args{"op": op}
 	maps.Copy(request, a)
-	if err := json.NewEncoder(p.in).Encode(request); err != nil {
-		p.Fatal(err)
-	}
-	line, err := p.out.ReadBytes('\n')
-	if err != nil {
-		p.Fatalf("no answer: %v", err)
-	}
 	var answer struct {
 		Result         json.RawMessage
 		Error, Message string
 	}
-	if err := json.Unmarshal(line, &answer); err != nil {
-		p.Fatalf("answer %s: %v", line, err)
+	if err := p.script.Ask(request, &answer); err != nil {
+		p.Fatalf("no answer: %v", err)
 	}
 	if answer.Error != "" {
 		return &pythonError{answer.Error, answer.Message}

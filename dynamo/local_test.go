@@ -7,7 +7,20 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
+	"github.com/zeroae/zae-limiter-go/storetest"
 )
+
+// The suite of stores, each on a namespace of its own.
+func TestStoreOnDynamoDBLocal(t *testing.T) {
+	t.Parallel()
+	api := peers.DynamoDBLocal(t).Client
+	if err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	open := storesOn(api)
+	t.Run("Store", func(t *testing.T) { storetest.Run(t, open) })
+	t.Run("Limiter", func(t *testing.T) { storetest.RunLimiter(t, storetest.Real, open) })
+}
 
 // What this package is held to on the embedded engine, on DynamoDB Local.
 func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by time which requests go out together

@@ -96,19 +96,8 @@ type plot struct {
 
 func plant(t *testing.T, api dynamo.API, namespace string, p planted) *plot {
 	t.Helper()
-	o := dynamo.Options{API: api, Table: table, Namespace: namespace}
-	namespaces, err := dynamo.NewNamespaces(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns, err := namespaces.Register(t.Context(), namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := dynamo.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openNamespace(t, api, namespace)
+	_, ns := s.Namespace()
 	limit := func(name string) limiter.NewLimit {
 		return limiter.NewLimit{
 			NamedParams: limiter.NamedParams{Limit: name, Params: limiter.Params{Capacity: 100_000, Amount: 1000, Period: 1000}}, Tokens: 50_000,
@@ -120,7 +109,7 @@ func plant(t *testing.T, api dynamo.API, namespace string, p planted) *plot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &plot{Store: s, key: schema.BucketKey(ns.ID, plantedBucket), seen: out.Image}
+	w := &plot{Store: s, key: schema.BucketKey(ns, plantedBucket), seen: out.Image}
 	if _, err := api.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String(table), Key: w.key.Item(), UpdateExpression: &p.update, ExpressionAttributeValues: p.values,
 	}); err != nil {

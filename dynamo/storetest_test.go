@@ -60,23 +60,34 @@ func TestStoreOverHTTP(t *testing.T) {
 	if err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}
+	storetest.Run(t, storesOn(api))
+}
+
+// storesOn opens stores on one table, each on a namespace of its own.
+func storesOn(api dynamo.API) func(*testing.T) storetest.Store {
 	var opened atomic.Int64
-	storetest.Run(t, func(t *testing.T) storetest.Store {
+	return func(t *testing.T) storetest.Store {
 		t.Helper()
-		o := dynamo.Options{API: api, Table: table, Namespace: fmt.Sprintf("store-%d", opened.Add(1))}
-		namespaces, err := dynamo.NewNamespaces(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := namespaces.Register(t.Context(), o.Namespace); err != nil {
-			t.Fatal(err)
-		}
-		s, err := dynamo.Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	})
+		return openNamespace(t, api, fmt.Sprintf("store-%d", opened.Add(1)))
+	}
+}
+
+// openNamespace registers a namespace and opens a store on it.
+func openNamespace(t *testing.T, api dynamo.API, name string) *dynamo.Store {
+	t.Helper()
+	o := dynamo.Options{API: api, Table: table, Namespace: name}
+	namespaces, err := dynamo.NewNamespaces(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespaces.Register(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	s, err := dynamo.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestLimiterOnTheStore(t *testing.T) {

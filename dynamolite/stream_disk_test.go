@@ -12,8 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
 // Streams of every view, of a deleted table and with shards that were replaced are after a restart what they
@@ -26,13 +24,7 @@ func TestStreamsOnDisk(t *testing.T) {
 			t.Parallel()
 			f := newStreamFixture(t, types.StreamViewTypeNewAndOldImages)
 			dir := t.TempDir()
-			open := func() {
-				var err error
-				if f.db, err = dynamolite.Open(dynamolite.Options{Dir: dir, Now: func() time.Time { return time.Unix(0, f.now.Load()) }}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			open()
+			f.open(dir)
 			tables := map[string]types.StreamViewType{
 				"keys": types.StreamViewTypeKeysOnly, "old": types.StreamViewTypeOldImage,
 				"new": types.StreamViewTypeNewImage, "dropped": types.StreamViewTypeNewAndOldImages,
@@ -63,7 +55,7 @@ func TestStreamsOnDisk(t *testing.T) {
 			before := f.everything()
 			it := f.from(*f.describe().Shards[0].ShardId, trimHorizon)
 			closeDB(t, f.db)
-			open()
+			f.open(dir)
 			defer func() { closeDB(t, f.db) }()
 			if after := f.everything(); !slices.Equal(before, after) {
 				t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))

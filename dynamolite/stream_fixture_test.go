@@ -34,9 +34,20 @@ func newStreamFixture(tb testing.TB, view types.StreamViewType) *streamFixture {
 	tb.Helper()
 	f := &streamFixture{now: new(atomic.Int64)}
 	f.now.Store(time.Date(2026, 2, 3, 4, 5, 6, 789_000_000, time.UTC).UnixNano())
-	f.fixture = &fixture{tb, dynamolite.New(dynamolite.Options{Now: func() time.Time { return time.Unix(0, f.now.Load()) }})}
+	f.fixture = &fixture{tb, dynamolite.New(dynamolite.Options{Now: f.time})}
 	f.arn = f.create(mainTable, view)
 	return f
+}
+
+func (f *streamFixture) time() time.Time { return time.Unix(0, f.now.Load()) }
+
+// open goes on with the database that is kept in a directory.
+func (f *streamFixture) open(dir string) {
+	f.t.Helper()
+	var err error
+	if f.db, err = dynamolite.Open(dynamolite.Options{Dir: dir, Now: f.time}); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func (f *streamFixture) pass(d time.Duration) { f.now.Add(int64(d)) }

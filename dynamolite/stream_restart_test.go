@@ -3,12 +3,9 @@ package dynamolite_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
 // A transaction over tables with a stream, without one and dropped leaves records whose sequence numbers are the
@@ -17,13 +14,7 @@ func TestSequenceNumbersOutliveARestart(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeNewAndOldImages)
 	dir := t.TempDir()
-	open := func() {
-		var err error
-		if f.db, err = dynamolite.Open(dynamolite.Options{Dir: dir, Now: func() time.Time { return time.Unix(0, f.now.Load()) }}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	open()
+	f.open(dir)
 	f.arn = f.create(mainTable, types.StreamViewTypeNewAndOldImages)
 	for _, name := range []string{otherName, "gone"} {
 		in := otherInput()
@@ -51,7 +42,7 @@ func TestSequenceNumbersOutliveARestart(t *testing.T) {
 	before := numbers()
 	first, rest := f.read(f.from(f.shardOfA(), trimHorizon), 1)
 	closeDB(t, f.db)
-	open()
+	f.open(dir)
 	defer func() { closeDB(t, f.db) }()
 	if after := numbers(); len(before) != 3 || !slices.Equal(before, after) {
 		t.Errorf("the records have the numbers\n%v, before the restart\n%v", after, before)

@@ -2,7 +2,12 @@
 
 package peers
 
-import "testing"
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"testing"
+)
 
 // Python returns the interpreter of the virtual environment in which the
 // Python peer is installed.
@@ -15,4 +20,55 @@ func Python(tb testing.TB) string {
 func AWS(tb testing.TB) string {
 	tb.Helper()
 	return require(tb, "python", "bin", "aws")
+}
+
+// A Script is a running Python script that answers each line of JSON with another.
+// One caller at a time may use it.
+type Script struct {
+	in  *json.Encoder
+	out *json.Decoder
+}
+
+// StartScript starts the script at a path, with what the clients of a [Local] need in its
+// environment. It is to end when its standard input does, as the test ends, and
+// fails the test unless it does so without an error.
+func StartScript(tb testing.TB, path string) *Script {
+	tb.Helper()
+	cmd := exec.Command(Python(tb), path) //nolint:noctx // it must outlive the test's context, which ends before the cleanups
+	cmd.Env = []string{
+		"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey,
+		"AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1",
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatalf("peers: %v", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatalf("peers: %v", err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatalf("peers: start %s: %v", path, err)
+	}
+	tb.Cleanup(func() {
+		_ = in.Close() // which ends it
+		if err := cmd.Wait(); err != nil {
+			tb.Errorf("peers: %s: %v", path, err)
+		}
+		if tb.Failed() {
+			tb.Logf("peers: what %s wrote to standard error:\n%s", path, &stderr)
+		}
+	})
+	return &Script{json.NewEncoder(in), json.NewDecoder(out)}
+}
+
+// Ask sends a request and reads what the script answers. An error means that it
+// has ended or speaks no JSON.
+func (s *Script) Ask(request, answer any) error {
+	if err := s.in.Encode(request); err != nil {
+		return err
+	}
+	return s.out.Decode(answer)
 }
