@@ -212,7 +212,7 @@ func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
 		w.take(w.Limiter, ask("key", "rph", 1, "tpd", 100))
 		for range 3 {
 			for _, entity := range []string{"key", "project"} {
-				w.doubleOf(entity, ask(entity, "rph", 0))
+				w.doubleOf(w.Limiter, ask(entity, "rph", 0))
 			}
 			time.Sleep(1001 * time.Millisecond)
 		}

@@ -275,7 +275,7 @@ func TestStatusesQuoteTheWhole(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 3200)
 		w.system(whole)
-		for _, n := range []int{1, 2, 8, 32} {
+		for n := 1; n <= limiter.MaxShards; n *= 2 {
 			entity := fmt.Sprintf("user-%d", n)
 			w.plant(entity, whole, n, each(n, int64(1_600_000/n))...)
 			l := w.limiter(w.store, limiter.Options{})
@@ -306,6 +306,32 @@ func TestStatusesQuoteTheWhole(t *testing.T) {
 			available, err := l.Available(w.Context(), ask(entity, "rph", 7))
 			w.must(err)
 			check("available", available, 630, 7)
+		}
+	})
+}
+
+// 7.9: what exceeds a share is served at every number of shards that a bucket is
+// doubled to: to the client that doubled it, and to one that has seen nothing.
+func TestWhatExceedsAShareIsServedAtEveryNumberOfShards(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 1000))
+		w.take(w.Limiter, ask("user", "rph", 1))
+		for n := 1; ; n *= 2 {
+			if got := w.count(); got != n {
+				w.Fatalf("%d shards, want %d", got, n)
+			}
+			for _, l := range []*limiter.Limiter{w.Limiter, w.limiter(w.store, limiter.Options{})} {
+				lease, err := l.Acquire(w.Context(), ask("user", "rph", 300))
+				if err != nil {
+					w.Fatalf("%d shards: 30 %% of the capacity: %v", n, err)
+				}
+				w.must(lease.Rollback(w.Context()))
+			}
+			if n == limiter.MaxShards {
+				return
+			}
+			w.doubleOf(w.Limiter, ask("user", "rph", 0))
+			time.Sleep(time.Second)
 		}
 	})
 }

@@ -40,21 +40,17 @@ func (w *world) count() int {
 // too much.
 func (w *world) double(l *limiter.Limiter, limit string) {
 	w.Helper()
-	w.exhaust("user", -1_000_000_000_000)
-	if refused := w.take(l, ask("user", limit, 1)); refused != nil {
-		w.Fatal(refused)
-	}
-	w.exhaust("user", 1_000_000)
+	w.doubleOf(l, ask("user", limit, 1))
 }
 
-// doubleOf makes any bucket double, by a request that takes nothing of it.
-func (w *world) doubleOf(entity string, req limiter.Request) {
+// doubleOf makes the bucket that a request is about double, by that request.
+func (w *world) doubleOf(l *limiter.Limiter, req limiter.Request) {
 	w.Helper()
-	w.exhaust(entity, -1_000_000_000_000)
-	if refused := w.take(w.Limiter, req); refused != nil {
+	w.exhaust(req.Entity, -1_000_000_000_000)
+	if refused := w.take(l, req); refused != nil {
 		w.Fatal(refused)
 	}
-	w.exhaust(entity, 1_000_000)
+	w.exhaust(req.Entity, 1_000_000)
 }
 
 // exhaust sets what all shards hold of the hidden write limit, in millitokens.
@@ -201,7 +197,7 @@ func TestACapacityOfOneAtAnyNumberOfShards(t *testing.T) {
 		w.system(limiter.PerMinute("rpm", 1))
 		w.take(w.Limiter, ask("user", "rpm", 1))
 		for want := 2; want <= limiter.MaxShards; want *= 2 {
-			w.doubleOf("user", ask("user", "rpm", 0))
+			w.doubleOf(w.Limiter, ask("user", "rpm", 0))
 			if got := w.count(); got != want {
 				w.Fatalf("%d shards, want %d", got, want)
 			}

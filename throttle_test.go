@@ -194,7 +194,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 			w.plant("user", hourly, 1, 2_000_000)
 			w.take(w.Limiter, ask("user", "rph", 1))
 			w.Settle()
-			w.doubleOf2("user")
+			w.doubleOf(w.limiter(w.open(remote{w.engine}), limiter.Options{}), ask("user", "rph", 0)) // by another process
 			api.turn(only(busyError, 0))
 			api.take()
 			start := time.Now()
@@ -246,17 +246,6 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 			}
 		})
 	})
-}
-
-// doubleOf2 has another process double a bucket.
-func (w *world) doubleOf2(entity string) {
-	w.Helper()
-	l := w.limiter(w.open(remote{w.engine}), limiter.Options{})
-	w.exhaust(entity, -1_000_000_000)
-	if refused := w.take(l, ask(entity, "rph", 0)); refused != nil {
-		w.Fatal(refused)
-	}
-	w.exhaust(entity, 1_000_000)
 }
 
 // A partition that is too hot makes its bucket double, in the background, at
