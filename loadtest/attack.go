@@ -15,17 +15,23 @@ const bareSuffix = "-bare"
 // neighbourClients is how many operations each neighbour may have under way.
 const neighbourClients = 4
 
-// attack runs the attack twice.
+// An approach is what the attack is run against.
+type approach struct {
+	table      string
+	projection dynamo.Projection
+	bare       bool // one item for each entity
+	shared     bool // the attacker uses the neighbours' limiters
+	result     **AttackSide
+}
+
+// attack runs the attack against each approach.
 func (r *run) attack(ctx context.Context) error {
-	r.result.Attack = &AttackResult{}
-	for _, way := range []struct {
-		table      string
-		projection dynamo.Projection
-		bare       bool
-		result     **AttackSide
-	}{
-		{r.o.Table + bareSuffix, dynamo.ProjectAll, true, &r.result.Attack.Bare},
-		{r.o.Table, "", false, &r.result.Attack.Limiter},
+	all := &AttackResult{}
+	r.result.Attack = all
+	for _, way := range []approach{
+		{table: r.o.Table + bareSuffix, projection: dynamo.ProjectAll, bare: true, result: &all.Bare},
+		{table: r.o.Table, result: &all.Limiter},
+		{table: r.o.Table, shared: true, result: &all.Shared},
 	} {
 		if ended(ctx) {
 			break
@@ -34,42 +40,60 @@ func (r *run) attack(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if *way.result, err = r.attackOn(ctx, way.table, store, way.bare); err != nil {
+		if *way.result, err = r.attackOn(ctx, store, way); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// attackOn runs both phases on one table.
-func (r *run) attackOn(ctx context.Context, table string, store *dynamo.Store, onBare bool) (result *AttackSide, err error) {
+// attackOn runs both phases against one approach.
+func (r *run) attackOn(ctx context.Context, store *dynamo.Store, way approach) (result *AttackSide, err error) {
 	limits := []limiter.Limit{limiter.PerSecond("rps", far)}
 	if len(r.o.Limits) > 0 {
 		limits = r.o.Limits
 	}
-	neighbours := r.newSide(table, store, newWorkload(limits, 1, "neighbour", r.o.Entities))
+	prefix := ""
+	if way.shared {
+		prefix = "shared-" // buckets that no attack has doubled yet
+	}
+	neighbours := r.newSide(way.table, store, newWorkload(limits, 1, prefix+"neighbour", r.o.Entities))
 	neighbours.w.inTurn = true
-	attacker := r.newSide(table, store, newWorkload(limits, 1, "attacker", 1))
+	attacker := r.newSide(way.table, store, newWorkload(limits, 1, prefix+"attacker", 1))
 	both := []*side{neighbours, attacker}
+	var shared *limited
 	for _, s := range both {
-		if onBare {
+		if way.bare {
 			s.writeBare()
 			continue
 		}
 		if err := s.setUp(ctx); err != nil {
 			return nil, err
 		}
-		if err := s.limit(ctx); err != nil {
+		if shared != nil {
+			s.actor = &limited{s.w, shared.limiters}
+			continue
+		}
+		api := dynamo.API(s.watch)
+		if way.shared {
+			api = &fork{neighbours.watch, attacker.watch, "#" + attacker.w.entities[0]}
+		}
+		a, err := s.limit(ctx, api)
+		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, s.actor.close()) }()
+		s.actor = a
+		defer func() { err = errors.Join(err, a.close()) }()
+		if way.shared {
+			shared = a
+		}
 	}
 	for _, s := range both {
 		if err := s.ready(ctx); err != nil {
 			return nil, err
 		}
 	}
-	const ways, phases = 2, 2
+	const ways, phases = 3, 2
 	planned := ways * (r.o.WarmUp + phases*r.o.Duration)
 	rate, clients := int64(r.o.Entities*neighbourRate), r.o.Entities*neighbourClients
 	result = &AttackSide{}

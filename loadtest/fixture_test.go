@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -52,6 +53,22 @@ func (s *stalling) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 		time.Sleep(time.Duration(s.to.Load() - now))
 	}
 	return s.DB.UpdateItem(ctx, in, opts...)
+}
+
+// opening is an engine that counts how often stores were opened on a table.
+type opening struct {
+	*dynamolite.DB
+	table  string
+	opened atomic.Int64
+}
+
+func (o *opening) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	for _, key := range in.RequestItems[o.table].Keys {
+		if schema.KeyOf(key) == schema.VersionKey() {
+			o.opened.Add(1)
+		}
+	}
+	return o.DB.BatchGetItem(ctx, in, opts...)
 }
 
 // itemsOf are the keys of all items of a table, in order.

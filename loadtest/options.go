@@ -34,7 +34,8 @@ const (
 	// Attack is the one of GHSA-76rv-2r9v-c5m6: one entity at 5,000 requests a
 	// second against limits far above that, beside neighbours at 10 each. It is
 	// run against one bare item for each entity, on a table as the advisory knew
-	// it, and against the limiter.
+	// it; against the limiter, the attacker in another process than the
+	// neighbours; and in the same one.
 	Attack Scenario = "attack"
 )
 

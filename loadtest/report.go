@@ -58,7 +58,7 @@ func (r *Result) FirstErrors() (errs []string) {
 	for _, way := range []struct {
 		name string
 		side *AttackSide
-	}{{"bare item", r.Attack.Bare}, {"limiter", r.Attack.Limiter}} {
+	}{{"bare item", r.Attack.Bare}, {"limiter", r.Attack.Limiter}, {"shared limiter", r.Attack.Shared}} {
 		if way.side != nil {
 			add("neighbours, quiet, "+way.name, way.side.Quiet)
 			add("neighbours, "+way.name, way.side.Neighbours)
@@ -149,9 +149,9 @@ func admitted(u LimitUse) string {
 	return fmt.Sprintf("%d of %d (%.2f %%)", u.Admitted, u.Entitled, u.Percent())
 }
 
-// attackTable sets the two sides of the attack side by side.
+// attackTable sets the sides of the attack side by side.
 func (r *Result) attackTable() (header []string, rows [][]string) {
-	sides := []*AttackSide{r.Attack.Bare, r.Attack.Limiter}
+	sides := []*AttackSide{r.Attack.Bare, r.Attack.Limiter, r.Attack.Shared}
 	show := func(name string, of func(*AttackSide) *Measurement, cell func(*Measurement) string) {
 		row := []string{name}
 		for _, s := range sides {
@@ -183,7 +183,7 @@ func (r *Result) attackTable() (header []string, rows [][]string) {
 	show("neighbours: errors, attack", neighbours, errorsOf)
 	show("neighbours: admitted of entitled", neighbours, func(m *Measurement) string { return admitted(m.Limits[0]) })
 	show("neighbours: wrong answers", neighbours, func(m *Measurement) string { return judged(wrong(m)) })
-	return []string{"ATTACK", "BARE ITEM", "LIMITER"}, rows
+	return []string{"ATTACK", "BARE ITEM", "LIMITER", "SHARED LIMITER"}, rows
 }
 
 func errorsOf(m *Measurement) string {

@@ -34,14 +34,16 @@ type Result struct {
 }
 
 // An AttackResult is the attack on a single bare item for each entity, on a table
-// whose GSI2 projects whole items, and on the limiter.
+// whose GSI2 projects whole items, and on the limiter: with limiters of the
+// attacker's own, as in another process, and with those of the neighbours, as in
+// the same one.
 type AttackResult struct {
 	Bare    *AttackSide `json:"bare,omitempty"`
 	Limiter *AttackSide `json:"limiter,omitempty"`
+	Shared  *AttackSide `json:"shared,omitempty"`
 }
 
-// An AttackSide is one of the two. The attacker's clients and limiters are not
-// the neighbours', as in processes of their own.
+// An AttackSide is one of the three. The attacker's clients are not the neighbours'.
 type AttackSide struct {
 	// Quiet are the neighbours alone, Neighbours and Attacker what they all met at the same time
 	// afterwards.

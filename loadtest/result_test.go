@@ -39,6 +39,7 @@ func results() map[string]*loadtest.Result {
 			Attack: &loadtest.AttackResult{
 				Bare:    &loadtest.AttackSide{Quiet: measurement(0, nil), Neighbours: measurement(1, nil), Attacker: measurement(1, nil)},
 				Limiter: &loadtest.AttackSide{Quiet: measurement(0, &some)},
+				Shared:  &loadtest.AttackSide{Quiet: measurement(0, &none), Neighbours: measurement(1, &none), Attacker: measurement(8, &some)},
 			},
 		},
 	}
@@ -83,6 +84,7 @@ func TestFirstErrorsSayWhose(t *testing.T) {
 		"attack": {
 			"neighbours, quiet, bare item: no route", "neighbours, bare item: no route", "attacker, bare item: no route",
 			"neighbours, quiet, limiter: no route",
+			"neighbours, quiet, shared limiter: no route", "neighbours, shared limiter: no route", "attacker, shared limiter: no route",
 		},
 	}
 	for name, r := range results() {

@@ -76,9 +76,11 @@ func (r *run) one(ctx context.Context) error {
 	if err := s.setUp(ctx); err != nil {
 		return err
 	}
-	if err := s.limit(ctx); err != nil {
+	limiters, err := s.limit(ctx, s.watch)
+	if err != nil {
 		return err
 	}
+	s.actor = limiters
 	r.result.Limiter, err = r.runOne(ctx, s, planned)
 	if err != nil || !r.o.Raw || ended(ctx) {
 		return err

@@ -207,9 +207,9 @@ func TestTheAttack(t *testing.T) {
 		o, _ := options(loadtest.Attack, dynamolite.Options{Limits: dynamolite.AWSLimits(), Latency: dynamolite.Latency{P50: 5 * time.Millisecond}})
 		o.Duration = 4 * time.Second
 		r := run(t, o).Attack
-		bare, ours := r.Bare, r.Limiter
+		bare := r.Bare
 		const asked = 20 * 10 * 4
-		for name, m := range map[string]*loadtest.Measurement{"bare": bare.Quiet, "limiter": ours.Quiet} {
+		for name, m := range map[string]*loadtest.Measurement{"bare": bare.Quiet, "limiter": r.Limiter.Quiet, "shared": r.Shared.Quiet} {
 			if a := m.Answers; a.Errors() != 0 || a.Operations != asked {
 				t.Errorf("%s, neighbours, quiet: %+v", name, a)
 			}
@@ -221,28 +221,34 @@ func TestTheAttack(t *testing.T) {
 			t.Errorf("bare, neighbours: %+v", a)
 		}
 
-		if w := ours.Attacker.Writes; w.Late() > 0.001 || w.Sent == 0 {
-			t.Errorf("limiter, attacker: %+v", w)
-		}
-		if u := ours.Attacker.Limits[0]; u.Percent() < 99 || u.Demanded < 4*5000 || *ours.Attacker.Wrong != 0 {
-			t.Errorf("limiter, attacker: %+v, %d wrong", u, *ours.Attacker.Wrong)
-		}
-		if m := ours.Neighbours; m.Answers.Admitted != asked || *m.Wrong != 0 {
-			t.Errorf("limiter, neighbours: %+v, %d wrong", m.Answers, *m.Wrong)
-		}
-		if quiet, attacked := ours.Quiet.Latency.P99, ours.Neighbours.Latency.P99; float64(attacked) > 1.2*float64(quiet) {
-			t.Errorf("limiter, neighbours: p99 %v, quiet %v", attacked, quiet)
+		for name, ours := range map[string]*loadtest.AttackSide{"limiter": r.Limiter, "shared": r.Shared} {
+			if w := ours.Attacker.Writes; w.Late() > 0.001 || w.Sent == 0 {
+				t.Errorf("%s, attacker: %+v", name, w)
+			}
+			if u := ours.Attacker.Limits[0]; u.Percent() < 99 || u.Demanded < 4*5000 || *ours.Attacker.Wrong != 0 {
+				t.Errorf("%s, attacker: %+v, %d wrong", name, u, *ours.Attacker.Wrong)
+			}
+			if m := ours.Neighbours; m.Answers.Admitted != asked || *m.Wrong != 0 {
+				t.Errorf("%s, neighbours: %+v, %d wrong", name, m.Answers, *m.Wrong)
+			}
+			// Each of a neighbour's requests is a write of its own, and none of the attacker's counts as theirs.
+			if w := ours.Neighbours.Writes; w.Sent != asked {
+				t.Errorf("%s, neighbours: %+v, want %d", name, w, asked)
+			}
+			if quiet, attacked := ours.Quiet.Latency.P99, ours.Neighbours.Latency.P99; float64(attacked) > 1.2*float64(quiet) {
+				t.Errorf("%s, neighbours: p99 %v, quiet %v", name, attacked, quiet)
+			}
 		}
 	})
 }
 
-func TestTheAttackHasTwoSides(t *testing.T) {
+func TestTheAttackHasThreeSides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := options(loadtest.Attack, dynamolite.Options{Latency: dynamolite.Latency{P50: time.Millisecond}})
 		o.Rate, o.Entities, o.WarmUp = 100, 5, time.Second
 		r := run(t, o)
-		for name, s := range map[string]*loadtest.AttackSide{"bare": r.Attack.Bare, "limiter": r.Attack.Limiter} {
+		for name, s := range map[string]*loadtest.AttackSide{"bare": r.Attack.Bare, "limiter": r.Attack.Limiter, "shared": r.Attack.Shared} {
 			for phase, m := range map[string]*loadtest.Measurement{"quiet": s.Quiet, "neighbours": s.Neighbours, "attacker": s.Attacker} {
 				want := int64(50)
 				if phase == "attacker" {
@@ -258,6 +264,24 @@ func TestTheAttackHasTwoSides(t *testing.T) {
 		}
 		if r.Limiter != nil || r.Raw != nil {
 			t.Error("the attack has figures of other scenarios")
+		}
+	})
+}
+
+// The attacker has limiters of its own where that is said, and the neighbours' else.
+func TestTheAttackSharesLimiters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opened := func(limiters int) int64 {
+			o, db := options(loadtest.Attack, dynamolite.Options{})
+			api := &opening{DB: db, table: o.Table}
+			o.API, o.Limiters, o.Rate, o.Duration = api, limiters, 10, 100*time.Millisecond
+			run(t, o)
+			return api.opened.Load()
+		}
+		const sets = 3 // the neighbours' and the attacker's, and the one that is shared
+		if one, four := opened(1), opened(4); four-one != 3*sets {
+			t.Errorf("%d stores were opened for one limiter, %d for four, want %d more", one, four, 3*sets)
 		}
 	})
 }

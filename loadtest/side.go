@@ -154,22 +154,21 @@ type limited struct {
 	limiters []*limiter.Limiter
 }
 
-// limit gives the side limiters, each with a store of its own.
-func (s *side) limit(ctx context.Context) error {
+// limit makes limiters for the side, each with a store of its own.
+func (s *side) limit(ctx context.Context, api dynamo.API) (*limited, error) {
 	a := &limited{w: s.w}
 	for range s.o.Limiters {
-		store, err := dynamo.Open(ctx, dynamo.Options{API: s.watch, Table: s.table, Namespace: s.o.Namespace, Now: s.o.Now, Logger: s.o.Logger})
+		store, err := dynamo.Open(ctx, dynamo.Options{API: api, Table: s.table, Namespace: s.o.Namespace, Now: s.o.Now, Logger: s.o.Logger})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		l, err := limiter.New(store, limiter.Options{Logger: s.o.Logger})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		a.limiters = append(a.limiters, l)
 	}
-	s.actor = a
-	return nil
+	return a, nil
 }
 
 // prime lets every limiter acquire once from every bucket, or take all there is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 // Writes are writes of items as the API saw them, each transaction being one.
@@ -161,4 +163,60 @@ func (w *watch) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 	out, err := w.API.TransactWriteItems(ctx, in, opts...)
 	w.count(sent, err)
 	return out, err
+}
+
+// A fork is an API of limiters that two sides share. What is about the attacker's
+// items goes to its watch, and all else to the neighbours'.
+type fork struct {
+	dynamo.API // the neighbours'
+	attacker   *watch
+	mark       string // in the partition keys of the attacker's items
+}
+
+// Immediate reports whether the API behind it says that it never waits.
+func (f *fork) Immediate() bool { return f.attacker.Immediate() }
+
+// of is where a request about an item goes.
+func (f *fork) of(key schema.Item) dynamo.API {
+	if pk, ok := key[schema.PK].(*types.AttributeValueMemberS); ok && strings.Contains(pk.Value, f.mark) {
+		return f.attacker
+	}
+	return f.API
+}
+
+// PutItem passes the request on.
+func (f *fork) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return f.of(in.Item).PutItem(ctx, in, opts...)
+}
+
+// UpdateItem passes the request on.
+func (f *fork) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return f.of(in.Key).UpdateItem(ctx, in, opts...)
+}
+
+// TransactWriteItems passes the request on. All of it is about one bucket.
+func (f *fork) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	var key schema.Item
+	switch first := in.TransactItems[0]; {
+	case first.Update != nil:
+		key = first.Update.Key
+	case first.Put != nil:
+		key = first.Put.Item
+	case first.ConditionCheck != nil:
+		key = first.ConditionCheck.Key
+	}
+	return f.of(key).TransactWriteItems(ctx, in, opts...)
+}
+
+// BatchGetItem passes the request on. All of it is about one bucket, or about the
+// configuration of one entity.
+func (f *fork) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	for _, keys := range in.RequestItems {
+		for _, key := range keys.Keys {
+			if to := f.of(key); to != f.API {
+				return to.BatchGetItem(ctx, in, opts...)
+			}
+		}
+	}
+	return f.API.BatchGetItem(ctx, in, opts...)
 }

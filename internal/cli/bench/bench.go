@@ -39,8 +39,9 @@ Scenarios:
   llm      64 clients, 64 entities, 8 models: reserve requests and tokens, settle
            to the tokens used
   attack   GHSA-76rv-2r9v-c5m6: one entity at 5,000 requests per second beside 20
-           neighbours at 10 each, first the neighbours alone and then all, once on
-           a bare item for each entity and once on the limiter
+           neighbours at 10 each, first the neighbours alone and then all: on a
+           bare item for each entity, on the limiter, and on one limiter that the
+           entity shares with its neighbours, as in one process
 
 Latency counts from the instant an operation was due, and so shows what a store
 that stalls does to all who wait. Dollars are on-demand prices of us-east-1 (0.625
@@ -68,7 +69,7 @@ func New(a *app.App) *cobra.Command {
 		},
 	}
 	o.flags = cmd.Flags()
-	o.flags.DurationVar(&o.load.Duration, "duration", 10*time.Second, "how long is measured; by attack, each of four phases")
+	o.flags.DurationVar(&o.load.Duration, "duration", 10*time.Second, "how long is measured; by attack, each of six phases")
 	o.flags.DurationVar(&o.load.WarmUp, "warm-up", time.Second, "how long the load runs before it is measured")
 	o.flags.Int64Var(&o.load.Rate, "rate", 0, "`operations` due per second, for attack the attacker's\n(default: clients go on when they have their answer;\nattack 5000)")
 	o.flags.IntVar(&o.load.Clients, "clients", 0, "`number` of operations at a time (default 1 or 64, as said\nabove; attack 256)")
