@@ -109,39 +109,51 @@ func wholeSet(shards []*Image) []*Image {
 // its share is taken to stand as the others'.
 func (c *claim) standing(shards []*Image, now int64) []Status {
 	statuses := make([]Status, 0, len(c.amounts))
-	seen := 0
-	for i := range shards {
-		seen += min(1, holdersOf(shards, i))
-	}
 	for k, a := range c.amounts {
-		var room [1]holding
-		params, parts := c.holdings(room[:0], a.Limit, shards, now)
-		if len(parts) == 0 {
-			continue
-		}
-		held := balance(parts, now)
-		if c.granted && seen < len(shards) {
-			held = held / int64(seen) * int64(len(shards))
-		}
+		var behind int64
 		if c.behind != nil {
-			held += c.behind[k]
+			behind = c.behind[k]
 		}
-		st := Status{
-			Entity: c.Entity, Resource: c.Resource, Limit: params.limit(a.Limit),
-			Available: floorDiv(held, milli), Requested: a.Milli / milli,
-		}
-		if !c.granted && a.Milli > 0 {
-			for i := range shards {
-				if holdersOf(shards, i) == 0 {
-					parts = append(parts, holding{share(params, i, len(shards)), 0, now})
-				}
-			}
-			st.RetryAfter = wait(parts, now, a.Milli)
-			st.Exceeded = st.RetryAfter > 0
-		}
-		statuses = append(statuses, st)
+		statuses = c.appendStatus(statuses, a, behind, shards, now)
 	}
 	return statuses
+}
+
+// appendStatus appends how one limit stands, if the bucket has it or is to have
+// it. behind is what later callers took of it in the same write.
+func (c *claim) appendStatus(statuses []Status, a Amount, behind int64, shards []*Image, now int64) []Status {
+	var room [1]holding
+	params, parts := c.holdings(room[:0], a.Limit, shards, now)
+	if len(parts) == 0 {
+		return statuses
+	}
+	held, unseen := balance(parts, now), missingOf(shards)
+	if c.granted && len(unseen) > 0 {
+		held = held / int64(len(shards)-len(unseen)) * int64(len(shards))
+	}
+	st := Status{
+		Entity: c.Entity, Resource: c.Resource, Limit: params.limit(a.Limit),
+		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
+	}
+	if !c.granted && a.Milli > 0 {
+		for _, i := range unseen {
+			parts = append(parts, holding{share(params, i, len(shards)), 0, now})
+		}
+		st.RetryAfter = wait(parts, now, a.Milli)
+		st.Exceeded = st.RetryAfter > 0
+	}
+	return append(statuses, st)
+}
+
+// missingOf are the shards of a bucket that none of the images has or has yet to
+// give away.
+func missingOf(shards []*Image) (missing []int) {
+	for i, img := range shards {
+		if img == nil && holdersOf(shards, i) == 0 {
+			missing = append(missing, i)
+		}
+	}
+	return missing
 }
 
 // A holding is what one shard has of a limit.

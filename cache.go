@@ -11,8 +11,12 @@ import (
 // not used for longest. It is made of shards with a lock each, which divide the
 // size between them; an entry stays until its shard has seen as many others as
 // it has room for. Memory grows with the entries.
+//
+// A key is hashed once, and the hash is the key of the LRU underneath. Of two
+// keys with one hash, which must be looked for among billions, the cache keeps
+// the last one put.
 type cache[K comparable, V any] struct {
-	seed   maphash.Seed
+	hash   func(K) uint64
 	shards []cacheShard[K, V] // a power of two
 }
 
@@ -22,18 +26,29 @@ const cacheShards = 16
 
 type cacheShard[K comparable, V any] struct {
 	mu  sync.Mutex
-	lru *simplelru.LRU[K, V]
+	lru *simplelru.LRU[uint64, *cached[K, V]]
+}
+
+type cached[K comparable, V any] struct {
+	key   K
+	value V
 }
 
 // newCache makes a cache of at most size entries, at least one.
 func newCache[K comparable, V any](size int) *cache[K, V] {
+	seed := maphash.MakeSeed()
+	return newHashedCache[K, V](size, func(k K) uint64 { return maphash.Comparable(seed, k) })
+}
+
+// newHashedCache is newCache with a hash function of its own.
+func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *cache[K, V] {
 	n := cacheShards
 	for n > max(1, size) {
 		n /= 2
 	}
-	c := &cache[K, V]{seed: maphash.MakeSeed(), shards: make([]cacheShard[K, V], n)}
+	c := &cache[K, V]{hash: hash, shards: make([]cacheShard[K, V], n)}
 	for i := range c.shards {
-		lru, err := simplelru.NewLRU[K, V](max(1, (size+i)/n), nil)
+		lru, err := simplelru.NewLRU[uint64, *cached[K, V]](max(1, (size+i)/n), nil)
 		if err != nil {
 			panic("limiter: " + err.Error()) // it only refuses a size that is not positive
 		}
@@ -42,43 +57,54 @@ func newCache[K comparable, V any](size int) *cache[K, V] {
 	return c
 }
 
-func (c *cache[K, V]) shard(k K) *cacheShard[K, V] {
-	return &c.shards[maphash.Comparable(c.seed, k)&uint64(len(c.shards)-1)]
+// find hashes a key and says which shard it belongs to.
+func (c *cache[K, V]) find(k K) (*cacheShard[K, V], uint64) {
+	h := c.hash(k)
+	return &c.shards[h&uint64(len(c.shards)-1)], h
+}
+
+func (s *cacheShard[K, V]) getLocked(h uint64, k K) (v V, ok bool) {
+	if e, ok := s.lru.Get(h); ok && e.key == k {
+		return e.value, true
+	}
+	return v, false
 }
 
 func (c *cache[K, V]) get(k K) (V, bool) {
-	s := c.shard(k)
+	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lru.Get(k)
+	return s.getLocked(h, k)
 }
 
 // getOrPut returns the value of k, which is built if there is none. The shard is
 // locked meanwhile: build must be quick, and may not use the cache.
 func (c *cache[K, V]) getOrPut(k K, build func() V) V {
-	s := c.shard(k)
+	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, ok := s.lru.Get(k)
+	v, ok := s.getLocked(h, k)
 	if !ok {
 		v = build()
-		s.lru.Add(k, v)
+		s.lru.Add(h, &cached[K, V]{k, v})
 	}
 	return v
 }
 
 func (c *cache[K, V]) put(k K, v V) {
-	s := c.shard(k)
+	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lru.Add(k, v)
+	s.lru.Add(h, &cached[K, V]{k, v})
 }
 
 func (c *cache[K, V]) drop(k K) {
-	s := c.shard(k)
+	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lru.Remove(k)
+	if _, ok := s.getLocked(h, k); ok {
+		s.lru.Remove(h)
+	}
 }
 
 func (c *cache[K, V]) clear() {

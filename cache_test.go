@@ -151,6 +151,29 @@ func TestCacheForgets(t *testing.T) {
 	}
 }
 
+// Keys that have one hash are told apart: the last one put is there.
+func TestCacheTellsCollidingKeysApart(t *testing.T) {
+	t.Parallel()
+	c := limiter.NewHashedCache[string, int](1000, func(string) uint64 { return 7 })
+	c.Put("a", 1)
+	if v, ok := c.Get("b"); ok {
+		t.Errorf("a key that was never put has the value %d", v)
+	}
+	if c.Drop("b"); c.Len() != 1 {
+		t.Error("dropping a key dropped another")
+	}
+	if v := c.GetOrPut("b", func() int { return 2 }); v != 2 {
+		t.Errorf("the value of b is %d, want the one built", v)
+	}
+	if _, ok := c.Get("a"); ok || c.Len() != 1 {
+		t.Errorf("a is still there: %t, of %d entries", ok, c.Len())
+	}
+	c.Put("a", 3)
+	if v, ok := c.Get("a"); v != 3 || !ok {
+		t.Errorf("after a put: %d, %t", v, ok)
+	}
+}
+
 type cacheKey struct{ entity, resource string }
 
 func TestCacheHitsDoNotAllocate(t *testing.T) {

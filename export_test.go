@@ -11,6 +11,11 @@ type Cache[K comparable, V any] = cache[K, V]
 // NewCache makes one.
 func NewCache[K comparable, V any](size int) *Cache[K, V] { return newCache[K, V](size) }
 
+// NewHashedCache makes one with a hash function of its own.
+func NewHashedCache[K comparable, V any](size int, hash func(K) uint64) *Cache[K, V] {
+	return newHashedCache[K, V](size, hash)
+}
+
 func (c *cache[K, V]) Get(k K) (V, bool)              { return c.get(k) }
 func (c *cache[K, V]) GetOrPut(k K, build func() V) V { return c.getOrPut(k, build) }
 func (c *cache[K, V]) Put(k K, v V)                   { c.put(k, v) }
@@ -22,10 +27,17 @@ func (c *cache[K, V]) Len() int                       { return c.len() }
 func (c *cache[K, V]) Shards() int { return len(c.shards) }
 
 // Together tells whether two keys share a shard.
-func (c *cache[K, V]) Together(k, other K) bool { return c.shard(k) == c.shard(other) }
+func (c *cache[K, V]) Together(k, other K) bool {
+	s, _ := c.find(k)
+	o, _ := c.find(other)
+	return s == o
+}
 
 // Has looks for an entry without using it.
-func (c *cache[K, V]) Has(k K) bool { return c.shard(k).lru.Contains(k) }
+func (c *cache[K, V]) Has(k K) bool {
+	s, h := c.find(k)
+	return s.lru.Contains(h)
+}
 
 // Widen doubles the number of shards of a bucket.
 func (l *Limiter) Widen(ctx context.Context, entity, resource string) {

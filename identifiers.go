@@ -65,7 +65,10 @@ func CheckNamespace(name string) error {
 }
 
 func check(field, s string, limit int, first func(byte) bool, rest, firstIs string) error {
-	reason := ""
+	if s != "" && len(s) <= limit && first(s[0]) && consistsOf(s[1:], rest) {
+		return nil
+	}
+	var reason string
 	switch {
 	case s == "":
 		reason = "it is empty"
@@ -75,16 +78,21 @@ func check(field, s string, limit int, first func(byte) bool, rest, firstIs stri
 		reason = `"#" separates the parts of a key and cannot be part of a name`
 	case !first(s[0]):
 		reason = "begin with " + firstIs
-	}
-	for i := 1; i < len(s) && reason == ""; i++ {
-		if c := s[i]; !isAlphanumeric(c) && strings.IndexByte(rest, c) < 0 {
-			reason = fmt.Sprintf("use letters, digits and %q only", rest)
-		}
-	}
-	if reason == "" {
-		return nil
+	default:
+		reason = fmt.Sprintf("use letters, digits and %q only", rest)
 	}
 	return &ValidationError{Field: field, Value: s, Reason: reason}
+}
+
+// consistsOf reports whether there are only letters, digits and the other
+// characters given.
+func consistsOf(s, others string) bool {
+	for i := range len(s) {
+		if c := s[i]; !isAlphanumeric(c) && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

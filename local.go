@@ -1,9 +1,6 @@
 package limiter
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // refuseLocally is the refusal of a request that what is remembered of its
 // buckets shows to be hopeless, or nil if the store has to be asked.
@@ -22,23 +19,24 @@ func (l *Limiter) refuseLocally(req *Request) error {
 	if !hopeless {
 		return nil
 	}
-	e := &ExceededError{}
+	e := &ExceededError{Statuses: make([]Status, 0, len(req.Consume))}
+	var room [1]*Image
 	for i, acct := range of {
 		if acct == nil {
 			continue
 		}
-		images, all := acct.images(now, l.trust)
+		images, all := acct.appendImages(room[:0], now, l.trust)
 		if !all && i > 0 && l.isUnlimited(acct, now) {
 			continue
 		}
 		if !all {
 			return nil
 		}
-		c := claim{Bucket: images[0].Bucket, acct: acct, amounts: claimAmounts(req.Consume)}
-		if statuses := c.standing(images, now); i == 0 {
-			e.Statuses = statuses
-		} else {
-			e.Statuses = append(e.Statuses, statuses...)
+		c, limits := claim{Bucket: images[0].Bucket, acct: acct}, images[0].Limits
+		for k := range limits {
+			if tokens, asked := req.Consume[limits[k].Name]; asked {
+				e.Statuses = c.appendStatus(e.Statuses, Amount{limits[k].Name, tokens * milli}, 0, images, now)
+			}
 		}
 	}
 	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
@@ -46,6 +44,21 @@ func (l *Limiter) refuseLocally(req *Request) error {
 	}
 	l.counts.refused.Add(1)
 	return e
+}
+
+// appendImages appends the last images of all shards; all says that there is none
+// missing or older than age.
+func (a *account) appendImages(images []*Image, now, age int64) (_ []*Image, all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.count {
+		img := a.imageLocked(i, now, age)
+		if img == nil {
+			return images, false
+		}
+		images = append(images, img)
+	}
+	return images, a.count > 0
 }
 
 // isHopeless reports whether a request would be refused, as far as is
@@ -87,24 +100,37 @@ func (a *account) recall(req *Request, optional bool, now, trust, since int64, e
 			return false, "", false
 		}
 	}
-	for name, tokens := range req.Consume {
-		held, ok := a.heldLocked(name, now)
-		if !ok && !optional {
+	limits, found := a.shards[0].img.Limits, 0
+	for k := range limits {
+		tokens, asked := req.Consume[limits[k].Name]
+		if !asked {
+			continue
+		}
+		found++
+		if short || tokens <= 0 {
+			continue
+		}
+		held, ok := a.heldLocked(k, now)
+		if !ok {
 			return false, "", false
 		}
-		short = short || tokens > 0 && held < tokens*milli
+		short = held < tokens*milli
+	}
+	if found < len(req.Consume) && !optional {
+		return false, "", false
 	}
 	return short, cascadeOf(a.newest), true
 }
 
 // heldLocked is what the last images of all shards, which there must be, hold of
-// a limit; more than anybody could want if they do not have it.
-func (a *account) heldLocked(name string, now int64) (held int64, ok bool) {
+// the limit that is at an index of the first one's; false if it is not at that
+// of the others too: they are not of one configuration.
+func (a *account) heldLocked(k int, now int64) (held int64, ok bool) {
+	name := a.shards[0].img.Limits[k].Name
 	for i := range a.count {
 		img := a.shards[i].img
-		k := img.index(name)
-		if k < 0 {
-			return math.MaxInt64, false
+		if k >= len(img.Limits) || i > 0 && img.Limits[k].Name != name {
+			return 0, false
 		}
 		s := &img.Limits[k]
 		held += max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now))

@@ -400,6 +400,22 @@ func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
 	}
 }
 
+// The error and its statuses are all that a refusal from memory allocates.
+//
+// Not parallel: allocations of others would be counted.
+func TestARefusalFromMemoryAllocatesItsError(t *testing.T) {
+	for _, limits := range []int{1, 2, 5} {
+		m := newMemory(t, limits)
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := m.Acquire(t.Context(), m.reqs[0]); err == nil {
+				t.Error("admitted")
+			}
+		}); n > 2 {
+			t.Errorf("%d limits: %v allocations, want at most 2", limits, n)
+		}
+	}
+}
+
 // BenchmarkLocalRefusal is a refusal from memory over 1,024 entities: the
 // decision, and the acquire with its error.
 func BenchmarkLocalRefusal(b *testing.B) {
