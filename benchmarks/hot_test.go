@@ -126,12 +126,17 @@ func TestHotEntity(t *testing.T) {
 	h := newHotSpot(t, distance, 0, dynamolite.AWSLimits())
 	shared := &side{name: "acquires", work: func() (burst, error) { return h.burst(hotCallers, hotSlice) }}
 	single := &side{name: "single writes", work: func() (burst, error) { return h.single(hotCallers, hotSlice) }}
-	alternate(t, shared, single)
+	wire := &side{name: "wire alone", work: func() (burst, error) {
+		return drive(hotCallers, hotSlice, func(*rand.Rand) error { time.Sleep(distance); return nil })
+	}}
+	alternate(t, shared, single, wire)
 	s := newSheet("", "a second", "p50", "p99", "write units each")
 	s.row("acquires", perSecond(shared.median(burst.rate)), latency(shared.median(burst.p50)), latency(shared.median(burst.p99)), fmt.Sprintf("%.4f", estimateOf(h.units).median))
 	s.row("single writes", perSecond(single.median(burst.rate)), latency(single.median(burst.p50)), latency(single.median(burst.p99)), "1")
+	s.row("wire alone", perSecond(wire.median(burst.rate)), latency(wire.median(burst.p50)), latency(wire.median(burst.p99)), "")
 	cost := shared.to(single, burst.cost)
 	s.row("time each, ratio", cost.String(), fmt.Sprintf("≤ 0.1 %s", hold(t, "time of an acquire, to a single write's", cost, 0.1)))
+	s.row("to the wire's", shared.to(wire, burst.cost).String())
 	s.print(t, fmt.Sprintf("%d goroutines, %v a write, medians of %d slices of %v in turn", hotCallers, distance, *sliceRounds, hotSlice))
 	if units := estimateOf(h.units).median; units > 0.1 {
 		t.Errorf("%.3f write units an acquire, want at most 0.1", units)

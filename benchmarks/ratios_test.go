@@ -32,6 +32,7 @@ func TestRatios(t *testing.T) {
 	}{
 		{embedded, inProcess},
 		{loopback, throughClient},
+		{lowered, nil}, // told, not held
 		{local, throughClient},
 	} {
 		if c.start == nil {
