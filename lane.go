@@ -27,7 +27,7 @@ type lane struct {
 	mu       sync.Mutex
 	underWay int       // places that are taken
 	line     []*ticket // in order of arrival; empty unless all places are taken
-	crowd    int       // how many callers the last write was for
+	expected int       // callers who were granted what they wanted together, and may be about to come back
 }
 
 // A ticket is a caller's place in a line.
@@ -53,6 +53,7 @@ const (
 func (ln *lane) enter(t *ticket, places int) (leads bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
+	ln.expected = max(0, ln.expected-1)
 	if ln.underWay < places && len(ln.line) == 0 {
 		ln.underWay++
 		return true
@@ -148,23 +149,36 @@ func (ln *lane) along(front *ticket, fits func(*claim) bool) []*ticket {
 		crowd = append(crowd, t)
 	}
 	ln.line = slices.Delete(ln.line, 0, n)
-	ln.crowd = len(crowd)
 	return crowd
 }
 
-// wait lets a caller in a crowd stand back for the others who are about to
-// arrive: those that the last write was for.
-func (ln *lane) wait() {
+// expect notes that so many callers are about to be granted what they wanted.
+func (ln *lane) expect(callers int) {
 	ln.mu.Lock()
-	crowd := ln.crowd
-	ln.mu.Unlock()
-	for range min(crowd-1, maxYields) {
+	defer ln.mu.Unlock()
+	ln.expected += callers
+}
+
+// wait lets the caller at the front stand back for those who are expected, if
+// they come soon: without it, the first of a crowd to come back would write for
+// itself alone, and the others would wait for the write after that.
+func (ln *lane) wait() {
+	for yields := 0; ; yields++ {
+		ln.mu.Lock()
+		if yields == maxYields {
+			ln.expected = 0
+		}
+		expected := ln.expected
+		ln.mu.Unlock()
+		if expected == 0 {
+			return
+		}
 		runtime.Gosched()
 	}
 }
 
 // maxYields is how often a caller at the front lets others run first.
-const maxYields = 8
+const maxYields = 32
 
 // attend enters a caller and waits until it is told something. An error says
 // that the caller has left the line, by its own will or because its time is up.
@@ -294,6 +308,7 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 			return
 		case p.c.granted:
 			crowd = without(crowd, admitted) // whose claims are not this goroutine's any more
+			acct.shard(front.claim.Shard).takes.expect(len(admitted))
 			grant(admitted, p.img, p.now)
 			if crowd = l.refuseRest(crowd, p.img, l.now()); len(crowd) == 0 {
 				return
