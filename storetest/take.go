@@ -66,6 +66,34 @@ var takeTests = []test{
 		})
 		k.applied(out, err, with(img, written))
 	}},
+	stampedTake("a stamp that is as old as it may be", true, 50*milli, 1000*milli, limiter.Take{Since: fromStamp}),
+	stampedTake("a stamp that is older", false, 50*milli, 1000*milli, limiter.Take{Since: fromStamp + 1}),
+	stampedTake("what was earned since the stamp counts", true, 0, 1000*milli, limiter.Take{Stamp: fromStamp}, milli),
+	stampedTake("in debt, and more was earned since", true, -milli, 1000*milli, limiter.Take{Stamp: fromStamp}, 2*milli),
+	stampedTake("a millitoken too little was earned", false, 0, 1000*milli, limiter.Take{Stamp: fromStamp}, milli-1),
+	stampedTake("earned since another stamp", false, 0, 1000*milli, limiter.Take{Stamp: fromStamp - 1}, milli),
+	stampedTake("enough under another stamp", true, milli, 1000*milli, limiter.Take{Stamp: fromStamp - 1}, milli),
+	stampedTake("the hidden write limit earned a write", true, milli, 0, limiter.Take{Stamp: fromStamp, Earned: milli}, 0),
+	stampedTake("the hidden write limit did not", false, milli, 0, limiter.Take{Stamp: fromStamp, Earned: milli - 1}, 0),
+	stampedTake("the hidden write limit earned a write since another stamp", false, milli, 0, limiter.Take{Stamp: fromStamp + 1, Earned: milli}, 0),
+	{"takes that differ in their conditions only, in turn", func(k *kit) {
+		c := k.newBucket()
+		c.Limits[0].Tokens = 2 * milli
+		img := k.create(c)
+		one := debitsOf(limiter.Amount{Limit: "rpm", Milli: milli})
+		took := func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }
+		out, err := k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Debits: one})
+		img = with(img, took)
+		k.applied(out, err, img)
+		out, err = k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Since: k.now + 1, Debits: one})
+		k.refused(out, err, img)
+		one[0].Earned = milli
+		for range 2 {
+			out, err = k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Stamp: k.now, Debits: one})
+			img = with(img, took)
+			k.applied(out, err, img)
+		}
+	}},
 	{"no bucket", func(k *kit) {
 		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: milli})
 		k.refused(out, err, nil)
@@ -150,6 +178,39 @@ func pinnedTake(name string, admitted bool, first, second limiter.Params) test {
 	debits := debitsOf(limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "tpm", Milli: milli})
 	debits[0].Params, debits[1].Params = first, second
 	return verdictOn(name, admitted, &limiter.Take{Debits: debits})
+}
+
+// fromStamp stands for the stamp of theBucket in a take's Since and Stamp.
+const fromStamp = 1_000_000
+
+// stampedTake takes a token of rpm, of which there are so many, and of the hidden
+// write limit so many; earned is what rpm has earned since the take's stamp.
+func stampedTake(name string, admitted bool, tokens, writes int64, t limiter.Take, earned ...int64) test {
+	verdict := "refused: "
+	if admitted {
+		verdict = "admitted: "
+	}
+	return test{verdict + name, func(k *kit) {
+		c := k.newBucket()
+		c.Limits[0].Tokens, c.Writes.Tokens = tokens, writes
+		img := k.create(c)
+		t := t
+		t.Bucket, t.Now, t.Debits = theBucket, k.now, debitsOf(limiter.Amount{Limit: "rpm", Milli: milli})
+		for _, at := range [...]*int64{&t.Since, &t.Stamp} {
+			if *at != 0 {
+				*at += k.now - fromStamp
+			}
+		}
+		for i := range earned {
+			t.Debits[i].Earned = earned[i]
+		}
+		out, err := k.Take(k.Context(), &t)
+		if !admitted {
+			k.refused(out, err, img)
+			return
+		}
+		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }))
+	}}
 }
 
 // verdictOn sends a take to theBucket.
