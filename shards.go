@@ -31,22 +31,28 @@ func (w SaturatedWarning) String() string {
 //	doubling     i of n becomes i of 2n, and i+n is born
 //	replacement  i of n stays, and the other half of what it once was is born
 //
-// Balances move as they stand at the sibling's stamp, which the new shard gets
-// too, so that both together go on accruing what the sibling alone would have.
-// Takes and credits may land in between, since what moves is added and bounded.
+// In a doubling, balances move as they stand at the sibling's stamp, which the new
+// shard gets too, so that both together go on accruing what the sibling alone
+// would have. A replacement accrues beside a sibling that keeps its share, and so
+// from now on only: what the lost one had earned before may have been taken from
+// it. The sibling is refilled to now, and both are stamped with that. Takes and
+// credits may land in between, since what moves is added and bounded.
 //
 // A sibling that is refilled all the time, as hot ones are, never has the stamp
 // seen for long. A loose split of such a one therefore stamps both anew, and
 // accepts any stamp up to that: what accrued in between, in milliseconds, is lost.
 func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birth {
-	at := img.RefilledAt
-	if loose = loose && now-at < crossing; loose {
+	at, replaces := img.RefilledAt, count == img.ShardCount
+	if loose = loose && now-at < lateness; loose || replaces {
 		at = max(now, at)
 	}
 	donor := &Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: at, Loose: loose, ShardCount: count,
 		Writes:  pressingWrite(img),
 		Changes: make([]Change, 0, len(img.Limits)),
+	}
+	if replaces && !loose {
+		donor.Writes, _ = (&claim{pressing: true}).writesChange(img, at)
 	}
 	b := &Birth{
 		Create: Create{
@@ -58,8 +64,14 @@ func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birt
 	params := make([]Params, 0, len(img.Limits))
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		given := min(s.Tokens/2, share(s.Params, born, count).Capacity)
-		donor.Changes = append(donor.Changes, narrow(img, s, count, given))
+		most := share(s.Params, born, count).Capacity
+		given := min(s.Tokens/2, most) // of less than nothing, too: more may have been earned since the stamp
+		if replaces && !loose {
+			given = max(0, min(img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)/2, most))
+			donor.Changes = append(donor.Changes, give(img, s, at, given))
+		} else {
+			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
+		}
 		b.Limits = append(b.Limits, NewLimit{NamedParams: NamedParams{s.Name, s.Params}, Tokens: given})
 		params = append(params, s.Params)
 	}
@@ -77,6 +89,21 @@ func narrow(img *Image, s *LimitState, count int, given int64) Change {
 	ch := Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
 	if given > 0 {
 		ch.AtLeast = given + trimmed
+	}
+	return ch
+}
+
+// give is what becomes of a shard's limit if it is refilled and that many tokens
+// are given away.
+func give(img *Image, s *LimitState, at, given int64) Change {
+	part := img.share(s.Params)
+	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
+	ch := Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+	switch {
+	case clamped:
+		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
+	case given > 0:
+		ch.AtLeast = given - earned
 	}
 	return ch
 }
@@ -276,11 +303,12 @@ func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*I
 }
 
 func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*Image, error) {
+	now := l.now() // images are at least as young
 	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, count)
 	if err != nil {
 		return nil, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
 	}
-	acct.recount(images, l.now())
+	acct.recount(images, now)
 	return images, nil
 }
 
@@ -388,6 +416,8 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int
 		acct.remember(birth.image(), now)
 		if birth.Donor != nil {
 			acct.remember(birth.Donor.after(), now)
+		} else {
+			acct.doubt() // what it is like may have changed since
 		}
 		return joint, nil
 	}

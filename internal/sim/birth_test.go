@@ -49,6 +49,7 @@ func (c *checker) legalBirth(r *write, bad func(string, ...any)) {
 	if b.count < 2 {
 		bad("born as the only shard")
 	}
+	c.accruesFromBirth(r, bad)
 	switch {
 	case r.other != r && (r.other.id != sibling || r.other.after == nil):
 		bad("born of %v, its sibling is %v", r.other.id, sibling)
@@ -62,16 +63,18 @@ func (c *checker) legalBirth(r *write, bad func(string, ...any)) {
 }
 
 // legalGift: what a sibling loses is what the shard that is born of it opens
-// with, and, per limit, the millitoken for which neither has room. A stamp that
-// moves on costs what was accrued since, so it moves by the time of a few
-// requests and no more.
+// with, and, per limit, the millitoken for which neither has room. One that keeps
+// its share accrues first. A stamp that moves on without that costs what was
+// accrued since, so it moves by the time of a few requests and no more.
 func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 	a, b, born := r.before, r.after, r.other.after
 	if b.count != born.count {
 		bad("knows of %d shards, the one born of it of %d", b.count, born.count)
 	}
-	if lost := time.Duration(b.rf-a.rf) * time.Millisecond; lost > c.spread()+storeTimeout {
-		bad("what was accrued in %v is lost to a birth", lost)
+	passed := time.Duration(b.rf-a.rf) * time.Millisecond
+	brief := passed <= c.spread()+storeTimeout
+	if !brief && a.count != b.count {
+		bad("what was accrued in %v is lost to a birth", passed)
 	}
 	for _, name := range names(a, born) {
 		was, had := a.level(name)
@@ -86,8 +89,27 @@ func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 			bad("%s got other parameters by a birth", name)
 		case was.tc != is.tc:
 			bad("%s: a birth consumed %d", name, is.tc-was.tc)
-		case was.tk-is.tk < given.tk || was.tk-is.tk > given.tk+1:
-			bad("%s: %d is %d after %d were given away", name, was.tk, is.tk, given.tk)
+		default:
+			least, most := was.tk, was.tk
+			if a.count == b.count {
+				part, _ := a.share(r.id, name)
+				most = part.balance(a.rf, b.rf)
+				if !brief {
+					least = most
+				}
+			}
+			if sum := is.tk + given.tk; sum > most || sum < min(least, most)-1 {
+				bad("%s: %d at %d is %d at %d after %d were given away", name, was.tk, a.rf, is.tk, b.rf, given.tk)
+			}
 		}
+	}
+}
+
+// accruesFromBirth: a shard that takes the place of a lost one earns nothing for
+// the time before, when the lost one may have been drained.
+func (c *checker) accruesFromBirth(r *write, bad func(string, ...any)) {
+	earliest := c.trueMS(r.at) + int64(min(0, c.lo)/time.Millisecond) - 1 - worst.Milliseconds()
+	if doubled := r.other != r && r.other.before.count != r.other.after.count; !doubled && r.after.rf < earliest {
+		bad("is to earn from %d ms before it is born", earliest-r.after.rf)
 	}
 }
