@@ -236,7 +236,7 @@ func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) er
 		}
 	}
 	err := l.route(ctx, c, left)
-	if err == nil && c.want == nil && c.image != nil {
+	if err == nil && !c.override && c.image != nil {
 		l.checkInBackground(ctx, c, c.acct)
 	}
 	l.mendInBackground(ctx, c.acct, c.Bucket)
@@ -321,27 +321,32 @@ func (c *claim) parts() []portion {
 	return []portion{{c.image, c.amounts}}
 }
 
-// refund returns what a claim has debited, if anything. What the store turns away
-// is tried again after the caller has its answer. Where nobody can tell whether
-// it was applied the tokens stay debited, which errs on the safe side.
+// refund returns what a claim has debited, if anything: to all shards at once, and
+// then to others what finds no room there. What the store turns away is tried
+// again after the caller has its answer. Where nobody can tell whether it was
+// applied the tokens stay debited, which errs on the safe side.
 func (l *Limiter) refund(ctx context.Context, c *claim) {
 	if c == nil || !c.granted {
 		return
 	}
 	c.granted = false
-	for _, p := range c.parts() {
-		back := make([]Amount, 0, len(p.amounts))
-		for _, a := range p.amounts {
+	parts := c.parts()
+	spare := make([][]Amount, len(parts))
+	l.atOnce(len(parts), func(i int) {
+		img, back := parts[i].image, make([]Amount, 0, len(parts[i].amounts))
+		for _, a := range parts[i].amounts {
 			back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
 		}
-		if err := l.giveBack(ctx, p.image, back); isTurnedAway(err) {
+		var err error
+		if spare[i], err = l.adjust(ctx, img, back); isTurnedAway(err) {
 			l.background.Go(func() {
-				l.logKept(ctx, c.Bucket, l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, p.image, back) }))
+				l.logKept(ctx, c.Bucket, l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, img, back) }))
 			})
 		} else {
 			l.logKept(ctx, c.Bucket, err)
 		}
-	}
+	})
+	l.logKept(ctx, c.Bucket, l.passOn(ctx, parts[0].image, total(spare)))
 }
 
 // giveBack returns amounts to the shard they were taken from, and to others what

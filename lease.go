@@ -269,14 +269,19 @@ func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int
 func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]Amount) error {
 	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]Amount, len(deltas))
 	l.limiter.atOnce(len(deltas), func(j int) { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) })
-	var over []*ticket
-	for _, amounts := range spare {
+	errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, total(spare)))
+	return errors.Join(errs...)
+}
+
+// total adds amounts up, by limit name.
+func total(all [][]Amount) []Amount {
+	var crowd []*ticket
+	for _, amounts := range all {
 		if len(amounts) > 0 {
-			over = append(over, &ticket{claim: &claim{amounts: amounts}})
+			crowd = append(crowd, &ticket{claim: &claim{amounts: amounts}})
 		}
 	}
-	errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, sumOf(over)))
-	return errors.Join(errs...)
+	return sumOf(crowd)
 }
 
 // settlePart adjusts one shard. What is returned and finds no room there is
@@ -333,8 +338,8 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 // adjust moves a shard's balances by what is taken more (positive) or given
 // back (negative), together with the adjustments of others. It goes on although
 // ctx may be done, within the limiter's timeout: the caller that left is why
-// there is something to give back. A shard that is gone took its debts and its
-// credits with it. What finds no room is left over, for [Limiter.passOn].
+// there is something to give back. A shard that is gone took with it what was
+// debited from it. What finds no place is left over, for [Limiter.passOn].
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
 	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
@@ -366,12 +371,16 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over
 }
 
 // adjustAlone adjusts one shard. What is returned and finds no room there, because
-// the shard has been split since it was taken, say, is left over.
+// the shard has been split since it was taken, say, is left over; so is what a
+// shard was to be debited that is gone.
 func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, deltas []Amount) (over []Amount, err error) {
 	if last := acct.image(img.Shard, l.now(), imageAge.Milliseconds()); last != nil {
 		img = last
 	}
-	over, _, err = l.adjustShard(ctx, acct, img, deltas, true)
+	over, gone, err := l.adjustShard(ctx, acct, img, deltas, true)
+	if gone && img.ShardCount > 1 {
+		over = slices.DeleteFunc(slices.Clone(deltas), func(a Amount) bool { return a.Milli <= 0 })
+	}
 	return over, err
 }
 
@@ -442,35 +451,50 @@ func (c *claim) splitOff(img *Image, now int64) (over []Amount) {
 	return over
 }
 
-// passOn returns to other shards what one had no room for. What none has room
-// for overflows, on the first.
+// passOn settles on other shards what one had no room for, or what was to be
+// debited from one that is gone. What none has room for overflows, on the first
+// that has the limit.
 func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
 	if len(over) == 0 {
 		return nil
 	}
 	ctx, acct := l.patience.detach(ctx), l.account(img.Entity, img.Resource)
 	images, err := l.readShards(ctx, acct, img.Bucket)
-	if err != nil || len(images) == 0 {
+	if err != nil {
 		return partly(err)
 	}
-	for _, other := range images {
-		c := &claim{Bucket: other.Bucket, settling: true, amounts: present(other, over)}
-		if c.splitOff(other, l.now()); len(c.amounts) == 0 {
-			continue // it is full
+	for _, spare := range [...]bool{true, false} {
+		for _, other := range images {
+			if over, err = l.passOnTo(ctx, acct, other, over, spare); err != nil {
+				return partly(err)
+			}
 		}
-		rest, gone, err := l.adjustShard(ctx, acct, other, over, true)
-		switch {
-		case err != nil:
-			return partly(err)
-		case gone:
-			continue
-		case len(rest) == 0:
-			return nil
-		}
-		over = rest
 	}
-	_, _, err = l.adjustShard(ctx, acct, images[0], over, false)
-	return partly(err)
+	return nil
+}
+
+// passOnTo settles on a shard what it has the limits for and, with spare, room. It
+// returns the rest.
+func (l *Limiter) passOnTo(ctx context.Context, acct *account, img *Image, over []Amount, spare bool) (rest []Amount, err error) {
+	here := present(img, over)
+	c := &claim{Bucket: img.Bucket, settling: true, amounts: slices.Clone(here)}
+	if spare {
+		c.splitOff(img, l.now())
+	}
+	if len(c.amounts) == 0 {
+		return over, nil
+	}
+	left, gone, err := l.adjustShard(ctx, acct, img, here, spare)
+	if err != nil || gone {
+		return over, err
+	}
+	for _, a := range over {
+		if _, ok := img.Limit(a.Limit); !ok {
+			left = append(left, a)
+		}
+	}
+	slices.SortFunc(left, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
+	return left, nil
 }
 
 // partly is the error of a settlement of which a part was applied: it is not to
