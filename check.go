@@ -1,15 +1,28 @@
 package limiter
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // checkInBackground compares a bucket with its configuration, and its entity's
 // record, once three quarters of the time to live have passed since that was
 // last done, so that a bucket in use never lags by more than the whole of it.
 // The acquire that finds the comparison due does not wait for it.
+//
+// Where configuration is not kept, every claim compares the shard that it is
+// served by; what is left are the others.
 func (l *Limiter) checkInBackground(ctx context.Context, c *claim, acct *account) {
 	const early = 4 // a quarter of the time to live early
-	epoch := l.epoch.Load()
-	if l.ttl == 0 || !acct.beginCheck(l.now()-l.ttl.Milliseconds()*(early-1)/early, epoch) {
+	now, epoch := l.now(), l.epoch.Load()
+	before := now - l.ttl.Milliseconds()*(early-1)/early
+	if l.ttl == 0 {
+		if c.want == nil || !acct.lags(c.want, now) {
+			return
+		}
+		before = now - settling
+	}
+	if !acct.beginCheck(before, epoch) {
 		return
 	}
 	img := c.image
@@ -51,25 +64,38 @@ func (l *Limiter) bringTo(ctx context.Context, acct *account, img *Image, r *res
 				return err
 			}
 		}
-		differed := false
-		for _, img := range images {
-			repair := &claim{Bucket: img.Bucket, acct: acct, want: l.wantedOf(r), pressing: true}
+		differed, err := l.repairAll(ctx, acct, images, func(img *Image) *claim {
+			repair := &claim{want: l.wantedOf(r)}
 			if o := ownerFrom(r); mayRestamp(img, r.meta) {
 				repair.want.owner = &o
 			}
-			if !repair.want.differs(img) {
-				continue
-			}
-			differed = true
-			if err := l.debitAlone(ctx, repair, nil); err != nil {
-				return err
-			}
-		}
-		if !differed || acct.shardCount() == 1 {
-			return nil
+			return repair
+		})
+		if err != nil || !differed || acct.shardCount() == 1 {
+			return err
 		}
 	}
 	return nil
+}
+
+// repairAll brings every shard to what a claim for it wants. It reports whether any
+// was different.
+func (l *Limiter) repairAll(ctx context.Context, acct *account, images []*Image, of func(*Image) *claim) (differed bool, err error) {
+	var repairs []*claim
+	for _, img := range images {
+		if c := of(img); c.want.differs(img) {
+			c.Bucket, c.acct, c.pressing = img.Bucket, acct, true
+			repairs = append(repairs, c)
+		}
+	}
+	errs := make([]error, len(repairs))
+	l.atOnce(len(repairs), func(i int) {
+		// One that was lost meanwhile has been made again, like another.
+		if err := l.debitAlone(ctx, repairs[i], nil); !errors.Is(err, errRerouted) {
+			errs[i] = err
+		}
+	})
+	return len(repairs) > 0, errors.Join(errs...)
 }
 
 // isDue reports whether the time has passed within which a bucket that refuses

@@ -332,14 +332,15 @@ func (l *Limiter) wantConfigured(ctx context.Context, c *claim, acct *account) e
 		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
 	}
 	c.want = l.wantedOf(&r)
-	acct.wasChecked(r.fetched, epoch, false)
+	c.want.epoch = epoch
+	acct.wasComparedAlone(r.fetched, epoch)
 	return nil
 }
 
 // wantedOf is the bucket that a configuration asks for.
 func (l *Limiter) wantedOf(r *resolved) *wanted {
 	return &wanted{
-		limits: r.limits, whole: len(r.limits) > 0,
+		limits: r.limits, whole: len(r.limits) > 0, read: r.fetched,
 		expires: r.level >= entityLevels && l.multiplier >= 0,
 	}
 }
@@ -384,7 +385,8 @@ func (p *pursuit) look(ctx context.Context) error {
 	if o := ownerFrom(r); mayRestamp(r.image, r.meta) {
 		c.want.owner = &o
 	}
-	p.acct.wasChecked(r.fetched, epoch, false)
+	c.want.epoch = epoch
+	p.acct.wasComparedAlone(r.fetched, epoch)
 	c.dropUnknown()
 	return nil
 }

@@ -47,11 +47,6 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 // one of every shard: the transaction is conditional. A refusal is founded on
 // images read for it, after the last of the crowd had come.
 func (l *Limiter) gatherCrowd(ctx context.Context, crowd []*ticket) {
-	front := crowd[0].claim
-	if len(crowd) > 1 && l.isDue(front.acct, l.now()) {
-		tellAll(crowd[1:], errRerouted) // who come back when the first has compared the bucket
-		crowd = crowd[:1]
-	}
 	if len(crowd) > 1 {
 		ctx = l.patience.detach(ctx) // no caller's own
 	}
@@ -63,8 +58,8 @@ func (l *Limiter) gatherCrowd(ctx context.Context, crowd []*ticket) {
 // gatherAll looks at the shards and decides, again and again as long as others
 // get in between. Who asks for all that there is on many shards loses to anybody
 // who takes anything meanwhile: so with every try that was lost it tries for a
-// smaller part of the crowd, down to the first. It has told the crowd unless it
-// fails; then it returns who is left.
+// smaller part of the crowd, down to the first. If it fails it returns those whom
+// it has not told.
 func (l *Limiter) gatherAll(ctx context.Context, crowd []*ticket) ([]*ticket, error) {
 	front := crowd[0].claim
 	images, recent := front.acct.images(l.now(), l.trust)
@@ -82,7 +77,7 @@ func (l *Limiter) gatherAll(ctx context.Context, crowd []*ticket) ([]*ticket, er
 			}
 			read = true
 		}
-		rest, after, err := l.decide(ctx, crowd, images, read, lost)
+		rest, after, err := l.decide(ctx, sendOn(crowd, images), images, read, lost)
 		switch {
 		case err != nil && !errors.Is(err, ErrConflict):
 			return rest, err
@@ -96,6 +91,20 @@ func (l *Limiter) gatherAll(ctx context.Context, crowd []*ticket) ([]*ticket, er
 		crowd = rest
 	}
 	return crowd, contended(front.Bucket)
+}
+
+// sendOn lets those go on by themselves who want a limit that the bucket has lost
+// since they came; whoever is at the front finds out about it.
+func sendOn(crowd []*ticket, images []*Image) []*ticket {
+	stay := crowd[:1:1]
+	for _, t := range crowd[1:] {
+		if slices.ContainsFunc(images, t.claim.lacks) {
+			t.tell(errRerouted)
+		} else {
+			stay = append(stay, t)
+		}
+	}
+	return stay
 }
 
 // A ballot is what becomes of a crowd.
@@ -190,15 +199,23 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 const hopeless = 3
 
 // lookAgain reports whether a refusal has to be put off: because the images are
-// old, or because the bucket is not what it should be.
+// old, or because the bucket is not what it should be. All shards are to earn what
+// the wait is worked out from, and a raised limit must not go on refusing.
 func (l *Limiter) lookAgain(ctx context.Context, front *claim, images []*Image, read bool, now int64) (bool, error) {
-	switch {
-	case !read || l.recheck(ctx, front, now):
+	if !read {
 		return true, nil
-	case front.want != nil:
-		return l.repairAll(ctx, front, images)
 	}
-	return false, nil
+	l.recheck(ctx, front, now)
+	if front.want == nil {
+		return false, nil
+	}
+	differed, err := l.repairAll(ctx, front.acct, images, func(*Image) *claim {
+		return &claim{want: front.want, override: front.override}
+	})
+	if !differed && !front.override {
+		front.acct.wasChecked(front.want.read, front.want.epoch, false)
+	}
+	return differed, err
 }
 
 // announce tells a crowd what became of it, on the shards as they are then.
@@ -222,23 +239,6 @@ func (l *Limiter) announce(b *ballot, after []*Image, now int64) {
 	for _, t := range b.braked {
 		t.tell(l.isBraked(t.claim))
 	}
-}
-
-// repairAll brings all shards to what a claim wants, before it is refused: they
-// are to earn what the wait was worked out from. It reports whether any was
-// different.
-func (l *Limiter) repairAll(ctx context.Context, c *claim, images []*Image) (differed bool, err error) {
-	for _, img := range images {
-		if !c.want.differs(img) {
-			continue
-		}
-		differed = true
-		repair := &claim{Bucket: img.Bucket, acct: c.acct, want: c.want, override: c.override, pressing: true}
-		if err := l.debitAlone(ctx, repair, nil); err != nil {
-			return false, err
-		}
-	}
-	return differed, nil
 }
 
 // debited is an image as it would be once it had accrued and amounts had been

@@ -429,14 +429,8 @@ func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
 		return crowd
 	}
 	served := admit(crowd, img, 0, now)
-	refused := without(crowd, served)
-	if len(served) > 0 {
-		img = img.debited(sumOf(served), now) // what those before them leave
-	}
-	// Whom it could serve by now is quoted the wait as it was.
-	late := admit(refused, img, 0, l.now())
-	refuse(late, img, now)
-	refuse(without(refused, late), img, l.now())
+	// What it could give one of the others goes to those who are served.
+	refuse(without(crowd, served), img.debited(sumOf(served), now), now)
 	return served
 }
 

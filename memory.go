@@ -165,6 +165,9 @@ func (a *account) remember(img *Image, now int64) {
 	if known > 0 && a.count > known {
 		a.grewAt = now
 	}
+	if known <= 1 && a.count > 1 {
+		a.checked = 0 // what was compared was one shard of several
+	}
 	// Shards that are believed in for the first time agree about their number
 	// as far as is known.
 	a.uneven = a.uneven || img.ShardCount != a.count || known > 1 && known != a.count
@@ -206,6 +209,9 @@ func (a *account) recount(images []*Image, now int64) {
 	}
 	if a.count > 0 && count > a.count {
 		a.grewAt = now
+	}
+	if a.count <= 1 && count > 1 {
+		a.checked = 0
 	}
 	a.count, a.countedAt = count, now
 	a.mu.Unlock()
@@ -273,6 +279,28 @@ func (a *account) wasChecked(at int64, epoch uint64, unlimited bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.checked, a.epoch, a.unlimited, a.overridden = max(a.checked, at), epoch, unlimited, false
+}
+
+// wasComparedAlone notes a comparison of one shard, which is one of the bucket
+// only if there are no others.
+func (a *account) wasComparedAlone(at int64, epoch uint64) {
+	if a.shardCount() == 1 {
+		a.wasChecked(at, epoch, false)
+	}
+}
+
+// lags reports whether a shard is known to differ from what the bucket is to be,
+// or not known.
+func (a *account) lags(w *wanted, now int64) bool {
+	images, _ := a.images(now, imageAge.Milliseconds())
+	return len(images) > 1 && slices.ContainsFunc(images, func(img *Image) bool { return img == nil || w.differs(img) })
+}
+
+// doubt makes a comparison with the configuration due.
+func (a *account) doubt() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.checked = 0
 }
 
 // override notes that a request's own limits were written to the bucket.

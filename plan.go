@@ -61,6 +61,8 @@ type wanted struct {
 	// whole.
 	expires bool
 	owner   *Owner // what the item should copy of its entity's record; nil is as it is
+	read    int64  // when the configuration was read that it is from, in milliseconds
+	epoch   uint64 // the limiter's configuration epoch then
 }
 
 // A step is what to do next about a claim.
