@@ -35,5 +35,5 @@
 //   - every call returned in time.
 //
 // Flags: -sim.seeds=N runs that many seeds, -sim.seed=N one alone and prints its
-// trace, -sim.all reports defects that are on record too. Deliberately broken stores prove that each check can fail.
+// trace. Deliberately broken stores prove that each check can fail.
 package sim

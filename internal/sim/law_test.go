@@ -44,8 +44,12 @@ func (c *checker) legal(r *write) {
 		bad("half-written: %v is missing or no number", b.half)
 		return
 	}
+	stamped := a
+	if a == nil && r.other != nil {
+		stamped = r.other.before // a shard is born with its sibling's stamp
+	}
 	latest := c.trueMS(r.at) + ceilMS(max(0, c.hi))
-	if b.rf > latest && (a == nil || b.rf > a.rf+1) {
+	if b.rf > latest && (stamped == nil || b.rf > stamped.rf+1) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}
 	for _, name := range names(a, b) {

@@ -55,11 +55,55 @@ func (c *checker) refusedForAReason(k *call) {
 func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 	now := c.clientMS(k.client, at)
 	for name, tokens := range k.req.Consume {
-		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && least(shards, now) < tokens*1000 {
+		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && least(shards, now) < tokens*1000+c.reserved(k, key, name) {
 			return true
 		}
 	}
 	return false
+}
+
+// reserved is what other callers of a process ask for at the same time as one who is
+// refused. Where they share writes, a write refuses at once whom those who stand
+// in line before it leave too little; they hold what they ask for until they are
+// answered, as does an acquire that is returned because its parent refuses.
+func (c *checker) reserved(k *call, key bucketKey, name string) (sum int64) {
+	if !k.client.shares {
+		return 0
+	}
+	for _, o := range c.byClient[k.client] {
+		if o != k && o.kind == acquiring && o.start <= k.end && k.start <= o.over() &&
+			o.req.Resource == key.resource && (o.req.Entity == key.entity || cascading[o.req.Entity] == key.entity) {
+			sum += o.req.Consume[name] * 1000
+		}
+	}
+	return sum
+}
+
+// quoted are the shards that the wait of a refusal may be worked out from: as they
+// were while the call went on, and, where callers share writes, also without what
+// was returned while a transaction of its process was on its way: that brings no
+// image back, so what it leaves is worked out from what it was decided on, and
+// whoever returned something meanwhile is taken to come after.
+func (c *checker) quoted(k *call, key bucketKey, name string) []stock {
+	shards := c.stocks(key, name, k.start, k.end)
+	if !k.client.shares {
+		return shards
+	}
+	i := 0
+	for n := range mostShards {
+		id := key.shard(n)
+		if i == len(shards) || !slices.ContainsFunc(shards[i], func(h held) bool { return h.shard == n }) {
+			continue
+		}
+		for _, r := range c.during(key, k.start, k.end) {
+			if l, ok := r.after.share(id, name); ok && r.id == id && r.joint && r.client == k.client {
+				l.tk -= c.credits(id, name, k.start, r.at)
+				shards[i] = append(shards[i], held{l, r.after.rf, n})
+			}
+		}
+		i++
+	}
+	return shards
 }
 
 // stocks are the shards of a bucket that have a limit, each as it was at any
@@ -72,7 +116,7 @@ func (c *checker) stocks(key bucketKey, name string, from, to time.Duration) []s
 		var s stock
 		add := func(st *state) {
 			if l, ok := st.share(id, name); ok {
-				s = append(s, held{l, st.rf})
+				s = append(s, held{l, st.rf, i})
 				count = max(count, st.count)
 			}
 		}
@@ -111,11 +155,11 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 		if !c.steady(key, name, st.Limit, k) || slices.ContainsFunc(k.faults, func(f fault) bool { return f.id.whole() == key }) {
 			continue
 		}
-		shards := c.stocks(key, name, k.start, k.end)
+		shards := c.quoted(k, key, name)
 		now, then := c.clientMS(k.client, k.start), c.clientMS(k.client, k.end)
 		now, then = min(now, then), max(now, then)
 		first, _ := reaches(shards, most, now, st.Requested*1000)
-		last, comes := reaches(shards, least, now, st.Requested*1000)
+		last, comes := reaches(shards, least, now, st.Requested*1000+c.reserved(k, key, name))
 		ms := st.RetryAfter.Milliseconds()
 		if then+ms < first || comes && now+ms > last {
 			c.violate("P4", k.end, &id, "%s: %s lacks something between %d and %d, and the wait is %d ms; it ends between %d and %d",

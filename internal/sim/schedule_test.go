@@ -95,9 +95,6 @@ func newPlay(seed uint64, o odds, broken breakage) *play {
 	p := &play{w: w, configs: map[limiter.ConfigKey][]limiter.Limit{}, remade: map[string]time.Duration{}}
 	r := w.dice.stream("play")
 	p.ttl = pick(r, -1, 2*time.Second, 10*time.Second, time.Minute)
-	if o.hot && p.ttl < 0 {
-		p.ttl = 2 * time.Second
-	}
 	at := 15 * time.Second
 	spot := pick(r, spots...)
 	for i := range p.start {

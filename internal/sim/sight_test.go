@@ -62,7 +62,8 @@ type stock []held
 // held is a balance as it was stored.
 type held struct {
 	level
-	rf int64
+	rf    int64
+	shard int
 }
 
 // most and least are the extremes of what a set of shards may have to give at an
@@ -123,11 +124,11 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 			if !ok {
 				continue
 			}
-			shards[i] = append(shards[i], held{l, s.state.rf})
+			shards[i] = append(shards[i], held{l, s.state.rf, i})
 			if s.worked {
 				// Credits that landed in between are not in what it worked out.
 				l.tk -= c.credits(id, name, s.at-k.client.trust-storeTimeout, s.at)
-				shards[i] = append(shards[i], held{l, s.state.rf})
+				shards[i] = append(shards[i], held{l, s.state.rf, i})
 			}
 		}
 		if len(shards[i]) == 0 {
