@@ -37,6 +37,8 @@ type contention struct {
 	movedAt int64 // when the stamp was last found to have moved under a write, in milliseconds
 	wroteAt int64 // when the last write was answered, in milliseconds
 
+	hurried int   // how many writers were told to leave the stamp alone
+
 	// Of the writes counted at present:
 	since    int64   // when the first of them was answered, in milliseconds
 	consumed int64   // what the item's hidden write limit had counted then
@@ -185,13 +187,14 @@ const (
 )
 
 // hurry tells a writer to a shard whether to leave the stamp alone.
-func (a *account) hurry(shard int, now int64, draw func(int64) int64) haste {
+func (a *account) hurry(shard int, now int64) haste {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch c := &a.shardLocked(shard).contention; {
-	case c.movedAt == 0 || now-c.movedAt > contentionMemory:
+	c := &a.shardLocked(shard).contention
+	if c.movedAt == 0 || now-c.movedAt > contentionMemory {
 		return none
-	case draw(refreshers) == 0:
+	}
+	if c.hurried++; c.hurried%refreshers == 0 {
 		return refreshes
 	}
 	return hurried

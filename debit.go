@@ -184,7 +184,7 @@ func (p *pursuit) catchUp() {
 
 // plan decides the next step on what is known.
 func (p *pursuit) plan() (step, *Refill, time.Duration) {
-	p.c.haste = p.acct.hurry(p.c.Shard, p.now, p.l.rand)
+	p.c.haste = p.acct.hurry(p.c.Shard, p.now)
 	return p.c.plan(p.img, p.fresh, p.now, p.l.multiplier)
 }
 

@@ -320,7 +320,7 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		if len(part.amounts) == 0 {
 			continue
 		}
-		part.haste = front.acct.hurry(img.Shard, now, l.rand)
+		part.haste = front.acct.hurry(img.Shard, now)
 		r := part.refillInHaste(img, now)
 		if r == nil {
 			var short bool
