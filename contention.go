@@ -12,14 +12,11 @@ import (
 //
 // A write that its condition refuses decides nothing, but is billed like any
 // other and loads the partition like any other, and no limit on the item counts
-// it. So a process whose writes are spoiled by those of others writes less
-// often, and for more callers at a time, until few are:
-//
-//	spoiled writes in a row   1  2  3     4     5  …  9
-//	distance of writes        0  0  1 ms  2 ms  4 ms  64 ms
-//
-// It takes eight writes that were not spoiled to outweigh one that was. All this
-// is forgotten when nothing was written for a second.
+// it. So where an item takes more than [busy] writes a second and many of this
+// process's are spoiled by those of others, the process writes less often, and
+// for more callers at a time, until the item takes no more than that. How many
+// it takes is known from what its hidden write limit has counted. All this is
+// forgotten when nothing was written for a second.
 //
 // Most of it is without need. A refill moves the stamp, and that refuses all
 // others who are on their way. So where stamps were seen to move under writes,
@@ -36,16 +33,16 @@ import (
 type contention struct {
 	movedAt int64 // when the stamp was last found to have moved under a write, in milliseconds
 	wroteAt int64 // when the last write was answered, in milliseconds
-
 	hurried int   // how many writers were told to leave the stamp alone
 
-	// Of the writes counted at present:
-	since    int64   // when the first of them was answered, in milliseconds
+	part  float64 // of the writes counted last, how many others spoiled
+	apart float64 // how far apart writes are to be, in milliseconds
+
+	// The writes counted at present:
+	since    int64   // when the first was answered, in milliseconds
 	consumed int64   // what the item's hidden write limit had counted then
 	sent     float64 // how many this process sent
 	spoiled  float64 // how many of these others spoiled
-	apart    float64 // how far apart they are to be, in milliseconds
-	part     float64 // of the writes counted last, how many were spoiled
 }
 
 const (
@@ -92,18 +89,22 @@ func (c *contention) note(img *Image, spoiled, moved bool, now int64) {
 		c.movedAt = now
 	}
 	if took := now - c.since; took >= counted && (c.sent >= enough || took >= contentionMemory) {
-		part := c.spoiled / c.sent
-		c.part = part
-		load := float64(img.Writes.Consumed-c.consumed) / float64(took) / max(1-part, 1/c.sent) // writes a second: millitokens a millisecond
-		switch {
-		case part > many && load > busy:
-			c.apart = min(mostApart, max(1, c.apart)*min(2, load/busy))
-		case c.apart > 0:
-			if c.apart *= max(0.5, min(1, load/busy)); c.apart < 1 {
-				c.apart = 0
-			}
-		}
+		c.part = c.spoiled / c.sent
+		written := float64(img.Writes.Consumed-c.consumed) / float64(took) // millitokens a millisecond are writes a second
+		c.space(written / max(1-c.part, 1/c.sent))
 		c.since, c.consumed, c.sent, c.spoiled = now, img.Writes.Consumed, 0, 0
+	}
+}
+
+// space adjusts how far apart writes are to be, by how many the item takes in a
+// second.
+func (c *contention) space(load float64) {
+	if c.part > many && load > busy {
+		c.apart = min(mostApart, max(1, c.apart)*min(2, load/busy))
+		return
+	}
+	if c.apart *= max(0.5, min(1, load/busy)); c.apart < 1 {
+		c.apart = 0
 	}
 }
 

@@ -1,0 +1,156 @@
+package limiter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// A tug is two processes at one bucket.
+type tug struct {
+	*world
+	one, other *limiter.Limiter
+	meter      *dynamo.Meter // of the first
+}
+
+// inTug has the first process find out that the other one moves the stamp. The
+// bucket has a limit, rps, of which so much is taken before.
+func inTug(t *testing.T, limit limiter.Limit, taken int, f func(*tug)) {
+	t.Helper()
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limit)
+		g := &tug{world: w, meter: dynamo.NewMeter(w.engine)}
+		g.one, g.other = w.limiter(w.open(remote{g.meter}), limiter.Options{}), w.limiter(w.store, limiter.Options{})
+		w.take(g.other, ask("user", "rps", taken))
+		w.take(g.one, ask("user", "rps", 0))
+		time.Sleep(10 * time.Millisecond)
+		w.take(g.other, ask("user", "rps", 1))
+		if got := g.writes(func() { w.take(g.one, ask("user", "rps", 1)) }); got != 2 {
+			w.Fatalf("%d writes: the stamp did not move under the first", got)
+		}
+		f(g)
+	})
+}
+
+// writes are how many the first process sends.
+func (g *tug) writes(f func()) int64 {
+	before := g.meter.Totals()
+	f()
+	return g.meter.Totals().Sub(before)["UpdateItem"].Requests
+}
+
+// image is the bucket, and its limit.
+func (g *tug) image() (*limiter.Image, limiter.LimitState) {
+	g.Helper()
+	img := g.shards("user")[0]
+	s, _ := img.Limit("rps")
+	return img, s
+}
+
+// What was earned since the stamp can be taken without moving it, below what is
+// stored, by the token.
+func TestAContendedStampIsLeftAlone(t *testing.T) {
+	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
+		before, held := g.image()
+		for range 5 {
+			time.Sleep(20 * time.Millisecond) // earns 20
+			if got := g.writes(func() { g.take(g.one, ask("user", "rps", 19)) }); got != 1 {
+				g.Errorf("%v writes", got)
+			}
+		}
+		img, s := g.image()
+		if img.RefilledAt != before.RefilledAt || s.Tokens != held.Tokens-5*19_000 {
+			g.Errorf("%d tokens at %d, were %d at %d", s.Tokens, img.RefilledAt, held.Tokens, before.RefilledAt)
+		}
+		left := held.Tokens + 100_000 - 5*19_000
+		if got := g.available("user", "rps"); got != left/1000 {
+			g.Errorf("%d are available of %d millitokens", got, left)
+		}
+		refused := g.take(g.one, ask("user", "rps", int(left/1000)+3))
+		if refused == nil || refused.RetryAfter() != 3*time.Millisecond {
+			g.Errorf("3 tokens too many: %v", refused)
+		}
+		g.take(g.other, ask("user", "rps", int(left/1000))) // which knows nothing of it
+		if _, s := g.image(); s.Tokens < 0 || s.Tokens >= 1000 {
+			g.Errorf("%d are left of all", s.Tokens)
+		}
+	})
+}
+
+// A bucket that overflows is debited as it was up to 50 ms ago, and no earlier.
+func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
+	inTug(t, limiter.PerSecond("rps", 1_000_000), 1, func(g *tug) {
+		before, _ := g.image()
+		for range 4 {
+			time.Sleep(10 * time.Millisecond)
+			if got := g.writes(func() { g.take(g.one, ask("user", "rps", 1)) }); got != 1 {
+				g.Errorf("%v writes", got)
+			}
+			img, s := g.image()
+			if img.RefilledAt != before.RefilledAt && img.RefilledAt != time.Now().UnixMilli() || s.Tokens > 999_999_000 {
+				g.Errorf("%d tokens at %d, the stamp was %d", s.Tokens, img.RefilledAt, before.RefilledAt)
+			}
+		}
+		time.Sleep(60 * time.Millisecond)
+		g.take(g.one, ask("user", "rps", 1))
+		img, s := g.image()
+		if img.RefilledAt != time.Now().UnixMilli() || s.Tokens != 999_999_000 {
+			g.Errorf("after 60 ms: %d tokens, stamped %d ms ago", s.Tokens, time.Now().UnixMilli()-img.RefilledAt)
+		}
+	})
+}
+
+// Contention that is over is forgotten: decisions are exact again.
+func TestContentionIsForgotten(t *testing.T) {
+	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
+		time.Sleep(1100 * time.Millisecond)
+		g.take(g.one, ask("user", "rps", 1_000))
+		time.Sleep(20 * time.Millisecond)
+		g.take(g.one, ask("user", "rps", 20))
+		img, s := g.image()
+		if img.RefilledAt != time.Now().UnixMilli() || s.Tokens != 0 {
+			g.Errorf("%d tokens, stamped %d ms ago", s.Tokens, time.Now().UnixMilli()-img.RefilledAt)
+		}
+	})
+}
+
+// Shards that were split while balances were negative at their stamps hold what
+// the bucket held.
+func TestASplitOfNegativeBalancesLosesNothing(t *testing.T) {
+	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
+		time.Sleep(100 * time.Millisecond)
+		g.take(g.one, ask("user", "rps", 80))
+		if _, s := g.image(); s.Tokens >= 0 {
+			g.Fatalf("%d are stored", s.Tokens)
+		}
+		before := g.available("user", "rps")
+		g.one.Widen(g.Context(), "user", "gpt-4")
+		if got := g.available("user", "rps"); got != before || g.count() != 2 {
+			g.Errorf("%d on %d shards, were %d", got, g.count(), before)
+		}
+		for _, img := range g.shards("user") {
+			s, _ := img.Limit("rps")
+			if b := s.Tokens + (time.Now().UnixMilli()-img.RefilledAt)*500; b < 0 {
+				g.Errorf("shard %d owes %d", img.Shard, -b)
+			}
+		}
+	})
+}
+
+// A request above any shard's balance leaves contended stamps alone, too.
+func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
+	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
+		g.one.Widen(g.Context(), "user", "gpt-4")
+		before := g.shards("user")
+		time.Sleep(100 * time.Millisecond)
+		g.take(g.one, ask("user", "rps", 80))
+		for i, img := range g.shards("user") {
+			was, _ := before[i].Limit("rps")
+			if s, _ := img.Limit("rps"); img.RefilledAt != before[i].RefilledAt || s.Tokens >= was.Tokens {
+				g.Errorf("shard %d holds %d at %d, held %d at %d", i, s.Tokens, img.RefilledAt, was.Tokens, before[i].RefilledAt)
+			}
+		}
+	})
+}
