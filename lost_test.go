@@ -159,3 +159,18 @@ func TestAReadThatTookLongRefusesNobodyAfterwards(t *testing.T) {
 		}
 	})
 }
+
+// A peer gives shard 0 a larger number and makes no shard. What shard 0 holds above
+// its new share is the new one's half, however old its stamp is.
+func TestWhatAPeerDoubledIsDividedWhole(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.system(hourly)
+		w.plant("user", hourly, 2, 3_000_000)
+		time.Sleep(9 * time.Minute) // 600 are earned by both
+		w.take(w.Limiter, ask("user", "rph", 100))
+		w.Settle()
+		if got := w.available("user", "rph"); got != 3500 || len(w.shards("user")) != 2 {
+			w.Errorf("%d shards hold %d, want 2 and 3500", len(w.shards("user")), got)
+		}
+	})
+}

@@ -36,13 +36,15 @@ func (w SaturatedWarning) String() string {
 // would have. A replacement accrues beside a sibling that keeps its share, and so
 // from now on only: what the lost one had earned before may have been taken from
 // it. The sibling is refilled to now, and both are stamped with that. Takes and
-// credits may land in between, since what moves is added and bounded.
+// credits may land in between, since what moves is added and bounded. (A sibling
+// that holds more than its share has just got its number from a peer, and the
+// shard that it gives birth to is not one that was lost.)
 //
 // A sibling that is refilled all the time, as hot ones are, never has the stamp
 // seen for long. A loose split of such a one therefore stamps both anew, and
 // accepts any stamp up to that: what accrued in between, in milliseconds, is lost.
 func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birth {
-	at, replaces := img.RefilledAt, count == img.ShardCount
+	at, replaces := img.RefilledAt, count == img.ShardCount && !img.isOverfull()
 	if loose = loose && now-at < lateness; loose || replaces {
 		at = max(now, at)
 	}

@@ -1,6 +1,9 @@
 package sim_test
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // legalCount: the number of shards that an item believes in is a power of two
 // that only doubles, and no two shards that exist cover the same part of the
@@ -97,6 +100,9 @@ func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 				if !brief {
 					least = most
 				}
+				if was.tk > part.cp { // a peer doubled it
+					least, most = min(was.tk, part.cp+given.tk), was.tk
+				}
 			}
 			if sum := is.tk + given.tk; sum > most || sum < min(least, most)-1 {
 				bad("%s: %d at %d is %d at %d after %d were given away", name, was.tk, a.rf, is.tk, b.rf, given.tk)
@@ -105,11 +111,20 @@ func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 	}
 }
 
+// isOverfull reports whether an item holds more than its share of any limit.
+func (s *state) isOverfull(id bucketID) bool {
+	return slices.ContainsFunc(names(s, nil), func(name string) bool {
+		l, _ := s.share(id, name)
+		return name != hidden && l.tk > l.cp
+	})
+}
+
 // accruesFromBirth: a shard that takes the place of a lost one earns nothing for
 // the time before, when the lost one may have been drained.
 func (c *checker) accruesFromBirth(r *write, bad func(string, ...any)) {
 	earliest := c.trueMS(r.at) + int64(min(0, c.lo)/time.Millisecond) - 1 - worst.Milliseconds()
-	if doubled := r.other != r && r.other.before.count != r.other.after.count; !doubled && r.after.rf < earliest {
+	doubled := r.other != r && (r.other.before.count != r.other.after.count || r.other.before.isOverfull(r.other.id))
+	if !doubled && r.after.rf < earliest {
 		bad("is to earn from %d ms before it is born", earliest-r.after.rf)
 	}
 }

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"maps"
 	"math/bits"
 	"time"
 )
@@ -53,7 +54,7 @@ func (c *checker) legal(r *write) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}
 	for _, name := range names(a, b) {
-		if now, ok := b.share(r.id, name); ok && now.tk > now.cp {
+		if now, ok := b.share(r.id, name); ok && now.tk > now.cp && !r.leavesOverfull(name) {
 			bad("%s holds %d of %d", name, now.tk, now.cp)
 		}
 	}
@@ -67,6 +68,12 @@ func (c *checker) legal(r *write) {
 		return
 	case r.other != nil && r.other.before == nil:
 		c.legalGift(r, bad)
+		return
+	}
+	if a.count != b.count && r.client != nil && r.client.aggregator {
+		if b.rf != a.rf || !maps.Equal(a.levels, b.levels) {
+			bad("was changed besides its number of shards")
+		}
 		return
 	}
 	if b.rf < a.rf {
@@ -91,6 +98,15 @@ func (c *checker) legal(r *write) {
 			legalRefill(name, was, is, a.rf, b.rf, r.call, bad)
 		}
 	}
+}
+
+// leavesOverfull reports whether an item holds more than its share of a limit
+// because a peer gave it a larger number of shards and did not make the other one.
+func (w *write) leavesOverfull(name string) bool {
+	was, had := w.before.share(w.id, name)
+	is, _ := w.after.share(w.id, name)
+	doubles := had && w.client != nil && w.client.aggregator && w.after.count == 2*w.before.count
+	return had && name != hidden && is.tk <= was.tk && (was.tk > was.cp || doubles)
 }
 
 // legalNew: a new item opens full but for its first debit, stamped by a clock.
@@ -134,6 +150,9 @@ func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) 
 // may be cut.
 func legalMove(name string, was, is level, stamp, latest int64, by *call, bad func(string, ...any)) {
 	debit, moved := is.tc-was.tc, is.tk-was.tk
+	if was.tk > was.cp && moved != -debit {
+		moved = is.tk - was.cp // what a peer left above the share was cut
+	}
 	switch {
 	case !is.sameParams(was):
 		bad("%s got other parameters under the old stamp", name)

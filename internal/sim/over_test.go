@@ -15,7 +15,15 @@ type flow struct {
 	count    int   // of shards
 	was, is  level
 	reset    bool // parameters were changed: the stamp may have moved by 1 ms for it
+	late     bool // what had overflowed since the stamp was not cut first
 }
+
+// lateness is by how much a take may be decided as if its clock were behind. Where
+// several processes use a full bucket, cutting what has overflowed since the stamp
+// before every take would make each of them lose the stamp to the others all the
+// time; one that goes by a stamp this old is decided as of then, and every interval
+// is the longer by as much.
+const lateness = 50 * time.Millisecond
 
 // neverOver is promise P1, for every limit of a bucket, all of its shards
 // together.
@@ -73,6 +81,9 @@ func (c *checker) neverOver(key bucketKey) {
 func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	f := flow{sent: int64(r.sent), at: int64(r.at), born: r.before == nil, count: r.after.count}
 	debit := is.tc - was.tc
+	if had && debit > 0 && r.before.rf == r.after.rf {
+		f.late = was.tk+was.earned(r.before.rf, c.clientMS(r.client, r.sent)) > was.cp
+	}
 	if r.before == nil && r.other == nil {
 		f.sent = min(f.sent, int64(r.call.start)) // a new item is stamped before its configuration is read
 	}
@@ -94,7 +105,7 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 //
 // capacity and rate are the largest in force meanwhile; s is the widest that
 // any two clocks of the run were apart, and the millisecond to which clocks are
-// cut. The grid may round up by less than a millitoken, once per change of
+// cut, and, if one of the takes went by an old stamp, [lateness]. The grid may round up by less than a millitoken, once per change of
 // parameters; and by as much on each shard, and for each that is born.
 func (c *checker) intervals(id bucketID, name string, flows []flow) {
 	skew := c.spread() + time.Millisecond
@@ -103,7 +114,7 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			continue
 		}
 		from := first.sent
-		var net, capacity, changes, grids int64
+		var net, capacity, changes, grids, late int64
 		rate := level{rp: 1}
 		for _, f := range flows {
 			if f.at < from {
@@ -125,16 +136,19 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			if f.sent >= from {
 				net += f.admitted
 			}
+			if f.late {
+				late = int64(lateness)
+			}
 			net -= f.returned
 			if f.admitted == 0 || f.sent < from {
 				continue
 			}
 			// In millitokens times the period, where nothing is rounded.
-			span := f.at - from + int64(skew) + changes*int64(time.Millisecond)
+			span := f.at - from + int64(skew) + late + changes*int64(time.Millisecond)
 			allowed := (capacity+grids+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
 			if net*rate.rp > allowed {
 				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d/%dms·(T+%v)",
-					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, rate.ra, rate.rp, skew)
+					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, rate.ra, rate.rp, skew+time.Duration(late))
 				return
 			}
 		}

@@ -123,6 +123,7 @@ func (p *play) run() {
 		c.aggregator = true
 		p.cast = append(p.cast, c)
 		p.workers.Go(func() { p.aggregate(c, stop) })
+		p.workers.Go(func() { p.upset(c, stop) })
 	}
 	slots.Wait()
 	close(stop)
