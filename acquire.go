@@ -236,10 +236,7 @@ func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) er
 		}
 	}
 	err := l.route(ctx, c, left)
-	if err == nil && !c.override && c.image != nil {
-		l.checkInBackground(ctx, c, c.acct)
-	}
-	l.mendInBackground(ctx, c.acct, c.Bucket)
+	l.keepUp(ctx, c, err == nil)
 	return err
 }
 

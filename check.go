@@ -5,28 +5,23 @@ import (
 	"errors"
 )
 
-// checkInBackground compares a bucket with its configuration, and its entity's
-// record, once three quarters of the time to live have passed since that was
-// last done, so that a bucket in use never lags by more than the whole of it.
-// The acquire that finds the comparison due does not wait for it.
-//
-// Where configuration is not kept, every claim compares the shard that it is
-// served by; what is left are the others.
-func (l *Limiter) checkInBackground(ctx context.Context, c *claim, acct *account) {
-	const early = 4 // a quarter of the time to live early
-	now, epoch := l.now(), l.epoch.Load()
-	before := now - l.ttl.Milliseconds()*(early-1)/early
-	if l.ttl == 0 {
-		if c.want == nil || !acct.lags(c.want, now) {
-			return
-		}
-		before = now - settling
-	}
-	if !acct.beginCheck(before, epoch) {
+// keepUp does in the background what a claim found to be due about its bucket:
+// first it completes a set of shards that images disagree about, then it compares
+// the bucket with its configuration. The acquire does not wait for it.
+func (l *Limiter) keepUp(ctx context.Context, c *claim, served bool) {
+	acct, b, img, epoch := c.acct, c.Bucket, c.image, l.epoch.Load()
+	mends := acct.beginMending(l.now())
+	checks := served && !c.override && img != nil && l.beginCheck(c, epoch)
+	if !mends && !checks {
 		return
 	}
-	img := c.image
 	l.background.Go(func() {
+		if mends {
+			l.mendNow(ctx, acct, b)
+		}
+		if !checks {
+			return
+		}
 		defer acct.endCheck()
 		ctx := l.patience.detach(ctx)
 		if err := l.check(ctx, img, acct, epoch); err != nil {
@@ -34,6 +29,21 @@ func (l *Limiter) checkInBackground(ctx context.Context, c *claim, acct *account
 				"entity", img.Entity, "resource", img.Resource, "error", err)
 		}
 	})
+}
+
+// beginCheck claims a comparison of a bucket with its configuration, and of its
+// entity's record, if three quarters of the time to live have passed since that
+// was last done, so that a bucket in use never lags by more than the whole of it.
+//
+// Where configuration is not kept, every claim compares the shard that it is
+// served by; what is left are the others.
+func (l *Limiter) beginCheck(c *claim, epoch uint64) bool {
+	const early = 4 // a quarter of the time to live early
+	now := l.now()
+	if l.ttl == 0 {
+		return c.want != nil && c.acct.lags(c.want, now) && c.acct.beginCheck(now-settling, epoch)
+	}
+	return c.acct.beginCheck(now-l.ttl.Milliseconds()*(early-1)/early, epoch)
 }
 
 // check brings a bucket to its configuration if the two differ. Limits of a

@@ -240,18 +240,13 @@ func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket
 	})
 }
 
-// mendInBackground completes a set of shards that images disagree about.
-func (l *Limiter) mendInBackground(ctx context.Context, acct *account, b Bucket) {
-	if !acct.beginMending(l.now()) {
-		return
+// mendNow carries out a repair that was begun, for nobody's sake.
+func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
+	defer acct.endWidening()
+	ctx = l.patience.detach(ctx)
+	if _, err := l.mend(ctx, acct, b, nil); err != nil {
+		l.logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
 	}
-	l.background.Go(func() {
-		defer acct.endWidening()
-		ctx := l.patience.detach(ctx)
-		if _, err := l.mend(ctx, acct, b, nil); err != nil {
-			l.logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
-		}
-	})
 }
 
 // reshard brings a bucket to a number of shards, all of which exist. A larger
