@@ -65,8 +65,9 @@ const (
 	// enough is the least number of writes to tell by.
 	enough = 8
 	// busy is how many writes a second, spoiled ones included, an item is to take
-	// if many of them are spoiled, which is
+	// if many of them are spoiled.
 	busy = 700
+	// many is the part of the writes that are many.
 	many = 0.1
 	// mostApart is the greatest distance of writes, in milliseconds.
 	mostApart = 256

@@ -314,29 +314,17 @@ func (c *claim) obstacle(images []*Image) error {
 // debitAll debits what claims were allotted, all or none. It returns all shards
 // as they are then, nil if nothing was debited.
 func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*Image, now int64) ([]*Image, error) {
-	refills := make([]*Refill, 0, len(images))
-	for _, img := range images {
-		part := claim{Bucket: img.Bucket, want: front.want, pressing: true, amounts: allotted(crowd, img.Shard)}
-		if len(part.amounts) == 0 {
-			continue
-		}
-		part.haste = front.acct.hurry(img.Shard, now)
-		r := part.refillInHaste(img, now)
-		if r == nil {
-			var short bool
-			if r, _, short = part.refill(img, now, l.multiplier); short {
-				return nil, nil
-			}
-		}
-		if img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, now) < writeCost {
-			l.widenInBackground(ctx, front.acct, img.Bucket)
-		}
-		refills = append(refills, r)
-	}
-	if len(refills) == 0 { // amounts of 0
+	refills, short := l.refillsFor(front, crowd, images, now)
+	switch {
+	case short:
+		return nil, nil
+	case len(refills) == 0: // amounts of 0
 		return images, nil
 	}
 	for _, r := range refills {
+		if img := r.Seen; img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, now) < writeCost {
+			l.widenInBackground(ctx, front.acct, img.Bucket)
+		}
 		front.acct.testBrake(r.Shard, now)
 	}
 	joint, err := l.store.Gather(ctx, refills)
@@ -370,6 +358,26 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		front.acct.override()
 	}
 	return after, nil
+}
+
+// refillsFor are the writes that debit what claims were allotted. short says that
+// one of the shards has less than that.
+func (l *Limiter) refillsFor(front *claim, crowd []*ticket, images []*Image, now int64) (refills []*Refill, short bool) {
+	for _, img := range images {
+		part := claim{Bucket: img.Bucket, want: front.want, pressing: true, amounts: allotted(crowd, img.Shard)}
+		if len(part.amounts) == 0 {
+			continue
+		}
+		part.haste = front.acct.hurry(img.Shard, now)
+		r := part.refillInHaste(img, now)
+		if r == nil {
+			if r, _, short = part.refill(img, now, l.multiplier); short {
+				return nil, true
+			}
+		}
+		refills = append(refills, r)
+	}
+	return refills, false
 }
 
 // allotted is what claims together are to take from a shard, by limit name.

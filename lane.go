@@ -251,7 +251,8 @@ func sumOf(crowd []*ticket) []Amount {
 // write for all whom the item can serve, first come first served as far as its
 // image says. Whoever that leaves out is decided anew on the image that the
 // write brought, so that nobody is refused for the sake of another who was not
-// admitted in the end, or on the word of an old image.
+// admitted in the end, or on the word of an old image; unless the item is fought
+// over, or one of several.
 //
 // What takes more than a debit, such as making the item anew, is done by one
 // caller alone; the others line up again behind it. The time for the write is
@@ -287,21 +288,11 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 			return
 		}
 		p.c.amounts, p.c.granted = sumOf(admitted), false
-		next, refill, wait := p.plan()
-		switch next {
-		case stepTake, stepHaste, stepRefill:
-			_, err = p.write(ctx, next, refill)
-		case stepWait:
-			err = l.relieve(ctx, acct, p.img, wait, nil)
-		case stepDisabled:
-			err = &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
-		case stepForeign:
-			err = &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
-		default:
+		var more bool
+		switch more, err = p.carry(ctx); {
+		case more:
 			l.regroup(ctx, front, crowd)
 			return
-		}
-		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
 			tellAll(crowd, err)
@@ -320,6 +311,25 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 		err = contended(p.c.Bucket)
 	}
 	tellAll(crowd, err)
+}
+
+// carry takes the next step about a crowd's claim. more says that it is more than
+// a crowd can take.
+func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
+	next, refill, wait := p.plan()
+	switch next {
+	case stepTake, stepHaste, stepRefill:
+		_, err = p.write(ctx, next, refill)
+	case stepWait:
+		err = p.l.relieve(ctx, p.acct, p.img, wait, nil)
+	case stepDisabled:
+		err = &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+	case stepForeign:
+		err = &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
+	default:
+		more = true
+	}
+	return more, err
 }
 
 // regroup lines a crowd up again, but for the caller at the front, if it is one
