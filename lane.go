@@ -263,47 +263,17 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 	front, acct := crowd[0], crowd[0].claim.acct
 	p := pursuit{l: l, acct: acct, img: img, c: &claim{Bucket: front.claim.Bucket, acct: acct}}
 	err := error(nil)
-	for tries := 0; tries < maxTries; tries++ {
+	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
 		if tries > 0 {
 			if err = cmp.Or(l.pause(ctx, nil, tries), l.holdBack(ctx, acct, p.c.Shard, nil)); err != nil {
 				break
 			}
 		}
-		p.catchUp()
-		if p.fresh && p.img != nil && (p.img.ShardCount > 1 || acct.isSpaced(p.c.Shard, p.now)) {
-			if crowd = l.refuseRest(crowd, p.img, p.now); len(crowd) == 0 {
-				return
-			}
-		}
-		admitted := admit(crowd, p.img, tries, p.now)
-		switch {
-		case len(admitted) > 0:
-		case !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled:
-			admitted = crowd
-		case l.isDue(acct, p.now):
-			l.regroup(ctx, front, crowd)
-			return
-		default:
-			refuse(crowd, p.img, p.now)
+		var served bool
+		if crowd, served, err = p.serve(ctx, front, crowd, tries); len(crowd) == 0 {
 			return
 		}
-		p.c.amounts, p.c.granted = sumOf(admitted), false
-		var more bool
-		switch more, err = p.carry(ctx); {
-		case more:
-			l.regroup(ctx, front, crowd)
-			return
-		case errors.Is(err, ErrConflict):
-		case err != nil:
-			tellAll(crowd, err)
-			return
-		case p.c.granted:
-			crowd = without(crowd, admitted) // whose claims are not this goroutine's any more
-			acct.shard(front.claim.Shard).takes.expect(len(admitted))
-			grant(admitted, p.img, p.now)
-			if crowd = l.refuseRest(crowd, p.img, l.now()); len(crowd) == 0 {
-				return
-			}
+		if served {
 			tries = 0
 		}
 	}
@@ -311,6 +281,51 @@ func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
 		err = contended(p.c.Bucket)
 	}
 	tellAll(crowd, err)
+}
+
+// serve makes one try to serve a crowd, after some that were lost. It returns whom
+// it has not told, and whether it served others.
+func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket, lost int) (rest []*ticket, served bool, err error) {
+	p.catchUp()
+	if p.fresh && p.img != nil && (p.img.ShardCount > 1 || p.acct.isSpaced(p.c.Shard, p.now)) {
+		if crowd = p.l.refuseRest(crowd, p.img, p.now); len(crowd) == 0 {
+			return nil, false, nil
+		}
+	}
+	admitted := p.pick(crowd, lost)
+	switch {
+	case len(admitted) == 0 && p.l.isDue(p.acct, p.now):
+		p.l.regroup(ctx, front, crowd)
+		return nil, false, nil
+	case len(admitted) == 0:
+		refuse(crowd, p.img, p.now)
+		return nil, false, nil
+	}
+	p.c.amounts, p.c.granted = sumOf(admitted), false
+	more, err := p.carry(ctx)
+	switch {
+	case more:
+		p.l.regroup(ctx, front, crowd)
+		return nil, false, nil
+	case !p.c.granted:
+		return crowd, false, err
+	}
+	crowd = without(crowd, admitted) // whose claims are not this goroutine's any more
+	p.acct.shard(p.c.Shard).takes.expect(len(admitted))
+	grant(admitted, p.img, p.now)
+	return p.l.refuseRest(crowd, p.img, p.l.now()), true, nil
+}
+
+// pick is whom of a crowd to write for: whom the item serves, everybody if it
+// cannot tell.
+func (p *pursuit) pick(crowd []*ticket, lost int) []*ticket {
+	if admitted := admit(crowd, p.img, lost, p.now); len(admitted) > 0 {
+		return admitted
+	}
+	if !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled {
+		return crowd
+	}
+	return nil
 }
 
 // carry takes the next step about a crowd's claim. more says that it is more than
