@@ -150,7 +150,7 @@ func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) 
 // may be cut.
 func legalMove(name string, was, is level, stamp, latest int64, by *call, bad func(string, ...any)) {
 	debit, moved := is.tc-was.tc, is.tk-was.tk
-	if was.tk > was.cp && moved != -debit {
+	if was.tk > was.cp && is.tk <= was.cp && moved != -debit {
 		moved = is.tk - was.cp // what a peer left above the share was cut
 	}
 	switch {
