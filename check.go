@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 )
@@ -10,6 +11,9 @@ import (
 // the bucket with its configuration. The acquire does not wait for it.
 func (l *Limiter) keepUp(ctx context.Context, c *claim, served bool) {
 	acct, b, img, epoch := c.acct, c.Bucket, c.image, l.epoch.Load()
+	if want := cmp.Or(c.want, c.fits); served && img != nil && want != nil && want.differs(img) {
+		acct.doubt() // what was compared was an old image of it
+	}
 	mends := acct.beginMending(l.now())
 	checks := served && !c.override && img != nil && l.beginCheck(c, epoch)
 	if !mends && !checks {

@@ -77,7 +77,7 @@ func (l *Limiter) isCommon(ctx context.Context, c *claim, img *Image) (bool, err
 	if c.dropUnknown(); len(c.amounts) == 0 || c.want.differs(img) {
 		return false, nil
 	}
-	c.want = nil
+	c.want, c.fits = nil, c.want
 	return true, nil
 }
 

@@ -25,6 +25,8 @@ type claim struct {
 	amounts []Amount // by limit name
 	// want, if not nil, is what the bucket is to be brought to.
 	want *wanted
+	// fits, if not nil, is what the last image was found not to differ from.
+	fits *wanted
 	// override says that want came with the request.
 	override bool
 	// settling says that the amounts follow a decision that was already taken:
