@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -75,7 +76,7 @@ func storesOn(api dynamo.API) func(*testing.T) storetest.Store {
 // openNamespace registers a namespace and opens a store on it.
 func openNamespace(t *testing.T, api dynamo.API, name string) *dynamo.Store {
 	t.Helper()
-	o := dynamo.Options{API: api, Table: table, Namespace: name}
+	o := dynamo.Options{API: api, Table: table, Namespace: name, Timeout: time.Minute} // the suite asks a busy machine for much at once
 	namespaces, err := dynamo.NewNamespaces(o)
 	if err != nil {
 		t.Fatal(err)
