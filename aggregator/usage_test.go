@@ -1,0 +1,289 @@
+package aggregator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// traffic is a little of everything that consumes and returns, so far apart.
+func (w *world) traffic(apart time.Duration) {
+	w.Helper()
+	w.system(limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm-in.k", 90_000))
+	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
+		_, err := w.store.CreateEntity(w.Context(), e)
+		w.must(err)
+	}
+	for i := range 30 {
+		w.take(w.Limiter, "user", "rpm", 1, "tpm-in.k", 500)
+		w.take(w.Limiter, "key", "rpm", 1)
+		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 2, "tpm-in.k", 100))
+		w.must(err)
+		switch i % 3 {
+		case 0:
+			w.must(lease.Rollback(w.Context()))
+		case 1:
+			w.must(lease.Adjust("tpm-in.k", 250))
+			w.must(lease.Commit(w.Context()))
+		case 2:
+			w.must(lease.Adjust("tpm-in.k", -60))
+			w.must(lease.Commit(w.Context()))
+		}
+		time.Sleep(apart)
+	}
+}
+
+// counted is what the items of an entity have counted, as the books say it.
+func (w *world) counted(entity string) map[string]int64 {
+	w.Helper()
+	all := map[string]int64{}
+	for _, img := range w.shards(entity) {
+		for _, s := range img.Limits {
+			if s.Consumed != 0 {
+				all[s.Name] += s.Consumed
+			}
+		}
+	}
+	return all
+}
+
+// wantBooks checks the sums of an entity against what its items have counted.
+func (w *world) wantBooks(events int, entity string) {
+	w.Helper()
+	want := fmt.Sprint(events, w.counted(entity))
+	for _, window := range []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly} {
+		if got := w.books.total(entity, window); got != want {
+			w.Errorf("%s, window %d: %s in the books, %s counted", entity, window, got, want)
+		}
+	}
+}
+
+// What users consumed, from the first acquire on, less what they returned: the
+// peer counts no record of a bucket that is new (its defect 9).
+func TestUsageIsWhatWasConsumed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.traffic(time.Second)
+		w.process(w.drain())
+		w.wantBooks(70, "user") // 60 acquires and 10 adjustments upwards
+		w.wantBooks(30, "key")
+		w.wantBooks(30, "team")
+		if got := w.books.total("user", dynamo.Daily); strings.Contains(got, schema.WCU) {
+			t.Errorf("the hidden limit is in the books: %s", got)
+		}
+	})
+}
+
+// Batches come twice, cut at other places, with records of other items in
+// between and records of the same item in the wrong order. Each counts once.
+func TestRecordsThatComeTwiceCountOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.traffic(time.Second)
+		records := w.drain()
+		dice := rand.New(rand.NewPCG(1, 2))
+		for done := 0; done < len(records); {
+			from := max(0, done-dice.IntN(20)) // what came before, again
+			to := min(len(records), done+1+dice.IntN(20))
+			batch := slices.Concat(records[from:to], records[from:done])
+			dice.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+			w.process(batch)
+			done = to
+		}
+		w.process(records)
+		w.wantBooks(70, "user")
+		w.wantBooks(30, "key")
+		w.wantBooks(30, "team")
+	})
+}
+
+// The last minute of a year and the first of the next: consumption belongs to when
+// it took place, not to when the bucket was last refilled (the peer's defect 9).
+func TestWindowsAreOfTheRecordsOwnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerDay("rpd", 1_000_000))
+		time.Sleep(time.Until(time.Date(2000, 12, 31, 23, 59, 58, 0, time.UTC)))
+		w.take(w.Limiter, "user", "rpd", 900_000) // what is left does not overflow: no later take moves the stamp
+		time.Sleep(3 * time.Second)
+		w.take(w.Limiter, "user", "rpd", 10)
+		time.Sleep(12 * time.Hour)
+		w.take(w.Limiter, "user", "rpd", 3)
+		w.process(w.drain())
+		year := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+		for _, c := range []struct {
+			window dynamo.Window
+			start  time.Time
+			want   string
+		}{
+			{dynamo.Hourly, year.Add(-time.Hour), "1 map[rpd:900000000]"},
+			{dynamo.Daily, year.AddDate(0, 0, -1), "1 map[rpd:900000000]"},
+			{dynamo.Monthly, year.AddDate(0, -1, 0), "1 map[rpd:900000000]"},
+			{dynamo.Hourly, year, "1 map[rpd:10000]"},
+			{dynamo.Hourly, year.Add(12 * time.Hour), "1 map[rpd:3000]"},
+			{dynamo.Daily, year, "2 map[rpd:13000]"},
+			{dynamo.Monthly, year, "2 map[rpd:13000]"},
+		} {
+			if got := w.books.window("user", c.window, c.start); got != c.want {
+				t.Errorf("window %d from %v: %s, want %s", c.window, c.start, got, c.want)
+			}
+		}
+	})
+}
+
+// One write for each sum, however many records and limits it is of (the peer's
+// defect 11).
+func TestABatchWritesEachSumOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerMinute("rpm", 6000), limiter.PerMinute("tpm", 90_000))
+		for range 100 {
+			w.take(w.Limiter, "user", "rpm", 1, "tpm", 10)
+		}
+		if res := w.process(w.drain()); w.books.calls != 3 || res.Updates != 3 {
+			t.Errorf("%d calls, %d updates for 100 records of one entity in 3 windows", w.books.calls, res.Updates)
+		}
+	})
+}
+
+// What cannot be written fails the records that it was to carry, and nothing else
+// (the peer's defect 13). Delivered again, they count once.
+func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerMinute("rpm", 600))
+		for range 5 {
+			w.take(w.Limiter, "alice", "rpm", 1)
+			w.take(w.Limiter, "bob", "rpm", 2)
+		}
+		records := w.drain()
+		broken := errors.New("the table is on fire")
+		w.books.fail = func(d *dynamo.UsageDelta) error {
+			if d.Entity == "bob" && d.Window == dynamo.Daily {
+				return broken
+			}
+			return nil
+		}
+		res, err := w.aggregator.Process(t.Context(), records)
+		w.must(err)
+		want := []int{}
+		for i, r := range records {
+			if r.New != nil && r.New.Entity == "bob" {
+				want = append(want, i)
+			}
+		}
+		got := []int{}
+		for _, f := range res.Failed {
+			got = append(got, f.Index)
+			if !errors.Is(f.Err, broken) || f.Sequence != records[f.Index].Sequence || f.ID != records[f.Index].ID {
+				t.Errorf("failure %+v", f)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("failed %v, want %v", got, want)
+		}
+		w.books.fail = nil
+		w.process(records)
+		w.wantBooks(5, "alice")
+		w.wantBooks(5, "bob")
+	})
+}
+
+// A record that cannot be read is reported, and those around it count.
+func TestPoisonedRecordsAreReportedOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerMinute("rpm", 600))
+		_, ns := w.store.Namespace()
+		name := table
+		for _, entity := range []string{"mallory", "oscar"} {
+			w.take(w.Limiter, "alice", "rpm", 1)
+			poison := schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4"}).Item()
+			poison[schema.RF] = schema.S("yesterday")
+			_, err := w.api.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: poison})
+			w.must(err)
+			w.take(w.Limiter, "alice", "rpm", 1)
+		}
+		res, err := w.aggregator.Process(t.Context(), w.drain())
+		w.must(err)
+		if len(res.Poisoned) != 2 || len(res.Failed) != 0 {
+			t.Fatalf("poisoned %v, failed %v", res.Poisoned, res.Failed)
+		}
+		said := res.Poisoned[0].Err.Error() + res.Poisoned[1].Err.Error()
+		for _, f := range res.Poisoned {
+			if !errors.Is(f.Err, limiter.ErrCorrupt) || f.ID == "" || f.Sequence == "" {
+				t.Errorf("poisoned %+v", f)
+			}
+		}
+		if !strings.Contains(said, "mallory") || !strings.Contains(said, "oscar") {
+			t.Errorf("the records are not named: %s", said)
+		}
+		w.wantBooks(4, "alice")
+	})
+}
+
+// A stream carries all namespaces of its table. What is left of one that was
+// deleted is nobody's.
+func TestNamespacesAreKeptApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.api, Table: table})
+		w.must(err)
+		for i, name := range []string{"blue", "green", "gone"} {
+			_, err := namespaces.Register(t.Context(), name)
+			w.must(err)
+			s := w.open(name)
+			w.must(s.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", 600)}, ""))
+			w.take(w.limiter(s, limiter.Options{}), "user", "rpm", i+1)
+		}
+		w.must(namespaces.Delete(t.Context(), "gone"))
+		w.process(w.drain())
+		got := map[string]int64{}
+		for k, s := range w.books.sums {
+			if k.Window == dynamo.Daily {
+				got[k.namespace] = s.tokens["rpm"]
+			}
+		}
+		if want := "map[blue:1000 green:2000]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	})
+}
+
+func TestNamespaceThatCannotBeOpenedFailsItsRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerMinute("rpm", 600))
+		w.take(w.Limiter, "user", "rpm", 1)
+		a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
+			return aggregator.Namespace{}, limiter.ErrUnavailable
+		}, aggregator.Options{})
+		w.must(err)
+		res, err := a.Process(t.Context(), w.drain())
+		w.must(err)
+		if len(res.Failed) != 1 || !errors.Is(res.Failed[0].Err, limiter.ErrUnavailable) {
+			t.Errorf("failed %v", res.Failed)
+		}
+	})
+}

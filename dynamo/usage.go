@@ -1,0 +1,290 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// DefaultUsageTTL is how long a usage snapshot is kept after its window has
+// ended, if nothing else is said.
+const DefaultUsageTTL = 90 * 24 * time.Hour
+
+// A UsageKey names a usage snapshot: what an entity used of a resource in the
+// window that starts at Start.
+type UsageKey struct {
+	Entity, Resource string
+	Window           Window
+	Start            time.Time // see [Window.Start]
+}
+
+// A UsageStep is what one change of a bucket's shard consumed.
+type UsageStep struct {
+	Shard int
+	// Sequence is the sequence number that the table's stream gave the change, a
+	// decimal of up to 40 digits. It grows from change to change of a shard.
+	Sequence string
+	Events   int64            // acquires, whatever the number of limits; not negative
+	Tokens   []limiter.Amount // millitokens, negative if they were returned; a limit named twice adds up
+}
+
+// A UsageDelta is what several changes add to one snapshot.
+//
+// Steps may come from several shards, in any mixture. Those of one shard are to
+// reach [Store.AddUsage] in the order of their sequence numbers, any number of
+// times and cut into deltas in any way, but without leaving one out: that could
+// not be made up for.
+type UsageDelta struct {
+	UsageKey
+	Steps []UsageStep
+}
+
+// AddUsage adds steps to a snapshot, each once, however often it is given. It is
+// one request of one write unit, unless some of the steps have been counted
+// before: then another one for what is left. A new snapshot costs two units more,
+// for its index entries.
+//
+// For each shard the snapshot keeps the sequence number of the last step counted,
+// and a write holds only if all its steps are later. A write that is refused, by
+// what another writer counted or by an attempt of its own whose answer was lost,
+// learns from the refusal what to leave out.
+//
+// It fails with [limiter.ErrInvalid] if the delta cannot be one, with nothing
+// written; and with [limiter.ErrCorrupt] if the snapshot's sequence numbers are
+// damaged. After any other error the delta can be given again.
+func (s *Store) AddUsage(ctx context.Context, d *UsageDelta) error {
+	steps, err := d.steps()
+	if err != nil {
+		return err
+	}
+	key := schema.UsageKey(s.ns, d.Entity, d.Resource, d.Window.String(), d.Start)
+	op := "count usage of " + d.Entity + " for " + d.Resource
+	for len(steps) > 0 {
+		update, err := s.usageUpdate(key, d, steps)
+		if err != nil {
+			return err
+		}
+		err = s.updateItem(ctx, op, update)
+		if err == nil {
+			return nil
+		}
+		counted, refused := conditionFailed(err)
+		if !refused {
+			return err
+		}
+		left := len(steps)
+		steps = slices.DeleteFunc(steps, func(step usageStep) bool {
+			return step.sequence <= schema.UsageSequence(counted, step.Shard)
+		})
+		if len(steps) == left {
+			return &limiter.CorruptError{
+				Key: key.String(), Attr: schema.UsageSequenceAttr(steps[0].Shard),
+				Reason: "it is not a sequence number that the stream can have given",
+			}
+		}
+	}
+	return nil
+}
+
+// A usageStep is a step with its sequence number in the form that is stored.
+type usageStep struct {
+	*UsageStep
+	sequence string
+}
+
+// steps are the steps that change anything, by shard and sequence number, each
+// once.
+func (d *UsageDelta) steps() ([]usageStep, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	steps := make([]usageStep, 0, len(d.Steps))
+	for i := range d.Steps {
+		step := &d.Steps[i]
+		sequence, err := step.check()
+		if err != nil {
+			return nil, err
+		}
+		if step.Events != 0 || slices.ContainsFunc(step.Tokens, func(a limiter.Amount) bool { return a.Milli != 0 }) {
+			steps = append(steps, usageStep{step, sequence})
+		}
+	}
+	order := func(a, b usageStep) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), strings.Compare(a.sequence, b.sequence))
+	}
+	slices.SortStableFunc(steps, order)
+	return slices.CompactFunc(steps, func(a, b usageStep) bool { return order(a, b) == 0 }), nil
+}
+
+func (k *UsageKey) check() error {
+	if err := limiter.CheckEntity(k.Entity); err != nil {
+		return err
+	}
+	if err := limiter.CheckResource(k.Resource); err != nil {
+		return err
+	}
+	if err := k.Window.check(); err != nil {
+		return err
+	}
+	if start := k.Window.Start(k.Start); !start.Equal(k.Start) {
+		return &limiter.ValidationError{
+			Field: "start", Value: k.Start.Format(time.RFC3339Nano),
+			Reason: fmt.Sprintf("no %s window starts then, but at %s", k.Window, schema.Timestamp(start)),
+		}
+	}
+	return nil
+}
+
+func (w Window) check() error {
+	_, err := ParseWindow(w.String())
+	return err
+}
+
+// check returns the sequence number in the form that is stored.
+func (s *UsageStep) check() (sequence string, err error) {
+	if s.Shard < 0 || s.Shard >= schema.MaxShards {
+		return "", &limiter.ValidationError{Field: "shard", Value: strconv.Itoa(s.Shard), Reason: "give the number of a shard"}
+	}
+	if s.Events < 0 {
+		return "", &limiter.ValidationError{Field: "events", Value: strconv.FormatInt(s.Events, 10), Reason: "give a number of acquires"}
+	}
+	sequence, ok := schema.PadSequence(s.Sequence)
+	if !ok {
+		return "", &limiter.ValidationError{Field: "sequence", Value: s.Sequence, Reason: "give a sequence number of a stream, up to 40 digits"}
+	}
+	for i := range s.Tokens {
+		if err := limiter.CheckLimitName(s.Tokens[i].Limit); err != nil {
+			return "", err
+		}
+	}
+	return sequence, nil
+}
+
+// usageUpdate counts steps, of which there is one at least, by shard and sequence
+// number, if none of them is counted.
+func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (*dynamodb.UpdateItemInput, error) {
+	var room [8]limiter.Amount
+	sums, events := sumUsage(room[:0], steps)
+	const identity, byShard, byLimit = 10, 2, 2
+	values := make(item, identity+byShard+byLimit*len(sums))
+	window := d.Window.String()
+	values[":e"], values[":r"], values[":w"] = schema.S(d.Entity), schema.S(d.Resource), schema.S(window)
+	values[":s"] = schema.S(schema.Timestamp(d.Start))
+	values[":p2"], values[":s2"] = schema.S(schema.ResourcePK(s.ns, d.Resource)), schema.S(schema.UsageIndexSK(window, d.Start, d.Entity))
+	values[":p4"], values[":s4"] = schema.S(s.ns), schema.S(key.PK)
+	values[":n"] = schema.N(events)
+	if s.usageTTL > 0 {
+		values[":ttl"] = schema.N(d.Window.End(d.Start).Add(s.usageTTL).Unix())
+	}
+	shards := 0
+	for i := range steps {
+		if startsShard(steps, i) {
+			values[alias('f', shards)] = schema.S(steps[i].sequence)
+			shards++
+		}
+		values[alias('l', shards-1)] = schema.S(steps[i].sequence)
+	}
+	for i, sum := range sums {
+		whole, rest := schema.SplitUsage(sum.Milli)
+		values[alias('t', i)] = schema.N(whole)
+		if rest != 0 {
+			values[alias('m', i)] = schema.N(rest)
+		}
+	}
+	var keyRoom [128]byte
+	sh, err := s.usages.get(usageShapeKey(keyRoom[:0], steps, sums), func() (*shape, error) { return s.usageShape(steps, sums) })
+	if err != nil {
+		return nil, err
+	}
+	return &dynamodb.UpdateItemInput{
+		Key: key.Item(), UpdateExpression: &sh.update, ConditionExpression: &sh.condition,
+		ExpressionAttributeNames: sh.names, ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, nil
+}
+
+// startsShard reports whether step i is the first of its shard.
+func startsShard(steps []usageStep, i int) bool { return i == 0 || steps[i-1].Shard != steps[i].Shard }
+
+// sumUsage adds steps up, by limit name.
+func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, events int64) {
+	for _, step := range steps {
+		events += step.Events
+		for _, a := range step.Tokens {
+			i, there := slices.BinarySearchFunc(sums, a.Limit, func(b limiter.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
+			if !there {
+				sums = slices.Insert(sums, i, limiter.Amount{Limit: a.Limit})
+			}
+			sums[i].Milli += a.Milli
+		}
+	}
+	return sums, events
+}
+
+// usageShapeKey tells shapes of a store apart: the shards, and the limits with
+// whether they have a rest.
+func usageShapeKey(key []byte, steps []usageStep, sums []limiter.Amount) []byte {
+	for i := range steps {
+		if startsShard(steps, i) {
+			key = binary.AppendUvarint(key, uint64(steps[i].Shard)+1)
+		}
+	}
+	key = append(key, 0)
+	for i := range sums {
+		_, rest := schema.SplitUsage(sums[i].Milli)
+		key = append(key, sums[i].Limit...)
+		if rest != 0 {
+			key = append(key, 1)
+		}
+		key = append(key, 0)
+	}
+	return key
+}
+
+// usageShape sets what the snapshot is of with every write: nobody knows which one
+// is the first.
+func (s *Store) usageShape(steps []usageStep, sums []limiter.Amount) (*shape, error) {
+	b := newShapeBuilder()
+	b.set.part(schema.EntityID, " = :e")
+	b.set.part(b.name("#resource", schema.Resource), " = :r")
+	b.set.part(b.name("#window", schema.Window), " = :w")
+	b.set.part(schema.WindowStart, " = :s")
+	b.set.part(schema.GSI2PK, " = :p2")
+	b.set.part(schema.GSI2SK, " = :s2")
+	b.set.part(schema.GSI4PK, " = :p4")
+	b.set.part(schema.GSI4SK, " = :s4")
+	if ttl := b.name("#ttl", schema.TTL); s.usageTTL > 0 {
+		b.set.part(ttl, " = :ttl")
+	} else {
+		b.remove.part(ttl)
+	}
+	shards := 0
+	for i := range steps {
+		if startsShard(steps, i) {
+			sequence := b.name("#q"+strconv.Itoa(shards), schema.UsageSequenceAttr(steps[i].Shard))
+			b.condition.part("(attribute_not_exists(", sequence, ") OR ", sequence, " < ", alias('f', shards), ")")
+			b.set.part(sequence, " = ", alias('l', shards))
+			shards++
+		}
+	}
+	b.add.part(schema.TotalEvents, " :n")
+	for i := range sums {
+		at := strconv.Itoa(i)
+		b.add.part(b.name("#t"+at, schema.UsageAttr(sums[i].Limit)), " ", alias('t', i))
+		if _, rest := schema.SplitUsage(sums[i].Milli); rest != 0 {
+			b.add.part(b.name("#m"+at, schema.UsageRestAttr(sums[i].Limit)), " ", alias('m', i))
+		}
+	}
+	return b.shape()
+}

@@ -1,0 +1,232 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// DefaultUsageLimit and MaxUsageLimit are how many snapshots a page has, if
+// nothing else is said and at most.
+const (
+	DefaultUsageLimit = 100
+	MaxUsageLimit     = 1000
+)
+
+// A UsageQuery says which usage snapshots to read: those of an entity, for one
+// resource or for all, or those of all entities for a resource. At least one of
+// Entity and Resource is given.
+type UsageQuery struct {
+	Entity, Resource string
+	Window           Window
+	// From and To bound when windows start: at From or later, and before To. A
+	// zero time bounds nothing.
+	From, To time.Time
+	// Limit bounds the snapshots of a page; 0 is [DefaultUsageLimit], and
+	// [MaxUsageLimit] is the most.
+	Limit int
+	// Cursor is [UsagePage.Next] of the page before, "" for the first one.
+	Cursor string
+}
+
+// A UsageSnapshot is what an entity used of a resource in one window.
+type UsageSnapshot struct {
+	UsageKey
+	Events int64            // acquires; of a snapshot by the peer, limits of acquires
+	Tokens []limiter.Amount // by limit name, in millitokens; negative if more was returned than taken
+}
+
+// End is when the window ends.
+func (u *UsageSnapshot) End() time.Time { return u.Window.End(u.Start) }
+
+// A UsagePage is a part of the snapshots that a query asks for.
+type UsagePage struct {
+	Snapshots []UsageSnapshot
+	// Next is the cursor of the next page, "" if this is the last one.
+	Next string
+}
+
+// Usage reads a page of usage snapshots, the newest windows first; of windows
+// that start together, entities and resources in descending order. Reads are
+// eventually consistent. Snapshots that the peer wrote are among them, by the
+// window that they name.
+//
+// Windows and times are bounds of the keys that are read, but for the peer's
+// snapshots, of which those of other windows are read too. A query by entity
+// alone first asks which resources it has, in a request for each.
+func (s *Store) Usage(ctx context.Context, q UsageQuery) (UsagePage, error) {
+	if q.Limit < 0 || q.Limit > MaxUsageLimit {
+		return UsagePage{}, &limiter.ValidationError{
+			Field: "limit", Value: strconv.Itoa(q.Limit), Reason: fmt.Sprintf("give 1 to %d, or 0 for %d", MaxUsageLimit, DefaultUsageLimit),
+		}
+	}
+	if q.Limit == 0 {
+		q.Limit = DefaultUsageLimit
+	}
+	r, err := s.readUsage(ctx, q)
+	if err != nil {
+		return UsagePage{}, err
+	}
+	var page UsagePage
+	var last schema.Usage
+	for {
+		u, err := r.next(ctx)
+		switch {
+		case err != nil:
+			return UsagePage{}, err
+		case u == nil:
+			return page, nil
+		case len(page.Snapshots) == q.Limit:
+			page.Next = cursorAt(&last)
+			return page, nil
+		}
+		last = *u
+		page.Snapshots = append(page.Snapshots, snapshotOf(u, q.Window))
+	}
+}
+
+func snapshotOf(u *schema.Usage, w Window) UsageSnapshot {
+	return UsageSnapshot{UsageKey{u.Entity, u.Resource, w, u.Start}, u.Events, u.Tokens}
+}
+
+// A UsageSummary adds snapshots up.
+type UsageSummary struct {
+	Snapshots int
+	Events    int64
+	// First and Last are when the first and the last window start; zero if there
+	// is none.
+	First, Last time.Time
+	Limits      []UsageTotal // by name
+}
+
+// A UsageTotal is what was used of one limit.
+type UsageTotal struct {
+	Limit     string
+	Snapshots int   // that name the limit
+	Total     int64 // millitokens
+	Average   int64 // millitokens by snapshot that names the limit, rounded towards zero
+}
+
+// UsageSummary adds up all snapshots that a query asks for; its Limit and Cursor
+// are not used. It reads them as [Store.Usage] does, page by page.
+func (s *Store) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
+	q.Limit, q.Cursor = 0, ""
+	r, err := s.readUsage(ctx, q)
+	if err != nil {
+		return UsageSummary{}, err
+	}
+	var sum UsageSummary
+	totals := map[string]*UsageTotal{}
+	for {
+		u, err := r.next(ctx)
+		if err != nil {
+			return UsageSummary{}, err
+		}
+		if u == nil {
+			break
+		}
+		if sum.Snapshots == 0 {
+			sum.Last = u.Start
+		}
+		sum.First = u.Start
+		sum.Snapshots++
+		sum.Events += u.Events
+		for _, a := range u.Tokens {
+			if totals[a.Limit] == nil {
+				totals[a.Limit] = &UsageTotal{Limit: a.Limit}
+			}
+			totals[a.Limit].Snapshots++
+			totals[a.Limit].Total += a.Milli
+		}
+	}
+	for _, t := range totals {
+		t.Average = t.Total / int64(t.Snapshots)
+		sum.Limits = append(sum.Limits, *t)
+	}
+	slices.SortFunc(sum.Limits, func(a, b UsageTotal) int { return cmp.Compare(a.Limit, b.Limit) })
+	return sum, nil
+}
+
+// check finds what is wrong with a query, apart from its limit, and reads its
+// cursor, which is nil if there is none.
+func (q *UsageQuery) check() (after *schema.Usage, err error) {
+	if q.Entity == "" && q.Resource == "" {
+		return nil, &limiter.ValidationError{Field: "entity", Value: "", Reason: "give an entity, a resource, or both"}
+	}
+	if q.Entity != "" {
+		if err := limiter.CheckEntity(q.Entity); err != nil {
+			return nil, err
+		}
+	}
+	if q.Resource != "" {
+		if err := limiter.CheckResource(q.Resource); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.Window.check(); err != nil {
+		return nil, err
+	}
+	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
+		return nil, &limiter.ValidationError{
+			Field: "to", Value: q.To.Format(time.RFC3339), Reason: "give a time after " + q.From.Format(time.RFC3339),
+		}
+	}
+	if q.Cursor == "" {
+		return nil, nil
+	}
+	after, ok := parseCursor(q.Cursor)
+	if !ok || after.Window != q.Window.String() ||
+		q.Entity != "" && q.Entity != after.Entity || q.Resource != "" && q.Resource != after.Resource {
+		return nil, &limiter.ValidationError{Field: "cursor", Value: q.Cursor, Reason: "give the one that a page of the same query ended with"}
+	}
+	return after, nil
+}
+
+// A cursor is the place of the last snapshot of a page: the window, when it
+// starts, the entity, the resource, and p if its key is of the peer's form.
+const cursorParts = 5
+
+func cursorAt(u *schema.Usage) string {
+	form := ""
+	if u.Peer {
+		form = "p"
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(
+		strings.Join([]string{u.Window, schema.Timestamp(u.Start), u.Entity, u.Resource, form}, "#")))
+}
+
+func parseCursor(cursor string) (*schema.Usage, bool) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	parts := strings.Split(string(text), "#")
+	if err != nil || len(parts) != cursorParts {
+		return nil, false
+	}
+	start, err := schema.ParseTimestamp(parts[1])
+	if err != nil || limiter.CheckEntity(parts[2]) != nil || limiter.CheckResource(parts[3]) != nil {
+		return nil, false
+	}
+	return &schema.Usage{Window: parts[0], Start: start, Entity: parts[2], Resource: parts[3], Peer: parts[4] != ""}, true
+}
+
+// orderUsage sorts the newest windows first, of those that start together the
+// last entity and the last resource, and the peer's after ours.
+func orderUsage(a, b *schema.Usage) int {
+	if byPlace := cmp.Or(b.Start.Compare(a.Start), strings.Compare(b.Entity, a.Entity), strings.Compare(b.Resource, a.Resource)); byPlace != 0 {
+		return byPlace
+	}
+	switch {
+	case a.Peer == b.Peer:
+		return 0
+	case b.Peer:
+		return -1
+	}
+	return 1
+}

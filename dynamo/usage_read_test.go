@@ -1,0 +1,353 @@
+package dynamo_test
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// peerUsage is a snapshot as the peer writes it: no window in the keys, and
+// counters of whole tokens beside an overdraft's.
+func peerUsage(ns string, k dynamo.UsageKey, window string, rpm int64) schema.Item {
+	start := schema.Timestamp(k.Start)
+	it := schema.Key{PK: ns + "/ENTITY#" + k.Entity, SK: "#USAGE#" + k.Resource + "#" + start}.Item()
+	for name, v := range map[string]string{
+		"entity_id": k.Entity, "resource": k.Resource, "window": window, "window_start": start,
+		"GSI2PK": ns + "/RESOURCE#" + k.Resource, "GSI2SK": "USAGE#" + start + "#" + k.Entity,
+		"GSI4PK": ns, "GSI4SK": ns + "/ENTITY#" + k.Entity,
+	} {
+		it[name] = schema.S(v)
+	}
+	it["rpm"], it["rpm#od"], it["total_events"], it["ttl"] = schema.N(rpm), schema.N(7), schema.N(2), schema.N(1)
+	return it
+}
+
+// A written snapshot, and by whom.
+type written struct {
+	dynamo.UsageSnapshot
+	peer bool
+}
+
+// writeUsage writes snapshots of four entities and three resources around the turn
+// of a year, some by the peer, and some by both.
+func writeUsage(t *testing.T, s *dynamo.Store, api dynamo.API) (all []written) {
+	t.Helper()
+	_, ns := s.Namespace()
+	newYear := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, entity := range []string{"user", "user-1", "user-10", "a@b:c"} {
+		for j, resource := range []string{"gpt-4", "gpt-4-turbo", "gpt-4/x"} {
+			for n := -3; n < 4; n++ {
+				for w, start := range map[dynamo.Window]time.Time{
+					dynamo.Hourly: newYear.Add(time.Duration(n) * time.Hour), dynamo.Daily: newYear.AddDate(0, 0, n), dynamo.Monthly: newYear.AddDate(0, n, 0),
+				} {
+					u := dynamo.UsageSnapshot{
+						UsageKey: dynamo.UsageKey{Entity: entity, Resource: resource, Window: w, Start: start},
+						Events:   1, Tokens: []limiter.Amount{{Limit: "rpm", Milli: 1000 * int64(n+10)}},
+					}
+					by := (i + j + n + 3) % 3 // 0 us, 1 the peer, 2 both
+					if n == 0 {
+						by = 0 // the peer has one item for all three
+					}
+					if by != 1 {
+						add(t, s, u.UsageKey, dynamo.UsageStep{Sequence: "1", Events: 1, Tokens: u.Tokens})
+						all = append(all, written{u, false})
+					}
+					if by != 0 {
+						put(t, api, peerUsage(ns, u.UsageKey, w.String(), int64(n+10)))
+						u.Events = 2
+						all = append(all, written{u, true})
+					}
+				}
+			}
+		}
+	}
+	// What is none of them: another kind of item in the partition, and a window of
+	// the peer's that nobody knows.
+	createEntity(t, s, limiter.Entity{ID: "user"})
+	put(t, api, peerUsage(ns, dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Start: noon}, " daily", 9))
+	return all
+}
+
+// asked is what a query asks for of all that was written, in order.
+func asked(all []written, q dynamo.UsageQuery) []dynamo.UsageSnapshot {
+	var found []written
+	for _, u := range all {
+		if (q.Entity == "" || q.Entity == u.Entity) && (q.Resource == "" || q.Resource == u.Resource) && q.Window == u.Window &&
+			(q.From.IsZero() || !u.Start.Before(q.From)) && (q.To.IsZero() || u.Start.Before(q.To)) {
+			found = append(found, u)
+		}
+	}
+	slices.SortFunc(found, func(a, b written) int {
+		return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(b.Entity, a.Entity), cmp.Compare(b.Resource, a.Resource), cmp.Compare(a.Events, b.Events))
+	})
+	snapshots := make([]dynamo.UsageSnapshot, len(found))
+	for i := range found {
+		snapshots[i] = found[i].UsageSnapshot
+	}
+	return snapshots
+}
+
+// usageQueries are by entity, by resource and by both, in all windows and in bounds
+// that lie on a window's start and beside it.
+func usageQueries() (queries []dynamo.UsageQuery) {
+	at := func(s string) time.Time { t, _ := time.Parse(time.RFC3339Nano, s); return t }
+	for _, bounds := range [][2]time.Time{
+		{},
+		{at("2024-12-31T22:00:00Z"), at("2025-01-01T02:00:00Z")},
+		{at("2024-12-31T22:00:00.001Z"), at("2025-01-01T01:00:00.001Z")},
+		{at("2024-12-31T00:00:00Z"), {}},
+		{{}, at("2025-01-01T01:00:00+01:00")},
+		{at("2025-01-01T00:00:00Z"), at("2025-01-01T00:00:01Z")},
+		{at("2025-01-01T00:00:00.1Z"), at("2025-01-01T00:00:00.2Z")},
+		{at("2030-01-01T00:00:00Z"), {}},
+	} {
+		for _, of := range [][2]string{{"user-1", "gpt-4"}, {"user-1", ""}, {"", "gpt-4"}, {"user-10", "gpt-4/x"}, {"nobody", ""}, {"", "none"}} {
+			for w := dynamo.Hourly; w <= dynamo.Monthly; w++ {
+				queries = append(queries, dynamo.UsageQuery{Entity: of[0], Resource: of[1], Window: w, From: bounds[0], To: bounds[1]})
+			}
+		}
+	}
+	return queries
+}
+
+func TestUsageIsReadPageByPage(t *testing.T) {
+	t.Parallel()
+	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
+		t.Run(string(projection), func(t *testing.T) {
+			t.Parallel()
+			f := &fault{API: dynamolite.New(dynamolite.Options{})}
+			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
+				t.Fatal(err)
+			}
+			checkUsageQueries(t, openStore(t, f), f, 1, 2, 5, 0)
+			f.page = 2 // what the server hands out at once
+			s := openStore(t, f)
+			for _, q := range []dynamo.UsageQuery{{Entity: "user-1"}, {Resource: "gpt-4"}} {
+				page, err := s.Usage(t.Context(), q)
+				if err != nil || len(page.Snapshots) < 7 || page.Next != "" {
+					t.Errorf("%d snapshots, next %q, %v", len(page.Snapshots), page.Next, err)
+				}
+			}
+		})
+	}
+}
+
+// checkUsageQueries holds every query, in pages of these limits, against what was
+// written, and its summary against the sum of that.
+func checkUsageQueries(t *testing.T, s *dynamo.Store, api dynamo.API, limits ...int) {
+	t.Helper()
+	all := writeUsage(t, s, api)
+	found := 0
+	for _, q := range usageQueries() {
+		want := asked(all, q)
+		found += len(want)
+		for _, q.Limit = range limits {
+			if diff := gocmp.Diff(want, pages(t, s, q), gocmp.Transformer("none", func(u []dynamo.UsageSnapshot) []dynamo.UsageSnapshot {
+				return append([]dynamo.UsageSnapshot{}, u...)
+			})); diff != "" {
+				t.Fatalf("%+v (-want +got):\n%s", q, diff)
+			}
+		}
+		got, err := s.UsageSummary(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(sumOf(want), got); diff != "" {
+			t.Fatalf("summary of %+v (-want +got):\n%s", q, diff)
+		}
+	}
+	if found < 100 {
+		t.Errorf("the queries found %d snapshots, which shows little", found)
+	}
+}
+
+// pages reads all pages of a query, and demands that none but the last is short.
+func pages(t *testing.T, s *dynamo.Store, q dynamo.UsageQuery) (all []dynamo.UsageSnapshot) {
+	t.Helper()
+	for range 1000 {
+		page, err := s.Usage(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := cmp.Or(q.Limit, dynamo.DefaultUsageLimit)
+		if n := len(page.Snapshots); n > limit || n < limit && page.Next != "" || n == 0 && q.Cursor != "" {
+			t.Fatalf("%+v: a page of %d snapshots, next %q", q, n, page.Next)
+		}
+		all = append(all, page.Snapshots...)
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return all
+		}
+	}
+	t.Fatalf("%+v: the pages have no end", q)
+	return nil
+}
+
+func sumOf(snapshots []dynamo.UsageSnapshot) (sum dynamo.UsageSummary) {
+	for _, u := range snapshots {
+		sum.Snapshots++
+		sum.Events += u.Events
+		if sum.Limits == nil {
+			sum.Last, sum.Limits = u.Start, []dynamo.UsageTotal{{Limit: "rpm"}}
+		}
+		sum.First = u.Start
+		sum.Limits[0].Total += u.Tokens[0].Milli
+		sum.Limits[0].Snapshots++
+		sum.Limits[0].Average = sum.Limits[0].Total / int64(sum.Limits[0].Snapshots)
+	}
+	return sum
+}
+
+// What a page costs depends on the page, and not on how much lies before its
+// windows, after them, or beside them.
+func TestUsageIsReadByKeys(t *testing.T) {
+	t.Parallel()
+	db := newTable(t)
+	meter := dynamo.NewMeter(db)
+	s := openStore(t, meter)
+	for hour := range 24 * 40 {
+		k := hourly("user")
+		k.Start = noon.Add(time.Duration(hour) * time.Hour)
+		add(t, s, k, step(0, 1, 1000))
+	}
+	from := noon.AddDate(0, 0, 20)
+	for i := range 100 {
+		add(t, s, dynamo.UsageKey{Entity: fmt.Sprintf("user-%02d", i), Resource: "crowded", Start: from}, step(0, 1, 1000))
+	}
+	page, err := s.Usage(t.Context(), dynamo.UsageQuery{Resource: "crowded", Limit: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowded := page.Next
+	for of, c := range map[string]struct {
+		q        dynamo.UsageQuery
+		requests int64
+		rcu      float64
+	}{
+		// A query for ours and one for the peer's; 12 items are less than 8 KB.
+		"entity and resource": {dynamo.UsageQuery{Entity: "user", Resource: "gpt-4"}, 2, 1.5},
+		// Two more find the resources. The peer's are not asked for: there are none.
+		"entity": {dynamo.UsageQuery{Entity: "user"}, 3, 2},
+		// The index has the keys; each item is read, half a unit each.
+		"resource": {dynamo.UsageQuery{Resource: "gpt-4"}, 3, 7},
+		// Its second page begins behind the first, in the middle of a window.
+		"a later page":    {dynamo.UsageQuery{Resource: "crowded", Cursor: crowded}, 3, 7},
+		"another window":  {dynamo.UsageQuery{Entity: "user", Resource: "gpt-4", Window: dynamo.Daily}, 2, 1},
+		"another entity":  {dynamo.UsageQuery{Entity: "user-1"}, 1, 0.5},
+		"another of none": {dynamo.UsageQuery{Resource: "gpt"}, 2, 1},
+	} {
+		c.q.From, c.q.To, c.q.Limit = from, from.AddDate(0, 0, 5), 10
+		before := meter.Totals()
+		if _, err := s.Usage(t.Context(), c.q); err != nil {
+			t.Fatal(err)
+		}
+		if got := meter.Totals().Sub(before).Sum(); got.Requests != c.requests || got.RCU > c.rcu {
+			t.Errorf("by %s: %+v, want %d requests and at most %v RCU", of, got, c.requests, c.rcu)
+		}
+	}
+}
+
+// An index entry whose item has gone by the time it is read is no snapshot.
+func TestUsageThatExpiresMeanwhile(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	add(t, s, hourly("user"), step(0, 1, 1000))
+	add(t, s, hourly("user-1"), step(0, 1, 1000))
+	f.before = func(op string, _ any) error {
+		if op == "BatchGetItem" {
+			_, err := s.DeleteEntity(t.Context(), "user")
+			f.before = nil
+			return err
+		}
+		return nil
+	}
+	page, err := s.Usage(t.Context(), dynamo.UsageQuery{Resource: "gpt-4"})
+	if err != nil || len(page.Snapshots) != 1 || page.Snapshots[0].Entity != "user-1" {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+func TestUsageQueriesThatCannotBe(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	add(t, s, hourly("user"), step(0, 1, 1000))
+	k := hourly("user")
+	k.Start = k.Start.Add(time.Hour)
+	add(t, s, k, step(0, 1, 1000))
+	page, err := s.Usage(t.Context(), dynamo.UsageQuery{Entity: "user", Limit: 1})
+	if err != nil || page.Next == "" {
+		t.Fatalf("next %q, %v", page.Next, err)
+	}
+	text, err := base64.RawURLEncoding.DecodeString(page.Next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := func(old, with string) string {
+		return base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(text), old, with, 1)))
+	}
+	f.reset()
+	for field, queries := range map[string][]dynamo.UsageQuery{
+		"entity":   {{}, {Entity: "a#b"}},
+		"resource": {{Resource: "9"}},
+		"window":   {{Entity: "user", Window: 3}},
+		"limit":    {{Entity: "user", Limit: -1}, {Entity: "user", Limit: dynamo.MaxUsageLimit + 1}},
+		"to":       {{Entity: "user", From: noon, To: noon}},
+		"cursor": {
+			{Entity: "user", Cursor: "?"},
+			{Entity: "user", Cursor: "YWJj"},
+			{Entity: "user-1", Cursor: page.Next},
+			{Entity: "user", Resource: "gpt", Cursor: page.Next},
+			{Entity: "user", Window: dynamo.Daily, Cursor: page.Next},
+			{Entity: "user", Cursor: forged("2024", "2O24")},
+			{Resource: "gpt-4", Cursor: forged("user", "")},
+			{Entity: "user", Cursor: forged("gpt-4", "")},
+		},
+	} {
+		for _, q := range queries {
+			_, err := s.Usage(t.Context(), q)
+			wantErr(t, err, limiter.ErrInvalid)
+			if err == nil || !strings.Contains(err.Error(), "invalid "+field) {
+				t.Errorf("%+v: %v, want the %s named", q, err, field)
+			}
+		}
+	}
+	if len(f.ops) > 0 {
+		t.Errorf("%v were sent", f.ops)
+	}
+}
+
+func TestDamagedUsageIsReported(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(schema.Item){
+		"events":       func(it schema.Item) { it[schema.TotalEvents] = schema.S("2") },
+		"a fraction":   func(it schema.Item) { it["rpm"] = fraction },
+		"out of range": func(it schema.Item) { it["rpm"] = schema.N(1 << 62) },
+		"the rest":     func(it schema.Item) { it["rpm#milli"] = fraction },
+		"the key":      func(it schema.Item) { it[schema.SK] = schema.S("#USAGE#gpt-4#2024-13-01") },
+	} {
+		db := newTable(t)
+		s := openStore(t, db)
+		_, ns := s.Namespace()
+		it := peerUsage(ns, hourly("user"), "hourly", 1)
+		damage(it)
+		put(t, db, it)
+		_, err := s.Usage(t.Context(), dynamo.UsageQuery{Entity: "user"})
+		wantErr(t, err, limiter.ErrCorrupt)
+		if err == nil || !strings.Contains(err.Error(), "ENTITY#user") {
+			t.Errorf("%s: %v, want the item named", name, err)
+		}
+	}
+}
+
+var fraction = &types.AttributeValueMemberN{Value: "0.5"}

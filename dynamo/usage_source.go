@@ -1,0 +1,233 @@
+package dynamo
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A usageReader merges sources into the order of [orderUsage].
+type usageReader struct{ sources []*usageSource }
+
+// next is the next snapshot, nil after the last one.
+func (r *usageReader) next(ctx context.Context) (*schema.Usage, error) {
+	var first *usageSource
+	for _, src := range r.sources {
+		if err := src.fill(ctx); err != nil {
+			return nil, err
+		}
+		if len(src.buffer) > 0 && (first == nil || orderUsage(&src.buffer[0], &first.buffer[0]) < 0) {
+			first = src
+		}
+	}
+	if first == nil {
+		return nil, nil
+	}
+	u := &first.buffer[0]
+	first.buffer = first.buffer[1:]
+	return u, nil
+}
+
+// A usageSource is a range of keys that are in the order of [orderUsage]. It is
+// read page by page, as it is used up.
+type usageSource struct {
+	conn   *conn
+	op     string
+	in     *dynamodb.QueryInput
+	window string
+	after  *schema.Usage // what a page before ended with; nil on the first page
+
+	buffer []schema.Usage
+	done   bool // the last page has been read
+}
+
+// fill reads on until there is a snapshot, or none are left.
+func (src *usageSource) fill(ctx context.Context) error {
+	for len(src.buffer) == 0 && !src.done {
+		out, err := call(ctx, src.conn, src.op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
+			src.conn.api.Query, src.in)
+		if err != nil {
+			return err
+		}
+		src.in.ExclusiveStartKey, src.done = out.LastEvaluatedKey, len(out.LastEvaluatedKey) == 0
+		items := out.Items
+		if src.in.IndexName != nil {
+			if items, err = src.whole(ctx, items); err != nil {
+				return err
+			}
+		}
+		for _, it := range items {
+			u, err := schema.DecodeUsage(it)
+			if err != nil {
+				return err
+			}
+			if u.Window == src.window && (src.after == nil || orderUsage(src.after, &u) < 0) {
+				src.buffer = append(src.buffer, u)
+			}
+		}
+	}
+	return nil
+}
+
+// whole reads from the table what the entries of an index stand for: an index may
+// project only its keys. What is gone by now is left out.
+func (src *usageSource) whole(ctx context.Context, entries []item) ([]item, error) {
+	keys := make([]schema.Key, len(entries))
+	for i, entry := range entries {
+		keys[i] = schema.KeyOf(entry)
+	}
+	found, err := src.conn.batchGet(ctx, src.op, keys, false)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]item, 0, len(keys))
+	for _, k := range keys {
+		if it, there := found[k]; there {
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}
+
+// afterHash sorts after "#", and before every other character that a name has.
+const afterHash = "$"
+
+// A usageRange is the part of a query that bounds keys.
+type usageRange struct {
+	*UsageQuery
+	after *schema.Usage
+}
+
+// readUsage is the snapshots that a query asks for. Q's cursor is where to begin,
+// and its limit how many are asked for at once, 0 for as many as a page holds.
+func (s *Store) readUsage(ctx context.Context, q UsageQuery) (*usageReader, error) {
+	after, err := q.check()
+	if err != nil {
+		return nil, err
+	}
+	r, bounds := &usageReader{}, usageRange{&q, after}
+	add := func(in *dynamodb.QueryInput) {
+		in.TableName, in.ScanIndexForward = s.table, aws.Bool(false)
+		if q.Limit > 0 {
+			// One tells whether there are more, and one may be what the cursor is at.
+			in.Limit = aws.Int32(int32(q.Limit + 2)) //nolint:mnd,gosec // bounded by MaxUsageLimit
+		}
+		r.sources = append(r.sources, &usageSource{
+			conn: s.conn, op: "read usage of " + q.subject(), in: in, window: q.Window.String(), after: after,
+		})
+	}
+	if q.Entity == "" {
+		for _, form := range []string{q.Window.String(), peerForm} {
+			in := indexQuery(schema.GSI2, schema.ResourcePK(s.ns, q.Resource), "")
+			if bounds.apply(in, "GSI2SK", schema.UsageIndexPrefix+schema.UsageWindow(form)) {
+				add(in)
+			}
+		}
+		return r, nil
+	}
+	uses := []use{{q.Resource, true}}
+	if q.Resource == "" {
+		if uses, err = s.uses(ctx, q.Entity); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range uses {
+		for _, form := range []string{q.Window.String(), peerForm} {
+			in := s.ownUsage(q.Entity)
+			if (form != peerForm || u.peer) && bounds.apply(in, "SK", schema.UsageSK(u.resource, form)) {
+				add(in)
+			}
+		}
+	}
+	return r, nil
+}
+
+// peerForm stands for the window in keys of the peer's form, which have none.
+const peerForm = ""
+
+func (q *UsageQuery) subject() string {
+	switch {
+	case q.Entity == "":
+		return "all for " + q.Resource
+	case q.Resource == "":
+		return q.Entity
+	}
+	return q.Entity + " for " + q.Resource
+}
+
+// ownUsage asks for what is in the partition of an entity.
+func (s *Store) ownUsage(entity string) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{
+		TableName: s.table, KeyConditionExpression: aws.String("PK = :pk"),
+		ExpressionAttributeValues: item{":pk": schema.S(schema.EntityPK(s.ns, entity))},
+	}
+}
+
+// apply bounds a query by the times and the cursor, given what its sort keys begin
+// with before the start of the window. It reports whether anything lies within.
+func (b usageRange) apply(in *dynamodb.QueryInput, sk, prefix string) bool {
+	from, to := prefix, prefix+":" // which sorts after every digit
+	if !b.From.IsZero() {
+		from += schema.Timestamp(nextSecond(b.From))
+	}
+	if !b.To.IsZero() {
+		to = prefix + schema.Timestamp(nextSecond(b.To).Add(-time.Second)) + afterHash
+	}
+	if b.after != nil {
+		last := prefix + schema.Timestamp(b.after.Start)
+		if b.Entity == "" {
+			last += "#" + b.after.Entity
+		}
+		to = min(to, last)
+	}
+	*in.KeyConditionExpression += " AND " + sk + " BETWEEN :from AND :to"
+	in.ExpressionAttributeValues[":from"], in.ExpressionAttributeValues[":to"] = schema.S(from), schema.S(to)
+	return from <= to
+}
+
+// nextSecond is the first whole second at t or after it: windows start on one.
+func nextSecond(t time.Time) time.Time {
+	if cut := t.Truncate(time.Second); cut.Before(t) {
+		return cut.Add(time.Second)
+	}
+	return t
+}
+
+// A use is a resource of which an entity has snapshots, perhaps by the peer.
+type use struct {
+	resource string
+	peer     bool
+}
+
+// uses finds what an entity has snapshots of: after each resource, the next is that
+// of the first key beyond all of its own. A resource's first key is of the peer's
+// form if any is, because it goes on with a digit.
+func (s *Store) uses(ctx context.Context, entity string) ([]use, error) {
+	var found []use
+	for from := schema.UsagePrefix; ; {
+		in := s.ownUsage(entity)
+		*in.KeyConditionExpression += " AND SK BETWEEN :from AND :to"
+		in.ExpressionAttributeValues[":from"] = schema.S(from)
+		in.ExpressionAttributeValues[":to"] = schema.S(strings.TrimSuffix(schema.UsagePrefix, "#") + afterHash)
+		in.ProjectionExpression, in.Limit = aws.String("PK, SK"), aws.Int32(1)
+		out, err := call(ctx, s.conn, "list resources used by "+entity,
+			func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata }, s.api.Query, in)
+		if err != nil || len(out.Items) == 0 {
+			return found, err
+		}
+		key := schema.KeyOf(out.Items[0])
+		u, ok := schema.ParseUsageKey(key)
+		if !ok {
+			return nil, &limiter.CorruptError{Key: key.String(), Attr: schema.SK, Reason: "it is not the key of a usage snapshot"}
+		}
+		found = append(found, use{u.Resource, u.Peer})
+		from = schema.UsagePrefix + u.Resource + afterHash
+	}
+}

@@ -1,0 +1,154 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type listOptions struct {
+	app *app.App
+	filter
+	plot bool
+}
+
+func newList(a *app.App) *cobra.Command {
+	o := &listOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what was consumed in each window, the newest first",
+		Example: "  zae-limiter usage list --entity key-1 --resource gpt-4\n" +
+			"  zae-limiter usage list --resource gpt-4 --window daily --start 2026-01-01 --end 2026-01-31\n" +
+			"  zae-limiter usage list --entity key-1 --plot",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.bind(a, cmd)
+	flags := cmd.Flags()
+	flags.IntVarP(&o.query.Limit, "limit", "l", dynamo.DefaultUsageLimit, fmt.Sprintf("`number` of windows to list, up to %d", dynamo.MaxUsageLimit))
+	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to go on from, as the list before ended with")
+	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit, entities and resources added up")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *listOptions) Validate() error {
+	if err := o.filter.Validate(); err != nil {
+		return err
+	}
+	if o.query.Limit < 1 || o.query.Limit > dynamo.MaxUsageLimit {
+		return fmt.Errorf("invalid --limit %d: give 1 to %d", o.query.Limit, dynamo.MaxUsageLimit)
+	}
+	if o.plot && o.app.Flags.Output != app.OutputTable {
+		return fmt.Errorf("--plot and --output %s contradict each other", o.app.Flags.Output)
+	}
+	return nil
+}
+
+// Run lists the snapshots.
+func (o *listOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := store.Usage(ctx, o.query)
+	if err != nil {
+		return err
+	}
+	v := struct {
+		Snapshots []view  `json:"snapshots"`
+		Next      *string `json:"next"`
+	}{Snapshots: make([]view, len(page.Snapshots))}
+	for i := range page.Snapshots {
+		v.Snapshots[i] = viewOf(&page.Snapshots[i])
+	}
+	if page.Next != "" {
+		v.Next = &page.Next
+	}
+	err = o.app.Print(v, func(w *strings.Builder) {
+		switch {
+		case o.plot:
+			plot(w, &o.query, &page)
+		case o.app.Flags.Output == outputCSV:
+			listCSV(w, page.Snapshots)
+		default:
+			listTable(w, page.Snapshots)
+		}
+	})
+	if err != nil || page.Next == "" || o.app.Flags.JSON() {
+		return err
+	}
+	// Not among the results: these may be read by a program.
+	if _, err := fmt.Fprintf(o.app.Stderr, "There is more: repeat the command with --cursor %s\n", page.Next); err != nil {
+		return errors.Join(errors.New("say where to go on"), err)
+	}
+	return nil
+}
+
+// view is a snapshot in JSON.
+type view struct {
+	Entity   string                 `json:"entity"`
+	Resource string                 `json:"resource"`
+	Window   string                 `json:"window"`
+	Start    time.Time              `json:"start"`
+	End      time.Time              `json:"end"`
+	Events   int64                  `json:"events"`
+	Tokens   map[string]json.Number `json:"tokens"`
+}
+
+func viewOf(u *dynamo.UsageSnapshot) view {
+	v := view{
+		Entity: u.Entity, Resource: u.Resource, Window: u.Window.String(), Start: u.Start, End: u.End(),
+		Events: u.Events, Tokens: make(map[string]json.Number, len(u.Tokens)),
+	}
+	for _, a := range u.Tokens {
+		v.Tokens[a.Limit] = number(a.Milli)
+	}
+	return v
+}
+
+func listTable(w *strings.Builder, snapshots []dynamo.UsageSnapshot) {
+	rows := make([][]string, len(snapshots))
+	for i := range snapshots {
+		u := &snapshots[i]
+		used := make([]string, len(u.Tokens))
+		for j, a := range u.Tokens {
+			used[j] = a.Limit + "=" + tokens(a.Milli)
+		}
+		rows[i] = []string{
+			u.Start.Format(time.RFC3339), u.Window.String(), u.Entity, u.Resource,
+			strconv.FormatInt(u.Events, 10), strings.Join(used, " "),
+		}
+	}
+	app.Table(w, []string{"START", "WINDOW", "ENTITY", "RESOURCE", "EVENTS", "TOKENS"}, rows)
+}
+
+// listCSV writes a row for each limit of a snapshot, so that lists have the same
+// columns whatever the limits.
+func listCSV(w *strings.Builder, snapshots []dynamo.UsageSnapshot) {
+	var rows [][]string
+	for i := range snapshots {
+		u := &snapshots[i]
+		row := []string{
+			u.Start.Format(time.RFC3339), u.End().Format(time.RFC3339), u.Window.String(), u.Entity, u.Resource,
+			strconv.FormatInt(u.Events, 10),
+		}
+		for _, a := range u.Tokens {
+			rows = append(rows, append(slices.Clip(row), a.Limit, tokens(a.Milli)))
+		}
+		if len(u.Tokens) == 0 {
+			rows = append(rows, append(row, "", ""))
+		}
+	}
+	writeCSV(w, []string{"start", "end", "window", "entity", "resource", "events", "limit", "tokens"}, rows)
+}

@@ -1,0 +1,98 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type summaryOptions struct {
+	app *app.App
+	filter
+}
+
+func newSummary(a *app.App) *cobra.Command {
+	o := &summaryOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "summary",
+		Short:   "Add up what was consumed, and show the average by window",
+		Example: "  zae-limiter usage summary --entity key-1 --window daily --start 2026-01-01 --end 2026-01-31",
+		Args:    app.Args(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.bind(a, cmd)
+	return cmd
+}
+
+// total is what was used of a limit, in JSON.
+type total struct {
+	Limit     string      `json:"limit"`
+	Total     json.Number `json:"total"`
+	Average   json.Number `json:"average"`
+	Snapshots int         `json:"snapshots"`
+}
+
+// Run adds up.
+func (o *summaryOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	sum, err := store.UsageSummary(ctx, o.query)
+	if err != nil {
+		return err
+	}
+	v := struct {
+		Entity    *string    `json:"entity"`
+		Resource  *string    `json:"resource"`
+		Window    string     `json:"window"`
+		Snapshots int        `json:"snapshots"`
+		Events    int64      `json:"events"`
+		First     *time.Time `json:"first"`
+		Last      *time.Time `json:"last"`
+		Limits    []total    `json:"limits"`
+	}{
+		Window: o.query.Window.String(), Snapshots: sum.Snapshots, Events: sum.Events, Limits: make([]total, len(sum.Limits)),
+		Entity: given(o.query.Entity), Resource: given(o.query.Resource), First: given(sum.First), Last: given(sum.Last),
+	}
+	rows := make([][]string, len(sum.Limits))
+	for i, t := range sum.Limits {
+		v.Limits[i] = total{t.Limit, number(t.Total), number(t.Average), t.Snapshots}
+		rows[i] = []string{t.Limit, tokens(t.Total), tokens(t.Average), strconv.Itoa(t.Snapshots)}
+	}
+	return o.app.Print(v, func(w *strings.Builder) {
+		if o.app.Flags.Output == outputCSV {
+			writeCSV(w, []string{"limit", "total", "average", "snapshots"}, rows)
+			return
+		}
+		o.text(w, &sum)
+		w.WriteByte('\n')
+		app.Table(w, []string{"LIMIT", "TOTAL", "AVERAGE", "WINDOWS"}, rows)
+	})
+}
+
+// text writes what was added up, for people.
+func (o *summaryOptions) text(w *strings.Builder, sum *dynamo.UsageSummary) {
+	first, last := "", ""
+	if sum.Snapshots > 0 {
+		first, last = sum.First.Format(time.RFC3339), sum.Last.Format(time.RFC3339)
+	}
+	app.Fields(w, "Entity", o.query.Entity, "Resource", o.query.Resource, "Window", o.query.Window.String(),
+		"Windows", strconv.Itoa(sum.Snapshots), "Events", strconv.FormatInt(sum.Events, 10), "First", first, "Last", last)
+}
+
+// given is nil for what is not there.
+func given[T comparable](v T) *T {
+	var none T
+	if v == none {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,121 @@
+// Package usage has the commands that show what was consumed, by window of time.
+package usage
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// New is the command usage.
+func New(a *app.App) *cobra.Command {
+	cmd := app.Group("usage", "Show what entities have consumed, by hour, day or month",
+		newList(a), newSummary(a))
+	cmd.Long = cmd.Short + ".\n\nAn aggregator that reads the table's stream keeps these figures: without one there are none."
+	return cmd
+}
+
+// outputCSV is a value of the output flag that these commands have besides.
+const outputCSV = "csv"
+
+// filter is the flags that say which snapshots to read.
+type filter struct {
+	query              dynamo.UsageQuery
+	window, start, end string
+}
+
+// bind adds the flags to a command.
+func (f *filter) bind(a *app.App, cmd *cobra.Command) {
+	f.window = dynamo.Hourly.String()
+	flags := cmd.Flags()
+	flags.StringVarP(&f.query.Entity, "entity", "e", "", "`ID` of the entity; without --resource, for all resources")
+	flags.StringVarP(&f.query.Resource, "resource", "r", "", "`name` of the resource; without --entity, of all entities")
+	flags.VarP(app.Choice(&f.window, dynamo.Hourly.String(), dynamo.Daily.String(), dynamo.Monthly.String()), "window", "w", "length of the windows, in UTC")
+	flags.StringVar(&f.start, "start", "", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
+	flags.StringVar(&f.end, "end", "", "last `time` a window may start; of a date, the whole day")
+	flags.Var(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "form of results: table, json or csv")
+}
+
+// Validate reads the flags into the query.
+func (f *filter) Validate() (err error) {
+	if f.query.Entity == "" && f.query.Resource == "" {
+		return errors.New("nothing to look for: give --entity, --resource or both")
+	}
+	if f.query.Entity != "" {
+		if err := limiter.CheckEntity(f.query.Entity); err != nil {
+			return fmt.Errorf("--entity: %w", err)
+		}
+	}
+	if f.query.Resource != "" {
+		if err := limiter.CheckResource(f.query.Resource); err != nil {
+			return fmt.Errorf("--resource: %w", err)
+		}
+	}
+	if f.query.Window, err = dynamo.ParseWindow(f.window); err != nil {
+		return err
+	}
+	if f.start != "" {
+		if f.query.From, _, err = parseTime("start", f.start); err != nil {
+			return err
+		}
+	}
+	if f.end == "" {
+		return nil
+	}
+	last, date, err := parseTime("end", f.end)
+	if err != nil {
+		return err
+	}
+	f.query.To = last.Add(time.Nanosecond)
+	if date {
+		f.query.To = last.AddDate(0, 0, 1)
+	}
+	if !f.query.From.Before(f.query.To) {
+		return fmt.Errorf("--end %s is before --start %s", f.end, f.start)
+	}
+	return nil
+}
+
+// parseTime reads an instant, or a date, which is midnight in UTC.
+func parseTime(flag, s string) (t time.Time, date bool, err error) {
+	if t, err = time.Parse(time.DateOnly, s); err == nil {
+		return t, true, nil
+	}
+	if t, err = time.Parse(time.RFC3339, s); err == nil {
+		return t, false, nil
+	}
+	return t, false, fmt.Errorf("invalid --%s %q: give a time like 2006-01-02 or 2006-01-02T15:04:05Z", flag, s)
+}
+
+// tokens writes millitokens as tokens, exactly.
+func tokens(amount int64) string {
+	const milli = 1000
+	sign, whole, rest := "", amount/milli, amount%milli
+	if amount < 0 {
+		sign, whole, rest = "-", -whole, -rest
+	}
+	if rest == 0 {
+		return sign + strconv.FormatInt(whole, 10)
+	}
+	return strings.TrimRight(fmt.Sprintf("%s%d.%03d", sign, whole, rest), "0")
+}
+
+// number is what [tokens] writes, as JSON takes it.
+func number(amount int64) json.Number { return json.Number(tokens(amount)) }
+
+// writeCSV writes rows under a header.
+func writeCSV(w *strings.Builder, header []string, rows [][]string) {
+	c := csv.NewWriter(w)
+	_ = c.Write(header) // w never fails
+	_ = c.WriteAll(rows)
+}

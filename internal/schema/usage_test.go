@@ -1,0 +1,117 @@
+package schema_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+var leapDay = time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
+
+func usageKeyLaw(t *rapid.T) {
+	want := schema.Usage{
+		Entity: entities.Draw(t, "entity"), Resource: resources.Draw(t, "resource"),
+		Window: rapid.SampledFrom([]string{"", "hourly", "daily", "monthly"}).Draw(t, "window"),
+		Start:  time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "start"), 0).UTC(),
+	}
+	want.Peer = want.Window == ""
+	k := schema.UsageKey(namespaces.Draw(t, "namespace"), want.Entity, want.Resource, want.Window, want.Start)
+	got, ok := schema.ParseUsageKey(k)
+	if diff := cmp.Diff(want, got); !ok || diff != "" {
+		t.Fatalf("parsed %q: %v (-want +got):\n%s", k, ok, diff)
+	}
+}
+
+func TestUsageKeysParseToWhatTheyWereBuiltFrom(t *testing.T) { law(t, usageKeyLaw) }
+
+func FuzzUsageKeysParseToWhatTheyWereBuiltFrom(f *testing.F) { fuzz(f, usageKeyLaw) }
+
+func TestKeysOfNoUsage(t *testing.T) {
+	t.Parallel()
+	for _, sk := range []string{
+		"#META", "#USAGE#", "#USAGE#r", "#USAGE#r#", "#USAGE#r#daily", "#USAGE#r#daily#", "#USAGE##daily#2024-02-29T00:00:00Z",
+		"#USAGE#r#daily#2024-02-30T00:00:00Z", "#USAGE#r#daily#2024-02-29T00:00:00Z#x", "#USAGE#9#2024-02-29T00:00:00Z",
+	} {
+		if u, ok := schema.ParseUsageKey(schema.Key{PK: "ns1/ENTITY#e", SK: sk}); ok {
+			t.Errorf("%q parsed as %+v", sk, u)
+		}
+	}
+	if u, ok := schema.ParseUsageKey(schema.Key{PK: "ns1/BUCKET#e#r#0", SK: "#USAGE#r#2024-02-29T00:00:00Z"}); ok {
+		t.Errorf("a bucket's partition parsed as %+v", u)
+	}
+}
+
+// The attributes of limits are theirs alone, whatever they are called, and no
+// limit is called like another attribute of a snapshot.
+func TestUsageAttributesAreApart(t *testing.T) {
+	t.Parallel()
+	owner := map[string]string{}
+	claim := func(attr, by string) {
+		if other, there := owner[attr]; there {
+			t.Errorf("%s is an attribute of %s and of %s", attr, other, by)
+		}
+		owner[attr] = by
+	}
+	for _, attr := range []string{
+		"PK", "SK", "GSI2PK", "GSI2SK", "GSI4PK", "GSI4SK", "entity_id", "resource", "window", "window_start", "ttl", "total_events",
+		schema.UsageSequenceAttr(0), schema.UsageSequenceAttr(31), "rpm#od",
+	} {
+		claim(attr, "the snapshot")
+	}
+	for _, limit := range []string{"ttl", "window", "resource", "PK", "GSI2SK", "seq", "rpm", "rpm.milli", "milli", "od"} {
+		claim(schema.UsageAttr(limit), limit)
+		claim(schema.UsageRestAttr(limit), limit)
+	}
+}
+
+func TestSequenceNumbersComparePadded(t *testing.T) {
+	t.Parallel()
+	last := ""
+	for _, s := range []string{"0", "9", "10", "300000000000000499659", "4421584500000000017450439091", strings.Repeat("9", 40)} {
+		padded, ok := schema.PadSequence(s)
+		if !ok || padded <= last || len(padded) != 40 {
+			t.Errorf("%s is padded as %q after %q", s, padded, last)
+		}
+		last = padded
+	}
+	for _, s := range []string{"", "-1", "1a", strings.Repeat("9", 41)} {
+		if padded, ok := schema.PadSequence(s); ok {
+			t.Errorf("%q is padded as %q", s, padded)
+		}
+	}
+}
+
+// What is split adds up, and rests of opposite changes cancel each other.
+func TestSplitUsage(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][3]int64{{0, 0, 0}, {999, 0, 999}, {1500, 1, 500}, {-1500, -1, -500}, {-999, 0, -999}, {3000, 3, 0}} {
+		if whole, rest := schema.SplitUsage(c[0]); whole != c[1] || rest != c[2] {
+			t.Errorf("%d is split into %d and %d", c[0], whole, rest)
+		}
+	}
+}
+
+// A counter that another library writes is a limit; what no limit is called, and
+// what is no number, is not.
+func TestDecodeUsageLeavesTheRestAlone(t *testing.T) {
+	t.Parallel()
+	it := schema.UsageKey("ns1", "e", "r", "", leapDay).Item()
+	for name, v := range map[string]int64{"rpm": 3, "rpm#od": 1, "wcu": 5, "#tpm": 6, "_x": 7, "total_events": 8, "ttl": 9, "#ttl": 10} {
+		it[name] = schema.N(v)
+	}
+	it[schema.Window], it["note"] = schema.S("daily"), schema.S("11")
+	got, err := schema.DecodeUsage(it)
+	want := schema.Usage{
+		Entity: "e", Resource: "r", Window: "daily", Start: leapDay, Peer: true, Events: 8,
+		Tokens: []limiter.Amount{{Limit: "rpm", Milli: 3000}, {Limit: "ttl", Milli: 10_000}},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
