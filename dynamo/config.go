@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,8 @@ import (
 )
 
 // SetLimits replaces the limits of one level of configuration, all of them; the
-// level's other settings stay. At least one limit is given.
+// level's other settings stay. At least one limit is given. The change has its
+// audit event; setting what is set already changes nothing and has none.
 //
 // Limits hold for new buckets at once, and for buckets in use when a client
 // compares them with the configuration.
@@ -62,10 +64,10 @@ func (s *Store) Limits(ctx context.Context, k limiter.ConfigKey) (*limiter.Confi
 func (s *Store) DeleteLimits(ctx context.Context, k limiter.ConfigKey) error {
 	return s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
 		switch {
-		case old == nil:
+		case old == nil || schema.HasPolicy(old) && !schema.HasLimits(old):
 			return nil
 		case schema.HasPolicy(old):
-			return s.putConfig(ctx, k, old, schema.EncodeConfig(s.ns, k, &limiter.Config{}), true)
+			return s.putConfig(ctx, k, old, schema.EncodeConfig(s.ns, k, &limiter.Config{}), true, limitsDeleted(k, old))
 		}
 		return s.dropConfig(ctx, k, old)
 	})
@@ -77,8 +79,32 @@ func (s *Store) setConfig(ctx context.Context, k limiter.ConfigKey, c *limiter.C
 	}
 	it := schema.EncodeConfig(s.ns, k, c)
 	return s.changeConfig(ctx, k, "set limits of "+levelName(k), func(old item) error {
-		return s.putConfig(ctx, k, old, maps.Clone(it), whole)
+		return s.putConfig(ctx, k, old, maps.Clone(it), whole, limitsSet(k, c))
 	})
+}
+
+// limitsSet is the event of setting the limits of a level.
+func limitsSet(k limiter.ConfigKey, c *limiter.Config) *schema.AuditEvent {
+	e := &schema.AuditEvent{
+		Action: ActionLimitsSet, Entity: schema.AuditLevel(k), Resource: k.Resource,
+		Details: schema.Item{"limits": schema.LimitsDetail(c.Limits)},
+	}
+	if c.OnUnavailable != "" {
+		e.Details[schema.OnUnavailable] = schema.S(string(c.OnUnavailable))
+	}
+	return e
+}
+
+// limitsDeleted is the event of deleting the limits of a level, which it names.
+func limitsDeleted(k limiter.ConfigKey, old item) *schema.AuditEvent {
+	e := &schema.AuditEvent{
+		Action: ActionLimitsDeleted, Entity: schema.AuditLevel(k), Resource: k.Resource,
+		Details: schema.Item{"limits": schema.Strings(schema.ConfigLimits(old)...)},
+	}
+	if on, ok := old[schema.OnUnavailable]; ok {
+		e.Details[schema.OnUnavailable] = on
+	}
+	return e
 }
 
 // changeConfig reads a level's item and writes what write makes of it, again if
@@ -90,6 +116,9 @@ func (s *Store) changeConfig(ctx context.Context, k limiter.ConfigKey, op string
 		var err error
 		if old, err = s.configItem(ctx, k); err != nil {
 			return err
+		}
+		if k == (limiter.ConfigKey{}) {
+			s.learnRetention(ctx, old)
 		}
 		err = write(old)
 		s.changed(k)
@@ -123,7 +152,8 @@ func (s *Store) configItem(ctx context.Context, k limiter.ConfigKey) (item, erro
 //
 // The item is put, not updated, so that its limits are exactly the ones given:
 // an update could not remove limits that another writer added since old was read.
-func (s *Store) putConfig(ctx context.Context, k limiter.ConfigKey, old, it item, whole bool) error {
+// One that is as it should be already is not written, nor is its event.
+func (s *Store) putConfig(ctx context.Context, k limiter.ConfigKey, old, it item, whole bool, e *schema.AuditEvent) error {
 	put := s.putNew(it)
 	if old != nil {
 		seen := policies(old, whole)
@@ -131,15 +161,18 @@ func (s *Store) putConfig(ctx context.Context, k limiter.ConfigKey, old, it item
 		put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = unchanged(seen, whole)
 	}
 	register := s.registration(k, old)
-	if register == nil {
-		return s.putItem(ctx, "write limits", &dynamodb.PutItemInput{
-			Item: it, ConditionExpression: put.ConditionExpression,
-			ExpressionAttributeNames: put.ExpressionAttributeNames, ExpressionAttributeValues: put.ExpressionAttributeValues,
-		})
+	if reflect.DeepEqual(old, it) {
+		return s.register(ctx, register)
 	}
-	return s.transact(ctx, "write limits", &dynamodb.TransactWriteItemsInput{
-		TransactItems: []types.TransactWriteItem{{Put: put}, {Update: register}},
-	})
+	event, err := s.auditPut(ctx, e)
+	if err != nil {
+		return err
+	}
+	writes := []types.TransactWriteItem{{Put: put}, event}
+	if register != nil {
+		writes = append(writes, types.TransactWriteItem{Update: register})
+	}
+	return s.transact(ctx, "write limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 }
 
 // dropConfig deletes a level's item, provided that it still says nothing besides
@@ -151,19 +184,21 @@ func (s *Store) dropConfig(ctx context.Context, k limiter.ConfigKey, old item) e
 	})
 }
 
+// deleteConfig deletes a level's item, if del's condition holds, takes it off its
+// registry, and says so in an event.
 func (s *Store) deleteConfig(ctx context.Context, k limiter.ConfigKey, old item, del *types.Delete) error {
 	del.TableName, del.Key = s.table, schema.ConfigKey(s.ns, k).Item()
-	unregister := s.deregistration(k, old)
-	if unregister == nil {
-		return s.deleteItem(ctx, "delete limits", &dynamodb.DeleteItemInput{
-			Key: del.Key, ConditionExpression: del.ConditionExpression,
-			ExpressionAttributeNames: del.ExpressionAttributeNames, ExpressionAttributeValues: del.ExpressionAttributeValues,
-		})
+	event, err := s.auditPut(ctx, limitsDeleted(k, old))
+	if err != nil {
+		return err
 	}
-	err := s.transact(ctx, "delete limits", &dynamodb.TransactWriteItemsInput{
-		TransactItems: []types.TransactWriteItem{{Delete: del}, {Update: unregister}},
-	})
-	if err == nil && k.Entity != "" {
+	writes := []types.TransactWriteItem{{Delete: del}, event}
+	unregister := s.deregistration(k, old)
+	if unregister != nil {
+		writes = append(writes, types.TransactWriteItem{Update: unregister})
+	}
+	err = s.transact(ctx, "delete limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	if err == nil && unregister != nil && k.Entity != "" {
 		s.tidyRegistry(ctx, k.Resource)
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 )
 
 // CreateEntity makes an entity's record from e's ID, Name, Parent, Cascade and
-// Metadata, and returns it complete. An entity needs no record to be limited;
+// Metadata, with its audit event, and returns it complete. An entity needs no record to be limited;
 // it needs one to have a parent.
 //
 // It fails with [limiter.ErrExists] if the entity has a record, and with
@@ -42,43 +42,30 @@ func (s *Store) CreateEntity(ctx context.Context, e limiter.Entity) (*limiter.En
 	}
 	now := s.clock.now()
 	e.Created, e.Generation, e.Incarnation = now.UTC().Truncate(time.Second), now.UnixMilli(), newIncarnation()
-	op := "create entity " + e.ID
-	err := s.writeEntity(ctx, op, &e)
-	exists := &limiter.ExistsError{Kind: "entity", Name: e.ID}
-	switch reasons := cancellation(err); {
-	case err == nil:
-		return &e, nil
-	case len(reasons) > 0 && failedAt(err, 0):
-		return nil, exists
-	case len(reasons) > 0 && failedAt(err, 1):
-		return nil, &limiter.NotFoundError{Kind: "entity", Name: e.Parent, Hint: "create the parent first"}
+	event, err := s.auditPut(ctx, &schema.AuditEvent{
+		Action: ActionEntityCreated, Entity: e.ID, Details: schema.EntityDetail(&e),
+	})
+	if err != nil {
+		return nil, err
 	}
-	if there, failed := conditionFailed(err); failed {
-		// A request that the SDK repeated may have met its own first attempt.
-		if old, decodeErr := schema.DecodeEntity(there); decodeErr == nil && old.Incarnation == e.Incarnation {
-			return &e, nil
-		}
-		return nil, exists
-	}
-	return nil, err
-}
-
-// writeEntity puts a new record, on the condition that the parent has one.
-func (s *Store) writeEntity(ctx context.Context, op string, e *limiter.Entity) error {
-	put := s.putNew(schema.EncodeEntity(s.ns, e))
-	if e.Parent == "" {
-		return s.putItem(ctx, op, &dynamodb.PutItemInput{
-			Item: put.Item, ConditionExpression: put.ConditionExpression,
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		})
-	}
-	return s.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Put: put},
-		{ConditionCheck: &types.ConditionCheck{
+	const parent = 2
+	writes := []types.TransactWriteItem{{Put: s.putNew(schema.EncodeEntity(s.ns, &e))}, event}
+	if e.Parent != "" {
+		writes = append(writes, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 			TableName: s.table, Key: schema.MetaKey(s.ns, e.Parent).Item(),
 			ConditionExpression: aws.String("attribute_exists(PK)"),
-		}},
-	}})
+		}})
+	}
+	err = s.transact(ctx, "create entity "+e.ID, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	switch {
+	case err == nil:
+		return &e, nil
+	case failedAt(err, 0):
+		return nil, &limiter.ExistsError{Kind: "entity", Name: e.ID}
+	case failedAt(err, parent):
+		return nil, &limiter.NotFoundError{Kind: "entity", Name: e.Parent, Hint: "create the parent first"}
+	}
+	return nil, err
 }
 
 // newIncarnation is 64 random bits, which tell an entity from another of the
@@ -129,6 +116,9 @@ func (s *Store) Children(ctx context.Context, parent string) ([]*limiter.Entity,
 // last, and returns the number of items deleted. It fails with
 // [limiter.ErrNotFound] if there was nothing.
 //
+// Each of its limits goes with an event of its own, and the record with that of
+// the deletion; where there is no record, another item but limits takes its place.
+//
 // An entity that is in use meanwhile may get new buckets. Its children keep
 // naming it as their parent. A deletion that fails half-way is completed by
 // deleting again.
@@ -156,17 +146,20 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 	}
 	doomed := append(records, buckets...)
 	var configs []limiter.ConfigKey
-	record := false
+	var last *schema.Key
 	for _, k := range own {
 		resource, isConfig := schema.ParseEntityConfigSK(k.SK)
 		switch {
 		case k.SK == schema.MetaSK:
-			record = true
+			last = &k
 		case isConfig && schema.CheckRegistered(resource) == nil:
 			configs = append(configs, limiter.ConfigKey{Entity: id, Resource: resource})
 		default:
 			doomed = append(doomed, k)
 		}
+	}
+	if n := len(doomed) - 1; last == nil && n >= 0 {
+		last, doomed = &doomed[n], doomed[:n]
 	}
 	if err := s.batchDelete(ctx, op, doomed); err != nil {
 		return 0, err
@@ -179,8 +172,8 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 			return deleted, err
 		}
 	}
-	if record {
-		if err := s.batchDelete(ctx, op, []schema.Key{schema.MetaKey(s.ns, id)}); err != nil {
+	if last != nil {
+		if err := s.deleteLast(ctx, op, id, *last, deleted+1); err != nil {
 			return deleted, err
 		}
 		deleted++
@@ -189,6 +182,28 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 		return 0, &limiter.NotFoundError{Kind: "entity", Name: id}
 	}
 	return deleted, nil
+}
+
+// deleteLast deletes the last of an entity's n items together with the event that
+// says so. Whoever finds it deleted meanwhile has nothing to say.
+func (s *Store) deleteLast(ctx context.Context, op, id string, last schema.Key, n int) error {
+	event, err := s.auditPut(ctx, &schema.AuditEvent{
+		Action: ActionEntityDeleted, Entity: id,
+		Details: schema.Item{"records_deleted": schema.N(int64(n)), "complete": schema.Bool(true)},
+	})
+	if err != nil {
+		return err
+	}
+	err = s.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Delete: &types.Delete{
+			TableName: s.table, Key: last.Item(), ConditionExpression: aws.String("attribute_exists(PK)"),
+		}},
+		event,
+	}})
+	if failedAt(err, 0) {
+		return nil
+	}
+	return err
 }
 
 // purgeConfig deletes a level's item with all that it says, and takes it off its

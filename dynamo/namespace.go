@@ -38,7 +38,8 @@ func NewNamespaces(o Options) (*Namespaces, error) {
 	return &Namespaces{newConn(o)}, nil
 }
 
-// Register makes a namespace, or returns the one that has the name already.
+// Register makes a namespace, with its audit event, or returns the one that has
+// the name already.
 func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, error) {
 	if err := limiter.CheckNamespace(name); err != nil {
 		return Namespace{}, err
@@ -47,8 +48,12 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 	for range adminAttempts {
 		ns := schema.Namespace{ID: newNamespaceID(), Name: name, Status: schema.StatusActive, Created: n.clock.now()}
 		forward, reverse := schema.EncodeNamespace(ns)
-		err := n.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: n.putNew(forward)}, {Put: n.putNew(reverse)},
+		event, err := n.auditNamespace(ctx, ActionNamespaceRegistered, name, ns.ID, DefaultAuditRetention)
+		if err != nil {
+			return Namespace{}, err
+		}
+		err = n.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: n.putNew(forward)}, {Put: n.putNew(reverse)}, event,
 		}})
 		if err == nil {
 			return Namespace{ns.Name, ns.ID, ns.Created.UTC().Truncate(time.Second)}, nil
@@ -63,6 +68,14 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 		}
 	}
 	return Namespace{}, fmt.Errorf("%s: %w: try again", op, limiter.ErrConflict)
+}
+
+// auditNamespace is the event of a change of a namespace. It is the table's: it
+// outlives the namespace, and is found by the name.
+func (n *Namespaces) auditNamespace(ctx context.Context, action, name, id string, days int) (types.TransactWriteItem, error) {
+	return n.auditPut(ctx, schema.TableNamespace, days, &schema.AuditEvent{
+		Action: action, Entity: schema.AuditNamespace(name), Details: schema.Item{schema.NamespaceID: schema.S(id)},
+	})
 }
 
 func (c *conn) putNew(it item) *types.Put {
@@ -134,12 +147,22 @@ func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 }
 
 // Delete takes a namespace's name away, in one transaction with marking its id
-// deleted. Its items stay until the id is purged; stores that are open go on
+// deleted and with its audit event, which is kept for as long as the namespace
+// keeps events. Its items stay until the id is purged; stores that are open go on
 // writing them. It fails with [limiter.ErrNotFound] if there is no such namespace.
 func (n *Namespaces) Delete(ctx context.Context, name string) error {
 	op := "delete namespace " + name
 	for range adminAttempts {
 		ns, err := n.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		system, err := n.getItem(ctx, op, schema.ConfigKey(ns.ID, limiter.ConfigKey{}))
+		if err != nil {
+			return err
+		}
+		days, _ := schema.AuditRetention(system) // the default, if it cannot be read
+		event, err := n.auditNamespace(ctx, ActionNamespaceDeleted, name, ns.ID, days)
 		if err != nil {
 			return err
 		}
@@ -162,6 +185,7 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 					":gpk": schema.S(schema.TableNamespace), ":gsk": schema.S(schema.NamespaceIDKey(ns.ID).PK),
 				},
 			}},
+			event,
 		}})
 		if err == nil || !errors.Is(err, limiter.ErrConflict) {
 			return err

@@ -76,6 +76,18 @@ func (s *Store) registration(k limiter.ConfigKey, old item) *types.Update {
 	return nil
 }
 
+// register sends a registration on its own, if there is one: that of a level which
+// is as it should be, on a registry that need not be.
+func (s *Store) register(ctx context.Context, r *types.Update) error {
+	if r == nil {
+		return nil
+	}
+	return s.updateItem(ctx, "register limits", &dynamodb.UpdateItemInput{
+		Key: r.Key, UpdateExpression: r.UpdateExpression,
+		ExpressionAttributeNames: r.ExpressionAttributeNames, ExpressionAttributeValues: r.ExpressionAttributeValues,
+	})
+}
+
 // deregistration is the registry's part of a write that deletes a level's item.
 func (s *Store) deregistration(k limiter.ConfigKey, old item) *types.Update {
 	switch {

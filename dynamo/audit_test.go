@@ -1,0 +1,638 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// trail is all events about an entity, oldest first.
+func trail(t *testing.T, s *dynamo.Store, entity string) []dynamo.AuditEvent {
+	t.Helper()
+	page, err := s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: entity, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(page.Events)
+	return page.Events
+}
+
+// actions are what a trail says was done.
+func actions(events []dynamo.AuditEvent) []string {
+	var all []string
+	for _, e := range events {
+		all = append(all, e.Action)
+	}
+	return all
+}
+
+func wantActions(t *testing.T, s *dynamo.Store, entity string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, actions(trail(t, s, entity)), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("events about %s (-want +got):\n%s", entity, diff)
+	}
+}
+
+// newAuditedStore is a store of a named principal.
+func newAuditedStore(t *testing.T) (*dynamo.Store, *fault) {
+	t.Helper()
+	f := &fault{API: newTable(t)}
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: now, Principal: "jo@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.reset()
+	return s, f
+}
+
+func TestChangesAreAudited(t *testing.T) {
+	t.Parallel()
+	s, _ := newAuditedStore(t)
+	createEntity(t, s, limiter.Entity{ID: "proj"})
+	createEntity(t, s, limiter.Entity{ID: "user", Parent: "proj", Cascade: true, Metadata: map[string]string{"plan": "free"}})
+	entity, resource := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, limiter.ConfigKey{Resource: "gpt-4"}
+	setLimits(t, s, entity, rpm10)
+	setLimits(t, s, resource, tpm20)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.SetSystem(t.Context(), rpm10, limiter.Allow))
+	must(s.SetAuditRetention(t.Context(), 7))
+	must(s.DeleteLimits(t.Context(), limiter.ConfigKey{}))
+	must(s.DeleteLimits(t.Context(), resource))
+	must(errOf(s.DeleteEntity(t.Context(), "user")))
+
+	rpm := []any{map[string]any{"name": "rpm", "capacity": int64(10), "refill_amount": int64(10), "refill_period_seconds": int64(60)}}
+	tpm := []any{map[string]any{"name": "tpm", "capacity": int64(20), "refill_amount": int64(20), "refill_period_seconds": int64(60)}}
+	event := func(entity, action, resource string, days int, details map[string]any) dynamo.AuditEvent {
+		at := start.UTC().Truncate(time.Second)
+		return dynamo.AuditEvent{
+			Time: at, Action: action, Entity: entity, Principal: "jo@example.com", Resource: resource,
+			Details: details, Expires: at.Add(time.Duration(days) * 24 * time.Hour),
+		}
+	}
+	gpt4 := dynamo.AuditResource("gpt-4")
+	want := map[string][]dynamo.AuditEvent{
+		"user": {
+			event("user", "entity_created", "", 90, map[string]any{
+				"name": "user", "parent_id": "proj", "cascade": true, "metadata": map[string]any{"plan": "free"},
+			}),
+			event("user", "limits_set", "gpt-4", 90, map[string]any{"limits": rpm}),
+			event("user", "limits_deleted", "gpt-4", 7, map[string]any{"limits": []any{"rpm"}}),
+			event("user", "entity_deleted", "", 7, map[string]any{"records_deleted": int64(2), "complete": true}),
+		},
+		gpt4: {
+			event(gpt4, "limits_set", "gpt-4", 90, map[string]any{"limits": tpm}),
+			event(gpt4, "limits_deleted", "gpt-4", 7, map[string]any{"limits": []any{"tpm"}}),
+		},
+		dynamo.AuditSystem: {
+			event("$SYSTEM", "limits_set", "", 90, map[string]any{"limits": rpm, "on_unavailable": "allow"}),
+			event("$SYSTEM", "audit_retention_set", "", 7, map[string]any{"days": int64(7), "old_days": int64(90)}),
+			event("$SYSTEM", "limits_deleted", "", 7, map[string]any{"limits": []any{"rpm"}, "on_unavailable": "allow"}),
+		},
+	}
+	ids := map[string]bool{}
+	for entity, want := range want {
+		got := trail(t, s, entity)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dynamo.AuditEvent{}, "ID")); diff != "" {
+			t.Errorf("events about %s (-want +got):\n%s", entity, diff)
+		}
+		for _, e := range got {
+			if len(e.ID) != 26 || ids[e.ID] {
+				t.Errorf("event id %q", e.ID)
+			}
+			ids[e.ID] = true
+		}
+	}
+}
+
+func TestWhatChangesNothingIsNotAudited(t *testing.T) {
+	t.Parallel()
+	for _, k := range levels {
+		s, f := newStore(t)
+		del := func() {
+			t.Helper()
+			if err := s.DeleteLimits(t.Context(), k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		del()
+		_, err := s.DeleteEntity(t.Context(), "user")
+		wantErr(t, err, limiter.ErrNotFound)
+		setLimits(t, s, k, append(rpm10, tpm20...))
+		setLimits(t, s, k, append(tpm20, rpm10...))
+		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		f.reset()
+		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"GetItem"}, f.ops); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		del()
+		del()
+		want := []string{"limits_set", "limits_deleted"}
+		if k == (limiter.ConfigKey{}) {
+			want = []string{"limits_set", "audit_retention_set", "limits_deleted"}
+		}
+		wantActions(t, s, schema.AuditLevel(k), want...)
+	}
+	s, _ := newStore(t)
+	createEntity(t, s, limiter.Entity{ID: "user"})
+	_, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "user"})
+	wantErr(t, err, limiter.ErrExists)
+	_, err = s.CreateEntity(t.Context(), limiter.Entity{ID: "orphan", Parent: "nobody"})
+	wantErr(t, err, limiter.ErrNotFound)
+	wantActions(t, s, "user", "entity_created")
+	wantActions(t, s, "orphan")
+}
+
+// A resource whose limits are as they should be is listed all the same.
+func TestSettingWhatIsSetRepairsTheRegistry(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	_, ns := s.Namespace()
+	k := limiter.ConfigKey{Resource: "gpt-4"}
+	put(t, f, schema.EncodeConfig(ns, k, &limiter.Config{Limits: rpm10}))
+	setLimits(t, s, k, rpm10)
+	if got, err := s.ResourcesWithDefaults(t.Context()); err != nil || len(got) != 1 {
+		t.Errorf("listed %q, %v", got, err)
+	}
+	wantActions(t, s, dynamo.AuditResource("gpt-4"))
+}
+
+// Whatever request of a change is the last one to get through, there is no change
+// without its event, and no event of what did not change.
+func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		entity := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
+		for name, c := range map[string]struct {
+			entity string
+			do     func(context.Context, *dynamo.Store) error
+			key    func(ns string) schema.Key // of what changes
+			action string
+		}{
+			"create an entity": {
+				"new", func(ctx context.Context, s *dynamo.Store) error {
+					return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "new", Parent: "user"}))
+				}, func(ns string) schema.Key { return schema.MetaKey(ns, "new") }, "entity_created",
+			},
+			"delete an entity": {
+				"user", func(ctx context.Context, s *dynamo.Store) error { return errOf(s.DeleteEntity(ctx, "user")) },
+				func(ns string) schema.Key { return schema.MetaKey(ns, "user") }, "entity_deleted",
+			},
+			"delete an entity's limits with it": {
+				"user", func(ctx context.Context, s *dynamo.Store) error { return errOf(s.DeleteEntity(ctx, "user")) },
+				func(ns string) schema.Key { return schema.ConfigKey(ns, entity) }, "limits_deleted",
+			},
+			"set limits": {
+				"user", func(ctx context.Context, s *dynamo.Store) error { return s.SetLimits(ctx, entity, tpm20) },
+				func(ns string) schema.Key { return schema.ConfigKey(ns, entity) }, "limits_set",
+			},
+			"delete limits": {
+				"user", func(ctx context.Context, s *dynamo.Store) error { return s.DeleteLimits(ctx, entity) },
+				func(ns string) schema.Key { return schema.ConfigKey(ns, entity) }, "limits_deleted",
+			},
+			"delete the system's limits": {
+				"$SYSTEM", func(ctx context.Context, s *dynamo.Store) error { return s.DeleteLimits(ctx, limiter.ConfigKey{}) },
+				func(ns string) schema.Key { return schema.ConfigKey(ns, limiter.ConfigKey{}) }, "limits_deleted",
+			},
+			"set the retention": {
+				"$SYSTEM", func(ctx context.Context, s *dynamo.Store) error { return s.SetAuditRetention(ctx, 3) },
+				func(ns string) schema.Key { return schema.ConfigKey(ns, limiter.ConfigKey{}) }, "audit_retention_set",
+			},
+		} {
+			for through := 0; ; through++ {
+				s, f := newStore(t)
+				_, ns := s.Namespace()
+				createEntity(t, s, limiter.Entity{ID: "user"})
+				setLimits(t, s, entity, rpm10)
+				setLimits(t, s, limiter.ConfigKey{}, rpm10)
+				bucket(t, s, f, "user", "gpt-4", 0, 1)
+				before, events := notations(get(t, f, c.key(ns))), len(trail(t, s, c.entity))
+				f.reset()
+				f.before = func(string, any) error {
+					if len(f.ops) > through {
+						return errors.New("crash")
+					}
+					return nil
+				}
+				err := c.do(t.Context(), s)
+				sent := len(f.ops)
+				f.before = nil
+				changed := notations(get(t, f, c.key(ns))) != before
+				told := slices.Contains(actions(trail(t, s, c.entity)[events:]), c.action)
+				if changed != told {
+					t.Errorf("%s, crash after %d requests: changed is %v, the event is there is %v", name, through, changed, told)
+				}
+				if err == nil && sent <= through {
+					if !changed {
+						t.Errorf("%s: nothing changed", name)
+					}
+					break
+				}
+			}
+		}
+	})
+}
+
+// notations is an item as text.
+func notations(it schema.Item) string { return fmt.Sprint(schema.PlainMap(it)) }
+
+func TestConcurrentChangesAreAllAudited(t *testing.T) {
+	t.Parallel()
+	for _, k := range levels {
+		s, f := newStore(t)
+		other := openStore(t, f)
+		var wg sync.WaitGroup
+		for i, s := range []*dynamo.Store{s, other} {
+			wg.Go(func() {
+				for n := range 5 {
+					if err := s.SetLimits(t.Context(), k, []limiter.Limit{limiter.PerMinute("rpm", int64(10*i+n+1))}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		c, err := s.Limits(t.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := map[any]bool{}
+		for _, e := range trail(t, s, schema.AuditLevel(k)) {
+			told[fmt.Sprint(e.Details["limits"])] = true
+		}
+		if len(told) != 10 {
+			t.Errorf("%+v: %d of 10 changes are told of", k, len(told))
+		}
+		if n := c.Limits[0].Capacity; !told[fmt.Sprintf("[map[capacity:%d name:rpm refill_amount:%d refill_period_seconds:60]]", n, n)] {
+			t.Errorf("%+v: nobody set %v", k, c.Limits)
+		}
+	}
+}
+
+// An entity without a record is deleted with an event too.
+func TestDeletingAnEntityWithoutARecordIsAudited(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	bucket(t, s, f, "user", "gpt-4", 0, 2)
+	bucket(t, s, f, "user", "gpt-4", 1, 2)
+	setLimits(t, s, levels[0], rpm10)
+	if n, err := s.DeleteEntity(t.Context(), "user"); n != 3 || err != nil {
+		t.Fatalf("%d items deleted, %v", n, err)
+	}
+	wantActions(t, s, "user", "limits_set", "limits_deleted", "entity_deleted")
+	setLimits(t, s, levels[0], rpm10)
+	if n, err := s.DeleteEntity(t.Context(), "user"); n != 1 || err != nil {
+		t.Fatalf("%d items deleted, %v", n, err)
+	}
+	wantActions(t, s, "user", "limits_set", "limits_deleted", "entity_deleted", "limits_set", "limits_deleted")
+}
+
+func TestNamespacesAreAudited(t *testing.T) {
+	t.Parallel()
+	f := &fault{API: newTable(t)}
+	n, err := dynamo.NewNamespaces(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := n.Register(t.Context(), "team/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := n.Register(t.Context(), "team/a"); err != nil || again != ns {
+		t.Fatalf("again: %+v, %v", again, err)
+	}
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: now, Namespace: "team/a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetAuditRetention(t.Context(), 400); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Delete(t.Context(), "team/a"); err != nil {
+		t.Fatal(err)
+	}
+	page, err := n.AuditEvents(t.Context(), "team/a", dynamo.AuditQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := start.UTC().Truncate(time.Second)
+	event := func(action string, days int) dynamo.AuditEvent {
+		return dynamo.AuditEvent{
+			Time: at, Action: action, Entity: "$NAMESPACE:team/a", Principal: "jo",
+			Details: map[string]any{"namespace_id": ns.ID}, Expires: at.Add(time.Duration(days) * 24 * time.Hour),
+		}
+	}
+	want := []dynamo.AuditEvent{event("namespace_deleted", 400), event("namespace_registered", 90)}
+	if diff := cmp.Diff(want, page.Events, cmpopts.IgnoreFields(dynamo.AuditEvent{}, "ID")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, err = n.AuditEvents(t.Context(), "a#b", dynamo.AuditQuery{})
+	wantErr(t, err, limiter.ErrInvalid)
+}
+
+// Events of one millisecond are in the order in which they were made, and so are
+// those made after the clock was set back.
+func TestEventIDsAreMonotonic(t *testing.T) {
+	t.Parallel()
+	instant := start
+	f := &fault{API: newTable(t)}
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range 60 {
+		if i == 40 {
+			instant = instant.Add(-time.Hour)
+		}
+		name := fmt.Sprintf("l%d", i)
+		setLimits(t, s, levels[0], []limiter.Limit{limiter.PerMinute(name, 1)})
+		want = append(want, name)
+	}
+	var got []string
+	for _, e := range trail(t, s, "user") {
+		limits, _ := e.Details["limits"].([]any)
+		limit, _ := limits[0].(map[string]any)
+		got = append(got, fmt.Sprint(limit["name"]))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAuditPages(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	for i := range 12 {
+		setLimits(t, s, levels[0], []limiter.Limit{limiter.PerMinute("rpm", int64(i+1))})
+		if i%4 == 3 {
+			if err := s.DeleteLimits(t.Context(), levels[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	createEntity(t, s, limiter.Entity{ID: "user2"})
+	all := trail(t, s, "user")
+	slices.Reverse(all)
+	for _, page := range []int{0, 1, 2, 7} { // of the table
+		f.page = page
+		for _, action := range []string{"", "limits_set", "limits_deleted", "nothing"} {
+			for _, limit := range []int{1, 3, 4, 5, 15, 0} {
+				var want []string
+				for _, e := range all {
+					if action == "" || e.Action == action {
+						want = append(want, e.ID)
+					}
+				}
+				var got []string
+				q := dynamo.AuditQuery{Entity: "user", Action: action, Limit: limit}
+				for {
+					p, err := s.AuditEvents(t.Context(), q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, e := range p.Events {
+						got = append(got, e.ID)
+					}
+					if p.Cursor == "" {
+						break
+					}
+					if len(p.Events) != limit {
+						t.Fatalf("%d events before a cursor, want %d", len(p.Events), limit)
+					}
+					q.Cursor = p.Cursor
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("pages of %d, action %q, limit %d (-want +got):\n%s", page, action, limit, diff)
+				}
+			}
+		}
+	}
+}
+
+func TestAuditQueriesAreChecked(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	setLimits(t, s, levels[0], rpm10)
+	setLimits(t, s, levels[0], tpm20)
+	page, err := s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: "user", Limit: 1})
+	if err != nil || page.Cursor == "" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	f.reset()
+	for field, q := range map[string]dynamo.AuditQuery{
+		"entity":   {Entity: "$NAMESPACE:x"},
+		"resource": {Entity: "$RESOURCE:a#b"},
+		"limit":    {Entity: "user", Limit: -1},
+		"cursor":   {Entity: "user2", Cursor: page.Cursor},
+	} {
+		_, err := s.AuditEvents(t.Context(), q)
+		invalid := (*limiter.ValidationError)(nil)
+		if !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%+v: got error %v, want one of %s", q, err, field)
+		}
+	}
+	for _, cursor := range []string{"x", "####", "dXNlcg"} {
+		_, err := s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: "user", Cursor: cursor})
+		wantErr(t, err, limiter.ErrInvalid)
+	}
+	_, err = s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: "user", Limit: 10_001})
+	wantErr(t, err, limiter.ErrInvalid)
+	if len(f.ops) != 0 {
+		t.Errorf("requests were sent: %q", f.ops)
+	}
+}
+
+func TestAuditRetention(t *testing.T) {
+	t.Parallel()
+	instant := start
+	f := &fault{API: newTable(t)}
+	open := func() *dynamo.Store {
+		s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s, other := open(), open()
+	_, ns := s.Namespace()
+	entities := 0
+	kept := func(want int) {
+		t.Helper()
+		entities++
+		id := fmt.Sprintf("user-%d", entities)
+		createEntity(t, s, limiter.Entity{ID: id})
+		e := trail(t, s, id)[0]
+		if days := int(e.Expires.Sub(e.Time) / (24 * time.Hour)); days != want {
+			t.Errorf("the event is kept for %d days, want %d", days, want)
+		}
+	}
+	kept(90)
+	if err := other.SetAuditRetention(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	kept(90) // what was read holds for a minute
+	instant = instant.Add(time.Minute)
+	kept(7)
+	if err := s.SetAuditRetention(t.Context(), 36_500); err != nil {
+		t.Fatal(err)
+	}
+	kept(36_500)
+	// Setting limits keeps it, and deleting them does.
+	setLimits(t, s, limiter.ConfigKey{}, rpm10)
+	if err := s.DeleteLimits(t.Context(), limiter.ConfigKey{}); err != nil {
+		t.Fatal(err)
+	}
+	if days, err := other.AuditRetention(t.Context()); err != nil || days != 36_500 {
+		t.Errorf("retention is %d, %v", days, err)
+	}
+	// It is where the peer reads it.
+	if n := schema.PlainMap(get(t, f, schema.Key{PK: ns + "/SYSTEM#", SK: "#CONFIG"}))["audit_retention_days"]; n != int64(36_500) {
+		t.Errorf("the item says %v", n)
+	}
+	for _, days := range []int{0, -1, 36_501} {
+		invalid := (*limiter.ValidationError)(nil)
+		if err := s.SetAuditRetention(t.Context(), days); !errors.As(err, &invalid) || invalid.Field != "audit retention" {
+			t.Errorf("%d: got error %v", days, err)
+		}
+	}
+	// What cannot be read is the default, and can be set right.
+	put(t, f, schema.Item{
+		schema.PK: schema.S(schema.SystemPK(ns)), schema.SK: schema.S(schema.ConfigSK), schema.AuditRetentionDays: schema.S("ever"),
+	})
+	instant = instant.Add(time.Minute)
+	kept(90)
+	if err := s.SetAuditRetention(t.Context(), 90); err != nil {
+		t.Fatal(err)
+	}
+	if days, err := s.AuditRetention(t.Context()); err != nil || days != 90 {
+		t.Errorf("retention is %d, %v", days, err)
+	}
+}
+
+// A retention that another store sets in between is seen.
+func TestSettingTheRetentionLosesNoOther(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	other := openStore(t, f.API)
+	done := false
+	f.before = func(op string, _ any) error {
+		if op != "TransactWriteItems" || done {
+			return nil
+		}
+		done = true
+		return other.SetAuditRetention(t.Context(), 5)
+	}
+	if err := s.SetAuditRetention(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range trail(t, s, dynamo.AuditSystem) {
+		got = append(got, fmt.Sprintf("%v to %v", e.Details["old_days"], e.Details["days"]))
+	}
+	slices.Sort(got) // IDs of two stores in one millisecond are in no order
+	if diff := cmp.Diff([]string{"5 to 6", "90 to 5"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPrincipalsAreChecked(t *testing.T) {
+	t.Parallel()
+	db := newTable(t)
+	for principal, ok := range map[string]bool{
+		"jo@example.com": true, "arn:aws:sts::123456789012:assumed-role/admin/jo": true, "Jürgen Groß": true, strings.Repeat("x", 2048): true,
+		strings.Repeat("x", 2049): false, "jo\n": false, "jo\x00": false, "\xff": false, "a\u2028b": false,
+	} {
+		o := dynamo.Options{API: db, Table: table, Principal: principal}
+		_, open := dynamo.Open(t.Context(), o)
+		_, namespaces := dynamo.NewNamespaces(o)
+		create := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Principal: principal})
+		for _, err := range []error{open, namespaces, create, dynamo.CheckPrincipal(principal)} {
+			invalid := (*limiter.ValidationError)(nil)
+			if ok != (err == nil) || !ok && (!errors.As(err, &invalid) || invalid.Field != "principal") {
+				t.Errorf("%.20q: got error %v", principal, err)
+			}
+		}
+	}
+}
+
+// What a peer, or a newer version, wrote is read as far as it goes.
+func TestForeignEventsAreRead(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	_, ns := s.Namespace()
+	key := schema.AuditKey(ns, "user", "01M7YGVFY66932SWP0QKT1WNT2")
+	bare, full := key.Item(), key.Item()
+	bare[schema.SK] = schema.S("#AUDIT#01")
+	full[schema.Action], full[schema.Principal] = schema.S("bucket_topped_up"), schema.S("arn:aws:iam::1:user/x")
+	full[schema.EventTime], full[schema.TTL] = schema.S("2026-11-21T07:41:39Z"), schema.N(1)
+	full[schema.Details] = schema.Map(schema.Item{
+		"amounts": schema.Map(schema.Item{"rpm": schema.N(3)}), "set": schema.Set("a"), "no": schema.Bool(false),
+		"scale": attributes(map[string]peerValue{"x": {N: aws.String("0.5")}})["x"],
+	})
+	put(t, f, bare)
+	put(t, f, full)
+	want := []dynamo.AuditEvent{
+		{ID: "01", Entity: "user", Details: map[string]any{}},
+		{
+			ID: "01M7YGVFY66932SWP0QKT1WNT2", Time: time.Date(2026, 11, 21, 7, 41, 39, 0, time.UTC), Action: "bucket_topped_up", Entity: "user",
+			Principal: "arn:aws:iam::1:user/x", Expires: time.Unix(1, 0).UTC(),
+			Details: map[string]any{"amounts": map[string]any{"rpm": int64(3)}, "set": []any{"a"}, "no": false, "scale": 0.5},
+		},
+	}
+	if diff := cmp.Diff(want, trail(t, s, "user")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// No request of an acquire is for the audit's sake.
+func TestAcquiresAreNotAudited(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	setLimits(t, s, limiter.ConfigKey{}, rpm10)
+	l, err := limiter.New(s, limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	f.reset()
+	if _, err := l.Acquire(context.WithoutCancel(t.Context()), limiter.Request{
+		Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range f.ins {
+		if get, ok := in.(*dynamodb.GetItemInput); ok {
+			t.Errorf("read %v", get.Key)
+		}
+	}
+	wantActions(t, s, "user")
+}

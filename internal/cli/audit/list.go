@@ -1,0 +1,167 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// defaultLimit is how many events are listed if nothing is said.
+const defaultLimit = 100
+
+type listOptions struct {
+	app *app.App
+
+	entity, resource, namespace string
+	system                      bool
+	given                       int // of these four
+
+	query dynamo.AuditQuery
+}
+
+func newList(a *app.App) *cobra.Command {
+	o := &listOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what was changed, newest first",
+		Long: "List what was changed of an entity, a resource, the system or a namespace, newest first.\n\n" +
+			"Principals are what those who made the changes said of themselves, or the caller that\n" +
+			"AWS knew them as.",
+		Example: "  zae-limiter audit list --entity key-1 --action limits_set\n" +
+			"  zae-limiter audit list --system --limit 10",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"entity", "resource", "system", "namespace-name"} {
+				if cmd.Flags().Changed(name) {
+					o.given++
+				}
+			}
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.entity, "entity", "e", "", "changes of the entity `ID` and of its own limits")
+	f.StringVarP(&o.resource, "resource", "r", "", "changes of the default limits of a resource `name`")
+	f.BoolVar(&o.system, "system", false, "changes of the default limits of all resources, and of the retention")
+	f.StringVar(&o.namespace, "namespace-name", "", "registrations and deletions of the namespace of a `name`, in the\nwhole table: --namespace does not matter")
+	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
+	f.IntVar(&o.query.Limit, "limit", defaultLimit, "how many events at most, up to 10000")
+	f.StringVar(&o.query.Cursor, "cursor", "", "go on after a page, with the `cursor` that it ended with")
+	return cmd
+}
+
+// Validate checks that there is one thing to list changes of.
+func (o *listOptions) Validate() error {
+	if o.given != 1 || o.entity+o.resource+o.namespace == "" && !o.system {
+		return errors.New("give one of --entity ID, --resource NAME, --system and --namespace-name NAME")
+	}
+	if o.query.Limit < 1 {
+		return fmt.Errorf("invalid --limit %d: give 1 or more", o.query.Limit)
+	}
+	switch {
+	case o.entity != "":
+		o.query.Entity = o.entity
+		return limiter.CheckEntity(o.entity)
+	case o.resource != "":
+		o.query.Entity = dynamo.AuditResource(o.resource)
+		return limiter.CheckResource(o.resource)
+	case o.namespace != "":
+		return limiter.CheckNamespace(o.namespace)
+	}
+	o.query.Entity = dynamo.AuditSystem
+	return nil
+}
+
+// Run lists the events.
+func (o *listOptions) Run(ctx context.Context) error {
+	page, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	views := make([]view, len(page.Events))
+	rows := make([][]string, len(page.Events))
+	for i, e := range page.Events {
+		views[i] = viewOf(&e)
+		details, err := json.Marshal(e.Details)
+		if err != nil {
+			return fmt.Errorf("encode the details of event %s: %w", e.ID, err)
+		}
+		rows[i] = []string{views[i].timestamp(), plain(e.Action), plain(e.Principal), plain(e.Resource), string(details)}
+	}
+	return o.app.Print(struct {
+		Events []view `json:"events"`
+		Cursor string `json:"cursor,omitempty"`
+	}{views, page.Cursor}, func(w *strings.Builder) {
+		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
+		if page.Cursor != "" {
+			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)
+		}
+	})
+}
+
+func (o *listOptions) read(ctx context.Context) (dynamo.AuditPage, error) {
+	if o.namespace != "" {
+		namespaces, err := o.app.Namespaces(ctx)
+		if err != nil {
+			return dynamo.AuditPage{}, err
+		}
+		return namespaces.AuditEvents(ctx, o.namespace, o.query)
+	}
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return dynamo.AuditPage{}, err
+	}
+	return store.AuditEvents(ctx, o.query)
+}
+
+// view is an event in JSON.
+type view struct {
+	ID        string         `json:"event_id"`
+	Time      *time.Time     `json:"timestamp"`
+	Action    string         `json:"action"`
+	Entity    string         `json:"entity_id"`
+	Principal *string        `json:"principal"`
+	Resource  *string        `json:"resource"`
+	Details   map[string]any `json:"details"`
+	Expires   *time.Time     `json:"expires_at"`
+}
+
+func viewOf(e *dynamo.AuditEvent) view {
+	return view{
+		ID: e.ID, Time: orNull(e.Time), Action: e.Action, Entity: e.Entity,
+		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: e.Details, Expires: orNull(e.Expires),
+	}
+}
+
+// plain is what a terminal can be shown of text that anybody may have written.
+func plain(s string) string {
+	if dynamo.CheckPrincipal(s) != nil {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// orNull is nil for what is not known.
+func orNull[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+func (v view) timestamp() string {
+	if v.Time == nil {
+		return ""
+	}
+	return v.Time.Format(time.RFC3339)
+}

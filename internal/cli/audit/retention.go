@@ -1,0 +1,93 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type getRetentionOptions struct{ app *app.App }
+
+func newGetRetention(a *app.App) *cobra.Command {
+	o := &getRetentionOptions{a}
+	return &cobra.Command{
+		Use:   "get-retention",
+		Short: "Show for how many days the namespace keeps events",
+		Args:  app.Args(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+}
+
+// Validate has nothing to check.
+func (*getRetentionOptions) Validate() error { return nil }
+
+// Run shows the retention.
+func (o *getRetentionOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	days, err := store.AuditRetention(ctx)
+	if err != nil {
+		return err
+	}
+	return printRetention(o.app, days)
+}
+
+type setRetentionOptions struct {
+	app  *app.App
+	arg  string
+	days int
+}
+
+func newSetRetention(a *app.App) *cobra.Command {
+	o := &setRetentionOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "set-retention DAYS",
+		Short: "Set for how many days the namespace keeps events",
+		Long: "Set for how many days the namespace keeps events, 90 if never set. It holds for events\n" +
+			"from now on; those that exist expire as they were to. DynamoDB deletes what has expired\n" +
+			"if the table has time to live on the attribute ttl.",
+		Args: app.Args("DAYS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.arg = args[0]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	a.BindPrincipal(cmd)
+	return cmd
+}
+
+// Validate checks that there is a number; the store has its bounds.
+func (o *setRetentionOptions) Validate() error {
+	var err error
+	if o.days, err = strconv.Atoi(o.arg); err != nil || o.days < 1 {
+		return fmt.Errorf("invalid DAYS %q: give a whole number, 1 or more", o.arg)
+	}
+	return nil
+}
+
+// Run sets the retention.
+func (o *setRetentionOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	if err := store.SetAuditRetention(ctx, o.days); err != nil {
+		return err
+	}
+	return printRetention(o.app, o.days)
+}
+
+func printRetention(a *app.App, days int) error {
+	return a.Print(struct {
+		Days int `json:"audit_retention_days"`
+	}{days}, func(w *strings.Builder) {
+		fmt.Fprintf(w, "events are kept for %d days\n", days)
+	})
+}

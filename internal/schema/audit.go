@@ -1,0 +1,217 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Names of the attributes of an audit event.
+const (
+	EventID   = "event_id"  // S, a ULID
+	EventTime = "timestamp" // S, see [Timestamp]
+	Action    = "action"    // S
+	Principal = "principal" // S, NULL if unknown
+	Details   = "details"   // M
+)
+
+// AuditPrefix begins the sort key of an audit event, and its ID ends it: IDs, and
+// so the keys, are in the order of time.
+const AuditPrefix = "#AUDIT#"
+
+const auditPartition = "AUDIT#"
+
+// What events are about that is no entity. No entity begins with "$".
+const (
+	AuditSystem    = "$SYSTEM"
+	auditResource  = "$RESOURCE:"
+	auditNamespace = "$NAMESPACE:"
+)
+
+// AuditResource is what events about a resource are about.
+func AuditResource(name string) string { return auditResource + name }
+
+// AuditNamespace is what events about a namespace are about. They are in
+// [TableNamespace]: they outlive the namespace.
+func AuditNamespace(name string) string { return auditNamespace + name }
+
+// AuditLevel is what events about a level of configuration are about.
+func AuditLevel(k limiter.ConfigKey) string {
+	switch {
+	case k.Entity != "":
+		return k.Entity
+	case k.Resource != "":
+		return AuditResource(k.Resource)
+	}
+	return AuditSystem
+}
+
+// CheckAudited reports why nothing in a namespace can have events under a name,
+// as a [*limiter.ValidationError].
+func CheckAudited(name string) error {
+	if name == AuditSystem {
+		return nil
+	}
+	if resource, ok := strings.CutPrefix(name, auditResource); ok {
+		return limiter.CheckResource(resource)
+	}
+	return limiter.CheckEntity(name)
+}
+
+// AuditPK is the partition of the events about an entity, or about what has no
+// entity.
+func AuditPK(ns, entity string) string { return ns + "/" + auditPartition + entity }
+
+// AuditKey is the key of an event.
+func AuditKey(ns, entity, id string) Key { return Key{AuditPK(ns, entity), AuditPrefix + id} }
+
+// An AuditEvent says who changed what. Only ID and Entity are sure to be there
+// in what was read.
+type AuditEvent struct {
+	ID        string // a ULID
+	Time      time.Time
+	Action    string
+	Entity    string // or what begins with "$"
+	Principal string // "" if unknown
+	Resource  string // "" if the event is not about one
+	Details   Item
+	Expires   time.Time // zero if never
+}
+
+// EncodeAuditEvent is an event's item in a namespace.
+func EncodeAuditEvent(ns string, e *AuditEvent) Item {
+	item := AuditKey(ns, e.Entity, e.ID).Item()
+	item[EntityID], item[EventID] = S(e.Entity), S(e.ID)
+	item[EventTime], item[Action] = S(Timestamp(e.Time)), S(e.Action)
+	item[Principal], item[Resource] = sOrNull(e.Principal), sOrNull(e.Resource)
+	item[Details] = Map(e.Details)
+	item[TTL] = N(e.Expires.Unix())
+	putGSI4(item, ns, AuditPK(ns, e.Entity))
+	return item
+}
+
+// DecodeAuditEvent reads an event and the namespace it is in; ok is false if the
+// key is not that of an event. What else cannot be read is left out: a trail
+// hides no event for a part of it.
+func DecodeAuditEvent(item Item) (ns string, e AuditEvent, ok bool) {
+	key := KeyOf(item)
+	ns, rest, _ := strings.Cut(key.PK, "/")
+	entity, inTrail := strings.CutPrefix(rest, auditPartition)
+	id, isEvent := strings.CutPrefix(key.SK, AuditPrefix)
+	if ns == "" || !inTrail || entity == "" || !isEvent || id == "" {
+		return "", AuditEvent{}, false
+	}
+	e = AuditEvent{
+		ID: id, Entity: entity,
+		Action: str(item[Action]), Principal: str(item[Principal]), Resource: str(item[Resource]),
+	}
+	if t, err := ParseTimestamp(str(item[EventTime])); err == nil {
+		e.Time = t
+	}
+	if m, isMap := item[Details].(*types.AttributeValueMemberM); isMap && m != nil {
+		e.Details = m.Value
+	}
+	if seconds, isNumber := integer(item[TTL]); isNumber {
+		e.Expires = time.Unix(seconds, 0).UTC()
+	}
+	return ns, e, true
+}
+
+// LimitsDetail is limits as the details of an event have them.
+func LimitsDetail(limits []limiter.Limit) types.AttributeValue {
+	list := make([]types.AttributeValue, len(limits))
+	for i, l := range limits {
+		list[i] = Map(Item{
+			"name": S(l.Name), "capacity": N(l.Capacity),
+			"refill_amount": N(l.Amount), "refill_period_seconds": N(int64(l.Period / time.Second)),
+		})
+	}
+	return &types.AttributeValueMemberL{Value: list}
+}
+
+// EntityDetail is the details of an entity's creation.
+func EntityDetail(e *limiter.Entity) Item {
+	metadata := make(Item, len(e.Metadata))
+	for k, v := range e.Metadata {
+		metadata[k] = S(v)
+	}
+	return Item{Name: S(e.Name), ParentID: sOrNull(e.Parent), Cascade: Bool(e.Cascade), Metadata: Map(metadata)}
+}
+
+// Bounds of the retention of audit events, in days.
+const (
+	DefaultAuditRetention = 90
+	MaxAuditRetention     = 36_500
+)
+
+// AuditRetention is for how many days a namespace keeps its audit events, as the
+// configuration item of its system level says: from 1 to [MaxAuditRetention], and
+// [DefaultAuditRetention] if it says nothing. ok is false if it says what cannot
+// be read, or is less than a day.
+func AuditRetention(item Item) (days int, ok bool) {
+	v, set := item[AuditRetentionDays]
+	if !set {
+		return DefaultAuditRetention, true
+	}
+	n, isNumber := integer(v)
+	if !isNumber || n < 1 {
+		return DefaultAuditRetention, false
+	}
+	return int(min(n, MaxAuditRetention)), true
+}
+
+// Plain is an attribute's value as encoding/json has it: a string, bool, nil,
+// []any or map[string]any; a number is an int64 if it is a whole one of 64 bits,
+// else a float64; a set is a list.
+func Plain(v types.AttributeValue) any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return v.Value
+	case *types.AttributeValueMemberN:
+		return number(v.Value)
+	case *types.AttributeValueMemberBOOL:
+		return v.Value
+	case *types.AttributeValueMemberM:
+		return PlainMap(v.Value)
+	case *types.AttributeValueMemberL:
+		list := make([]any, len(v.Value))
+		for i, e := range v.Value {
+			list[i] = Plain(e)
+		}
+		return list
+	case *types.AttributeValueMemberSS:
+		return plainList(v.Value, func(s string) any { return s })
+	case *types.AttributeValueMemberNS:
+		return plainList(v.Value, number)
+	}
+	return nil // NULL; and bytes, which no event holds
+}
+
+// PlainMap is [Plain] of each attribute; never nil.
+func PlainMap(item Item) map[string]any {
+	m := make(map[string]any, len(item))
+	for k, v := range item {
+		m[k] = Plain(v)
+	}
+	return m
+}
+
+func plainList(members []string, plain func(string) any) []any {
+	list := make([]any, len(members))
+	for i, m := range members {
+		list[i] = plain(m)
+	}
+	return list
+}
+
+func number(s string) any {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n
+	}
+	f, _ := strconv.ParseFloat(s, 64) // the table holds numbers only, in a smaller range
+	return f
+}
