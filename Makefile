@@ -56,7 +56,7 @@ build: ## every package, test and tool; the programs land in bin/
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3 and the AWS command line
 	conformance/install
 	go test -race -count=1 -timeout 20m -tags conformance \
-		./conformance/... ./dynamo ./dynamolite/internal/differential ./internal/peers
+		./aggregator ./conformance/... ./dynamo ./dynamolite/internal/differential ./internal/peers
 
 .PHONY: golden
 golden: ## record again what DynamoDB Local answers to the differential cases

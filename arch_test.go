@@ -37,7 +37,9 @@ var mayImport = map[string][]string{
 	"storetest":           {"."},
 	"internal/sim":        {".", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
-	"internal/cli":        {".", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"aggregator":          {".", "dynamo"},
+	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
+	"internal/cli":        {".", "aggregator/...", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":                 {"internal/cli"},
 	"examples":            {".", "dynamo", "dynamolite"},
 	"loadtest":            {".", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
@@ -52,7 +54,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged are the folders whose tests need the real counterparts; the Makefile runs
 // these with the tag.
-var tagged = []string{"conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+var tagged = []string{"aggregator", "conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
 
 // maxLines is the length of the longest file that is not a test.
 const maxLines = 600

@@ -106,4 +106,5 @@ func (b *both) usage(entity string, want map[string]int64) {
 			return
 		}
 	}
+	b.readUsage(entity, want)
 }

@@ -23,12 +23,13 @@ type conn struct {
 	table   *string
 	timeout time.Duration
 	clock   clock
+	audit   *auditor
 	// immediate says that the API never waits: there is nothing to bound.
 	immediate bool
 }
 
 func newConn(o Options) *conn {
-	c := &conn{api: o.API, table: &o.Table, timeout: o.Timeout, clock: clock{local: o.Now}}
+	c := &conn{api: o.API, table: &o.Table, timeout: o.Timeout, clock: clock{local: o.Now}, audit: newAuditor(o)}
 	if api, ok := o.API.(limiter.ImmediateStore); ok {
 		c.immediate = api.Immediate()
 	}
@@ -95,13 +96,6 @@ func (c *conn) updateItem(ctx context.Context, op string, in *dynamodb.UpdateIte
 	in.TableName = c.table
 	_, err := call(ctx, c, op, func(o *dynamodb.UpdateItemOutput) middleware.Metadata { return o.ResultMetadata },
 		c.api.UpdateItem, in)
-	return err
-}
-
-func (c *conn) deleteItem(ctx context.Context, op string, in *dynamodb.DeleteItemInput) error {
-	in.TableName = c.table
-	_, err := call(ctx, c, op, func(o *dynamodb.DeleteItemOutput) middleware.Metadata { return o.ResultMetadata },
-		c.api.DeleteItem, in)
 	return err
 }
 

@@ -186,17 +186,23 @@ var costs = []cost{
 		c.must(errOf(c.store.Buckets(c.Context(), "user", "gpt-4", 4)))
 	}},
 
-	{"register a namespace", price{1, 1, 0, 8}, nil, func(c *till) {
+	{"register a namespace", price{1, 1, 0, 12}, &price{1, 1, 0, 8}, func(c *till) {
 		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: c.meter, Table: table})
 		c.must(err)
 		c.start()
 		c.must(errOf(namespaces.Register(c.Context(), c.name+"-2")))
 	}},
-	{"create an entity", price{1, 1, 0, 2}, nil, func(c *till) {
+	{"create an entity", price{1, 1, 0, 8}, nil, func(c *till) {
+		c.audited()
 		c.start()
 		createEntity(c.T, c.store, limiter.Entity{ID: "project"})
 	}},
-	{"create an entity that has a parent", price{1, 1, 0, 8}, &price{1, 1, 0, 16}, func(c *till) {
+	{"the same, the first change in a minute", price{2, 2, 1, 8}, nil, func(c *till) {
+		c.start()
+		createEntity(c.T, c.store, limiter.Entity{ID: "project"})
+	}},
+	{"create an entity that has a parent", price{1, 1, 0, 12}, &price{1, 1, 0, 24}, func(c *till) {
+		c.audited()
 		createEntity(c.T, c.admin, limiter.Entity{ID: "project"})
 		c.start()
 		createEntity(c.T, c.store, limiter.Entity{ID: "user", Parent: "project"})
@@ -206,24 +212,38 @@ var costs = []cost{
 		c.start()
 		c.must(errOf(c.store.Entity(c.Context(), "user")))
 	}},
-	{"set the system's limits", price{2, 2, 1, 1}, nil, func(c *till) {
+	{"set the system's limits", price{2, 2, 1, 6}, &price{2, 2, 1, 12}, func(c *till) {
+		c.start()
+		c.must(c.store.SetSystem(c.Context(), costLimits[:1], ""))
+	}},
+	{"set limits that are set already", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.start()
 		c.must(c.store.SetSystem(c.Context(), costLimits, ""))
 	}},
-	firstLimits("a resource's", limiter.ConfigKey{Resource: "gpt-4"}, price{2, 2, 1, 8}, nil),
-	firstLimits("an entity's default", limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, price{2, 2, 1, 10}, &price{2, 2, 1, 20}),
-	firstLimits("an entity's", limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{2, 2, 1, 10}, &price{2, 2, 1, 20}),
+	{"set the retention of audit events", price{2, 2, 1, 6}, &price{2, 2, 1, 12}, func(c *till) {
+		c.start()
+		c.must(c.store.SetAuditRetention(c.Context(), 30))
+	}},
+	{"list up to 9 audit events", price{1, 1, 1, 0}, nil, func(c *till) {
+		c.start()
+		c.must(errOf(c.store.AuditEvents(c.Context(), dynamo.AuditQuery{Entity: dynamo.AuditSystem})))
+	}},
+	firstLimits("a resource's", limiter.ConfigKey{Resource: "gpt-4"}, price{2, 2, 1, 12}, &price{2, 2, 1, 8}),
+	firstLimits("an entity's default", limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, price{2, 2, 1, 14}, &price{2, 2, 1, 20}),
+	firstLimits("an entity's", limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{2, 2, 1, 14}, &price{2, 2, 1, 20}),
 	{"read limits of a level", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.start()
 		c.must(errOf(c.store.Limits(c.Context(), limiter.ConfigKey{})))
 	}},
-	{"delete an entity's limits", price{3, 3, 1, 9}, &price{3, 3, 1, 17}, func(c *till) {
+	{"delete an entity's limits", price{3, 3, 1, 13}, &price{3, 3, 1, 25}, func(c *till) {
+		c.audited()
 		k := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
 		c.must(c.admin.SetLimits(c.Context(), k, costLimits))
 		c.start()
 		c.must(c.store.DeleteLimits(c.Context(), k))
 	}},
-	{"delete an entity with a bucket and limits of its own", price{8, 8, 3.5, 15}, &price{8, 8, 2.5, 23}, func(c *till) {
+	{"delete an entity with a bucket and limits of its own", price{8, 8, 3.5, 25}, &price{8, 8, 2.5, 37}, func(c *till) {
+		c.audited()
 		createEntity(c.T, c.admin, limiter.Entity{ID: "user"})
 		c.must(c.admin.SetLimits(c.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
 		c.acquire(c.other, "rpd", 1)
@@ -235,9 +255,17 @@ var costs = []cost{
 // firstLimits sets the limits of a level for the first time.
 func firstLimits(whose string, k limiter.ConfigKey, want price, local *price) cost {
 	return cost{"set " + whose + " limits", want, local, func(c *till) {
+		c.audited()
 		c.start()
 		c.must(c.store.SetLimits(c.Context(), k, costLimits))
 	}}
+}
+
+// audited makes the store know for how long events are kept, as it does for a
+// minute after it has changed something.
+func (c *till) audited() {
+	c.Helper()
+	c.must(errOf(c.store.AuditRetention(c.Context())))
 }
 
 // gathers takes a token from each of n shards.

@@ -28,13 +28,15 @@
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
-//	CreateEntity  everything             if there is no item, and the parent has one (one transaction)
-//	DeleteEntity                         deletes it, last
+//	CreateEntity  everything             if there is no item, and the parent has one
+//	DeleteEntity                         deletes it, last, if it exists
 //
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
+//	SetAudit-     audit_retention_days   if it is as seen
+//	Retention
 //	SetLimits,    l_…, on_unavailable;   if what operators set there (disabled, cascade,
 //	SetSystem     keeps the rest         audit_retention_days) is as seen; where there is none, if there
-//	                                     still is none
+//	                                     still is none; nothing is written if that is what there is
 //	DeleteLimits  the same, or deletes   the same
 //	DeleteEntity  deletes it             if it exists
 //
@@ -43,10 +45,23 @@
 //	              ADD a count ±1
 //	afterwards    REMOVE a count         if it is 0 or less
 //
+//	usage snapshot (ENTITY#… #USAGE#…)
+//	AddUsage      SET what it is of,     if seq# of each shard is before the first step, or there is none
+//	              ttl, seq#…; ADD
+//	              total_events, counters
+//	DeleteEntity  deletes it
+//
 //	namespace records (_/SYSTEM# #NAMESPACE#…, #NSID#…)
 //	Register      both                   if there is neither (one transaction)
 //	Delete        deletes the name, SET  if the name still leads to the id seen (one transaction)
 //	              status, deleted_at
+//
+//	audit events (AUDIT#… #AUDIT#…)
+//	all the above everything             in the transaction of the change; DeleteEntity with the record,
+//	but buckets                          and with each configuration
+//
+//	checkpoints (_/STREAM#… #SHARD#…)
+//	Follower      everything             always: the last of two readers counts
 //
 //	version record (_/SYSTEM# #VERSION)
 //	CreateTable   everything             if there is none

@@ -60,17 +60,18 @@ func TestMeter(t *testing.T) {
 			t.Fatal("there is no parent")
 		}
 		want := dynamo.Totals{
-			"PutItem":            {Requests: 2, WCU: 4 + 2},
+			"PutItem":            {Requests: 1, WCU: 4},
 			"UpdateItem":         {Requests: 2, Failed: 1, WCU: c.update + 1},
 			"Query":              {Requests: 1, RCU: 0.5},
 			"BatchGetItem":       {Requests: 2, RCU: 2},
-			"TransactWriteItems": {Requests: 1, Failed: 1, WCU: 4},
+			"GetItem":            {Requests: 1, RCU: 1},
+			"TransactWriteItems": {Requests: 2, Failed: 1, WCU: 8 + 6},
 		}
 		got := m.Totals().Sub(opened)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.projection, diff)
 		}
-		if sum := got.Sum(); sum.Requests != 8 || sum.Failed != 2 || sum.RCU != 2.5 || sum.WCU != 6+c.update+1+4 {
+		if sum := got.Sum(); sum.Requests != 9 || sum.Failed != 2 || sum.RCU != 3.5 || sum.WCU != 4+c.update+1+8+6 {
 			t.Errorf("%s: sum is %+v", c.projection, sum)
 		}
 	}

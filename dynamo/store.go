@@ -23,8 +23,17 @@ type Options struct {
 	Now func() time.Time
 	// Logger is told what cannot be returned; nil discards it.
 	Logger *slog.Logger
+	// Principal is who makes changes, as audit events name it: at most 2048 bytes
+	// of printable UTF-8. "" is the ARN that STS says the client's credentials are
+	// of, which is asked once, before the first change, and only if API is a
+	// *dynamodb.Client that talks to AWS; events name nobody if it cannot be told.
+	Principal string
 	// Timeout bounds each request whose context has no deadline; 0 is 10 s.
 	Timeout time.Duration
+	// UsageTTL is how long usage snapshots are kept after their windows have
+	// ended; 0 is [DefaultUsageTTL], and less than 0 is for ever. It holds for
+	// snapshots as they are written to.
+	UsageTTL time.Duration
 }
 
 const defaultTimeout = 10 * time.Second
@@ -45,6 +54,9 @@ func (o Options) withDefaults() (Options, error) {
 	if err := limiter.CheckNamespace(o.Namespace); err != nil {
 		return o, err
 	}
+	if err := CheckPrincipal(o.Principal); err != nil {
+		return o, err
+	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default of the option
 	}
@@ -53,6 +65,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
+	}
+	if o.UsageTTL == 0 {
+		o.UsageTTL = DefaultUsageTTL
 	}
 	return o, nil
 }
@@ -70,9 +85,14 @@ type Store struct {
 	name    string
 	version *schema.Version // nil if the table has no version record
 	log     *slog.Logger
+	// usageTTL is how long usage snapshots are kept, for ever if less than 0.
+	usageTTL time.Duration
 
-	// The constant parts of bucket writes, by the limits they name.
-	takes, refills, adjusts shapes
+	retention retention
+
+	// The constant parts of bucket writes, by the limits they name, and of those
+	// that count usage.
+	takes, refills, adjusts, usages shapes
 
 	watch    sync.Mutex
 	watchers map[int]func(limiter.ConfigKey)
@@ -95,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{conn: newConn(o), name: o.Namespace, log: o.Logger, watchers: map[int]func(limiter.ConfigKey){}}
+	s := &Store{conn: newConn(o), name: o.Namespace, log: o.Logger, usageTTL: o.UsageTTL, watchers: map[int]func(limiter.ConfigKey){}}
 	version, namespace := schema.VersionKey(), schema.NamespaceKey(o.Namespace)
 	items, err := s.batchGet(ctx, "open table "+o.Table, []schema.Key{version, namespace}, true)
 	if err != nil {

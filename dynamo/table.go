@@ -35,9 +35,17 @@ type TableOptions struct {
 	Name string
 	// GSI2Projection is [ProjectKeys] if "".
 	GSI2Projection Projection
+	// Stream gives the table a stream of old and new images, which an aggregator
+	// follows. On AWS it costs what is read of it.
+	Stream bool
 	// Now stamps the table's first records; nil is time.Now.
 	Now func() time.Time
+	// Principal is who makes the table, as [Options.Principal].
+	Principal string
 }
+
+// streamView is what an aggregator needs a stream to show.
+const streamView = types.StreamViewTypeNewAndOldImages
 
 const (
 	tableTimeout = 5 * time.Minute // for a context without a deadline
@@ -51,7 +59,7 @@ const (
 //
 // The table is billed per request. It has neither a stream nor expiry of items.
 func CreateTable(ctx context.Context, api API, o TableOptions) error {
-	options, err := Options{API: api, Table: o.Name, Now: o.Now}.withDefaults()
+	options, err := Options{API: api, Table: o.Name, Now: o.Now, Principal: o.Principal}.withDefaults()
 	if err != nil {
 		return err
 	}
@@ -76,7 +84,11 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	if err != nil {
 		return err
 	}
-	if misfit := fits(table, o.GSI2Projection); misfit != "" {
+	misfit := fits(table, o.GSI2Projection)
+	if spec := table.StreamSpecification; misfit == "" && o.Stream && (spec == nil || spec.StreamViewType != streamView) {
+		misfit = "it has no stream of old and new images"
+	}
+	if misfit != "" {
 		return fmt.Errorf("%s: %s, use another name: %w", op, misfit, &limiter.ExistsError{Kind: "table", Name: o.Name})
 	}
 	if err := c.writeVersion(ctx); err != nil {
@@ -105,6 +117,9 @@ func tableInput(o TableOptions) *dynamodb.CreateTableInput {
 		BillingMode:          types.BillingModePayPerRequest,
 		KeySchema:            keySchema(""),
 		AttributeDefinitions: keyDefinitions(""),
+	}
+	if o.Stream {
+		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: streamView}
 	}
 	for _, ix := range indexes {
 		if ix.name == schema.GSI2 && o.GSI2Projection == ProjectAll {

@@ -342,7 +342,8 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// gone holds that nothing is left of a run but tables.
+// gone holds that nothing is left of a run but tables, and audit events until they
+// expire.
 func gone(t *testing.T, db *dynamolite.DB, o loadtest.Options) {
 	t.Helper()
 	tables := []string{o.Table}
@@ -357,7 +358,8 @@ func gone(t *testing.T, db *dynamolite.DB, o loadtest.Options) {
 		// The table's own are its version and the default namespace; a deleted one leaves a
 		// record, and its registry of resources, empty.
 		left := slices.DeleteFunc(itemsOf(t, db, table), func(key string) bool {
-			return strings.HasPrefix(key, "_/SYSTEM# #NSID#") || strings.HasSuffix(key, "/SYSTEM# #RESOURCES")
+			return strings.HasPrefix(key, "_/SYSTEM# #NSID#") || strings.HasSuffix(key, "/SYSTEM# #RESOURCES") ||
+				strings.Contains(key, "/AUDIT#")
 		})
 		if diff := cmp.Diff([]string{"_/SYSTEM# #NAMESPACE#default", "_/SYSTEM# #VERSION"}, left); diff != "" {
 			t.Errorf("left in %s (-want +got):\n%s", table, diff)

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/audit"
 	"github.com/zeroae/zae-limiter-go/internal/cli/bench"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/internal/cli/entity"
@@ -22,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/resource"
 	"github.com/zeroae/zae-limiter-go/internal/cli/system"
 	"github.com/zeroae/zae-limiter-go/internal/cli/table"
+	"github.com/zeroae/zae-limiter-go/internal/cli/usage"
 )
 
 // Options are what one run of the program gets from its process.
@@ -47,6 +50,7 @@ func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Version: o.Version, Connect: o.Connect, Now: o.Now,
+		ConnectStreams: connect.Streams,
 	}
 	if a.Connect == nil {
 		a.Connect = connect.DynamoDB
@@ -79,21 +83,21 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), local.New(a), bench.New(a), newVersion(a))
+		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newVersion(a))
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(app.FlagError)
-	root.SetUsageTemplate(usage)
+	root.SetUsageTemplate(help)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	a.Flags.Bind(root.PersistentFlags())
 	return root
 }
 
-// usage is the template of help below the description.
-const usage = `Usage:
+// help is the template of help below the description.
+const help = `Usage:
   {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
 {{- if .HasExample}}
 

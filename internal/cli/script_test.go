@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
@@ -37,6 +38,8 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	                         until interrupted or the script's end; its URL is $ENDPOINT
 //	interrupt                end it as a signal would, and demand exit code 0
 //	damage FILE              change one byte of a file that is not zero
+//	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
+//	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -62,6 +65,7 @@ func TestScripts(t *testing.T) {
 			"serve":       serve,
 			"interrupt":   interrupt,
 			"damage":      damage,
+			"used":        used,
 		},
 	})
 }
@@ -75,6 +79,7 @@ type world struct {
 	outage string
 	typed  *string
 	server *background
+	uses   int // changes that an aggregator has counted
 }
 
 type worldKey struct{}
@@ -201,5 +206,30 @@ func unwritten(ts *testscript.TestScript, _ bool, _ []string) {
 	w := worldOf(ts)
 	if since := w.meter.Totals().Sub(w.mark); since.Sum().WCU != 0 {
 		ts.Fatalf("write units were consumed: %v", since)
+	}
+}
+
+func used(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…")
+	}
+	w := worldOf(ts)
+	at, err := time.Parse(time.RFC3339, args[2])
+	ts.Check(err)
+	w.uses++
+	step := dynamo.UsageStep{Sequence: strconv.Itoa(w.uses), Events: 1}
+	for _, arg := range args[3:] {
+		limit, amount, _ := strings.Cut(arg, "=")
+		tokens, err := strconv.ParseInt(amount, 10, 64)
+		ts.Check(err)
+		step.Tokens = append(step.Tokens, limiter.Amount{Limit: limit, Milli: tokens})
+	}
+	store, err := dynamo.Open(context.Background(), dynamo.Options{API: w.meter, Table: "zae-limiter", Now: w.now})
+	ts.Check(err)
+	for window := dynamo.Hourly; window <= dynamo.Monthly; window++ {
+		ts.Check(store.AddUsage(context.Background(), &dynamo.UsageDelta{
+			UsageKey: dynamo.UsageKey{Entity: args[0], Resource: args[1], Window: window, Start: window.Start(at)},
+			Steps:    []dynamo.UsageStep{step},
+		}))
 	}
 }

@@ -84,10 +84,10 @@ const (
 
 // Names of the attributes of configuration items and registries.
 const (
-	ConfigVersion      = "config_version" // N, the constant 1
-	OnUnavailable      = "on_unavailable" // S
-	AuditRetentionDays = "audit_retention_days"
-	Resources          = "resources" // SS
+	ConfigVersion      = "config_version"       // N, the constant 1
+	OnUnavailable      = "on_unavailable"       // S
+	AuditRetentionDays = "audit_retention_days" // N, at the system level
+	Resources          = "resources"            // SS
 )
 
 // Names of the attributes of namespace and version records.

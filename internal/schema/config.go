@@ -80,6 +80,29 @@ func HasPolicy(item Item) bool {
 	return false
 }
 
+// ConfigLimits names the limits of a configuration item of any level, sorted.
+func ConfigLimits(item Item) []string {
+	var names []string
+	for attr := range item {
+		if _, name, field, ok := splitConfigAttr(attr); ok && field == FieldCapacity && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// HasLimits reports whether a configuration item says anything that deleting its
+// limits deletes.
+func HasLimits(item Item) bool {
+	for attr := range item {
+		if attr == OnUnavailable || IsLimitAttr(attr) {
+			return true
+		}
+	}
+	return false
+}
+
 type configScan struct {
 	limiter.Limit
 	window, plain, seen bool

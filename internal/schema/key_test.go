@@ -27,6 +27,9 @@ func TestKeys(t *testing.T) {
 		{schema.NamespaceIDKey("AcsldjIGZls"), schema.Key{"_/SYSTEM#", "#NSID#AcsldjIGZls"}},
 		{schema.Key{schema.ParentIndexPK("ns1", "p"), schema.EntityConfigIndexPK("ns1", "r")}, schema.Key{"ns1/PARENT#p", "ns1/ENTITY_CONFIG#r"}},
 		{schema.KeyOf(schema.BucketKey("ns1", b).Item()), schema.BucketKey("ns1", b)},
+		{schema.UsageKey("ns1", "e", "a/b:c", "daily", leapDay), schema.Key{"ns1/ENTITY#e", "#USAGE#a/b:c#daily#2024-02-29T00:00:00Z"}},
+		{schema.UsageKey("ns1", "e", "r", "", leapDay), schema.Key{"ns1/ENTITY#e", "#USAGE#r#2024-02-29T00:00:00Z"}},
+		{schema.Key{"", schema.UsageIndexSK("monthly", leapDay, "e")}, schema.Key{"", "USAGE#monthly#2024-02-29T00:00:00Z#e"}},
 	} {
 		if c.got != c.want {
 			t.Errorf("got key %q, want %q", c.got, c.want)

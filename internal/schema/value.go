@@ -72,3 +72,20 @@ func corrupt(item Item, attr, reason string) error {
 func Set(members ...string) types.AttributeValue {
 	return &types.AttributeValueMemberSS{Value: members}
 }
+
+// Map is a map of attributes; a nil one is empty.
+func Map(m Item) types.AttributeValue {
+	if m == nil {
+		m = Item{}
+	}
+	return &types.AttributeValueMemberM{Value: m}
+}
+
+// Strings is a list of strings.
+func Strings(elements ...string) types.AttributeValue {
+	list := make([]types.AttributeValue, len(elements))
+	for i, e := range elements {
+		list[i] = S(e)
+	}
+	return &types.AttributeValueMemberL{Value: list}
+}

@@ -6,9 +6,12 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -29,6 +32,8 @@ type App struct {
 	Getenv func(string) string
 	// Connect makes a client. It sends nothing.
 	Connect func(context.Context, Endpoint) (dynamo.API, error)
+	// ConnectStreams makes a client of DynamoDB Streams. It sends nothing.
+	ConnectStreams func(context.Context, Endpoint) (dynamo.StreamAPI, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 	// Version is the program's own.
@@ -37,7 +42,8 @@ type App struct {
 	// Flags are the global flags.
 	Flags Flags
 
-	engine *dynamolite.DB // of the flag --local, once opened
+	principal string         // of the flag --principal
+	engine    *dynamolite.DB // of the flag --local, once opened
 }
 
 // A Runner is a command with its options filled in from the command line.
@@ -55,6 +61,9 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 	if err := a.Flags.resolve(a.Getenv); err != nil {
 		return &UsageError{err}
 	}
+	if err := dynamo.CheckPrincipal(a.principal); err != nil {
+		return &UsageError{fmt.Errorf("--principal: %w", err)}
+	}
 	if err := r.Validate(); err != nil {
 		return &UsageError{err}
 	}
@@ -68,6 +77,14 @@ func (a *App) API(ctx context.Context) (dynamo.API, error) {
 		return a.local()
 	}
 	return a.Connect(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
+}
+
+// Streams connects to the streams of the tables of api, which may be their own.
+func (a *App) Streams(ctx context.Context, api dynamo.API) (dynamo.StreamAPI, error) {
+	if s, ok := api.(dynamo.StreamAPI); ok {
+		return s, nil
+	}
+	return a.ConnectStreams(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
 }
 
 // Store opens the table and namespace of the flags. It creates nothing.
@@ -95,9 +112,18 @@ func (a *App) options(ctx context.Context) (dynamo.Options, error) {
 	api, err := a.API(ctx)
 	return dynamo.Options{
 		API: api, Table: a.Flags.Table, Namespace: a.Flags.Namespace,
-		Now: a.Now, Logger: a.Logger(),
+		Now: a.Now, Logger: a.Logger(), Principal: a.principal,
 	}, err
 }
+
+// BindPrincipal adds the flag that says who makes a change to a command that makes
+// one.
+func (a *App) BindPrincipal(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.principal, "principal", "", "`who` makes the change, as its audit event is to name it (default the caller\nthat AWS STS knows by the credentials)")
+}
+
+// Principal is who makes a change, "" if nobody said so.
+func (a *App) Principal() string { return a.principal }
 
 // Limiter decides requests on a store.
 func (a *App) Limiter(store limiter.Store) (*limiter.Limiter, error) {

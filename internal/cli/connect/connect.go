@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -35,6 +36,33 @@ const idleConns = 128
 // role of the machine is left out on loopback: it cannot help, and takes seconds
 // to fail.
 func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
+	cfg, err := load(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if e.URL != "" {
+			o.BaseEndpoint = aws.String(e.URL)
+		}
+	}), nil
+}
+
+// Streams makes a client of DynamoDB Streams, as [DynamoDB] makes one of DynamoDB.
+// A URL serves both.
+func Streams(ctx context.Context, e app.Endpoint) (dynamo.StreamAPI, error) {
+	cfg, err := load(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return dynamodbstreams.NewFromConfig(cfg, func(o *dynamodbstreams.Options) {
+		if e.URL != "" {
+			o.BaseEndpoint = aws.String(e.URL)
+		}
+	}), nil
+}
+
+// load reads the configuration for an endpoint.
+func load(ctx context.Context, e app.Endpoint) (aws.Config, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
@@ -50,25 +78,21 @@ func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return nil, fmt.Errorf("read the AWS configuration: %w", err)
+		return aws.Config{}, fmt.Errorf("read the AWS configuration: %w", err)
 	}
 	if cfg.Region == "" {
-		return nil, &app.UsageError{Err: errors.New("no AWS region: give --region, or set AWS_REGION")}
+		return aws.Config{}, &app.UsageError{Err: errors.New("no AWS region: give --region, or set AWS_REGION")}
 	}
 	// Found out now, what is missing can be said plainly. The SDK keeps what it
 	// finds, so that this is not asked twice.
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("get AWS credentials: %w", ctx.Err())
+			return aws.Config{}, fmt.Errorf("get AWS credentials: %w", ctx.Err())
 		}
-		return nil, fmt.Errorf("no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (DynamoDB Local takes any), or AWS_PROFILE: %w: %w",
+		return aws.Config{}, fmt.Errorf("no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (DynamoDB Local takes any), or AWS_PROFILE: %w: %w",
 			limiter.ErrAccessDenied, err)
 	}
-	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-		if e.URL != "" {
-			o.BaseEndpoint = aws.String(e.URL)
-		}
-	}), nil
+	return cfg, nil
 }
 
 // IsLoopback reports whether a URL is on this machine.

@@ -37,6 +37,7 @@ func newCreate(a *app.App) *cobra.Command {
 	f.StringVar(&o.entity.Parent, "parent", "", "`ID` of the parent")
 	f.BoolVar(&o.entity.Cascade, "cascade", false, "acquire from the parent too")
 	f.StringToStringVar(&o.entity.Metadata, "metadata", nil, "`key=value` to keep with the entity, several between commas")
+	a.BindPrincipal(cmd)
 	return cmd
 }
 

@@ -31,6 +31,7 @@ func newDelete(a *app.App) *cobra.Command {
 		},
 	}
 	o.confirm = a.Confirmation(cmd)
+	a.BindPrincipal(cmd)
 	return cmd
 }
 

@@ -18,6 +18,7 @@ func newDeleteLimits(a *app.App) *cobra.Command {
 	o := &deleteLimitsOptions{app: a}
 	cmd := newLimits(a, "delete-limits", "Delete an entity's own limits for a resource, so that the next level holds", &o.level, o)
 	o.confirm = a.Confirmation(cmd)
+	a.BindPrincipal(cmd)
 	return cmd
 }
 

@@ -19,6 +19,7 @@ func newSetLimits(a *app.App) *cobra.Command {
 	cmd := newLimits(a, "set-limits", "Replace an entity's own limits for a resource", &o.level, o)
 	cmd.Example = "  zae-limiter entity set-limits key-1 --resource gpt-4 --limit rpm:100/min:150 --limit tpm:10000"
 	o.limits.Bind(cmd)
+	a.BindPrincipal(cmd)
 	return cmd
 }
 

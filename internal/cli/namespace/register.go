@@ -17,7 +17,7 @@ type registerOptions struct {
 
 func newRegister(a *app.App) *cobra.Command {
 	o := &registerOptions{app: a}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "register NAME...",
 		Short: "Register namespaces; those that exist stay as they are",
 		Args:  app.Args("NAME..."),
@@ -26,6 +26,8 @@ func newRegister(a *app.App) *cobra.Command {
 			return a.Run(cmd.Context(), o)
 		},
 	}
+	a.BindPrincipal(cmd)
+	return cmd
 }
 
 // Validate checks the names.

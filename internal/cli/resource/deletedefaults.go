@@ -18,6 +18,7 @@ func newDeleteDefaults(a *app.App) *cobra.Command {
 	o := &deleteDefaultsOptions{app: a}
 	cmd := newLevel(a, "delete-defaults", "Delete the default limits of a resource, so that the system's hold", &o.level, o)
 	o.confirm = a.Confirmation(cmd)
+	a.BindPrincipal(cmd)
 	return cmd
 }
 

@@ -19,6 +19,7 @@ func newSetDefaults(a *app.App) *cobra.Command {
 	cmd := newLevel(a, "set-defaults", "Replace the default limits of a resource", &o.level, o)
 	cmd.Example = "  zae-limiter resource set-defaults gpt-4 --limit rpm:100 --limit tpm:10000:15000"
 	o.limits.Bind(cmd)
+	a.BindPrincipal(cmd)
 	return cmd
 }
 

@@ -18,6 +18,7 @@ func newDeleteDefaults(a *app.App) *cobra.Command {
 	o := &deleteDefaultsOptions{app: a}
 	cmd := newCommand(a, "delete-defaults", "Delete the default limits of all resources, and what to do in an outage", o)
 	o.confirm = a.Confirmation(cmd)
+	a.BindPrincipal(cmd)
 	return cmd
 }
 

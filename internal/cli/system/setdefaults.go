@@ -23,6 +23,7 @@ func newSetDefaults(a *app.App) *cobra.Command {
 	cmd.Long = cmd.Short + ".\n\nWhichever is not given stays as it is."
 	cmd.Example = "  zae-limiter system set-defaults --limit rpm:60 --on-unavailable allow"
 	o.limits.Bind(cmd)
+	a.BindPrincipal(cmd)
 	app.BindOnUnavailable(cmd, &o.onUnavailable, "what an acquire does when DynamoDB cannot be reached:\nblock is an error, allow admits without metering")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 type createOptions struct {
 	app        *app.App
 	projection dynamo.Projection
+	stream     bool
 }
 
 func newCreate(a *app.App) *cobra.Command {
@@ -29,6 +30,8 @@ func newCreate(a *app.App) *cobra.Command {
 	}
 	cmd.Flags().Var(app.Choice(&o.projection, dynamo.ProjectKeys, dynamo.ProjectAll), "gsi2-projection",
 		"what the index of a resource's buckets keeps: all as the\nPython package's tables do, at the price of a second write\nunit for each acquire (default keys)")
+	a.BindPrincipal(cmd)
+	cmd.Flags().BoolVar(&o.stream, "stream", false, "give the table a stream, which zae-limiter aggregate follows")
 	return cmd
 }
 
@@ -42,7 +45,7 @@ func (o *createOptions) Run(ctx context.Context) error {
 		return err
 	}
 	table, namespace := o.app.Flags.Table, o.app.Flags.Namespace
-	err = dynamo.CreateTable(ctx, api, dynamo.TableOptions{Name: table, GSI2Projection: o.projection, Now: o.app.Now})
+	err = dynamo.CreateTable(ctx, api, dynamo.TableOptions{Name: table, GSI2Projection: o.projection, Stream: o.stream, Now: o.app.Now, Principal: o.app.Principal()})
 	if err != nil {
 		return err
 	}

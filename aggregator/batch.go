@@ -1,0 +1,283 @@
+package aggregator
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// A batch is the records of one call, by the items that they tell of.
+type batch struct {
+	now        time.Time
+	records    []dynamo.Record
+	namespaces map[string]opened
+	items      []*item // in the order of the first record of each
+	lag        time.Duration
+	poisoned   []Failure
+
+	updates                           int
+	refills, doublings, mends, errors atomic.Int64
+
+	mu     sync.Mutex
+	failed map[int]error // by record
+}
+
+type opened struct {
+	ns  *namespace
+	err error
+}
+
+type itemKey struct {
+	ns string
+	limiter.Bucket
+}
+
+// An item is a bucket item, and the writes to it that a batch tells of.
+type item struct {
+	itemKey
+
+	tended *Namespace
+	writes []write        // in the order of their sequence numbers, each once
+	last   *limiter.Image // after the last of them; nil if the item was deleted
+	at     time.Time      // when that was
+}
+
+// A write is what one record says was consumed.
+type write struct {
+	record   int
+	consumed []limiter.Amount // by limit; nil if nothing
+	counted  bool             // the item counts it: as many writes as the hidden limit says
+}
+
+// newBatch sorts records by the items that they tell of.
+func newBatch(records []dynamo.Record, now time.Time) *batch {
+	b := &batch{now: now, records: records, namespaces: map[string]opened{}, failed: map[int]error{}}
+	items := make(map[itemKey]*item, len(records))
+	store := make([]item, 0, len(records)) // one allocation; items point into it
+	for i := range records {
+		r := &records[i]
+		if !r.At.IsZero() {
+			b.lag = max(b.lag, now.Sub(r.At))
+		}
+		if r.Err != nil {
+			b.poisoned = append(b.poisoned, Failure{i, r.ID, r.Sequence, r.Err})
+			continue
+		}
+		img := cmp.Or(r.New, r.Old)
+		if img == nil {
+			continue
+		}
+		key := itemKey{r.Namespace, img.Bucket}
+		it := items[key]
+		if it == nil {
+			store = append(store, item{itemKey: key})
+			it = &store[len(store)-1]
+			items[key] = it
+			b.items = append(b.items, it)
+			b.namespaces[r.Namespace] = opened{}
+		}
+		it.writes = append(it.writes, write{record: i})
+	}
+	for _, it := range b.items {
+		b.order(it)
+	}
+	return b
+}
+
+// order brings the writes of an item into the order in which they took place,
+// drops those that were delivered twice, and works out what each consumed.
+func (b *batch) order(it *item) {
+	compare := func(v, w write) int {
+		return dynamo.CompareSequences(b.records[v.record].Sequence, b.records[w.record].Sequence)
+	}
+	if !slices.IsSortedFunc(it.writes, compare) {
+		slices.SortStableFunc(it.writes, compare)
+	}
+	it.writes = slices.CompactFunc(it.writes, func(v, w write) bool { return compare(v, w) == 0 })
+	for i := range it.writes {
+		w := &it.writes[i]
+		r := &b.records[w.record]
+		w.consumed, w.counted = consumed(r.Old, r.New)
+		it.last, it.at = r.New, r.At
+	}
+}
+
+// consumed is what the write between two images of an item consumed of each
+// limit. A limit that is new has counted from 0. An item that is deleted has
+// consumed nothing by that.
+func consumed(before, after *limiter.Image) (amounts []limiter.Amount, counted bool) {
+	if after == nil {
+		return nil, false
+	}
+	var none limiter.Image
+	if before == nil {
+		before = &none
+	}
+	for i := range after.Limits {
+		s := &after.Limits[i]
+		was, _ := before.Limit(s.Name)
+		if d := s.Consumed - was.Consumed; d != 0 {
+			amounts = append(amounts, limiter.Amount{Limit: s.Name, Milli: d})
+		}
+	}
+	return amounts, after.Writes.Consumed != before.Writes.Consumed
+}
+
+// indexes are the records of an item.
+func (it *item) indexes() []int {
+	all := make([]int, len(it.writes))
+	for i := range it.writes {
+		all[i] = it.writes[i].record
+	}
+	return all
+}
+
+// demand is what is expected to be debited next: as much as in this batch.
+func (it *item) demand() (d limiter.Demand) {
+	for i := range it.writes {
+		w := &it.writes[i]
+		if w.counted && w.consumed != nil { // not a refill, which nobody asked for
+			d.Writes++
+		}
+		for _, a := range w.consumed {
+			k := slices.IndexFunc(d.Amounts, func(b limiter.Amount) bool { return b.Limit == a.Limit })
+			if k < 0 {
+				d.Amounts = append(d.Amounts, a)
+				continue
+			}
+			d.Amounts[k].Milli += a.Milli
+		}
+	}
+	return d
+}
+
+// A sum is what is added to one sum of usage.
+type sum struct {
+	delta   dynamo.UsageDelta
+	records []int // of each step
+	usage   Usage
+}
+
+type sumKey struct {
+	ns, entity, resource string
+	window               dynamo.Window
+	start                int64
+}
+
+// usage is what the batch adds to sums of usage, each once for all limits and
+// shards.
+func (b *batch) usage(windows []dynamo.Window) []*sum {
+	sums := make(map[sumKey]*sum, len(b.items)*len(windows))
+	list := make([]*sum, 0, len(b.items)*len(windows))
+	for _, it := range b.items {
+		if it.tended.Usage == nil {
+			continue
+		}
+		for i := range it.writes {
+			w := &it.writes[i]
+			if w.consumed == nil {
+				continue
+			}
+			r := &b.records[w.record]
+			step := dynamo.UsageStep{Shard: it.Shard, Sequence: r.Sequence, Events: events(w.consumed), Tokens: w.consumed}
+			for _, window := range windows {
+				start := window.Start(r.At)
+				key := sumKey{it.ns, it.Entity, it.Resource, window, start.Unix()}
+				s := sums[key]
+				if s == nil {
+					s = &sum{usage: it.tended.Usage}
+					s.delta.UsageKey = dynamo.UsageKey{Entity: it.Entity, Resource: it.Resource, Window: window, Start: start}
+					sums[key] = s
+					list = append(list, s)
+				}
+				s.delta.Steps = append(s.delta.Steps, step)
+				s.records = append(s.records, w.record)
+			}
+		}
+	}
+	return list
+}
+
+// events is 1 for a write that took tokens of anybody's.
+func events(amounts []limiter.Amount) int64 {
+	if slices.ContainsFunc(amounts, func(a limiter.Amount) bool { return a.Milli > 0 }) {
+		return 1
+	}
+	return 0
+}
+
+// A bucketGroup is the items of a batch that are shards of one bucket.
+type bucketGroup struct {
+	entity, resource string
+	limiter          *limiter.Limiter
+	items            []*item
+	grew             bool // a record tells of a change of the number of shards
+}
+
+// buckets are the items of a batch by bucket.
+func (b *batch) buckets() []bucketGroup {
+	index := make(map[itemKey]int, len(b.items))
+	groups := make([]bucketGroup, 0, len(b.items))
+	for _, it := range b.items {
+		key := it.itemKey
+		key.Shard = 0
+		i, ok := index[key]
+		if !ok {
+			i = len(groups)
+			index[key] = i
+			groups = append(groups, bucketGroup{entity: it.Entity, resource: it.Resource, limiter: it.tended.Limiter})
+		}
+		g := &groups[i]
+		g.items = append(g.items, it)
+		for _, w := range it.writes {
+			r := &b.records[w.record]
+			g.grew = g.grew || r.Old != nil && r.New != nil && r.Old.ShardCount != r.New.ShardCount
+		}
+	}
+	return groups
+}
+
+// isUneven reports whether the records leave it open that the shards of a bucket
+// agree about their number: one of them has changed it, or two that were seen
+// last believe in different ones.
+func (g *bucketGroup) isUneven() bool {
+	count := 0
+	for _, it := range g.items {
+		if it.last == nil {
+			continue
+		}
+		if count != 0 && count != it.last.ShardCount {
+			return true
+		}
+		count = it.last.ShardCount
+	}
+	return g.grew
+}
+
+// fail notes that records were not taken in.
+func (b *batch) fail(records []int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, i := range records {
+		if b.failed[i] == nil {
+			b.failed[i] = err
+		}
+	}
+}
+
+func (b *batch) result() Result {
+	res := Result{
+		Records: len(b.records), Buckets: len(b.items), Updates: b.updates, Lag: b.lag, Poisoned: b.poisoned,
+		Refills: int(b.refills.Load()), Doublings: int(b.doublings.Load()), Mends: int(b.mends.Load()), Errors: int(b.errors.Load()),
+	}
+	for i, err := range b.failed {
+		res.Failed = append(res.Failed, Failure{i, b.records[i].ID, b.records[i].Sequence, err})
+	}
+	slices.SortFunc(res.Failed, func(f, g Failure) int { return cmp.Compare(f.Index, g.Index) })
+	return res
+}

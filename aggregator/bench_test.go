@@ -1,0 +1,174 @@
+package aggregator_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// nobody takes usage and keeps nothing.
+type nobody struct{ calls atomic.Int64 }
+
+func (n *nobody) AddUsage(context.Context, *dynamo.UsageDelta) error {
+	n.calls.Add(1)
+	return nil
+}
+
+// stocked is an engine with a table whose stream has so many records of so many
+// buckets.
+func stocked(tb testing.TB, records, buckets int) (*dynamolite.DB, *string) {
+	tb.Helper()
+	must := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	db := dynamolite.New(dynamolite.Options{})
+	tb.Cleanup(func() { must(db.Close()) })
+	must(dynamo.CreateTable(tb.Context(), db, dynamo.TableOptions{Name: table, Stream: true}))
+	s, err := dynamo.Open(tb.Context(), dynamo.Options{API: db, Table: table})
+	must(err)
+	must(s.SetSystem(tb.Context(), []limiter.Limit{limiter.PerMinute("rpm", 1_000_000), limiter.PerMinute("tpm", 90_000_000)}, ""))
+	l, err := limiter.New(s, limiter.Options{})
+	must(err)
+	defer l.Close()
+	for i := range records {
+		lease, err := l.Acquire(tb.Context(), ask(fmt.Sprint("user", i%buckets), "rpm", 1, "tpm", 100))
+		must(err)
+		must(lease.Commit(tb.Context()))
+	}
+	out, err := db.DescribeTable(tb.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(table)})
+	must(err)
+	return db, out.Table.LatestStreamArn
+}
+
+// pages are the records of a stream as they are read.
+func pages(tb testing.TB, db *dynamolite.DB, arn *string) (all []streamtypes.Record) {
+	tb.Helper()
+	d, err := db.DescribeStream(tb.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: arn})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, sh := range d.StreamDescription.Shards {
+		it, err := db.GetShardIterator(tb.Context(), &dynamodbstreams.GetShardIteratorInput{StreamArn: arn, ShardId: sh.ShardId, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		page, err := db.GetRecords(tb.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: it.ShardIterator})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, page.Records...)
+	}
+	return all
+}
+
+// ofBuckets are records of that many different buckets.
+func ofBuckets(all []streamtypes.Record, n int) (some []streamtypes.Record) {
+	seen := map[string]bool{}
+	for i := range all {
+		keys := all[i].Dynamodb.Keys
+		pk, _ := keys["PK"].(*streamtypes.AttributeValueMemberS)
+		sk, _ := keys["SK"].(*streamtypes.AttributeValueMemberS)
+		if sk.Value == "#STATE" && !seen[pk.Value] && len(some) < n && all[i].EventName == streamtypes.OperationTypeModify {
+			seen[pk.Value] = true
+			some = append(some, all[i])
+		}
+	}
+	return some
+}
+
+// unattended is an aggregator whose writes cost nothing.
+func unattended(tb testing.TB, db *dynamolite.DB, usage aggregator.Usage) *aggregator.Aggregator {
+	tb.Helper()
+	s, err := dynamo.Open(tb.Context(), dynamo.Options{API: db, Table: table})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l, err := limiter.New(s, limiter.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = l.Close() })
+	a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
+		return aggregator.Namespace{Limiter: l, Usage: usage}, nil
+	}, aggregator.Options{Concurrency: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+// A batch as AWS Lambda brings it: 100 records of 100 buckets, from the stream's
+// types to the writes that it leads to.
+func BenchmarkBatch(b *testing.B) {
+	db, arn := stocked(b, 200, 100)
+	page := ofBuckets(pages(b, db, arn), 100)
+	usage := &nobody{}
+	a := unattended(b, db, usage)
+	b.ReportAllocs()
+	for b.Loop() {
+		if res, err := a.Process(b.Context(), dynamo.DecodeRecords(page)); err != nil || res.Buckets != 100 {
+			b.Fatal(err, res.Buckets)
+		}
+	}
+	b.ReportMetric(float64(usage.calls.Load())/float64(b.N), "writes/op")
+}
+
+// Following the stream of an engine in the same process, from reading to the writes
+// that it leads to.
+func BenchmarkFollow(b *testing.B) {
+	const records = 40_000
+	var readers atomic.Int64
+	db, _ := stocked(b, records, 1_000)
+	for b.Loop() {
+		ctx, stop := context.WithCancel(b.Context())
+		var got atomic.Int64
+		a := unattended(b, db, &nobody{})
+		f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: dynamo.Options{API: db, Table: table}, Streams: db, Reader: fmt.Sprint("r", readers.Add(1))})
+		if err != nil {
+			b.Fatal(err)
+		}
+		err = f.Run(ctx, func(ctx context.Context, page []dynamo.Record) error {
+			_, err := a.Process(ctx, page)
+			if got.Add(int64(len(page))) >= records {
+				stop()
+			}
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
+// A batch allocates for what it carries, and keeps nothing of it.
+func TestABatchIsCheap(t *testing.T) {
+	db, arn := stocked(t, 200, 100)
+	page := ofBuckets(pages(t, db, arn), 100)
+	a := unattended(t, db, &nobody{})
+	const most = 30 // allocations for each record and the three sums that it is part of
+	got := testing.AllocsPerRun(20, func() {
+		if _, err := a.Process(t.Context(), dynamo.DecodeRecords(page)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > most*100 {
+		t.Errorf("%.0f allocations for 100 records", got)
+	} else {
+		t.Logf("%.0f allocations for 100 records", got)
+	}
+}

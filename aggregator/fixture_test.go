@@ -1,0 +1,263 @@
+package aggregator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+const table = "limits"
+
+// A world is a table with a stream, limiters on it, and an aggregator of its
+// records.
+type world struct {
+	*testing.T
+	api     dynamo.API
+	streams dynamo.StreamAPI
+	store   *dynamo.Store
+	*limiter.Limiter
+	books      *books
+	aggregator *aggregator.Aggregator
+
+	arn   *string
+	after map[string]string // what was drained, by stream shard
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return newWorldOn(t, engine, engine)
+}
+
+func newWorldOn(t *testing.T, api dynamo.API, streams dynamo.StreamAPI) *world {
+	t.Helper()
+	w := &world{T: t, api: api, streams: streams, books: &books{}, after: map[string]string{}}
+	w.must(dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table, Stream: true}))
+	name := table
+	out, err := api.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+	w.must(err)
+	w.arn = out.Table.LatestStreamArn
+	w.store = w.open("")
+	w.Limiter = w.limiter(w.store, limiter.Options{})
+	w.aggregator = w.aggregate(aggregator.Options{})
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) open(namespace string) *dynamo.Store {
+	w.Helper()
+	s, err := dynamo.Open(w.Context(), dynamo.Options{API: w.api, Table: table, Namespace: namespace})
+	w.must(err)
+	return s
+}
+
+func (w *world) limiter(s limiter.Store, o limiter.Options) *limiter.Limiter {
+	w.Helper()
+	l, err := limiter.New(s, o)
+	w.must(err)
+	w.Cleanup(func() { w.check(l.Close()) })
+	return l
+}
+
+func (w *world) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Error(err)
+	}
+}
+
+// aggregate makes an aggregator that keeps the world's books, with a limiter of
+// its own for each namespace.
+func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
+	w.Helper()
+	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
+		s, err := dynamo.OpenID(ctx, dynamo.Options{API: w.api, Table: table}, id)
+		if err != nil {
+			return aggregator.Namespace{}, err
+		}
+		name, _ := s.Namespace()
+		return aggregator.Namespace{Limiter: w.limiter(s, limiter.Options{}), Usage: &ledger{w.books, name}}, nil
+	}, o)
+	w.must(err)
+	return a
+}
+
+// drain reads the records that have come since it was last called.
+func (w *world) drain() (records []dynamo.Record) {
+	w.Helper()
+	d, err := w.streams.DescribeStream(w.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: w.arn})
+	w.must(err)
+	for _, sh := range d.StreamDescription.Shards {
+		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: w.arn, ShardId: sh.ShardId, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
+		if after := w.after[*sh.ShardId]; after != "" {
+			in.ShardIteratorType, in.SequenceNumber = streamtypes.ShardIteratorTypeAfterSequenceNumber, &after
+		}
+		it, err := w.streams.GetShardIterator(w.Context(), in)
+		w.must(err)
+		for next := it.ShardIterator; next != nil; {
+			page, err := w.streams.GetRecords(w.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: next})
+			w.must(err)
+			if len(page.Records) == 0 {
+				break
+			}
+			records = append(records, dynamo.DecodeRecords(page.Records)...)
+			w.after[*sh.ShardId] = records[len(records)-1].Sequence
+			next = page.NextShardIterator
+		}
+	}
+	return records
+}
+
+// process takes in records, none of which may fail.
+func (w *world) process(records []dynamo.Record) aggregator.Result {
+	w.Helper()
+	res, err := w.aggregator.Process(w.Context(), records)
+	w.must(err)
+	if len(res.Failed) > 0 || len(res.Poisoned) > 0 || res.Errors > 0 {
+		w.Fatalf("failed %v, poisoned %v, %d errors", res.Failed, res.Poisoned, res.Errors)
+	}
+	return res
+}
+
+// take acquires and commits; false is a refusal.
+func (w *world) take(l *limiter.Limiter, entity string, limits ...any) bool {
+	w.Helper()
+	lease, err := l.Acquire(w.Context(), ask(entity, limits...))
+	if errors.Is(err, limiter.ErrExceeded) {
+		return false
+	}
+	w.must(err)
+	w.must(lease.Commit(w.Context()))
+	return true
+}
+
+func ask(entity string, limits ...any) limiter.Request {
+	r := limiter.Request{Entity: entity, Resource: "gpt-4", Consume: map[string]int64{}}
+	for i := 0; i < len(limits); i += 2 {
+		r.Consume[limits[i].(string)] = int64(limits[i+1].(int))
+	}
+	return r
+}
+
+func (w *world) system(limits ...limiter.Limit) {
+	w.Helper()
+	w.must(w.store.SetSystem(w.Context(), limits, ""))
+}
+
+// shards are the items of a bucket.
+func (w *world) shards(entity string) []*limiter.Image {
+	w.Helper()
+	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", limiter.MaxShards)
+	w.must(err)
+	return images
+}
+
+// books are sums of usage, each record counted once.
+type books struct {
+	mu   sync.Mutex
+	sums map[sumKey]*sum
+	// fail, if not nil, fails what it returns an error for.
+	fail  func(*dynamo.UsageDelta) error
+	calls int
+}
+
+type sumKey struct {
+	namespace string
+	dynamo.UsageKey
+}
+
+type sum struct {
+	events int64
+	tokens map[string]int64
+	marks  map[int]string // the last sequence number, by shard
+}
+
+// ledger is the books of one namespace, as the store keeps them.
+type ledger struct {
+	*books
+	namespace string
+}
+
+func (l *ledger) AddUsage(_ context.Context, d *dynamo.UsageDelta) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if l.fail != nil {
+		if err := l.fail(d); err != nil {
+			return err
+		}
+	}
+	if l.sums == nil {
+		l.sums = map[sumKey]*sum{}
+	}
+	key := sumKey{l.namespace, d.UsageKey}
+	s := l.sums[key]
+	if s == nil {
+		s = &sum{tokens: map[string]int64{}, marks: map[int]string{}}
+		l.sums[key] = s
+	}
+	for _, step := range d.Steps {
+		if mark, ok := s.marks[step.Shard]; ok && dynamo.CompareSequences(step.Sequence, mark) <= 0 {
+			continue
+		}
+		s.marks[step.Shard] = step.Sequence
+		s.events += step.Events
+		for _, a := range step.Tokens {
+			s.tokens[a.Limit] += a.Milli
+		}
+	}
+	return nil
+}
+
+// total is what the books say of an entity in windows of a kind, as text.
+func (b *books) total(entity string, window dynamo.Window) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var events int64
+	tokens := map[string]int64{}
+	for k, s := range b.sums {
+		if k.Entity != entity || k.Window != window {
+			continue
+		}
+		events += s.events
+		for name, n := range s.tokens {
+			tokens[name] += n
+		}
+	}
+	return fmt.Sprint(events, tokens)
+}
+
+// window is what the books say of one window, as text.
+func (b *books) window(entity string, window dynamo.Window, start time.Time) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for k, s := range b.sums {
+		if k.Entity == entity && k.Window == window && k.Start.Equal(start) {
+			return fmt.Sprint(s.events, s.tokens)
+		}
+	}
+	return "nothing"
+}

@@ -1,0 +1,81 @@
+package aggregator_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// follow runs the world's aggregator beside it until end is called.
+func (w *world) follow() (end func()) {
+	w.Helper()
+	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: dynamo.Options{API: w.api, Table: table}, Streams: w.streams})
+	w.must(err)
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.aggregator.Follow(ctx, f) }()
+	return func() {
+		cancel()
+		w.check(<-ended)
+	}
+}
+
+// Beside its table in one process, stopped and started again while users go on, and
+// unable to write for a while: the books are exact in the end.
+func TestFollowingBesideATable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var observed sync.Mutex
+		failed, calls := 0, 0
+		w.aggregator = w.aggregate(aggregator.Options{Observe: func(r aggregator.Result) {
+			observed.Lock()
+			defer observed.Unlock()
+			failed += len(r.Failed)
+		}})
+		w.books.fail = func(d *dynamo.UsageDelta) error {
+			if calls++; calls%4 == 0 && d.Window == dynamo.Daily {
+				return errors.New("not now")
+			}
+			return nil
+		}
+		var users sync.WaitGroup
+		users.Go(func() { w.traffic(time.Second) })
+		for range 5 {
+			end := w.follow()
+			time.Sleep(5 * time.Second)
+			end()
+			time.Sleep(3 * time.Second)
+		}
+		users.Wait()
+		end := w.follow()
+		time.Sleep(time.Minute)
+		end()
+		if failed == 0 {
+			t.Error("nothing failed")
+		}
+		w.wantBooks(70, "user")
+		w.wantBooks(30, "key")
+		w.wantBooks(30, "team")
+	})
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	open := func(context.Context, string) (aggregator.Namespace, error) { return aggregator.Namespace{}, nil }
+	for i, c := range []struct {
+		open aggregator.Opener
+		o    aggregator.Options
+	}{{nil, aggregator.Options{}}, {open, aggregator.Options{Concurrency: -1}}, {open, aggregator.Options{MaxAge: -1}}} {
+		if _, err := aggregator.New(c.open, c.o); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("case %d: %v", i, err)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+// Package lambda is an aggregator as a function of AWS Lambda, to be called with
+// the records of a table's stream.
+//
+// Its event source mapping needs FunctionResponseTypes ReportBatchItemFailures:
+// what the function answers names the records that were not taken in, and Lambda
+// brings again what comes from the first of them on. What was taken in is known by
+// its sequence number and counts once. Records that cannot be read are named too,
+// so that they reach the mapping's destination for failures: give it one, and a
+// MaximumRetryAttempts, for without that Lambda brings them for as long as the
+// stream keeps them, and nothing that comes after them in their shard.
+package lambda
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// DefaultNamespace is that of the metrics if none is given.
+const DefaultNamespace = "ZaeLimiter/Aggregator"
+
+// Options configure a [Handler]. The zero value works.
+type Options struct {
+	// Table is the dimension of the metrics.
+	Table string
+	// Metrics gets a line for each batch in CloudWatch's embedded metric format;
+	// what a function writes to standard output ends there. nil is nobody.
+	Metrics io.Writer
+	// Namespace is that of the metrics; "" is [DefaultNamespace].
+	Namespace string
+	// Now is the local clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// A Handler takes events. It is safe for concurrent use.
+type Handler struct {
+	aggregator *aggregator.Aggregator
+	o          Options
+
+	mu sync.Mutex // of lines of metrics
+}
+
+// New makes a handler of what an aggregator processes.
+func New(a *aggregator.Aggregator, o Options) *Handler {
+	if o.Metrics == nil {
+		o.Metrics = io.Discard
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.Now == nil {
+		o.Now = time.Now //nolint:forbidigo // the default clock
+	}
+	return &Handler{aggregator: a, o: o}
+}
+
+// Handle processes the records of an event, and names those that were not taken
+// in. It fails only if the metrics cannot be written.
+func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
+	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
+	page := make([]streamtypes.Record, len(e.Records))
+	for i := range e.Records {
+		page[i] = record(&e.Records[i])
+	}
+	// What the end of the context kept from being done is among the failures.
+	res, _ := h.aggregator.Process(ctx, dynamo.DecodeRecords(page))
+	for _, f := range slices.Concat(res.Failed, res.Poisoned) {
+		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: f.Sequence})
+	}
+	return out, h.measure(&res)
+}
+
+// record is a record in the types of the streams' API.
+func record(r *events.DynamoDBEventRecord) streamtypes.Record {
+	out := streamtypes.Record{
+		EventID: &r.EventID, EventName: streamtypes.OperationType(r.EventName),
+		Dynamodb: &streamtypes.StreamRecord{
+			ApproximateCreationDateTime: &r.Change.ApproximateCreationDateTime.Time, SequenceNumber: &r.Change.SequenceNumber,
+			Keys: image(r.Change.Keys), OldImage: image(r.Change.OldImage), NewImage: image(r.Change.NewImage),
+		},
+	}
+	if r.UserIdentity != nil {
+		out.UserIdentity = &streamtypes.Identity{PrincipalId: &r.UserIdentity.PrincipalID, Type: &r.UserIdentity.Type}
+	}
+	return out
+}
+
+func image(item map[string]events.DynamoDBAttributeValue) map[string]streamtypes.AttributeValue {
+	if item == nil {
+		return nil
+	}
+	out := make(map[string]streamtypes.AttributeValue, len(item))
+	for name, v := range item {
+		out[name] = value(v)
+	}
+	return out
+}
+
+func value(v events.DynamoDBAttributeValue) streamtypes.AttributeValue {
+	switch v.DataType() {
+	case events.DataTypeString:
+		return &streamtypes.AttributeValueMemberS{Value: v.String()}
+	case events.DataTypeNumber:
+		return &streamtypes.AttributeValueMemberN{Value: v.Number()}
+	case events.DataTypeBoolean:
+		return &streamtypes.AttributeValueMemberBOOL{Value: v.Boolean()}
+	case events.DataTypeBinary:
+		return &streamtypes.AttributeValueMemberB{Value: v.Binary()}
+	case events.DataTypeStringSet:
+		return &streamtypes.AttributeValueMemberSS{Value: v.StringSet()}
+	case events.DataTypeNumberSet:
+		return &streamtypes.AttributeValueMemberNS{Value: v.NumberSet()}
+	case events.DataTypeBinarySet:
+		return &streamtypes.AttributeValueMemberBS{Value: v.BinarySet()}
+	case events.DataTypeMap:
+		return &streamtypes.AttributeValueMemberM{Value: image(v.Map())}
+	case events.DataTypeList:
+		list := make([]streamtypes.AttributeValue, 0, len(v.List()))
+		for _, e := range v.List() {
+			list = append(list, value(e))
+		}
+		return &streamtypes.AttributeValueMemberL{Value: list}
+	case events.DataTypeNull:
+	}
+	return &streamtypes.AttributeValueMemberNULL{Value: true}
+}
+
+// A metric is declared in each line that carries it.
+type metric struct {
+	Name string `json:"Name"`
+	Unit string `json:"Unit"`
+}
+
+// directive is what CloudWatch reads of a line.
+type directive struct {
+	Namespace  string     `json:"Namespace"`
+	Dimensions [][]string `json:"Dimensions"`
+	Metrics    []metric   `json:"Metrics"`
+}
+
+// metrics are what a line declares, in the order of its fields.
+var metrics = []metric{
+	{"BatchSize", "Count"},
+	{"Lag", "Milliseconds"},
+	{"UsageUpdates", "Count"},
+	{"Refills", "Count"},
+	{"Doublings", "Count"},
+	{"Mends", "Count"},
+	{"Errors", "Count"},
+	{"FailedRecords", "Count"},
+	{"PoisonedRecords", "Count"},
+}
+
+// A line is what became of one batch, in the embedded metric format.
+type line struct {
+	AWS struct {
+		Timestamp  int64       `json:"Timestamp"` // milliseconds
+		Directives []directive `json:"CloudWatchMetrics"`
+	} `json:"_aws"`
+	Table     string `json:"Table"`
+	BatchSize int    `json:"BatchSize"`
+	Lag       int64  `json:"Lag"`
+	Updates   int    `json:"UsageUpdates"`
+	Refills   int    `json:"Refills"`
+	Doublings int    `json:"Doublings"`
+	Mends     int    `json:"Mends"`
+	Errors    int    `json:"Errors"`
+	Failed    int    `json:"FailedRecords"`
+	Poisoned  int    `json:"PoisonedRecords"`
+}
+
+func (h *Handler) measure(r *aggregator.Result) error {
+	l := line{
+		Table: h.o.Table, BatchSize: r.Records, Lag: r.Lag.Milliseconds(), Updates: r.Updates, Refills: r.Refills,
+		Doublings: r.Doublings, Mends: r.Mends, Errors: r.Errors, Failed: len(r.Failed), Poisoned: len(r.Poisoned),
+	}
+	l.AWS.Timestamp = h.o.Now().UnixMilli()
+	l.AWS.Directives = []directive{{Namespace: h.o.Namespace, Dimensions: [][]string{{"Table"}}, Metrics: metrics}}
+	text, err := json.Marshal(&l)
+	if err == nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		_, err = h.o.Metrics.Write(append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write the metrics of a batch: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package lambda_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/aggregator/lambda"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// An event as AWS Lambda sends it: two acquires of two users, one item that no
+// version can read, an entity's record, and an audit event that has expired.
+const event = `{"Records": [
+ {"eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000001",
+  "Keys": {"PK": {"S": "ns1/BUCKET#alice#gpt-4#0"}, "SK": {"S": "#STATE"}},
+  "NewImage": {"PK": {"S": "ns1/BUCKET#alice#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"}, "cascade": {"BOOL": false},
+   "b_rpm_tk": {"N": "59000"}, "b_rpm_cp": {"N": "60000"}, "b_rpm_ra": {"N": "60000"}, "b_rpm_rp": {"N": "60000"}, "b_rpm_tc": {"N": "1000"}}}},
+ {"eventID": "2", "eventName": "MODIFY", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000.5, "SequenceNumber": "100000000000000000002",
+  "Keys": {"PK": {"S": "ns1/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}},
+  "OldImage": {"PK": {"S": "ns1/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"},
+   "b_rpm_tk": {"N": "59000"}, "b_rpm_cp": {"N": "60000"}, "b_rpm_ra": {"N": "60000"}, "b_rpm_rp": {"N": "60000"}, "b_rpm_tc": {"N": "1000"}},
+  "NewImage": {"PK": {"S": "ns1/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"},
+   "b_rpm_tk": {"N": "54000"}, "b_rpm_cp": {"N": "60000"}, "b_rpm_ra": {"N": "60000"}, "b_rpm_rp": {"N": "60000"}, "b_rpm_tc": {"N": "6000"}}}},
+ {"eventID": "3", "eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000003",
+  "Keys": {"PK": {"S": "ns1/BUCKET#eve#gpt-4#0"}, "SK": {"S": "#STATE"}},
+  "NewImage": {"PK": {"S": "ns1/BUCKET#eve#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"S": "soon"}}}},
+ {"eventID": "4", "eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000004",
+  "Keys": {"PK": {"S": "ns1/ENTITY#alice"}, "SK": {"S": "#META"}},
+  "NewImage": {"PK": {"S": "ns1/ENTITY#alice"}, "SK": {"S": "#META"}, "parent_id": {"NULL": true}, "metadata": {"M": {}}}}},
+ {"eventID": "5", "eventName": "REMOVE", "eventSource": "aws:dynamodb", "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"},
+  "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000005",
+  "Keys": {"PK": {"S": "ns1/AUDIT#alice"}, "SK": {"S": "#AUDIT#1"}},
+  "OldImage": {"PK": {"S": "ns1/AUDIT#alice"}, "SK": {"S": "#AUDIT#1"}, "details": {"M": {"all": {"L": [{"BOOL": true}, {"N": "1"}, {"SS": ["a"]}, {"NS": ["1"]}, {"B": "AQ=="}, {"BS": ["AQ=="]}]}}}}}}
+]}`
+
+type usage struct {
+	mu   sync.Mutex
+	fail string
+	got  []string
+}
+
+func (u *usage) AddUsage(_ context.Context, d *dynamo.UsageDelta) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if d.Entity == u.fail {
+		return errors.New("not now")
+	}
+	for _, s := range d.Steps {
+		u.got = append(u.got, fmt.Sprintf("%s %d %s %d %v", d.Entity, d.Start.Unix(), s.Sequence, s.Events, s.Tokens))
+	}
+	slices.Sort(u.got)
+	return nil
+}
+
+func handle(t *testing.T, u *usage, metrics *bytes.Buffer) []string {
+	t.Helper()
+	now := func() time.Time { return time.Unix(1700000007, 0) }
+	a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
+		return aggregator.Namespace{Usage: u}, nil
+	}, aggregator.Options{Windows: []dynamo.Window{dynamo.Daily}, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e events.DynamoDBEvent
+	if err := json.Unmarshal([]byte(event), &e); err != nil {
+		t.Fatal(err)
+	}
+	out, err := lambda.New(a, lambda.Options{Table: "limits", Metrics: metrics, Now: now}).Handle(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []string
+	for _, f := range out.BatchItemFailures {
+		failed = append(failed, f.ItemIdentifier)
+	}
+	return failed
+}
+
+// What failed is named by its sequence number, and nothing else (the peer's defect
+// 13); the rest is done.
+func TestAnEvent(t *testing.T) {
+	t.Parallel()
+	var metrics bytes.Buffer
+	u := &usage{fail: "bob"}
+	failed := handle(t, u, &metrics)
+	if want := []string{"100000000000000000002", "100000000000000000003"}; !slices.Equal(failed, want) {
+		t.Errorf("failed %v, want %v", failed, want)
+	}
+	if want := []string{"alice 1699920000 100000000000000000001 1 [{rpm 1000}]"}; !slices.Equal(u.got, want) {
+		t.Errorf("got %q, want %q", u.got, want)
+	}
+	u = &usage{}
+	if failed = handle(t, u, &metrics); len(failed) != 1 || len(u.got) != 2 || u.got[1] != "bob 1699920000 100000000000000000002 1 [{rpm 5000}]" {
+		t.Errorf("failed %v, got %q", failed, u.got)
+	}
+}
+
+// A line for each batch declares what it carries.
+func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
+	t.Parallel()
+	var metrics bytes.Buffer
+	handle(t, &usage{fail: "bob"}, &metrics)
+	var got struct {
+		AWS struct {
+			Timestamp         int64
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name, Unit string }
+			}
+		} `json:"_aws"`
+		Table string
+	}
+	values := map[string]any{}
+	if err := errors.Join(json.Unmarshal(metrics.Bytes(), &got), json.Unmarshal(metrics.Bytes(), &values)); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(metrics.Bytes(), []byte("\n")) != 1 || got.AWS.Timestamp != 1700000007000 || got.Table != "limits" || len(got.AWS.CloudWatchMetrics) != 1 {
+		t.Fatalf("%s", &metrics)
+	}
+	declared := map[string]float64{}
+	d := got.AWS.CloudWatchMetrics[0]
+	for _, m := range d.Metrics {
+		v, ok := values[m.Name].(float64)
+		if !ok || m.Unit == "" {
+			t.Errorf("%s is declared and not there", m.Name)
+		}
+		declared[m.Name] = v
+	}
+	if d.Namespace != lambda.DefaultNamespace || len(declared) != len(values)-2 {
+		t.Errorf("%+v of %v", d, values)
+	}
+	for name, want := range map[string]float64{"BatchSize": 5, "Lag": 7000, "UsageUpdates": 1, "FailedRecords": 1, "PoisonedRecords": 1, "Refills": 0} {
+		if declared[name] != want {
+			t.Errorf("%s is %v, want %v", name, declared[name], want)
+		}
+	}
+}

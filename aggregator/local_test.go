@@ -1,0 +1,60 @@
+//go:build conformance
+
+package aggregator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/internal/peers"
+)
+
+// Real records of DynamoDB Local come to what those of the embedded engine do.
+func TestOnDynamoDBLocal(t *testing.T) {
+	t.Parallel()
+	local := peers.DynamoDBLocal(t)
+	streams := dynamodbstreams.New(dynamodbstreams.Options{
+		Region: peers.Region, BaseEndpoint: aws.String(local.Endpoint),
+		Credentials: credentials.NewStaticCredentialsProvider(peers.AccessKey, peers.SecretKey, ""),
+	})
+	w := newWorldOn(t, local.Client, streams)
+	w.aggregator = w.aggregate(aggregator.Options{MaxAge: time.Hour}) // nothing here is about time
+	w.traffic(0)
+	records := w.drain()
+	w.process(records)
+	w.process(records)
+	w.wantBooks(70, "user")
+	w.wantBooks(30, "key")
+	w.wantBooks(30, "team")
+
+	w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Entity: "late", Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 600), limiter.PerHour("rph", 3600)}))
+	w.take(w.Limiter, "late", "rps", 400, "rph", 100)
+	records = w.drain()
+	for len(records) == 0 {
+		records = w.drain() // the stream lags behind
+	}
+	for now := w.shards("late")[0].RefilledAt; time.Now().UnixMilli() < now+1000; {
+		w.shards("late") // until a second has passed by the clock that refills
+	}
+	if res := w.process(records); res.Refills != 1 {
+		t.Errorf("%d refills", res.Refills)
+	}
+	img := w.shards("late")[0]
+	if rps, _ := img.Limit("rps"); rps.Tokens != 600_000 {
+		t.Errorf("refilled to %d", rps.Tokens)
+	}
+
+	w.set("late", 0, map[string]int64{"shard_count": 2})
+	for mended := 0; mended == 0; {
+		mended = w.process(w.drain()).Mends
+	}
+	if n := len(w.shards("late")); n != 2 {
+		t.Errorf("%d shards", n)
+	}
+}

@@ -1,0 +1,137 @@
+package aggregator_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// far is an API across a network: a request takes so long, half of it each way.
+type far struct {
+	dynamo.API
+	takes time.Duration
+}
+
+type callKey struct{}
+
+func (f far) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if n, ok := ctx.Value(callKey{}).(*atomic.Int64); ok {
+		n.Add(1)
+	}
+	time.Sleep(f.takes / 2)
+	defer time.Sleep(f.takes / 2)
+	return f.API.UpdateItem(ctx, in, o...)
+}
+
+// steady is a load on one bucket, and what it met.
+type steady struct {
+	name      string
+	limit     limiter.Limit
+	processes int
+	amount    int
+	drained   int // tokens taken before it begins
+	inFlight  int
+	least     float64 // the share to be held with an aggregator
+}
+
+// run asks 200 times a second for a minute and returns the share of acquires that
+// took one round trip.
+func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) {
+	t.Helper()
+	const rate, lasts = 200, time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(s.limit)
+		w.take(w.Limiter, "user", s.limit.Name, s.amount+s.drained)
+		var clients []*limiter.Limiter
+		for range s.processes {
+			store, err := dynamo.Open(t.Context(), dynamo.Options{API: far{w.api, 5 * time.Millisecond}, Table: table})
+			w.must(err)
+			l := w.limiter(store, limiter.Options{InFlight: s.inFlight})
+			w.take(l, "user", s.limit.Name, s.amount)
+			clients = append(clients, l)
+		}
+		w.drain()
+		var once, all, refused atomic.Int64
+		var callers sync.WaitGroup
+		done := make(chan struct{})
+		if aggregated {
+			callers.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					case <-time.After(time.Second):
+						refills += w.process(w.drain()).Refills
+					}
+				}
+			})
+		}
+		start := time.Now()
+		var acquires sync.WaitGroup
+		for i := range rate * int(lasts.Seconds()) {
+			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / rate)))
+			acquires.Go(func() {
+				var trips atomic.Int64
+				ctx := context.WithValue(t.Context(), callKey{}, &trips)
+				lease, err := clients[i%len(clients)].Acquire(ctx, ask("user", s.limit.Name, s.amount))
+				if err != nil {
+					refused.Add(1)
+					return
+				}
+				w.check(lease.Commit(t.Context()))
+				all.Add(1)
+				if trips.Load() <= 1 {
+					once.Add(1)
+				}
+			})
+		}
+		acquires.Wait()
+		close(done)
+		callers.Wait()
+		share = float64(once.Load()) / float64(all.Load())
+		if refused.Load() > 0 {
+			t.Errorf("%d acquires failed", refused.Load())
+		}
+	})
+	return share, refills
+}
+
+// A bucket that is asked for 200 times a second stays on the path of one round
+// trip: its users find what they need, and nobody moves the stamp under them.
+//
+// One whose limits earn more than is asked for is full, and overflows between any
+// two of its users: each has to cut that, which is a refill (ADR 006), and there is
+// nothing an aggregator could do for it ahead. Its share is reported.
+func TestSteadyLoadStaysOnTheOneRoundTripPath(t *testing.T) {
+	t.Parallel()
+	const held = 0.999
+	for _, s := range []steady{
+		{"one process", limiter.PerMinute("rpm", 12_000), 1, 1, 6_000, 0, held},
+		{"one process, every caller for itself", limiter.PerMinute("rpm", 12_000), 1, 1, 6_000, -1, held},
+		{"four processes", limiter.PerMinute("rpm", 12_000), 4, 1, 6_000, 0, held},
+		{"four processes, every caller for itself", limiter.PerMinute("rpm", 12_000), 4, 1, 6_000, -1, held},
+		{"nearly exhausted", limiter.PerMinute("rpm", 12_000), 4, 1, 11_000, 0, held},
+		{"filling up", limiter.PerMinute("rpm", 15_000), 4, 1, 7_000, 0, held},
+		{"tokens", limiter.PerMinute("tpm", 2_000_000), 4, 150, 1_000_000, 0, held},
+		{"full", limiter.PerMinute("rpm", 15_000), 4, 1, 0, 0, 0},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			with, refills := s.run(t, true)
+			without, _ := s.run(t, false)
+			t.Logf("%.3f %% of acquires took one round trip with an aggregator, which refilled %d times; %.3f %% without", 100*with, refills, 100*without)
+			if with < s.least {
+				t.Errorf("%.3f %% took one round trip, want %.1f %%", 100*with, 100*s.least)
+			}
+		})
+	}
+}

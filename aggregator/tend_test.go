@@ -1,0 +1,299 @@
+package aggregator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// set writes attributes of a shard past the store, as a peer does.
+func (w *world) set(entity string, shard int, attributes map[string]int64) {
+	w.Helper()
+	_, ns := w.store.Namespace()
+	name := table
+	names, values := map[string]string{}, map[string]types.AttributeValue{}
+	var parts []string
+	for attr, v := range attributes {
+		n := strconv.Itoa(len(names))
+		parts = append(parts, "#"+n+" = :"+n)
+		names["#"+n], values[":"+n] = attr, schema.N(v)
+	}
+	update := "SET " + strings.Join(parts, ", ")
+	_, err := w.api.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+		TableName: &name, Key: schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4", Shard: shard}).Item(),
+		UpdateExpression: &update, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	})
+	w.must(err)
+}
+
+// balances are what a bucket holds by now, in whole tokens, all shards together.
+func (w *world) balances(entity string, limits ...any) string {
+	w.Helper()
+	statuses, err := w.Available(w.Context(), ask(entity, limits...))
+	w.must(err)
+	var text strings.Builder
+	for _, s := range statuses {
+		fmt.Fprintf(&text, "%s %d, ", s.Limit.Name, s.Available)
+	}
+	return text.String()
+}
+
+// history plays hours of bursts on limits of very different rates and returns what
+// was admitted, and what is left in the end.
+func history(t *testing.T, aggregated bool) (admitted int, left string, refills int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerMinute("rpm", 300), limiter.PerHour("slow.tokens", 1_000), limiter.PerDay("per-day", 5_000))
+		for burst := range 200 {
+			for range 60 + burst%50 {
+				if w.take(w.Limiter, "user", "rpm", 3, "slow.tokens", 1, "per-day", 2) {
+					admitted++
+				}
+			}
+			time.Sleep(5*time.Second + time.Duration(burst)*time.Millisecond)
+			if aggregated {
+				refills += w.process(w.drain()).Refills
+			}
+			time.Sleep(time.Second)
+		}
+		left = w.balances("user", "rpm", 0, "slow.tokens", 0, "per-day", 0)
+	})
+	return admitted, left, refills
+}
+
+// A bucket that is refilled for its users admits and holds what it does without
+// that, to the token: no limit loses what it accrued for another one's sake (the
+// peer's defect 7), nor to rounding (8), and none gains.
+func TestRefillsNeitherMintNorLose(t *testing.T) {
+	t.Parallel()
+	with, leftWith, refills := history(t, true)
+	without, leftWithout, _ := history(t, false)
+	if with != without || leftWith != leftWithout || refills < 20 {
+		t.Errorf("admitted %d, left %s(%d refills); without an aggregator %d, %s", with, leftWith, refills, without, leftWithout)
+	}
+}
+
+func TestNothingIsWrittenForNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		limit limiter.Limit
+		take  int
+		lag   time.Duration
+		set   map[string]int64
+		want  int
+	}{
+		{"short of what is asked for", limiter.PerMinute("rpm", 600), 400, 5 * time.Second, nil, 0},
+		{"short, and half of that has accrued", limiter.PerMinute("rpm", 600), 400, 10 * time.Second, nil, 1},
+		{"short, and all of it has accrued", limiter.PerSecond("rps", 600, limiter.Burst(600)), 400, time.Second, nil, 1},
+		{"enough is stored", limiter.PerSecond("rps", 600), 200, time.Second, nil, 0},
+		{"too little has accrued", limiter.PerHour("rph", 600), 400, 5 * time.Second, nil, 0},
+		{"too old", limiter.PerSecond("rps", 600), 400, 11 * time.Second, nil, 0},
+		{"disabled", limiter.PerSecond("rps", 600), 400, time.Second, map[string]int64{"disabled": 1}, 0},
+		{"about to be trimmed by a peer", limiter.PerSecond("rps", 600), 400, time.Second, map[string]int64{"vu": 0}, 0},
+		{"on a schedule", limiter.PerSecond("rps", 600), 400, time.Second, map[string]int64{"sched": 1}, 0},
+		{"expired", limiter.PerSecond("rps", 600), 400, time.Second, map[string]int64{"ttl": 1}, 0},
+		{"more than its share", limiter.PerSecond("rps", 600), 400, time.Second, map[string]int64{"b_more_tk": 1e9, "b_more_cp": 1000, "b_more_ra": 1000, "b_more_rp": 1000, "shard_count": 2}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.system(c.limit)
+				if !w.take(w.Limiter, "user", c.limit.Name, c.take) {
+					t.Fatal("refused")
+				}
+				if c.set != nil {
+					w.set("user", 0, c.set)
+				}
+				records := w.drain()
+				time.Sleep(c.lag)
+				if c.set["shard_count"] != 0 {
+					for i := range records { // the change of the count is not what this is about
+						records[i].Old = nil
+					}
+				}
+				if res := w.process(records); res.Refills != c.want {
+					t.Errorf("%d refills, want %d", res.Refills, c.want)
+				}
+				// What it wrote itself asks for nothing more.
+				if res := w.process(w.drain()); res.Refills+res.Doublings+res.Mends != 0 {
+					t.Errorf("its own writes led to %+v", res)
+				}
+			})
+		})
+	}
+}
+
+// All limits of an item accrue in the one write.
+func TestARefillIsOneWriteForAllLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerSecond("fast", 600), limiter.PerHour("slow", 3600))
+		w.take(w.Limiter, "user", "fast", 400, "slow", 100)
+		records := w.drain()
+		time.Sleep(2 * time.Second)
+		w.process(records)
+		img := w.shards("user")[0]
+		fast, _ := img.Limit("fast")
+		slow, _ := img.Limit("slow")
+		if fast.Tokens != 600_000 || slow.Tokens != 3_502_000 || img.Writes.Tokens != 999_000 {
+			t.Errorf("fast %d, slow %d, writes %d", fast.Tokens, slow.Tokens, img.Writes.Tokens)
+		}
+		if n := len(w.drain()); n != 1 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+// write takes a token so many times a second, for a time, and calls each in
+// between.
+func (w *world) write(rate int, total, every time.Duration, each func()) (n int) {
+	w.Helper()
+	start, next := time.Now(), every
+	for ; time.Since(start) < total; n++ {
+		if !w.take(w.Limiter, "user", "rpd", 1) {
+			w.Fatal("refused")
+		}
+		time.Sleep(time.Until(start.Add(time.Duration(n+1) * time.Second / time.Duration(rate))))
+		if time.Since(start) >= next {
+			next += every
+			each()
+		}
+	}
+	return n
+}
+
+// A bucket that is written to faster than its partition takes is doubled before
+// its users have to wait, once, and its limit is what it was.
+func TestABusyBucketIsDoubledAhead(t *testing.T) {
+	t.Parallel()
+	for _, every := range []time.Duration{time.Second, 250 * time.Millisecond} {
+		t.Run(every.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.system(limiter.PerDay("rpd", 1_000_000))
+				w.take(w.Limiter, "user", "rpd", 500_000)
+				doublings := 0
+				total := w.write(1_150, 12*time.Second, every, func() { doublings += w.process(w.drain()).Doublings })
+				w.process(w.drain())
+				images := w.shards("user")
+				if doublings != 1 || len(images) != 2 || w.Stats().Doublings != 0 {
+					t.Errorf("doubled %d times, %d by users: %d shards", doublings, w.Stats().Doublings, len(images))
+				}
+				if got := w.counted("user")["rpd"]; got != int64(total+500_000)*1000 {
+					t.Errorf("counted %d of %d", got, total)
+				}
+				w.wantBooks(total+1, "user")
+			})
+		})
+	}
+}
+
+// A record that comes three seconds late still tells that the bucket was busy.
+func TestADoublingIsJudgedAtTheRecordsInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerDay("rpd", 1_000_000))
+		w.write(1_150, 6*time.Second, time.Hour, nil)
+		records := w.drain()
+		time.Sleep(3 * time.Second)
+		if res := w.process(records); res.Doublings != 1 || w.Stats().Doublings != 0 {
+			t.Errorf("%d doublings, %d by users", res.Doublings, w.Stats().Doublings)
+		}
+	})
+}
+
+// Writes that a partition takes easily never add up to a doubling (the peer's
+// defect 5), however many there are.
+func TestAQuietBucketIsNeverDoubled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerDay("rpd", 1_000_000))
+		w.take(w.Limiter, "user", "rpd", 500_000)
+		w.write(700, 12*time.Second, 700*time.Millisecond, func() {
+			if res := w.process(w.drain()); res.Doublings+res.Mends > 0 {
+				t.Fatalf("%+v", res)
+			}
+		})
+	})
+}
+
+// A doubling that a peer or a client that died has left half done is finished.
+func TestShardsThatDisagreeAreMended(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerHour("rph", 1_000))
+		w.take(w.Limiter, "user", "rph", 100)
+		w.process(w.drain())
+		w.set("user", 0, map[string]int64{schema.ShardCount: 4})
+		if res := w.process(w.drain()); res.Mends != 1 {
+			t.Errorf("%d mends", res.Mends)
+		}
+		images := w.shards("user")
+		var tokens int64
+		for i, img := range images {
+			s, _ := img.Limit("rph")
+			tokens += s.Tokens
+			if img.Shard != i || img.ShardCount != 4 {
+				t.Errorf("shard %d of %d is number %d of %d", i, len(images), img.Shard, img.ShardCount)
+			}
+		}
+		if len(images) != 4 || tokens > 900_000 {
+			t.Errorf("%d shards hold %d", len(images), tokens)
+		}
+		// That it did so is nothing to be mended again, for ever.
+		for range 3 {
+			w.process(w.drain())
+		}
+		if n := len(w.drain()); n != 0 {
+			t.Errorf("%d writes more", n)
+		}
+	})
+}
+
+// What cannot be tended is counted, and its usage is taken in all the same.
+func TestWhatCannotBeTendedFailsNoRecord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerSecond("rps", 600))
+		w.take(w.Limiter, "user", "rps", 400)
+		records := w.drain()
+		time.Sleep(time.Second)
+		broken := &failing{API: w.api}
+		w.api = broken
+		w.aggregator = w.aggregate(aggregator.Options{})
+		res, err := w.aggregator.Process(t.Context(), records)
+		w.must(err)
+		if res.Errors != 1 || len(res.Failed) != 0 || res.Updates != 3 {
+			t.Errorf("%+v", res)
+		}
+	})
+}
+
+// failing is an API that does not write.
+type failing struct{ dynamo.API }
+
+func (failing) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return nil, errors.New("connection refused")
+}

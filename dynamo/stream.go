@@ -1,0 +1,247 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A Record is one write to an item of the table, as the table's stream tells of
+// it. What is of no interest to a limiter's surroundings (records of entities,
+// configuration, usage) has none of Old, New, Item and Err.
+type Record struct {
+	// ID is the event's, and Sequence its place in the stream: numbers of one
+	// item rise. See [CompareSequences].
+	ID, Sequence string
+	// At is when the write took place, cut to the second.
+	At time.Time
+	// Key is the item's, for messages.
+	Key string
+	// Namespace is the id of the item's namespace, "" if its key has none.
+	Namespace string
+	// Old and New are a bucket item before and after the write; nil where it did
+	// not exist, and if the item is not a bucket.
+	Old, New *limiter.Image
+	// ByTTL says that the item had expired, and that nobody but the table's own
+	// sweep deleted it.
+	ByTTL bool
+	// Item is an expired item other than a bucket, as it was: an event of the
+	// audit trail for instance.
+	Item map[string]types.AttributeValue
+	// Err is why a bucket's record could not be read. Nothing will change that;
+	// the other fields are as far as they could be read.
+	Err error
+}
+
+// IsOfInterest reports whether there is anything in the record.
+func (r *Record) IsOfInterest() bool {
+	return r.Old != nil || r.New != nil || r.Item != nil || r.Err != nil
+}
+
+// CompareSequences orders two sequence numbers, which are decimals of up to 40
+// digits, some with zeros in front: negative if a comes before b.
+func CompareSequences(a, b string) int {
+	for len(a) > len(b) && a[0] == '0' {
+		a = a[1:]
+	}
+	for len(b) > len(a) && b[0] == '0' {
+		b = b[1:]
+	}
+	switch {
+	case len(a) != len(b):
+		return len(a) - len(b)
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// DecodeRecord reads a record of the table's stream, which must show old and new
+// images. A record that cannot be read says so in its Err.
+func DecodeRecord(r *streamtypes.Record) Record {
+	var d recordDecoder
+	return d.decode(r)
+}
+
+// DecodeRecords reads a page of records, for less than one by one.
+func DecodeRecords(rs []streamtypes.Record) []Record {
+	var d recordDecoder
+	records := make([]Record, len(rs))
+	for i := range rs {
+		records[i] = d.decode(&rs[i])
+	}
+	return records
+}
+
+// errNoImages is the Err of a record that shows keys only, or only one image.
+var errNoImages = errors.New("the stream does not show old and new images: enable it with the view NEW_AND_OLD_IMAGES")
+
+// A recordDecoder has what decoding one image leaves to the next: the item in
+// the types of the data plane, of which [schema.DecodeBucket] keeps strings only.
+type recordDecoder struct {
+	item    item
+	strings []types.AttributeValueMemberS
+	numbers []types.AttributeValueMemberN
+}
+
+func (d *recordDecoder) decode(r *streamtypes.Record) Record {
+	out := Record{ID: aws.ToString(r.EventID)}
+	if r.Dynamodb == nil {
+		out.Err = errors.New("the record says nothing")
+		return out
+	}
+	out.Sequence = aws.ToString(r.Dynamodb.SequenceNumber)
+	out.At = aws.ToTime(r.Dynamodb.ApproximateCreationDateTime)
+	out.ByTTL = r.UserIdentity != nil && aws.ToString(r.UserIdentity.PrincipalId) == "dynamodb.amazonaws.com"
+	pk, sk := streamString(r.Dynamodb.Keys[schema.PK]), streamString(r.Dynamodb.Keys[schema.SK])
+	out.Key = schema.Key{PK: pk, SK: sk}.String()
+	out.Namespace = schema.NamespaceOf(pk)
+	if sk != schema.StateSK {
+		if out.ByTTL {
+			out.Item = fromStream(r.Dynamodb.OldImage)
+		}
+		return out
+	}
+	if out.Old, out.Err = d.bucket(r.Dynamodb.OldImage); out.Err == nil {
+		out.New, out.Err = d.bucket(r.Dynamodb.NewImage)
+	}
+	shown := out.Old != nil && out.New != nil
+	switch r.EventName {
+	case streamtypes.OperationTypeInsert:
+		shown = out.New != nil
+	case streamtypes.OperationTypeRemove:
+		shown = out.Old != nil
+	case streamtypes.OperationTypeModify:
+	}
+	if out.Err == nil && !shown {
+		out.Err = errNoImages
+	}
+	if out.Err != nil {
+		out.Old, out.New = nil, nil
+		out.Err = fmt.Errorf("read a %s of %s: %w", r.EventName, out.Key, out.Err)
+	}
+	return out
+}
+
+// bucket reads an image of a bucket; nil for nil.
+func (d *recordDecoder) bucket(image map[string]streamtypes.AttributeValue) (*limiter.Image, error) {
+	if len(image) == 0 {
+		return nil, nil
+	}
+	if d.item == nil {
+		d.item = make(item, len(image))
+	}
+	clear(d.item)
+	d.strings, d.numbers = room(d.strings, len(image)), room(d.numbers, len(image))
+	for name, v := range image {
+		if strings.HasPrefix(name, "GSI") {
+			continue // the keys of indexes, a third of the item, say nothing new
+		}
+		switch v := v.(type) {
+		case *streamtypes.AttributeValueMemberN:
+			d.numbers = append(d.numbers, types.AttributeValueMemberN{Value: v.Value})
+			d.item[name] = &d.numbers[len(d.numbers)-1]
+		case *streamtypes.AttributeValueMemberS:
+			d.strings = append(d.strings, types.AttributeValueMemberS{Value: v.Value})
+			d.item[name] = &d.strings[len(d.strings)-1]
+		default:
+			d.item[name] = valueFromStream(v)
+		}
+	}
+	return schema.DecodeBucket(d.item)
+}
+
+// room is s, emptied, with room for n: what it holds is pointed at.
+func room[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, 0, n)
+	}
+	return s[:0]
+}
+
+func streamString(v streamtypes.AttributeValue) string {
+	if s, ok := v.(*streamtypes.AttributeValueMemberS); ok && s != nil {
+		return s.Value
+	}
+	return ""
+}
+
+// fromStream is an item in the types of the data plane.
+func fromStream(image map[string]streamtypes.AttributeValue) item {
+	it := make(item, len(image))
+	for name, v := range image {
+		it[name] = valueFromStream(v)
+	}
+	return it
+}
+
+func valueFromStream(v streamtypes.AttributeValue) types.AttributeValue {
+	switch v := v.(type) {
+	case *streamtypes.AttributeValueMemberS:
+		return &types.AttributeValueMemberS{Value: v.Value}
+	case *streamtypes.AttributeValueMemberN:
+		return &types.AttributeValueMemberN{Value: v.Value}
+	case *streamtypes.AttributeValueMemberB:
+		return &types.AttributeValueMemberB{Value: v.Value}
+	case *streamtypes.AttributeValueMemberBOOL:
+		return &types.AttributeValueMemberBOOL{Value: v.Value}
+	case *streamtypes.AttributeValueMemberSS:
+		return &types.AttributeValueMemberSS{Value: v.Value}
+	case *streamtypes.AttributeValueMemberNS:
+		return &types.AttributeValueMemberNS{Value: v.Value}
+	case *streamtypes.AttributeValueMemberBS:
+		return &types.AttributeValueMemberBS{Value: v.Value}
+	case *streamtypes.AttributeValueMemberL:
+		list := make([]types.AttributeValue, len(v.Value))
+		for i, e := range v.Value {
+			list[i] = valueFromStream(e)
+		}
+		return &types.AttributeValueMemberL{Value: list}
+	case *streamtypes.AttributeValueMemberM:
+		return &types.AttributeValueMemberM{Value: fromStream(v.Value)}
+	}
+	return &types.AttributeValueMemberNULL{Value: true}
+}
+
+// OpenID is [Open] by the id of a namespace, as records of the stream have it,
+// instead of its name. It fails with [limiter.ErrNotFound] if the namespace was
+// deleted, or never registered.
+func OpenID(ctx context.Context, o Options, id string) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(o)
+	it, err := c.getItem(ctx, "find the namespace with the id "+id, schema.NamespaceIDKey(id))
+	if err != nil {
+		return nil, err
+	}
+	missing := &limiter.NotFoundError{Kind: "namespace", Name: id, Hint: "it was deleted, or never registered"}
+	if it == nil {
+		return nil, missing
+	}
+	ns, err := schema.DecodeNamespace(it)
+	if err != nil {
+		return nil, err
+	}
+	o.Namespace = ns.Name
+	s, err := Open(ctx, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.ns != id:
+		return nil, missing // the name was taken again
+	}
+	return s, nil
+}

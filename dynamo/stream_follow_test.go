@@ -1,0 +1,434 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A follow is a follower and what it handed on.
+type follow struct {
+	*testing.T
+	api     dynamo.API
+	streams *streamFault
+	o       dynamo.FollowOptions
+
+	mu   sync.Mutex
+	seen []dynamo.Record // of interest
+	// handle, if not nil, comes before records are noted.
+	handle func([]dynamo.Record) error
+
+	written int // the last stamp
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// streamFault stands between a follower and the stream.
+type streamFault struct {
+	dynamo.StreamAPI
+	mu     sync.Mutex
+	before func(op string) error
+	ops    map[string]int
+}
+
+func (f *streamFault) seen(op string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ops == nil {
+		f.ops = map[string]int{}
+	}
+	f.ops[op]++
+	if f.before == nil {
+		return nil
+	}
+	return f.before(op)
+}
+
+func (f *streamFault) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	if err := f.seen("DescribeStream"); err != nil {
+		return nil, err
+	}
+	limit := int32(3) // several pages
+	part := *in
+	part.Limit = &limit
+	return f.StreamAPI.DescribeStream(ctx, &part, o...)
+}
+
+func (f *streamFault) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	if err := f.seen("GetShardIterator " + string(in.ShardIteratorType)); err != nil {
+		return nil, err
+	}
+	return f.StreamAPI.GetShardIterator(ctx, in, o...)
+}
+
+func (f *streamFault) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	if err := f.seen("GetRecords"); err != nil {
+		return nil, err
+	}
+	return f.StreamAPI.GetRecords(ctx, in, o...)
+}
+
+func newFollow(t *testing.T, api dynamo.API, streams dynamo.StreamAPI) *follow {
+	t.Helper()
+	f := &follow{T: t, api: api, streams: &streamFault{StreamAPI: streams}}
+	f.o = dynamo.FollowOptions{Options: dynamo.Options{API: api, Table: table}, Streams: f.streams, Batch: 7}
+	return f
+}
+
+// start follows the stream until end.
+func (f *follow) start() {
+	f.Helper()
+	follower, err := dynamo.NewFollower(f.o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(f.Context())
+	f.stop, f.ended = cancel, make(chan error, 1)
+	go func() {
+		f.ended <- follower.Run(ctx, func(_ context.Context, records []dynamo.Record) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.handle != nil {
+				if err := f.handle(records); err != nil {
+					return err
+				}
+			}
+			for _, r := range records {
+				if r.IsOfInterest() {
+					f.seen = append(f.seen, r)
+				}
+			}
+			return nil
+		})
+	}()
+}
+
+// end stops the follower, which ends cleanly.
+func (f *follow) end() {
+	f.Helper()
+	f.stop()
+	if err := <-f.ended; err != nil {
+		f.Errorf("ended with %v", err)
+	}
+}
+
+// take are the stamps of the items written, as they were handed on since it was
+// last called; the stamps of one item must rise.
+func (f *follow) take() (stamps []int) {
+	f.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := map[string]dynamo.Record{}
+	for _, r := range f.seen {
+		before, ok := last[r.Key]
+		if ok && (before.New.RefilledAt >= r.New.RefilledAt || dynamo.CompareSequences(before.Sequence, r.Sequence) >= 0) {
+			f.Errorf("stamp %d of %s comes after %d", r.New.RefilledAt, r.Key, before.New.RefilledAt)
+		}
+		last[r.Key] = r
+		stamps = append(stamps, int(r.New.RefilledAt))
+	}
+	f.seen = nil
+	slices.Sort(stamps)
+	return stamps
+}
+
+// write puts buckets with the stamps from the first to the last, of nine users.
+func (f *follow) write(from, to int) {
+	f.Helper()
+	f.written = to
+	for i := from; i <= to; i++ {
+		put(f.T, f.api, schema.Item{
+			"PK": schema.S("ns/BUCKET#u" + strconv.Itoa(i%9) + "#r#0"), "SK": schema.S(schema.StateSK), schema.RF: schema.N(int64(i)),
+		})
+	}
+}
+
+func (f *follow) want(from, to int) {
+	f.Helper()
+	var want []int
+	for i := from; i <= to; i++ {
+		want = append(want, i)
+	}
+	if got := f.take(); !slices.Equal(got, want) {
+		f.Errorf("handed on %v, want %d to %d", got, from, to)
+	}
+}
+
+func following(t *testing.T, test func(*follow)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newStreamed(t)
+		test(newFollow(t, db, db))
+	})
+}
+
+// Records come once, in the order of each item's writes, from where the follower
+// had come to when it was stopped.
+func checkFollower(f *follow, passes func(time.Duration)) {
+	f.Helper()
+	f.write(1, 40)
+	f.start()
+	passes(3 * time.Second)
+	f.want(1, 40)
+	f.write(41, 60)
+	passes(3 * time.Second)
+	f.end()
+	f.want(41, 60)
+	f.write(61, 80)
+	f.start()
+	passes(3 * time.Second)
+	f.end()
+	f.want(61, 80)
+	f.start()
+	passes(3 * time.Second)
+	f.end()
+	f.want(1, 0)
+}
+
+func TestFollowerGoesOnWhereItWas(t *testing.T) {
+	following(t, func(f *follow) { checkFollower(f, time.Sleep) })
+}
+
+// Shards of the stream end, every four hours, and their children follow.
+func TestFollowerReadsParentsBeforeTheirChildren(t *testing.T) {
+	following(t, func(f *follow) {
+		f.start()
+		for i := range 40 {
+			f.write(10*i+1, 10*i+10)
+			time.Sleep(30 * time.Minute)
+		}
+		f.want(1, 400)
+		f.end()
+		// From the beginning, all at once: what is left of a day, generation by generation.
+		f.o.Reader = "another"
+		f.start()
+		time.Sleep(time.Minute)
+		f.end()
+		f.want(1, 400)
+	})
+}
+
+// A follower that comes back after days has missed what the stream has forgotten,
+// and goes on with what there is.
+func TestFollowerThatWasAwayForTooLong(t *testing.T) {
+	following(t, func(f *follow) {
+		f.write(1, 9)
+		f.start()
+		time.Sleep(3 * time.Second)
+		f.end()
+		f.want(1, 9)
+		f.write(10, 30)
+		time.Sleep(30 * time.Hour)
+		f.write(31, 40)
+		f.start()
+		time.Sleep(time.Minute)
+		f.end()
+		f.want(31, 40)
+	})
+}
+
+func TestFollowerOutlivesWhatGoesAway(t *testing.T) {
+	for name, err := range map[string]error{
+		"an expired iterator": &streamtypes.ExpiredIteratorException{},
+		"a throttle":          &streamtypes.LimitExceededException{},
+		"a network":           errors.New("connection reset by peer"),
+		"a server":            &smithy.GenericAPIError{Code: "InternalServerError", Fault: smithy.FaultServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			following(t, func(f *follow) {
+				dice := rand.New(rand.NewPCG(1, 2))
+				f.streams.before = func(string) error {
+					if dice.IntN(3) == 0 {
+						return err
+					}
+					return nil
+				}
+				f.write(1, 40)
+				f.start()
+				time.Sleep(time.Minute)
+				f.write(41, 60)
+				time.Sleep(time.Minute)
+				f.end()
+				f.want(1, 60)
+			})
+		})
+	}
+}
+
+// Records that were trimmed under the follower are lost, and nothing else.
+func TestFollowerGoesOnAfterATrim(t *testing.T) {
+	following(t, func(f *follow) {
+		f.write(1, 40)
+		once := sync.Once{}
+		f.streams.before = func(op string) (err error) {
+			if op == "GetRecords" && f.streams.ops[op] > 6 {
+				once.Do(func() { err = &streamtypes.TrimmedDataAccessException{} })
+			}
+			return err
+		}
+		f.start()
+		time.Sleep(time.Minute)
+		f.end()
+		f.seen = slices.CompactFunc(f.seen, func(a, b dynamo.Record) bool { return a.Sequence == b.Sequence })
+		got := map[int64]bool{}
+		for _, r := range f.seen { // of one shard from the horizon again
+			got[r.New.RefilledAt] = true
+		}
+		if len(got) != 40 {
+			t.Errorf("%d records, want 40", len(slices.Collect(maps.Keys(got))))
+		}
+	})
+}
+
+// What is not taken in comes again, and is not passed by a checkpoint.
+func TestRecordsThatAreNotTakenInComeAgain(t *testing.T) {
+	following(t, func(f *follow) {
+		f.write(1, 40)
+		failures := 0
+		f.handle = func(records []dynamo.Record) error {
+			for _, r := range records {
+				if r.New != nil && r.New.RefilledAt == 20 && failures < 3 {
+					failures++
+					return errors.New("not now")
+				}
+			}
+			return nil
+		}
+		f.start()
+		time.Sleep(10 * time.Second)
+		f.want(1, 40)
+		f.handle = func([]dynamo.Record) error { return errors.New("never") }
+		f.write(41, 60)
+		time.Sleep(time.Minute)
+		f.end()
+		f.want(1, 0)
+		f.handle = nil
+		f.start()
+		time.Sleep(10 * time.Second)
+		f.end()
+		f.want(41, 60)
+	})
+}
+
+// A checkpoint is a write to the table that is followed: it must not lead to the
+// next one.
+func TestCheckpointsDoNotFollowThemselves(t *testing.T) {
+	following(t, func(f *follow) {
+		meter := dynamo.NewMeter(f.api)
+		f.o.API = meter
+		f.write(1, 40)
+		f.start()
+		time.Sleep(50 * time.Minute)
+		if n := meter.Totals()["PutItem"].Requests; n == 0 || n > 8 {
+			t.Errorf("%d checkpoints of four shards", n)
+		}
+		f.end()
+	})
+}
+
+func TestFollowerThatCannotFollow(t *testing.T) {
+	t.Parallel()
+	denied := &smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient}
+	for _, c := range []struct {
+		name string
+		op   string
+		err  error
+		want error
+	}{
+		{"no access to the stream", "DescribeStream", denied, limiter.ErrAccessDenied},
+		{"no access to its records", "GetRecords", denied, limiter.ErrAccessDenied},
+		{"no stream any more", "DescribeStream", &streamtypes.ResourceNotFoundException{}, limiter.ErrNotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			following(t, func(f *follow) {
+				f.streams.before = func(op string) error {
+					if op == c.op {
+						return c.err
+					}
+					return nil
+				}
+				f.start()
+				wantErr(t, <-f.ended, c.want)
+			})
+		})
+	}
+	t.Run("no stream", func(t *testing.T) {
+		t.Parallel()
+		db := newTable(t)
+		f := newFollow(t, db, db)
+		f.start()
+		wantErr(t, <-f.ended, limiter.ErrNotFound)
+	})
+	t.Run("no table", func(t *testing.T) {
+		t.Parallel()
+		db := newTable(t)
+		f := newFollow(t, db, db)
+		f.o.Table = "nothing"
+		f.start()
+		wantErr(t, <-f.ended, limiter.ErrNotFound)
+	})
+}
+
+func TestFollowOptions(t *testing.T) {
+	t.Parallel()
+	db := newTable(t)
+	good := dynamo.FollowOptions{Options: dynamo.Options{API: db, Table: table}, Streams: db}
+	for i, change := range []func(*dynamo.FollowOptions){
+		func(o *dynamo.FollowOptions) { o.Streams = nil },
+		func(o *dynamo.FollowOptions) { o.API = nil },
+		func(o *dynamo.FollowOptions) { o.Reader = "a/b" },
+		func(o *dynamo.FollowOptions) { o.Batch = 1001 },
+		func(o *dynamo.FollowOptions) { o.Poll = -1 },
+	} {
+		o := good
+		change(&o)
+		if _, err := dynamo.NewFollower(o); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("change %d: %v", i, fmt.Sprint(err))
+		}
+	}
+	if _, err := dynamo.NewFollower(good); err != nil {
+		t.Error(err)
+	}
+}
+
+// A backlog is read without a pause, whether pages end at their number of records
+// or at their size.
+func TestFollowerDoesNotDawdle(t *testing.T) {
+	for _, batch := range []int{7, dynamo.DefaultBatch} {
+		t.Run(strconv.Itoa(batch), func(t *testing.T) {
+			following(t, func(f *follow) {
+				f.o.Batch = batch
+				big := schema.S(strings.Repeat("x", 40_000))
+				for i := range 400 {
+					put(t, f.api, schema.Item{
+						"PK": schema.S("ns/BUCKET#u" + strconv.Itoa(i%9) + "#r#0"), "SK": schema.S(schema.StateSK), schema.RF: schema.N(int64(i)), "ballast": big,
+					})
+				}
+				f.start()
+				time.Sleep(10 * time.Millisecond)
+				if got := len(f.take()); got != 400 {
+					t.Errorf("%d records at once, want 400", got)
+				}
+				f.end()
+			})
+		})
+	}
+}

@@ -1,0 +1,181 @@
+// Package aggregate has the command that follows a table's stream.
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// EnvLambda is set where AWS Lambda runs the program.
+const EnvLambda = "AWS_LAMBDA_RUNTIME_API"
+
+type options struct {
+	app     *app.App
+	windows []string
+	reader  string
+	poll    time.Duration
+	metrics string
+	level   string
+	changed func(flag string) bool
+
+	kinds []dynamo.Window
+}
+
+const about = `Follow the stream of a table: sum up usage, refill buckets ahead of their users, and
+double the shards of those that are written to most. It goes on until it is
+interrupted, and then from where it was; how far it has come it keeps in the table.
+Run one at a time: a second one does everything again, which costs and changes nothing.
+
+The table needs a stream of old and new images: create it with --stream. All of its
+namespaces are taken care of.
+
+Where AWS Lambda runs the program, which sets $AWS_LAMBDA_RUNTIME_API, it takes the
+records that Lambda brings, and writes metrics to standard output, in CloudWatch's
+embedded format.`
+
+// New is the command aggregate.
+func New(a *app.App) *cobra.Command {
+	o := &options{app: a}
+	cmd := &cobra.Command{
+		Use:   "aggregate",
+		Short: "Follow a table's stream: usage, refills, shards",
+		Long:  about,
+		Example: "  zae-limiter aggregate --table limits\n" +
+			"  zae-limiter aggregate --endpoint-url http://localhost:8000 --metrics-addr 127.0.0.1:9464",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "what usage is summed over, each at the price of a write\nfor each entity and resource")
+	f.StringVar(&o.reader, "reader", dynamo.DefaultReader, "`name` under which it keeps how far it has come")
+	f.DurationVar(&o.poll, "poll", dynamo.DefaultPoll, "how long a shard of the stream is left alone once it was\nread to its end: longer makes larger batches")
+	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
+	o.level = "info"
+	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "least level of the log, JSON lines on standard error")
+	o.changed = f.Changed
+	return cmd
+}
+
+// Validate checks the command line.
+func (o *options) Validate() error {
+	if _, ok := o.app.Flags.Given("namespace"); ok {
+		return errors.New("--namespace has no meaning here: the stream carries all namespaces of the table")
+	}
+	names := []string{"hourly", "daily", "monthly"}
+	kinds := []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly}
+	o.kinds = []dynamo.Window{}
+	for _, name := range o.windows {
+		i := slices.Index(names, strings.TrimSpace(name))
+		if i < 0 {
+			return fmt.Errorf("invalid --windows %q: give some of %s", name, strings.Join(names, ", "))
+		}
+		if !slices.Contains(o.kinds, kinds[i]) {
+			o.kinds = append(o.kinds, kinds[i])
+		}
+	}
+	if o.poll <= 0 {
+		return fmt.Errorf("invalid --poll %v: give more than nothing", o.poll)
+	}
+	if o.metrics != "" {
+		if _, _, err := net.SplitHostPort(o.metrics); err != nil {
+			return fmt.Errorf("invalid --metrics-addr %q: give host:port, 127.0.0.1:9464 for instance", o.metrics)
+		}
+	}
+	return nil
+}
+
+// Run follows the stream until the context ends, or serves AWS Lambda.
+func (o *options) Run(ctx context.Context) error {
+	api, err := o.app.API(ctx)
+	if err != nil {
+		return err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.level)); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(o.app.Stderr, &slog.HandlerOptions{Level: level}))
+	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log}
+	m := newMeasures()
+	tenants := &tenants{store: store}
+	defer tenants.close()
+	a, err := aggregator.New(tenants.open, aggregator.Options{Windows: o.kinds, Observe: m.observe, Now: o.app.Now, Logger: log})
+	if err != nil {
+		return err
+	}
+	if o.app.Getenv(EnvLambda) != "" {
+		return o.serveLambda(ctx, a)
+	}
+	streams, err := o.app.Streams(ctx, api)
+	if err != nil {
+		return err
+	}
+	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: store, Streams: streams, Reader: o.reader, Poll: o.poll})
+	if err != nil {
+		return err
+	}
+	if o.metrics != "" {
+		stop, err := m.serve(ctx, o.metrics, log)
+		if err != nil {
+			return fmt.Errorf("--metrics-addr %s: %w", o.metrics, err)
+		}
+		defer stop()
+	}
+	log.InfoContext(ctx, "following", "table", store.Table, "reader", o.reader)
+	if err := a.Follow(ctx, f); err != nil {
+		return err
+	}
+	return o.print(m.totals())
+}
+
+// print sums up what was done.
+func (o *options) print(t totals) error {
+	return o.app.Print(t, func(w *strings.Builder) {
+		fmt.Fprintf(w, "%d records: %d usage updates, %d refills, %d doublings, %d mends; %d failed, %d cannot be read, %d errors\n",
+			t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Failed, t.Poisoned, t.Errors)
+	})
+}
+
+// tenants opens the namespaces of a table, each with a limiter of its own.
+type tenants struct {
+	store dynamo.Options
+
+	mu       sync.Mutex
+	limiters []*limiter.Limiter
+}
+
+func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, error) {
+	s, err := dynamo.OpenID(ctx, t.store, id)
+	if err != nil {
+		return aggregator.Namespace{}, err
+	}
+	l, err := limiter.New(s, limiter.Options{Logger: t.store.Logger})
+	if err != nil {
+		return aggregator.Namespace{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limiters = append(t.limiters, l)
+	return aggregator.Namespace{Limiter: l, Usage: s}, nil
+}
+
+// close waits for what the limiters do in the background.
+func (t *tenants) close() {
+	for _, l := range t.limiters {
+		_ = l.Close() // it waits, and never fails
+	}
+}

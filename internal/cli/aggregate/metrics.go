@@ -1,0 +1,123 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/zeroae/zae-limiter-go/aggregator"
+)
+
+// totals are what was done since the start.
+type totals struct {
+	Batches   int `json:"batches"`
+	Records   int `json:"records"`
+	Updates   int `json:"usage_updates"`
+	Refills   int `json:"refills"`
+	Doublings int `json:"doublings"`
+	Mends     int `json:"mends"`
+	Failed    int `json:"failed_records"`
+	Poisoned  int `json:"poisoned_records"`
+	Errors    int `json:"errors"`
+}
+
+// measures are the totals, and the same for Prometheus.
+type measures struct {
+	registry *prometheus.Registry
+	batch    prometheus.Histogram
+	lag      prometheus.Gauge
+	done     *prometheus.CounterVec
+	wrong    *prometheus.CounterVec
+
+	mu  sync.Mutex
+	sum totals
+}
+
+func newMeasures() *measures {
+	m := &measures{
+		registry: prometheus.NewRegistry(),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "zae_limiter_aggregator_batch_records", Help: "Records of a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 6),
+		}),
+		lag: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "zae_limiter_aggregator_lag_seconds", Help: "Age of the oldest record of the last batch.",
+		}),
+		done: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "zae_limiter_aggregator_writes_total", Help: "What was done: usage updates, refills, doublings, mends.",
+		}, []string{"kind"}),
+		wrong: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "zae_limiter_aggregator_errors_total", Help: "What went wrong: records failed, records that cannot be read, buckets not tended.",
+		}, []string{"kind"}),
+	}
+	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong)
+	for _, kind := range []string{"usage", "refill", "doubling", "mend"} {
+		m.done.WithLabelValues(kind) // so that it is there before it happens
+	}
+	for _, kind := range []string{"failed", "poisoned", "tending"} {
+		m.wrong.WithLabelValues(kind)
+	}
+	return m
+}
+
+// observe takes in a result.
+func (m *measures) observe(r aggregator.Result) {
+	m.batch.Observe(float64(r.Records))
+	m.lag.Set(r.Lag.Seconds())
+	m.done.WithLabelValues("usage").Add(float64(r.Updates))
+	m.done.WithLabelValues("refill").Add(float64(r.Refills))
+	m.done.WithLabelValues("doubling").Add(float64(r.Doublings))
+	m.done.WithLabelValues("mend").Add(float64(r.Mends))
+	m.wrong.WithLabelValues("failed").Add(float64(len(r.Failed)))
+	m.wrong.WithLabelValues("poisoned").Add(float64(len(r.Poisoned)))
+	m.wrong.WithLabelValues("tending").Add(float64(r.Errors))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.sum
+	s.Batches++
+	s.Records += r.Records
+	s.Updates += r.Updates
+	s.Refills += r.Refills
+	s.Doublings += r.Doublings
+	s.Mends += r.Mends
+	s.Failed += len(r.Failed)
+	s.Poisoned += len(r.Poisoned)
+	s.Errors += r.Errors
+}
+
+func (m *measures) totals() totals {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sum
+}
+
+// serve serves the metrics until stop is called.
+func (m *measures) serve(ctx context.Context, addr string, log *slog.Logger) (stop func(), err error) {
+	const slow = 5 * time.Second
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: slow}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.ErrorContext(ctx, "metrics are not served any more", "error", err)
+		}
+	}()
+	log.InfoContext(ctx, "serving metrics", "url", "http://"+listener.Addr().String()+"/metrics")
+	return func() {
+		_ = server.Close() // who is reading them reads no more
+		<-ended
+	}, nil
+}

@@ -1,0 +1,118 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cli"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written sync.Cond
+}
+
+func newLines() *lines {
+	l := &lines{}
+	l.written.L = &l.mu
+	return l
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written.Broadcast()
+	return l.text.Write(p)
+}
+
+// await waits until the log matches, and returns what the pattern captures.
+func (l *lines) await(pattern string) string {
+	re := regexp.MustCompile(pattern)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		if m := re.FindSubmatch(l.text.Bytes()); m != nil {
+			return string(m[len(m)-1])
+		}
+		l.written.Wait()
+	}
+}
+
+// The command follows the stream of a table, tells Prometheus what it does, and
+// sums that up when it is interrupted.
+func TestAggregate(t *testing.T) {
+	t.Parallel()
+	engine := dynamolite.New(dynamolite.Options{})
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := dynamo.Open(t.Context(), dynamo.Options{API: engine, Table: "zae-limiter"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := limiter.New(store, limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 10 {
+		lease, err := l.Acquire(t.Context(), limiter.Request{
+			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var stdout bytes.Buffer
+	stderr, code := newLines(), make(chan int, 1)
+	go func() {
+		code <- cli.Run(ctx, cli.Options{
+			Args:  []string{"aggregate", "--poll", "5ms", "--metrics-addr", "127.0.0.1:0", "--windows", "hourly, daily", "--output", "json"},
+			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: stderr, Getenv: func(string) string { return "" },
+			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+		})
+	}()
+	url := stderr.await(`"url":"([^"]*)"`)
+	stderr.await(`"msg":"batch processed".*"updates":2`)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	metrics, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(metrics), `zae_limiter_aggregator_writes_total{kind="usage"} 2`) {
+		t.Errorf("metrics:\n%s", metrics)
+	}
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d: %s", got, &stderr.text)
+	}
+	var sum map[string]int
+	if err := json.Unmarshal(stdout.Bytes(), &sum); err != nil || sum["usage_updates"] != 2 || sum["failed_records"] != 0 {
+		t.Errorf("printed %s: %v", &stdout, err)
+	}
+}

@@ -1,0 +1,134 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Demand is what is expected to be debited from a bucket item before somebody
+// looks at it again.
+type Demand struct {
+	Amounts []Amount // by limit; limits without one are not expected to be used
+	Writes  int64    // writes to the item
+}
+
+// Replenish accrues a bucket item ahead of those who use it, if the item, as an
+// image shows it, does not hold what is expected of it next and accruing makes
+// up for at least half of what is lacking. Debits that then find what they need
+// do not have to refill, so that they move no stamp under others. All limits of
+// the item accrue in the one write, by the same arithmetic and under the same
+// conditions as when a request refills, and the hidden write limit pays for it.
+//
+// Nothing is sent if nothing would be gained, and if the item is one that users
+// do not simply accrue either: it is disabled, has expired, belongs to a peer's
+// feature, or holds more than its share. It reports whether the item was
+// written: it is not if anybody has refilled it since the image, which is not an
+// error. One attempt is made.
+func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool, error) {
+	now := l.now()
+	r := replenishment(img, next, now, l.multiplier)
+	acct := l.account(img.Entity, img.Resource)
+	if r == nil || acct.isBraked(img.Shard, now) {
+		return false, nil
+	}
+	out, err := l.store.Refill(l.patience.detach(ctx), r)
+	l.answered(ctx, acct, img.Bucket, err, now)
+	switch {
+	case errors.Is(err, ErrConflict):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("replenish shard %d of %s of %s: %w", img.Shard, img.Resource, img.Entity, err)
+	}
+	l.learn(acct, img.Bucket, out, now)
+	return out.Applied, nil
+}
+
+// replenishment is the refill that makes an item meet a demand, nil if there is
+// none that is worth its write.
+func replenishment(img *Image, next Demand, now, multiplier int64) *Refill {
+	if !img.isPlain(now) || img.isOverfull() || !next.gains(img, now) {
+		return nil
+	}
+	c := claim{Bucket: img.Bucket}
+	r, wait, _ := c.refill(img, now, multiplier)
+	if wait > 0 {
+		return nil
+	}
+	return r
+}
+
+// gains reports whether accruing up to now makes up for at least half of what an
+// item lacks of some limit.
+func (d *Demand) gains(img *Image, now int64) bool {
+	writes := img.Writes.whole()
+	if img.Writes.Name != "" && covers(img.Writes.Tokens, writes.Balance(img.Writes.Tokens, img.RefilledAt, now), writes.Capacity, d.Writes*writeCost) {
+		return true
+	}
+	for _, a := range d.Amounts {
+		s, ok := img.Limit(a.Limit)
+		if !ok {
+			continue
+		}
+		if l := img.share(s.Params); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether a balance is short of a need, and half of that has
+// accrued by now. No more than the capacity is ever needed.
+func covers(stored, balance, capacity, need int64) bool {
+	need = min(need, capacity)
+	return stored < need && balance > max(0, stored) && balance-need/2 >= stored/2
+}
+
+// Double doubles the number of shards of a bucket if one of its items, as an image
+// of it shows, has used up four fifths of its hidden write limit, what that had
+// earned until an instant included: before requests have to wait for it. The
+// instant is that of the image; what happened to the item later it cannot tell.
+//
+// Nothing is sent while the last doubling that this limiter knows of has not had
+// its effect, and where there is nothing to gain: at [MaxShards], and on items
+// that are disabled, have expired or belong to a peer's feature. It reports
+// whether there are more shards now than the image says. Errors are those of the
+// [Store]; a doubling that got stuck is finished by whoever meets it.
+func (l *Limiter) Double(ctx context.Context, img *Image, at time.Time) (bool, error) {
+	now := l.now()
+	if !img.isPlain(now) || img.ShardCount >= MaxShards || !img.isPressed(at.UnixMilli()) {
+		return false, nil
+	}
+	acct := l.account(img.Entity, img.Resource)
+	if acct.shardCount() > img.ShardCount || !acct.relievable(now, settling) {
+		return false, nil
+	}
+	return l.widen(l.patience.detach(ctx), acct, img.Bucket, img.ShardCount, nil)
+}
+
+// isPressed reports whether an item has used up four fifths of the hidden write
+// limit.
+func (i *Image) isPressed(at int64) bool {
+	const left = 5 // one part in so many, or less
+	w := i.Writes.whole()
+	return i.Writes.Name != "" && w.Balance(i.Writes.Tokens, i.RefilledAt, at) <= w.Capacity/left
+}
+
+// Mend completes the set of shards of a bucket, whatever the shard that b names: a
+// doubling that is half done, by a client that died or by a peer that leaves the
+// rest to others, is finished, and shards that are missing are made from their
+// siblings. Shards that agree cost the read that finds it out. Errors are those
+// of the [Store].
+func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
+	b.Shard = 0
+	_, err := l.mend(l.patience.detach(ctx), l.account(b.Entity, b.Resource), b, nil)
+	return err
+}
+
+// isBraked reports whether a shard is not to be written to now.
+func (a *account) isBraked(i int, now int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.holds(now)
+}

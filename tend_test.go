@@ -1,0 +1,82 @@
+package limiter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// tended is what requests a call sent, and its answer.
+func (w *world) tended(call func() (bool, error)) (done bool, requests int64) {
+	w.Helper()
+	before := w.meter.Totals()
+	done, err := call()
+	w.must(err)
+	return done, w.meter.Totals().Sub(before).Sum().Requests
+}
+
+// A doubling ahead waits for the effect of the last one, and believes no image that
+// is behind it.
+func TestDoubleOnceUntilItHasItsEffect(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 96_000))
+		w.take(w.Limiter, ask("user", "rph", 1))
+		double := func(img *limiter.Image) (bool, int64) {
+			w.Helper()
+			return w.tended(func() (bool, error) { return w.Double(w.Context(), img, time.UnixMilli(img.RefilledAt)) })
+		}
+		if done, n := double(w.shards("user")[0]); done || n != 0 {
+			t.Errorf("doubled at leisure: %v, %d requests", done, n)
+		}
+		w.exhaust("user", 100_000)
+		old := w.shards("user")[0]
+		if done, _ := double(old); !done || w.count() != 2 {
+			t.Fatalf("not doubled: %d shards", w.count())
+		}
+		w.exhaust("user", 100_000)
+		for _, img := range []*limiter.Image{old, w.shards("user")[0], w.shards("user")[1]} {
+			if done, n := double(img); done || n != 0 {
+				t.Errorf("doubled again at once, by shard %d of %d: %v, %d requests", img.Shard, img.ShardCount, done, n)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if done, n := double(old); done || n != 0 {
+			t.Errorf("doubled by an image from before: %v, %d requests", done, n)
+		}
+		if done, _ := double(w.shards("user")[1]); !done || w.count() != 4 {
+			t.Errorf("not doubled once more: %d shards", w.count())
+		}
+	})
+}
+
+// A refill ahead is one conditional write: whoever was there first has done it.
+func TestReplenishUnderTheLockOfTheStamp(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerSecond("rps", 100), limiter.PerHour("rph", 3_600))
+		w.take(w.Limiter, ask("user", "rps", 90, "rph", 100))
+		img := w.shards("user")[0]
+		next := limiter.Demand{Amounts: []limiter.Amount{{Limit: "rps", Milli: 50_000}, {Limit: "gone", Milli: 1}}, Writes: 1}
+		replenish := func() (bool, int64) {
+			w.Helper()
+			return w.tended(func() (bool, error) { return w.Replenish(w.Context(), img, next) })
+		}
+		time.Sleep(10 * time.Millisecond)
+		if done, n := replenish(); done || n != 0 {
+			t.Errorf("a millitoken was worth a write: %v, %d requests", done, n)
+		}
+		time.Sleep(490 * time.Millisecond)
+		if done, n := replenish(); !done || n != 1 {
+			t.Errorf("not refilled: %v, %d requests", done, n)
+		}
+		if done, n := replenish(); done || n != 1 {
+			t.Errorf("refilled twice: %v, %d requests", done, n)
+		}
+		img = w.shards("user")[0]
+		rps, _ := img.Limit("rps")
+		rph, _ := img.Limit("rph")
+		if rps.Tokens != 60_000 || rph.Tokens != 3_500_500 || rps.Consumed != 90_000 {
+			t.Errorf("rps %+v, rph %+v", rps, rph)
+		}
+	})
+}
