@@ -187,20 +187,21 @@ func (l *Limiter) pursueBoth(ctx context.Context, req *Request, child *claim, re
 // atOnce does n pieces of work side by side, or one after the other where none
 // waits for anything.
 func (l *Limiter) atOnce(n int, work func(i int)) {
+	if l.immediate || n < 2 {
+		for i := range n {
+			work(i)
+		}
+		return
+	}
 	var others sync.WaitGroup
-	for i := 1; i < n && !l.immediate; i++ {
+	for i := 1; i < n; i++ {
 		others.Add(1)
 		l.workers.run(func() {
 			defer others.Done()
 			work(i)
 		})
 	}
-	if n > 0 {
-		work(0)
-	}
-	for i := 1; i < n && l.immediate; i++ {
-		work(i)
-	}
+	work(0)
 	others.Wait()
 }
 

@@ -144,7 +144,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	switch next {
 	case stepRead:
 		return false, p.look(ctx)
-	case stepTake, stepHaste, stepRefill, stepRepair:
+	case stepTake, stepRefill, stepRepair:
 		return p.write(ctx, next, refill)
 	case stepCreate:
 		return p.create(ctx)
@@ -202,14 +202,13 @@ func (c *claim) refusedBy(img *Image, now int64) {
 // write takes or refills, and takes in the outcome.
 func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bool, err error) {
 	var out Outcome
-	switch next {
-	case stepTake:
-		out, err = p.l.store.Take(ctx, p.c.take(p.img, p.now))
+	if next == stepTake {
+		take := p.c.takeInHaste(p.img, p.fresh, p.now)
+		if take == nil {
+			take = p.c.take(p.img, p.now)
+		}
+		out, err = p.l.store.Take(ctx, take)
 		return p.wrote(ctx, out, err, true)
-	case stepHaste:
-		out, err = p.l.store.Take(ctx, p.c.takeInHaste(p.img, p.fresh, p.now))
-		return p.wrote(ctx, out, err, true)
-	default:
 	}
 	if p.l.places == 0 || refill.FullSince != 0 {
 		out, err = p.l.store.Refill(ctx, refill)

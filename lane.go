@@ -333,7 +333,7 @@ func (p *pursuit) pick(crowd []*ticket, lost int) []*ticket {
 func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	next, refill, wait := p.plan()
 	switch next {
-	case stepTake, stepHaste, stepRefill:
+	case stepTake, stepRefill:
 		_, err = p.write(ctx, next, refill)
 	case stepWait:
 		err = p.l.relieve(ctx, p.acct, p.img, wait, nil)

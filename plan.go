@@ -73,7 +73,6 @@ type step uint8
 const (
 	stepRead      step = iota // look at a bucket that was never seen
 	stepTake                  // debit the bucket as it is
-	stepHaste                 // debit the bucket without moving its stamp
 	stepRefill                // accrue, debit and repair in one write
 	stepRepair                // repair, then look again: the claim cannot be served now
 	stepCreate                // make the bucket
@@ -110,10 +109,7 @@ func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refi
 	if c.lacks(img) {
 		return stepConfigure, nil, 0
 	}
-	if !mismatch && c.takeInHaste(img, fresh, now) != nil {
-		return stepHaste, nil, 0
-	}
-	if !mismatch && c.servedAsIs(img, now) {
+	if !mismatch && (c.servedAsIs(img, now) || c.takeInHaste(img, fresh, now) != nil) {
 		return stepTake, nil, 0
 	}
 	if img.Foreign != "" {

@@ -272,9 +272,7 @@ func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err err
 	}
 	l.counts.throttled.Add(1)
 	acct.brake(b.Shard, sent, l.now(), l.rand)
-	if errors.Is(err, ErrHotPartition) && (l.places == 0 || !acct.isFoughtOver(b.Shard, l.now())) {
-		l.widenInBackground(ctx, acct, b)
-	}
+	l.relieveThrottled(ctx, acct, b, err)
 }
 
 // turnedAway notes which of the items of a transaction were throttled, if any.
@@ -288,9 +286,16 @@ func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, er
 			acct.brake(bucket(i).Shard, sent, l.now(), l.rand)
 		}
 	}
-	if errors.Is(err, ErrHotPartition) && (l.places == 0 || !acct.isFoughtOver(bucket(0).Shard, l.now())) {
-		l.widenInBackground(ctx, acct, bucket(0))
+	l.relieveThrottled(ctx, acct, bucket(0), err)
+}
+
+// relieveThrottled begins a doubling of a bucket if what throttled is the
+// partition of an item of it, unless its writes are in vain: those are spaced.
+func (l *Limiter) relieveThrottled(ctx context.Context, acct *account, b Bucket, err error) {
+	if !errors.Is(err, ErrHotPartition) || l.places > 0 && acct.isFoughtOver(b.Shard, l.now()) {
+		return
 	}
+	l.widenInBackground(ctx, acct, b)
 }
 
 // braked are the shards that are not to be written to now.
