@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,15 @@ func (g *tug) image() (*limiter.Image, limiter.LimitState) {
 	return img, s
 }
 
+// isStamped checks that the bucket was refilled just now, and what it holds.
+func (g *tug) isStamped(tokens int64) {
+	g.Helper()
+	img, s := g.image()
+	if img.RefilledAt != time.Now().UnixMilli() || s.Tokens != tokens {
+		g.Errorf("%d tokens, stamped %d ms ago", s.Tokens, time.Now().UnixMilli()-img.RefilledAt)
+	}
+}
+
 // What was earned since the stamp can be taken without moving it, below what is
 // stored, by the token.
 func TestAContendedStampIsLeftAlone(t *testing.T) {
@@ -95,10 +105,7 @@ func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 		}
 		time.Sleep(60 * time.Millisecond)
 		g.take(g.one, ask("user", "rps", 1))
-		img, s := g.image()
-		if img.RefilledAt != time.Now().UnixMilli() || s.Tokens != 999_999_000 {
-			g.Errorf("after 60 ms: %d tokens, stamped %d ms ago", s.Tokens, time.Now().UnixMilli()-img.RefilledAt)
-		}
+		g.isStamped(999_999_000)
 	})
 }
 
@@ -109,10 +116,7 @@ func TestContentionIsForgotten(t *testing.T) {
 		g.take(g.one, ask("user", "rps", 1_000))
 		time.Sleep(20 * time.Millisecond)
 		g.take(g.one, ask("user", "rps", 20))
-		img, s := g.image()
-		if img.RefilledAt != time.Now().UnixMilli() || s.Tokens != 0 {
-			g.Errorf("%d tokens, stamped %d ms ago", s.Tokens, time.Now().UnixMilli()-img.RefilledAt)
-		}
+		g.isStamped(0)
 	})
 }
 
@@ -151,6 +155,63 @@ func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 			if s, _ := img.Limit("rps"); img.RefilledAt != before[i].RefilledAt || s.Tokens >= was.Tokens {
 				g.Errorf("shard %d holds %d at %d, held %d at %d", i, s.Tokens, img.RefilledAt, was.Tokens, before[i].RefilledAt)
 			}
+		}
+	})
+}
+
+// A partition that throttles because of writes in vain gets no more shards: there
+// would only be more to fight over.
+func TestABucketThatIsFoughtOverIsNotDoubled(t *testing.T) {
+	tapped(t, limiter.Options{}, func(w *world, api *tap) {
+		w.system(limiter.PerSecond("rps", 1_000))
+		other := w.limiter(w.open(w.engine), limiter.Options{})
+		w.take(other, ask("user", "rps", 1_000))
+		w.take(w.Limiter, ask("user", "rps", 0))
+		for range 10 {
+			time.Sleep(20 * time.Millisecond)
+			w.take(other, ask("user", "rps", 20))
+			time.Sleep(3 * time.Millisecond)
+			w.take(w.Limiter, ask("user", "rps", 2)) // whose first write the other's has spoiled
+		}
+		api.turn(func(int) error { return hotError() })
+		for range 5 {
+			if _, err := w.Acquire(w.Context(), ask("user", "rps", 1)); err == nil {
+				w.Error("admitted by a partition that throttles")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		api.turn(nil)
+		time.Sleep(2 * time.Second)
+		if got := len(w.shards("user")); got != 1 {
+			w.Errorf("%d shards", got)
+		}
+	})
+}
+
+// A shard that its sibling cannot give birth to yet is not asked for.
+func TestShardsThatAreNotBornYetAreLeftAlone(t *testing.T) {
+	tapped(t, limiter.Options{}, func(w *world, api *tap) {
+		for _, i := range [...]struct{ shard, count int }{{0, 2}, {1, 4}, {3, 4}} {
+			w.plantShard("user", hourly, i.shard, i.count, 500_000)
+		}
+		api.turn(func(shard int) error {
+			if shard == 2 {
+				return hotError()
+			}
+			return nil
+		})
+		w.take(w.Limiter, ask("user", "rph", 1)) // finds out
+		w.Settle()
+		api.take()
+		const n = 100
+		for range n {
+			w.take(w.Limiter, ask("user", "rph", 1))
+			time.Sleep(5 * time.Millisecond)
+		}
+		w.Settle()
+		asked := slices.DeleteFunc(api.take(), func(s sent) bool { return s.op == "UpdateItem" })
+		if len(asked) > n/10 { // a repair in the background is one of them
+			w.Errorf("%d requests that are no debits, for %d requests: %v", len(asked), n, asked[0])
 		}
 	})
 }
