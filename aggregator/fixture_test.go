@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -89,8 +88,8 @@ func (w *world) check(err error) {
 	}
 }
 
-// aggregate makes an aggregator that keeps the world's books, with a limiter of
-// its own for each namespace.
+// aggregate makes an aggregator that counts in the world's table, with a limiter
+// of its own for each namespace.
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
@@ -98,8 +97,7 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		name, _ := s.Namespace()
-		return aggregator.Namespace{Limiter: w.limiter(s, limiter.Options{}), Usage: &ledger{w.books, name}}, nil
+		return aggregator.Namespace{Limiter: w.limiter(s, limiter.Options{}), Usage: &ledger{w.books, s}}, nil
 	}, o)
 	w.must(err)
 	return a
@@ -175,89 +173,50 @@ func (w *world) shards(entity string) []*limiter.Image {
 	return images
 }
 
-// books are sums of usage, each record counted once.
+// books watch over what is counted.
 type books struct {
-	mu   sync.Mutex
-	sums map[sumKey]*sum
+	mu sync.Mutex
 	// fail, if not nil, fails what it returns an error for.
 	fail  func(*dynamo.UsageDelta) error
 	calls int
 }
 
-type sumKey struct {
-	namespace string
-	dynamo.UsageKey
+func (b *books) note(d *dynamo.UsageDelta) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls++
+	if b.fail == nil {
+		return nil
+	}
+	return b.fail(d)
 }
 
-type sum struct {
-	events int64
-	tokens map[string]int64
-	marks  map[int]string // the last sequence number, by shard
-}
-
-// ledger is the books of one namespace, as the store keeps them.
+// A ledger counts in a store, if the books let it.
 type ledger struct {
 	*books
-	namespace string
+	store *dynamo.Store
 }
 
-func (l *ledger) AddUsage(_ context.Context, d *dynamo.UsageDelta) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.calls++
-	if l.fail != nil {
-		if err := l.fail(d); err != nil {
-			return err
-		}
+func (l *ledger) AddUsage(ctx context.Context, d *dynamo.UsageDelta) error {
+	if err := l.note(d); err != nil {
+		return err
 	}
-	if l.sums == nil {
-		l.sums = map[sumKey]*sum{}
-	}
-	key := sumKey{l.namespace, d.UsageKey}
-	s := l.sums[key]
-	if s == nil {
-		s = &sum{tokens: map[string]int64{}, marks: map[int]string{}}
-		l.sums[key] = s
-	}
-	for _, step := range d.Steps {
-		if mark, ok := s.marks[step.Shard]; ok && dynamo.CompareSequences(step.Sequence, mark) <= 0 {
-			continue
-		}
-		s.marks[step.Shard] = step.Sequence
-		s.events += step.Events
-		for _, a := range step.Tokens {
-			s.tokens[a.Limit] += a.Milli
-		}
-	}
-	return nil
+	return l.store.AddUsage(ctx, d)
 }
 
-// total is what the books say of an entity in windows of a kind, as text.
-func (b *books) total(entity string, window dynamo.Window) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var events int64
+// total is what a store has counted of an entity in windows of a kind, as text.
+func (w *world) total(s *dynamo.Store, q dynamo.UsageQuery) string {
+	w.Helper()
+	sum, err := s.UsageSummary(w.Context(), q)
+	w.must(err)
+	if sum.Snapshots == 0 {
+		return "nothing"
+	}
 	tokens := map[string]int64{}
-	for k, s := range b.sums {
-		if k.Entity != entity || k.Window != window {
-			continue
-		}
-		events += s.events
-		for name, n := range s.tokens {
-			tokens[name] += n
+	for _, l := range sum.Limits {
+		if l.Total != 0 {
+			tokens[l.Limit] = l.Total
 		}
 	}
-	return fmt.Sprint(events, tokens)
-}
-
-// window is what the books say of one window, as text.
-func (b *books) window(entity string, window dynamo.Window, start time.Time) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for k, s := range b.sums {
-		if k.Entity == entity && k.Window == window && k.Start.Equal(start) {
-			return fmt.Sprint(s.events, s.tokens)
-		}
-	}
-	return "nothing"
+	return fmt.Sprint(sum.Events, tokens)
 }
