@@ -127,32 +127,57 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(float64(usage.calls.Load())/float64(b.N), "writes/op")
 }
 
-// Following the stream of an engine in the same process, from reading to the writes
-// that it leads to.
+// Following the stream of an engine in the same process, from reading to the sums
+// of usage: three writes for each bucket of a page, which the stream tells of too.
 func BenchmarkFollow(b *testing.B) {
 	const records = 40_000
-	var readers atomic.Int64
-	db, _ := stocked(b, records, 1_000)
-	for b.Loop() {
-		ctx, stop := context.WithCancel(b.Context())
-		var got atomic.Int64
-		a := unattended(b, db, &nobody{})
-		f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: dynamo.Options{API: db, Table: table}, Streams: db, Reader: fmt.Sprint("r", readers.Add(1))})
-		if err != nil {
-			b.Fatal(err)
-		}
-		err = f.Run(ctx, func(ctx context.Context, page []dynamo.Record) error {
-			_, err := a.Process(ctx, page)
-			if got.Add(int64(len(page))) >= records {
-				stop()
+	for _, buckets := range []int{1, 10, 100, 1_000} {
+		b.Run(fmt.Sprint("buckets=", buckets), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				db, _ := stocked(b, records, buckets)
+				b.StartTimer()
+				follow(b, db, records)
 			}
-			return err
+			b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 		})
-		if err != nil && ctx.Err() == nil {
-			b.Fatal(err)
-		}
 	}
-	b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
+// follow reads a stream from its beginning until that many records of buckets have
+// been taken in.
+func follow(b *testing.B, db *dynamolite.DB, records int64) {
+	b.Helper()
+	usage, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := unattended(b, db, usage)
+	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: dynamo.Options{API: db, Table: table}, Streams: db})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	var got atomic.Int64
+	err = f.Run(ctx, func(_ context.Context, page []dynamo.Record) error {
+		res, err := a.Process(b.Context(), page)
+		if len(res.Failed) > 0 {
+			b.Error(res.Failed[0].Err)
+		}
+		for i := range page {
+			if page[i].New != nil {
+				got.Add(1)
+			}
+		}
+		if got.Load() >= records {
+			stop()
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		b.Fatal(err)
+	}
 }
 
 // A batch allocates for what it carries, and keeps nothing of it.
