@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -68,38 +69,31 @@ type held struct {
 
 // most and least are the extremes of what a set of shards may have to give at an
 // instant. What one of them owes does not keep the others from giving.
-func most(shards []stock, now int64) (sum int64) {
-	for _, s := range shards {
-		high := s[0].balance(s[0].rf, now)
-		for _, h := range s[1:] {
-			high = max(high, h.balance(h.rf, now))
-		}
-		sum += max(0, high)
-	}
-	return sum
-}
+func most(shards []stock, now int64) int64  { return extreme(shards, now, slices.Max[[]int64]) }
+func least(shards []stock, now int64) int64 { return extreme(shards, now, slices.Min[[]int64]) }
 
-func least(shards []stock, now int64) (sum int64) {
+func extreme(shards []stock, now int64, choose func([]int64) int64) (sum int64) {
+	var balances []int64
 	for _, s := range shards {
-		low := s[0].balance(s[0].rf, now)
-		for _, h := range s[1:] {
-			low = min(low, h.balance(h.rf, now))
+		balances = balances[:0]
+		for _, h := range s {
+			balances = append(balances, h.balance(h.rf, now))
 		}
-		sum += max(0, low)
+		sum += max(0, choose(balances))
 	}
 	return sum
 }
 
 // reaches is the first millisecond at which shards hold what is needed, by one
 // of the extremes; false if that is not within a year.
-func reaches(shards []stock, extreme func([]stock, int64) int64, from, need int64) (int64, bool) {
+func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) (int64, bool) {
 	const year = int64(365 * 24 * time.Hour / time.Millisecond)
 	lo, hi := from-year, from+year
-	if extreme(shards, hi) < need {
+	if have(shards, hi) < need {
 		return 0, false
 	}
 	for lo < hi {
-		if mid := lo + (hi-lo)/2; extreme(shards, mid) >= need {
+		if mid := lo + (hi-lo)/2; have(shards, mid) >= need {
 			hi = mid
 		} else {
 			lo = mid + 1
