@@ -67,7 +67,9 @@ type Aggregator struct {
 	open Opener
 	o    Options
 
-	mu         sync.Mutex
+	// opening is held by who looks at namespaces or opens one: a channel, so that a
+	// batch whose context ends does not wait for another's opener.
+	opening    chan struct{}
 	namespaces map[string]*namespace
 }
 
@@ -110,7 +112,7 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Aggregator{open: open, o: o, namespaces: map[string]*namespace{}}, nil
+	return &Aggregator{open: open, o: o, opening: make(chan struct{}, 1), namespaces: map[string]*namespace{}}, nil
 }
 
 // A Result is what became of a batch.
@@ -200,8 +202,12 @@ func (a *Aggregator) resolve(ctx context.Context, b *batch) {
 
 // namespace is one that is open, or is opened now.
 func (a *Aggregator) namespace(ctx context.Context, id string, now time.Time) (*namespace, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	select {
+	case a.opening <- struct{}{}:
+		defer func() { <-a.opening }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open namespace %s: %w", id, ctx.Err())
+	}
 	if ns := a.namespaces[id]; ns != nil && (!ns.missing || now.Sub(ns.missingAt) < forgetMissing) {
 		return ns, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -281,5 +282,36 @@ func TestNamespaceThatCannotBeOpenedFailsItsRecords(t *testing.T) {
 		if len(res.Failed) != 1 || !errors.Is(res.Failed[0].Err, limiter.ErrUnavailable) {
 			t.Errorf("failed %v", res.Failed)
 		}
+	})
+}
+
+// A batch does not wait for longer than its context for a namespace that another
+// one opens.
+func TestNoBatchWaitsForAnothersOpener(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerMinute("rpm", 600))
+		w.take(w.Limiter, "user", "rpm", 1)
+		records := w.drain()
+		a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
+			time.Sleep(time.Minute)
+			return aggregator.Namespace{}, nil
+		}, aggregator.Options{})
+		w.must(err)
+		var first sync.WaitGroup
+		first.Go(func() {
+			_, err := a.Process(t.Context(), records)
+			w.check(err)
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		res, err := a.Process(ctx, records)
+		if !errors.Is(err, context.DeadlineExceeded) || len(res.Failed) != 1 || time.Since(start) != time.Second {
+			t.Errorf("%v and %v failed after %v", err, res.Failed, time.Since(start))
+		}
+		first.Wait()
 	})
 }
