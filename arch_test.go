@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
 	"storetest":           {"."},
-	"internal/sim":        {".", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/sim":        {".", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
 	"aggregator":          {".", "dynamo"},
 	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},

@@ -2,6 +2,8 @@ package aggregator_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,6 +99,13 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 		acquires.Wait()
 		close(done)
 		callers.Wait()
+		if aggregated {
+			refills += w.process(w.drain()).Refills
+			want := fmt.Sprintf("map[%s:%d]", s.limit.Name, 1000*all.Load()*int64(s.amount))
+			if got := w.total(w.store, dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily}); !strings.HasSuffix(got, want) {
+				t.Errorf("counted are %s, consumed were %s", got, want)
+			}
+		}
 		share = float64(once.Load()) / float64(all.Load())
 		if refused.Load() > 0 {
 			t.Errorf("%d acquires failed", refused.Load())

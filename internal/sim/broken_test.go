@@ -13,15 +13,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
 // A breakage is what is broken on purpose, to see that the checker sees it.
 type breakage struct {
 	store  func(limiter.Store) limiter.Store // between the limiter and its store
-	mangle func(request any)                 // between the store and the engine
-	answer func(*call)                       // between the limiter and its caller
-	deaf   bool                              // the network does not hear contexts end
-	trust  time.Duration                     // limiters trust images for that long instead
+	tender func(limiter.Store) limiter.Store // between an aggregator's limiter and its store
+	usage  func(aggregator.Usage) aggregator.Usage
+	mangle func(request any) // between the store and the engine
+	answer func(*call)       // between the limiter and its caller
+	deaf   bool              // the network does not hear contexts end
+	trust  time.Duration     // limiters trust images for that long instead
 }
 
 // lockless sends a refill again under the stamp it meets, as if nobody had

@@ -70,6 +70,7 @@ func check(p *play) {
 			c.buckets[r.id] = append(c.buckets[r.id], r)
 			c.whole[r.id.whole()] = append(c.whole[r.id.whole()], r)
 			c.legal(r)
+			c.tends(r)
 			c.alive[r.id] = r.after
 			if r.after != nil && r.after.count > 1 {
 				c.sharded[r.id.whole()] = true
@@ -102,6 +103,9 @@ func check(p *play) {
 		c.plumbing(k)
 	}
 	c.sumsUp()
+	if len(p.followers) > 0 {
+		c.balanced()
+	}
 }
 
 // plumbing is promise P6: the hidden limit appears in no answer and nobody can

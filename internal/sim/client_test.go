@@ -26,6 +26,7 @@ type client struct {
 	limiter *limiter.Limiter
 	// aggregator: its refills do not count as writes.
 	aggregator bool
+	follows    bool          // it follows the stream, and serves nobody
 	trust      time.Duration // how old an image may be that it refuses on; negative is none
 	shares     bool          // its callers share writes
 	idle       *call         // stands for what it does in nobody's name

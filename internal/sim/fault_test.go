@@ -30,6 +30,7 @@ type odds struct {
 	operator    bool // somebody deletes and makes entities again
 	hot         bool // buckets run out of writes and partitions throttle
 	aggregated  bool // somebody else refills buckets
+	followers   int  // aggregators that follow the stream
 	// crowds: processes whose callers share writes. Who of two that stand in
 	// line at the same instant comes first is the scheduler's choice, so that a
 	// replay may differ.
@@ -46,8 +47,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers)
 }
 
 // faulty reports whether requests can fail.
@@ -79,6 +80,7 @@ func drawOdds(d dice) odds {
 	o.hot = chance(r, 0.75)
 	o.aggregated = chance(r, 0.3)
 	o.crowds = chance(r, 0.25)
+	o.followers = pick(r, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2)
 	return o
 }
 

@@ -40,6 +40,7 @@ func exchange[In, Out any](
 		mangle(in)
 	}
 	sent := l.w.now()
+	target = strings.ReplaceAll(target, l.w.ns, "") // who looks for the namespace by it
 	d := l.w.stream(strings.Join([]string{l.c.name, from.name, op, target}, " "))
 	if tx, ok := any(in).(*dynamodb.TransactWriteItemsInput); ok && tx.ClientRequestToken == nil {
 		named := *tx // as the SDK's client does: all attempts are one transaction

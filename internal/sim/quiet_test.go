@@ -17,7 +17,7 @@ func (p *play) quiet() {
 	now := p.w.now()
 	p.w.calm.Store(&now)
 	r := p.w.dice.stream("quiet")
-	alive := slices.DeleteFunc(slices.Clone(p.cast), func(c *client) bool { return c.standsStill() || c.reliable || c.aggregator })
+	alive := slices.DeleteFunc(slices.Clone(p.cast), func(c *client) bool { return c.standsStill() || c.reliable || c.aggregator || c.follows })
 	if len(alive) == 0 {
 		return
 	}

@@ -79,20 +79,24 @@ type play struct {
 	spots [rounds]bucketKey // what is hot, if anything
 	admin *client
 
+	stream    *stream // of the table, if anybody follows it
+	followers []*follower
+
 	probes  int
 	workers sync.WaitGroup
 	mu      sync.Mutex
 	cast    []*client // every client there ever was, in order of birth
 	configs map[limiter.ConfigKey][]limiter.Limit
 	changes []configChange // of configs, in order
-	// remade is when an operator first deleted an entity, to make it again.
-	remade map[string]time.Duration
+	// remade is when an operator first deleted an entity, to make it again, and
+	// remadeBy when the last time was over.
+	remade, remadeBy map[string]time.Duration
 }
 
 func newPlay(seed uint64, o odds, broken breakage) *play {
 	w := newWorld(seed, o)
 	w.broken = broken
-	p := &play{w: w, configs: map[limiter.ConfigKey][]limiter.Limit{}, remade: map[string]time.Duration{}}
+	p := &play{w: w, configs: map[limiter.ConfigKey][]limiter.Limit{}, remade: map[string]time.Duration{}, remadeBy: map[string]time.Duration{}}
 	r := w.dice.stream("play")
 	p.ttl = pick(r, -1, 2*time.Second, 10*time.Second, time.Minute)
 	at := 15 * time.Second
@@ -125,12 +129,15 @@ func (p *play) run() {
 		p.workers.Go(func() { p.aggregate(c, stop) })
 		p.workers.Go(func() { p.upset(c, stop) })
 	}
+	unaccompanied := p.accompany()
 	slots.Wait()
 	close(stop)
+	unaccompanied()
 	sweeper.Wait()
 	// What goes on in the background, or arrives late, has timeouts of its own.
 	time.Sleep(time.Minute)
 	p.quiet()
+	p.drain()
 	close(p.w.end)
 	p.workers.Wait()
 	for _, c := range p.cast {
@@ -145,7 +152,7 @@ func (p *play) setUp() {
 	w := p.w
 	admin := &client{w: w, name: "setup", reliable: true, offset: func(time.Duration) time.Duration { return 0 }}
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "setup", kind: administering, client: admin})
-	must(dynamo.CreateTable(ctx, &link{w, admin}, dynamo.TableOptions{Name: tableName, Now: admin.clock}))
+	must(dynamo.CreateTable(ctx, &link{w, admin}, dynamo.TableOptions{Name: tableName, Now: admin.clock, Stream: w.odds.followers > 0}))
 	p.admin = newClient(w, "admin", p.ttl)
 	p.admin.reliable = true
 	p.cast = append(p.cast, p.admin)
@@ -285,6 +292,9 @@ func (p *play) remake(ctx context.Context, id string) {
 	p.mu.Unlock()
 	_, err := p.admin.store.DeleteEntity(ctx, id)
 	must(err)
+	p.mu.Lock()
+	p.remadeBy[id] = p.w.now()
+	p.mu.Unlock()
 	p.makeEntity(ctx, id)
 }
 

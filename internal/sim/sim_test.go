@@ -12,6 +12,7 @@ import (
 var (
 	seeds = flag.Int("sim.seeds", 300, "how many seeds to run")
 	seed  = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
+	led   = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
 )
 
 // A result is what a run came to.
@@ -38,7 +39,7 @@ func simulate(t *testing.T, seed uint64, o odds, broken breakage) (res result) {
 		p := newPlay(seed, o, broken)
 		p.run()
 		check(p)
-		res = result{violations: p.w.violations, trace: p.w.trace(), stats: p.w.stats()}
+		res = result{violations: p.w.violations, trace: p.w.trace() + p.books(), stats: p.w.stats() + p.aggregates()}
 		var b strings.Builder
 		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -v\n", seed, o, p.ttl, res.stats, seed)
 		const most = 5
@@ -54,11 +55,18 @@ func simulate(t *testing.T, seed uint64, o odds, broken breakage) (res result) {
 	return res
 }
 
+// oddsOf are the odds of a seed, with the aggregators that the flag asks for.
+func oddsOf(seed uint64) odds {
+	o := drawOdds(dice(seed))
+	o.followers = max(o.followers, *led)
+	return o
+}
+
 // TestSim plays seeds and holds each to the promises.
 func TestSim(t *testing.T) {
 	t.Parallel()
 	if *seed != 0 {
-		res := simulate(t, *seed, drawOdds(dice(*seed)), breakage{})
+		res := simulate(t, *seed, oddsOf(*seed), breakage{})
 		t.Logf("%s\n%s", res.trace, res.report)
 		if len(res.violations) > 0 {
 			t.Fail()
@@ -68,7 +76,24 @@ func TestSim(t *testing.T) {
 	for s := uint64(1); s <= uint64(*seeds); s++ {
 		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
 			t.Parallel()
-			if res := simulate(t, s, drawOdds(dice(s)), breakage{}); len(res.violations) > 0 {
+			if res := simulate(t, s, oddsOf(s), breakage{}); len(res.violations) > 0 {
+				t.Error(res.report)
+			}
+		})
+	}
+}
+
+// TestSimWithAggregators plays a few seeds with one or two aggregators each, for
+// few seeds have any by chance.
+func TestSimWithAggregators(t *testing.T) {
+	t.Parallel()
+	const seeds = 12
+	for s := uint64(1); s <= seeds; s++ {
+		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
+			t.Parallel()
+			o := drawOdds(dice(s))
+			o.followers = max(o.followers, 1+int(s%2))
+			if res := simulate(t, s, o, breakage{}); len(res.violations) > 0 {
 				t.Error(res.report)
 			}
 		})
@@ -81,11 +106,21 @@ func TestSim(t *testing.T) {
 // two.
 func TestSameSeedSameTrace(t *testing.T) {
 	t.Parallel()
-	const seeds, shuffled = 6, 2
+	for _, c := range []struct{ seeds, followers int }{{6, 0}, {3, 2}} {
+		t.Run(fmt.Sprint(c.followers, " aggregators"), func(t *testing.T) {
+			t.Parallel()
+			sameTrace(t, c.seeds, c.followers)
+		})
+	}
+}
+
+func sameTrace(t *testing.T, seeds, followers int) {
+	t.Helper()
+	const shuffled = 2
 	var differ []string
 	for s, found := uint64(1), 0; found < seeds; s++ {
 		o := drawOdds(dice(s))
-		if o.crowds || o.hot {
+		if o.followers = followers; o.crowds || o.hot {
 			continue // who comes first in a line, or after another's errand, is up to the scheduler
 		}
 		found++

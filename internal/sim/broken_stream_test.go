@@ -1,0 +1,129 @@
+package sim_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// bookkeeper hands what is to be counted on after a change, and may have an opinion
+// about what comes of it.
+type bookkeeper struct {
+	aggregator.Usage
+
+	change func(*dynamo.UsageDelta)
+	hush   bool // no failure is told
+}
+
+func (b bookkeeper) AddUsage(ctx context.Context, d *dynamo.UsageDelta) error {
+	changed := *d
+	changed.Steps = slices.Clone(d.Steps)
+	if b.change != nil {
+		b.change(&changed)
+	}
+	err := b.Usage.AddUsage(ctx, &changed)
+	if b.hush {
+		return nil
+	}
+	return err
+}
+
+// unconditional counts whatever comes.
+func unconditional(request any) {
+	in, ok := usageUpdate(request)
+	if !ok {
+		return
+	}
+	in.ConditionExpression = nil
+	maps.DeleteFunc(in.ExpressionAttributeValues, func(name string, _ types.AttributeValue) bool { return name[1] == 'f' })
+}
+
+func usageUpdate(request any) (*dynamodb.UpdateItemInput, bool) {
+	in, ok := request.(*dynamodb.UpdateItemInput)
+	return in, ok && strings.HasPrefix(text(in.Key["SK"]), "#USAGE#")
+}
+
+// tenders change what an aggregator's limiter writes.
+type tender struct {
+	limiter.Store
+
+	change func(*limiter.Refill)
+}
+
+func (s tender) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+	changed := *r
+	changed.Changes = slices.Clone(r.Changes)
+	s.change(&changed)
+	return s.Store.Refill(ctx, &changed)
+}
+
+// TestBrokenAggregatorsAreSeen: each check of what aggregators do fails when what it
+// checks is broken.
+func TestBrokenAggregatorsAreSeen(t *testing.T) {
+	t.Parallel()
+	one := odds{followers: 1}
+	wild := odds{followers: 1, throttled: 0.05, lostBefore: 0.02, lostAfter: 0.05, hangs: 0.01}
+	counting := func(change func(*dynamo.UsageDelta)) breakage {
+		return breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, change: change} }}
+	}
+	tending := func(f func(limiter.Store) limiter.Store) breakage { return breakage{tender: f} }
+	for _, c := range []struct {
+		name    string
+		promise string
+		odds    odds
+		broken  breakage
+	}{
+		{"batches count twice", "usage", one, breakage{mangle: unconditional}},
+		{"a lost answer counts twice", "usage", odds{lostAfter: 0.1, followers: 1}, breakage{mangle: unconditional}},
+		{"what failed is forgotten", "usage", wild, breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, hush: true} }}},
+		{"returns are not counted", "usage", one, counting(func(d *dynamo.UsageDelta) {
+			for i := range d.Steps {
+				d.Steps[i].Tokens = slices.DeleteFunc(slices.Clone(d.Steps[i].Tokens), func(a limiter.Amount) bool { return a.Milli < 0 })
+			}
+		})},
+		{"limits count as events", "usage", one, counting(func(d *dynamo.UsageDelta) {
+			for i := range d.Steps {
+				d.Steps[i].Events *= int64(len(d.Steps[i].Tokens))
+			}
+		})},
+		{"usage goes to the next window", "usage", one, counting(func(d *dynamo.UsageDelta) { d.Start = d.Window.End(d.Start) })},
+		{"writes are counted", "usage", one, breakage{mangle: func(request any) {
+			if in, ok := usageUpdate(request); ok {
+				in.UpdateExpression = aws.String(*in.UpdateExpression + ", " + hidden + " :n")
+			}
+		}}},
+		{"aggregators refill without the lock", "bucket", odds{followers: 1, hot: true}, tending(func(s limiter.Store) limiter.Store { return lockless{s} })},
+		{"aggregators consume", "usage", one, tending(func(s limiter.Store) limiter.Store {
+			return tender{s, func(r *limiter.Refill) {
+				for i := range r.Changes {
+					r.Changes[i].Debit += 1000
+				}
+			}}
+		})},
+		{"aggregators write for nothing", "P8", one, tending(func(s limiter.Store) limiter.Store {
+			return tender{s, func(r *limiter.Refill) {
+				r.RefilledAt = r.Seen.RefilledAt
+				r.Writes.Earned = 0
+				for i := range r.Changes {
+					r.Changes[i].Earned = 0
+				}
+			}}
+		})},
+		{"shards born of an aggregator are full", "bucket", odds{followers: 1, hot: true}, tending(func(s limiter.Store) limiter.Store { return doubler{s, bornFull} })},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			seen(t, c.promise, c.odds, c.broken)
+		})
+	}
+}
