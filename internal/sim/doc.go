@@ -15,6 +15,12 @@
 // shards get lost, and somebody else refills them. In some seeds callers come in
 // crowds.
 //
+// In some seeds one or two real aggregators follow the engine's stream, each over a
+// link and by a clock like any client's. Its records come to them shard by shard,
+// in batches of any size, some of them again, and after a crash from further back;
+// what was not taken in comes until it is. A stream's shards are the seed's, not
+// the engine's, which go by the random id in the keys.
+//
 // The link records what the engine applied, which is the truth; the clients
 // record what they were answered. A checker that shares no code with the
 // limiter holds the two against each other and against the promises of the
@@ -32,8 +38,12 @@
 //   - a refusal has a reason, in what all shards hold together, or, if nobody was
 //     asked, in what its client was shown a moment ago; and its wait is exact;
 //   - the hidden limit on writes appears nowhere;
+//   - when the stream has been taken in to its end, usage is what was consumed, in
+//     every window, to the millitoken and the event;
+//   - aggregators consume nothing, and write nothing for nothing;
 //   - every call returned in time.
 //
 // Flags: -sim.seeds=N runs that many seeds, -sim.seed=N one alone and prints its
-// trace. Deliberately broken stores prove that each check can fail.
+// trace; -sim.followers=N has that many aggregators in each of them. Deliberately
+// broken stores prove that each check can fail.
 package sim

@@ -80,7 +80,9 @@ func drawOdds(d dice) odds {
 	o.hot = chance(r, 0.75)
 	o.aggregated = chance(r, 0.3)
 	o.crowds = chance(r, 0.25)
-	o.followers = pick(r, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2)
+	if chance(r, 0.15) {
+		o.followers = 1 + r.IntN(2)
+	}
 	return o
 }
 

@@ -41,7 +41,7 @@ func simulate(t *testing.T, seed uint64, o odds, broken breakage) (res result) {
 		check(p)
 		res = result{violations: p.w.violations, trace: p.w.trace() + p.books(), stats: p.w.stats() + p.aggregates()}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -v\n", seed, o, p.ttl, res.stats, seed)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -v\n", seed, o, p.ttl, res.stats, seed, o.followers)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
