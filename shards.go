@@ -278,7 +278,8 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	switch {
 	case count > MaxShards && wanted != 0:
 		return true, nil
-	case wanted == 2*count && areEven(images):
+	case wanted == 2*count && areEven(images) && len(images) >= count:
+		// Where one is missing, its sibling may still hold what is to be its.
 		count = min(wanted, MaxShards)
 	}
 	if err := l.raise(ctx, acct, images, count); err != nil {

@@ -50,6 +50,30 @@ func TestDoubleOnceUntilItHasItsEffect(t *testing.T) {
 	})
 }
 
+// A peer gives shard 0 a larger number and leaves its sibling to others. It is born
+// before the bucket is doubled again: what shard 0 holds of its would be trimmed.
+func TestADoublingLosesNothingOfAPeers(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(hourly)
+		w.plant("user", hourly, 4, 2_000_000, 1_000_000, missing, 1_000_000)
+		w.exhaust("user", 100_000)
+		double := func() (done bool) {
+			img := w.shards("user")[1]
+			done, _ = w.tended(func() (bool, error) { return w.Double(w.Context(), img, time.UnixMilli(img.RefilledAt)) })
+			return done
+		}
+		double()
+		if got, n := w.total(), len(w.shards("user")); got != 4_000_000 || n != 4 {
+			t.Errorf("%d shards hold %d, want 4 that hold 4000000", n, got)
+		}
+		time.Sleep(2 * time.Second)
+		w.exhaust("user", 100_000)
+		if !double() || w.count() != 8 {
+			t.Errorf("not doubled once more: %d shards", w.count())
+		}
+	})
+}
+
 // A refill ahead is one conditional write: whoever was there first has done it.
 func TestReplenishUnderTheLockOfTheStamp(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
