@@ -60,6 +60,13 @@ func (f *fault) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...
 	return f.API.GetItem(ctx, in, opts...)
 }
 
+func (f *fault) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	if err := f.seen("DescribeTable", in); err != nil {
+		return nil, err
+	}
+	return f.API.DescribeTable(ctx, in, opts...)
+}
+
 func (f *fault) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	if err := f.seen("PutItem", in); err != nil {
 		return nil, err

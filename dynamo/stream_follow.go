@@ -120,12 +120,8 @@ func NewFollower(o FollowOptions) (*Follower, error) {
 func (f *Follower) Run(ctx context.Context, handle func(context.Context, []Record) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	arn, err := f.streamARN(ctx)
-	if err != nil {
-		return f.ended(ctx, err)
-	}
-	r := &reading{Follower: f, arn: arn, handle: handle, stop: stop, begun: map[string]bool{}, finished: map[string]bool{}, ends: make(chan struct{}, 1)}
-	if r.checkpoints, err = f.checkpoints(ctx); err != nil {
+	r := &reading{Follower: f, handle: handle, stop: stop, begun: map[string]bool{}, finished: map[string]bool{}, ends: make(chan struct{}, 1)}
+	if err := r.place(ctx); err != nil {
 		return f.ended(ctx, err)
 	}
 	for id, c := range r.checkpoints {
@@ -180,8 +176,8 @@ func (f *Follower) streamARN(ctx context.Context) (*string, error) {
 	return out.Table.LatestStreamArn, nil
 }
 
-// checkpoints are where the reader has come to, by shard.
-func (f *Follower) checkpoints(ctx context.Context) (map[string]schema.Checkpoint, error) {
+// readCheckpoints is where the reader has come to, by shard.
+func (f *Follower) readCheckpoints(ctx context.Context) (map[string]schema.Checkpoint, error) {
 	all := map[string]schema.Checkpoint{}
 	err := f.query(ctx, "read the checkpoints of "+f.o.Reader, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("PK = :pk"),
@@ -208,6 +204,23 @@ type reading struct {
 	finished map[string]bool // shards that were read to their end
 	readers  sync.WaitGroup
 	ends     chan struct{} // one of them has just been
+}
+
+// place finds the stream and how far it was read, however often that takes.
+func (r *reading) place(ctx context.Context) (err error) {
+	for tries := 1; ; tries++ {
+		if r.arn, err = r.streamARN(ctx); err == nil {
+			r.checkpoints, err = r.readCheckpoints(ctx)
+		}
+		passes := errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrThrottled) || errors.Is(err, limiter.ErrConflict)
+		if !passes || ctx.Err() != nil {
+			return err
+		}
+		r.log.WarnContext(ctx, "stream not found yet", "error", err)
+		if err := sleep(ctx, retryPause+backoff(retryPause, tries)); err != nil {
+			return err
+		}
+	}
 }
 
 // shards are those that the stream has, with their parents.

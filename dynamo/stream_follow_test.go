@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/aws/smithy-go"
@@ -274,6 +275,34 @@ func TestFollowerOutlivesWhatGoesAway(t *testing.T) {
 }
 
 // Records that were trimmed under the follower are lost, and nothing else.
+// What goes away is outlived from the first request on, which finds the stream.
+func TestFollowerThatStartsBadly(t *testing.T) {
+	for op, err := range map[string]error{
+		"DescribeTable": &types.ThrottlingException{}, "Query": &types.InternalServerError{},
+	} {
+		t.Run(op, func(t *testing.T) {
+			following(t, func(f *follow) {
+				left := 3
+				f.o.API = &fault{API: f.api, before: func(sent string, _ any) error {
+					if sent != op || left == 0 {
+						return nil
+					}
+					left--
+					return err
+				}}
+				f.write(1, 40)
+				f.start()
+				time.Sleep(time.Minute)
+				f.end()
+				f.want(1, 40)
+				if left > 0 {
+					t.Errorf("%d requests did not fail", left)
+				}
+			})
+		})
+	}
+}
+
 func TestFollowerGoesOnAfterATrim(t *testing.T) {
 	following(t, func(f *follow) {
 		f.write(1, 40)
