@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -30,6 +31,9 @@ type world struct {
 	books      *books
 	aggregator *aggregator.Aggregator
 
+	now  func() time.Time    // of stores; nil is time.Now
+	rand func(n int64) int64 // of limiters; nil is any
+
 	arn   *string
 	after map[string]string // what was drained, by stream shard
 }
@@ -47,17 +51,27 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOn(t *testing.T, api dynamo.API, streams dynamo.StreamAPI) *world {
 	t.Helper()
-	w := &world{T: t, api: api, streams: streams, books: &books{}, after: map[string]string{}}
-	w.must(dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table, Stream: true}))
+	w := &world{T: t, api: api, streams: streams}
+	w.begin()
+	return w
+}
+
+// begin makes the table and what works on it.
+func (w *world) begin() {
+	w.Helper()
+	w.books, w.after = &books{}, map[string]string{}
+	w.must(dynamo.CreateTable(w.Context(), w.api, dynamo.TableOptions{Name: table, Stream: true, Now: w.now, Principal: "tester"}))
 	name := table
-	out, err := api.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+	out, err := w.api.DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: &name})
 	w.must(err)
 	w.arn = out.Table.LatestStreamArn
 	w.store = w.open("")
-	w.Limiter = w.limiter(w.store, limiter.Options{})
-	w.aggregator = w.aggregate(aggregator.Options{})
-	return w
+	w.Limiter = w.limiter(w.store, w.options())
+	w.aggregator = w.aggregate(aggregator.Options{Now: w.now})
 }
+
+// options are those of the world's limiters.
+func (w *world) options() limiter.Options { return limiter.Options{Rand: w.rand} }
 
 func (w *world) must(err error) {
 	w.Helper()
@@ -68,7 +82,7 @@ func (w *world) must(err error) {
 
 func (w *world) open(namespace string) *dynamo.Store {
 	w.Helper()
-	s, err := dynamo.Open(w.Context(), dynamo.Options{API: w.api, Table: table, Namespace: namespace})
+	s, err := dynamo.Open(w.Context(), dynamo.Options{API: w.api, Table: table, Namespace: namespace, Now: w.now, Principal: "tester"})
 	w.must(err)
 	return s
 }
@@ -93,11 +107,11 @@ func (w *world) check(err error) {
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
-		s, err := dynamo.OpenID(ctx, dynamo.Options{API: w.api, Table: table}, id)
+		s, err := dynamo.OpenID(ctx, dynamo.Options{API: w.api, Table: table, Now: w.now}, id)
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Limiter: w.limiter(s, limiter.Options{}), Usage: &ledger{w.books, s}}, nil
+		return aggregator.Namespace{Limiter: w.limiter(s, w.options()), Usage: &ledger{w.books, s}}, nil
 	}, o)
 	w.must(err)
 	return a

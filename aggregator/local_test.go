@@ -15,15 +15,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
+// localStreams is a client of the streams of DynamoDB Local.
+func localStreams(local *peers.Local) *dynamodbstreams.Client {
+	return dynamodbstreams.New(dynamodbstreams.Options{
+		Region: peers.Region, BaseEndpoint: aws.String(local.Endpoint),
+		Credentials: credentials.NewStaticCredentialsProvider(peers.AccessKey, peers.SecretKey, ""),
+	})
+}
+
 // Real records of DynamoDB Local come to what those of the embedded engine do.
 func TestOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
-	streams := dynamodbstreams.New(dynamodbstreams.Options{
-		Region: peers.Region, BaseEndpoint: aws.String(local.Endpoint),
-		Credentials: credentials.NewStaticCredentialsProvider(peers.AccessKey, peers.SecretKey, ""),
-	})
-	w := newWorldOn(t, local.Client, streams)
+	w := newWorldOn(t, local.Client, localStreams(local))
 	w.aggregator = w.aggregate(aggregator.Options{MaxAge: time.Hour}) // nothing here is about time
 	w.traffic(0)
 	records := w.drain()

@@ -1,0 +1,288 @@
+//go:build conformance
+
+package aggregator_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/peers"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// One history on both engines, read from the stream of each and processed in the
+// same batches, leaves the same table, item by item and attribute by attribute.
+//
+// What cannot be the same is given names first: ids of namespaces, of audit
+// events and of the lives of entities, which are random, and sequence numbers,
+// each of which becomes the item and which of its writes it is of. Records carry the time of the story instead
+// of the engine's, are in the order of their keys within a step of it, since two
+// items of one transaction have none, and the server's time is kept from stores,
+// who would believe it.
+func TestBothEnginesEndWithTheSameTable(t *testing.T) {
+	t.Parallel()
+	local := peers.DynamoDBLocal(t)
+	undated := local.Client.Options()
+	undated.HTTPClient = &http.Client{Transport: noDate{}}
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() { _ = engine.Close() })
+
+	embedded := newStory(t, engine, engine, nil)
+	actual := newStory(t, dynamodb.New(undated), localStreams(local), embedded.steps)
+	want, got := embedded.dump(engine), actual.dump(local.Client)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(
+		types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberM{}, types.AttributeValueMemberL{},
+		types.AttributeValueMemberBOOL{}, types.AttributeValueMemberNULL{}, types.AttributeValueMemberSS{},
+	)); diff != "" {
+		t.Errorf("%d items in the embedded engine, %d in DynamoDB Local (+):\n%s", len(want), len(got), diff)
+	}
+	if diff := cmp.Diff(embedded.sum, actual.sum); diff != "" {
+		t.Errorf("done in the embedded engine, and in DynamoDB Local (+):\n%s", diff)
+	}
+	// The story is about everything that an aggregator does.
+	if s := embedded.sum; s.Refills < 4 || s.Doublings != 2 || s.Mends == 0 || s.Updates < 100 {
+		t.Errorf("too little was done: %+v", s)
+	}
+}
+
+// noDate takes the server's time off its answers.
+type noDate struct{}
+
+func (noDate) RoundTrip(r *http.Request) (*http.Response, error) {
+	out, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		out.Header.Del("Date")
+	}
+	return out, err
+}
+
+// A story is a world in which one thing happens after the other, at instants of
+// its own.
+type story struct {
+	*world
+
+	at      time.Time
+	steps   []int // how many records each step has left in the stream
+	wait    []int // the same of the story told before; nil if this is the first
+	pending []dynamo.Record
+	names   map[string]string // of sequence numbers
+	writes  map[string]int    // by item
+	sum     aggregator.Result
+}
+
+// newStory tells it.
+func newStory(t *testing.T, api dynamo.API, streams dynamo.StreamAPI, wait []int) *story {
+	t.Helper()
+	// Later than any test: nothing expires by the clock of an engine.
+	s := &story{at: time.Date(2100, 2, 28, 23, 40, 0, 0, time.UTC), wait: wait, names: map[string]string{}, writes: map[string]int{}}
+	dice := int64(0)
+	s.world = &world{
+		T: t, api: api, streams: streams, now: func() time.Time { return s.at },
+		rand: func(n int64) int64 { dice += 7; return dice % n },
+	}
+	s.begin()
+	s.at = s.at.Add(time.Second) // IDs of events are in the order of their milliseconds, and of stores
+	s.aggregator = s.aggregate(aggregator.Options{Now: s.now, Concurrency: 1})
+	s.tell()
+	return s
+}
+
+// step does one thing and reads what the stream tells of it. Limiters live for a
+// step: closing one waits for what it does in the background.
+func (s *story) step(f func(l *limiter.Limiter)) {
+	s.Helper()
+	l, err := limiter.New(s.store, limiter.Options{Rand: s.rand, InFlight: -1})
+	s.must(err)
+	f(l)
+	s.must(l.Close())
+	s.read()
+	s.at = s.at.Add(700 * time.Millisecond)
+}
+
+// read takes in the records of what was just done.
+func (s *story) read() {
+	s.Helper()
+	records := s.drain()
+	if i := len(s.steps); s.wait != nil {
+		if i >= len(s.wait) {
+			s.Fatalf("a step more than the %d of the other story", i)
+		}
+		for late := time.Now().Add(30 * time.Second); len(records) < s.wait[i] && time.Now().Before(late); {
+			records = append(records, s.drain()...) // the stream lags behind
+		}
+		if len(records) != s.wait[i] {
+			s.Fatalf("step %d left %d records, and %d in the other engine", i, len(records), s.wait[i])
+		}
+	}
+	s.steps = append(s.steps, len(records))
+	slices.SortStableFunc(records, func(a, b dynamo.Record) int {
+		if c := strings.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		return dynamo.CompareSequences(a.Sequence, b.Sequence)
+	})
+	for i := range records {
+		r := &records[i]
+		r.At = s.at.Truncate(time.Second)
+		s.writes[r.Key]++
+		padded, _ := schema.PadSequence(r.Sequence)
+		s.names[padded] = fmt.Sprintf("write %d of %s", s.writes[r.Key], r.Key)
+	}
+	s.pending = append(s.pending, records...)
+}
+
+// process takes in what has been read, in batches of so many, each of which comes
+// with the end of the one before.
+func (s *story) process(size int) {
+	s.Helper()
+	again := 0
+	for len(s.pending) > again {
+		n := min(len(s.pending), again+size)
+		res := s.world.process(slices.Clone(s.pending[:n]))
+		s.sum.Records += res.Records
+		s.sum.Buckets += res.Buckets
+		s.sum.Updates += res.Updates
+		s.sum.Refills += res.Refills
+		s.sum.Doublings += res.Doublings
+		s.sum.Mends += res.Mends
+		again = min(3, n)
+		s.pending = s.pending[n-again:]
+	}
+	s.pending = nil
+	s.read()
+}
+
+func (s *story) tell() {
+	s.Helper()
+	s.step(func(*limiter.Limiter) {
+		s.system(limiter.PerMinute("rpm", 600), limiter.PerHour("tph", 90_000))
+		for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}, {ID: "leaver"}} {
+			_, err := s.store.CreateEntity(s.Context(), e)
+			s.must(err)
+		}
+		for _, entity := range []string{"bursts", "hot"} {
+			s.must(s.store.SetLimits(s.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 600), limiter.PerDay("rpd", 1_000_000)}))
+		}
+	})
+	for i := range 24 {
+		s.step(func(l *limiter.Limiter) { s.take(l, "user", "rpm", 40, "tph", 500) })
+		s.step(func(l *limiter.Limiter) { s.take(l, "key", "rpm", 1) })
+		s.step(func(l *limiter.Limiter) { s.take(l, "leaver", "tph", 7) })
+		s.step(func(l *limiter.Limiter) {
+			lease, err := l.Acquire(s.Context(), ask("user", "rpm", 2, "tph", 100))
+			s.must(err)
+			switch i % 3 {
+			case 0:
+				s.must(lease.Rollback(s.Context()))
+			case 1:
+				s.must(lease.Adjust("tph", 250))
+				s.must(lease.Commit(s.Context()))
+			case 2:
+				s.must(lease.Adjust("tph", -60))
+				s.must(lease.Commit(s.Context()))
+			}
+		})
+		if i%6 == 5 {
+			s.step(func(l *limiter.Limiter) { s.take(l, "bursts", "rps", 400, "rpd", 3) })
+			s.process(7)
+			s.at = s.at.Add(13 * time.Minute) // into the next hour, day and month
+		}
+	}
+	// Pressed, so that it is doubled, twice; what the aggregator writes is read.
+	for shard := range 2 {
+		s.step(func(l *limiter.Limiter) { s.take(l, "hot", "rps", 90, "rpd", 900) })
+		s.step(func(*limiter.Limiter) {
+			s.set("hot", shard, map[string]int64{schema.WCUTokens: 90_000, schema.RF: s.at.UnixMilli()})
+		})
+		s.process(100)
+		s.process(100)
+		s.at = s.at.Add(time.Minute)
+	}
+	// A doubling that somebody has left half done.
+	s.step(func(*limiter.Limiter) { s.set("user", 0, map[string]int64{schema.ShardCount: 4}) })
+	s.process(100)
+	s.step(func(l *limiter.Limiter) { s.take(l, "user", "rpm", 3, "tph", 3) })
+	s.step(func(l *limiter.Limiter) { s.take(l, "leaver", "rpm", 5) })
+	s.step(func(*limiter.Limiter) {
+		_, err := s.store.DeleteEntity(s.Context(), "leaver")
+		s.must(err)
+	})
+	s.process(5)
+	s.process(5)
+}
+
+// A scanner is what both engines have besides what a store needs.
+type scanner interface {
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+// dump is the whole table by key, with names for what is random.
+func (s *story) dump(from scanner) map[string]schema.Item {
+	s.Helper()
+	var items []map[string]types.AttributeValue
+	name := table
+	for in := (&dynamodb.ScanInput{TableName: &name}); ; {
+		out, err := from.Scan(s.Context(), in)
+		s.must(err)
+		items = append(items, out.Items...)
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; in.ExclusiveStartKey == nil {
+			break
+		}
+	}
+	_, ns := s.store.Namespace()
+	replace := []string{ns, "(namespace)"}
+	var events []string
+	for _, it := range items {
+		if id, ok := it[schema.EventID].(*types.AttributeValueMemberS); ok {
+			events = append(events, id.Value)
+		}
+		if id, ok := it[schema.PInc].(*types.AttributeValueMemberS); ok && schema.KeyOf(it).SK == schema.MetaSK {
+			replace = append(replace, id.Value, "(life of "+strings.TrimPrefix(schema.KeyOf(it).PK, ns)+")")
+		}
+	}
+	slices.Sort(events)
+	for i, id := range events {
+		replace = append(replace, id, fmt.Sprintf("(event %d)", i))
+	}
+	for _, sequence := range slices.Sorted(maps.Keys(s.names)) {
+		replace = append(replace, sequence, strings.ReplaceAll(s.names[sequence], ns, "(namespace)"))
+	}
+	named := strings.NewReplacer(replace...)
+	all := map[string]schema.Item{}
+	for _, it := range items {
+		it = rename(it, named)
+		all[schema.KeyOf(it).String()] = it
+	}
+	return all
+}
+
+// rename replaces parts of all strings of an item.
+func rename(it schema.Item, named *strings.Replacer) schema.Item {
+	out := make(schema.Item, len(it))
+	for attr, v := range it {
+		switch v := v.(type) {
+		case *types.AttributeValueMemberS:
+			out[attr] = schema.S(named.Replace(v.Value))
+		case *types.AttributeValueMemberM:
+			out[attr] = &types.AttributeValueMemberM{Value: rename(v.Value, named)}
+		default:
+			out[attr] = v
+		}
+	}
+	return out
+}
