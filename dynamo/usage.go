@@ -53,7 +53,9 @@ type UsageDelta struct {
 // AddUsage adds steps to a snapshot, each once, however often it is given. It is
 // one request of one write unit, unless some of the steps have been counted
 // before: then another one for what is left. A new snapshot costs two units more,
-// for its index entries.
+// for its index entries, and one that is larger than a kilobyte, from about a
+// dozen shards on, a unit for each that it begins. Steps of more than 64 shards, or
+// of more than 100 limits, are written in parts.
 //
 // For each shard the snapshot keeps the sequence number of the last step counted,
 // and a write holds only if all its steps are later. A write that is refused, by
@@ -71,13 +73,14 @@ func (s *Store) AddUsage(ctx context.Context, d *UsageDelta) error {
 	key := schema.UsageKey(s.ns, d.Entity, d.Resource, d.Window.String(), d.Start)
 	op := "count usage of " + d.Entity + " for " + d.Resource
 	for len(steps) > 0 {
-		update, err := s.usageUpdate(key, d, steps)
+		update, n, err := s.usageUpdate(key, d, steps)
 		if err != nil {
 			return err
 		}
 		err = s.updateItem(ctx, op, update)
 		if err == nil {
-			return nil
+			steps = steps[n:]
+			continue
 		}
 		counted, refused := conditionFailed(err)
 		if !refused {
@@ -172,10 +175,12 @@ func (s *UsageStep) check() (sequence string, err error) {
 }
 
 // usageUpdate counts steps, of which there is one at least, by shard and sequence
-// number, if none of them is counted.
-func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (*dynamodb.UpdateItemInput, error) {
+// number, if none of them is counted: the first n, which is as many as one write
+// has room for.
+func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_ *dynamodb.UpdateItemInput, n int, err error) {
 	var room [8]limiter.Amount
-	sums, events := sumUsage(room[:0], steps)
+	sums, events, n := sumUsage(room[:0], steps)
+	steps = steps[:n]
 	const identity, byShard, byLimit = 10, 2, 2
 	values := make(item, identity+byShard+byLimit*len(sums))
 	window := d.Window.String()
@@ -205,31 +210,63 @@ func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (*
 	var keyRoom [128]byte
 	sh, err := s.usages.get(usageShapeKey(keyRoom[:0], steps, sums), func() (*shape, error) { return s.usageShape(steps, sums) })
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	return &dynamodb.UpdateItemInput{
 		Key: key.Item(), UpdateExpression: &sh.update, ConditionExpression: &sh.condition,
 		ExpressionAttributeNames: sh.names, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, nil
+	}, n, nil
 }
 
 // startsShard reports whether step i is the first of its shard.
 func startsShard(steps []usageStep, i int) bool { return i == 0 || steps[i-1].Shard != steps[i].Shard }
 
-// sumUsage adds steps up, by limit name.
-func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, events int64) {
-	for _, step := range steps {
+// What one write to a snapshot has room for: DynamoDB takes 4 KB of an expression,
+// and 300 operators in all of a request. A shard is four operators and up to 48
+// bytes of the condition, and 13 of the update; a limit is 22 of the update, where
+// what the snapshot is of takes 170.
+const (
+	maxUsageShards = 64
+	maxUsageLimits = 100
+)
+
+// sumUsage adds steps up, by limit name: the first n, as many as one write has
+// room for, but one at least.
+func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, events int64, n int) {
+	shards := 0
+	for i, step := range steps {
+		if startsShard(steps, i) {
+			shards++
+		}
+		if i > 0 && (shards > maxUsageShards || len(sums)+len(step.Tokens) > maxUsageLimits && len(sums)+newLimits(sums, step.Tokens) > maxUsageLimits) {
+			return sums, events, i
+		}
 		events += step.Events
 		for _, a := range step.Tokens {
-			i, there := slices.BinarySearchFunc(sums, a.Limit, func(b limiter.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
+			i, there := findUsage(sums, a.Limit)
 			if !there {
 				sums = slices.Insert(sums, i, limiter.Amount{Limit: a.Limit})
 			}
 			sums[i].Milli += a.Milli
 		}
 	}
-	return sums, events
+	return sums, events, len(steps)
+}
+
+// findUsage looks a limit up in sums, which are by name.
+func findUsage(sums []limiter.Amount, limit string) (i int, there bool) {
+	return slices.BinarySearchFunc(sums, limit, func(b limiter.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
+}
+
+// newLimits is how many amounts are of limits that are not in sums.
+func newLimits(sums, amounts []limiter.Amount) (n int) {
+	for _, a := range amounts {
+		if _, there := findUsage(sums, a.Limit); !there {
+			n++
+		}
+	}
+	return n
 }
 
 // usageShapeKey tells shapes of a store apart: the shards, and the limits with
