@@ -11,7 +11,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -141,7 +140,7 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := &fault{API: dynamolite.New(dynamolite.Options{}), page: 7}
+			f := &fault{API: newEngine(t), page: 7}
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}

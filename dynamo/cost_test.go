@@ -70,7 +70,7 @@ func TestCosts(t *testing.T) {
 
 func newLiteTable(t *testing.T) *dynamolite.DB {
 	t.Helper()
-	engine := dynamolite.New(dynamolite.Options{})
+	engine := newEngine(t)
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}

@@ -149,10 +149,29 @@ func now() time.Time { return start }
 // newTable is an engine with a table in it.
 func newTable(t *testing.T) *dynamolite.DB {
 	t.Helper()
-	db := dynamolite.New(dynamolite.Options{})
-	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Now: now}); err != nil {
+	return newTableOf(t, dynamo.TableOptions{Name: table, Now: now})
+}
+
+// newTableOf is an engine with a table as these options say.
+func newTableOf(t *testing.T, o dynamo.TableOptions) *dynamolite.DB {
+	t.Helper()
+	db := newEngine(t)
+	if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 		t.Fatal(err)
 	}
+	return db
+}
+
+// newEngine is an engine without a table. It ends with the test: a table that
+// lets items expire has a goroutine.
+func newEngine(t *testing.T) *dynamolite.DB {
+	t.Helper()
+	db := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return db
 }
 

@@ -124,3 +124,17 @@ func (m *Meter) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInp
 	m.count("DescribeTable", writeUnits, err)
 	return out, err
 }
+
+// UpdateTimeToLive passes the request on and counts it; it consumes nothing.
+func (m *Meter) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
+	out, err := m.api.UpdateTimeToLive(ctx, in, opts...)
+	m.count("UpdateTimeToLive", writeUnits, err)
+	return out, err
+}
+
+// DescribeTimeToLive passes the request on and counts it; it consumes nothing.
+func (m *Meter) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	out, err := m.api.DescribeTimeToLive(ctx, in, opts...)
+	m.count("DescribeTimeToLive", writeUnits, err)
+	return out, err
+}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -22,7 +21,7 @@ func TestMeter(t *testing.T) {
 		projection dynamo.Projection
 		update     float64 // what a write that moves no key costs
 	}{{dynamo.ProjectKeys, 1}, {dynamo.ProjectAll, 2}} {
-		db := dynamolite.New(dynamolite.Options{})
+		db := newEngine(t)
 		if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, GSI2Projection: c.projection}); err != nil {
 			t.Fatal(err)
 		}

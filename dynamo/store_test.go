@@ -13,7 +13,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -54,7 +53,7 @@ func TestOpenOfWhatDoesNotExist(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	db := dynamolite.New(dynamolite.Options{})
+	db := newEngine(t)
 	for _, o := range []dynamo.Options{
 		{},
 		{API: db},

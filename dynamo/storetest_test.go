@@ -18,11 +18,7 @@ import (
 // liteStore is a store on an embedded engine of its own.
 func liteStore(t *testing.T) *dynamo.Store {
 	t.Helper()
-	engine := dynamolite.New(dynamolite.Options{})
-	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "limits"}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: engine, Table: "limits"})
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: newTableOf(t, dynamo.TableOptions{Name: "limits"}), Table: "limits"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,16 +24,7 @@ import (
 // bubble.
 func newStreamed(t *testing.T) *dynamolite.DB {
 	t.Helper()
-	db := dynamolite.New(dynamolite.Options{})
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Stream: true}); err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return newTableOf(t, dynamo.TableOptions{Name: table, Stream: true})
 }
 
 // records are all that the stream has.
@@ -116,12 +107,6 @@ func TestRecordsOfExpiredItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newStreamed(t)
-		if _, err := db.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-			TableName:               aws.String(table),
-			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
-		}); err != nil {
-			t.Fatal(err)
-		}
 		event := func(sk string) schema.Item {
 			it := schema.Key{PK: "ns/AUDIT#user", SK: sk}.Item()
 			it["details"] = &types.AttributeValueMemberM{Value: schema.Item{

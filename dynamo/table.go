@@ -38,6 +38,9 @@ type TableOptions struct {
 	// Stream gives the table a stream of old and new images, which an aggregator
 	// follows. On AWS it costs what is read of it.
 	Stream bool
+	// KeepExpired leaves it to the table's owner to let items expire. Else the
+	// table deletes what has expired: idle buckets, usage, audit events.
+	KeepExpired bool
 	// Now stamps the table's first records; nil is time.Now.
 	Now func() time.Time
 	// Principal is who makes the table, as [Options.Principal].
@@ -55,9 +58,10 @@ const (
 // CreateTable makes a table, waits until it is ready, and writes its version
 // record and the namespace [DefaultNamespace]. A table of that name is taken as
 // it is if its keys and indexes fit, so that an interrupted CreateTable can be
-// repeated; else it fails with [limiter.ErrExists].
+// repeated; else it fails with [limiter.ErrExists]. Of a table that exists,
+// expiry is switched on if it is off; it must not be on for another attribute.
 //
-// The table is billed per request. It has neither a stream nor expiry of items.
+// The table is billed per request.
 func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	options, err := Options{API: api, Table: o.Name, Now: o.Now, Principal: o.Principal}.withDefaults()
 	if err != nil {
@@ -90,6 +94,11 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	}
 	if misfit != "" {
 		return fmt.Errorf("%s: %s, use another name: %w", op, misfit, &limiter.ExistsError{Kind: "table", Name: o.Name})
+	}
+	if !o.KeepExpired {
+		if err := c.expire(ctx, op); err != nil {
+			return err
+		}
 	}
 	if err := c.writeVersion(ctx); err != nil {
 		return err
@@ -174,6 +183,35 @@ func ready(t *types.TableDescription) bool {
 		!slices.ContainsFunc(t.GlobalSecondaryIndexes, func(ix types.GlobalSecondaryIndexDescription) bool {
 			return ix.IndexStatus != types.IndexStatusActive
 		})
+}
+
+// expire has the table delete what has expired. AWS takes up to an hour to begin,
+// which nobody waits for.
+func (c *conn) expire(ctx context.Context, op string) error {
+	_, refused := call(ctx, c, op, func(o *dynamodb.UpdateTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
+		c.api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
+			TableName:               c.table,
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
+		})
+	if refused == nil {
+		return nil
+	}
+	// That it is on is an error too, and one that nothing but its text tells.
+	out, err := call(ctx, c, op, func(o *dynamodb.DescribeTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
+		c.api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: c.table})
+	if err != nil || out.TimeToLiveDescription == nil {
+		return refused
+	}
+	switch d := out.TimeToLiveDescription; d.TimeToLiveStatus {
+	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
+		if by := aws.ToString(d.AttributeName); by != schema.TTL {
+			return fmt.Errorf("%s: its items expire by the attribute %s instead of %s, use another name: %w", op, by, schema.TTL,
+				&limiter.ExistsError{Kind: "table", Name: *c.table})
+		}
+		return nil
+	case types.TimeToLiveStatusDisabled, types.TimeToLiveStatusDisabling:
+	}
+	return refused
 }
 
 // fits says in what an existing table differs from what is needed, "" if in

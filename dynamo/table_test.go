@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -40,7 +42,7 @@ func TestCreateTable(t *testing.T) {
 		dynamo.ProjectKeys: types.ProjectionTypeKeysOnly,
 		dynamo.ProjectAll:  types.ProjectionTypeAll,
 	} {
-		db := dynamolite.New(dynamolite.Options{})
+		db := newEngine(t)
 		o := dynamo.TableOptions{Name: table, GSI2Projection: gsi2, Now: now}
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Fatal(err)
@@ -90,7 +92,7 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 		"another key": {KeySchema: pair("pk", "sk"), AttributeDefinitions: attrs("pk", "sk")},
 		"no indexes":  {KeySchema: pair("PK", "SK"), AttributeDefinitions: attrs("PK", "SK")},
 	} {
-		db := dynamolite.New(dynamolite.Options{})
+		db := newEngine(t)
 		in.TableName, in.BillingMode = aws.String(table), types.BillingModePayPerRequest
 		if _, err := db.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -105,6 +107,83 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 		wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), limiter.ErrExists)
 	})
 	wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), limiter.ErrInvalid)
+}
+
+// expiry is whether a table's items expire, and by what.
+func expiry(t *testing.T, api dynamo.API, name string) string {
+	t.Helper()
+	out, err := api.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out.TimeToLiveDescription.TimeToLiveStatus) + " " + aws.ToString(out.TimeToLiveDescription.AttributeName)
+}
+
+// A table deletes what has expired, unless its maker leaves that to itself. That
+// it does already is fine, by another attribute not.
+func checkExpiry(t *testing.T, api dynamo.API) {
+	t.Helper()
+	const on, off = "ENABLED ttl", "DISABLED "
+	create := func(name string, keep bool) error {
+		return dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: name, KeepExpired: keep})
+	}
+	for _, c := range []struct {
+		name string
+		keep bool
+		want string
+	}{
+		{"expiring", false, on},
+		{"expiring", false, on}, // again
+		{"expiring", true, on},  // and it is left on
+		{"kept", true, off},
+		{"kept", false, on}, // as if the first had been interrupted
+	} {
+		if err := create(c.name, c.keep); err != nil {
+			t.Fatal(err)
+		}
+		if got := expiry(t, api, c.name); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	other := "otherwise"
+	if err := create(other, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
+		TableName: &other, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("until"), Enabled: aws.Bool(true)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	err := create(other, false)
+	wantErr(t, err, limiter.ErrExists)
+	if err == nil || !strings.Contains(err.Error(), "until") {
+		t.Errorf("it does not say what items expire by: %v", err)
+	}
+	if err := create(other, true); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTablesLetItemsExpire(t *testing.T) {
+	t.Parallel()
+	checkExpiry(t, newEngine(t))
+}
+
+// Where the permission for it is missing, that is said.
+func TestExpiryThatIsRefused(t *testing.T) {
+	t.Parallel()
+	err := dynamo.CreateTable(t.Context(), &noExpiry{API: newTable(t)}, dynamo.TableOptions{Name: table})
+	wantErr(t, err, limiter.ErrAccessDenied)
+}
+
+type noExpiry struct{ dynamo.API }
+
+func (*noExpiry) UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
+	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform dynamodb:UpdateTimeToLive"}
+}
+
+func (*noExpiry) DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform dynamodb:DescribeTimeToLive"}
 }
 
 // A slow table is not there, then CREATING, then ACTIVE with an index still
@@ -135,7 +214,7 @@ func (s *slowTable) DescribeTable(ctx context.Context, in *dynamodb.DescribeTabl
 func TestCreateTableWaitsUntilItIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		slow := &slowTable{API: dynamolite.New(dynamolite.Options{})}
+		slow := &slowTable{API: newEngine(t)}
 		if err := dynamo.CreateTable(t.Context(), slow, dynamo.TableOptions{Name: table}); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +230,7 @@ func TestCreateTableWaitsNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun := time.Now()
-		err := dynamo.CreateTable(ctx, &slowTable{API: dynamolite.New(dynamolite.Options{}), never: true}, dynamo.TableOptions{Name: table})
+		err := dynamo.CreateTable(ctx, &slowTable{API: newEngine(t), never: true}, dynamo.TableOptions{Name: table})
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, err, limiter.ErrUnavailable)
 		if waited := time.Since(begun); waited != time.Minute {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -127,7 +126,7 @@ func TestUsageIsReadPageByPage(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := &fault{API: dynamolite.New(dynamolite.Options{})}
+			f := &fault{API: newEngine(t)}
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}

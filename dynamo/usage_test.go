@@ -16,7 +16,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -270,11 +269,7 @@ func TestUsageIsCountedByManyAsByOne(t *testing.T) { t.Parallel(); checkUsageRac
 func TestUsageCosts(t *testing.T) {
 	t.Parallel()
 	for _, p := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
-		db := dynamolite.New(dynamolite.Options{})
-		if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, GSI2Projection: p}); err != nil {
-			t.Fatal(err)
-		}
-		checkUsageCosts(t, db, p)
+		checkUsageCosts(t, newTableOf(t, dynamo.TableOptions{Name: table, GSI2Projection: p}), p)
 	}
 }
 

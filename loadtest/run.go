@@ -167,8 +167,8 @@ func (r *run) open(ctx context.Context, table string, projection dynamo.Projecti
 	_, err = namespaces.Register(ctx, r.o.Namespace)
 	missing := (*limiter.NotFoundError)(nil)
 	if errors.As(err, &missing) && missing.Kind == "table" || err == nil && projection != "" {
-		// One that is there is held against the projection.
-		if err := dynamo.CreateTable(ctx, r.admin, dynamo.TableOptions{Name: table, GSI2Projection: projection, Now: r.o.Now}); err != nil {
+		// One that is there is held against the projection, and left as it is.
+		if err := dynamo.CreateTable(ctx, r.admin, dynamo.TableOptions{Name: table, GSI2Projection: projection, KeepExpired: true, Now: r.o.Now}); err != nil {
 			return nil, err
 		}
 		_, err = namespaces.Register(ctx, r.o.Namespace)

@@ -103,3 +103,11 @@ func (l *link) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o
 func (l *link) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	return exchange(ctx, l, "DescribeTable", in, o, "", nil, l.w.db.DescribeTable)
 }
+
+func (l *link) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
+	return exchange(ctx, l, "UpdateTimeToLive", in, o, "", nil, l.w.db.UpdateTimeToLive)
+}
+
+func (l *link) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	return exchange(ctx, l, "DescribeTimeToLive", in, o, "", nil, l.w.db.DescribeTimeToLive)
+}

@@ -15,6 +15,7 @@ type createOptions struct {
 	app        *app.App
 	projection dynamo.Projection
 	stream     bool
+	keep       bool
 }
 
 func newCreate(a *app.App) *cobra.Command {
@@ -23,7 +24,8 @@ func newCreate(a *app.App) *cobra.Command {
 		Use:   "create",
 		Short: "Create the table, with the namespaces default and --namespace",
 		Long: "Create the table, with the namespaces default and --namespace, and wait until it is ready.\n\n" +
-			"A table that exists is used if its keys and indexes fit. The table is billed per request.",
+			"A table that exists is used if its keys and indexes fit. The table is billed per request. It deletes\n" +
+			"what has expired by its attribute ttl: idle buckets, usage, audit events.",
 		Example: "  zae-limiter table create --table limits --endpoint-url http://localhost:8000",
 		Args:    app.Args(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
@@ -32,6 +34,7 @@ func newCreate(a *app.App) *cobra.Command {
 		"what the index of a resource's buckets keeps: all as the\nPython package's tables do, at the price of a second write\nunit for each acquire (default keys)")
 	a.BindPrincipal(cmd)
 	cmd.Flags().BoolVar(&o.stream, "stream", false, "give the table a stream, which zae-limiter aggregate follows")
+	cmd.Flags().BoolVar(&o.keep, "keep-expired", false, "do not switch on expiry, nor off where it is on")
 	return cmd
 }
 
@@ -45,7 +48,9 @@ func (o *createOptions) Run(ctx context.Context) error {
 		return err
 	}
 	table, namespace := o.app.Flags.Table, o.app.Flags.Namespace
-	err = dynamo.CreateTable(ctx, api, dynamo.TableOptions{Name: table, GSI2Projection: o.projection, Stream: o.stream, Now: o.app.Now, Principal: o.app.Principal()})
+	err = dynamo.CreateTable(ctx, api, dynamo.TableOptions{
+		Name: table, GSI2Projection: o.projection, Stream: o.stream, KeepExpired: o.keep, Now: o.app.Now, Principal: o.app.Principal(),
+	})
 	if err != nil {
 		return err
 	}
