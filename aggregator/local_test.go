@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
@@ -61,4 +62,11 @@ func TestOnDynamoDBLocal(t *testing.T) {
 	if n := len(w.shards("late")); n != 2 {
 		t.Errorf("%d shards", n)
 	}
+}
+
+func TestABatchCostsOnDynamoDBLocal(t *testing.T) {
+	t.Parallel()
+	local := peers.DynamoDBLocal(t)
+	meter := dynamo.NewMeter(local.Client)
+	checkBills(newWorldOn(t, meter, localStreams(local)), meter, nil)
 }

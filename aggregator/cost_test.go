@@ -1,0 +1,116 @@
+package aggregator_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// A bill is what batches of 100 records cost, all in three windows, index writes
+// included.
+type bill struct {
+	of       string
+	requests int64
+	rcu, wcu float64
+}
+
+var bills = []bill{
+	{"the first batch of a process: the namespace is opened", 5, 3, 9},
+	{"one entity, new windows", 3, 0, 9},
+	{"one entity", 3, 0, 3},
+	{"one entity, of ten limits", 3, 0, 3},
+	{"one entity, delivered again", 3, 0, 3},
+	{"50 acquires of one entity that cascade to another", 6, 0, 6},
+	{"100 entities, new windows", 300, 0, 900},
+	{"100 entities", 300, 0, 300},
+}
+
+// checkBills takes in batches and adds up what that consumed, by the engine's own
+// account. A hundred acquires of one entity are to cost a fifth of a write unit
+// each, and no batch more requests than one read, and a write for each bucket and
+// window.
+func checkBills(w *world, meter *dynamo.Meter, engine *dynamolite.DB) {
+	w.Helper()
+	var many []any
+	limits := []limiter.Limit{limiter.PerDay("rpd", 1_000_000)}
+	for i := range 10 {
+		name := fmt.Sprintf("l%02d", i)
+		limits = append(limits, limiter.PerDay(name, 1_000_000))
+		many = append(many, name, 1)
+	}
+	w.system(limits...)
+	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
+		_, err := w.store.CreateEntity(w.Context(), e)
+		w.must(err)
+	}
+	batches := map[string][]dynamo.Record{}
+	batch := func(of string, n int, take func(i int)) {
+		w.Helper()
+		for i := range n {
+			take(i)
+		}
+		var records []dynamo.Record
+		for late := time.Now().Add(time.Minute); len(records) < 100 && time.Now().Before(late); {
+			for _, r := range w.drain() {
+				if r.New != nil {
+					r.At = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) // one window, however long this takes
+					records = append(records, r)
+				}
+			}
+		}
+		if len(records) != 100 {
+			w.Fatalf("%s: %d records", of, len(records))
+		}
+		batches[of] = records
+	}
+	one := func(entity string, limits ...any) func(int) {
+		return func(int) { w.take(w.Limiter, entity, limits...) }
+	}
+	each := func(i int) { w.take(w.Limiter, fmt.Sprint("user", i), "rpd", 1) }
+	batch("the first batch of a process: the namespace is opened", 100, one("first", "rpd", 1))
+	batch("one entity, new windows", 100, one("user", "rpd", 1))
+	batch("one entity", 100, one("user", "rpd", 1))
+	batches["one entity, delivered again"] = batches["one entity"]
+	batch("one entity, of ten limits", 100, one("user", many...))
+	batch("50 acquires of one entity that cascade to another", 50, one("key", "rpd", 1))
+	w.process(batches["50 acquires of one entity that cascade to another"])
+	batch("50 acquires of one entity that cascade to another", 50, one("key", "rpd", 1))
+	batch("100 entities, new windows", 100, each)
+	batch("100 entities", 100, each)
+
+	w.aggregator = w.aggregate(aggregator.Options{})
+	for _, want := range bills {
+		before, billed := meter.Totals(), dynamolite.Ledger(nil)
+		if engine != nil {
+			billed = engine.Ledger()
+		}
+		w.process(batches[want.of])
+		used := meter.Totals().Sub(before).Sum()
+		got := bill{want.of, used.Requests, used.RCU, used.WCU}
+		w.Logf("%-55s %3d requests %4.1f RCU %5.1f WCU", got.of, got.requests, got.rcu, got.wcu)
+		if got != want {
+			w.Errorf("%+v, want %+v", got, want)
+		}
+		if engine != nil {
+			if by := engine.Ledger().Since(billed).Total(); by.ReadUnits != used.RCU || by.WriteUnits != used.WCU {
+				w.Errorf("%s: the engine's ledger says %+v", want.of, by)
+			}
+		}
+	}
+}
+
+func TestABatchCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := dynamolite.New(dynamolite.Options{})
+		t.Cleanup(func() { _ = engine.Close() })
+		meter := dynamo.NewMeter(engine)
+		checkBills(newWorldOn(t, meter, engine), meter, engine)
+	})
+}
