@@ -19,7 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// Actions of audit events. Peers write entity_parent_changed, bucket_reset and
+// Actions of audit events. Peers, which can change an entity's parent and the
+// balance of a bucket, write entity_parent_changed, bucket_reset and
 // bucket_topped_up besides.
 const (
 	ActionEntityCreated       = "entity_created"
@@ -39,11 +40,11 @@ const DefaultAuditRetention = schema.DefaultAuditRetention
 type auditor struct {
 	principal string
 	caller    *caller // nil if nobody is asked
-	ids       eventIDs
+	ids       *eventIDs
 }
 
 func newAuditor(o Options) *auditor {
-	a := &auditor{principal: o.Principal, ids: eventIDs{entropy: ulid.Monotonic(rand.Reader, 0)}}
+	a := &auditor{principal: o.Principal, ids: o.ids}
 	if o.Principal == "" {
 		a.caller = newCaller(o)
 	}
@@ -57,6 +58,12 @@ type eventIDs struct {
 	entropy *ulid.MonotonicEntropy
 	last    uint64 // ms, of the last ID
 }
+
+// processIDs are those of everybody in the process who goes by its clock. Who is
+// given another one has IDs of their own, which say nothing about the process's.
+var processIDs = newEventIDs()
+
+func newEventIDs() *eventIDs { return &eventIDs{entropy: ulid.Monotonic(rand.Reader, 0)} }
 
 func (g *eventIDs) next(now time.Time) string {
 	g.mu.Lock()

@@ -34,6 +34,8 @@ type Options struct {
 	// ended; 0 is [DefaultUsageTTL], and less than 0 is for ever. It holds for
 	// snapshots as they are written to.
 	UsageTTL time.Duration
+
+	ids *eventIDs // once defaults are filled in
 }
 
 const defaultTimeout = 10 * time.Second
@@ -59,6 +61,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default of the option
+		o.ids = processIDs
+	}
+	if o.ids == nil {
+		o.ids = newEventIDs()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
