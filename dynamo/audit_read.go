@@ -22,6 +22,10 @@ const AuditSystem = schema.AuditSystem
 // AuditResource is the entity of events about a resource's limits.
 func AuditResource(name string) string { return schema.AuditResource(name) }
 
+// AuditNamespace is the entity of events about the namespace of a name. Those of
+// the table are read by [Namespaces.AuditEvents].
+func AuditNamespace(name string) string { return schema.AuditNamespace(name) }
+
 // An AuditEvent says who changed what.
 type AuditEvent struct {
 	ID        string    // a ULID, in the order in which events were made

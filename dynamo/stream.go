@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -34,8 +35,8 @@ type Record struct {
 	// ByTTL says that the item had expired, and that nobody but the table's own
 	// sweep deleted it.
 	ByTTL bool
-	// Item is an expired item other than a bucket, as it was: an event of the
-	// audit trail for instance.
+	// Item is an expired item other than a bucket, as it was, or its key if the
+	// stream does not show more. See [Record.ExpiredEvent].
 	Item map[string]types.AttributeValue
 	// Err is why a bucket's record could not be read. Nothing will change that;
 	// the other fields are as far as they could be read.
@@ -110,6 +111,7 @@ func (d *recordDecoder) decode(r *streamtypes.Record) Record {
 	if sk != schema.StateSK {
 		if out.ByTTL {
 			out.Item = fromStream(r.Dynamodb.OldImage)
+			maps.Copy(out.Item, fromStream(r.Dynamodb.Keys))
 		}
 		return out
 	}
