@@ -53,10 +53,10 @@ build: ## every package, test and tool; the programs land in bin/
 	go build -C tools -o ../bin/ tool
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3 and the AWS command line
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line and moto
 	conformance/install
 	go test -race -count=1 -timeout 20m -tags conformance \
-		./aggregator ./conformance/... ./dynamo ./dynamolite/internal/differential ./internal/peers
+		./aggregator ./archive ./conformance/... ./dynamo ./dynamolite/internal/differential ./internal/peers
 
 .PHONY: golden
 golden: ## record again what DynamoDB Local answers to the differential cases

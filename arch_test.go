@@ -38,6 +38,8 @@ var mayImport = map[string][]string{
 	"internal/sim":        {".", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
 	"aggregator":          {".", "dynamo"},
+	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
+	"internal/s3test":     {sdk + "/..."},
 	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
 	"internal/cli":        {".", "aggregator/...", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":                 {"internal/cli"},
@@ -54,7 +56,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged are the folders whose tests need the real counterparts; the Makefile runs
 // these with the tag.
-var tagged = []string{"aggregator", "conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
 
 // maxLines is the length of the longest file that is not a test.
 const maxLines = 600

@@ -1,0 +1,152 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// An API is the part of S3 that this package calls, with the SDK's own
+// signatures: *[s3.Client] is one.
+type API interface {
+	HeadBucket(context.Context, *s3.HeadBucketInput, ...func(*s3.Options)) (*s3.HeadBucketOutput, error)
+	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
+	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
+}
+
+var _ API = (*s3.Client)(nil)
+
+// A Location is a place in a bucket.
+type Location struct {
+	Bucket string
+	Prefix string // of all keys, without a slash at its end; "" is the whole bucket
+}
+
+// String is the location as [ParseURL] takes it.
+func (l Location) String() string {
+	if l.Prefix == "" {
+		return "s3://" + l.Bucket
+	}
+	return "s3://" + l.Bucket + "/" + l.Prefix
+}
+
+// ParseURL reads s3://BUCKET or s3://BUCKET/PREFIX. An error is a
+// [*limiter.ValidationError].
+func ParseURL(url string) (Location, error) {
+	invalid := func(reason string) (Location, error) {
+		return Location{}, &limiter.ValidationError{Field: "archive", Value: url, Reason: reason}
+	}
+	rest, ok := strings.CutPrefix(url, "s3://")
+	if !ok {
+		return invalid("give s3://BUCKET/PREFIX")
+	}
+	bucket, prefix, _ := strings.Cut(rest, "/")
+	prefix = strings.TrimSuffix(prefix, "/")
+	const least, most, longest = 3, 63, 800 // of the 1024 bytes of a key
+	switch {
+	case len(bucket) < least || len(bucket) > most || strings.Trim(bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "",
+		strings.ContainsAny(bucket[:1]+bucket[len(bucket)-1:], ".-"):
+		return invalid(`after s3:// give the name of a bucket: 3 to 63 lower-case letters, digits and ".-"`)
+	case len(prefix) > longest:
+		return invalid("use a prefix of at most " + strconv.Itoa(longest) + " bytes")
+	case !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl):
+		return invalid("the prefix is not plain text")
+	case strings.Contains("/"+prefix+"/", "//") && prefix != "":
+		return invalid("the prefix has an empty part between two slashes")
+	}
+	return Location{bucket, prefix}, nil
+}
+
+// Options say where an archive is. API and Bucket are required.
+type Options struct {
+	API API
+	Location
+
+	// NameOf is the name of the namespace of an id, for the events that are
+	// stored; [limiter.ErrNotFound] and [limiter.ErrCorrupt] are that it has none
+	// that is known, any other error leaves events unstored. nil knows none.
+	NameOf func(ctx context.Context, id string) (string, error)
+	// Timeout bounds each request, the reading of an object included; 0 is a
+	// minute.
+	Timeout time.Duration
+}
+
+// An Archive stores events, and searches them. It is safe for concurrent use.
+type Archive struct {
+	o    Options
+	with []func(*s3.Options) // each request
+
+	mu    sync.Mutex
+	names map[string]string // of namespaces by id; neither ever changes
+}
+
+// Open makes an archive, once it has found the bucket, in whichever region that
+// is. It fails with [limiter.ErrInvalid] for options without an API or a bucket,
+// with [limiter.ErrNotFound] if there is no such bucket, and with
+// [limiter.ErrAccessDenied] if the credentials may not list it.
+func Open(ctx context.Context, o Options) (*Archive, error) {
+	switch {
+	case o.API == nil:
+		return nil, &limiter.ValidationError{Field: "API", Value: "nil", Reason: "give a client of S3"}
+	case o.Bucket == "":
+		return nil, &limiter.ValidationError{Field: "archive", Value: "", Reason: "name a bucket"}
+	case o.Timeout < 0:
+		return nil, &limiter.ValidationError{Field: "timeout", Value: o.Timeout.String(), Reason: "give a positive duration, or 0 for a minute"}
+	}
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	a := &Archive{o: o, names: map[string]string{}}
+	err := a.head(ctx)
+	if region := regionOf(err); region != "" {
+		a.with = append(a.with, func(o *s3.Options) { o.Region = region })
+		err = a.head(ctx)
+	}
+	if err != nil {
+		return nil, a.translate("look for the bucket", err)
+	}
+	return a, nil
+}
+
+// Location is where the archive is.
+func (a *Archive) Location() Location { return a.o.Location }
+
+func (a *Archive) head(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.o.Timeout)
+	defer cancel()
+	_, err := a.o.API.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &a.o.Bucket}, a.with...)
+	return err
+}
+
+// name is what a namespace is called, "" if nobody knows.
+func (a *Archive) name(ctx context.Context, id string) (string, error) {
+	a.mu.Lock()
+	name, known := a.names[id]
+	a.mu.Unlock()
+	if known || a.o.NameOf == nil || id == tableNamespace {
+		return name, nil
+	}
+	name, err := a.o.NameOf(ctx, id)
+	switch {
+	case errors.Is(err, limiter.ErrNotFound), errors.Is(err, limiter.ErrCorrupt):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.names[id] = name
+	return name, nil
+}
+
+// tableNamespace is where the events about namespaces are: it has no name.
+const tableNamespace = "_"

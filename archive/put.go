@@ -1,0 +1,122 @@
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+const (
+	suffix = ".jsonl.gz"
+	// sumBytes of a checksum make two batches of one day, and of the same first
+	// and last event, collide never.
+	sumBytes = 12
+)
+
+// Put stores events of one day (UTC), all of them or none, in one object, and
+// returns its size in bytes. Their namespaces' names are filled in. Events that
+// were stored before, in whatever order and however often they are given, are
+// stored again in the same place.
+func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailEvent) (size int, err error) {
+	if len(events) == 0 {
+		return 0, nil
+	}
+	date := day.UTC().Format(time.DateOnly)
+	events = slices.Clone(events)
+	for i := range events {
+		e := &events[i]
+		if e.Time.UTC().Format(time.DateOnly) != date {
+			return 0, &limiter.ValidationError{Field: "event", Value: e.ID, Reason: "it is not of " + date}
+		}
+		if e.Namespace, err = a.name(ctx, e.NamespaceID); err != nil {
+			return 0, err
+		}
+	}
+	slices.SortFunc(events, compare)
+	events = slices.CompactFunc(events, func(e, f dynamo.TrailEvent) bool { return compare(e, f) == 0 })
+	body, sum, err := encode(events)
+	if err != nil {
+		return 0, err
+	}
+	name := sum + suffix
+	first, last := events[0].ID, events[len(events)-1].ID
+	if isULID(first) && isULID(last) {
+		name = first + "-" + last + "-" + name
+	}
+	return len(body), a.put(ctx, a.dayPrefix(date)+name, body)
+}
+
+// encode is events as an object holds them, and a checksum of what they say. That
+// leaves out what namespaces are called: events are stored again in the same
+// place, whether or not that is known by then.
+func encode(events []dynamo.TrailEvent) (body []byte, sum string, err error) {
+	var b bytes.Buffer
+	hash := sha256.New()
+	z := gzip.NewWriter(&b)
+	for i := range events {
+		l := lineOf(&events[i])
+		text, err := l.encode()
+		l.Namespace = nil
+		nameless, errNameless := l.encode()
+		if err := errors.Join(err, errNameless); err != nil {
+			return nil, "", fmt.Errorf("encode event %s: %w", events[i].ID, err)
+		}
+		_, _ = hash.Write(nameless)              // never fails
+		if _, err := z.Write(text); err != nil { // nor does the buffer
+			return nil, "", err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return nil, "", err
+	}
+	return b.Bytes(), hex.EncodeToString(hash.Sum(nil)[:sumBytes]), nil
+}
+
+func (a *Archive) put(ctx context.Context, key string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, a.o.Timeout)
+	defer cancel()
+	_, err := a.o.API.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &a.o.Bucket, Key: &key, Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))),
+		ContentType: aws.String("application/x-ndjson"), ContentEncoding: aws.String("gzip"),
+	}, a.with...)
+	return a.translate("store "+key, err)
+}
+
+// dayPrefix begins the keys of the objects of a date like 2006-01-02.
+func (a *Archive) dayPrefix(date string) string {
+	parts := strings.Split(date, "-")
+	return a.prefix() + "year=" + parts[0] + "/month=" + parts[1] + "/day=" + parts[2] + "/"
+}
+
+func (a *Archive) prefix() string {
+	if a.o.Prefix == "" {
+		return ""
+	}
+	return a.o.Prefix + "/"
+}
+
+func isULID(id string) bool {
+	_, err := ulid.ParseStrict(id)
+	return err == nil
+}
+
+// compare orders events of one day: by ID, which is by time, and then by whose
+// they are.
+func compare(e, f dynamo.TrailEvent) int {
+	return cmp.Or(cmp.Compare(e.ID, f.ID), cmp.Compare(e.NamespaceID, f.NamespaceID), cmp.Compare(e.Entity, f.Entity))
+}

@@ -1,0 +1,212 @@
+// Package s3test is a storage in memory that speaks as much of S3's protocol over
+// HTTP as package archive asks for, for tests: the SDK's own client talks to it.
+// Conformance tests hold the same tests against moto's server of S3.
+package s3test
+
+import (
+	"encoding/xml"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// Region is where clients look for buckets, and where they are unless they are
+// [Server.Elsewhere].
+const Region = "us-east-1"
+
+// A Server is a running storage.
+type Server struct {
+	// URL is its endpoint.
+	URL string
+	// Page is how many keys and prefixes a page of a listing has; 0 is 1000.
+	Page int
+
+	mu      sync.Mutex
+	buckets map[string]map[string]Object
+	fail    func(*http.Request) (status int, code string)
+	asked   []string
+	region  string
+}
+
+// An Object is what was stored.
+type Object struct {
+	Body                         []byte
+	ContentType, ContentEncoding string
+}
+
+// New starts a server that ends with the test.
+func New(tb testing.TB, buckets ...string) *Server {
+	tb.Helper()
+	s := &Server{buckets: map[string]map[string]Object{}, region: Region}
+	for _, name := range buckets {
+		s.buckets[name] = map[string]Object{}
+	}
+	server := httptest.NewServer(s)
+	tb.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// Client is a client of the server that tries once.
+func (s *Server) Client() *s3.Client { return Client(s.URL) }
+
+// Client is a client of a storage at a URL that tries once.
+func Client(url string) *s3.Client {
+	return s3.New(s3.Options{
+		Region: Region, BaseEndpoint: aws.String(url), UsePathStyle: true, Retryer: aws.NopRetryer{},
+		Credentials:                credentials.NewStaticCredentialsProvider("key", "secret", ""),
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
+	})
+}
+
+// Fail makes requests fail for which f returns a status that is not 0; nil makes
+// none fail.
+func (s *Server) Fail(f func(*http.Request) (status int, code string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = f
+}
+
+// Elsewhere makes a region that of every bucket: requests that are signed for
+// another one are sent there.
+func (s *Server) Elsewhere(region string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.region = region
+}
+
+// Asked are the requests since it was last called, such as "GET /bucket/key".
+func (s *Server) Asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	return asked
+}
+
+// Objects are the objects of a bucket.
+func (s *Server) Objects(bucket string) map[string]Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.buckets[bucket])
+}
+
+// Store stores an object in a bucket, which is made if there is none.
+func (s *Server) Store(bucket, key string, o Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.buckets[bucket] == nil {
+		s.buckets[bucket] = map[string]Object{}
+	}
+	s.buckets[bucket][key] = o
+}
+
+// ServeHTTP answers a request to /BUCKET or /BUCKET/KEY.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	query := r.URL.Query()
+	asked := r.Method + " " + r.URL.Path
+	if prefix := query.Get("prefix"); prefix != "" {
+		asked += "?" + prefix
+	}
+	s.asked = append(s.asked, asked)
+	if s.fail != nil {
+		if status, code := s.fail(r); status != 0 {
+			refuse(w, status, code)
+			return
+		}
+	}
+	bucket, ok := s.buckets[name]
+	switch {
+	case !strings.Contains(r.Header.Get("Authorization"), "/"+s.region+"/s3/"):
+		w.Header().Set("X-Amz-Bucket-Region", s.region)
+		refuse(w, http.StatusMovedPermanently, "PermanentRedirect")
+	case !ok:
+		refuse(w, http.StatusNotFound, "NoSuchBucket")
+	case key == "" && r.Method == http.MethodHead:
+	case key == "" && r.Method == http.MethodGet && query.Get("list-type") == "2":
+		s.list(w, bucket, query.Get("prefix"), query.Get("delimiter"), query.Get("continuation-token"))
+	case r.Method == http.MethodPut:
+		body, err := io.ReadAll(r.Body)
+		if err != nil || strings.Contains(r.Header.Get("Content-Encoding"), "aws-chunked") {
+			refuse(w, http.StatusNotImplemented, "NotImplemented")
+			return
+		}
+		bucket[key] = Object{body, r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")}
+	case r.Method == http.MethodGet:
+		o, ok := bucket[key]
+		if !ok {
+			refuse(w, http.StatusNotFound, "NoSuchKey")
+			return
+		}
+		w.Header().Set("Content-Type", o.ContentType)
+		w.Header().Set("Content-Encoding", o.ContentEncoding)
+		_, _ = w.Write(o.Body)
+	default:
+		refuse(w, http.StatusNotImplemented, "NotImplemented")
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code><Message>no</Message></Error>")
+}
+
+// list answers a page of keys, and of what they have in common up to a delimiter.
+func (s *Server) list(w http.ResponseWriter, bucket map[string]Object, prefix, delimiter, after string) {
+	type entry struct{ Key, Prefix string }
+	var out struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		KeyCount              int
+		IsTruncated           bool
+		NextContinuationToken string  `xml:",omitempty"`
+		Contents              []entry `xml:"Contents"`
+		CommonPrefixes        []entry `xml:"CommonPrefixes"`
+	}
+	const most = 1000
+	page := s.Page
+	if page == 0 {
+		page = most
+	}
+	last := ""
+	for _, key := range slices.Sorted(maps.Keys(bucket)) {
+		rest, below := strings.CutPrefix(key, prefix)
+		shown := key
+		part, _, common := strings.Cut(rest, delimiter)
+		if common = common && delimiter != ""; common {
+			shown = prefix + part + delimiter
+		}
+		if !below || shown <= after || shown == last {
+			continue
+		}
+		if out.KeyCount == page {
+			out.IsTruncated, out.NextContinuationToken = true, last
+			break
+		}
+		out.KeyCount++
+		if last = shown; common {
+			out.CommonPrefixes = append(out.CommonPrefixes, entry{Prefix: shown})
+		} else {
+			out.Contents = append(out.Contents, entry{Key: shown})
+		}
+	}
+	body, err := xml.Marshal(out)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
