@@ -62,25 +62,42 @@ func DynamoDBLocal(tb testing.TB) *Local {
 
 func start(tb testing.TB, lib string) (*Local, error) {
 	tb.Helper()
+	var local *Local
+	err := launch(tb, "dynamodb-local", func(port string) []string {
+		return []string{
+			"java", "-Xmx1g", "-Djava.library.path=" + lib, "-cp", filepath.Join(lib, "*"),
+			"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
+			"-inMemory", "-sharedDb", "-disableTelemetry", "-port", port,
+		}
+	}, func(ctx context.Context, endpoint string) error {
+		local = &Local{Endpoint: endpoint, Client: newClient(endpoint)}
+		_, err := local.Client.ListTables(ctx, &dynamodb.ListTablesInput{}, func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 })
+		return err
+	})
+	return local, err
+}
+
+// launch starts a server at a free loopback port, waits until it answers, and
+// kills it when the test ends.
+func launch(tb testing.TB, name string, command func(port string) []string, ask func(ctx context.Context, endpoint string) error) error {
+	tb.Helper()
 	port, err := freePort(tb.Context())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	output, err := os.Create(filepath.Join(tb.TempDir(), "dynamodb-local.log"))
+	output, err := os.Create(filepath.Join(tb.TempDir(), name+".log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cmd := exec.Command("sh", "-c", watched, "sh", "java", //nolint:noctx // it must outlive the test's context, which ends before the cleanups
-		"-Xmx1g", "-Djava.library.path="+lib, "-cp", filepath.Join(lib, "*"),
-		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
-		"-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(port))
+	args := append([]string{"-c", watched, "sh"}, command(strconv.Itoa(port))...)
+	cmd := exec.Command("sh", args...) //nolint:noctx // it must outlive the test's context, which ends before the cleanups
 	cmd.Stdout, cmd.Stderr = output, output
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	exited := make(chan struct{})
 	go func() {
@@ -94,25 +111,24 @@ func start(tb testing.TB, lib string) (*Local, error) {
 		_ = output.Close()
 	}
 	endpoint := fmt.Sprintf("http://127.0.0.1:%d", port)
-	local := &Local{Endpoint: endpoint, Client: newClient(endpoint)}
-	if err := await(tb.Context(), local.Client, exited); err != nil {
+	if err := await(tb.Context(), func(ctx context.Context) error { return ask(ctx, endpoint) }, exited); err != nil {
 		stop()
 		log, _ := os.ReadFile(output.Name())
-		return nil, fmt.Errorf("%w\n%s", err, log)
+		return fmt.Errorf("%w\n%s", err, log)
 	}
 	tb.Cleanup(stop)
-	return local, nil
+	return nil
 }
 
 // await returns when the server answers, or an error when the process ends or
 // does not answer in time.
-func await(ctx context.Context, client *dynamodb.Client, exited <-chan struct{}) error {
+func await(ctx context.Context, ask func(context.Context) error, exited <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		_, err := client.ListTables(ctx, &dynamodb.ListTablesInput{}, func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 })
+		err := ask(ctx)
 		select {
 		case <-exited: // before the answer is believed: it may be a stranger's on the same port
 			return fmt.Errorf("the process ended: %w", io.ErrUnexpectedEOF)

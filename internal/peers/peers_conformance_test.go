@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
@@ -37,5 +38,23 @@ func TestPythonHasThePeer(t *testing.T) {
 		"import importlib.metadata as m, zae_limiter; print(m.version('zae-limiter'))").CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "0.17.0" {
 		t.Errorf("the peer's version: %s, %v", out, err)
+	}
+}
+
+func TestMotoIsFreshAndDiesWithTheTest(t *testing.T) {
+	t.Parallel()
+	var moto *peers.S3
+	started := t.Run("suite", func(t *testing.T) { //nolint:paralleltest // the parent looks at what is left behind
+		moto = peers.Moto(t, "one")
+		buckets, err := moto.Client.ListBuckets(t.Context(), &s3.ListBucketsInput{})
+		if err != nil || len(buckets.Buckets) != 1 {
+			t.Fatalf("buckets of a fresh server: %v, %v", buckets, err)
+		}
+	})
+	if !started {
+		return
+	}
+	if _, err := moto.Client.ListBuckets(t.Context(), &s3.ListBucketsInput{}, func(o *s3.Options) { o.RetryMaxAttempts = 1 }); err == nil {
+		t.Error("the server still answers after its suite ended")
 	}
 }
