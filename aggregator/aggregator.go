@@ -47,6 +47,9 @@ type Options struct {
 	// doubled; 0 is 10 s. Older ones tell what a bucket was: while a reader
 	// catches up it only counts and mends.
 	MaxAge time.Duration
+	// Archive keeps the events of the audit trail that have expired; nil lets them
+	// go.
+	Archive Archive
 	// Observe is called with the result of each batch; nil is nobody.
 	Observe func(Result)
 	// Now is the local clock; nil is time.Now.
@@ -122,16 +125,19 @@ type Result struct {
 	// Updates of sums of usage, Refills of items, Doublings and Mends of the
 	// shards of buckets.
 	Updates, Refills, Doublings, Mends int
+	// Archived events of the audit trail, in objects of ArchivedBytes together.
+	Archived, ArchivedBytes int
 	// Errors are refills, doublings and mends that failed. Nothing is lost by
 	// them, and no record is delivered again for their sake.
 	Errors int
 	// Lag is how old the oldest record was.
 	Lag time.Duration
-	// Failed are records whose usage was not, or not all, taken in, in the order
-	// of the batch. They are to be delivered again, before later records of the
-	// same items.
+	// Failed are records whose usage was not, or not all, taken in, or whose event
+	// was not archived, in the order of the batch. They are to be delivered again,
+	// before later records of the same items.
 	Failed []Failure
-	// Poisoned are records that cannot be read, now or ever.
+	// Poisoned are records that cannot be read, now or ever, in the order of the
+	// batch.
 	Poisoned []Failure
 }
 
@@ -144,7 +150,8 @@ type Failure struct {
 
 // Process takes in a batch of records: at most one write for each entity,
 // resource and window of usage, one for each bucket item that is worth a refill,
-// and what the doubling of a bucket takes. What fails does not keep the rest from
+// what the doubling of a bucket takes, and an object in the archive for each day
+// of expired audit events. What fails does not keep the rest from
 // being done. The error is the context's, if that has ended; the result says what
 // was done all the same.
 func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Result, error) {
@@ -153,6 +160,7 @@ func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Resu
 	a.resolve(ctx, b)
 	a.addUsage(ctx, b)
 	a.tend(ctx, b)
+	a.archive(ctx, b)
 	res := b.result()
 	a.report(ctx, &res)
 	a.o.Observe(res)
@@ -168,11 +176,12 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 		a.o.Logger.WarnContext(ctx, "record was not taken in", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
 	level := slog.LevelInfo
-	if res.Buckets+len(res.Failed)+len(res.Poisoned) == 0 {
+	if res.Buckets+res.Archived+len(res.Failed)+len(res.Poisoned) == 0 {
 		level = slog.LevelDebug // what it wrote itself comes back
 	}
 	a.o.Logger.Log(ctx, level, "batch processed", "records", res.Records, "buckets", res.Buckets, "updates", res.Updates,
 		"refills", res.Refills, "doublings", res.Doublings, "mends", res.Mends, "errors", res.Errors,
+		"archived", res.Archived, "archived_bytes", res.ArchivedBytes,
 		"failed", len(res.Failed), "poisoned", len(res.Poisoned), "lag_ms", res.Lag.Milliseconds())
 }
 

@@ -20,6 +20,7 @@ type batch struct {
 	lag        time.Duration
 	poisoned   []Failure
 
+	archived, archivedBytes           int
 	updates                           int
 	refills, doublings, mends, errors atomic.Int64
 
@@ -273,11 +274,14 @@ func (b *batch) fail(records []int, err error) {
 func (b *batch) result() Result {
 	res := Result{
 		Records: len(b.records), Buckets: len(b.items), Updates: b.updates, Lag: b.lag, Poisoned: b.poisoned,
+		Archived: b.archived, ArchivedBytes: b.archivedBytes,
 		Refills: int(b.refills.Load()), Doublings: int(b.doublings.Load()), Mends: int(b.mends.Load()), Errors: int(b.errors.Load()),
 	}
 	for i, err := range b.failed {
 		res.Failed = append(res.Failed, Failure{i, b.records[i].ID, b.records[i].Sequence, err})
 	}
-	slices.SortFunc(res.Failed, func(f, g Failure) int { return cmp.Compare(f.Index, g.Index) })
+	inOrder := func(f, g Failure) int { return cmp.Compare(f.Index, g.Index) }
+	slices.SortFunc(res.Failed, inOrder)
+	slices.SortFunc(res.Poisoned, inOrder)
 	return res
 }

@@ -1,7 +1,8 @@
 // Package aggregator does what goes on behind the requests: it reads the records
 // of a table's stream, sums up usage, refills buckets before their users have to,
 // and doubles the shards of those that are about to be written to faster than
-// one partition takes. It knows nothing of where records come from:
+// one partition takes. The events of the audit trail that expire it hands to an
+// archive, if there is one. It knows nothing of where records come from:
 //
 //   - [Aggregator.Follow] reads the stream itself, of a table of DynamoDB or of an
 //     engine in the same process, by way of a [dynamo.Follower].

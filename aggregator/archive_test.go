@@ -1,0 +1,294 @@
+package aggregator_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A shelf is an archive in memory.
+type shelf struct {
+	// fail, if not nil, fails what it returns an error for.
+	fail func(day time.Time) error
+
+	mu     sync.Mutex
+	puts   int
+	events map[string]dynamo.TrailEvent
+}
+
+func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		if err := s.fail(day); err != nil {
+			return 0, err
+		}
+	}
+	s.puts++
+	for _, e := range events {
+		if !e.Time.Truncate(24 * time.Hour).Equal(day) {
+			return 0, fmt.Errorf("%v is not of %v", e, day)
+		}
+		s.events[e.NamespaceID+" "+e.Entity+" "+e.ID] = e
+	}
+	return 10 * len(events), nil
+}
+
+// expiring makes the world's table delete what has expired, and its namespace
+// keep events for a day, and gives it an archive.
+func (w *world) expiring() *shelf {
+	w.Helper()
+	w.expires()
+	w.must(w.store.SetAuditRetention(w.Context(), 1))
+	s := &shelf{events: map[string]dynamo.TrailEvent{}}
+	w.aggregator = w.aggregate(aggregator.Options{Archive: s})
+	return s
+}
+
+// expires turns the expiry of items on.
+func (w *world) expires() {
+	w.Helper()
+	api, ok := w.api.(interface {
+		UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
+	})
+	if !ok {
+		w.Fatal("the table cannot expire items")
+	}
+	_, err := api.UpdateTimeToLive(w.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: aws.String(table), TimeToLiveSpecification: &types.TimeToLiveSpecification{
+		AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true),
+	}})
+	w.must(err)
+}
+
+// trail are the events about entities that a store's namespace has, by ID.
+func (w *world) trail(s *dynamo.Store, entities ...string) (all []dynamo.TrailEvent) {
+	w.Helper()
+	_, id := s.Namespace()
+	for _, entity := range entities {
+		page, err := s.AuditEvents(w.Context(), dynamo.AuditQuery{Entity: entity, Limit: 1000})
+		w.must(err)
+		for _, e := range page.Events {
+			all = append(all, dynamo.TrailEvent{AuditEvent: e, NamespaceID: id})
+		}
+	}
+	return all
+}
+
+// kept are the events on the shelf.
+func (s *shelf) kept() (all []dynamo.TrailEvent) {
+	for _, e := range s.events {
+		all = append(all, e)
+	}
+	return all
+}
+
+// wantEvents compares events in whatever order.
+func (w *world) wantEvents(want, got []dynamo.TrailEvent) {
+	w.Helper()
+	byPlace := func(e, f dynamo.TrailEvent) int {
+		return cmp.Or(strings.Compare(e.ID, f.ID), strings.Compare(e.Entity, f.Entity))
+	}
+	slices.SortFunc(want, byPlace)
+	slices.SortFunc(got, byPlace)
+	if diff := gocmp.Diff(want, got); diff != "" || len(want) == 0 {
+		w.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// remove deletes an event as a person does.
+func (w *world) remove(e *dynamo.TrailEvent) {
+	w.Helper()
+	_, err := w.api.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: schema.AuditKey(e.NamespaceID, e.Entity, e.ID).Item()})
+	w.must(err)
+}
+
+// Events that the table deletes because they have expired are archived, of all
+// namespaces, also those that are deleted: all of them, and none of those that
+// somebody deleted or that go on (the peer's defects 2 and 35).
+func TestExpiredEventsAreArchived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(20 * time.Hour) // so that there is a midnight among the events
+		w := newWorld(t)
+		s := w.expiring()
+		n, err := dynamo.NewNamespaces(dynamo.Options{API: w.api, Table: table})
+		w.must(err)
+		_, err = n.Register(t.Context(), "short-lived")
+		w.must(err)
+		other := w.open("short-lived")
+		w.must(other.SetAuditRetention(t.Context(), 1))
+		var entities []string
+		for i := range 5 {
+			id := fmt.Sprintf("user-%d", i)
+			entities = append(entities, id)
+			for _, s := range []*dynamo.Store{w.store, other} {
+				_, err := s.CreateEntity(t.Context(), limiter.Entity{ID: id, Metadata: map[string]string{"i": id}})
+				w.must(err)
+				w.must(s.SetLimits(t.Context(), limiter.ConfigKey{Entity: id, Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", int64(i+1))}))
+			}
+			time.Sleep(3 * time.Hour)
+		}
+		_, err = w.store.DeleteEntity(t.Context(), "user-3")
+		w.must(err)
+		entities = append(entities, dynamo.AuditSystem)
+		want := append(w.trail(w.store, entities...), w.trail(other, entities...)...)
+		w.remove(&want[3])
+		want = slices.Delete(want, 3, 4)
+		w.must(n.Delete(t.Context(), "short-lived"))
+		w.must(w.store.SetAuditRetention(t.Context(), 50))
+		w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "stays"}, []limiter.Limit{limiter.PerMinute("rpm", 1)}))
+		if res := w.process(w.drain()); res.Archived != 0 {
+			t.Errorf("%d events were archived before they expired", res.Archived)
+		}
+		// That of the deletion is kept for as long as its namespace kept events.
+		page, err := n.AuditEvents(t.Context(), "short-lived", dynamo.AuditQuery{Action: dynamo.ActionNamespaceDeleted})
+		w.must(err)
+		want = append(want, dynamo.TrailEvent{AuditEvent: page.Events[0], NamespaceID: "_"})
+
+		time.Sleep(26 * time.Hour)
+		records := w.drain()
+		for range 2 { // a batch that comes twice is archived in the same place
+			if res := w.process(records); res.Archived != len(want) || res.ArchivedBytes != 10*res.Archived {
+				t.Errorf("%d events of %d bytes are counted, want %d", res.Archived, res.ArchivedBytes, len(want))
+			}
+			w.wantEvents(want, s.kept())
+		}
+		if s.puts != 2*2 {
+			t.Errorf("%d objects of two days", s.puts)
+		}
+	})
+}
+
+// Without an archive nobody looks at what has expired.
+func TestWithoutAnArchiveExpiredEventsGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.expiring()
+		w.aggregator = w.aggregate(aggregator.Options{})
+		w.poison("x")
+		w.system(limiter.PerMinute("rpm", 1))
+		time.Sleep(25 * time.Hour)
+		if res := w.process(w.drain()); res.Archived != 0 || res.Records != 2 {
+			t.Errorf("%+v", res)
+		}
+	})
+}
+
+// poison writes what has the key of an event, has expired, and is none.
+func (w *world) poison(id string) {
+	w.Helper()
+	_, ns := w.store.Namespace()
+	it := schema.AuditKey(ns, "user", id).Item()
+	it[schema.TTL] = schema.N(time.Now().Unix() + 60)
+	_, err := w.api.PutItem(w.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: it})
+	w.must(err)
+}
+
+// Events that cannot be stored fail, their day's and no other's, and nothing else
+// does; stored later, they are there once. Those that cannot be read are named
+// one by one.
+func TestAnArchiveThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.expiring()
+		w.system(limiter.PerMinute("rpm", 600))
+		time.Sleep(23*time.Hour + 59*time.Minute)
+		w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "first"}, []limiter.Limit{limiter.PerMinute("rpm", 1)}))
+		w.process(w.drain())
+		time.Sleep(10 * time.Minute)
+		for i := range 3 {
+			w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "second"}, []limiter.Limit{limiter.PerMinute("rpm", int64(i+2))}))
+		}
+		w.poison("one")
+		w.poison("two")
+		time.Sleep(time.Minute)
+		want := append(w.trail(w.store, dynamo.AuditResource("first")), w.trail(w.store, dynamo.AuditResource("second"))...)
+		second := want[1].Time.Truncate(24 * time.Hour)
+		w.process(slices.DeleteFunc(w.drain(), func(r dynamo.Record) bool { return r.Item != nil }))
+
+		time.Sleep(23 * time.Hour)
+		poisoned := w.drain()
+		time.Sleep(2 * time.Hour)
+		w.take(w.Limiter, "user", "rpm", 5)
+		records := append(poisoned, w.drain()...)
+		s.events = map[string]dynamo.TrailEvent{}
+		s.fail = func(day time.Time) error {
+			if day.Equal(second) {
+				return errors.New("not now")
+			}
+			return nil
+		}
+		res, err := w.aggregator.Process(t.Context(), records)
+		w.must(err)
+		var failed []dynamo.Record
+		for _, f := range res.Failed {
+			failed = append(failed, records[f.Index])
+			if f.Sequence != records[f.Index].Sequence || !strings.Contains(f.Err.Error(), "archive events of "+second.Format(time.DateOnly)+": not now") {
+				t.Errorf("%+v", f)
+			}
+		}
+		if len(res.Poisoned) != 2 || len(failed) != 3 || res.Archived != 1 || res.ArchivedBytes != 10 || res.Updates != 3 {
+			t.Errorf("%+v", res)
+		}
+		for i, id := range []string{"one", "two"} {
+			if i < len(res.Poisoned) && (!errors.Is(res.Poisoned[i].Err, limiter.ErrCorrupt) || !strings.Contains(res.Poisoned[0].Err.Error()+res.Poisoned[1].Err.Error(), "#AUDIT#"+id)) {
+				t.Errorf("poisoned %+v", res.Poisoned)
+			}
+		}
+		w.wantBooks(1, "user")
+		w.wantEvents(want[:1:1], s.kept())
+		s.fail = nil
+		if res := w.process(failed); res.Archived != 3 {
+			t.Errorf("%+v", res)
+		}
+		w.wantEvents(want, s.kept())
+	})
+}
+
+// A follower keeps at it until everything is stored, and goes on.
+func TestFollowingAnArchiveThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.expiring()
+		calls := 0
+		s.fail = func(time.Time) error {
+			if calls++; calls%3 != 0 {
+				return errors.New("not now")
+			}
+			return nil
+		}
+		for i := range 20 {
+			w.must(w.store.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", int64(i+600))}, ""))
+			time.Sleep(time.Hour / 2)
+		}
+		want := w.trail(w.store, dynamo.AuditSystem)
+		w.poison("one")
+		time.Sleep(30 * time.Hour)
+		end := w.follow()
+		w.take(w.Limiter, "user", "rpm", 5)
+		time.Sleep(time.Minute)
+		end()
+		w.wantEvents(want, s.kept())
+		w.wantBooks(1, "user")
+	})
+}
