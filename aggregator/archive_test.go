@@ -14,7 +14,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -55,26 +54,10 @@ func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent
 // keep events for a day, and gives it an archive.
 func (w *world) expiring() *shelf {
 	w.Helper()
-	w.expires()
 	w.must(w.store.SetAuditRetention(w.Context(), 1))
 	s := &shelf{events: map[string]dynamo.TrailEvent{}}
 	w.aggregator = w.aggregate(aggregator.Options{Archive: s})
 	return s
-}
-
-// expires turns the expiry of items on.
-func (w *world) expires() {
-	w.Helper()
-	api, ok := w.api.(interface {
-		UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
-	})
-	if !ok {
-		w.Fatal("the table cannot expire items")
-	}
-	_, err := api.UpdateTimeToLive(w.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: aws.String(table), TimeToLiveSpecification: &types.TimeToLiveSpecification{
-		AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true),
-	}})
-	w.must(err)
 }
 
 // trail are the events about entities that a store's namespace has, by ID.
