@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
 	"internal/s3test":     {sdk + "/..."},
 	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
-	"internal/cli":        {".", "aggregator/...", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli":        {".", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":                 {"internal/cli"},
 	"examples":            {".", "dynamo", "dynamolite"},
 	"loadtest":            {".", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},

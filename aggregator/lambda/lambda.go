@@ -156,6 +156,8 @@ var metrics = []metric{
 	{"Refills", "Count"},
 	{"Doublings", "Count"},
 	{"Mends", "Count"},
+	{"ArchivedEvents", "Count"},
+	{"ArchivedBytes", "Bytes"},
 	{"Errors", "Count"},
 	{"FailedRecords", "Count"},
 	{"PoisonedRecords", "Count"},
@@ -174,6 +176,8 @@ type line struct {
 	Refills   int    `json:"Refills"`
 	Doublings int    `json:"Doublings"`
 	Mends     int    `json:"Mends"`
+	Archived  int    `json:"ArchivedEvents"`
+	Bytes     int    `json:"ArchivedBytes"`
 	Errors    int    `json:"Errors"`
 	Failed    int    `json:"FailedRecords"`
 	Poisoned  int    `json:"PoisonedRecords"`
@@ -182,7 +186,7 @@ type line struct {
 func (h *Handler) measure(r *aggregator.Result) error {
 	l := line{
 		Table: h.o.Table, BatchSize: r.Records, Lag: r.Lag.Milliseconds(), Updates: r.Updates, Refills: r.Refills,
-		Doublings: r.Doublings, Mends: r.Mends, Errors: r.Errors, Failed: len(r.Failed), Poisoned: len(r.Poisoned),
+		Doublings: r.Doublings, Mends: r.Mends, Archived: r.Archived, Bytes: r.ArchivedBytes, Errors: r.Errors, Failed: len(r.Failed), Poisoned: len(r.Poisoned),
 	}
 	l.AWS.Timestamp = h.o.Now().UnixMilli()
 	l.AWS.Directives = []directive{{Namespace: h.o.Namespace, Dimensions: [][]string{{"Table"}}, Metrics: metrics}}

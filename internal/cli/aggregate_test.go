@@ -51,6 +51,25 @@ func (l *lines) await(pattern string) string {
 	}
 }
 
+// fetch is what a URL leads to.
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
 // The command follows the stream of a table, tells Prometheus what it does, and
 // sums that up when it is interrupted.
 func TestAggregate(t *testing.T) {
@@ -91,20 +110,8 @@ func TestAggregate(t *testing.T) {
 	}()
 	url := stderr.await(`"url":"([^"]*)"`)
 	stderr.await(`"msg":"batch processed".*"updates":2`)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	metrics, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(metrics), `zae_limiter_aggregator_writes_total{kind="usage"} 2`) {
+	metrics := fetch(t, url)
+	if !strings.Contains(metrics, `zae_limiter_aggregator_writes_total{kind="usage"} 2`) {
 		t.Errorf("metrics:\n%s", metrics)
 	}
 	stop()

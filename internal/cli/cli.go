@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -40,6 +41,8 @@ type Options struct {
 	Version string
 	// Connect makes the client; nil is DynamoDB's.
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
+	// ConnectArchive makes the client of S3; nil is AWS's.
+	ConnectArchive func(context.Context, app.Endpoint) (archive.API, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -50,7 +53,10 @@ func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Version: o.Version, Connect: o.Connect, Now: o.Now,
-		ConnectStreams: connect.Streams,
+		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive,
+	}
+	if a.ConnectArchive == nil {
+		a.ConnectArchive = connect.S3
 	}
 	if a.Connect == nil {
 		a.Connect = connect.DynamoDB

@@ -30,6 +30,7 @@ type options struct {
 	poll    time.Duration
 	metrics string
 	level   string
+	archive app.ArchiveFlags
 	changed func(flag string) bool
 
 	kinds []dynamo.Window
@@ -43,6 +44,12 @@ Run one at a time: a second one does everything again, which costs and changes n
 The table needs a stream of old and new images: create it with --stream. All of its
 namespaces are taken care of.
 
+With --archive, audit events that the table deletes because they have expired are
+kept as gzip'd JSON lines in S3, an object for each batch and day; give each table a
+prefix of its own. What cannot be stored is tried again, before what comes after it
+in the stream. The table deletes what has expired if it has time to live on the
+attribute ttl. zae-limiter audit search reads the archive.
+
 Where AWS Lambda runs the program, which sets $AWS_LAMBDA_RUNTIME_API, it takes the
 records that Lambda brings, and writes metrics to standard output, in CloudWatch's
 embedded format.`
@@ -55,6 +62,7 @@ func New(a *app.App) *cobra.Command {
 		Short: "Follow a table's stream: usage, refills, shards",
 		Long:  about,
 		Example: "  zae-limiter aggregate --table limits\n" +
+			"  zae-limiter aggregate --table limits --archive s3://trail/limits\n" +
 			"  zae-limiter aggregate --endpoint-url http://localhost:8000 --metrics-addr 127.0.0.1:9464",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
@@ -63,6 +71,7 @@ func New(a *app.App) *cobra.Command {
 	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "what usage is summed over, each at the price of a write\nfor each entity and resource")
 	f.StringVar(&o.reader, "reader", dynamo.DefaultReader, "`name` under which it keeps how far it has come")
 	f.DurationVar(&o.poll, "poll", dynamo.DefaultPoll, "how long a shard of the stream is left alone once it was\nread to its end: longer makes larger batches")
+	o.archive.Bind(cmd, "archive", "keep audit events that expire at this `URL`, s3://BUCKET/PREFIX")
 	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "least level of the log, JSON lines on standard error")
@@ -86,6 +95,9 @@ func (o *options) Validate() error {
 		if !slices.Contains(o.kinds, kinds[i]) {
 			o.kinds = append(o.kinds, kinds[i])
 		}
+	}
+	if err := o.archive.Validate(o.app); err != nil {
+		return err
 	}
 	if o.poll <= 0 {
 		return fmt.Errorf("invalid --poll %v: give more than nothing", o.poll)
@@ -113,7 +125,13 @@ func (o *options) Run(ctx context.Context) error {
 	m := newMeasures()
 	tenants := &tenants{store: store}
 	defer tenants.close()
-	a, err := aggregator.New(tenants.open, aggregator.Options{Windows: o.kinds, Observe: m.observe, Now: o.app.Now, Logger: log})
+	keeper, err := o.keeper(ctx, store)
+	if err != nil {
+		return err
+	}
+	a, err := aggregator.New(tenants.open, aggregator.Options{
+		Windows: o.kinds, Archive: keeper, Observe: m.observe, Now: o.app.Now, Logger: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -135,18 +153,31 @@ func (o *options) Run(ctx context.Context) error {
 		}
 		defer stop()
 	}
-	log.InfoContext(ctx, "following", "table", store.Table, "reader", o.reader)
+	log.InfoContext(ctx, "following", "table", store.Table, "reader", o.reader, "archive", o.archive.URL)
 	if err := a.Follow(ctx, f); err != nil {
 		return err
 	}
 	return o.print(m.totals())
 }
 
+// keeper is the archive, nil if there is none. That it can be reached is found
+// out before anything is read.
+func (o *options) keeper(ctx context.Context, store dynamo.Options) (aggregator.Archive, error) {
+	if o.archive.URL == "" {
+		return nil, nil
+	}
+	namespaces, err := dynamo.NewNamespaces(store)
+	if err != nil {
+		return nil, err
+	}
+	return o.app.Archive(ctx, &o.archive, namespaces.NameOf)
+}
+
 // print sums up what was done.
 func (o *options) print(t totals) error {
 	return o.app.Print(t, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%d records: %d usage updates, %d refills, %d doublings, %d mends; %d failed, %d cannot be read, %d errors\n",
-			t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Failed, t.Poisoned, t.Errors)
+		fmt.Fprintf(w, "%d records: %d usage updates, %d refills, %d doublings, %d mends, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
+			t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Archived, t.Failed, t.Poisoned, t.Errors)
 	})
 }
 

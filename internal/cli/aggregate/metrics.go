@@ -23,6 +23,8 @@ type totals struct {
 	Refills   int `json:"refills"`
 	Doublings int `json:"doublings"`
 	Mends     int `json:"mends"`
+	Archived  int `json:"archived_events"`
+	Bytes     int `json:"archived_bytes"`
 	Failed    int `json:"failed_records"`
 	Poisoned  int `json:"poisoned_records"`
 	Errors    int `json:"errors"`
@@ -35,6 +37,8 @@ type measures struct {
 	lag      prometheus.Gauge
 	done     *prometheus.CounterVec
 	wrong    *prometheus.CounterVec
+	archived prometheus.Counter
+	bytes    prometheus.Counter
 
 	mu  sync.Mutex
 	sum totals
@@ -55,8 +59,14 @@ func newMeasures() *measures {
 		wrong: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "zae_limiter_aggregator_errors_total", Help: "What went wrong: records failed, records that cannot be read, buckets not tended.",
 		}, []string{"kind"}),
+		archived: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "zae_limiter_aggregator_archived_events_total", Help: "Expired audit events that were stored.",
+		}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "zae_limiter_aggregator_archived_bytes_total", Help: "Bytes of the objects that they were stored in.",
+		}),
 	}
-	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong)
+	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes)
 	for _, kind := range []string{"usage", "refill", "doubling", "mend"} {
 		m.done.WithLabelValues(kind) // so that it is there before it happens
 	}
@@ -74,6 +84,8 @@ func (m *measures) observe(r aggregator.Result) {
 	m.done.WithLabelValues("refill").Add(float64(r.Refills))
 	m.done.WithLabelValues("doubling").Add(float64(r.Doublings))
 	m.done.WithLabelValues("mend").Add(float64(r.Mends))
+	m.archived.Add(float64(r.Archived))
+	m.bytes.Add(float64(r.ArchivedBytes))
 	m.wrong.WithLabelValues("failed").Add(float64(len(r.Failed)))
 	m.wrong.WithLabelValues("poisoned").Add(float64(len(r.Poisoned)))
 	m.wrong.WithLabelValues("tending").Add(float64(r.Errors))
@@ -86,6 +98,8 @@ func (m *measures) observe(r aggregator.Result) {
 	s.Refills += r.Refills
 	s.Doublings += r.Doublings
 	s.Mends += r.Mends
+	s.Archived += r.Archived
+	s.Bytes += r.ArchivedBytes
 	s.Failed += len(r.Failed)
 	s.Poisoned += len(r.Poisoned)
 	s.Errors += r.Errors

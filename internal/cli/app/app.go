@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
@@ -34,6 +35,8 @@ type App struct {
 	Connect func(context.Context, Endpoint) (dynamo.API, error)
 	// ConnectStreams makes a client of DynamoDB Streams. It sends nothing.
 	ConnectStreams func(context.Context, Endpoint) (dynamo.StreamAPI, error)
+	// ConnectArchive makes a client of S3. It sends nothing.
+	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 	// Version is the program's own.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -105,6 +106,7 @@ var kinds = []struct {
 	{limiter.ErrIncompatible, "incompatible"},
 	{dynamolite.ErrInUse, "in_use"},
 	{dynamolite.ErrDamaged, "damaged"},
+	{archive.ErrDamaged, "damaged"},
 	{dynamolite.ErrDiskFailed, "disk_failed"},
 }
 

@@ -62,8 +62,8 @@ func (f *Flags) JSON() bool { return f.Output == OutputJSON }
 // resolve takes from the environment what was not given, and finds what is
 // wrong with the result.
 func (f *Flags) resolve(getenv func(string) string) error {
-	table := f.fromEnv("table", &f.Table, getenv, EnvTable)
-	namespace := f.fromEnv("namespace", &f.Namespace, getenv, EnvNamespace)
+	table := fromEnv(f.set, "table", &f.Table, getenv, EnvTable)
+	namespace := fromEnv(f.set, "namespace", &f.Namespace, getenv, EnvNamespace)
 	if err := checkTable(f.Table); err != nil {
 		return fmt.Errorf("invalid %s %q: %w", table, f.Table, err)
 	}
@@ -106,9 +106,9 @@ func (f *Flags) Given(names ...string) (name string, ok bool) {
 	return "", false
 }
 
-// fromEnv fills in a flag that was not given, and says where its value is from.
-func (f *Flags) fromEnv(name string, value *string, getenv func(string) string, key string) (source string) {
-	if v := getenv(key); v != "" && !f.set.Changed(name) {
+// fromEnv fills in a flag of a set that was not given, and says where its value is from.
+func fromEnv(set *pflag.FlagSet, name string, value *string, getenv func(string) string, key string) (source string) {
+	if v := getenv(key); v != "" && !set.Changed(name) {
 		*value = v
 		return "$" + key
 	}

@@ -10,5 +10,5 @@ import (
 // New is the command audit.
 func New(a *app.App) *cobra.Command {
 	return app.Group("audit", "Read who changed what, and set for how long that is kept",
-		newList(a), newGetRetention(a), newSetRetention(a))
+		newList(a), newSearch(a), newGetRetention(a), newSetRetention(a))
 }

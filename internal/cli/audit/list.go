@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
@@ -21,10 +19,7 @@ const defaultLimit = 100
 
 type listOptions struct {
 	app *app.App
-
-	entity, resource, namespace string
-	system                      bool
-	given                       int // of these four
+	subject
 
 	query dynamo.AuditQuery
 }
@@ -40,20 +35,10 @@ func newList(a *app.App) *cobra.Command {
 		Example: "  zae-limiter audit list --entity key-1 --action limits_set\n" +
 			"  zae-limiter audit list --system --limit 10",
 		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"entity", "resource", "system", "namespace-name"} {
-				if cmd.Flags().Changed(name) {
-					o.given++
-				}
-			}
-			return a.Run(cmd.Context(), o)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
+	o.bind(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&o.entity, "entity", "e", "", "changes of the entity `ID` and of its own limits")
-	f.StringVarP(&o.resource, "resource", "r", "", "changes of the default limits of a resource `name`")
-	f.BoolVar(&o.system, "system", false, "changes of the default limits of all resources, and of the retention")
-	f.StringVar(&o.namespace, "namespace-name", "", "registrations and deletions of the namespace of a `name`, in the\nwhole table: --namespace does not matter")
 	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
 	f.IntVar(&o.query.Limit, "limit", defaultLimit, "how many events at most, up to 10000")
 	f.StringVar(&o.query.Cursor, "cursor", "", "go on after a page, with the `cursor` that it ended with")
@@ -61,25 +46,15 @@ func newList(a *app.App) *cobra.Command {
 }
 
 // Validate checks that there is one thing to list changes of.
-func (o *listOptions) Validate() error {
-	if o.given != 1 || o.entity+o.resource+o.namespace == "" && !o.system {
-		return errors.New("give one of --entity ID, --resource NAME, --system and --namespace-name NAME")
+func (o *listOptions) Validate() (err error) {
+	if o.given() != 1 {
+		return errSubject
 	}
 	if o.query.Limit < 1 {
 		return fmt.Errorf("invalid --limit %d: give 1 or more", o.query.Limit)
 	}
-	switch {
-	case o.entity != "":
-		o.query.Entity = o.entity
-		return limiter.CheckEntity(o.entity)
-	case o.resource != "":
-		o.query.Entity = dynamo.AuditResource(o.resource)
-		return limiter.CheckResource(o.resource)
-	case o.namespace != "":
-		return limiter.CheckNamespace(o.namespace)
-	}
-	o.query.Entity = dynamo.AuditSystem
-	return nil
+	o.query.Entity, err = o.name()
+	return err
 }
 
 // Run lists the events.

@@ -1,5 +1,5 @@
-// Package connect makes the DynamoDB client of the command line, the one place
-// outside package dynamo that knows the SDK.
+// Package connect makes the clients of the command line, the one place in it that
+// knows the SDK.
 package connect
 
 import (
@@ -16,9 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
@@ -61,15 +63,42 @@ func Streams(ctx context.Context, e app.Endpoint) (dynamo.StreamAPI, error) {
 	}), nil
 }
 
+// S3 makes a client of S3, as [DynamoDB] makes one of DynamoDB. Another storage
+// than AWS's needs no region, and is asked for /BUCKET/KEY, since few have a name
+// for each bucket; nor is it sent checksums in a form that not all take: what it
+// is sent is signed whole.
+func S3(ctx context.Context, e app.Endpoint) (archive.API, error) {
+	const usual = "us-east-1" // where none is asked for, it is what such storages sign with
+	var options []func(*config.LoadOptions) error
+	if e.URL != "" {
+		options = append(options, config.WithDefaultRegion(usual))
+	}
+	cfg, err := load(ctx, e, options...)
+	if err != nil {
+		return nil, err
+	}
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+		if e.URL != "" {
+			o.BaseEndpoint = aws.String(e.URL)
+		}
+		if o.BaseEndpoint != nil { // from the environment perhaps
+			o.UsePathStyle = true
+			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		}
+	}), nil
+}
+
 // load reads the configuration for an endpoint.
-func load(ctx context.Context, e app.Endpoint) (aws.Config, error) {
-	options := []func(*config.LoadOptions) error{
+func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptions) error) (aws.Config, error) {
+	options = append(
+		options,
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
 		})),
 		// What goes wrong is returned; standard error is the program's.
 		config.WithLogger(logging.Nop{}),
-	}
+	)
 	if e.Region != "" {
 		options = append(options, config.WithRegion(e.Region))
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,37 +63,8 @@ func (f *filter) Validate() (err error) {
 	if f.query.Window, err = dynamo.ParseWindow(f.window); err != nil {
 		return err
 	}
-	if f.start != "" {
-		if f.query.From, _, err = parseTime("start", f.start); err != nil {
-			return err
-		}
-	}
-	if f.end == "" {
-		return nil
-	}
-	last, date, err := parseTime("end", f.end)
-	if err != nil {
-		return err
-	}
-	f.query.To = last.Add(time.Nanosecond)
-	if date {
-		f.query.To = last.AddDate(0, 0, 1)
-	}
-	if !f.query.From.Before(f.query.To) {
-		return fmt.Errorf("--end %s is before --start %s", f.end, f.start)
-	}
-	return nil
-}
-
-// parseTime reads an instant, or a date, which is midnight in UTC.
-func parseTime(flag, s string) (t time.Time, date bool, err error) {
-	if t, err = time.Parse(time.DateOnly, s); err == nil {
-		return t, true, nil
-	}
-	if t, err = time.Parse(time.RFC3339, s); err == nil {
-		return t, false, nil
-	}
-	return t, false, fmt.Errorf("invalid --%s %q: give a time like 2006-01-02 or 2006-01-02T15:04:05Z", flag, s)
+	f.query.From, f.query.To, err = app.ParseRange(f.start, f.end)
+	return err
 }
 
 // tokens writes millitokens as tokens, exactly.

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/archive"
+)
+
+// Environment variables that stand in for the flags of an archive.
+const (
+	EnvArchive         = "ZAEL_ARCHIVE"
+	EnvArchiveEndpoint = "ZAEL_ARCHIVE_ENDPOINT"
+)
+
+// ArchiveFlags say where the archive of audit events is.
+type ArchiveFlags struct {
+	URL, Endpoint string
+	Location      archive.Location // once validated
+
+	name string
+	set  *pflag.FlagSet
+}
+
+// Bind adds the flags to a command; name is that of the URL's, and usage what help
+// says of it.
+func (f *ArchiveFlags) Bind(cmd *cobra.Command, name, usage string) {
+	f.name, f.set = name, cmd.Flags()
+	f.set.StringVar(&f.URL, name, "", usage+",\nelse $"+EnvArchive)
+	f.set.StringVar(&f.Endpoint, "archive-endpoint", "", "`URL` of another S3, http://localhost:9000 for instance, else\n$"+EnvArchiveEndpoint+"; region and credentials come from the usual places")
+}
+
+// Validate takes from the environment what was not given, and finds what is wrong
+// with the result. Without a URL there is no archive.
+func (f *ArchiveFlags) Validate(a *App) (err error) {
+	source := fromEnv(f.set, f.name, &f.URL, a.Getenv, EnvArchive)
+	endpoint := fromEnv(f.set, "archive-endpoint", &f.Endpoint, a.Getenv, EnvArchiveEndpoint)
+	if f.URL == "" {
+		if f.set.Changed(f.name) {
+			return fmt.Errorf("invalid --%s \"\": give s3://BUCKET/PREFIX", f.name)
+		}
+		return nil
+	}
+	if f.Location, err = archive.ParseURL(f.URL); err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	if f.Endpoint == "" {
+		return nil
+	}
+	if u, err := url.Parse(f.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("invalid %s %q: give a URL, http://localhost:9000 for instance", endpoint, f.Endpoint)
+	}
+	return nil
+}
+
+// Archive opens the archive of the flags. nameOf names the namespaces of what is
+// stored; nil stores nothing.
+func (a *App) Archive(ctx context.Context, f *ArchiveFlags, nameOf func(context.Context, string) (string, error)) (*archive.Archive, error) {
+	api, err := a.ConnectArchive(ctx, Endpoint{Region: a.Flags.Region, URL: f.Endpoint})
+	if err != nil {
+		return nil, err
+	}
+	return archive.Open(ctx, archive.Options{API: api, Location: f.Location, NameOf: nameOf})
+}

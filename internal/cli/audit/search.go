@@ -1,0 +1,170 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type searchOptions struct {
+	app *app.App
+	subject
+
+	archive    app.ArchiveFlags
+	all        bool
+	start, end string
+	query      archive.Query
+}
+
+const aboutSearch = `Search the archive for events that the table has deleted because they had expired,
+where zae-limiter aggregate --archive has kept them: by day, and within a day by the
+IDs of events, newest first. Events that the table still has are listed by
+zae-limiter audit list.
+
+Those of the namespace --namespace are searched, deleted namespaces of that name among
+them. Only the days from --start to --end are read, and no more than it takes to find
+as many events as --limit says. An object that is damaged is told of, and the rest is
+searched; the exit code is 1 then.`
+
+func newSearch(a *app.App) *cobra.Command {
+	o := &searchOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "search",
+		Short: "Search the archive of events that have expired",
+		Long:  aboutSearch,
+		Example: "  zae-limiter audit search --from-archive s3://trail/limits --entity key-1 --start 2026-01-01\n" +
+			"  zae-limiter audit search --from-archive s3://trail/limits --all-namespaces --principal ann",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.bind(cmd)
+	o.archive.Bind(cmd, "from-archive", "`URL` of the archive, s3://BUCKET/PREFIX")
+	f := cmd.Flags()
+	f.BoolVar(&o.all, "all-namespaces", false, "those of all namespaces, and those about namespaces")
+	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
+	f.StringVar(&o.query.Principal, "principal", "", "only changes that this `principal` made")
+	f.StringVar(&o.start, "start", "", "first `time` of a change, 2006-01-02 or 2006-01-02T15:04:05Z")
+	f.StringVar(&o.end, "end", "", "last `time` of a change; of a date, the whole day")
+	f.IntVar(&o.query.Limit, "limit", archive.DefaultLimit, fmt.Sprintf("how many events at most, up to %d", archive.MaxLimit))
+	f.StringVar(&o.query.Cursor, "cursor", "", "go on after a page, with the `cursor` that it ended with")
+	return cmd
+}
+
+// Validate reads the flags into the query.
+func (o *searchOptions) Validate() (err error) {
+	if name, ok := o.app.Flags.Given("table", "local", "endpoint-url"); ok {
+		return fmt.Errorf("--%s has no meaning here: the archive is searched, and no table", name)
+	}
+	if _, ok := o.app.Flags.Given("namespace"); ok && o.all {
+		return errors.New("--namespace and --all-namespaces contradict each other")
+	}
+	if err := o.archive.Validate(o.app); err != nil {
+		return err
+	}
+	if o.archive.URL == "" {
+		return errors.New("say where the archive is: --from-archive s3://BUCKET/PREFIX; events that the table still has are listed by zae-limiter audit list")
+	}
+	switch o.given() {
+	case 0:
+	case 1:
+		if o.query.Entity, err = o.name(); err != nil {
+			return err
+		}
+	default:
+		return errSubject
+	}
+	if !o.all && o.namespace == "" {
+		o.query.Namespace = o.app.Flags.Namespace
+	}
+	if o.query.Limit < 1 || o.query.Limit > archive.MaxLimit {
+		return fmt.Errorf("invalid --limit %d: give 1 to %d", o.query.Limit, archive.MaxLimit)
+	}
+	o.query.Start, o.query.End, err = app.ParseRange(o.start, o.end)
+	return err
+}
+
+// Run searches, and fails in the end if there are objects that could not be read.
+func (o *searchOptions) Run(ctx context.Context) error {
+	a, err := o.app.Archive(ctx, &o.archive, nil)
+	if err != nil {
+		return err
+	}
+	page, err := a.Search(ctx, o.query)
+	if err != nil {
+		return err
+	}
+	if err := o.print(&page); err != nil || len(page.Unread) == 0 {
+		return err
+	}
+	unread := make([]error, len(page.Unread))
+	for i, e := range page.Unread {
+		unread[i] = e
+	}
+	return fmt.Errorf("of %d objects not everything could be read; the rest was searched:\n%w", len(unread), errors.Join(unread...))
+}
+
+// found is an archived event in JSON.
+type found struct {
+	NamespaceID string  `json:"namespace_id"`
+	Namespace   *string `json:"namespace"`
+	view
+}
+
+// unread is an object that could not be read, in JSON.
+type unread struct {
+	Object string `json:"object"`
+	Line   int    `json:"line,omitempty"`
+	Error  string `json:"error"`
+}
+
+func (o *searchOptions) print(page *archive.Page) error {
+	v := struct {
+		Events []found  `json:"events"`
+		Cursor string   `json:"cursor,omitempty"`
+		Unread []unread `json:"unread,omitempty"`
+	}{Events: make([]found, len(page.Events)), Cursor: page.Cursor}
+	header := []string{"TIME", "ENTITY", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}
+	rows := make([][]string, len(page.Events))
+	for i := range page.Events {
+		e := &page.Events[i]
+		v.Events[i] = found{e.NamespaceID, orNull(e.Namespace), viewOf(&e.AuditEvent)}
+		row, err := rowOf(e)
+		if err != nil {
+			return err
+		}
+		rows[i] = row
+		if o.all {
+			rows[i] = append([]string{plain(cmp.Or(e.Namespace, e.NamespaceID))}, row...)
+		}
+	}
+	if o.all {
+		header = append([]string{"NAMESPACE"}, header...)
+	}
+	for _, e := range page.Unread {
+		v.Unread = append(v.Unread, unread{e.Object, e.Line, e.Err.Error()})
+	}
+	return o.app.Print(v, func(w *strings.Builder) {
+		app.Table(w, header, rows)
+		if page.Cursor != "" {
+			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)
+		}
+	})
+}
+
+func rowOf(e *dynamo.TrailEvent) ([]string, error) {
+	details, err := json.Marshal(e.Details)
+	if err != nil {
+		return nil, fmt.Errorf("encode the details of event %s: %w", e.ID, err)
+	}
+	return []string{e.Time.Format(time.RFC3339), plain(e.Entity), plain(e.Action), plain(e.Principal), plain(e.Resource), string(details)}, nil
+}
