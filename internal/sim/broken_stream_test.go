@@ -2,8 +2,10 @@ package sim_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,7 +55,19 @@ func usageUpdate(request any) (*dynamodb.UpdateItemInput, bool) {
 	return in, ok && strings.HasPrefix(text(in.Key["SK"]), "#USAGE#")
 }
 
-// tenders change what an aggregator's limiter writes.
+// ahead says of a follower that it has come further than it has.
+func ahead(request any) {
+	in, ok := request.(*dynamodb.PutItemInput)
+	if !ok || !strings.HasPrefix(text(in.Item["SK"]), "#SHARD#") {
+		return
+	}
+	const further = 10_000 // about a hundred records
+	place, err := strconv.ParseUint(text(in.Item["sequence"]), 10, 64)
+	must(err)
+	in.Item["sequence"] = &types.AttributeValueMemberS{Value: fmt.Sprintf("%021d", place+further)}
+}
+
+// A tender changes what an aggregator's limiter writes.
 type tender struct {
 	limiter.Store
 
@@ -102,6 +116,7 @@ func TestBrokenAggregatorsAreSeen(t *testing.T) {
 				in.UpdateExpression = aws.String(*in.UpdateExpression + ", " + hidden + " :n")
 			}
 		}}},
+		{"followers skip", "usage", odds{crash: 0.004, followers: 1, tailed: true}, breakage{mangle: ahead}},
 		{"aggregators refill without the lock", "bucket", odds{followers: 1, hot: true}, tending(func(s limiter.Store) limiter.Store { return lockless{s} })},
 		{"aggregators consume", "usage", one, tending(func(s limiter.Store) limiter.Store {
 			return tender{s, func(r *limiter.Refill) {

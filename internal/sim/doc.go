@@ -19,7 +19,9 @@
 // link and by a clock like any client's. Its records come to them shard by shard,
 // in batches of any size, some of them again, and after a crash from further back;
 // what was not taken in comes until it is. A stream's shards are the seed's, not
-// the engine's, which go by the random id in the keys.
+// the engine's, which go by the random id in the keys. Or they read them like
+// processes, by a follower that keeps checkpoints; its pauses after a failure are
+// no seed's, so that such a one may replay differently.
 //
 // The link records what the engine applied, which is the truth; the clients
 // record what they were answered. A checker that shares no code with the
@@ -44,6 +46,7 @@
 //   - every call returned in time.
 //
 // Flags: -sim.seeds=N runs that many seeds, -sim.seed=N one alone and prints its
-// trace; -sim.followers=N has that many aggregators in each of them. Deliberately
-// broken stores prove that each check can fail.
+// trace; -sim.followers=N has that many aggregators in each of them, and
+// -sim.tailed lets those be processes. Deliberately broken stores prove that each
+// check can fail.
 package sim

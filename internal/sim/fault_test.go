@@ -31,6 +31,9 @@ type odds struct {
 	hot         bool // buckets run out of writes and partitions throttle
 	aggregated  bool // somebody else refills buckets
 	followers   int  // aggregators that follow the stream
+	// tailed: they are processes of their own, whose pauses after a failure are no
+	// seed's, so that a replay may differ.
+	tailed bool
 	// crowds: processes whose callers share writes. Who of two that stand in
 	// line at the same instant comes first is the scheduler's choice, so that a
 	// replay may differ.
@@ -47,8 +50,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed)
 }
 
 // faulty reports whether requests can fail.
@@ -81,7 +84,7 @@ func drawOdds(d dice) odds {
 	o.aggregated = chance(r, 0.3)
 	o.crowds = chance(r, 0.25)
 	if chance(r, 0.15) {
-		o.followers = 1 + r.IntN(2)
+		o.followers, o.tailed = 1+r.IntN(2), chance(r, 0.3)
 	}
 	return o
 }

@@ -10,9 +10,10 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 300, "how many seeds to run")
-	seed  = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
-	led   = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
+	seeds     = flag.Int("sim.seeds", 300, "how many seeds to run")
+	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
+	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
+	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
 // A result is what a run came to.
@@ -41,7 +42,7 @@ func simulate(t *testing.T, seed uint64, o odds, broken breakage) (res result) {
 		check(p)
 		res = result{violations: p.w.violations, trace: p.w.trace() + p.books(), stats: p.w.stats() + p.aggregates()}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -v\n", seed, o, p.ttl, res.stats, seed, o.followers)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -58,7 +59,7 @@ func simulate(t *testing.T, seed uint64, o odds, broken breakage) (res result) {
 // oddsOf are the odds of a seed, with the aggregators that the flag asks for.
 func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
-	o.followers = max(o.followers, *led)
+	o.followers, o.tailed = max(o.followers, *followers), o.tailed || *tailing
 	return o
 }
 
@@ -92,7 +93,7 @@ func TestSimWithAggregators(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
 			t.Parallel()
 			o := drawOdds(dice(s))
-			o.followers = max(o.followers, 1+int(s%2))
+			o.followers, o.tailed = max(o.followers, 1+int(s%2)), s%3 == 0
 			if res := simulate(t, s, o, breakage{}); len(res.violations) > 0 {
 				t.Error(res.report)
 			}
@@ -120,7 +121,7 @@ func sameTrace(t *testing.T, seeds, followers int) {
 	var differ []string
 	for s, found := uint64(1), 0; found < seeds; s++ {
 		o := drawOdds(dice(s))
-		if o.followers = followers; o.crowds || o.hot {
+		if o.followers, o.tailed = followers, false; o.crowds || o.hot {
 			continue // who comes first in a line, or after another's errand, is up to the scheduler
 		}
 		found++

@@ -25,19 +25,20 @@ import (
 // A stream is what the engine's stream has told so far, dealt to shards that are
 // the seed's: the engine's own shards go by keys, which hold a random id.
 type stream struct {
-	db    *link
-	arn   *string
-	after map[string]string // what was read of the engine's shards; "" at the end of one
+	db   *link
+	arn  *string
+	read map[string]string // of the engine's shards, up to which number; "" at the end of one
 
 	mu     sync.Mutex
 	shards [][]dynamo.Record
+	raw    [][]streamtypes.Record
 	dealt  int // records of no interest
 }
 
 func newStream(l *link, shards int) *stream {
 	out, err := l.w.db.DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: aws.String(tableName)})
 	must(err)
-	return &stream{db: l, arn: out.Table.LatestStreamArn, after: map[string]string{}, shards: make([][]dynamo.Record, shards)}
+	return &stream{db: l, arn: out.Table.LatestStreamArn, read: map[string]string{}, shards: make([][]dynamo.Record, shards), raw: make([][]streamtypes.Record, shards)}
 }
 
 // from are up to n records of a shard, from a place on.
@@ -56,7 +57,7 @@ func (s *stream) readLocked() {
 	must(err)
 	var records []streamtypes.Record
 	for _, sh := range d.StreamDescription.Shards {
-		after, begun := s.after[*sh.ShardId]
+		after, begun := s.read[*sh.ShardId]
 		if begun && after == "" {
 			continue
 		}
@@ -72,12 +73,12 @@ func (s *stream) readLocked() {
 			must(err)
 			records = append(records, page.Records...)
 			if more = len(page.Records) > 0; more {
-				s.after[*sh.ShardId] = *page.Records[len(page.Records)-1].Dynamodb.SequenceNumber
+				s.read[*sh.ShardId] = *page.Records[len(page.Records)-1].Dynamodb.SequenceNumber
 			}
 			next = page.NextShardIterator
 		}
 		if next == nil {
-			s.after[*sh.ShardId] = ""
+			s.read[*sh.ShardId] = ""
 		}
 	}
 	slices.SortFunc(records, func(a, b streamtypes.Record) int {
@@ -97,6 +98,7 @@ func (s *stream) readLocked() {
 		}
 		shard %= len(s.shards)
 		s.shards[shard] = append(s.shards[shard], r)
+		s.raw[shard] = append(s.raw[shard], records[i])
 	}
 }
 
@@ -321,6 +323,12 @@ func (r *reader) process(name string, records []dynamo.Record, dice *rand.Rand) 
 // drain takes in all that is left, when nothing fails any more.
 func (f *follower) drain() {
 	one := f.begin(f.name + ".last")
+	if f.w.odds.tailed {
+		end := one.run(true)
+		time.Sleep(time.Minute)
+		end()
+		return
+	}
 	const most = 1000
 	for n, left := 0, true; left; n++ {
 		left = false
@@ -356,7 +364,13 @@ func (p *play) accompany() (end func()) {
 	for i := range p.w.odds.followers {
 		f := &follower{play: p, name: fmt.Sprint("follower", i), taken: make([]int, len(p.stream.shards))}
 		p.followers = append(p.followers, f)
-		all.Go(func() { f.follow(stop) })
+		all.Go(func() {
+			if p.w.odds.tailed {
+				f.tail(stop)
+			} else {
+				f.follow(stop)
+			}
+		})
 	}
 	return func() {
 		close(stop)
