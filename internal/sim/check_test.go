@@ -27,6 +27,8 @@ func (w *world) violate(promise string, at time.Duration, id *bucketID, format s
 	if id != nil {
 		v.text = id.String() + ": " + v.text
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.violations = append(w.violations, v)
 }
 
