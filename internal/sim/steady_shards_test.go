@@ -11,13 +11,13 @@ var shardedDemands = []demand{
 	{
 		"on four shards", []limiter.Limit{
 			limiter.PerSecond("rps", 1, limiter.Burst(10)), limiter.PerDay("daily", 10), limiter.Custom("odd", 7, 13*time.Second, limiter.Burst(20)),
-		}, 45 * time.Minute, 4, false,
+		}, 45 * time.Minute, 4, false, 0,
 	},
 	{
-		"on sixteen shards, a minute's limit", []limiter.Limit{limiter.PerMinute("rpm", 20, limiter.Burst(30))}, 90 * time.Minute, 16, false,
+		"on sixteen shards, a minute's limit", []limiter.Limit{limiter.PerMinute("rpm", 20, limiter.Burst(30))}, 90 * time.Minute, 16, false, 0,
 	},
 	{
-		"on thirty-two shards, a capacity of one", []limiter.Limit{limiter.Custom("one", 1, 10*time.Second)}, 30 * time.Minute, 32, true,
+		"on thirty-two shards, a capacity of one", []limiter.Limit{limiter.Custom("one", 1, 10*time.Second)}, 30 * time.Minute, 32, true, 0,
 	},
 }
 

@@ -22,7 +22,8 @@ type demand struct {
 	shards int // that the bucket has from the beginning; 0 is as it comes
 	// waits: callers ask again when they were told to, as they must where a
 	// capacity of one token overflows whenever nobody is there to take it.
-	waits bool
+	waits     bool
+	followers int // aggregators
 }
 
 // demanders are the clients that demand.
@@ -32,12 +33,12 @@ var demands = []demand{
 	{
 		"a second's limit beside a day's", []limiter.Limit{
 			limiter.PerSecond("rps", 1, limiter.Burst(10)), limiter.PerDay("daily", 10), limiter.Custom("odd", 7, 13*time.Second, limiter.Burst(20)),
-		}, 45 * time.Minute, 0, false,
+		}, 45 * time.Minute, 0, false, 0,
 	},
 	{
 		"an hour's limit beside a day's, for weeks", []limiter.Limit{
 			limiter.PerHour("hourly", 3, limiter.Burst(9)), limiter.PerDay("daily", 10),
-		}, 40 * 24 * time.Hour, 0, false,
+		}, 40 * 24 * time.Hour, 0, false, 0,
 	},
 }
 
@@ -47,7 +48,7 @@ func (d demand) admit(t *testing.T, seed uint64, broken breakage) map[string]int
 	t.Helper()
 	total := map[string]int64{}
 	synctest.Test(t, func(*testing.T) {
-		p := newPlay(seed, odds{skew: 5 * time.Second}, broken)
+		p := newPlay(seed, odds{skew: 5 * time.Second, followers: d.followers}, broken)
 		p.ttl = time.Minute
 		p.setUp()
 		ctx := context.WithValue(context.Background(), callKey{}, &call{name: "steady", kind: administering, client: p.admin})
@@ -58,6 +59,7 @@ func (d demand) admit(t *testing.T, seed uint64, broken breakage) map[string]int
 				panic("there are fewer shards than were to be")
 			}
 		}
+		unaccompanied := p.accompany()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		until := p.w.now() + d.lasts
@@ -75,7 +77,9 @@ func (d demand) admit(t *testing.T, seed uint64, broken breakage) map[string]int
 			}
 		}
 		wg.Wait()
+		unaccompanied()
 		close(p.w.end)
+		p.workers.Wait()
 		for _, c := range p.cast {
 			must(c.limiter.Close())
 		}
