@@ -1,0 +1,322 @@
+package aggregator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// flaky loses writes of usage, answers to them, and reads of namespaces, while it
+// is on.
+type flaky struct {
+	dynamo.API
+
+	mu   sync.Mutex
+	dice *rand.Rand // nil is off
+}
+
+var errLost = errors.New("connection reset by peer")
+
+func (f *flaky) roll(sides int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dice != nil && f.dice.IntN(sides) == 0
+}
+
+func (f *flaky) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	ofUsage := strings.HasPrefix(schema.KeyOf(in.Key).SK, schema.UsagePrefix)
+	if ofUsage && f.roll(5) {
+		return nil, errLost
+	}
+	out, err := f.API.UpdateItem(ctx, in, o...)
+	if ofUsage && err == nil && f.roll(6) {
+		return nil, errLost
+	}
+	return out, err
+}
+
+func (f *flaky) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	if f.roll(8) {
+		return nil, errLost
+	}
+	return f.API.GetItem(ctx, in, o...)
+}
+
+// An account is an oracle's: what one entity was seen to use in one hour.
+type account struct {
+	entity string
+	hour   time.Time
+}
+
+type used struct {
+	events int64
+	tokens map[string]int64
+}
+
+// A lossy is a history, and how its records come.
+type lossy struct {
+	*world
+	api  *flaky
+	dice *rand.Rand
+
+	want     map[account]*used
+	poisoned map[string]bool // sequence numbers; true once they were reported
+	lanes    [][]dynamo.Record
+	done     []int // by lane
+	mu       sync.Mutex
+}
+
+// uses notes what an entity is about to acquire, and keep.
+func (l *lossy) uses(entity string, tokens map[string]int64) {
+	key := account{entity, time.Now().UTC().Truncate(time.Hour)}
+	if l.want[key] == nil {
+		l.want[key] = &used{tokens: map[string]int64{}}
+	}
+	l.want[key].events++
+	for limit, n := range tokens {
+		l.want[key].tokens[limit] += n
+	}
+}
+
+// poison makes an item unreadable, or one that was readable again. Its record,
+// which is the next, can never be read.
+func (l *lossy) poison(bucket limiter.Bucket, rf types.AttributeValue) {
+	l.Helper()
+	_, ns := l.store.Namespace()
+	name, update := table, "SET rf = :rf"
+	_, err := l.api.UpdateItem(l.Context(), &dynamodb.UpdateItemInput{
+		TableName: &name, Key: schema.BucketKey(ns, bucket).Item(),
+		UpdateExpression: &update, ExpressionAttributeValues: map[string]types.AttributeValue{":rf": rf},
+	})
+	l.must(err)
+}
+
+// drop deletes a bucket of one shard, as the table does when it has expired.
+func (l *lossy) drop(entity string) {
+	l.Helper()
+	_, ns := l.store.Namespace()
+	_, err := l.api.BatchWriteItem(l.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: {
+		{DeleteRequest: &types.DeleteRequest{Key: schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4"}).Item()}},
+	}}})
+	l.must(err)
+}
+
+// live plays the history.
+func (l *lossy) live() {
+	l.Helper()
+	l.system(limiter.PerDay("rpd", 1_000_000), limiter.PerDay("tpd", 1_000_000))
+	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
+		_, err := l.store.CreateEntity(l.Context(), e)
+		l.must(err)
+	}
+	l.uses("wide", map[string]int64{"rpd": 1000})
+	l.take(l.Limiter, "wide", "rpd", 1)
+	l.set("wide", 0, map[string]int64{schema.ShardCount: 4})
+	l.must(l.Mend(l.Context(), limiter.Bucket{Entity: "wide", Resource: "gpt-4"}))
+	for i := range 60 {
+		n := 1 + l.dice.IntN(500)
+		switch entity := []string{"wide", "wide", "solo", "key"}[l.dice.IntN(4)]; l.dice.IntN(6) {
+		case 0: // taken and given back: two writes, of which the first is an event
+			l.uses(entity, nil)
+			lease, err := l.Acquire(l.Context(), ask(entity, "rpd", 1, "tpd", n))
+			l.must(err)
+			l.must(lease.Rollback(l.Context()))
+			if entity == "key" {
+				l.uses("team", nil)
+			}
+		case 1: // poison on an item of its own, or for a while on one in use
+			if l.dice.IntN(2) == 0 {
+				l.poison(limiter.Bucket{Entity: fmt.Sprint("mallory", i), Resource: "gpt-4"}, schema.S("yesterday"))
+				break
+			}
+			img := l.shards("wide")[l.dice.IntN(4)]
+			l.poison(img.Bucket, schema.S("tomorrow"))
+			l.poison(img.Bucket, schema.N(img.RefilledAt))
+		case 2:
+			l.drop("solo")
+		default:
+			tokens := map[string]int64{"rpd": 1000, "tpd": int64(n) * 1000}
+			l.uses(entity, tokens)
+			l.take(l.Limiter, entity, "rpd", 1, "tpd", n)
+			if entity == "key" {
+				l.uses("team", tokens)
+			}
+		}
+		time.Sleep(time.Duration(l.dice.IntN(400)) * time.Second)
+	}
+}
+
+// split puts the records of the stream into lanes, all of an item into one, as a
+// stream has shards.
+func (l *lossy) split(lanes int) {
+	l.Helper()
+	l.lanes, l.done = make([][]dynamo.Record, lanes), make([]int, lanes)
+	for _, r := range l.drain() {
+		if r.Err != nil {
+			l.poisoned[r.Sequence] = false
+		}
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(r.Key))
+		lane := int(h.Sum32()) % lanes
+		l.lanes[lane] = append(l.lanes[lane], r)
+	}
+}
+
+// deliver brings the next batch of a lane, from some records before it on, some of
+// it twice and in another order, and goes on behind what was taken in: the
+// others come again with what follows, or by themselves.
+func (l *lossy) deliver(a *aggregator.Aggregator, lane int, dice *rand.Rand) {
+	records, done := l.lanes[lane], l.done[lane]
+	from, to := max(0, done-dice.IntN(8)), min(len(records), done+1+dice.IntN(25))
+	batch := slices.Clone(records[from:to])
+	if dice.IntN(2) == 0 {
+		batch = append(batch, records[from:done]...)
+		dice.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+	}
+	failed := l.processed(a, batch)
+	if dice.IntN(2) == 0 {
+		for tries := 0; len(failed) > 0 && tries < 3; tries++ {
+			failed = l.processed(a, failed)
+		}
+	}
+	again := map[string]bool{}
+	for i := range failed {
+		again[failed[i].Sequence] = true
+	}
+	for l.done[lane] < to && !again[records[l.done[lane]].Sequence] {
+		l.done[lane]++
+	}
+	// What comes from behind where it goes on was among those taken in, or comes
+	// again; what comes from before it must not be lost either.
+	if i := slices.IndexFunc(records[:l.done[lane]], func(r dynamo.Record) bool { return again[r.Sequence] }); i >= 0 {
+		l.done[lane] = i
+	}
+}
+
+// processed takes in a batch and returns what has failed of it. Each poisoned
+// record must have been named, and none else.
+func (l *lossy) processed(a *aggregator.Aggregator, batch []dynamo.Record) (failed []dynamo.Record) {
+	res, err := a.Process(l.Context(), batch)
+	l.check(err)
+	named := map[int]bool{}
+	l.mu.Lock()
+	for _, f := range res.Poisoned {
+		named[f.Index] = true
+		l.poisoned[f.Sequence] = true
+	}
+	l.mu.Unlock()
+	for i := range batch {
+		if named[i] != (batch[i].Err != nil) {
+			l.Errorf("record %d: named %t, poisoned %v", i, named[i], batch[i].Err)
+		}
+	}
+	if len(named) != len(res.Poisoned) {
+		l.Errorf("%d poisoned records, named %d times", len(named), len(res.Poisoned))
+	}
+	for _, f := range res.Failed {
+		if !errors.Is(f.Err, limiter.ErrUnavailable) || batch[f.Index].Err != nil {
+			l.Errorf("failed: %+v", f)
+		}
+		failed = append(failed, batch[f.Index])
+	}
+	return failed
+}
+
+// Whatever comes twice, late, in another order between shards, or not at all at
+// first; whoever forgets what it was doing; and whatever cannot be read: usage is
+// what was consumed.
+func TestUsageIsExactWhateverHappens(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			api := &flaky{API: w.api}
+			w.api = api
+			l := &lossy{world: w, api: api, dice: rand.New(rand.NewPCG(seed, 6)), want: map[account]*used{}, poisoned: map[string]bool{}}
+			l.live()
+			l.split(1 + int(seed%4))
+
+			api.dice = rand.New(rand.NewPCG(seed, 7))
+			a := w.aggregate(aggregator.Options{Windows: []dynamo.Window{dynamo.Hourly}})
+			for round := 0; ; round++ {
+				switch round {
+				case 200:
+					api.dice = nil // all is well from here on
+				case 400:
+					t.Fatalf("seed %d: the records never are taken in", seed)
+				}
+				var open []int
+				for lane := range l.lanes {
+					if l.done[lane] < len(l.lanes[lane]) {
+						open = append(open, lane)
+					}
+				}
+				if len(open) == 0 {
+					break
+				}
+				l.dice.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
+				var together sync.WaitGroup
+				for _, lane := range open[:1+l.dice.IntN(len(open))] {
+					dice := rand.New(rand.NewPCG(seed, l.dice.Uint64()))
+					together.Go(func() { l.deliver(a, lane, dice) })
+				}
+				together.Wait()
+				if l.dice.IntN(4) == 0 { // the process is gone, and what it knew
+					a = w.aggregate(aggregator.Options{Windows: []dynamo.Window{dynamo.Hourly}})
+				}
+			}
+			api.dice = nil
+			l.judge(seed)
+		})
+	}
+}
+
+// judge compares what was counted with what was consumed.
+func (l *lossy) judge(seed uint64) {
+	l.Helper()
+	for _, sequence := range slices.Sorted(maps.Keys(l.poisoned)) {
+		if !l.poisoned[sequence] {
+			l.Errorf("seed %d: poisoned record %s was never named", seed, sequence)
+		}
+	}
+	got := map[account]string{}
+	for _, entity := range []string{"wide", "solo", "key", "team"} {
+		page, err := l.store.Usage(l.Context(), dynamo.UsageQuery{Entity: entity, Window: dynamo.Hourly, Limit: dynamo.MaxUsageLimit})
+		l.must(err)
+		for _, u := range page.Snapshots {
+			tokens := map[string]int64{}
+			for _, a := range u.Tokens {
+				if a.Milli != 0 {
+					tokens[a.Limit] = a.Milli
+				}
+			}
+			got[account{entity, u.Start}] = fmt.Sprint(u.Events, tokens)
+		}
+	}
+	for key, u := range l.want {
+		if want := fmt.Sprint(u.events, u.tokens); got[key] != want {
+			l.Errorf("seed %d: %s at %v: counted %s, consumed %s", seed, key.entity, key.hour, got[key], want)
+		}
+		delete(got, key)
+	}
+	for key, u := range got {
+		l.Errorf("seed %d: %s at %v: counted %s, consumed nothing", seed, key.entity, key.hour, u)
+	}
+}
