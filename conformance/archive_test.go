@@ -20,7 +20,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/google/go-cmp/cmp"
 
@@ -56,11 +55,7 @@ func newTrail(t *testing.T) *trail {
 	t.Cleanup(server.Close)
 	w.endpoint = server.URL
 	w.must(dynamo.CreateTable(t.Context(), w.engine, dynamo.TableOptions{Name: trailTable, Stream: true, Now: w.now}))
-	_, err := w.engine.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-		TableName:               aws.String(trailTable),
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
-	})
-	w.must(err)
+	var err error
 	w.store, err = dynamo.Open(t.Context(), dynamo.Options{API: w.engine, Table: trailTable, Now: w.now, Principal: "jo"})
 	w.must(err)
 	w.must(w.store.SetAuditRetention(t.Context(), 1))
