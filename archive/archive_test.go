@@ -214,6 +214,7 @@ func TestDamagedObjects(t *testing.T) {
 		"fields":  {compressed(t, good+good+"{}\n"), damage{3, archive.ErrDamaged}},
 		"two":     {compressed(t, strings.TrimSpace(good)+" "+good), damage{1, archive.ErrDamaged}},
 		"day":     {compressed(t, strings.Replace(good, "01-02", "01-03", 1)), damage{1, archive.ErrDamaged}},
+		"details": {compressed(t, strings.Replace(good, `{"n":99}`, "[]", 1)), damage{1, archive.ErrDamaged}},
 		"long":    {compressed(t, good+strings.Repeat("x", 5<<20)), damage{0, archive.ErrDamaged}},
 	} {
 		key := day + name + ".jsonl.gz"

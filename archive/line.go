@@ -11,61 +11,77 @@ import (
 
 // A line is an event in an object.
 type line struct {
-	NamespaceID string         `json:"namespace_id"`
-	Namespace   *string        `json:"namespace"`
-	ID          string         `json:"event_id"`
-	Time        time.Time      `json:"timestamp"`
-	Action      string         `json:"action"`
-	Entity      string         `json:"entity_id"`
-	Principal   *string        `json:"principal"`
-	Resource    *string        `json:"resource"`
-	Details     map[string]any `json:"details"`
-	Expires     *time.Time     `json:"expires_at"`
+	NamespaceID string          `json:"namespace_id"`
+	Namespace   *string         `json:"namespace"`
+	ID          string          `json:"event_id"`
+	Time        time.Time       `json:"timestamp"`
+	Action      string          `json:"action"`
+	Entity      string          `json:"entity_id"`
+	Principal   *string         `json:"principal"`
+	Resource    *string         `json:"resource"`
+	Details     json.RawMessage `json:"details"`
+	Expires     *time.Time      `json:"expires_at"`
 }
 
-func lineOf(e *dynamo.TrailEvent) line {
+func lineOf(e *dynamo.TrailEvent) (line, error) {
+	details, err := encode(e.Details)
 	l := line{
 		NamespaceID: e.NamespaceID, Namespace: orNull(e.Namespace), ID: e.ID, Time: e.Time.UTC(), Action: e.Action, Entity: e.Entity,
-		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: e.Details,
+		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: details,
 	}
 	if !e.Expires.IsZero() {
 		expires := e.Expires.UTC()
 		l.Expires = &expires
 	}
-	return l
+	return l, err
 }
 
-func (l *line) encode() ([]byte, error) {
+// encode is a value as JSON, for people too, and the end of a line.
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(l)
+	err := e.Encode(v)
 	return b.Bytes(), err
 }
 
-// decodeLine reads an event. What it does not say stays empty, but for the ID,
-// the time and what it is about.
-func decodeLine(text []byte) (dynamo.TrailEvent, error) {
+// decodeLine reads an event, without its details. What it does not say stays
+// empty, but for the ID, the time and what it is about.
+func decodeLine(text []byte) (e dynamo.TrailEvent, details json.RawMessage, err error) {
 	var l line
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&l); err != nil {
-		return dynamo.TrailEvent{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	if err := json.Unmarshal(text, &l); err != nil {
+		return e, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if d.More() || l.ID == "" || l.Entity == "" || l.Time.IsZero() {
-		return dynamo.TrailEvent{}, fmt.Errorf("%w: it is not one event with event_id, entity_id and timestamp", ErrDamaged)
+	if l.ID == "" || l.Entity == "" || l.Time.IsZero() {
+		return e, nil, fmt.Errorf("%w: it is not an event with event_id, entity_id and timestamp", ErrDamaged)
 	}
-	e := dynamo.TrailEvent{NamespaceID: l.NamespaceID, Namespace: orEmpty(l.Namespace), AuditEvent: dynamo.AuditEvent{
-		ID: l.ID, Time: l.Time.UTC(), Action: l.Action, Entity: l.Entity,
-		Principal: orEmpty(l.Principal), Resource: orEmpty(l.Resource), Details: map[string]any{},
+	e = dynamo.TrailEvent{NamespaceID: l.NamespaceID, Namespace: orEmpty(l.Namespace), AuditEvent: dynamo.AuditEvent{
+		ID: l.ID, Time: l.Time.UTC(), Action: l.Action, Entity: l.Entity, Principal: orEmpty(l.Principal), Resource: orEmpty(l.Resource),
 	}}
-	for k, v := range l.Details {
-		e.Details[k] = plain(v)
-	}
 	if l.Expires != nil {
 		e.Expires = l.Expires.UTC()
 	}
-	return e, nil
+	return e, l.Details, nil
+}
+
+// decodeDetails reads the details of an event; none are an empty map.
+func decodeDetails(text json.RawMessage) (map[string]any, error) {
+	details := map[string]any{}
+	if len(text) == 0 {
+		return details, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&details); err != nil {
+		return nil, fmt.Errorf("%w: details: %w", ErrDamaged, err)
+	}
+	if details == nil { // null
+		return map[string]any{}, nil
+	}
+	for k, v := range details {
+		details[k] = plain(v)
+	}
+	return details, nil
 }
 
 // plain makes numbers what they are in the details of an event: int64 if they are

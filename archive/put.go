@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailE
 	}
 	slices.SortFunc(events, compare)
 	events = slices.CompactFunc(events, func(e, f dynamo.TrailEvent) bool { return compare(e, f) == 0 })
-	body, sum, err := encode(events)
+	body, sum, err := pack(events)
 	if err != nil {
 		return 0, err
 	}
@@ -61,25 +60,30 @@ func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailE
 	return len(body), a.put(ctx, a.dayPrefix(date)+name, body)
 }
 
-// encode is events as an object holds them, and a checksum of what they say. That
+// pack is events as an object holds them, and a checksum of what they say. That
 // leaves out what namespaces are called: events are stored again in the same
 // place, whether or not that is known by then.
-func encode(events []dynamo.TrailEvent) (body []byte, sum string, err error) {
+func pack(events []dynamo.TrailEvent) (body []byte, sum string, err error) {
 	var b bytes.Buffer
 	hash := sha256.New()
 	z := gzip.NewWriter(&b)
 	for i := range events {
-		l := lineOf(&events[i])
-		text, err := l.encode()
-		l.Namespace = nil
-		nameless, errNameless := l.encode()
-		if err := errors.Join(err, errNameless); err != nil {
+		l, err := lineOf(&events[i])
+		if err != nil {
 			return nil, "", fmt.Errorf("encode event %s: %w", events[i].ID, err)
 		}
-		_, _ = hash.Write(nameless)              // never fails
-		if _, err := z.Write(text); err != nil { // nor does the buffer
+		text, err := encode(&l)
+		if err != nil {
+			return nil, "", fmt.Errorf("encode event %s: %w", events[i].ID, err)
+		}
+		if _, err := z.Write(text); err != nil {
 			return nil, "", err
 		}
+		if l.Namespace != nil {
+			l.Namespace = nil
+			text, _ = encode(&l) // which it could be with the name
+		}
+		_, _ = hash.Write(text) // never fails
 	}
 	if err := z.Close(); err != nil {
 		return nil, "", err

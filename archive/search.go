@@ -209,16 +209,10 @@ func (s *search) mayHold(date, key string) bool {
 	return s.floor == nil || last >= s.floor.ID
 }
 
-// add takes in an event of the day.
-func (s *search) add(date string, e *dynamo.TrailEvent) {
-	if !s.q.matches(e) || s.after != nil && date == s.after.Time.Format(time.DateOnly) && compare(*e, *s.after) >= 0 {
-		return
-	}
+// add takes in an event that is wanted.
+func (s *search) add(e *dynamo.TrailEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.floor != nil && compare(*e, *s.floor) <= 0 {
-		return
-	}
 	s.newest = append(s.newest, *e)
 	if len(s.newest) >= 2*s.wanted() {
 		s.cut()
@@ -294,19 +288,39 @@ func (s *search) lines(date string, body io.Reader, wrong *ObjectError) error {
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan(); n++ {
-		e, err := decodeLine(lines.Bytes())
-		if err == nil && e.Time.Format(time.DateOnly) != date {
-			err = fmt.Errorf("%w: the event is of %s", ErrDamaged, e.Time.Format(time.RFC3339))
+		if err := s.line(date, lines.Bytes()); err != nil && wrong.Err == nil {
+			wrong.Line, wrong.Err = n, err
 		}
-		if err != nil {
-			if wrong.Err == nil {
-				wrong.Line, wrong.Err = n, err
-			}
-			continue
-		}
-		s.add(date, &e)
 	}
 	return lines.Err()
+}
+
+// line takes in an event of a day, if it is asked for.
+func (s *search) line(date string, text []byte) error {
+	e, details, err := decodeLine(text)
+	switch {
+	case err != nil:
+		return err
+	case e.Time.Format(time.DateOnly) != date:
+		return fmt.Errorf("%w: the event is of %s", ErrDamaged, e.Time.Format(time.RFC3339))
+	case !s.wants(date, &e):
+		return nil
+	}
+	if e.Details, err = decodeDetails(details); err == nil {
+		s.add(&e)
+	}
+	return err
+}
+
+// wants reports whether an event is asked for, comes after the page before, and
+// is among the newest so far.
+func (s *search) wants(date string, e *dynamo.TrailEvent) bool {
+	if !s.q.matches(e) || s.after != nil && date == s.after.Time.Format(time.DateOnly) && compare(*e, *s.after) >= 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.floor == nil || compare(*e, *s.floor) > 0
 }
 
 // noted keeps what went wrong with a reader, so that it is told apart from what
