@@ -3,11 +3,15 @@ package archive_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -411,5 +415,55 @@ func TestQueriesAreChecked(t *testing.T) {
 	}
 	if asked := s.Asked(); len(asked) != 0 {
 		t.Errorf("%q", asked)
+	}
+}
+
+// broken is a storage whose answers end with an error.
+type broken struct {
+	archive.API
+	err error
+}
+
+func (b broken) GetObject(ctx context.Context, in *s3.GetObjectInput, opts ...func(*s3.Options)) (*s3.GetObjectOutput, error) {
+	out, err := b.API.GetObject(ctx, in, opts...)
+	if err == nil {
+		const some = 20
+		out.Body = io.NopCloser(io.MultiReader(io.LimitReader(out.Body, some), iotest.ErrReader(b.err)))
+	}
+	return out, err
+}
+
+// An answer that breaks off says nothing about the object, and fails the search;
+// one whose checksum is wrong is a damaged object.
+func TestAnswersThatBreakOff(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	put(t, open(t, s.Client(), ""), event(1, noon))
+	for _, failure := range []error{io.ErrUnexpectedEOF, &net.OpError{Op: "read", Err: errors.New("reset")}} {
+		_, err := open(t, broken{s.Client(), failure}, "").Search(t.Context(), archive.Query{})
+		wantErr(t, err, failure)
+		wantErr(t, err, limiter.ErrUnavailable)
+	}
+	page, err := open(t, broken{s.Client(), errors.New("checksum did not match")}, "").Search(t.Context(), archive.Query{})
+	if err != nil || len(page.Unread) != 1 || !errors.Is(page.Unread[0], archive.ErrDamaged) || !strings.Contains(page.Unread[0].Error(), "checksum") {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+// Events of one ID, each in an object of its own, are told apart by whose they are.
+func TestEventsOfOneID(t *testing.T) {
+	t.Parallel()
+	a := open(t, newServer(t).Client(), "")
+	var want []int64
+	for i := range 60 {
+		e := event(1, noon)
+		e.Entity, e.Details = fmt.Sprintf("user-%02d", i), map[string]any{"n": int64(i)}
+		put(t, a, e)
+		want = append(want, int64(59-i))
+	}
+	for _, limit := range []int{1, 2, 30} {
+		if diff := cmp.Diff(want, search(t, a, archive.Query{Limit: limit})); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
 	}
 }
