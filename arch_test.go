@@ -17,7 +17,7 @@ const (
 	module = "github.com/zeroae/zae-limiter-go"
 	sdk    = "github.com/aws/aws-sdk-go-v2"
 	sdkDB  = sdk + "/service/dynamodb"
-	// lru bounds what a limiter remembers: which entry was used last is a matter for a
+	// lru bounds what limiters and aggregators remember: which entry was used last is a matter for a
 	// library that is kept, and this one imports nothing but the standard library.
 	lru = "github.com/hashicorp/golang-lru/v2/simplelru"
 )
@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"storetest":           {"."},
 	"internal/sim":        {".", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
-	"aggregator":          {".", "dynamo"},
+	"aggregator":          {".", "dynamo", lru},
 	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
 	"internal/s3test":     {sdk + "/..."},
 	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},

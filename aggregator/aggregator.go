@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -28,12 +27,15 @@ type Namespace struct {
 	Limiter *limiter.Limiter
 	// Usage keeps the sums; nil counts nothing.
 	Usage Usage
+	// Close is called when the namespace is forgotten, see Options.Namespaces,
+	// and nothing works on it any more; nil if nothing is to be closed.
+	Close func()
 }
 
 // An Opener opens the namespace with an id. It is called once for each namespace
-// that records tell of, and again a minute later if it fails with
-// [limiter.ErrNotFound]: the records of a namespace that was deleted are passed
-// over. Other errors leave the records failed.
+// that records tell of, as long as that is remembered, and again a minute later if
+// it fails with [limiter.ErrNotFound]: the records of a namespace that was deleted
+// are passed over. Other errors leave the records failed.
 type Opener func(ctx context.Context, id string) (Namespace, error)
 
 // Options configure an [Aggregator]. The zero value works.
@@ -43,6 +45,9 @@ type Options struct {
 	Windows []dynamo.Window
 	// Concurrency is how many writes of a batch are under way at a time; 0 is 16.
 	Concurrency int
+	// Namespaces is how many namespaces are remembered; 0 is 1000. Those not
+	// used for longest are closed, and opened again when records tell of them.
+	Namespaces int
 	// MaxAge is how old a record may be for its bucket to be refilled or
 	// doubled; 0 is 10 s. Older ones tell what a bucket was: while a reader
 	// catches up it only counts and mends.
@@ -60,28 +65,15 @@ type Options struct {
 
 const (
 	defaultConcurrency = 16
+	defaultNamespaces  = 1000
 	defaultMaxAge      = 10 * time.Second
-	forgetMissing      = time.Minute
 )
 
 // An Aggregator processes records. It is safe for concurrent use, as long as
 // records of one item are not processed at the same time.
 type Aggregator struct {
-	open Opener
-	o    Options
-
-	// opening is held by who looks at namespaces or opens one: a channel, so that a
-	// batch whose context ends does not wait for another's opener.
-	opening    chan struct{}
-	namespaces map[string]*namespace
-}
-
-// namespace is one that was opened, or was found missing.
-type namespace struct {
-	Namespace
-
-	missing   bool
-	missingAt time.Time
+	o          Options
+	namespaces *namespaces
 }
 
 // New makes an aggregator. It does no I/O. It fails with [limiter.ErrInvalid] if
@@ -90,9 +82,9 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	switch {
 	case open == nil:
 		return nil, &limiter.ValidationError{Field: "open", Value: "nil", Reason: "give a function that opens namespaces"}
-	case o.Concurrency < 0 || o.MaxAge < 0:
+	case o.Concurrency < 0 || o.Namespaces < 0 || o.MaxAge < 0:
 		return nil, &limiter.ValidationError{
-			Field: "options", Value: fmt.Sprintf("Concurrency %d, MaxAge %v", o.Concurrency, o.MaxAge),
+			Field: "options", Value: fmt.Sprintf("Concurrency %d, Namespaces %d, MaxAge %v", o.Concurrency, o.Namespaces, o.MaxAge),
 			Reason: "use 0 for the default, or a positive value",
 		}
 	}
@@ -102,6 +94,9 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	o.Windows = slices.Clone(o.Windows)
 	if o.Concurrency == 0 {
 		o.Concurrency = defaultConcurrency
+	}
+	if o.Namespaces == 0 {
+		o.Namespaces = defaultNamespaces
 	}
 	if o.MaxAge == 0 {
 		o.MaxAge = defaultMaxAge
@@ -115,7 +110,7 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Aggregator{open: open, o: o, opening: make(chan struct{}, 1), namespaces: map[string]*namespace{}}, nil
+	return &Aggregator{o: o, namespaces: newNamespaces(open, o.Namespaces)}, nil
 }
 
 // A Result is what became of a batch.
@@ -157,6 +152,7 @@ type Failure struct {
 func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Result, error) {
 	now := a.o.Now()
 	b := newBatch(records, now)
+	defer a.namespaces.release(b.namespaces)
 	a.resolve(ctx, b)
 	a.addUsage(ctx, b)
 	a.tend(ctx, b)
@@ -189,7 +185,7 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 // drop out; those of one that cannot be opened fail.
 func (a *Aggregator) resolve(ctx context.Context, b *batch) {
 	for id := range b.namespaces {
-		ns, err := a.namespace(ctx, id, b.now)
+		ns, err := a.namespaces.get(ctx, id, b.now)
 		if err != nil {
 			a.o.Logger.WarnContext(ctx, "namespace was not opened", "namespace", id, "error", err)
 		}
@@ -207,29 +203,6 @@ func (a *Aggregator) resolve(ctx context.Context, b *batch) {
 		}
 	}
 	b.items = kept
-}
-
-// namespace is one that is open, or is opened now.
-func (a *Aggregator) namespace(ctx context.Context, id string, now time.Time) (*namespace, error) {
-	select {
-	case a.opening <- struct{}{}:
-		defer func() { <-a.opening }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("open namespace %s: %w", id, ctx.Err())
-	}
-	if ns := a.namespaces[id]; ns != nil && (!ns.missing || now.Sub(ns.missingAt) < forgetMissing) {
-		return ns, nil
-	}
-	opened, err := a.open(ctx, id)
-	ns := &namespace{Namespace: opened}
-	switch {
-	case errors.Is(err, limiter.ErrNotFound):
-		ns.missing, ns.missingAt = true, now
-	case err != nil:
-		return nil, fmt.Errorf("open namespace %s: %w", id, err)
-	}
-	a.namespaces[id] = ns
-	return ns, nil
 }
 
 // addUsage adds up what the batch consumed.

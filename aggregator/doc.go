@@ -30,6 +30,7 @@
 //
 // # What is not kept
 //
-// Memory is bounded by the batch, and by the namespaces and buckets a limiter
-// remembers: nothing of a record outlives [Aggregator.Process].
+// Memory is bounded by the batch, by the namespaces that are remembered
+// (Options.Namespaces), and by the buckets that the limiter of each remembers:
+// nothing of a record outlives [Aggregator.Process].
 package aggregator

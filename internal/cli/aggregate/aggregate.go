@@ -123,7 +123,7 @@ func (o *options) Run(ctx context.Context) error {
 	log := slog.New(slog.NewJSONHandler(o.app.Stderr, &slog.HandlerOptions{Level: level}))
 	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log}
 	m := newMeasures()
-	tenants := &tenants{store: store}
+	tenants := &tenants{store: store, limiters: map[*limiter.Limiter]bool{}}
 	defer tenants.close()
 	keeper, err := o.keeper(ctx, store)
 	if err != nil {
@@ -186,7 +186,7 @@ type tenants struct {
 	store dynamo.Options
 
 	mu       sync.Mutex
-	limiters []*limiter.Limiter
+	limiters map[*limiter.Limiter]bool
 }
 
 func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, error) {
@@ -200,13 +200,21 @@ func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, er
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.limiters = append(t.limiters, l)
-	return aggregator.Namespace{Limiter: l, Usage: s}, nil
+	t.limiters[l] = true
+	return aggregator.Namespace{Limiter: l, Usage: s, Close: func() { t.forget(l) }}, nil
+}
+
+// forget closes the limiter of a namespace that is not in use any more.
+func (t *tenants) forget(l *limiter.Limiter) {
+	t.mu.Lock()
+	delete(t.limiters, l)
+	t.mu.Unlock()
+	_ = l.Close() // it waits, and never fails
 }
 
 // close waits for what the limiters do in the background.
 func (t *tenants) close() {
-	for _, l := range t.limiters {
+	for l := range t.limiters {
 		_ = l.Close() // it waits, and never fails
 	}
 }

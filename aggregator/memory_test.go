@@ -1,0 +1,149 @@
+package aggregator_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// written is a batch of writes to buckets that no other batch has told of, half of
+// them in namespaces that are gone.
+func written(batch, records int, ns string, now time.Time) []dynamo.Record {
+	all := make([]dynamo.Record, records)
+	for i := range all {
+		n := batch*records + i
+		img := &limiter.Image{
+			Bucket:     limiter.Bucket{Entity: fmt.Sprint("user-", n), Resource: "gpt-4"},
+			RefilledAt: now.Add(-time.Second).UnixMilli(), ShardCount: 1,
+			Limits: []limiter.LimitState{{
+				Name: "rps", Params: limiter.Params{Capacity: 600_000, Amount: 600_000, Period: 1000}, Tokens: 200_000, Consumed: 400_000,
+			}},
+		}
+		all[i] = dynamo.Record{ID: strconv.Itoa(n), Sequence: strconv.Itoa(1_000_000 + n), At: now, Namespace: ns, New: img}
+		if i%2 == 1 {
+			all[i].Namespace = fmt.Sprint("gone-", n)
+		}
+	}
+	return all
+}
+
+// live is the heap that is in use.
+func live() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first one finalized
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Twenty times the history, with as many times the buckets and the namespaces that
+// are gone, is kept in the same memory. Not parallel: the heap is everybody's.
+func TestMemoryDoesNotGrowWithHistory(t *testing.T) {
+	const records, few, many, most = 100, 50, 20 * 50, 2 << 20
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() { _ = engine.Close() })
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table, Stream: true}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: engine, Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ns := s.Namespace()
+	l, err := limiter.New(s, limiter.Options{Memory: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := aggregator.New(func(_ context.Context, id string) (aggregator.Namespace, error) {
+		if id != ns {
+			return aggregator.Namespace{}, limiter.ErrNotFound
+		}
+		return aggregator.Namespace{Limiter: l, Usage: &nobody{}}, nil
+	}, aggregator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := func(from, to int) {
+		for i := from; i < to; i++ {
+			res, err := a.Process(t.Context(), written(i, records, ns, time.Now()))
+			if err != nil || res.Updates != 3*records/2 || len(res.Failed) > 0 || res.Errors > 0 {
+				t.Fatalf("%+v: %v", res, err)
+			}
+		}
+	}
+	process(0, few)
+	before := live()
+	process(few, many)
+	after := live()
+	t.Logf("%d KB after %d batches, %d KB after %d", before>>10, few, after>>10, many)
+	if after > before+most {
+		t.Errorf("%d KB in use after %d batches, and %d KB after %d", before>>10, few, after>>10, many)
+	}
+	runtime.KeepAlive(a)
+}
+
+// Namespaces that are not used for longest are closed, those that a batch works on
+// not before it has ended.
+func TestNamespacesAreForgotten(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	opens, closes := map[string]int{}, map[string]int{}
+	open := func(_ context.Context, id string) (aggregator.Namespace, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		opens[id]++
+		return aggregator.Namespace{
+			Usage: usageFunc(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if closes[id] == opens[id] {
+					t.Errorf("%s is used after it was closed", id)
+				}
+			}),
+			Close: func() {
+				mu.Lock()
+				defer mu.Unlock()
+				closes[id]++
+			},
+		}, nil
+	}
+	a, err := aggregator.New(open, aggregator.Options{Namespaces: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, batch := range [][]string{{"a", "b"}, {"b", "c"}, {"a", "b", "c", "d", "e"}, {"e"}} {
+		var records []dynamo.Record
+		for i, ns := range batch {
+			records = append(records, written(n*10+2*i, 1, ns, time.Now())...)
+		}
+		res, err := a.Process(t.Context(), records)
+		if err != nil || len(res.Failed) > 0 || res.Updates != 3*len(batch) {
+			t.Fatalf("%+v: %v", res, err)
+		}
+		still := 0
+		for id := range opens {
+			still += opens[id] - closes[id]
+		}
+		if still != 2 {
+			t.Errorf("after %v: opened %v, closed %v", batch, opens, closes)
+		}
+	}
+	if _, err := aggregator.New(open, aggregator.Options{Namespaces: -1}); err == nil {
+		t.Error("less than no namespaces are taken")
+	}
+}
+
+// A usageFunc is told of each sum.
+type usageFunc func()
+
+func (f usageFunc) AddUsage(context.Context, *dynamo.UsageDelta) error { f(); return nil }
