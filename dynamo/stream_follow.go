@@ -107,6 +107,13 @@ func NewFollower(o FollowOptions) (*Follower, error) {
 	return &Follower{newConn(o.Options), o, o.Logger}, nil
 }
 
+// Check fails as Run would if there is no table or no stream to follow. It is a
+// request that Run makes as well: for who wants to know before.
+func (f *Follower) Check(ctx context.Context) error {
+	_, err := f.streamARN(ctx)
+	return err
+}
+
 // Run hands on records until the context ends, a page of one shard at a time;
 // several shards are read at once. An error of handle, which may change the
 // records but not move them, unless the context has
@@ -170,7 +177,7 @@ func (f *Follower) streamARN(ctx context.Context) (*string, error) {
 	spec := out.Table.StreamSpecification
 	if spec == nil || !aws.ToBool(spec.StreamEnabled) || spec.StreamViewType != streamView || out.Table.LatestStreamArn == nil {
 		return nil, fmt.Errorf("%s: %w", op, &limiter.NotFoundError{
-			Kind: "stream", Name: *f.table, Hint: "enable one with the view NEW_AND_OLD_IMAGES",
+			Kind: "stream", Name: *f.table, Hint: "enable one with the view NEW_AND_OLD_IMAGES on the table; zae-limiter table create --stream makes new tables with one",
 		})
 	}
 	return out.Table.LatestStreamArn, nil

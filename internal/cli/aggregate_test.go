@@ -11,6 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -121,5 +125,38 @@ func TestAggregate(t *testing.T) {
 	var sum map[string]int
 	if err := json.Unmarshal(stdout.Bytes(), &sum); err != nil || sum["usage_updates"] != 2 || sum["failed_records"] != 0 {
 		t.Errorf("printed %s: %v", &stdout, err)
+	}
+}
+
+// Where there is nothing to follow, that is said, with what to do, and nothing else.
+func TestAggregateNeedsAStream(t *testing.T) {
+	t.Parallel()
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() { _ = engine.Close() })
+	for _, name := range []string{"still", "keys-only"} {
+		if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := "keys-only"
+	if _, err := engine.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, StreamSpecification: &types.StreamSpecification{
+		StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeKeysOnly,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for table, want := range map[string]string{
+		"nowhere":   `^Error: find the stream of nowhere: table "nowhere" not found: create it, or check its name, region and endpoint\nTry: zae-limiter table create --stream -n nowhere\n$`,
+		"still":     `^Error: find the stream of still: stream "still" not found: enable one with the view NEW_AND_OLD_IMAGES .*table create --stream.*\n$`,
+		"keys-only": `^Error: find the stream of keys-only: stream "keys-only" not found: enable one with the view NEW_AND_OLD_IMAGES .*\n$`,
+	} {
+		var stdout, stderr bytes.Buffer
+		code := cli.Run(t.Context(), cli.Options{
+			Args: []string{"aggregate", "-n", table, "--metrics-addr", "127.0.0.1:0"}, Stdin: strings.NewReader(""),
+			Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
+			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+		})
+		if code != 1 || stdout.Len() > 0 || !regexp.MustCompile(want).Match(stderr.Bytes()) {
+			t.Errorf("%s: exit code %d, output %q, errors %q", table, code, &stdout, &stderr)
+		}
 	}
 }

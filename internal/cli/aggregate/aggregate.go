@@ -112,7 +112,8 @@ func (o *options) Validate() error {
 
 // Run follows the stream until the context ends, or serves AWS Lambda.
 func (o *options) Run(ctx context.Context) error {
-	api, err := o.app.API(ctx)
+	o.app.NeedsStream = true
+	api, err := o.app.ExistingAPI(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,6 +145,9 @@ func (o *options) Run(ctx context.Context) error {
 	}
 	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: store, Streams: streams, Reader: o.reader, Poll: o.poll})
 	if err != nil {
+		return err
+	}
+	if err := f.Check(ctx); err != nil {
 		return err
 	}
 	if o.metrics != "" {

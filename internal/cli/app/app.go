@@ -42,6 +42,10 @@ type App struct {
 	// Version is the program's own.
 	Version string
 
+	// NeedsStream says that the command is of no use on a table without a stream,
+	// for who is told to make one.
+	NeedsStream bool
+
 	// Flags are the global flags.
 	Flags Flags
 
@@ -82,6 +86,15 @@ func (a *App) API(ctx context.Context) (dynamo.API, error) {
 	return a.Connect(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
 }
 
+// ExistingAPI is [App.API] for what needs a table to be there: it makes no
+// directory.
+func (a *App) ExistingAPI(ctx context.Context) (dynamo.API, error) {
+	if err := a.exists(); err != nil {
+		return nil, err
+	}
+	return a.API(ctx)
+}
+
 // Streams connects to the streams of the tables of api, which may be their own.
 func (a *App) Streams(ctx context.Context, api dynamo.API) (dynamo.StreamAPI, error) {
 	if s, ok := api.(dynamo.StreamAPI); ok {
@@ -109,10 +122,7 @@ func (a *App) Namespaces(ctx context.Context) (*dynamo.Namespaces, error) {
 }
 
 func (a *App) options(ctx context.Context) (dynamo.Options, error) {
-	if err := a.exists(); err != nil {
-		return dynamo.Options{}, err
-	}
-	api, err := a.API(ctx)
+	api, err := a.ExistingAPI(ctx)
 	return dynamo.Options{
 		API: api, Table: a.Flags.Table, Namespace: a.Flags.Namespace,
 		Now: a.Now, Logger: a.Logger(), Principal: a.principal,

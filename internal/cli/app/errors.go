@@ -78,7 +78,11 @@ func (a *App) next(err error) string {
 	}
 	switch missing.Kind {
 	case "table":
-		return "zae-limiter table create -n " + a.Flags.Table + a.Flags.given()
+		stream := ""
+		if a.NeedsStream {
+			stream = " --stream"
+		}
+		return "zae-limiter table create" + stream + " -n " + a.Flags.Table + a.Flags.given()
 	case "namespace":
 		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
 	}
