@@ -71,7 +71,7 @@ func New(a *app.App) *cobra.Command {
 	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "what usage is summed over, each at the price of a write\nfor each entity and resource")
 	f.StringVar(&o.reader, "reader", dynamo.DefaultReader, "`name` under which it keeps how far it has come")
 	f.DurationVar(&o.poll, "poll", dynamo.DefaultPoll, "how long a shard of the stream is left alone once it was\nread to its end: longer makes larger batches")
-	o.archive.Bind(cmd, "archive", "keep audit events that expire at this `URL`, s3://BUCKET/PREFIX")
+	o.archive.Bind(cmd, "archive", "`URL` at which audit events that expire are kept, s3://BUCKET/PREFIX")
 	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "least level of the log, JSON lines on standard error")
