@@ -83,7 +83,7 @@ func drawOdds(d dice) odds {
 	o.hot = chance(r, 0.75)
 	o.aggregated = chance(r, 0.3)
 	o.crowds = chance(r, 0.25)
-	if chance(r, 0.15) {
+	if chance(r, 0.08) {
 		o.followers, o.tailed = 1+r.IntN(2), chance(r, 0.3)
 	}
 	return o

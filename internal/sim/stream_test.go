@@ -30,6 +30,7 @@ type stream struct {
 	read map[string]string // of the engine's shards, up to which number; "" at the end of one
 
 	mu     sync.Mutex
+	until  int // how many requests had been applied when it was read
 	shards [][]dynamo.Record
 	raw    [][]streamtypes.Record
 	dealt  int // records of no interest
@@ -52,7 +53,15 @@ func (s *stream) from(shard, place, n int) []dynamo.Record {
 
 // readLocked reads what has come since it was last called.
 func (s *stream) readLocked() {
-	ctx, db := context.Background(), s.db.w.db
+	w := s.db.w
+	w.mu.Lock()
+	unchanged := s.until == w.applied
+	s.until = w.applied
+	w.mu.Unlock()
+	if unchanged {
+		return
+	}
+	ctx, db := context.Background(), w.db
 	d, err := db.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: s.arn})
 	must(err)
 	var records []streamtypes.Record
@@ -94,7 +103,7 @@ func (s *stream) readLocked() {
 			s.dealt++
 		}
 		if r.Err != nil {
-			s.db.w.violate("usage", s.db.w.now(), nil, "%s of %v cannot be read: %v", records[i].EventName, r.Key, r.Err)
+			w.violate("usage", w.now(), nil, "%s of %v cannot be read: %v", records[i].EventName, r.Key, r.Err)
 		}
 		shard %= len(s.shards)
 		s.shards[shard] = append(s.shards[shard], r)
@@ -214,7 +223,7 @@ func (f *follower) follow(stop <-chan struct{}) {
 		}
 		f.mu.Lock()
 		for shard := range f.taken {
-			f.taken[shard] = max(0, f.taken[shard]-r.IntN(pick(r, 1, 50, 1000)+1))
+			f.taken[shard] = max(0, f.taken[shard]-r.IntN(pick(r, 1, 30, 300)+1))
 		}
 		f.mu.Unlock()
 	}
@@ -243,7 +252,7 @@ func (r *reader) read(shard int, stop <-chan struct{}) {
 func (r *reader) pause(dice *rand.Rand, idle int) time.Duration {
 	const patient = 20
 	if idle < patient {
-		return span(dice, 50*time.Millisecond, pick(dice, 200*time.Millisecond, 2*time.Second))
+		return span(dice, 50*time.Millisecond, pick(dice, 500*time.Millisecond, 4*time.Second))
 	}
 	d := span(dice, time.Minute, 30*time.Minute)
 	for _, at := range r.start {
@@ -266,7 +275,7 @@ func (r *reader) deliver(dice *rand.Rand, shard, n int) (came bool) {
 	r.mu.Unlock()
 	before := place
 	if chance(dice, 0.1) {
-		place = max(0, place-dice.IntN(100))
+		place = max(0, place-dice.IntN(50))
 	}
 	records := r.stream.from(shard, place, pick(dice, 1, 7, 50, 1000))
 	name := fmt.Sprintf("%s/%d#%d", r.c.name, shard, n)

@@ -43,6 +43,7 @@ type world struct {
 	joint      map[string][]*write        // transactions by token
 	hot        map[bucketID]time.Duration // items whose partition throttles, until when
 	lives      map[bucketID]int
+	applied    int // requests that may have changed something
 	limits     map[string]int // lives of a limit on an item
 	log        []*write
 	calls      []*call
@@ -131,6 +132,7 @@ func (w *world) stream(purpose string) dice {
 func (w *world) apply(ctx context.Context, ids []bucketID, rec write, do func(context.Context) error) ([]*write, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.applied++
 	err := do(ctx)
 	if err != nil && !isRefusal(err) {
 		if len(ids) > 0 && rec.op != transacts {
