@@ -43,7 +43,7 @@ type world struct {
 	joint      map[string][]*write        // transactions by token
 	hot        map[bucketID]time.Duration // items whose partition throttles, until when
 	lives      map[bucketID]int
-	applied    int // requests that may have changed something
+	applied    int            // requests that may have changed something
 	limits     map[string]int // lives of a limit on an item
 	log        []*write
 	calls      []*call
