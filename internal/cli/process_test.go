@@ -36,6 +36,8 @@ func TestProcess(t *testing.T) {
 		"one that does not end is cut off":            cutsOff,
 		"a second signal ends it at once":             endsAtOnce,
 		"what it acknowledged is there after kill -9": survives,
+		"AWS Lambda has it count":                     servesLambda,
+		"it follows a stream that is served":          followsOverHTTP,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, bin) })
 	}
