@@ -3,13 +3,21 @@
 package conformance_test
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
 // A peerSnapshot is a usage snapshot as the peer shows it.
@@ -75,6 +83,80 @@ var usageCases = []interopCase{
 			b.Errorf("the summary is %+v", sum)
 		}
 	}},
+	{"Python reads the usage that an aggregator of ours takes from the stream", func(b *both) {
+		b.must(b.store.SetLimits(b.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{perDay("rpd", 1000), perDay("tpd", 100_000)}))
+		for range 5 {
+			b.take("user", "gpt-4", args{"rpd": 1, "tpd": 500})
+			b.py.take("user", "gpt-4", args{"rpd": 1, "tpd": 70})
+			b.take("other", "gpt-4", args{"rpd": 2})
+		}
+		a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
+			s, err := dynamo.OpenID(ctx, dynamo.Options{API: b.api, Table: b.table}, id)
+			return aggregator.Namespace{Usage: s}, err
+		}, aggregator.Options{})
+		b.must(err)
+		records := b.records(15)
+		start := records[0].At.UTC().Truncate(24 * time.Hour)
+		for i := range records {
+			records[i].At = start // one window, however late it is
+		}
+		for range 2 {
+			res, err := a.Process(b.Context(), records)
+			b.must(err)
+			if len(res.Failed)+len(res.Poisoned) > 0 || res.Buckets != 2 {
+				b.Fatalf("%+v", res)
+			}
+		}
+		day := start.Format("2006-01-02")
+		want := []peerSnapshot{{"user", "gpt-4", day + "T00:00:00Z", day + "T23:59:59Z", "daily", map[string]int64{"rpd": 10, "tpd": 2850}, 10}}
+		if diff := cmp.Diff(want, b.snapshots(args{"entity_id": "user", "resource": "gpt-4", "window_type": "daily"})); diff != "" {
+			b.Errorf("(-want +Python):\n%s", diff)
+		}
+		b.readUsage("user", want[0].Counters)
+		b.readUsage("other", map[string]int64{"rpd": 10})
+	}},
+}
+
+// records waits for so many records of buckets of the namespace, and reads them
+// from the table's stream.
+func (b *both) records(count int) (records []dynamo.Record) {
+	b.Helper()
+	streams := dynamodbstreams.New(dynamodbstreams.Options{
+		Region: peers.Region, BaseEndpoint: aws.String(b.py.local.Endpoint),
+		Credentials: credentials.NewStaticCredentialsProvider(peers.AccessKey, peers.SecretKey, ""),
+	})
+	table, err := b.api.DescribeTable(b.Context(), &dynamodb.DescribeTableInput{TableName: &b.table})
+	b.must(err)
+	arn := table.Table.LatestStreamArn
+	_, ns := b.store.Namespace()
+	for late := time.Now().Add(time.Minute); len(records) < count && time.Now().Before(late); {
+		records = nil
+		d, err := streams.DescribeStream(b.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: arn})
+		b.must(err)
+		for _, sh := range d.StreamDescription.Shards {
+			it, err := streams.GetShardIterator(b.Context(), &dynamodbstreams.GetShardIteratorInput{
+				StreamArn: arn, ShardId: sh.ShardId, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon,
+			})
+			b.must(err)
+			for next := it.ShardIterator; next != nil; {
+				page, err := streams.GetRecords(b.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: next})
+				b.must(err)
+				if len(page.Records) == 0 {
+					break
+				}
+				for _, r := range dynamo.DecodeRecords(page.Records) {
+					if r.Namespace == ns && r.IsOfInterest() {
+						records = append(records, r)
+					}
+				}
+				next = page.NextShardIterator
+			}
+		}
+	}
+	if len(records) != count {
+		b.Fatalf("%d records, want %d", len(records), count)
+	}
+	return records
 }
 
 // readUsage checks that Go adds an entity's usage up to what is wanted.
