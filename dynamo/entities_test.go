@@ -288,3 +288,23 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 		t.Errorf("requests were sent: %q", f.ops)
 	}
 }
+
+// Of two that delete an entity at once, one says so; the other finds it done.
+func TestTwoDeletionsAreToldOfOnce(t *testing.T) {
+	t.Parallel()
+	s, f := newAuditedStore(t)
+	createEntity(t, s, limiter.Entity{ID: "user"})
+	other := openStore(t, f.API)
+	f.before = func(op string, _ any) error {
+		if op != "TransactWriteItems" {
+			return nil
+		}
+		f.before = nil
+		_, err := other.DeleteEntity(t.Context(), "user")
+		return err
+	}
+	if _, err := s.DeleteEntity(t.Context(), "user"); err != nil {
+		t.Errorf("the second one: %v", err)
+	}
+	wantActions(t, s, "user", dynamo.ActionEntityCreated, dynamo.ActionEntityDeleted)
+}
