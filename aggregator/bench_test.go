@@ -160,8 +160,8 @@ func follow(b *testing.B, db *dynamolite.DB, records int64) {
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	var got atomic.Int64
-	err = f.Run(ctx, func(_ context.Context, page []dynamo.Record) error {
-		res, err := a.Process(b.Context(), page)
+	err = f.Run(ctx, func(ctx context.Context, page []dynamo.Record) error {
+		res, err := a.Process(context.WithoutCancel(ctx), page)
 		if len(res.Failed) > 0 {
 			b.Error(res.Failed[0].Err)
 		}
