@@ -241,10 +241,6 @@ func (m *measure) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	return through(ctx, m, m.API.UpdateItem, in, o)
 }
 
-func (m *measure) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	return through(ctx, m, m.API.DeleteItem, in, o)
-}
-
 func (m *measure) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return through(ctx, m, m.API.Query, in, o)
 }

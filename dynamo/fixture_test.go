@@ -81,13 +81,6 @@ func (f *fault) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, op
 	return f.API.UpdateItem(ctx, in, opts...)
 }
 
-func (f *fault) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	if err := f.seen("DeleteItem", in); err != nil {
-		return nil, err
-	}
-	return f.API.DeleteItem(ctx, in, opts...)
-}
-
 func (f *fault) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	if err := f.seen("Query", in); err != nil {
 		return nil, err

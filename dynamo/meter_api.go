@@ -46,19 +46,6 @@ func (m *Meter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, op
 	return out, nil
 }
 
-// DeleteItem passes the request on and counts it.
-func (m *Meter) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	ask := *in
-	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
-	out, err := m.api.DeleteItem(ctx, &ask, opts...)
-	if err != nil {
-		m.count("DeleteItem", writeUnits, err)
-		return out, err
-	}
-	m.count("DeleteItem", writeUnits, nil, out.ConsumedCapacity)
-	return out, nil
-}
-
 // Query passes the request on and counts it.
 func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	ask := *in

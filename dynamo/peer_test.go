@@ -78,7 +78,7 @@ func attributes(m map[string]peerValue) schema.Item {
 }
 
 // replay sends what the peer sent.
-func replay(t *testing.T, api dynamo.API, w peerWrite) {
+func replay(t *testing.T, api *dynamolite.DB, w peerWrite) {
 	t.Helper()
 	name, r := aws.String(table), w.Request
 	var err error

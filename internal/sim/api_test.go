@@ -47,10 +47,6 @@ func (l *link) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o .
 	return exchange(ctx, l, "UpdateItem", in, o, target(in.Key)+*in.UpdateExpression, buckets(in.Key), l.w.db.UpdateItem)
 }
 
-func (l *link) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	return exchange(ctx, l, "DeleteItem", in, o, target(in.Key), buckets(in.Key), l.w.db.DeleteItem)
-}
-
 func (l *link) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return exchange(ctx, l, "Query", in, o, "", nil, l.w.db.Query)
 }
