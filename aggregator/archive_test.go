@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -98,7 +99,9 @@ func (w *world) wantEvents(want, got []dynamo.TrailEvent) {
 // remove deletes an event as a person does.
 func (w *world) remove(e *dynamo.TrailEvent) {
 	w.Helper()
-	_, err := w.api.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: schema.AuditKey(e.NamespaceID, e.Entity, e.ID).Item()})
+	_, err := w.api.TransactWriteItems(w.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Delete: &types.Delete{TableName: aws.String(table), Key: schema.AuditKey(e.NamespaceID, e.Entity, e.ID).Item()}},
+	}})
 	w.must(err)
 }
 

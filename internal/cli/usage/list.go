@@ -57,11 +57,7 @@ func (o *listOptions) Validate() error {
 
 // Run lists the snapshots.
 func (o *listOptions) Run(ctx context.Context) error {
-	store, err := o.app.Store(ctx)
-	if err != nil {
-		return err
-	}
-	page, err := store.Usage(ctx, o.query)
+	page, err := ask(ctx, o.app, o.query, (*dynamo.Store).Usage)
 	if err != nil {
 		return err
 	}

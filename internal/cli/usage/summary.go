@@ -41,11 +41,7 @@ type total struct {
 
 // Run adds up.
 func (o *summaryOptions) Run(ctx context.Context) error {
-	store, err := o.app.Store(ctx)
-	if err != nil {
-		return err
-	}
-	sum, err := store.UsageSummary(ctx, o.query)
+	sum, err := ask(ctx, o.app, o.query, (*dynamo.Store).UsageSummary)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@
 package usage
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,15 @@ func (f *filter) Validate() (err error) {
 	}
 	f.query.From, f.query.To, err = app.ParseRange(f.start, f.end)
 	return err
+}
+
+// ask opens the store and has it answer a query.
+func ask[T any](ctx context.Context, a *app.App, q dynamo.UsageQuery, answer func(*dynamo.Store, context.Context, dynamo.UsageQuery) (T, error)) (T, error) {
+	store, err := a.Store(ctx)
+	if err != nil {
+		return *new(T), err
+	}
+	return answer(store, ctx, q)
 }
 
 // tokens writes millitokens as tokens, exactly.
