@@ -54,6 +54,9 @@ type ShardStore interface {
 	// the order of the refills; at least one is Refused, others may merely not
 	// have been looked at.
 	Gather(ctx context.Context, rs []*Refill) (Joint, error)
+	// Merge makes one shard of two, for each of 1 to 50 pairs. The refusals are two
+	// for each pair, the survivor's and the retired shard's, as those of Gather.
+	Merge(ctx context.Context, pairs []*Pair) (Joint, error)
 }
 
 // A ConfigWatcher is a [Store] that changes configuration too and tells whoever
@@ -319,6 +322,21 @@ type Birth struct {
 	Donor *Refill
 	// Sibling is the sibling's number, which must not exist without a Donor.
 	Sibling int
+}
+
+// A Pair is two shards of a bucket that become one: shard i of 2n, which survives
+// as shard i of n, and shard i+n, which is deleted, provided that it is as it was
+// seen.
+type Pair struct {
+	// Survivor is the write that takes over what the other one held, and learns
+	// the smaller number of shards.
+	Survivor *Refill
+	// Retired is the image of the other one. It must still have its stamp, its
+	// number of shards and its parameters, be neither disabled nor limited in its
+	// validity, and hold no more of any limit.
+	Retired *Image
+	// AtLeast is how much it must still hold of each limit of Retired, in order.
+	AtLeast []int64
 }
 
 // A Joint is the answer to writes that take place together or not at all.

@@ -180,6 +180,8 @@ var costs = []cost{
 			c.Error("gathered")
 		}
 	}},
+	merges(2, price{1, 1, 0, 10}, &price{1, 1, 0, 20}),
+	merges(32, price{1, 1, 0, 160}, &price{1, 1, 0, 20}),
 	{"read of 4 shards", price{1, 1, 4, 0}, nil, func(c *till) {
 		c.shards(4)
 		c.start()
@@ -274,6 +276,15 @@ func gathers(n int, want price, local *price) cost {
 		images := c.shards(n)
 		c.start()
 		c.joint(c.store.Gather(c.Context(), gathering(images)))
+	}}
+}
+
+// merges makes of n shards half as many.
+func merges(n int, want price, local *price) cost {
+	return cost{fmt.Sprintf("merge of %d shards", n), want, local, func(c *till) {
+		images := c.shards(n)
+		c.start()
+		c.joint(c.store.Merge(c.Context(), halving(images)))
 	}}
 }
 

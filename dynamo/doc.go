@@ -23,6 +23,9 @@
 //	Bear     everything; on the donor    if there is no item; on the donor as Refill; without a donor, if
 //	         as Refill                   there is no sibling and shard_count of shard 0, unless it is the
 //	                                     one born, is the one born with (one transaction)
+//	Merge    on the survivor as Refill;  on the survivor as Refill; on the retired, if rf, shard_count,
+//	         deletes the retired         cp, ra, rp are as seen, not disabled, no vu, and tk lies within
+//	                                     bounds (one transaction)
 //	Adjust   ADD tk, tc, wcu             if tk lies within bounds, by cp, ra, rp, shard_count as seen; for
 //	                                     a credit, a peer's vu is as seen too
 //	DeleteEntity                         deletes it

@@ -207,11 +207,15 @@ func TestCancelledTransactions(t *testing.T) {
 		if !errors.Is(err, c.err) || len(f.ops) != 1 {
 			t.Errorf("%s: got error %v, want %v; requests %q", name, err, c.err, f.ops)
 		}
+		merged, err := s.Merge(t.Context(), halving(images))
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: got error %v, want %v", name, err, c.err)
+		}
 		born, err := s.Bear(t.Context(), split(images[0]))
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: got error %v, want %v", name, err, c.err)
 		}
-		for _, got := range []limiter.Joint{gathered, born} {
+		for _, got := range []limiter.Joint{gathered, merged, born} {
 			if diff := cmp.Diff(limiter.Joint{Refusals: c.want}, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}

@@ -36,6 +36,7 @@ func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by 
 	t.Log("\n" + checkCosts(t, api, true))
 	checkCostOfLimits(t, api)
 	checkPlanted(t, api)
+	checkMergePlanted(t, api)
 	checkUsageCountsOnce(t, api)
 	checkUsageRace(t, api)
 	checkUsageCosts(t, api, dynamo.ProjectKeys)

@@ -29,10 +29,16 @@ func (k *kit) joint(j limiter.Joint, err error, want ...limiter.Refusal) {
 // split makes theBucket of so many shards, each as a new bucket.
 func (k *kit) split(count int) []*limiter.Image {
 	k.Helper()
+	return k.splitOf(theBucket, count)
+}
+
+func (k *kit) splitOf(b limiter.Bucket, count int) []*limiter.Image {
+	k.Helper()
 	var images []*limiter.Image
 	for shard := range count {
 		c := k.newBucket()
-		c.Shard, c.ShardCount = shard, count
+		c.Bucket, c.ShardCount = b, count
+		c.Shard = shard
 		images = append(images, k.mustApply(k.Create(k.Context(), c)))
 	}
 	return images

@@ -52,6 +52,12 @@ var bucketCalls = []call{
 		r.Entity, r.Resource = b.Entity, b.Resource
 		return errOf(k.Bear(ctx, &limiter.Birth{Create: c, Donor: r}))
 	}},
+	{"Merge", func(ctx context.Context, k *kit, b limiter.Bucket) error {
+		survivor, retired := k.born(0, 2, 0), k.born(1, 2, 0)
+		survivor.Entity, survivor.Resource = b.Entity, b.Resource
+		retired.Entity, retired.Resource = b.Entity, b.Resource
+		return errOf(k.Merge(ctx, []*limiter.Pair{joins(imageOf(&survivor), imageOf(&retired))}))
+	}},
 	{"Buckets", func(ctx context.Context, k *kit, b limiter.Bucket) error {
 		return errOf(k.Buckets(ctx, b.Entity, b.Resource, 1))
 	}},
@@ -109,6 +115,17 @@ var entrances = []entrance{
 		b := k.orphan(1, 3)
 		b.Limits[0].Limit = limit
 		return errOf(k.Bear(k.Context(), b))
+	}},
+	{"Merge, of the survivor", func(k *kit, _ *limiter.Image, limit string) error {
+		survivor, retired := k.born(0, 2, 0), k.born(1, 2, 0)
+		p := joins(imageOf(&survivor), imageOf(&retired))
+		p.Survivor.Changes[0].Limit = limit
+		return errOf(k.Merge(k.Context(), []*limiter.Pair{p}))
+	}},
+	{"Merge, of the retired", func(k *kit, _ *limiter.Image, limit string) error {
+		survivor, retired := k.born(0, 2, 0), k.born(1, 2, 0)
+		retired.Limits[0].Limit = limit
+		return errOf(k.Merge(k.Context(), []*limiter.Pair{joins(imageOf(&survivor), imageOf(&retired))}))
 	}},
 	{"Create", func(k *kit, _ *limiter.Image, limit string) error {
 		c := k.newBucket()

@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, tests := range map[string][]test{
 		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Create": createTests, "Adjust": adjustTests,
-		"Gather": gatherTests, "Bear": bearTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Refused": refusedTests,
+		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Refused": refusedTests,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,109 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// Merge makes one shard of two, for each pair, in one transaction:
+//
+//	UPDATE  the survivor       what [Store.Refill] does, under the same condition
+//	DELETE  the retired shard  if rf, shard_count and cp, ra, rp of every limit are as seen, tk of
+//	                           each lies between what it must hold and what was seen, and it is
+//	                           neither disabled nor limited in its validity
+//
+// Refusals are in that order, pair by pair. Errors are as for [Store.Gather].
+func (s *Store) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joint, error) {
+	const each = 2
+	if n := len(pairs); n == 0 || each*n > maxTransaction {
+		return limiter.Joint{}, &limiter.ValidationError{
+			Field: "pairs", Value: strconv.Itoa(n), Reason: fmt.Sprintf("merge 1 to %d pairs of shards at once", maxTransaction/each),
+		}
+	}
+	writes := make([]types.TransactWriteItem, 0, each*len(pairs))
+	named := make(map[limiter.Bucket]bool, each*len(pairs))
+	for _, p := range pairs {
+		if err := checkPair(p, named); err != nil {
+			return limiter.Joint{}, err
+		}
+		survives, err := s.refillUpdate(p.Survivor)
+		if err != nil {
+			return limiter.Joint{}, err
+		}
+		retires, err := s.retirement(p)
+		if err != nil {
+			return limiter.Joint{}, err
+		}
+		writes = append(writes, types.TransactWriteItem{Update: survives}, types.TransactWriteItem{Delete: retires})
+	}
+	return s.together(ctx, fmt.Sprintf("merge %d pairs of shards of %s", len(pairs), schema.BucketKey(s.ns, pairs[0].Survivor.Bucket).PK), writes)
+}
+
+// checkPair checks what Merge is given, but for the survivor's own refill, and that
+// no shard was named before.
+func checkPair(p *limiter.Pair, named map[limiter.Bucket]bool) error {
+	survivor, retired := p.Survivor, p.Retired
+	invalid := func(field string, value int, reason string) error {
+		return &limiter.ValidationError{Field: field, Value: strconv.Itoa(value), Reason: reason}
+	}
+	sibling := survivor.Bucket
+	sibling.Shard += survivor.ShardCount
+	switch {
+	case survivor.ShardCount < 1 || survivor.ShardCount > schema.MaxShards/2:
+		return invalid("shard count", survivor.ShardCount, fmt.Sprintf("give the survivor 1 to %d", schema.MaxShards/2))
+	case survivor.Shard < 0 || survivor.Shard >= survivor.ShardCount:
+		return invalid("shard", survivor.Shard, "give a number below the shard count")
+	case survivor.Seen.ShardCount != 2*survivor.ShardCount || retired.ShardCount != 2*survivor.ShardCount:
+		return invalid("shard count", survivor.ShardCount, "give half of what both shards have")
+	case retired.Bucket != sibling:
+		return invalid("retired shard", retired.Shard, "retire the sibling, of the same entity and resource")
+	case len(p.AtLeast) != len(retired.Limits):
+		return invalid("at least", len(p.AtLeast), "give a balance for each limit of the retired shard")
+	case named[survivor.Bucket]:
+		return invalid("shard", survivor.Shard, "merge a shard once in a transaction")
+	}
+	named[survivor.Bucket] = true
+	return nil
+}
+
+// retirement is the deletion of a pair's retired shard.
+func (s *Store) retirement(p *limiter.Pair) (*types.Delete, error) {
+	img := p.Retired
+	b := newShapeBuilder()
+	var v numbers
+	v.start(2 + 5*len(img.Limits))
+	v.put(":seen", img.RefilledAt)
+	v.put(":sc", int64(img.ShardCount))
+	b.condition.part(b.name("#rf", schema.RF), " = :seen")
+	b.condition.part(b.name("#sc", schema.ShardCount), " = :sc")
+	b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
+	b.condition.part("attribute_not_exists(", b.name("#vu", schema.ValidUntil), ")")
+	for i := range img.Limits {
+		l := &img.Limits[i]
+		b.check(l.Name)
+		b.pin(i, l.Name)
+		v.params(i, &l.Params)
+		tokens := b.field(i, l.Name, schema.FieldTokens)
+		b.condition.part(tokens, " BETWEEN ", alias('l', i), " AND ", alias('h', i))
+		v.put(alias('l', i), p.AtLeast[i])
+		v.put(alias('h', i), l.Tokens)
+	}
+	sh, err := b.shape()
+	if err != nil {
+		return nil, err
+	}
+	return &types.Delete{
+		TableName:                           s.table,
+		Key:                                 s.bucketKey(img.Bucket),
+		ConditionExpression:                 &sh.condition,
+		ExpressionAttributeNames:            sh.names,
+		ExpressionAttributeValues:           v.done(),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, nil
+}

@@ -1,0 +1,262 @@
+package storetest
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// joins is the merge of two shards of 2n into one of n, which takes over all rpm
+// that the other one holds. The stamp stays.
+func joins(survivor, retired *limiter.Image) *limiter.Pair {
+	l, _ := retired.Limit("rpm")
+	p := &limiter.Pair{Survivor: refill(survivor, bounded(l.Tokens, 0, 0, rpm.Capacity)), Retired: retired}
+	p.Survivor.RefilledAt, p.Survivor.ShardCount = survivor.RefilledAt, survivor.ShardCount/2
+	for _, l := range retired.Limits {
+		p.AtLeast = append(p.AtLeast, l.Tokens)
+	}
+	return p
+}
+
+// joined is the image of the survivor then.
+func joined(survivor, retired *limiter.Image) *limiter.Image {
+	return with(survivor, func(i *limiter.Image) {
+		l, _ := retired.Limit("rpm")
+		earn(i, "rpm", l.Tokens)
+		written(i)
+		i.ShardCount /= 2
+	})
+}
+
+// halved are the merges of all shards of a bucket.
+func halved(s []*limiter.Image) (pairs []*limiter.Pair) {
+	for i := range len(s) / 2 {
+		pairs = append(pairs, joins(s[i], s[i+len(s)/2]))
+	}
+	return pairs
+}
+
+// merges wants pairs to be merged, and the shards then to be those given.
+func (k *kit) merges(pairs []*limiter.Pair, want ...*limiter.Image) {
+	k.Helper()
+	j, err := k.Merge(k.Context(), pairs)
+	k.joint(j, err)
+	k.stored(theBucket, want...)
+}
+
+// apart wants a merge of the only pair to be refused, and the shards to stay as
+// they are.
+func (k *kit) apart(p *limiter.Pair, want []limiter.Refusal, shards ...*limiter.Image) {
+	k.Helper()
+	j, err := k.Merge(k.Context(), []*limiter.Pair{p})
+	k.joint(j, err, want...)
+	k.stored(theBucket, shards...)
+}
+
+// An encounter is a write to a shard that a merge meets.
+type encounter struct {
+	name  string
+	write func(*kit, *limiter.Image) *limiter.Image
+}
+
+var encounters = []encounter{
+	{"was refilled", func(k *kit, img *limiter.Image) *limiter.Image {
+		return k.mustApply(k.Refill(k.Context(), refill(img)))
+	}},
+	{"learnt of more shards", func(k *kit, img *limiter.Image) *limiter.Image {
+		return k.mustApply(k.Refill(k.Context(), gives(img, 0, 2*img.ShardCount)))
+	}},
+	{"got other parameters", func(k *kit, img *limiter.Image) *limiter.Image {
+		more := rpm
+		more.Capacity *= 2
+		r := refill(img, limiter.Change{Limit: "rpm", Kind: limiter.SetParams, AtLeast: 0, AtMost: rpm.Capacity, Params: more})
+		return k.mustApply(k.Refill(k.Context(), r))
+	}},
+	{"got another limit", func(k *kit, img *limiter.Image) *limiter.Image {
+		return k.mustApply(k.Refill(k.Context(), refill(img, limiter.Change{Limit: "rps", Kind: limiter.AddLimit, Params: rpm})))
+	}},
+}
+
+// takeFrom takes rpm off a shard and returns it as it then is.
+func (k *kit) takeFrom(img *limiter.Image, tokens int64) *limiter.Image {
+	k.Helper()
+	return k.mustApply(k.Take(k.Context(), &limiter.Take{Bucket: img.Bucket, Now: k.now, Debits: debitsOf(limiter.Amount{Limit: "rpm", Milli: tokens})}))
+}
+
+// giveTo returns rpm to a shard.
+func (k *kit) giveTo(img *limiter.Image, tokens int64) *limiter.Image {
+	k.Helper()
+	return k.mustApply(k.Adjust(k.Context(), &limiter.Adjust{Bucket: img.Bucket, Seen: img, Deltas: []limiter.Delta{credits(tokens)}}))
+}
+
+var mergeTests = []test{
+	{"makes one shard of two: it holds what both held", func(k *kit) {
+		s := k.split(2)
+		k.merges(halved(s), joined(s[0], s[1]))
+	}},
+	{"makes 16 shards of 32", func(k *kit) {
+		s := k.split(32)
+		var want []*limiter.Image
+		for i := range 16 {
+			want = append(want, joined(s[i], s[i+16]))
+		}
+		k.merges(halved(s), want...)
+	}},
+	{"merges one pair of several", func(k *kit) {
+		s := k.split(4)
+		k.merges(halved(s)[1:], s[0], joined(s[1], s[3]), s[2])
+	}},
+	{"refills the survivor as it takes over", func(k *kit) {
+		s := k.split(2)
+		p := joins(s[0], s[1])
+		p.Survivor.RefilledAt += later
+		p.Survivor.Changes = []limiter.Change{bounded(-7, 0, 50*milli, 50*milli), keep("tpm", 9, 0)}
+		p.Survivor.Expiry = limiter.Expiry{Change: true, At: k.now/milli + 9}
+		k.merges([]*limiter.Pair{p}, with(s[0], func(i *limiter.Image) {
+			refilled(i)
+			earn(i, "rpm", -7)
+			earn(i, "tpm", 9)
+			i.ShardCount, i.ExpiresAt = 1, k.now/milli+9
+		}))
+	}},
+	{"a take off either in between does not disturb a merge that allows for it", func(k *kit) {
+		s := k.split(2)
+		p := joins(s[0], s[1])
+		p.AtLeast[0] -= 5 * milli
+		p.Survivor.Changes[0].Earned -= 5 * milli
+		met := k.takeFrom(s[0], milli)
+		k.takeFrom(s[1], 5*milli)
+		k.merges([]*limiter.Pair{p}, with(met, func(i *limiter.Image) {
+			earn(i, "rpm", 45*milli)
+			written(i)
+			i.ShardCount = 1
+		}))
+	}},
+	{"a debt is taken over", func(k *kit) {
+		s := k.split(2)
+		owes := k.mustAdjust(s[1], debits("rpm", 70*milli))
+		k.merges(halved([]*limiter.Image{s[0], owes}), joined(s[0], owes))
+	}},
+	{"refused: the retired holds a millitoken less than it must", func(k *kit) {
+		s := k.split(2)
+		p := joins(s[0], s[1])
+		p.AtLeast[0] -= 5*milli - 1
+		met := k.takeFrom(s[1], 5*milli)
+		k.apart(p, []limiter.Refusal{notRefused, refusedBy(met)}, s[0], met)
+	}},
+	{"refused: something was returned to the retired", func(k *kit) {
+		s := k.split(2)
+		met := k.giveTo(s[1], 1)
+		k.apart(joins(s[0], s[1]), []limiter.Refusal{notRefused, refusedBy(met)}, s[0], met)
+	}},
+	{"refused: one of them", func(k *kit) {
+		for i, m := range encounters {
+			for _, who := range []int{0, 1} {
+				entity := []string{"survivor", "retired"}[who]
+				b := limiter.Bucket{Entity: entity, Resource: theBucket.Resource + "-" + string(rune('a'+i))}
+				s := k.splitOf(b, 2)
+				met := m.write(k, s[who])
+				want := []limiter.Refusal{notRefused, notRefused}
+				want[who] = refusedBy(met)
+				j, err := k.Merge(k.Context(), halved(s))
+				k.joint(j, err, want...)
+				after := slices.Clone(s)
+				after[who] = met
+				k.stored(b, after...)
+			}
+		}
+	}},
+	{"refused: there is no survivor", func(k *kit) {
+		s := k.shards(map[int]int{1: 2})
+		c := k.newBucket()
+		c.ShardCount = 2
+		k.apart(joins(imageOf(c), s[0]), []limiter.Refusal{refusedBy(nil), notRefused}, s[0])
+	}},
+	{"refused: there is no shard to retire", func(k *kit) {
+		s := k.shards(map[int]int{0: 2})
+		c := k.newBucket()
+		c.Shard, c.ShardCount = 1, 2
+		k.apart(joins(s[0], imageOf(c)), []limiter.Refusal{notRefused, refusedBy(nil)}, s[0])
+	}},
+	{"refused: the same merge again", func(k *kit) {
+		s := k.split(2)
+		k.merges(halved(s), joined(s[0], s[1]))
+		j, err := k.Merge(k.Context(), halved(s))
+		if err != nil || j.Applied || len(j.Refusals) != 2 || !j.Refusals[0].Refused && !j.Refusals[1].Refused {
+			k.Errorf("merged twice: %+v, %v", j, err)
+		}
+		k.stored(theBucket, joined(s[0], s[1]))
+	}},
+	{"refused: the last of 16 pairs, and the others are left alone", func(k *kit) {
+		s := k.split(32)
+		pairs := halved(s)
+		s[31] = k.takeFrom(s[31], 1)
+		want := make([]limiter.Refusal, 32)
+		want[31] = refusedBy(s[31])
+		j, err := k.Merge(k.Context(), pairs)
+		k.joint(j, err, want...)
+		k.stored(theBucket, s...)
+	}},
+	{"what is merged can be split again, and merged", func(k *kit) {
+		img := k.create(k.newBucket())
+		for range 3 {
+			b := k.halves(img)
+			donor := gave(img, 25*milli, 2)
+			k.bears(b, donor)
+			img = joined(donor, imageOf(&b.Create))
+			k.merges(halved([]*limiter.Image{donor, imageOf(&b.Create)}), img)
+		}
+	}},
+	{"one of many merges at once takes place, and no take is lost", func(k *kit) {
+		s := k.split(2)
+		var merged, taken atomic.Int64
+		atOnce(crowd, func(i int) {
+			if i%4 != 0 {
+				if k.takeOf(0) {
+					taken.Add(milli)
+				}
+				return
+			}
+			p := joins(s[0], s[1])
+			j := decided(k, func() (limiter.Joint, error) { return k.Merge(k.Context(), []*limiter.Pair{p}) })
+			if j.Applied {
+				merged.Add(1)
+			}
+		})
+		images := k.onShards()
+		l, _ := images[0].Limit("rpm")
+		if merged.Load() != 1 || len(images) != 1 || l.Tokens != 100*milli-taken.Load() || l.Consumed != taken.Load() {
+			k.Errorf("merged %d times: %d shards, %d left and %d consumed of %d", merged.Load(), len(images), l.Tokens, l.Consumed, taken.Load())
+		}
+	}},
+	{"invalid merges", func(k *kit) {
+		s := k.split(4)
+		for name, change := range map[string]func([]*limiter.Pair) []*limiter.Pair{
+			"none": func([]*limiter.Pair) []*limiter.Pair { return nil },
+			"51":   func(p []*limiter.Pair) []*limiter.Pair { return slices.Repeat(p[:1], 51) },
+			"one twice": func(p []*limiter.Pair) []*limiter.Pair {
+				return append(p, p[0])
+			},
+			"no count":              func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.ShardCount = 0; return p },
+			"the count it has":      func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.ShardCount = 4; return p },
+			"a count beyond belief": func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.ShardCount = 1024; return p },
+			"another's sibling":     func(p []*limiter.Pair) []*limiter.Pair { p[1].Retired = s[2]; return p },
+			"itself":                func(p []*limiter.Pair) []*limiter.Pair { p[1].Retired = s[1]; return p },
+			"a survivor too large":  func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.Shard = 2; return p },
+			"a negative survivor":   func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.Shard = -1; return p },
+			"a retired of another entity": func(p []*limiter.Pair) []*limiter.Pair {
+				p[1].Retired = with(s[3], func(i *limiter.Image) { i.Entity = "user-2" })
+				return p
+			},
+			"a retired of another count": func(p []*limiter.Pair) []*limiter.Pair {
+				p[1].Retired = with(s[3], func(i *limiter.Image) { i.ShardCount = 8 })
+				return p
+			},
+			"a limit without a balance": func(p []*limiter.Pair) []*limiter.Pair { p[1].AtLeast = p[1].AtLeast[1:]; return p },
+		} {
+			k.invalid(name, errOf(k.Merge(k.Context(), change(halved(s)))))
+		}
+		k.stored(theBucket, s...)
+	}},
+}
