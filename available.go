@@ -55,6 +55,9 @@ func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Dur
 func (l *Limiter) inspect(ctx context.Context, req *Request, entity string) (*claim, error) {
 	c := l.claim(req, entity)
 	shards, err := l.store.Buckets(ctx, entity, req.Resource, c.acct.shardCount())
+	if err == nil && len(shards) > 0 && !isWhole(shards) { // or read across a merge
+		shards, err = l.store.Buckets(ctx, entity, req.Resource, countOf(shards))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the bucket of %s for %s: %w", entity, req.Resource, err)
 	}

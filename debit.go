@@ -95,6 +95,9 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 		return nil
 	}
 	p.img = p.acct.image(c.Shard, p.now, imageAge.Milliseconds())
+	if p.img == nil && c.Shard > 0 && c.Shard >= p.acct.shardCount() {
+		return errRerouted // merged since it was drawn
+	}
 	for tries := range maxTries {
 		if err := cmp.Or(l.pause(ctx, left, tries), l.holdBack(ctx, c.acct, c.Shard, left)); err != nil {
 			return err

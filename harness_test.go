@@ -280,6 +280,8 @@ func (a *tap) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrite
 			keys = append(keys, it.Put.Item)
 		case it.ConditionCheck != nil:
 			keys = append(keys, it.ConditionCheck.Key)
+		case it.Delete != nil:
+			keys = append(keys, it.Delete.Key)
 		}
 	}
 	errs := a.note("TransactWriteItems", true, keys...)

@@ -338,8 +338,8 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 // adjust moves a shard's balances by what is taken more (positive) or given
 // back (negative), together with the adjustments of others. It goes on although
 // ctx may be done, within the limiter's timeout: the caller that left is why
-// there is something to give back. A shard that is gone took with it what was
-// debited from it. What finds no place is left over, for [Limiter.passOn].
+// there is something to give back. What finds no place is left over, for
+// [Limiter.passOn].
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
 	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
@@ -371,15 +371,15 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over
 }
 
 // adjustAlone adjusts one shard. What is returned and finds no room there, because
-// the shard has been split since it was taken, say, is left over; so is what a
-// shard was to be debited that is gone.
+// the shard has been split since it was taken, say, is left over; so is all that
+// was meant for a shard that is gone, because it was merged, say.
 func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, deltas []Amount) (over []Amount, err error) {
 	if last := acct.image(img.Shard, l.now(), imageAge.Milliseconds()); last != nil {
 		img = last
 	}
 	over, gone, err := l.adjustShard(ctx, acct, img, deltas, true)
 	if gone && img.ShardCount > 1 {
-		over = slices.DeleteFunc(slices.Clone(deltas), func(a Amount) bool { return a.Milli <= 0 })
+		over = slices.DeleteFunc(slices.Clone(deltas), func(a Amount) bool { return a.Milli == 0 })
 	}
 	return over, err
 }
@@ -451,9 +451,9 @@ func (c *claim) splitOff(img *Image, now int64) (over []Amount) {
 	return over
 }
 
-// passOn settles on other shards what one had no room for, or what was to be
-// debited from one that is gone. What none has room for overflows, on the first
-// that has the limit.
+// passOn settles on other shards what one had no room for, or what was meant for one
+// that is gone; the one that it was merged into comes first. What none has room for
+// overflows, on the first that has the limit.
 func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
 	if len(over) == 0 {
 		return nil
@@ -463,6 +463,8 @@ func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
 	if err != nil {
 		return partly(err)
 	}
+	heir := max(0, slices.IndexFunc(images, func(other *Image) bool { return img.Shard%other.ShardCount == other.Shard }))
+	images = slices.Concat(images[heir:], images[:heir])
 	for _, spare := range [...]bool{true, false} {
 		for _, other := range images {
 			if over, err = l.passOnTo(ctx, acct, other, over, spare); err != nil {

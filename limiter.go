@@ -179,8 +179,8 @@ type Stats struct {
 	Carried uint64
 	// Gathered requests were served by several shards in one transaction.
 	Gathered uint64
-	// Doublings of the number of shards that this limiter has made.
-	Doublings uint64
+	// Doublings of the number of shards that this limiter has made, and Merges.
+	Doublings, Merges uint64
 	// Throttled are the writes that the store turned away for their rate, and
 	// Braked the requests that were not sent because it had just done so.
 	Throttled, Braked uint64
@@ -188,7 +188,7 @@ type Stats struct {
 
 // counts are those of [Stats] that the limiter keeps itself.
 type counts struct {
-	refused, carried, gathered, doublings, throttled, braked atomic.Uint64
+	refused, carried, gathered, doublings, merges, throttled, braked atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -196,7 +196,7 @@ func (l *Limiter) Stats() Stats {
 	return Stats{
 		Config: l.config.stats(), Buckets: l.accounts.len(),
 		LocallyRefused: l.counts.refused.Load(), Carried: l.counts.carried.Load(), Gathered: l.counts.gathered.Load(),
-		Doublings: l.counts.doublings.Load(), Throttled: l.counts.throttled.Load(), Braked: l.counts.braked.Load(),
+		Doublings: l.counts.doublings.Load(), Merges: l.counts.merges.Load(), Throttled: l.counts.throttled.Load(), Braked: l.counts.braked.Load(),
 	}
 }
 

@@ -16,7 +16,7 @@ type account struct {
 	count     int      // of shards, 0 if none was seen
 	countedAt int64    // when an image last said so, in milliseconds
 	grewAt    int64    // when it last grew, in milliseconds
-	uneven    bool     // images disagree about the count: a doubling is half done, or was just now
+	uneven    bool     // images disagree about the count: a doubling is half done, or it was changed just now
 	newest    *Image   // the last image seen of any shard
 	seenAt    int64    // when that was, in milliseconds
 	checking  bool     // a comparison with the configuration is under way
@@ -148,12 +148,13 @@ func cascadeOf(img *Image) string {
 
 // remember keeps an image and what it says about the number of shards: shard 0
 // has the truth; of another one only a larger number is news, which shard 0 is
-// about to learn, last of all.
+// about to learn, last of all. A smaller one tells of a merge, and that the others
+// are to be looked at.
 func (a *account) remember(img *Image, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != nil && now-s.seenAt < crossing && img.isBehind(s.img) {
+	if s.img != nil && now-s.seenAt < crossing && img.isBehind(s.img) || a.isMergedLocked(img, now) {
 		return
 	}
 	s.img, s.seenAt = img, now
@@ -171,6 +172,17 @@ func (a *account) remember(img *Image, now int64) {
 	// Shards that are believed in for the first time agree about their number
 	// as far as is known.
 	a.uneven = a.uneven || img.ShardCount != a.count || known > 1 && known != a.count
+}
+
+// isMergedLocked reports whether an image is one of a shard from before a merge that
+// is known of: the one that took over what it held is stamped later, and would be
+// earlier if it had given birth to it.
+func (a *account) isMergedLocked(img *Image, now int64) bool {
+	if a.count == 0 || img.ShardCount <= a.count {
+		return false
+	}
+	heir := a.imageLocked(img.Shard%a.count, now, crossing)
+	return heir != nil && heir.ShardCount == a.count && heir.RefilledAt > img.RefilledAt
 }
 
 // isBehind reports whether an image is an earlier one of the same item: each

@@ -1,0 +1,158 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// mergeTries bounds the attempts of a merge. Each that is refused was in the way of
+// others.
+const mergeTries = 10
+
+// Shards reads the shards of a bucket that exist, in order, whatever the shard that
+// b names: what [Limiter.Merge] starts from. Errors are those of the [Store].
+func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
+	return l.readShards(l.patience.detach(ctx), l.account(b.Entity, b.Resource), b)
+}
+
+// Merge halves the number of shards of a bucket: shard i of 2n takes over what shard
+// i+n holds and becomes shard i of n, and the other one is deleted, for all of them
+// in one transaction. images are all shards, as [Limiter.Shards] has just read them.
+//
+// Tokens are moved, and none is made. Nothing is lost if nobody writes to the bucket
+// meanwhile. If somebody does, it is tried again on images that are read anew, and
+// allows for as much to be taken off each shard once more as was since the images
+// before: what is allowed for and not taken is lost.
+//
+// A set of shards is left alone if one is missing, if they disagree about their
+// number, their limits or whom they belong to, and if one is disabled, has expired,
+// belongs to a peer's feature or holds more than its share. It reports whether the
+// bucket was merged: it is not if others write to it at every attempt, either, or if
+// it is being doubled. Errors are those of the [Store]; with [ErrUnavailable] nobody
+// knows whether it was merged.
+//
+// A peer's client that still knows of a shard that was retired makes it anew, full.
+func (l *Limiter) Merge(ctx context.Context, images []*Image) (merged bool, err error) {
+	if len(images) == 0 {
+		return false, nil
+	}
+	ctx = l.patience.detach(ctx)
+	acct := l.account(images[0].Entity, images[0].Resource)
+	_, waited := acct.widening.do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
+	return merged, errors.Join(err, waited)
+}
+
+func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bool, error) {
+	b, count := images[0].Bucket, len(images)
+	var before []*Image
+	for tries := range mergeTries {
+		if tries > 0 {
+			if err := l.pause(ctx, nil, tries); err != nil {
+				return false, err
+			}
+			var err error
+			before = images
+			if images, err = l.readManyShards(ctx, acct, b, count); err != nil {
+				return false, err
+			}
+		}
+		now := l.now()
+		if len(images) != count || !areMergeable(images, now) {
+			return false, nil
+		}
+		pairs := pairsOf(images, before, now, l.multiplier)
+		joint, err := l.store.Merge(ctx, pairs)
+		l.turnedAway(ctx, acct, joint, err, now, func(i int) Bucket { return images[i/2+i%2*count/2].Bucket })
+		switch {
+		case errors.Is(err, ErrConflict):
+		case err != nil:
+			return false, fmt.Errorf("merge the shards of %s of %s: %w", b.Resource, b.Entity, err)
+		case joint.Applied:
+			l.counts.merges.Add(1)
+			after := make([]*Image, len(pairs))
+			for i, p := range pairs {
+				after[i] = p.Survivor.after()
+			}
+			acct.recount(after, now)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// areMergeable reports whether images are all shards of a bucket and of one mind, so
+// that one of two can stand for both.
+func areMergeable(images []*Image, now int64) bool {
+	first := images[0]
+	for i, img := range images {
+		if img.Shard != i || img.ShardCount != len(images) || !img.isPlain(now) || img.isOverfull() ||
+			ownerOf(img) != ownerOf(first) || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
+			!slices.EqualFunc(img.Limits, first.Limits, func(s, o LimitState) bool { return s.Name == o.Name && s.Params == o.Params }) {
+			return false
+		}
+	}
+	return len(images) > 1
+}
+
+// pairsOf are the pairs that images of all shards make up. before are images from a
+// moment earlier, if it was tried with them in vain.
+func pairsOf(images, before []*Image, now, multiplier int64) []*Pair {
+	n := len(images) / 2
+	pairs := make([]*Pair, n)
+	for i := range pairs {
+		var earlier *Image
+		if before != nil {
+			earlier = before[i+n]
+		}
+		pairs[i] = join(images[i], images[i+n], earlier, now, multiplier)
+	}
+	return pairs
+}
+
+// join is the merge of two shards. Both are accrued to one instant, each up to its own
+// share, so that the sum is within the share of the one that is left: share i of n is
+// share i and share i+n of 2n together.
+//
+// The stamps are locks, as of any refill, so that nothing accrues twice. Takes may
+// land in between, after a first try in vain: the survivor is added to, and keeps what
+// is taken off it; of the retired shard less is moved than was seen, by twice what was
+// taken of it since an earlier image. What it holds then is at least that,
+// whatever overflowed: a balance that somebody took from had not overflowed then.
+// Credits in between would be lost, and are in the way.
+func join(survivor, retired, earlier *Image, now, multiplier int64) *Pair {
+	at := max(now, survivor.RefilledAt, retired.RefilledAt)
+	r := &Refill{
+		Bucket: survivor.Bucket, Seen: survivor, RefilledAt: at, ShardCount: survivor.ShardCount / 2,
+		Changes: make([]Change, 0, len(survivor.Limits)),
+		Expiry:  (&claim{}).expiry(survivor, now, multiplier),
+	}
+	r.Writes, _ = (&claim{pressing: true}).writesChange(survivor, at)
+	p := &Pair{Survivor: r, Retired: retired, AtLeast: make([]int64, 0, len(retired.Limits))}
+	for i := range survivor.Limits {
+		s, t := &survivor.Limits[i], &retired.Limits[i]
+		least := t.Tokens - allowance(t, earlier, retired, at)
+		given := retired.share(t.Params).Balance(least, retired.RefilledAt, at)
+		part := survivor.share(s.Params)
+		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
+		ch := Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+		if clamped && earlier == nil {
+			ch.AtLeast = s.Tokens // what overflowed is not cut off what is taken
+		}
+		r.Changes, p.AtLeast = append(r.Changes, ch), append(p.AtLeast, least)
+	}
+	return p
+}
+
+// allowance is how much less of a limit is moved than a shard holds: twice what was
+// taken of it since an earlier image, and not more than there is.
+func allowance(s *LimitState, earlier, img *Image, at int64) int64 {
+	if earlier == nil {
+		return 0
+	}
+	was, _ := earlier.Limit(s.Name)
+	took := 2 * max(0, s.Consumed-was.Consumed)
+	return min(took, max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)))
+}
