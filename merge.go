@@ -116,14 +116,15 @@ func pairsOf(images, before []*Image, now, multiplier int64) []*Pair {
 // share, so that the sum is within the share of the one that is left: share i of n is
 // share i and share i+n of 2n together.
 //
-// The stamps are locks, as of any refill, so that nothing accrues twice. Takes may
+// The stamps are locks, as of any refill, so that nothing accrues twice. The new one is
+// past both: so images from before a merge can be told. Takes may
 // land in between, after a first try in vain: the survivor is added to, and keeps what
 // is taken off it; of the retired shard less is moved than was seen, by twice what was
 // taken of it since an earlier image. What it holds then is at least that,
 // whatever overflowed: a balance that somebody took from had not overflowed then.
 // Credits in between would be lost, and are in the way.
 func join(survivor, retired, earlier *Image, now, multiplier int64) *Pair {
-	at := max(now, survivor.RefilledAt, retired.RefilledAt)
+	at := max(now, survivor.RefilledAt+1, retired.RefilledAt+1)
 	r := &Refill{
 		Bucket: survivor.Bucket, Seen: survivor, RefilledAt: at, ShardCount: survivor.ShardCount / 2,
 		Changes: make([]Change, 0, len(survivor.Limits)),

@@ -72,7 +72,7 @@ func TestAMergeIsTheSumOfItsShards(t *testing.T) {
 				w.halve(w.Limiter, n/2)
 				for i, img := range w.shards("user") {
 					s, _ := img.Limit("rph")
-					at := max(time.Now().UnixMilli(), before[i].RefilledAt, before[i+n/2].RefilledAt)
+					at := max(time.Now().UnixMilli(), before[i].RefilledAt+1, before[i+n/2].RefilledAt+1)
 					want := int64(0)
 					for _, old := range []*limiter.Image{before[i], before[i+n/2]} {
 						was, _ := old.Limit("rph")
@@ -322,7 +322,7 @@ func TestACrowdAtARetiredShard(t *testing.T) {
 				alone++
 			}
 		}
-		if alone > 1 || len(sent) > 10 || took > 40*time.Millisecond {
+		if alone > 1 || len(sent) > 12 || took > 40*time.Millisecond {
 			w.Errorf("%d requests for 40, %d of them for the shard that is gone, in %v: %v", len(sent), alone, took, sent)
 		}
 	})

@@ -285,7 +285,10 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 		// Where one is missing, its sibling may still hold what is to be its.
 		count = min(wanted, MaxShards)
 	}
-	if err := l.raise(ctx, acct, images, count); err != nil {
+	switch err := l.raise(ctx, acct, images, count); {
+	case errors.Is(err, errMerged):
+		return true, nil
+	case err != nil:
 		return true, err
 	}
 	if images[0].Shard == 0 && images[0].ShardCount < count {
@@ -360,6 +363,10 @@ func (l *Limiter) raise(ctx context.Context, acct *account, images []*Image, cou
 	return l.raiseOne(ctx, acct, images[0], count)
 }
 
+// errMerged says that a shard that was to get a larger number has a smaller one than
+// it had: what is known of the others is from before that.
+var errMerged = errors.New("the shards were merged")
+
 // raiseOne gives a shard a larger number, doubling by doubling.
 func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *Image, count int) error {
 	for tries := range maxTries {
@@ -376,6 +383,8 @@ func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *Image, count
 		case errors.Is(err, ErrConflict):
 		case err != nil || next == nil:
 			return err
+		case next.ShardCount < img.ShardCount:
+			return errMerged
 		default:
 			img = next
 		}
@@ -434,9 +443,12 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int
 		}
 		return joint, nil
 	}
-	for _, r := range joint.Refusals {
-		if r.Image != nil {
+	for i, r := range joint.Refusals {
+		switch {
+		case r.Image != nil:
 			acct.remember(r.Image, now)
+		case r.Refused:
+			acct.forget([...]int{birth.Shard, birth.Sibling, 0}[i])
 		}
 	}
 	return joint, nil

@@ -117,11 +117,11 @@ func sortedParts(parts map[partKey]*part) []partKey {
 	})
 }
 
-// lasts reports whether the limit is still there wherever it was debited.
+// lasts reports whether the limit is still there wherever it was debited, or where
+// that was merged into.
 func (c *checker) lasts(key partKey, p *part) bool {
 	for id, life := range p.lives {
-		l, ok := c.items[id].level(key.name)
-		if !ok || l.life != life[0] || c.items[id].life != life[1] {
+		if !c.outlives(lived{id, life[1]}, key.name, life[0]) {
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // legalCount: the number of shards that an item believes in is a power of two
-// that only doubles, and no two shards that exist cover the same part of the
+// that doubles, or is halved by a merge, and no two shards that exist cover the same part of the
 // bucket: shard i of n covers the numbers that are i modulo n. So the shares sum
 // to no more than the limit, at every instant.
 func (c *checker) legalCount(r *write, bad func(string, ...any)) {
@@ -15,7 +15,7 @@ func (c *checker) legalCount(r *write, bad func(string, ...any)) {
 		bad("believes in %d shards", n)
 		return
 	}
-	if a := r.before; a != nil && n != a.count && n != 2*a.count {
+	if a := r.before; a != nil && n != a.count && n != 2*a.count && (!r.merges() || 2*n != a.count) {
 		bad("from %d shards to %d in one write", a.count, n)
 	}
 	for i := range mostShards {

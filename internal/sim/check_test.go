@@ -52,6 +52,7 @@ type checker struct {
 	whole   map[bucketKey][]*write
 	sharded map[bucketKey]bool  // whether there ever were several shards
 	alive   map[bucketID]*state // items as they are, while writes are checked in order
+	heirs   map[lived]*write    // of items that were merged into others, the others' writes
 	byCall  map[*call][]*write  // refused writes too
 	settled map[*call][]*call
 	// byClient has the calls that write.
@@ -61,7 +62,7 @@ type checker struct {
 func check(p *play) {
 	c := &checker{
 		world: p.w, play: p,
-		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{},
+		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{}, heirs: map[lived]*write{},
 		sharded: map[bucketKey]bool{}, byClient: map[*client][]*call{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{},
 	}
 	for _, r := range c.log {

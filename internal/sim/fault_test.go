@@ -34,6 +34,7 @@ type odds struct {
 	// tailed: they are processes of their own, whose pauses after a failure are no
 	// seed's, so that a replay may differ.
 	tailed bool
+	merged bool // somebody else merges their shards
 	// crowds: processes whose callers share writes. Who of two that stand in
 	// line at the same instant comes first is the scheduler's choice, so that a
 	// replay may differ.
@@ -50,8 +51,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged)
 }
 
 // faulty reports whether requests can fail.
@@ -86,6 +87,7 @@ func drawOdds(d dice) odds {
 	if chance(r, 0.08) {
 		o.followers, o.tailed = 1+r.IntN(2), chance(r, 0.3)
 	}
+	o.merged = o.hot && chance(r, 0.6)
 	return o
 }
 

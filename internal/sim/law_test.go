@@ -36,7 +36,7 @@ func (c *checker) legal(r *write) {
 	case r.op == patches:
 		return
 	case b == nil:
-		if r.client != nil && r.client.name != "admin" {
+		if r.client != nil && r.client.name != "admin" && !r.retires() {
 			bad("a client deleted the item")
 		}
 		return
@@ -48,6 +48,9 @@ func (c *checker) legal(r *write) {
 	stamped := a
 	if a == nil && r.other != nil {
 		stamped = r.other.before // a shard is born with its sibling's stamp
+	}
+	if r.merges() && r.other.before.rf > a.rf {
+		stamped = r.other.before
 	}
 	latest := c.trueMS(r.at) + ceilMS(max(0, c.hi))
 	if b.rf > latest && (stamped == nil || b.rf > stamped.rf+1) {
@@ -68,6 +71,9 @@ func (c *checker) legal(r *write) {
 		return
 	case r.other != nil && r.other.before == nil:
 		c.legalGift(r, bad)
+		return
+	case r.merges():
+		c.legalMerge(r, bad)
 		return
 	}
 	if a.count != b.count && r.client != nil && r.client.aggregator {

@@ -14,7 +14,7 @@ type flow struct {
 	born     bool  // a shard came into being
 	count    int   // of shards
 	was, is  level
-	reset    bool // parameters were changed: the stamp may have moved by 1 ms for it
+	reset    bool // parameters were changed, or shards merged: the stamp may have moved by 1 ms for it
 	late     bool // what had overflowed since the stamp was not cut first
 }
 
@@ -46,7 +46,7 @@ func (c *checker) neverOver(key bucketKey) {
 		delete(flows, name)
 	}
 	for _, r := range c.whole[key] {
-		swept := r.client == nil
+		swept := r.client == nil || r.retires()
 		for _, name := range names(r.before, r.after) {
 			was, had := r.before.share(r.id, name)
 			is, has := r.after.share(r.id, name)
@@ -68,7 +68,7 @@ func (c *checker) neverOver(key bucketKey) {
 				if f.was = f.is; had {
 					f.was, _ = r.before.level(name)
 				}
-				f.reset = had && !f.is.sameParams(f.was)
+				f.reset = had && !f.is.sameParams(f.was) || r.merges()
 				flows[name] = append(flows[name], f)
 			}
 		}

@@ -130,6 +130,11 @@ func (p *play) run() {
 		p.workers.Go(func() { p.upset(c, stop) })
 	}
 	unaccompanied := p.accompany()
+	for i := range mergers {
+		if p.w.odds.merged {
+			p.workers.Go(func() { p.merge(i, stop) })
+		}
+	}
 	slots.Wait()
 	close(stop)
 	unaccompanied()

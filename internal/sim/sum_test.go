@@ -71,11 +71,11 @@ func (c *checker) unclear(k *call) bool {
 }
 
 // stayed reports whether a bucket had a limit from its first write to the end,
-// by configuration too, and lost no shard.
+// by configuration too, and lost no shard but by merges.
 func (c *checker) stayed(key bucketKey, name string) bool {
 	log := c.whole[key]
 	return len(log) > 0 && c.play.wasConfigured(key.shard(0), name, c.play.start[0], c.now()) && !slices.ContainsFunc(log, func(r *write) bool {
 		_, ok := r.after.level(name)
-		return !ok
+		return !ok && !r.retires()
 	})
 }

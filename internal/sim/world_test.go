@@ -64,7 +64,7 @@ type write struct {
 	call          *call
 	op            string
 	id            bucketID
-	other         *write // of a birth: the other half, the donor's write or the born shard's; itself if it has no donor
+	other         *write // of a birth: the other half, the donor's write or the born shard's; itself if it has no donor; of a merge, the other half
 	joint         bool   // part of a transaction
 	before, after *state
 	failed        bool // the condition did not hold
@@ -159,6 +159,7 @@ func (w *world) apply(ctx context.Context, ids []bucketID, rec write, do func(co
 		}
 	}
 	pair(recorded)
+	marry(recorded)
 	return recorded, err
 }
 

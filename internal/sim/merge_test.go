@@ -1,0 +1,197 @@
+package sim_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// mergers are how many clients merge buckets at the same time.
+const mergers = 2
+
+// merge has the shards of hot buckets merged while they are used, lost, and doubled.
+func (p *play) merge(i int, stop <-chan struct{}) {
+	name := "merger" + strconv.Itoa(i)
+	c := newClient(p.w, name, p.ttl)
+	p.mu.Lock()
+	p.cast = append(p.cast, c)
+	p.mu.Unlock()
+	r := p.w.dice.stream(name)
+	for round := range rounds {
+		p.sleepUntil(p.start[round])
+		for n := range 6 {
+			p.w.sleep(span(r, time.Millisecond, time.Second))
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if c.standsStill() {
+				return
+			}
+			key := pick(r, p.spots[round], p.spots[round], p.spots[round], pick(r, spots...))
+			k := &call{name: name + "#" + strconv.Itoa(round) + "." + strconv.Itoa(n), kind: administering, client: c}
+			c.halve(context.WithValue(context.Background(), callKey{}, k), key)
+		}
+	}
+}
+
+// halve merges a bucket once. What fails is left for the next time.
+func (c *client) halve(ctx context.Context, key bucketKey) {
+	images, err := c.limiter.Shards(ctx, limiter.Bucket{Entity: key.entity, Resource: key.resource})
+	if err != nil || c.standsStill() {
+		return
+	}
+	_, _ = c.limiter.Merge(ctx, images)
+}
+
+// retires reports whether a write is the end of a shard that was merged into another,
+// and merges whether it is the other's part in that.
+func (w *write) retires() bool { return w.other != nil && w.after == nil }
+func (w *write) merges() bool  { return w.other != nil && w.other.retires() }
+
+// marry tells the two halves of a merge of each other: the shard that is deleted, and
+// the one half as many numbers below it.
+func marry(joint []*write) {
+	for _, gone := range joint {
+		if !gone.joint || gone.before == nil || gone.after != nil {
+			continue
+		}
+		heir := gone.id.whole().shard(gone.id.number() - gone.before.count/2)
+		for _, r := range joint {
+			if r.id == heir {
+				gone.other, r.other = r, gone
+			}
+		}
+	}
+}
+
+// legalMerge: a shard that takes over what another one held is from then on one of
+// half as many, and the other is gone by the same transaction. Both have earned, up
+// to the new stamp, what the grid gives to their own shares, and nothing is made.
+// Nothing is lost, either, but what others may have taken of them since they were
+// read, and as much once more of the one that is gone.
+func (c *checker) legalMerge(r *write, bad func(string, ...any)) {
+	a, b, gone, id := r.before, r.after, r.other.before, r.other.id
+	if gone.count != a.count || b.count != a.count/2 || id.number() != r.id.number()+b.count {
+		bad("one of %d shards takes over %v of %d and is one of %d", a.count, id, gone.count, b.count)
+		return
+	}
+	if b.rf < a.rf || b.rf < gone.rf {
+		bad("merged at %d what had accrued to %d and %d", b.rf, a.rf, gone.rf)
+	}
+	c.heirs[lived{id, gone.life}] = r
+	from := r.sent - storeTimeout
+	for _, name := range names(a, gone) {
+		was, had := a.share(r.id, name)
+		other, gave := gone.share(id, name)
+		is, has := b.share(r.id, name)
+		switch {
+		case !had || !gave || !has:
+			bad("%s is not on both", name)
+		case name == hidden:
+			legalHidden(was, is, a.rf, b.rf, 1000, bad)
+		case !a.levels[name].sameParams(b.levels[name]) || !a.levels[name].sameParams(gone.levels[name]):
+			bad("%s got other parameters by a merge", name)
+		case was.tc != is.tc:
+			bad("%s: a merge consumed %d", name, is.tc-was.tc)
+		default:
+			most := was.balance(a.rf, b.rf) + other.balance(gone.rf, b.rf)
+			least := most - c.taken(r.id, name, from, r.at) - 2*c.taken(id, name, from, r.at)
+			if is.tk > most || is.tk < least {
+				bad("%s: %d and %d, of %v, are %d at %d after a merge, must be %d to %d", name, was.tk, other.tk, id, is.tk, b.rf, least, most)
+			}
+		}
+	}
+}
+
+// taken is what was taken off an item's limit between two instants.
+func (c *checker) taken(id bucketID, name string, from, to time.Duration) (sum int64) {
+	for _, r := range c.buckets[id] {
+		if r.at < from || r.at >= to || r.before == nil || r.after == nil {
+			continue
+		}
+		was, _ := r.before.level(name)
+		is, _ := r.after.level(name)
+		sum += max(0, is.tc-was.tc)
+	}
+	return sum
+}
+
+// A lived names one of the items that had a key one after the other.
+type lived struct {
+	id   bucketID
+	life int
+}
+
+// outlives reports whether a limit of an item is still there, on the item itself or on
+// the one that it was merged into.
+func (c *checker) outlives(at lived, name string, life int) bool {
+	for r := c.heirs[at]; r != nil; r = c.heirs[at] {
+		at, life = lived{r.id, r.after.life}, r.after.levels[name].life
+	}
+	s := c.items[at.id]
+	l, ok := s.level(name)
+	return ok && s.life == at.life && l.life == life
+}
+
+// marriages hands merges on after a change.
+type marriages struct {
+	limiter.Store
+
+	change func(*limiter.Pair)
+}
+
+func (s marriages) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joint, error) {
+	for _, p := range pairs {
+		s.change(p)
+	}
+	return s.Store.Merge(ctx, pairs)
+}
+
+// bigamist has the survivors take over, and leaves the others where they are.
+type bigamist struct{ limiter.Store }
+
+func (s bigamist) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joint, error) {
+	var rs []*limiter.Refill
+	for _, p := range pairs {
+		rs = append(rs, p.Survivor)
+	}
+	return s.Gather(ctx, rs)
+}
+
+// TestBrokenMergesAreSeen: each check of merges fails when what it checks is broken.
+func TestBrokenMergesAreSeen(t *testing.T) {
+	t.Parallel()
+	o := odds{hot: true, merged: true}
+	with := func(f func(*limiter.Pair)) breakage {
+		return breakage{store: func(s limiter.Store) limiter.Store { return marriages{s, f} }}
+	}
+	each := func(f func(*limiter.Change)) breakage {
+		return with(func(p *limiter.Pair) {
+			for i := range p.Survivor.Changes {
+				f(&p.Survivor.Changes[i])
+			}
+		})
+	}
+	for name, broken := range map[string]breakage{
+		"a millitoken is made":                       each(func(ch *limiter.Change) { ch.Earned++ }),
+		"a millitoken is lost":                       each(func(ch *limiter.Change) { ch.Earned-- }),
+		"what was consumed is added to the survivor": each(func(ch *limiter.Change) { ch.Debit, ch.Earned = 1, ch.Earned+1 }),
+		"nothing is deleted":                         {store: func(s limiter.Store) limiter.Store { return bigamist{s} }},
+		"what was taken of the retired is minted": with(func(p *limiter.Pair) {
+			for i := range p.AtLeast {
+				p.AtLeast[i] -= 1_000_000
+			}
+		}),
+		"the survivor keeps its stamp": with(func(p *limiter.Pair) { p.Survivor.RefilledAt = p.Survivor.Seen.RefilledAt }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen(t, "bucket", o, broken)
+		})
+	}
+}
