@@ -5,8 +5,8 @@ import "slices"
 // refuseLocally is the refusal of a request that what is remembered of its
 // buckets shows to be hopeless, or nil if the store has to be asked.
 //
-// Nobody but who returns tokens can make a bucket fuller than its last image
-// refilled to now, so such an image may refuse, for a short time; it never
+// Nobody but who returns tokens or merges shards can make a bucket fuller than its
+// last image refilled to now, so such an image may refuse, for a short time; it never
 // admits. It must be one of every shard, compared with its configuration within
 // the time to live, and nothing about it may need a write: then the answer is
 // the store's own, with the same wait.

@@ -262,7 +262,9 @@ func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted int) (exists bool, err error) {
 	images, err := l.readShards(ctx, acct, b)
 	if err == nil && len(images) > 0 && !areEven(images) {
-		images, err = l.readAgain(ctx, acct, b)
+		// One read of several items may lie across a merge, and then looks like a
+		// doubling that is half done.
+		images, err = l.readShards(ctx, acct, b)
 	}
 	if err != nil || len(images) == 0 {
 		return false, err
@@ -304,18 +306,6 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 // readShards reads the shards of a bucket, as many as are believed to exist.
 func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*Image, error) {
 	return l.readManyShards(ctx, acct, b, acct.shardCount())
-}
-
-// readAgain reads shards that disagree about their number once more, a moment later:
-// a read of several items may lie across a merge, and then looks like a doubling
-// that is half done.
-func (l *Limiter) readAgain(ctx context.Context, acct *account, b Bucket) ([]*Image, error) {
-	if !l.immediate {
-		if err := sleep(ctx, nil, minBrake*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
-	return l.readShards(ctx, acct, b)
 }
 
 func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*Image, error) {

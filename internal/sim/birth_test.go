@@ -94,8 +94,8 @@ func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 			bad("%s: a birth consumed %d", name, is.tc-was.tc)
 		default:
 			least, most := was.tk, was.tk
+			part, _ := a.share(r.id, name)
 			if a.count == b.count {
-				part, _ := a.share(r.id, name)
 				most = part.balance(a.rf, b.rf)
 				if !brief {
 					least = most
@@ -103,6 +103,10 @@ func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 				if was.tk > part.cp { // a peer doubled it
 					least, most = min(was.tk, part.cp+given.tk), was.tk
 				}
+			}
+			if a.count != b.count && was.tk > part.cp { // and then a client did
+				half, _ := b.share(r.id, name)
+				least = half.cp + given.tk
 			}
 			if sum := is.tk + given.tk; sum > most || sum < min(least, most)-1 {
 				bad("%s: %d at %d is %d at %d after %d were given away", name, was.tk, a.rf, is.tk, b.rf, given.tk)

@@ -15,7 +15,8 @@ func (c *checker) sumsUp() {
 		}
 		for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
 			key := clientBucket{k.client, bucketKey{entity, k.req.Resource}}
-			unknown[key] = unknown[key] || c.unclear(k)
+			_, remade := c.play.remade[k.req.Entity]
+			unknown[key] = unknown[key] || c.unclear(k) || remade && entity != k.req.Entity // while it was gone it had no parent
 			if k.kind != acquiring || !k.admitted() {
 				continue
 			}
