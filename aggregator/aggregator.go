@@ -22,7 +22,7 @@ type Usage interface {
 
 // A Namespace is what is needed to tend the buckets of one namespace.
 type Namespace struct {
-	// Limiter refills and doubles; nil leaves buckets alone. It is better not
+	// Limiter refills, doubles and merges; nil leaves buckets alone. It is better not
 	// shared with requests: what it remembers is what records say.
 	Limiter *limiter.Limiter
 	// Usage keeps the sums; nil counts nothing.
@@ -55,7 +55,14 @@ type Options struct {
 	// Archive keeps the events of the audit trail that have expired; nil lets them
 	// go.
 	Archive Archive
-	// Observe is called with the result of each batch; nil is nobody.
+	// Quiet is how long every shard of a bucket must have been written to less than
+	// 200 times a second, a fifth of what its partition takes, for the bucket to get
+	// half as many of them; 0 is [DefaultQuiet], and less than 0 never merges. It is
+	// counted in memory. On a table that the peer's clients use, too, it is better
+	// never: they make a shard that was merged anew, full.
+	Quiet time.Duration
+	// Observe is called with the result of each batch; nil is nobody. Where there
+	// was something to do between batches, that is one without records.
 	Observe func(Result)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
@@ -74,6 +81,7 @@ const (
 type Aggregator struct {
 	o          Options
 	namespaces *namespaces
+	watch      *watch // of buckets that may be merged; nil if none is
 }
 
 // New makes an aggregator. It does no I/O. It fails with [limiter.ErrInvalid] if
@@ -101,6 +109,9 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	if o.MaxAge == 0 {
 		o.MaxAge = defaultMaxAge
 	}
+	if o.Quiet == 0 {
+		o.Quiet = DefaultQuiet
+	}
 	if o.Observe == nil {
 		o.Observe = func(Result) {}
 	}
@@ -110,19 +121,23 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Aggregator{o: o, namespaces: newNamespaces(open, o.Namespaces)}, nil
+	a := &Aggregator{o: o, namespaces: newNamespaces(open, o.Namespaces)}
+	if o.Quiet > 0 {
+		a.watch = newWatch(o.Quiet)
+	}
+	return a, nil
 }
 
 // A Result is what became of a batch.
 type Result struct {
 	Records int // in the batch, those of no interest included
 	Buckets int // bucket items that they tell of
-	// Updates of sums of usage, Refills of items, Doublings and Mends of the
-	// shards of buckets.
-	Updates, Refills, Doublings, Mends int
+	// Updates of sums of usage, Refills of items, Doublings, Mends and Merges of
+	// the shards of buckets.
+	Updates, Refills, Doublings, Mends, Merges int
 	// Archived events of the audit trail, in objects of ArchivedBytes together.
 	Archived, ArchivedBytes int
-	// Errors are refills, doublings and mends that failed. Nothing is lost by
+	// Errors are refills, doublings, mends and merges that failed. Nothing is lost by
 	// them, and no record is delivered again for their sake.
 	Errors int
 	// Lag is how old the oldest record was.
@@ -145,17 +160,19 @@ type Failure struct {
 
 // Process takes in a batch of records: at most one write for each entity,
 // resource and window of usage, one for each bucket item that is worth a refill,
-// what the doubling of a bucket takes, and an object in the archive for each day
-// of expired audit events. What fails does not keep the rest from
+// what the doubling or merging of a bucket takes, and an object in the archive for
+// each day of expired audit events. Called without records it does what is due for
+// those that came before. What fails does not keep the rest from
 // being done. The error is the context's, if that has ended; the result says what
 // was done all the same.
 func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Result, error) {
 	now := a.o.Now()
 	b := newBatch(records, now)
-	defer a.namespaces.release(b.namespaces)
+	defer func() { a.namespaces.release(b.opened()...) }()
 	a.resolve(ctx, b)
 	a.addUsage(ctx, b)
 	a.tend(ctx, b)
+	a.mergeQuiet(ctx, b)
 	a.archive(ctx, b)
 	res := b.result()
 	a.report(ctx, &res)
@@ -172,11 +189,11 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 		a.o.Logger.WarnContext(ctx, "record was not taken in", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
 	level := slog.LevelInfo
-	if res.Buckets+res.Archived+len(res.Failed)+len(res.Poisoned) == 0 {
+	if res.Buckets+res.Merges+res.Archived+len(res.Failed)+len(res.Poisoned) == 0 {
 		level = slog.LevelDebug // what it wrote itself comes back
 	}
 	a.o.Logger.Log(ctx, level, "batch processed", "records", res.Records, "buckets", res.Buckets, "updates", res.Updates,
-		"refills", res.Refills, "doublings", res.Doublings, "mends", res.Mends, "errors", res.Errors,
+		"refills", res.Refills, "doublings", res.Doublings, "mends", res.Mends, "merges", res.Merges, "errors", res.Errors,
 		"archived", res.Archived, "archived_bytes", res.ArchivedBytes,
 		"failed", len(res.Failed), "poisoned", len(res.Poisoned), "lag_ms", res.Lag.Milliseconds())
 }

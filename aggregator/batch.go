@@ -20,9 +20,9 @@ type batch struct {
 	lag        time.Duration
 	poisoned   []Failure
 
-	archived, archivedBytes           int
-	updates                           int
-	refills, doublings, mends, errors atomic.Int64
+	archived, archivedBytes                   int
+	updates                                   int
+	refills, doublings, mends, merges, errors atomic.Int64
 
 	mu     sync.Mutex
 	failed map[int]error // by record
@@ -127,6 +127,16 @@ func consumed(before, after *limiter.Image) (amounts []limiter.Amount, counted b
 		}
 	}
 	return amounts, after.Writes.Consumed != before.Writes.Consumed
+}
+
+// opened are the namespaces in use.
+func (b *batch) opened() (all []*namespace) {
+	for _, o := range b.namespaces {
+		if o.ns != nil { // else it could not be opened
+			all = append(all, o.ns)
+		}
+	}
+	return all
 }
 
 // indexes are the records of an item.
@@ -275,7 +285,7 @@ func (b *batch) result() Result {
 	res := Result{
 		Records: len(b.records), Buckets: len(b.items), Updates: b.updates, Lag: b.lag, Poisoned: b.poisoned,
 		Archived: b.archived, ArchivedBytes: b.archivedBytes,
-		Refills: int(b.refills.Load()), Doublings: int(b.doublings.Load()), Mends: int(b.mends.Load()), Errors: int(b.errors.Load()),
+		Refills: int(b.refills.Load()), Doublings: int(b.doublings.Load()), Mends: int(b.mends.Load()), Merges: int(b.merges.Load()), Errors: int(b.errors.Load()),
 	}
 	for i, err := range b.failed {
 		res.Failed = append(res.Failed, Failure{i, b.records[i].ID, b.records[i].Sequence, err})

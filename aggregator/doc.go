@@ -1,8 +1,9 @@
 // Package aggregator does what goes on behind the requests: it reads the records
 // of a table's stream, sums up usage, refills buckets before their users have to,
-// and doubles the shards of those that are about to be written to faster than
-// one partition takes. The events of the audit trail that expire it hands to an
-// archive, if there is one. It knows nothing of where records come from:
+// doubles the shards of those that are about to be written to faster than one
+// partition takes, and merges those that no longer are. The events of the audit
+// trail that expire it hands to an archive, if there is one. It knows nothing of
+// where records come from:
 //
 //   - [Aggregator.Follow] reads the stream itself, of a table of DynamoDB or of an
 //     engine in the same process, by way of a [dynamo.Follower].
@@ -15,7 +16,9 @@
 // returned. The difference between the two images of a record is what one write
 // consumed; of an item that is new, all that it has counted. It belongs to the
 // window of the record's own time, which is cut to the second. The hidden write
-// limit is never counted.
+// limit is never counted. What a merge retires was counted when it was consumed: an
+// item that is deleted has consumed nothing by that, and the one that takes over what
+// it held does not take over its count.
 //
 // A write is one event if it consumed anything of any limit. Where callers of a
 // process share writes (limiter.Options.InFlight) that is fewer events than
@@ -31,6 +34,10 @@
 // # What is not kept
 //
 // Memory is bounded by the batch, by the namespaces that are remembered
-// (Options.Namespaces), and by the buckets that the limiter of each remembers:
-// nothing of a record outlives [Aggregator.Process].
+// (Options.Namespaces), by the buckets that the limiter of each remembers, and by
+// the last 10,000 sharded buckets that were heard of, with what they had counted
+// when they were last read: nothing else of a record outlives
+// [Aggregator.Process]. How long a bucket has been quiet is forgotten by a process
+// that ends, a function's environment too: where AWS Lambda starts them anew more often
+// than every [Options].Quiet, and where it brings no records, nothing is merged.
 package aggregator

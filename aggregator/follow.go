@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -10,8 +11,16 @@ import (
 // Follow processes what a follower reads, until the context ends: then batches
 // under way are finished, and it returns nil. Records that failed are processed
 // again until they no longer do; those that cannot be read are logged, handed to
-// Options.Observe, and passed over. Errors are those of [dynamo.Follower.Run].
+// Options.Observe, and passed over. Buckets that have become quiet are merged whether
+// records come or not. Errors are those of [dynamo.Follower.Run].
 func (a *Aggregator) Follow(ctx context.Context, f *dynamo.Follower) error {
+	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	if a.watch != nil {
+		watcher.Go(func() { a.keepWatch(watching) })
+	}
+	defer watcher.Wait()
+	defer stop()
 	return f.Run(ctx, func(ctx context.Context, records []dynamo.Record) error {
 		return a.take(ctx, records)
 	})

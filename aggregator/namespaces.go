@@ -94,16 +94,13 @@ func (n *namespaces) known(id string, now time.Time) *namespace {
 	return ns
 }
 
-// release says that a batch has ended.
-func (n *namespaces) release(used map[string]opened) {
+// release says that namespaces are not in use any more.
+func (n *namespaces) release(used ...*namespace) {
 	n.mu.Lock()
 	defer n.unlock()
-	for _, o := range used {
-		if o.ns == nil {
-			continue // it could not be opened
-		}
-		if o.ns.users--; o.ns.users == 0 && o.ns.forgotten {
-			n.dropped = append(n.dropped, o.ns)
+	for _, ns := range used {
+		if ns.users--; ns.users == 0 && ns.forgotten {
+			n.dropped = append(n.dropped, ns)
 		}
 	}
 }

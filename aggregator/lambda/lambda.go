@@ -156,6 +156,7 @@ var metrics = []metric{
 	{"Refills", "Count"},
 	{"Doublings", "Count"},
 	{"Mends", "Count"},
+	{"Merges", "Count"},
 	{"ArchivedEvents", "Count"},
 	{"ArchivedBytes", "Bytes"},
 	{"Errors", "Count"},
@@ -176,6 +177,7 @@ type line struct {
 	Refills   int    `json:"Refills"`
 	Doublings int    `json:"Doublings"`
 	Mends     int    `json:"Mends"`
+	Merges    int    `json:"Merges"`
 	Archived  int    `json:"ArchivedEvents"`
 	Bytes     int    `json:"ArchivedBytes"`
 	Errors    int    `json:"Errors"`
@@ -186,7 +188,7 @@ type line struct {
 func (h *Handler) measure(r *aggregator.Result) error {
 	l := line{
 		Table: h.o.Table, BatchSize: r.Records, Lag: r.Lag.Milliseconds(), Updates: r.Updates, Refills: r.Refills,
-		Doublings: r.Doublings, Mends: r.Mends, Archived: r.Archived, Bytes: r.ArchivedBytes, Errors: r.Errors, Failed: len(r.Failed), Poisoned: len(r.Poisoned),
+		Doublings: r.Doublings, Mends: r.Mends, Merges: r.Merges, Archived: r.Archived, Bytes: r.ArchivedBytes, Errors: r.Errors, Failed: len(r.Failed), Poisoned: len(r.Poisoned),
 	}
 	l.AWS.Timestamp = h.o.Now().UnixMilli()
 	l.AWS.Directives = []directive{{Namespace: h.o.Namespace, Dimensions: [][]string{{"Table"}}, Metrics: metrics}}

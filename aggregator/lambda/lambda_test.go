@@ -140,7 +140,7 @@ func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
 	if d.Namespace != lambda.DefaultNamespace || len(declared) != len(values)-2 {
 		t.Errorf("%+v of %v", d, values)
 	}
-	for name, want := range map[string]float64{"BatchSize": 5, "Lag": 7000, "UsageUpdates": 1, "FailedRecords": 1, "PoisonedRecords": 1, "Refills": 0} {
+	for name, want := range map[string]float64{"BatchSize": 5, "Lag": 7000, "UsageUpdates": 1, "FailedRecords": 1, "PoisonedRecords": 1, "Refills": 0, "Merges": 0} {
 		if declared[name] != want {
 			t.Errorf("%s is %v, want %v", name, declared[name], want)
 		}

@@ -20,14 +20,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// EnvLambda is set where AWS Lambda runs the program.
-const EnvLambda = "AWS_LAMBDA_RUNTIME_API"
+const (
+	// EnvLambda is set where AWS Lambda runs the program.
+	EnvLambda = "AWS_LAMBDA_RUNTIME_API"
+	// EnvQuiet stands in for the flag quiet, which a function has no place for.
+	EnvQuiet = "ZAEL_QUIET"
+)
 
 type options struct {
 	app     *app.App
 	windows []string
 	reader  string
 	poll    time.Duration
+	quiet   time.Duration
 	metrics string
 	level   string
 	archive app.ArchiveFlags
@@ -36,9 +41,10 @@ type options struct {
 	kinds []dynamo.Window
 }
 
-const about = `Follow the stream of a table: sum up usage, refill buckets ahead of their users, and
-double the shards of those that are written to most. It goes on until it is
-interrupted, and then from where it was; how far it has come it keeps in the table.
+const about = `Follow the stream of a table: sum up usage, refill buckets ahead of their users,
+double the shards of those that are written to most, and merge those of the quiet. It
+goes on until it is interrupted, and then from where it was; how far it has come it
+keeps in the table, but not how long buckets have been quiet.
 Run one at a time: a second one does everything again, which costs and changes nothing.
 
 The table needs a stream of old and new images: create it with --stream. All of its
@@ -72,6 +78,7 @@ func New(a *app.App) *cobra.Command {
 	f.StringVar(&o.reader, "reader", dynamo.DefaultReader, "`name` under which it keeps how far it has come")
 	f.DurationVar(&o.poll, "poll", dynamo.DefaultPoll, "how long a shard of the stream is left alone once it was\nread to its end: longer makes larger batches")
 	o.archive.Bind(cmd, "archive", "`URL` at which audit events that expire are kept, s3://BUCKET/PREFIX")
+	f.DurationVar(&o.quiet, "quiet", aggregator.DefaultQuiet, "merge the shards of a bucket when each has been written to\nless than 200 times a second for so long; 0 is never, as is\nbetter where clients of the Python peer use the table, too:\nthey make lost shards anew, full. Else $"+EnvQuiet)
 	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "least level of the log, JSON lines on standard error")
@@ -96,6 +103,9 @@ func (o *options) Validate() error {
 			o.kinds = append(o.kinds, kinds[i])
 		}
 	}
+	if err := o.checkQuiet(); err != nil {
+		return err
+	}
 	if err := o.archive.Validate(o.app); err != nil {
 		return err
 	}
@@ -106,6 +116,23 @@ func (o *options) Validate() error {
 		if _, _, err := net.SplitHostPort(o.metrics); err != nil {
 			return fmt.Errorf("invalid --metrics-addr %q: give host:port, 127.0.0.1:9464 for instance", o.metrics)
 		}
+	}
+	return nil
+}
+
+// checkQuiet takes from the environment what was not given, and makes never of 0.
+func (o *options) checkQuiet() (err error) {
+	source := "--quiet"
+	text := o.quiet.String()
+	if v := o.app.Getenv(EnvQuiet); v != "" && !o.changed("quiet") {
+		source, text = "$"+EnvQuiet, v
+		o.quiet, err = time.ParseDuration(v)
+	}
+	switch {
+	case err != nil || o.quiet < 0 || o.quiet > 0 && o.quiet < time.Second:
+		return fmt.Errorf("invalid %s %q: give a second at least, 30m for instance, or 0 never to merge", source, text)
+	case o.quiet == 0:
+		o.quiet = -1
 	}
 	return nil
 }
@@ -131,7 +158,7 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	a, err := aggregator.New(tenants.open, aggregator.Options{
-		Windows: o.kinds, Archive: keeper, Observe: m.observe, Now: o.app.Now, Logger: log,
+		Windows: o.kinds, Quiet: o.quiet, Archive: keeper, Observe: m.observe, Now: o.app.Now, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -180,8 +207,8 @@ func (o *options) keeper(ctx context.Context, store dynamo.Options) (aggregator.
 // print sums up what was done.
 func (o *options) print(t totals) error {
 	return o.app.Print(t, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%d records: %d usage updates, %d refills, %d doublings, %d mends, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
-			t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Archived, t.Failed, t.Poisoned, t.Errors)
+		fmt.Fprintf(w, "%d records: %d usage updates, %d refills, %d doublings, %d mends, %d merges, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
+			t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Merges, t.Archived, t.Failed, t.Poisoned, t.Errors)
 	})
 }
 

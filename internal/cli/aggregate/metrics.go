@@ -23,6 +23,7 @@ type totals struct {
 	Refills   int `json:"refills"`
 	Doublings int `json:"doublings"`
 	Mends     int `json:"mends"`
+	Merges    int `json:"merges"`
 	Archived  int `json:"archived_events"`
 	Bytes     int `json:"archived_bytes"`
 	Failed    int `json:"failed_records"`
@@ -54,7 +55,7 @@ func newMeasures() *measures {
 			Name: "zae_limiter_aggregator_lag_seconds", Help: "Age of the oldest record of the last batch.",
 		}),
 		done: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "zae_limiter_aggregator_writes_total", Help: "What was done: usage updates, refills, doublings, mends.",
+			Name: "zae_limiter_aggregator_writes_total", Help: "What was done: usage updates, refills, doublings, mends, merges.",
 		}, []string{"kind"}),
 		wrong: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "zae_limiter_aggregator_errors_total", Help: "What went wrong: records failed, records that cannot be read, buckets not tended.",
@@ -67,7 +68,7 @@ func newMeasures() *measures {
 		}),
 	}
 	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes)
-	for _, kind := range []string{"usage", "refill", "doubling", "mend"} {
+	for _, kind := range []string{"usage", "refill", "doubling", "mend", "merge"} {
 		m.done.WithLabelValues(kind) // so that it is there before it happens
 	}
 	for _, kind := range []string{"failed", "poisoned", "tending"} {
@@ -78,26 +79,30 @@ func newMeasures() *measures {
 
 // observe takes in a result.
 func (m *measures) observe(r aggregator.Result) {
-	m.batch.Observe(float64(r.Records))
-	m.lag.Set(r.Lag.Seconds())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.sum
+	if r.Records > 0 {
+		m.batch.Observe(float64(r.Records))
+		m.lag.Set(r.Lag.Seconds())
+		s.Batches++
+	}
 	m.done.WithLabelValues("usage").Add(float64(r.Updates))
 	m.done.WithLabelValues("refill").Add(float64(r.Refills))
 	m.done.WithLabelValues("doubling").Add(float64(r.Doublings))
 	m.done.WithLabelValues("mend").Add(float64(r.Mends))
+	m.done.WithLabelValues("merge").Add(float64(r.Merges))
 	m.archived.Add(float64(r.Archived))
 	m.bytes.Add(float64(r.ArchivedBytes))
 	m.wrong.WithLabelValues("failed").Add(float64(len(r.Failed)))
 	m.wrong.WithLabelValues("poisoned").Add(float64(len(r.Poisoned)))
 	m.wrong.WithLabelValues("tending").Add(float64(r.Errors))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := &m.sum
-	s.Batches++
 	s.Records += r.Records
 	s.Updates += r.Updates
 	s.Refills += r.Refills
 	s.Doublings += r.Doublings
 	s.Mends += r.Mends
+	s.Merges += r.Merges
 	s.Archived += r.Archived
 	s.Bytes += r.ArchivedBytes
 	s.Failed += len(r.Failed)

@@ -1,0 +1,241 @@
+package aggregator_test
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// widen has a limiter double the user's bucket until it has so many shards.
+func (w *world) widen(n int) {
+	w.Helper()
+	l := w.limiter(w.store, limiter.Options{})
+	for have := 1; have < n; have *= 2 {
+		for i, img := range w.shards("user") {
+			w.set("user", i, map[string]int64{"b_wcu_tk": -1_000_000})
+			img.Writes.Tokens = -1_000_000
+			if doubled, err := l.Double(w.Context(), img, time.UnixMilli(img.RefilledAt)); err != nil {
+				w.Fatal(err)
+			} else if doubled {
+				break
+			}
+		}
+		time.Sleep(2 * time.Second)
+	}
+	if got := len(w.shards("user")); got != n {
+		w.Fatalf("%d shards, want %d", got, n)
+	}
+}
+
+// held is what a user's bucket holds of a limit by now, in millitokens.
+func (w *world) held(entity, limit string) (sum int64) {
+	w.Helper()
+	for _, img := range w.shards(entity) {
+		s, _ := img.Limit(limit)
+		part := bucket.Limit{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period}.Share(img.Shard, img.ShardCount)
+		sum += part.Balance(s.Tokens, img.RefilledAt, time.Now().UnixMilli())
+	}
+	return sum
+}
+
+// A tally adds up results.
+type tally struct {
+	mu   sync.Mutex
+	sum  aggregator.Result
+	idle int // batches without records
+}
+
+func (t *tally) observe(r aggregator.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.Merges += r.Merges
+	t.sum.Doublings += r.Doublings
+	t.sum.Errors += r.Errors
+	if r.Records == 0 {
+		t.idle++
+	}
+}
+
+func (t *tally) read() (merges, doublings, errs, idle int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sum.Merges, t.sum.Doublings, t.sum.Errors, t.idle
+}
+
+// An idle bucket of four shards has two after the time, and one after as much again,
+// though no record comes any more; its tokens are what they were, to the millitoken,
+// and what was consumed is not counted a second time.
+func TestAnIdleBucketIsMerged(t *testing.T) {
+	t.Parallel()
+	for _, quiet := range []time.Duration{0, time.Minute} {
+		t.Run(quiet.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				sums := &tally{}
+				w.aggregator = w.aggregate(aggregator.Options{Quiet: quiet, Observe: sums.observe})
+				w.system(limiter.PerDay("rpd", 100_000_000))
+				w.take(w.Limiter, "user", "rpd", 90_000_000)
+				w.widen(4)
+				quiet := cmp.Or(quiet, aggregator.DefaultQuiet)
+				start := time.Now()
+				end := w.follow()
+				for want := 2; want >= 1; want /= 2 {
+					before, at := w.held("user", "rpd"), time.Now()
+					for len(w.shards("user")) > want && time.Since(start) < 2*quiet {
+						time.Sleep(quiet / 100)
+					}
+					if took := time.Since(start); took < quiet*98/100 || took > quiet*5/4 {
+						t.Errorf("%d shards after %v", want, took)
+					}
+					start = time.Now()
+					earned := time.Since(at).Milliseconds() * 100_000_000_000 / (24 * time.Hour).Milliseconds()
+					if got := w.held("user", "rpd") - before - earned; got > 4 || got < -4 {
+						t.Errorf("at %d shards %d millitokens more", want, got)
+					}
+				}
+				time.Sleep(3 * quiet)
+				end()
+				if got := len(w.shards("user")); got != 1 {
+					t.Errorf("%d shards", got)
+				}
+				if merges, doublings, errs, _ := sums.read(); merges != 2 || doublings != 0 || errs != 0 {
+					t.Errorf("%d merges, %d doublings, %d errors", merges, doublings, errs)
+				}
+				w.wantBooks(1, "user")
+			})
+		})
+	}
+}
+
+// A bucket one shard of which is written to a fifth of what its partition takes is
+// never merged; one that is written to a little less is, and is not doubled by the
+// same load.
+func TestOnlyAQuietBucketIsMerged(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate   float64 // of writes to shard 1, in a second
+		merges int
+	}{{205, 0}, {195, 1}} {
+		t.Run(fmt.Sprint(tt.rate), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				sums := &tally{}
+				w.aggregator = w.aggregate(aggregator.Options{Quiet: 20 * time.Second, Observe: sums.observe})
+				w.system(limiter.PerDay("rpd", 100_000_000))
+				w.take(w.Limiter, "user", "rpd", 1_000_000)
+				w.widen(2)
+				w.process(w.drain())
+				write := func(shard int) bool {
+					out, err := w.store.Take(t.Context(), &limiter.Take{
+						Bucket: limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: shard}, Now: time.Now().UnixMilli(),
+						Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpd", Milli: 1000}, AtMost: 1 << 60}},
+					})
+					w.must(err)
+					if !out.Applied && out.Image != nil { // short of writes
+						_, err := w.Replenish(t.Context(), out.Image, limiter.Demand{Amounts: []limiter.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
+						w.must(err)
+					}
+					return out.Image != nil
+				}
+				start, n := time.Now(), 0
+				for ; time.Since(start) < 45*time.Second; time.Sleep(time.Duration(float64(time.Second) / tt.rate)) {
+					if !write(1) {
+						write(0) // merged
+					}
+					if n++; n%100 == 0 {
+						w.process(w.drain())
+					}
+				}
+				merges, doublings, errs, _ := sums.read()
+				if merges != tt.merges || doublings != 0 || errs != 0 || len(w.shards("user")) != 2-tt.merges {
+					t.Errorf("%d merges, %d doublings, %d errors: %d shards", merges, doublings, errs, len(w.shards("user")))
+				}
+			})
+		})
+	}
+}
+
+// A burst begins the time anew, and so does a shard that comes or goes.
+func TestWhatIsNotQuietAllTheTime(t *testing.T) {
+	t.Parallel()
+	for name, disturb := range map[string]func(*world){
+		"nothing":    func(*world) {},
+		"a burst":    func(w *world) { w.set("user", 1, map[string]int64{"b_wcu_tc": 1_000_000_000}) },
+		"a doubling": func(w *world) { w.set("user", 0, map[string]int64{"shard_count": 4}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				sums := &tally{}
+				w.aggregator = w.aggregate(aggregator.Options{Observe: sums.observe})
+				w.system(limiter.PerDay("rpd", 1_000_000))
+				w.take(w.Limiter, "user", "rpd", 500_000)
+				w.widen(2)
+				end := w.follow()
+				time.Sleep(aggregator.DefaultQuiet * 5 / 8)
+				disturb(w)
+				time.Sleep(aggregator.DefaultQuiet * 5 / 8)
+				merged, _, _, _ := sums.read()
+				time.Sleep(aggregator.DefaultQuiet * 5 / 8)
+				end()
+				then, _, _, _ := sums.read()
+				if (merged > 0) != (name == "nothing") || then == 0 {
+					t.Errorf("%d merges in time, %d later", merged, then)
+				}
+			})
+		})
+	}
+}
+
+// Several aggregators merge a bucket once; one that is told not to never does, and
+// reads nothing.
+func TestWhoMerges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerDay("rpd", 1_000_000))
+		w.take(w.Limiter, "user", "rpd", 500_000)
+		w.widen(8)
+		records := w.drain()
+		never := &tally{}
+		w.aggregator = w.aggregate(aggregator.Options{Quiet: -1, Observe: never.observe})
+		end := w.follow()
+		sums := &tally{}
+		var others []*aggregator.Aggregator
+		for range 3 {
+			a := w.aggregate(aggregator.Options{Observe: sums.observe})
+			others = append(others, a)
+			_, err := a.Process(t.Context(), records)
+			w.must(err)
+		}
+		for range 6 {
+			var all sync.WaitGroup
+			for _, a := range others {
+				all.Go(func() {
+					_, err := a.Process(t.Context(), nil)
+					w.check(err)
+				})
+			}
+			all.Wait()
+			time.Sleep(aggregator.DefaultQuiet / 4)
+		}
+		end()
+		merges, _, errs, _ := sums.read()
+		if merges != 1 || errs != 0 || len(w.shards("user")) != 4 {
+			t.Errorf("%d merges, %d errors: %d shards", merges, errs, len(w.shards("user")))
+		}
+		if merges, _, _, idle := never.read(); merges != 0 || idle != 0 {
+			t.Errorf("%d merges, %d batches without records", merges, idle)
+		}
+	})
+}
