@@ -101,10 +101,12 @@ func TestAnIdleBucketIsMerged(t *testing.T) {
 						t.Errorf("at %d shards %d millitokens more", want, got)
 					}
 				}
+				_, _, _, before := sums.read()
 				time.Sleep(3 * quiet)
 				end()
-				if got := len(w.shards("user")); got != 1 {
-					t.Errorf("%d shards", got)
+				// One read finds out that there is nothing to watch any more.
+				if _, _, _, idle := sums.read(); len(w.shards("user")) != 1 || idle > before+1 {
+					t.Errorf("%d shards, read %d times more", len(w.shards("user")), idle-before)
 				}
 				if merges, doublings, errs, _ := sums.read(); merges != 2 || doublings != 0 || errs != 0 {
 					t.Errorf("%d merges, %d doublings, %d errors", merges, doublings, errs)
