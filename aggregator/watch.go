@@ -157,7 +157,7 @@ func (a *Aggregator) visit(ctx context.Context, one *watched, now time.Time) (me
 		return false, err
 	}
 	defer a.namespaces.release(ns)
-	if ns.missing {
+	if ns.missing || ns.Limiter == nil {
 		a.watch.forget(one)
 		return false, nil
 	}

@@ -2,14 +2,17 @@ package aggregator_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
@@ -238,6 +241,59 @@ func TestWhoMerges(t *testing.T) {
 		}
 		if merges, _, _, idle := never.read(); merges != 0 || idle != 0 {
 			t.Errorf("%d merges, %d batches without records", merges, idle)
+		}
+	})
+}
+
+// A shut is a store that must not be used any more once it is closed.
+type shut struct {
+	limiter.Store
+
+	t      *testing.T
+	closed atomic.Bool
+}
+
+func (s *shut) Buckets(ctx context.Context, entity, resource string, shards int) ([]*limiter.Image, error) {
+	if s.closed.Load() {
+		s.t.Error("read through a limiter of a namespace that was closed")
+	}
+	return s.Store.Buckets(ctx, entity, resource, shards)
+}
+
+// A bucket is watched although its namespace is forgotten and closed meanwhile: it is
+// opened again.
+func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.api, Table: table})
+		w.must(err)
+		_, err = namespaces.Register(t.Context(), "blue")
+		w.must(err)
+		blue := w.limiter(w.open("blue"), limiter.Options{})
+		w.aggregator, err = aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
+			s, err := dynamo.OpenID(ctx, dynamo.Options{API: w.api, Table: table}, id)
+			if err != nil {
+				return aggregator.Namespace{}, err
+			}
+			store := &shut{Store: s, t: t}
+			return aggregator.Namespace{Limiter: w.limiter(store, limiter.Options{}), Close: func() { store.closed.Store(true) }}, nil
+		}, aggregator.Options{Namespaces: 1, Quiet: time.Minute})
+		w.must(err)
+		w.system(limiter.PerDay("rpd", 1000))
+		w.must(w.open("blue").SetSystem(t.Context(), []limiter.Limit{limiter.PerDay("rpd", 1000)}, ""))
+		w.take(w.Limiter, "user", "rpd", 500)
+		w.widen(2)
+		w.process(w.drain())
+		merges, errs := 0, 0
+		for range 8 {
+			w.take(blue, "user", "rpd", 1) // forgets the other
+			res := w.process(w.drain())
+			merges, errs = merges+res.Merges, errs+res.Errors
+			time.Sleep(15 * time.Second)
+		}
+		if merges != 1 || errs != 0 || len(w.shards("user")) != 1 {
+			t.Errorf("%d merges, %d errors, %d shards", merges, errs, len(w.shards("user")))
 		}
 	})
 }

@@ -12,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -190,11 +187,6 @@ func TestAggregateArchives(t *testing.T) {
 	engine := dynamolite.New(dynamolite.Options{Now: now, SweepInterval: 5 * time.Millisecond})
 	defer engine.Close()
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true, Now: now}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := engine.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-		TableName: aws.String("zae-limiter"), TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(true)},
-	}); err != nil {
 		t.Fatal(err)
 	}
 	store, err := dynamo.Open(t.Context(), dynamo.Options{API: engine, Table: "zae-limiter", Now: now, Principal: "jo"})
