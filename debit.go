@@ -95,7 +95,7 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 		return nil
 	}
 	p.img = p.acct.image(c.Shard, p.now, imageAge.Milliseconds())
-	if p.img == nil && c.Shard > 0 && c.Shard >= p.acct.shardCount() {
+	if p.img == nil && p.acct.hasRetired(c.Shard) {
 		return errRerouted // merged since it was drawn
 	}
 	for tries := range maxTries {

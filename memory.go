@@ -185,6 +185,13 @@ func (a *account) isMergedLocked(img *Image, now int64) bool {
 	return heir != nil && heir.ShardCount == a.count && heir.RefilledAt > img.RefilledAt
 }
 
+// hasRetired reports whether a shard is none any more: others that agree are all.
+func (a *account) hasRetired(shard int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count > 0 && shard >= a.count && !a.uneven
+}
+
 // isBehind reports whether an image is an earlier one of the same item: each
 // write moves the stamp or the count of writes.
 func (i *Image) isBehind(other *Image) bool {
