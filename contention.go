@@ -34,6 +34,8 @@ type contention struct {
 	movedAt int64 // when the stamp was last found to have moved under a write, in milliseconds
 	wroteAt int64 // when the last write was answered, in milliseconds
 	hurried int   // how many writers were told to leave the stamp alone
+	stamped int64 // the last stamp of this process's own
+	askedAt int64 // when a writer was last told to move it, in milliseconds
 
 	part  float64 // of the writes counted last, how many others spoiled
 	apart float64 // how far apart writes are to be, in milliseconds
@@ -54,7 +56,7 @@ const (
 	// it earns in that time.
 	restamped = 500
 	// refreshers is one in how many writes moves a stamp that has come to half of
-	// its age, so that not everybody finds it too old at once.
+	// that age, so that not everybody finds it too old at once.
 	refreshers = 8
 	// contentionMemory is how long contention is remembered, in milliseconds.
 	contentionMemory = 1_000
@@ -171,7 +173,12 @@ func (a *account) contended(seen *Image, out Outcome, now int64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.shardLocked(out.Image.Shard).contention.note(out.Image, spoiled, spoiled && out.Image.RefilledAt != seen.RefilledAt, now)
+	c := &a.shardLocked(out.Image.Shard).contention
+	moved := spoiled && out.Image.RefilledAt != seen.RefilledAt
+	if out.Applied && seen != nil && now-c.movedAt <= contentionMemory {
+		moved = out.Image.Writes.Consumed-seen.Writes.Consumed > writeCost // others are still there
+	}
+	c.note(out.Image, spoiled, moved, now)
 }
 
 // isSame reports whether nobody wrote to the item between two images of it.
@@ -180,48 +187,52 @@ func (i *Image) isSame(other *Image) bool {
 }
 
 // A haste is whether a claim leaves the stamp of a contended item alone.
-type haste uint8
-
-const (
-	none      haste = iota
-	hurried         // yes
-	refreshes       // unless the stamp is half as old as it may be
-)
+type haste struct {
+	on bool // yes
+	// refreshes: unless the stamp is half as old as it may be, where the item has
+	// not accrued to its capacity.
+	refreshes bool
+	// holds: the same where it overflows, since it is this process's own stamp.
+	holds bool
+}
 
 // hurry tells a writer to a shard whether to leave the stamp alone.
-func (a *account) hurry(shard int, now int64) haste {
+func (a *account) hurry(shard int, now int64) (h haste) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &a.shardLocked(shard).contention
+	s := a.shardLocked(shard)
+	c := &s.contention
 	if c.movedAt == 0 || now-c.movedAt > contentionMemory {
-		return none
+		return h
 	}
-	if c.hurried++; c.hurried%refreshers == 0 {
-		return refreshes
+	c.hurried++
+	h.on, h.refreshes = true, c.hurried%refreshers == 0
+	if s.img != nil && s.img.RefilledAt == c.stamped && now-c.askedAt >= lateness/2 {
+		c.askedAt, h.holds = now, true
 	}
-	return hurried
+	return h
 }
 
 // takeInHaste is the take that debits a contended item without moving its stamp,
 // nil if that cannot be done, as far as an image tells.
 func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
-	if c.haste == none || img.Foreign != "" || !img.isPlain(now) {
+	if !c.haste.on || img.Foreign != "" || !img.isPlain(now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, c.take(img, now)
-	if c.haste == refreshes {
-		age *= 2
-	}
 	full := slices.ContainsFunc(c.amounts, func(a Amount) bool {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > 0 && img.overflows(&s, now)
 	})
+	if full && c.haste.holds || !full && c.haste.refreshes {
+		age *= 2
+	}
 	writes := img.Writes.whole()
 	switch {
 	case !full && age <= restamped && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost):
 		t.Stamp = img.RefilledAt
 		t.Earned = writes.Earned(img.RefilledAt, now)
-	case full && (age <= lateness || !fresh && c.haste == hurried) && img.Writes.Tokens >= writeCost:
+	case full && (age <= lateness || !fresh && !c.haste.holds) && img.Writes.Tokens >= writeCost:
 		t.Since = now - lateness // by now others may have moved it
 	default:
 		return nil
@@ -261,4 +272,11 @@ func (c *claim) refillInHaste(img *Image, now int64) *Refill {
 		r.Changes = append(r.Changes, Change{Limit: d.Limit, Debit: d.Milli, AtLeast: d.Milli - d.Earned, AtMost: d.AtMost})
 	}
 	return r
+}
+
+// stamped notes that this process has moved a shard's stamp.
+func (a *account) stamped(img *Image) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shardLocked(img.Shard).contention.stamped = img.RefilledAt
 }

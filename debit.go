@@ -214,13 +214,17 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 		return p.wrote(ctx, out, err, true)
 	}
 	if p.l.places == 0 || refill.FullSince != 0 {
-		out, err = p.l.store.Refill(ctx, refill)
+		if out, err = p.l.store.Refill(ctx, refill); err == nil && out.Applied {
+			p.acct.stamped(out.Image)
+		}
 		return p.wrote(ctx, out, err, next == stepRefill)
 	}
 	// Refills have one lock, the stamp: those of one process need not fight for
 	// it too. Who waited looks at what the other one brought.
 	ran, waited := p.acct.shard(p.c.Shard).refilling.do(ctx, p.left, func() {
-		out, err = p.l.store.Refill(ctx, refill)
+		if out, err = p.l.store.Refill(ctx, refill); err == nil && out.Applied {
+			p.acct.stamped(out.Image)
+		}
 		done, err = p.wrote(ctx, out, err, next == stepRefill)
 	})
 	if !ran && waited == nil {

@@ -388,7 +388,7 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loos
 	now := l.now()
 	count := 2 * img.ShardCount
 	birth := split(img, img.Shard+img.ShardCount, count, loose, now, l.multiplier)
-	if !acct.knows(birth.Shard, now) {
+	if sibling := acct.image(birth.Shard, now, crossing); sibling == nil || sibling.RefilledAt < img.RefilledAt { // as from before a merge
 		joint, err := l.bear(ctx, acct, birth, now)
 		switch {
 		case err != nil:

@@ -118,8 +118,10 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 // trip: its users find what they need, and nobody moves the stamp under them.
 //
 // One whose limits earn more than is asked for is full, and overflows between any
-// two of its users: each has to cut that, which is a refill (ADR 006), and there is
-// nothing an aggregator could do for it ahead. Its share is reported.
+// two of its users: each has to cut that (ADR 006), or to leave it to the one whose
+// stamp it is (ADR 017), and there is nothing an aggregator could do for it ahead.
+// Where it fills hardly faster than it is used, by many that each come seldom, the
+// share is reported.
 func TestSteadyLoadStaysOnTheOneRoundTripPath(t *testing.T) {
 	t.Parallel()
 	const held = 0.999
@@ -131,7 +133,9 @@ func TestSteadyLoadStaysOnTheOneRoundTripPath(t *testing.T) {
 		{"nearly exhausted", limiter.PerMinute("rpm", 12_000), 4, 1, 11_000, 0, held},
 		{"filling up", limiter.PerMinute("rpm", 15_000), 4, 1, 7_000, 0, held},
 		{"tokens", limiter.PerMinute("tpm", 2_000_000), 4, 150, 1_000_000, 0, held},
-		{"full", limiter.PerMinute("rpm", 15_000), 4, 1, 0, 0, 0},
+		{"full", limiter.PerMinute("rpm", 15_000), 4, 1, 0, 0, held},
+		{"full, sixteen processes", limiter.PerMinute("rpm", 15_000), 16, 1, 0, 0, 0},
+		{"full, sixteen processes, far above the load", limiter.PerMinute("rpm", 1_500_000), 16, 1, 0, 0, held},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
