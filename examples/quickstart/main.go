@@ -29,7 +29,9 @@ func main() {
 func run(ctx context.Context, out printer) (err error) {
 	// The table. A *dynamodb.Client in place of the engine is all it takes to use
 	// DynamoDB; the meter in between is only there to print the bill.
-	meter := dynamo.NewMeter(dynamolite.New(dynamolite.Options{}))
+	engine := dynamolite.New(dynamolite.Options{})
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	meter := dynamo.NewMeter(engine)
 	if err := dynamo.CreateTable(ctx, meter, dynamo.TableOptions{Name: "limits"}); err != nil {
 		return err
 	}

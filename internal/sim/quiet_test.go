@@ -152,6 +152,9 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 	}
 	if ms > 1 {
 		until(at + ms - 1)
+		if p.reshaped(k, id.whole()) || p.reshaped(k, bucketKey{cascading[id.entity], id.resource}) {
+			return // what was quoted is the wait of other shares, whose fractions differ
+		}
 		before := p.probe(c, k.req)
 		if e := before.refusal(); e == nil || e.RetryAfter() != time.Millisecond {
 			p.w.violate("P4", before.start, &id, "%s was told to wait %v, and 1 ms earlier: %s", k.name, wait, before.outcome())
@@ -162,6 +165,17 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 	if then := p.probe(c, k.req); !then.admitted() {
 		p.w.violate("P4", then.start, &id, "%s was told to wait %v, and then: %s", k.name, wait, then.outcome())
 	}
+}
+
+// reshaped reports whether shards were made, lost or given another number since a call
+// began, or since what it may have known of them.
+func (p *play) reshaped(k *call, key bucketKey) bool {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	since := k.start - max(0, k.client.trust)
+	return slices.ContainsFunc(p.w.log, func(r *write) bool {
+		return r.at >= since && r.id.whole() == key && !r.failed && (r.before == nil || r.after == nil || r.before.count != r.after.count)
+	})
 }
 
 func compare(a, b string) int {
