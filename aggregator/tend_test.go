@@ -212,6 +212,23 @@ func TestABusyBucketIsDoubledAhead(t *testing.T) {
 	}
 }
 
+// A bucket is looked after although nobody consumes anything of it (the peer's
+// defect 33): requests for nothing are writes as well.
+func TestABucketThatIsAskedForNothingIsDoubledToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.system(limiter.PerDay("rpd", 1_000_000))
+		w.take(w.Limiter, "user", "rpd", 500_000)
+		w.process(w.drain())
+		w.set("user", 0, map[string]int64{"b_wcu_tk": 150_000})
+		w.take(w.limiter(w.store, limiter.Options{}), "user", "rpd", 0)
+		if res := w.process(w.drain()); res.Doublings != 1 || res.Updates != 0 || len(w.shards("user")) != 2 {
+			t.Errorf("%+v, %d shards", res, len(w.shards("user")))
+		}
+	})
+}
+
 // A record that comes three seconds late still tells that the bucket was busy.
 func TestADoublingIsJudgedAtTheRecordsInstant(t *testing.T) {
 	t.Parallel()

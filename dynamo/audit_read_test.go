@@ -98,6 +98,8 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 	}
 }
 
+// The retention is kept where it is read, and holds for the events that follow (the
+// peer's defect 14).
 func TestAuditRetention(t *testing.T) {
 	t.Parallel()
 	instant := start
