@@ -219,13 +219,14 @@ func TestTheAttack(t *testing.T) {
 		inFlight  int
 		limit     int64
 		throttled float64 // of the writes, at most
+		late      int64   // requests that wait for longer than the limiter's timeout, at most
 	}{
-		{"coalesced, limits far above", 16, 0, 1_000_000, 0.001},
-		{"coalesced, limits that are hit", 4, 0, 3_000, 0.001},
-		// Who fight for tokens do it with writes in vain.
-		{"coalesced, limits that are hit by many", 16, 0, 3_000, 0.03},
-		{"by shards alone, of many", 16, -1, 1_000_000, 0.001},
-		{"by shards alone, of one", 1, -1, 1_000_000, 0.001},
+		{"coalesced, limits far above", 16, 0, 1_000_000, 0.001, 0},
+		{"coalesced, limits that are hit", 4, 0, 3_000, 0.001, 0},
+		// Who fight for tokens do it with writes in vain, and wait for their turn.
+		{"coalesced, limits that are hit by many", 16, 0, 3_000, 0.03, 15},
+		{"by shards alone, of many", 16, -1, 1_000_000, 0.001, 0},
+		{"by shards alone, of one", 1, -1, 1_000_000, 0.001, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inEngine(t, awsEngine(), dynamo.TableOptions{}, func(w *world) {
@@ -243,8 +244,16 @@ func TestTheAttack(t *testing.T) {
 					_, err := l.Acquire(w.Context(), ask(entity, "rps", 1))
 					return err
 				}
+				var late atomic.Int64
 				a.run(tt.attackers,
-					func(p int) (bool, error) { err := acquire(attacking[p], "attacker"); return err == nil, err },
+					func(p int) (bool, error) {
+						err := acquire(attacking[p], "attacker")
+						if errors.Is(err, context.DeadlineExceeded) {
+							late.Add(1)
+							return false, nil
+						}
+						return err == nil, err
+					},
 					func(n int) error { return acquire(homes[n%len(homes)], fmt.Sprintf("neighbour-%d", n)) },
 				)
 				shards := len(w.shards("attacker"))
@@ -257,6 +266,9 @@ func TestTheAttack(t *testing.T) {
 					shards, a.writes.Load(), a.throttled.Load(), p99(a.under), p99(a.quiet), a.admitted.Load())
 				if a.wrong.Load() > 0 {
 					w.Errorf("%d wrong answers: %v", a.wrong.Load(), *a.example.Load())
+				}
+				if late.Load() > tt.late {
+					w.Errorf("%d requests waited for too long, want %d at most", late.Load(), tt.late)
 				}
 				if got, all := a.throttled.Load(), a.writes.Load(); float64(got) > tt.throttled*float64(all) {
 					w.Errorf("%d of %d writes were throttled, want a part of %v at most", got, all, tt.throttled)

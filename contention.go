@@ -165,8 +165,9 @@ func (a *account) heldBack(shard int, now int64, draw func(int64) int64) time.Du
 }
 
 // contended notes the outcome of a write to a shard that was worked out from the
-// image seen.
-func (a *account) contended(seen *Image, out Outcome, now int64) {
+// image seen. Others that write to one that is full will move its stamp sooner or
+// later, whether or not they have just done so.
+func (a *account) contended(seen *Image, out Outcome, full bool, now int64) {
 	spoiled := !out.Applied && seen != nil && out.Image != nil && !seen.isSame(out.Image)
 	if !spoiled && !out.Applied {
 		return
@@ -175,8 +176,8 @@ func (a *account) contended(seen *Image, out Outcome, now int64) {
 	defer a.mu.Unlock()
 	c := &a.shardLocked(out.Image.Shard).contention
 	moved := spoiled && out.Image.RefilledAt != seen.RefilledAt
-	if out.Applied && seen != nil && now-c.movedAt <= contentionMemory {
-		moved = out.Image.Writes.Consumed-seen.Writes.Consumed > writeCost // others are still there
+	if full && out.Applied && seen != nil && now-c.movedAt <= contentionMemory {
+		moved = out.Image.Writes.Consumed-seen.Writes.Consumed > writeCost
 	}
 	c.note(out.Image, spoiled, moved, now)
 }

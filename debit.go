@@ -128,6 +128,7 @@ type pursuit struct {
 	now   int64     // one reading of the clock serves a step whole
 	img   *Image    // what is known of the bucket
 	fresh bool      // img has just refused a write
+	full  bool      // the write under way is one to an item that overflows
 	met   int64     // when that was, in milliseconds
 	read  *resolved // what was read along with img, if it was read
 	// mended says that a sibling was looked for that could take what is too much.
@@ -210,10 +211,12 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 		if take == nil {
 			take = p.c.take(p.img, p.now)
 		}
+		p.full = take.Since != 0
 		out, err = p.l.store.Take(ctx, take)
 		return p.wrote(ctx, out, err, true)
 	}
-	if p.l.places == 0 || refill.FullSince != 0 {
+	p.full = refill.FullSince != 0
+	if p.l.places == 0 || p.full {
 		if out, err = p.l.store.Refill(ctx, refill); err == nil && out.Applied {
 			p.acct.stamped(out.Image)
 		}
@@ -242,7 +245,7 @@ func (p *pursuit) wrote(ctx context.Context, out Outcome, err error, debits bool
 		return false, err
 	}
 	p.l.learn(p.acct, p.c.Bucket, out, p.now)
-	p.acct.contended(p.img, out, p.l.now())
+	p.acct.contended(p.img, out, p.full, p.l.now())
 	if out.Applied && p.c.override && (p.img == nil || p.c.want.differs(p.img)) {
 		p.acct.override()
 	}
