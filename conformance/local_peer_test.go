@@ -8,10 +8,6 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
@@ -37,13 +33,6 @@ func TestAggregator(t *testing.T) {
 	t.Parallel()
 	local := serve(t)
 	py := tables(t, &local.Local)
-	_, err := local.Client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{ // ours has no stream
-		TableName:           aws.String(tableMadeBy("go")),
-		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	interop(t, py, func(b *both) {
 		b.project(true)
 		b.system(perDay("rpd", 1000), perDay("tpd", 50_000))
