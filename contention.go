@@ -34,8 +34,6 @@ type contention struct {
 	movedAt int64 // when the stamp was last found to have moved under a write, in milliseconds
 	wroteAt int64 // when the last write was answered, in milliseconds
 	hurried int   // how many writers were told to leave the stamp alone
-	stamped int64 // the last stamp of this process's own
-	askedAt int64 // when a writer was last told to move it, in milliseconds
 
 	part  float64 // of the writes counted last, how many others spoiled
 	apart float64 // how far apart writes are to be, in milliseconds
@@ -56,7 +54,7 @@ const (
 	// it earns in that time.
 	restamped = 500
 	// refreshers is one in how many writes moves a stamp that has come to half of
-	// that age, so that not everybody finds it too old at once.
+	// its age, so that not everybody finds it too old at once.
 	refreshers = 8
 	// contentionMemory is how long contention is remembered, in milliseconds.
 	contentionMemory = 1_000
@@ -188,36 +186,32 @@ func (i *Image) isSame(other *Image) bool {
 }
 
 // A haste is whether a claim leaves the stamp of a contended item alone.
-type haste struct {
-	on bool // yes
-	// refreshes: unless the stamp is half as old as it may be, where the item has
-	// not accrued to its capacity.
-	refreshes bool
-	// holds: the same where it overflows, since it is this process's own stamp.
-	holds bool
-}
+type haste uint8
+
+const (
+	none      haste = iota
+	hurried         // yes
+	refreshes       // unless the item does not overflow and its stamp is half as old as it may be
+)
 
 // hurry tells a writer to a shard whether to leave the stamp alone.
-func (a *account) hurry(shard int, now int64) (h haste) {
+func (a *account) hurry(shard int, now int64) haste {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.shardLocked(shard)
-	c := &s.contention
+	c := &a.shardLocked(shard).contention
 	if c.movedAt == 0 || now-c.movedAt > contentionMemory {
-		return h
+		return none
 	}
-	c.hurried++
-	h.on, h.refreshes = true, c.hurried%refreshers == 0
-	if s.img != nil && s.img.RefilledAt == c.stamped && now-c.askedAt >= lateness/2 {
-		c.askedAt, h.holds = now, true
+	if c.hurried++; c.hurried%refreshers == 0 {
+		return refreshes
 	}
-	return h
+	return hurried
 }
 
 // takeInHaste is the take that debits a contended item without moving its stamp,
 // nil if that cannot be done, as far as an image tells.
 func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
-	if !c.haste.on || img.Foreign != "" || !img.isPlain(now) {
+	if c.haste == none || img.Foreign != "" || !img.isPlain(now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, c.take(img, now)
@@ -225,7 +219,7 @@ func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > 0 && img.overflows(&s, now)
 	})
-	if full && c.haste.holds || !full && c.haste.refreshes {
+	if c.haste == refreshes && !full {
 		age *= 2
 	}
 	writes := img.Writes.whole()
@@ -233,7 +227,7 @@ func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
 	case !full && age <= restamped && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost):
 		t.Stamp = img.RefilledAt
 		t.Earned = writes.Earned(img.RefilledAt, now)
-	case full && (age <= lateness || !fresh && !c.haste.holds) && img.Writes.Tokens >= writeCost:
+	case full && (age <= lateness || !fresh) && img.Writes.Tokens >= writeCost:
 		t.Since = now - lateness // by now others may have moved it
 	default:
 		return nil
@@ -273,11 +267,4 @@ func (c *claim) refillInHaste(img *Image, now int64) *Refill {
 		r.Changes = append(r.Changes, Change{Limit: d.Limit, Debit: d.Milli, AtLeast: d.Milli - d.Earned, AtMost: d.AtMost})
 	}
 	return r
-}
-
-// stamped notes that this process has moved a shard's stamp.
-func (a *account) stamped(img *Image) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.shardLocked(img.Shard).contention.stamped = img.RefilledAt
 }

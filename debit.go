@@ -217,17 +217,13 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 	}
 	p.full = refill.FullSince != 0
 	if p.l.places == 0 || p.full {
-		if out, err = p.l.store.Refill(ctx, refill); err == nil && out.Applied {
-			p.acct.stamped(out.Image)
-		}
+		out, err = p.l.store.Refill(ctx, refill)
 		return p.wrote(ctx, out, err, next == stepRefill)
 	}
 	// Refills have one lock, the stamp: those of one process need not fight for
 	// it too. Who waited looks at what the other one brought.
 	ran, waited := p.acct.shard(p.c.Shard).refilling.do(ctx, p.left, func() {
-		if out, err = p.l.store.Refill(ctx, refill); err == nil && out.Applied {
-			p.acct.stamped(out.Image)
-		}
+		out, err = p.l.store.Refill(ctx, refill)
 		done, err = p.wrote(ctx, out, err, next == stepRefill)
 	})
 	if !ran && waited == nil {

@@ -186,16 +186,7 @@ func (s *story) tell() {
 		s.step(func(l *limiter.Limiter) {
 			lease, err := l.Acquire(s.Context(), ask("user", "rpm", 2, "tph", 100))
 			s.must(err)
-			switch i % 3 {
-			case 0:
-				s.must(lease.Rollback(s.Context()))
-			case 1:
-				s.must(lease.Adjust("tph", 250))
-				s.must(lease.Commit(s.Context()))
-			case 2:
-				s.must(lease.Adjust("tph", -60))
-				s.must(lease.Commit(s.Context()))
-			}
+			s.settle(lease, "tph", i)
 		})
 		if i%6 == 5 {
 			s.step(func(l *limiter.Limiter) { s.take(l, "bursts", "rps", 400, "rpd", 3) })

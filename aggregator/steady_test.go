@@ -118,8 +118,8 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 // trip: its users find what they need, and nobody moves the stamp under them.
 //
 // One whose limits earn more than is asked for is full, and overflows between any
-// two of its users: each has to cut that (ADR 006), or to leave it to the one whose
-// stamp it is (ADR 017), and there is nothing an aggregator could do for it ahead.
+// two of its users: each has to cut that (ADR 006), or to leave it to the one that
+// finds the stamp too old (ADR 017), and there is nothing an aggregator could do for it ahead.
 // Where it fills hardly faster than it is used, by many that each come seldom, the
 // share is reported.
 func TestSteadyLoadStaysOnTheOneRoundTripPath(t *testing.T) {

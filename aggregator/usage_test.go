@@ -33,17 +33,23 @@ func (w *world) traffic(apart time.Duration) {
 		w.take(w.Limiter, "key", "rpm", 1)
 		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 2, "tpm-in.k", 100))
 		w.must(err)
-		switch i % 3 {
-		case 0:
-			w.must(lease.Rollback(w.Context()))
-		case 1:
-			w.must(lease.Adjust("tpm-in.k", 250))
-			w.must(lease.Commit(w.Context()))
-		case 2:
-			w.must(lease.Adjust("tpm-in.k", -60))
-			w.must(lease.Commit(w.Context()))
-		}
+		w.settle(lease, "tpm-in.k", i)
 		time.Sleep(apart)
+	}
+}
+
+// settle ends a lease in one of three ways.
+func (w *world) settle(lease *limiter.Lease, limit string, way int) {
+	w.Helper()
+	switch way % 3 {
+	case 0:
+		w.must(lease.Rollback(w.Context()))
+	case 1:
+		w.must(lease.Adjust(limit, 250))
+		w.must(lease.Commit(w.Context()))
+	case 2:
+		w.must(lease.Adjust(limit, -60))
+		w.must(lease.Commit(w.Context()))
 	}
 }
 
