@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 func TestTheFirstLevelWithLimitsHoldsWhole(t *testing.T) {
@@ -109,6 +110,31 @@ func TestExpiryFollowsTheLevel(t *testing.T) {
 		w.must(w.store.DeleteLimits(w.Context(), own))
 		expires(true)
 	})
+}
+
+// One that lives for longer than can be counted expires in the end, too: it is as
+// it should be, and not written anew each time that it is compared.
+func TestALifeBeyondCountingExpires(t *testing.T) {
+	const century = 36_525 * 24 * 60 * 60
+	for _, limit := range []limiter.Limit{
+		limiter.PerMinute("long", 5, limiter.Burst(1_000_000_000_000)), // a thousand times the time to fill is too much
+		limiter.PerDay("longer", 1, limiter.Burst(limiter.MaxTokens)),  // the time to fill is
+	} {
+		t.Run(limit.Name, func(t *testing.T) {
+			inWorld(t, limiter.Options{TTLMultiplier: 1000}, func(w *world) {
+				w.system(limit)
+				w.take(w.Limiter, ask("user", limit.Name, 1))
+				w.Settle()
+				item := w.item()
+				if at, ok := schema.Plain(item["ttl"]).(int64); !ok || at < time.Now().Unix()+century {
+					w.Errorf("it expires at %d", at)
+				}
+				if writes := schema.Plain(item["b_wcu_tc"]); writes != int64(1000) {
+					w.Errorf("it was written %v/1000 times, want once", writes)
+				}
+			})
+		})
+	}
 }
 
 // What an entity cascades to is part of the bucket, and is compared as well.

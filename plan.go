@@ -389,13 +389,13 @@ func expiresAt(limits []Params, now, multiplier int64) int64 {
 	}
 	var longest int64
 	for _, p := range limits {
-		if ms, ok := share(p, 0, 1).Wait(0, 0, 0, p.Capacity); ok {
-			longest = max(longest, ms)
+		ms, ok := share(p, 0, 1).Wait(0, 0, 0, p.Capacity)
+		if !ok {
+			ms = math.MaxInt64
 		}
+		longest = max(longest, ms)
 	}
-	if longest > math.MaxInt64/milli/max(1, multiplier) {
-		return 0
-	}
+	longest = min(longest, math.MaxInt64/milli/max(1, multiplier))
 	return now/milli + longest*multiplier/milli
 }
 
