@@ -27,6 +27,14 @@ func (r *record) item() value.Item {
 	return value.Decode(r.data)
 }
 
+// streamItem is item for the streams' API.
+func (r *record) streamItem() value.StreamItem {
+	if r == nil {
+		return nil
+	}
+	return value.DecodeStream(r.data)
+}
+
 // attribute is one attribute of the record, nil if it has none of that name. Item is the record
 // decoded, or nil if nobody has done that.
 func (r *record) attribute(item value.Item, name string) value.AV {

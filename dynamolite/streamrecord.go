@@ -60,46 +60,61 @@ func (c *streamChange) keyed() *record {
 	return c.keys
 }
 
+// streamParts is what a record points at, in one allocation.
+type streamParts struct {
+	types.StreamRecord
+
+	region, id, source, version, number string
+	at                                  time.Time
+	size                                int64
+}
+
 // record makes the record that the API returns. The caller may keep and change all of it.
 func (s *tableStream) record(r *stream.Record[streamChange]) types.Record {
 	c := &r.Value
-	old, updated := c.old.item(), c.new.item()
-	keyed := updated
-	switch {
-	case keyed != nil:
-	case old != nil:
-		keyed = old
-	default:
-		keyed = c.keys.item()
-	}
-	keys := make(value.Item, s.key.attributes())
-	for name, v := range keyed {
-		if s.key.has(name) {
-			keys[name] = v
-		}
-	}
-	var k streamSlab
+	keys, size := s.keys(c.keyed())
 	number := sequenceNumber(r.Position)
+	p := &streamParts{
+		region: s.region(), id: s.eventID(number), source: "aws:dynamodb", version: "1.1", number: number,
+		at: r.At.Truncate(time.Second), size: int64(size + c.old.bytes() + c.new.bytes()),
+	}
+	p.StreamRecord = types.StreamRecord{
+		ApproximateCreationDateTime: &p.at,
+		Keys:                        keys,
+		NewImage:                    c.new.streamItem(),
+		OldImage:                    c.old.streamItem(),
+		SequenceNumber:              &p.number,
+		SizeBytes:                   &p.size,
+		StreamViewType:              types.StreamViewType(s.view),
+	}
 	out := types.Record{
-		AwsRegion: aws.String(s.region()),
-		Dynamodb: &types.StreamRecord{
-			ApproximateCreationDateTime: aws.Time(r.At.Truncate(time.Second)),
-			Keys:                        k.copyItem(keys),
-			NewImage:                    k.item(updated),
-			OldImage:                    k.item(old),
-			SequenceNumber:              aws.String(number),
-			SizeBytes:                   aws.Int64(int64(value.Size(keys) + c.old.bytes() + c.new.bytes())),
-			StreamViewType:              types.StreamViewType(s.view),
-		},
-		EventID:      aws.String(s.eventID(number)),
-		EventName:    c.event,
-		EventSource:  aws.String("aws:dynamodb"),
-		EventVersion: aws.String("1.1"),
+		AwsRegion: &p.region, Dynamodb: &p.StreamRecord, EventID: &p.id, EventName: c.event, EventSource: &p.source, EventVersion: &p.version,
 	}
 	if c.expired {
 		out.UserIdentity = &types.Identity{Type: aws.String("Service"), PrincipalId: aws.String("dynamodb.amazonaws.com")}
 	}
 	return out
+}
+
+// keys is the key of an item, and its size.
+func (s *tableStream) keys(r *record) (keys value.StreamItem, size int) {
+	keys = make(value.StreamItem, s.key.attributes())
+	for _, a := range [...]*keyAttribute{&s.key.hash, &s.key.rng} {
+		if a.name == "" {
+			continue
+		}
+		keys[a.name] = value.LookupStream(r.data, a.name)
+		size += len(a.name)
+		switch v := keys[a.name].(type) {
+		case *types.AttributeValueMemberS:
+			size += len(v.Value)
+		case *types.AttributeValueMemberB:
+			size += len(v.Value)
+		case *types.AttributeValueMemberN:
+			size += value.SizeOf(&dynamodbtypes.AttributeValueMemberN{Value: v.Value})
+		}
+	}
+	return keys, size
 }
 
 // region is the one in the stream's ARN.
@@ -112,76 +127,4 @@ func (s *tableStream) eventID(number string) string {
 	_, _ = h.Write([]byte(s.arn)) // a hash does not fail
 	_, _ = h.Write([]byte(number))
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// streamSlab makes values of the streams' API out of values of the data plane, strings and numbers several to
-// an allocation: a block lives as long as any value in it. What it is given must be the caller's to give
-// away, as a decoded item is: lists of bytes and of strings change hands.
-type streamSlab struct {
-	s []types.AttributeValueMemberS
-	n []types.AttributeValueMemberN
-}
-
-// take hands out the next of a block. more is how many values are still to be made, this one included.
-func take[T any](block *[]T, more int) *T {
-	if len(*block) == 0 {
-		*block = make([]T, min(more, 32))
-	}
-	p := &(*block)[0]
-	*block = (*block)[1:]
-	return p
-}
-
-// item converts an item; nil for nil.
-func (k *streamSlab) item(item value.Item) map[string]types.AttributeValue {
-	if item == nil {
-		return nil
-	}
-	out := make(map[string]types.AttributeValue, len(item))
-	more := len(item)
-	for name, v := range item {
-		out[name] = k.value(v, more)
-		more--
-	}
-	return out
-}
-
-// copyItem converts a key that stays part of another item, which is converted, too.
-func (k *streamSlab) copyItem(keys value.Item) map[string]types.AttributeValue {
-	return k.item(value.Clone(keys))
-}
-
-func (k *streamSlab) value(v dynamodbtypes.AttributeValue, more int) types.AttributeValue {
-	switch v := v.(type) {
-	case *dynamodbtypes.AttributeValueMemberS:
-		p := take(&k.s, more)
-		p.Value = v.Value
-		return p
-	case *dynamodbtypes.AttributeValueMemberN:
-		p := take(&k.n, more)
-		p.Value = v.Value
-		return p
-	case *dynamodbtypes.AttributeValueMemberB:
-		return &types.AttributeValueMemberB{Value: v.Value}
-	case *dynamodbtypes.AttributeValueMemberBOOL:
-		return &types.AttributeValueMemberBOOL{Value: v.Value}
-	case *dynamodbtypes.AttributeValueMemberNULL:
-		return &types.AttributeValueMemberNULL{Value: v.Value}
-	case *dynamodbtypes.AttributeValueMemberSS:
-		return &types.AttributeValueMemberSS{Value: v.Value}
-	case *dynamodbtypes.AttributeValueMemberNS:
-		return &types.AttributeValueMemberNS{Value: v.Value}
-	case *dynamodbtypes.AttributeValueMemberBS:
-		return &types.AttributeValueMemberBS{Value: v.Value}
-	case *dynamodbtypes.AttributeValueMemberL:
-		list := make([]types.AttributeValue, len(v.Value))
-		for i, e := range v.Value {
-			list[i] = k.value(e, len(v.Value)-i)
-		}
-		return &types.AttributeValueMemberL{Value: list}
-	case *dynamodbtypes.AttributeValueMemberM:
-		return &types.AttributeValueMemberM{Value: k.item(v.Value)}
-	default:
-		panic("dynamolite: a stored item has a value of type " + value.TypeName(v))
-	}
 }

@@ -118,6 +118,34 @@ func TestStreamKeyIsNotShared(t *testing.T) {
 	mustEqual(t, "image", attrs{"id": bin("key")}, plain(d.NewImage))
 }
 
+// A key of any type comes through, and counts.
+func TestStreamKeys(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		kind string
+		key  types.AttributeValue
+		size int64 // of the name, too
+	}{{"S", str("text"), 6}, {"N", num("123"), 5}, {"B", bin("\x00\x01\x02"), 5}} {
+		f := newStreamFixture(t, types.StreamViewTypeKeysOnly)
+		in := otherInput()
+		in.AttributeDefinitions, in.StreamSpecification = definitionsOf("id:"+tc.kind), streaming(types.StreamViewTypeKeysOnly)
+		out, err := f.db.CreateTable(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.arn = *out.TableDescription.LatestStreamArn
+		item := attrs{"id": tc.key, "more": str("of no interest")}
+		if _, err := f.db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: ptr(otherName), Item: item}); err != nil {
+			t.Fatal(err)
+		}
+		d := f.records()[0].Dynamodb
+		mustEqual(t, "key", attrs{"id": tc.key}, plain(d.Keys))
+		if *d.SizeBytes != tc.size {
+			t.Errorf("a key of type %s counts %d bytes, want %d", tc.kind, *d.SizeBytes, tc.size)
+		}
+	}
+}
+
 // The writes of a transaction and of a batch are there one by one, those of one item in order; each has a
 // sequence number and an id of its own, which do not change.
 func TestStreamOfSeveralWrites(t *testing.T) {

@@ -24,9 +24,11 @@ func Decode(data string) Item {
 // memory than a multiple of the data's.
 func DecodeItem(data string) (Item, error) {
 	d := decoder{rest: data}
-	if !d.census() {
+	strings, numbers, ok := d.census()
+	if !ok {
 		return nil, ErrEncoding
 	}
+	d.slab = Slab{s: make([]types.AttributeValueMemberS, strings), n: make([]types.AttributeValueMemberN, numbers)}
 	item := d.item(0)
 	if d.bad || d.rest != "" {
 		return nil, ErrEncoding
@@ -34,15 +36,14 @@ func DecodeItem(data string) (Item, error) {
 	return item, nil
 }
 
-// census looks over all that is to be decoded, so that nothing is made for a count that lies, and makes room
-// for just as many strings and numbers as there are attributes of these kinds, which are most.
-func (d *decoder) census() bool {
+// census looks over all that is to be decoded, so that nothing is made for a count that lies, and counts the
+// attributes that are strings and numbers, which are most: there is to be room for just as many.
+func (d *decoder) census() (strings, numbers int, ok bool) {
 	look := decoder{rest: d.rest}
-	strings, numbers := 0, 0
 	for range look.number() {
 		look.text()
 		if look.rest == "" {
-			return false
+			return 0, 0, false
 		}
 		switch look.rest[0] {
 		case tagS:
@@ -52,8 +53,7 @@ func (d *decoder) census() bool {
 		}
 		look.skip(0)
 	}
-	d.slab = Slab{s: make([]types.AttributeValueMemberS, strings), n: make([]types.AttributeValueMemberN, numbers)}
-	return !look.bad && look.rest == ""
+	return strings, numbers, !look.bad && look.rest == ""
 }
 
 // skip passes over a value.
@@ -193,10 +193,7 @@ func (d *decoder) set(tag byte) AV {
 		return p
 	case tagBS:
 		p := take(&d.slab.bs, 1)
-		p.Value = make([][]byte, d.number())
-		for i := range p.Value {
-			p.Value[i] = []byte(d.text())
-		}
+		p.Value = d.binaries()
 		return p
 	default:
 		d.fail()
@@ -208,6 +205,14 @@ func (d *decoder) texts() []string {
 	elements := make([]string, d.number())
 	for i := range elements {
 		elements[i] = d.text()
+	}
+	return elements
+}
+
+func (d *decoder) binaries() [][]byte {
+	elements := make([][]byte, d.number())
+	for i := range elements {
+		elements[i] = []byte(d.text())
 	}
 	return elements
 }

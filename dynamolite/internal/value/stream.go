@@ -1,0 +1,100 @@
+package value
+
+import (
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+)
+
+// StreamItem is an item in the types of the streams' API.
+type StreamItem = map[string]streamtypes.AttributeValue
+
+// DecodeStream is [Decode] for the streams' API, whose values are of types of its own.
+func DecodeStream(data string) StreamItem {
+	d := streamDecoder{decoder: decoder{rest: data}}
+	strings, numbers, ok := d.census()
+	if !ok {
+		panic(ErrEncoding)
+	}
+	d.s, d.n = make([]streamtypes.AttributeValueMemberS, strings), make([]streamtypes.AttributeValueMemberN, numbers)
+	item := d.item(0)
+	if d.bad || d.rest != "" {
+		panic(ErrEncoding)
+	}
+	return item
+}
+
+// LookupStream is [Lookup] for the streams' API.
+func LookupStream(data, name string) streamtypes.AttributeValue {
+	d := streamDecoder{decoder: decoder{rest: data}}
+	if !d.find(name) {
+		return nil
+	}
+	v := d.value(0, 1)
+	if d.bad {
+		return nil
+	}
+	return v
+}
+
+// A streamDecoder is a decoder that makes values of the streams' API, strings and numbers several to an
+// allocation: a block lives as long as any value in it.
+type streamDecoder struct {
+	decoder
+	s []streamtypes.AttributeValueMemberS
+	n []streamtypes.AttributeValueMemberN
+}
+
+func (d *streamDecoder) item(depth int) StreamItem {
+	n := d.number()
+	item := make(StreamItem, n)
+	for i := range n {
+		name := d.text()
+		item[name] = d.value(depth, n-i)
+	}
+	if len(item) != n {
+		d.fail()
+	}
+	return item
+}
+
+// value reads one of about so many values.
+func (d *streamDecoder) value(depth, more int) streamtypes.AttributeValue {
+	if d.rest == "" || depth > MaxDepth {
+		d.fail()
+		return nil
+	}
+	tag := d.rest[0]
+	d.rest = d.rest[1:]
+	switch tag {
+	case tagS:
+		p := take(&d.s, more)
+		p.Value = d.text()
+		return p
+	case tagN:
+		p := take(&d.n, more)
+		p.Value = d.text()
+		return p
+	case tagB:
+		return &streamtypes.AttributeValueMemberB{Value: []byte(d.text())}
+	case tagFalse, tagTrue:
+		return &streamtypes.AttributeValueMemberBOOL{Value: tag == tagTrue}
+	case tagNull:
+		return &streamtypes.AttributeValueMemberNULL{Value: true}
+	case tagSS:
+		return &streamtypes.AttributeValueMemberSS{Value: d.texts()}
+	case tagNS:
+		return &streamtypes.AttributeValueMemberNS{Value: d.texts()}
+	case tagBS:
+		return &streamtypes.AttributeValueMemberBS{Value: d.binaries()}
+	case tagL:
+		list := make([]streamtypes.AttributeValue, d.number())
+		for i := range list {
+			list[i] = d.value(depth+1, len(list)-i)
+		}
+		return &streamtypes.AttributeValueMemberL{Value: list}
+	case tagM:
+		return &streamtypes.AttributeValueMemberM{Value: d.item(depth + 1)}
+	default:
+		d.fail()
+		return nil
+	}
+}
