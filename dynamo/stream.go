@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -68,19 +67,11 @@ func CompareSequences(a, b string) int {
 	return 0
 }
 
-// DecodeRecord reads a record of the table's stream, which must show old and new
-// images. A record that cannot be read says so in its Err.
-func DecodeRecord(r *streamtypes.Record) Record {
-	var d recordDecoder
-	return d.decode(r)
-}
-
-// DecodeRecords reads a page of records, for less than one by one.
+// DecodeRecords reads a page of records.
 func DecodeRecords(rs []streamtypes.Record) []Record {
-	var d recordDecoder
 	records := make([]Record, len(rs))
 	for i := range rs {
-		records[i] = d.decode(&rs[i])
+		records[i] = DecodeRecord(&rs[i])
 	}
 	return records
 }
@@ -88,15 +79,9 @@ func DecodeRecords(rs []streamtypes.Record) []Record {
 // errNoImages is the Err of a record that shows keys only, or only one image.
 var errNoImages = errors.New("the stream does not show old and new images: enable it with the view NEW_AND_OLD_IMAGES")
 
-// A recordDecoder has what decoding one image leaves to the next: the item in
-// the types of the data plane, of which [schema.DecodeBucket] keeps strings only.
-type recordDecoder struct {
-	item    item
-	strings []types.AttributeValueMemberS
-	numbers []types.AttributeValueMemberN
-}
-
-func (d *recordDecoder) decode(r *streamtypes.Record) Record {
+// DecodeRecord reads a record of the table's stream, which must show old and new
+// images. A record that cannot be read says so in its Err.
+func DecodeRecord(r *streamtypes.Record) Record {
 	out := Record{ID: aws.ToString(r.EventID)}
 	if r.Dynamodb == nil {
 		out.Err = errors.New("the record says nothing")
@@ -105,18 +90,18 @@ func (d *recordDecoder) decode(r *streamtypes.Record) Record {
 	out.Sequence = aws.ToString(r.Dynamodb.SequenceNumber)
 	out.At = aws.ToTime(r.Dynamodb.ApproximateCreationDateTime)
 	out.ByTTL = r.UserIdentity != nil && aws.ToString(r.UserIdentity.PrincipalId) == "dynamodb.amazonaws.com"
-	pk, sk := streamString(r.Dynamodb.Keys[schema.PK]), streamString(r.Dynamodb.Keys[schema.SK])
-	out.Key = schema.Key{PK: pk, SK: sk}.String()
-	out.Namespace = schema.NamespaceOf(pk)
-	if sk != schema.StateSK {
+	key := schema.KeyAs(r.Dynamodb.Keys, scalarFromStream)
+	out.Key = key.String()
+	out.Namespace = schema.NamespaceOf(key.PK)
+	if key.SK != schema.StateSK {
 		if out.ByTTL {
 			out.Item = fromStream(r.Dynamodb.OldImage)
 			maps.Copy(out.Item, fromStream(r.Dynamodb.Keys))
 		}
 		return out
 	}
-	if out.Old, out.Err = d.bucket(r.Dynamodb.OldImage); out.Err == nil {
-		out.New, out.Err = d.bucket(r.Dynamodb.NewImage)
+	if out.Old, out.Err = bucketFromStream(r.Dynamodb.OldImage); out.Err == nil {
+		out.New, out.Err = bucketFromStream(r.Dynamodb.NewImage)
 	}
 	shown := out.Old != nil && out.New != nil
 	switch r.EventName {
@@ -136,47 +121,30 @@ func (d *recordDecoder) decode(r *streamtypes.Record) Record {
 	return out
 }
 
-// bucket reads an image of a bucket; nil for nil.
-func (d *recordDecoder) bucket(image map[string]streamtypes.AttributeValue) (*limiter.Image, error) {
+// bucketFromStream reads an image of a bucket; nil for nil.
+func bucketFromStream(image map[string]streamtypes.AttributeValue) (*limiter.Image, error) {
 	if len(image) == 0 {
 		return nil, nil
 	}
-	if d.item == nil {
-		d.item = make(item, len(image))
-	}
-	clear(d.item)
-	d.strings, d.numbers = room(d.strings, len(image)), room(d.numbers, len(image))
-	for name, v := range image {
-		if strings.HasPrefix(name, "GSI") {
-			continue // the keys of indexes, a third of the item, say nothing new
-		}
-		switch v := v.(type) {
-		case *streamtypes.AttributeValueMemberN:
-			d.numbers = append(d.numbers, types.AttributeValueMemberN{Value: v.Value})
-			d.item[name] = &d.numbers[len(d.numbers)-1]
-		case *streamtypes.AttributeValueMemberS:
-			d.strings = append(d.strings, types.AttributeValueMemberS{Value: v.Value})
-			d.item[name] = &d.strings[len(d.strings)-1]
-		default:
-			d.item[name] = valueFromStream(v)
-		}
-	}
-	return schema.DecodeBucket(d.item)
+	return schema.DecodeBucketAs(image, scalarFromStream)
 }
 
-// room is s, emptied, with room for n: what it holds is pointed at.
-func room[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, 0, n)
+func scalarFromStream(v streamtypes.AttributeValue) schema.Scalar {
+	switch v := v.(type) {
+	case *streamtypes.AttributeValueMemberN:
+		if v != nil {
+			return schema.Scalar{Kind: schema.Number, Text: v.Value}
+		}
+	case *streamtypes.AttributeValueMemberS:
+		if v != nil {
+			return schema.Scalar{Kind: schema.String, Text: v.Value}
+		}
+	case *streamtypes.AttributeValueMemberBOOL:
+		if v != nil && v.Value {
+			return schema.Scalar{Kind: schema.True}
+		}
 	}
-	return s[:0]
-}
-
-func streamString(v streamtypes.AttributeValue) string {
-	if s, ok := v.(*streamtypes.AttributeValueMemberS); ok && s != nil {
-		return s.Value
-	}
-	return ""
+	return schema.Scalar{}
 }
 
 // fromStream is an item in the types of the data plane.

@@ -68,13 +68,13 @@ func TestRecordsOfABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed := get(t, db, key)
-		changed[schema.Disabled] = schema.Bool(true)
+		changed[schema.Disabled], changed[schema.Cascade], changed[schema.ParentID] = schema.Bool(true), schema.Bool(true), schema.S("org")
 		put(t, db, changed)
 		if _, err := db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: key.Item()}); err != nil {
 			t.Fatal(err)
 		}
 		second := *first
-		second.Disabled = true
+		second.Disabled, second.Cascade, second.Parent = true, true, "org"
 		var got []dynamo.Record
 		for _, r := range dynamo.DecodeRecords(records(t, db, db)) {
 			if r.IsOfInterest() {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/zeroae/zae-limiter-go"
 )
 
@@ -59,36 +57,47 @@ const (
 // [*limiter.CorruptError]. [limiter.Image.Writes] has no name where the item
 // lacks the hidden limit. A window of a limit that is not a quota any more is a
 // leftover and no feature.
-func DecodeBucket(item Item) (*limiter.Image, error) {
-	pk, ok := item[PK].(*types.AttributeValueMemberS)
-	if !ok || pk == nil || str(item[SK]) != StateSK {
-		return nil, corrupt(item, PK, "it is not the key of a bucket")
+func DecodeBucket(item Item) (*limiter.Image, error) { return DecodeBucketAs(item, scalarOf) }
+
+// DecodeBucketAs is [DecodeBucket] for items of other types than the data
+// plane's: scalar says what a value holds.
+func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*limiter.Image, error) {
+	key := KeyAs(item, scalar)
+	corrupt := func(attr, reason string) error {
+		return &limiter.CorruptError{Key: key.String(), Attr: attr, Reason: reason}
 	}
-	_, bucket, ok := ParseBucketPK(pk.Value)
-	if !ok {
-		return nil, corrupt(item, PK, "it is not the key of a bucket")
+	_, bucket, ok := ParseBucketPK(key.PK)
+	if !ok || key.SK != StateSK {
+		return nil, corrupt(PK, "it is not the key of a bucket")
 	}
 	img := &limiter.Image{Bucket: bucket, ShardCount: 1, RefilledAt: -1}
 	var room [typicalLimits]limitScan
 	limits := room[:0]
 	for attr, v := range item {
 		if name, field, ok := splitLimitAttr(attr); ok {
-			limits = scan(limits, name, field, attr, v)
-		} else if !decodeBucketAttr(img, attr, v) {
-			return nil, corrupt(item, attr, badNumber)
+			limits = scan(limits, name, field, attr, scalar(v))
+		} else if !decodeBucketAttr(img, attr, scalar(v)) {
+			return nil, corrupt(attr, badNumber)
 		}
 	}
 	if img.RefilledAt < 0 {
-		return nil, corrupt(item, RF, "it is missing")
+		return nil, corrupt(RF, "it is missing")
 	}
-	if err := gather(img, item, limits); err != nil {
-		return nil, err
+	limits, damaged, reason := gather(img, limits)
+	if reason != "" {
+		return nil, corrupt(damaged, reason)
+	}
+	if len(limits) > 0 {
+		img.Limits = make([]limiter.LimitState, len(limits))
+		for i := range limits {
+			img.Limits[i] = limits[i].LimitState
+		}
 	}
 	return img, nil
 }
 
 // scan takes in one attribute of a limit.
-func scan(limits []limitScan, name, field, attr string, v types.AttributeValue) []limitScan {
+func scan(limits []limitScan, name, field, attr string, v Scalar) []limitScan {
 	i := 0
 	for i < len(limits) && limits[i].Name != name {
 		i++
@@ -104,68 +113,71 @@ func scan(limits []limitScan, name, field, attr string, v types.AttributeValue) 
 
 // decodeBucketAttr reads an attribute of the item as a whole; false if it cannot
 // be read.
-func decodeBucketAttr(img *limiter.Image, attr string, v types.AttributeValue) (ok bool) {
+func decodeBucketAttr(img *limiter.Image, attr string, v Scalar) (ok bool) {
 	switch attr {
 	case RF:
-		img.RefilledAt, ok = integer(v)
+		img.RefilledAt, ok = v.integer()
 		return ok && img.RefilledAt >= 0
 	case ShardCount:
-		n, ok := integer(v)
+		n, ok := v.integer()
 		img.ShardCount = int(max(n, 1))
 		return ok && n <= MaxShards
 	case TTL:
-		n, ok := integer(v)
+		n, ok := v.integer()
 		img.ExpiresAt = max(n, 1) // 0 is never, and a sweep at 0 was long ago
 		return ok
 	case ValidUntil:
 		img.HasValidUntil = true
-		img.ValidUntil, ok = integer(v)
+		img.ValidUntil, ok = v.integer()
 		return ok
 	case PGen:
-		img.ParentGeneration, ok = integer(v)
+		img.ParentGeneration, ok = v.integer()
 		return ok
 	case Disabled:
 		// Whatever it holds: writes are conditional on its absence.
 		img.Disabled = true
 	case Cascade:
-		b, isBool := v.(*types.AttributeValueMemberBOOL)
-		img.Cascade = isBool && b != nil && b.Value
+		img.Cascade = v.Kind == True
 	case ParentID:
-		img.Parent = str(v)
+		img.Parent = v.str()
 	case PInc:
-		img.Incarnation = str(v)
+		img.Incarnation = v.str()
+	case Sched:
+		img.Foreign = FeatureSchedule
+	case RSched:
+		img.Foreign = cmp.Or(img.Foreign, FeatureQuota)
 	}
 	return true
 }
 
 // decode reads a field of the limit; false if it cannot be read.
-func (l *limitScan) decode(field string, v types.AttributeValue) (ok bool) {
+func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	switch field {
 	case FieldTokens:
 		l.seen |= hasTokens
-		l.Tokens, ok = integer(v)
+		l.Tokens, ok = v.integer()
 		return ok
 	case FieldCapacity:
 		l.seen |= hasCapacity
-		l.Capacity, ok = integer(v)
+		l.Capacity, ok = v.integer()
 		return ok && 1 <= l.Capacity && l.Capacity <= maxMilli
 	case FieldAmount:
 		l.seen |= hasAmount
-		l.Amount, ok = integer(v)
+		l.Amount, ok = v.integer()
 		return ok && 0 <= l.Amount && l.Amount <= maxMilli
 	case FieldPeriod:
 		l.seen |= hasPeriod
-		l.Period, ok = integer(v)
+		l.Period, ok = v.integer()
 		return ok && 1 <= l.Period && l.Period <= maxPeriodMS
 	case FieldConsumed:
-		l.Consumed, ok = integer(v)
+		l.Consumed, ok = v.integer()
 		return ok
 	case FieldSched:
-		if str(v) != noSchedule {
+		if v.str() != noSchedule {
 			l.seen |= isScheduled
 		}
 	case FieldRSched:
-		if str(v) != noSchedule {
+		if v.str() != noSchedule {
 			l.seen |= isQuota
 		}
 	case FieldResetAfter:
@@ -174,12 +186,12 @@ func (l *limitScan) decode(field string, v types.AttributeValue) (ok bool) {
 	return true
 }
 
-// gather fills in the limits that exist, by name, and the first feature that
-// cannot be evaluated.
-func gather(img *limiter.Image, item Item, limits []limitScan) error {
-	_, scheduled := item[Sched]
-	_, quota := item[RSched]
-	n := 0
+// gather tells the limits that exist, by name. It fills in the hidden one, which is
+// not among them, and the first feature that cannot be evaluated. A reason is why an
+// attribute of one of them is damaged.
+func gather(img *limiter.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
+	scheduled, quota := img.Foreign == FeatureSchedule, img.Foreign == FeatureQuota
+	exist = limits[:0]
 	for i := range limits {
 		l := &limits[i]
 		if l.seen&(hasTokens|hasCapacity) != hasTokens|hasCapacity || !knownLimit(l.Name) {
@@ -187,19 +199,18 @@ func gather(img *limiter.Image, item Item, limits []limitScan) error {
 		}
 		switch {
 		case l.bad != "":
-			return corrupt(item, l.bad, badNumber)
+			return nil, l.bad, badNumber
 		case l.seen&hasAmount == 0:
-			return corrupt(item, LimitAttr(l.Name, FieldAmount), "it is missing")
+			return nil, LimitAttr(l.Name, FieldAmount), "it is missing"
 		case l.seen&hasPeriod == 0:
-			return corrupt(item, LimitAttr(l.Name, FieldPeriod), "it is missing")
+			return nil, LimitAttr(l.Name, FieldPeriod), "it is missing"
 		case l.Name == WCU:
 			img.Writes = l.LimitState
 			continue
 		}
 		scheduled = scheduled || l.seen&isScheduled != 0
 		quota = quota || l.seen&isQuota != 0 || l.Amount == 0
-		limits[n] = *l
-		n++
+		exist = append(exist, *l)
 	}
 	switch {
 	case scheduled:
@@ -207,15 +218,8 @@ func gather(img *limiter.Image, item Item, limits []limitScan) error {
 	case quota:
 		img.Foreign = FeatureQuota
 	}
-	if n == 0 {
-		return nil
-	}
-	slices.SortFunc(limits[:n], func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
-	img.Limits = make([]limiter.LimitState, n)
-	for i := range img.Limits {
-		img.Limits[i] = limits[i].LimitState
-	}
-	return nil
+	slices.SortFunc(exist, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
+	return exist, "", ""
 }
 
 func knownLimit(name string) bool { return name == WCU || limiter.CheckLimitName(name) == nil }

@@ -41,7 +41,13 @@ func (k Key) Item() Item { return Item{PK: S(k.PK), SK: S(k.SK)} }
 func (k Key) String() string { return k.PK + " " + k.SK }
 
 // KeyOf is an item's primary key.
-func KeyOf(item Item) Key { return Key{str(item[PK]), str(item[SK])} }
+func KeyOf(item Item) Key { return KeyAs(item, scalarOf) }
+
+// KeyAs is [KeyOf] for items of other types than the data plane's: scalar says
+// what a value holds.
+func KeyAs[V any](item map[string]V, scalar func(V) Scalar) Key {
+	return Key{scalar(item[PK]).str(), scalar(item[SK]).str()}
+}
 
 // BucketKey is the key of one shard of a bucket.
 func BucketKey(ns string, b limiter.Bucket) Key {

@@ -45,23 +45,64 @@ func ParseTimestamp(s string) (time.Time, error) {
 	return t.UTC().Truncate(time.Second), nil
 }
 
-// str is the string an attribute holds, "" if it is absent or no string.
-func str(v types.AttributeValue) string {
-	if s, ok := v.(*types.AttributeValueMemberS); ok && s != nil {
-		return s.Value
+// A Scalar is what an attribute holds.
+type Scalar struct {
+	Kind Kind
+	Text string // of a string, and of a number its digits
+}
+
+// A Kind is which type a [Scalar] is of.
+type Kind uint8
+
+// The types that matter here. An attribute that is absent, or of another type, is
+// of Kind 0.
+const (
+	String Kind = iota + 1
+	Number
+	True // a boolean that is true
+)
+
+// str is the string, "" for anything else.
+func (v Scalar) str() string {
+	if v.Kind == String {
+		return v.Text
 	}
 	return ""
 }
 
-// integer reads a number attribute that holds a whole number of 64 bits.
-func integer(v types.AttributeValue) (int64, bool) {
-	n, ok := v.(*types.AttributeValueMemberN)
-	if !ok || n == nil {
+// integer is a whole number of 64 bits.
+func (v Scalar) integer() (int64, bool) {
+	if v.Kind != Number {
 		return 0, false
 	}
-	i, err := strconv.ParseInt(n.Value, 10, 64)
+	i, err := strconv.ParseInt(v.Text, 10, 64)
 	return i, err == nil
 }
+
+// scalarOf is what an attribute of the data plane holds.
+func scalarOf(v types.AttributeValue) Scalar {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberN:
+		if v != nil {
+			return Scalar{Number, v.Value}
+		}
+	case *types.AttributeValueMemberS:
+		if v != nil {
+			return Scalar{String, v.Value}
+		}
+	case *types.AttributeValueMemberBOOL:
+		if v != nil && v.Value {
+			return Scalar{Kind: True}
+		}
+	}
+	return Scalar{}
+}
+
+// str is the string an attribute holds, "" if it is absent or no string.
+func str(v types.AttributeValue) string { return scalarOf(v).str() }
+
+// integer reads a number attribute that holds a whole number of 64 bits.
+func integer(v types.AttributeValue) (int64, bool) { return scalarOf(v).integer() }
 
 // corrupt says what is wrong with an attribute of an item.
 func corrupt(item Item, attr, reason string) error {
