@@ -3,8 +3,10 @@ package aggregator_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -125,6 +127,27 @@ func BenchmarkBatch(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(usage.calls.Load())/float64(b.N), "writes/op")
+}
+
+// One sum of usage, of one step, on an engine in the same process.
+func BenchmarkAddUsage(b *testing.B) {
+	db, _ := stocked(b, 1, 1)
+	s, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tokens := []limiter.Amount{{Limit: "rpm", Milli: 1_000}, {Limit: "tpm", Milli: 100_000}}
+	d := dynamo.UsageDelta{
+		UsageKey: dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Window: dynamo.Daily, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
+		Steps:    []dynamo.UsageStep{{Events: 1, Tokens: tokens}},
+	}
+	b.ReportAllocs()
+	for n := 1_000_000_000_000_000_000; b.Loop(); n++ {
+		d.Steps[0].Sequence = strconv.Itoa(n)
+		if err := s.AddUsage(b.Context(), &d); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // Following the stream of an engine in the same process, from reading to the sums

@@ -181,13 +181,15 @@ func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_
 	var room [8]limiter.Amount
 	sums, events, n := sumUsage(room[:0], steps)
 	steps = steps[:n]
-	const identity, byShard, byLimit = 10, 2, 2
-	values := make(item, identity+byShard+byLimit*len(sums))
+	// Room for one shard, and for sums without rests: more is rare.
+	const identity, byShard, counters, keys = 8, 2, 2, 2
+	values := make(item, identity+byShard+counters+len(sums))
+	text := make(texts, 0, identity+byShard+keys)
 	window := d.Window.String()
-	values[":e"], values[":r"], values[":w"] = schema.S(d.Entity), schema.S(d.Resource), schema.S(window)
-	values[":s"] = schema.S(schema.Timestamp(d.Start))
-	values[":p2"], values[":s2"] = schema.S(schema.ResourcePK(s.ns, d.Resource)), schema.S(schema.UsageIndexSK(window, d.Start, d.Entity))
-	values[":p4"], values[":s4"] = schema.S(s.ns), schema.S(key.PK)
+	values[":e"], values[":r"], values[":w"] = text.value(d.Entity), text.value(d.Resource), text.value(window)
+	values[":s"] = text.value(schema.Timestamp(d.Start))
+	values[":p2"], values[":s2"] = text.value(schema.ResourcePK(s.ns, d.Resource)), text.value(schema.UsageIndexSK(window, d.Start, d.Entity))
+	values[":p4"], values[":s4"] = text.value(s.ns), text.value(key.PK)
 	values[":n"] = schema.N(events)
 	if s.usageTTL > 0 {
 		values[":ttl"] = schema.N(d.Window.End(d.Start).Add(s.usageTTL).Unix())
@@ -195,10 +197,12 @@ func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_
 	shards := 0
 	for i := range steps {
 		if startsShard(steps, i) {
-			values[alias('f', shards)] = schema.S(steps[i].sequence)
+			values[alias('f', shards)] = text.value(steps[i].sequence)
+		}
+		if i+1 == len(steps) || startsShard(steps, i+1) {
+			values[alias('l', shards)] = text.value(steps[i].sequence)
 			shards++
 		}
-		values[alias('l', shards-1)] = schema.S(steps[i].sequence)
 	}
 	for i, sum := range sums {
 		whole, rest := schema.SplitUsage(sum.Milli)
@@ -213,7 +217,7 @@ func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_
 		return nil, 0, err
 	}
 	return &dynamodb.UpdateItemInput{
-		Key: key.Item(), UpdateExpression: &sh.update, ConditionExpression: &sh.condition,
+		Key: item{schema.PK: text.value(key.PK), schema.SK: text.value(key.SK)}, UpdateExpression: &sh.update, ConditionExpression: &sh.condition,
 		ExpressionAttributeNames: sh.names, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, n, nil

@@ -58,3 +58,11 @@ func (s *numbers) done() values {
 	}
 	return s.values
 }
+
+// texts makes string values in one allocation, as many as there is room for.
+type texts []types.AttributeValueMemberS
+
+func (t *texts) value(s string) types.AttributeValue {
+	*t = append(*t, types.AttributeValueMemberS{Value: s})
+	return &(*t)[len(*t)-1]
+}

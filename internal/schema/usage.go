@@ -64,16 +64,21 @@ func UsageRestAttr(limit string) string { return UsageAttr(limit) + restSuffix }
 // [PadSequence].
 func UsageSequenceAttr(shard int) string { return sequencePrefix + strconv.Itoa(shard) }
 
-// sequenceDigits is how long a sequence number of a stream gets.
-const sequenceDigits = 40
+// zeros are as many as a sequence number of a stream gets digits.
+const zeros = "0000000000000000000000000000000000000000"
 
 // PadSequence fills a stream's sequence number up with zeros, so that strings
 // compare as the numbers do; ok is false if it is none.
 func PadSequence(s string) (padded string, ok bool) {
-	if s == "" || len(s) > sequenceDigits || strings.Trim(s, "0123456789") != "" {
+	if s == "" || len(s) > len(zeros) {
 		return "", false
 	}
-	return strings.Repeat("0", sequenceDigits-len(s)) + s, true
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return "", false
+		}
+	}
+	return zeros[len(s):] + s, true
 }
 
 // UsageSequence is the last sequence number counted of a shard, padded; "" if
