@@ -1,7 +1,6 @@
 package dynamolite
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -142,8 +141,8 @@ type indexChange struct {
 
 // change works out what a write does to the index; ok is false if nothing.
 func (x *index) change(e *effect) (c indexChange, ok bool) {
-	if e.touched != nil && !x.affected(e.touched) {
-		return c, false
+	if e.touched != nil && x.same(e) {
+		return c, false // its keys are projected, too
 	}
 	oldShard, oldKey, wasIn := x.entryKey(e.old, e.was)
 	newShard, newKey, isIn := x.entryKey(e.new, e.is)
@@ -153,7 +152,7 @@ func (x *index) change(e *effect) (c indexChange, ok bool) {
 	}
 	switch {
 	case wasIn && isIn && oldKey == newKey:
-		if x.same(e) {
+		if e.touched == nil && x.same(e) {
 			return c, false
 		}
 		c.put, c.putShard = x.entry(newKey, e.new, e.is), newShard
@@ -184,11 +183,7 @@ func (x *index) partition(r *record, item value.Item) wall.Partition {
 	return wall.PartitionOf(value.AppendKey(buf[:0], hash))
 }
 
-func (x *index) affected(touched []string) bool {
-	return slices.ContainsFunc(touched, x.projects)
-}
-
-// same tells whether the item looks to the index as before. Its keys do.
+// same tells whether the item looks to the index as before: its keys do, or are among what was touched.
 func (x *index) same(e *effect) bool {
 	names := x.include
 	switch {
