@@ -33,7 +33,7 @@ check: lint test ## what to run before a commit
 .PHONY: test
 test: ## every test that needs nothing but Go
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
-	go test $(race) -shuffle=on ./...
+	go test $(race) -shuffle=on -timeout 20m ./...
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
