@@ -44,7 +44,6 @@ func (l *Limiter) route(ctx context.Context, c *claim, left <-chan struct{}) err
 			err = l.gather(ctx, c, left)
 		default:
 			c.Shard = shard
-			c.acct.testBrake(shard, l.now())
 			err = l.debit(ctx, c, left)
 		}
 		switch {
@@ -115,10 +114,15 @@ const (
 
 // choose draws a shard at random among those that are not known to be short,
 // leaving out those that have been tried, those that were throttled just now,
-// and those that have to earn their next write.
+// and those that have to earn their next write. The one drawn is being written to.
 func (a *account) choose(c *claim, tried, busy []int, now, trust int64, draw func(int64) int64) (next choice, shard int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	defer func() {
+		if next == alone {
+			a.shardLocked(shard).brake.test(now)
+		}
+	}()
 	n := max(1, a.count)
 	if n > 1 && now-a.countedAt > countAge && !slices.Contains(tried, 0) {
 		return alone, 0 // to learn the number of shards again
