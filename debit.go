@@ -52,8 +52,9 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 		return err
 	}
 	if img = c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()); img != nil && !c.lacks(img) {
-		if crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) }); len(crowd) > 1 {
-			l.debitCrowd(ctx, crowd, img)
+		crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
+		if len(crowd) > 1 || c.acct.isSpaced(c.Shard, l.now()) {
+			l.debitCrowd(ctx, ln, crowd, img, left)
 			return t.err
 		}
 	}
@@ -99,7 +100,7 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 		return errRerouted // merged since it was drawn
 	}
 	for tries := range maxTries {
-		if err := cmp.Or(l.pause(ctx, left, tries), l.holdBack(ctx, c.acct, c.Shard, left)); err != nil {
+		if err := p.space(ctx, tries); err != nil {
 			return err
 		}
 		if tries > 0 {
@@ -109,6 +110,9 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 		case errors.Is(err, ErrConflict):
 		case done || err != nil:
 			return err
+		case p.isTurnedAway():
+			c.refusedBy(p.img, p.now)
+			return nil
 		}
 	}
 	return contended(c.Bucket)
@@ -125,12 +129,14 @@ type pursuit struct {
 	acct *account
 	left <-chan struct{}
 
-	now   int64     // one reading of the clock serves a step whole
-	img   *Image    // what is known of the bucket
-	fresh bool      // img has just refused a write
-	full  bool      // the write under way is one to an item that overflows
-	met   int64     // when that was, in milliseconds
-	read  *resolved // what was read along with img, if it was read
+	now   int64  // one reading of the clock serves a step whole
+	img   *Image // what is known of the bucket
+	fresh bool   // img has just refused a write
+	full  bool   // the write under way is one to an item that overflows
+	met   int64  // when that was, in milliseconds
+	// lacked says that the write that img has just refused was for more than it held.
+	lacked bool
+	read   *resolved // what was read along with img, if it was read
 	// mended says that a sibling was looked for that could take what is too much.
 	mended bool
 	// sought says that siblings of a missing shard 0 were looked for, in vain.
@@ -237,6 +243,7 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 // wrote takes in the outcome of a write; debits says that it carried the claim.
 func (p *pursuit) wrote(ctx context.Context, out Outcome, err error, debits bool) (done bool, _ error) {
 	p.l.answered(ctx, p.acct, p.c.Bucket, err, p.now)
+	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.isCovered(out.Image, p.now)
 	if err != nil {
 		return false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -18,7 +19,7 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 	c.short = false
 	t := &ticket{claim: c}
 	if l.places == 0 {
-		l.gatherCrowd(ctx, []*ticket{t})
+		l.gatherCrowd(ctx, nil, t)
 		return t.err
 	}
 	ln := &c.acct.gathers
@@ -29,68 +30,87 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 		l.counts.carried.Add(1)
 		return t.err
 	case told == solo:
-		l.gatherCrowd(ctx, []*ticket{t})
+		l.gatherCrowd(ctx, nil, t)
 		return t.err
 	}
 	defer ln.leave()
-	crowd := []*ticket{t}
-	if last := c.acct.last(); c.want == nil && last != nil {
-		crowd = ln.along(t, func(other *claim) bool { return other.want == nil && !other.lacks(last) })
-	}
-	l.gatherCrowd(ctx, crowd)
+	l.gatherCrowd(ctx, ln, t)
 	return t.err
 }
 
-// gatherCrowd decides the claims of a crowd on all shards of their bucket.
+// gatherCrowd decides the claims of the caller at the front, and of those in line
+// behind it, on all shards of their bucket.
 //
 // The images that are remembered do for a first attempt if there is a recent
 // one of every shard: the transaction is conditional. A refusal is founded on
 // images read for it, after the last of the crowd had come.
-func (l *Limiter) gatherCrowd(ctx context.Context, crowd []*ticket) {
-	if len(crowd) > 1 {
-		ctx = l.patience.detach(ctx) // no caller's own
-	}
-	if rest, err := l.gatherAll(ctx, crowd); err != nil {
+func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane, front *ticket) {
+	switch rest, err := l.gatherAll(ctx, ln, front); {
+	case err != nil:
 		tellAll(rest, err)
+	case len(rest) > 0:
+		ln.back(rest)
 	}
+}
+
+// joined are a crowd and those in line who may decide together with it, if there is
+// a line.
+func (ln *lane) joined(crowd []*ticket) []*ticket {
+	front := crowd[0].claim
+	last := front.acct.last()
+	if ln == nil || front.want != nil || last == nil {
+		return crowd
+	}
+	return ln.join(crowd, func(other *claim) bool { return other.want == nil && !other.lacks(last) })
 }
 
 // gatherAll looks at the shards and decides, again and again as long as others
 // get in between. Who asks for all that there is on many shards loses to anybody
 // who takes anything meanwhile: so with every try that was lost it tries for a
-// smaller part of the crowd, down to the first. If it fails it returns those whom
-// it has not told.
-func (l *Limiter) gatherAll(ctx context.Context, crowd []*ticket) ([]*ticket, error) {
-	front := crowd[0].claim
-	images, recent := front.acct.images(l.now(), l.trust)
-	read, lost := false, 0
+// smaller part of the crowd, down to the first. Those in line join before the shards
+// are read. It ends when the caller at the front has been told, or fails, and returns
+// those whom it has not told.
+func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ticket, error) {
+	crowd := ln.joined([]*ticket{front})
+	shared, alone := l.patience.detach(ctx), len(crowd) == 1
+	acct, bucket := front.claim.acct, front.claim.Bucket
+	images, recent := acct.images(l.now(), l.trust)
+	read, lost, vain := false, front.lost, 0
 	for tries := 0; tries < maxTries; tries++ {
-		if lost > 1 {
-			if err := l.pause(ctx, nil, lost+freeTries); err != nil {
-				return crowd, err
+		if vain > 1 {
+			if err := l.pause(timeFor(ctx, shared, alone), nil, vain+freeTries); err != nil {
+				front.tell(err)
+				return crowd[1:], nil // who may have come later
 			}
 		}
 		if lost > 0 || !recent {
+			crowd = ln.joined(crowd)
+			alone = alone && len(crowd) == 1
 			var err error
-			if images, err = l.survey(ctx, crowd[0].claim); err != nil {
+			if images, err = l.survey(timeFor(ctx, shared, alone), front.claim); err != nil {
 				return crowd, err
 			}
 			read = true
 		}
-		rest, after, err := l.decide(ctx, sendOn(crowd, images), images, read, lost)
+		r, err := l.decide(timeFor(ctx, shared, alone), sendOn(crowd, images), images, read, lost)
 		switch {
 		case err != nil && !errors.Is(err, ErrConflict):
-			return rest, err
-		case len(rest) == 0:
+			return r.rest, err
+		case len(r.rest) == 0:
 			return nil, nil
-		case after == nil:
-			lost++
+		case r.after == nil:
+			lost, vain = min(lost+1, max(hopeless, bits.Len(uint(len(r.rest))))), vain+1
+		case r.lost:
+			lost, vain, tries = max(1, lost), 0, 0
 		default:
-			images, recent, read, lost, tries = after, true, false, 0, 0
+			images, recent, read, lost, vain, tries = r.after, true, false, max(0, lost-1), 0, 0
 		}
-		crowd = rest
+		if crowd = r.rest; crowd[0] != front {
+			crowd[0].lost = lost
+			return crowd, nil
+		}
 	}
-	return crowd, contended(front.Bucket)
+	return crowd, contended(bucket)
 }
 
 // sendOn lets those go on by themselves who want a limit that the bucket has lost
@@ -107,6 +127,13 @@ func sendOn(crowd []*ticket, images []*Image) []*ticket {
 	return stay
 }
 
+// A round is one try to decide a crowd's claims.
+type round struct {
+	rest  []*ticket // whom it has not told
+	after []*Image  // the shards as they are then; nil if nothing was debited
+	lost  bool      // some of those it tried to serve were not
+}
+
 // A ballot is what becomes of a crowd.
 type ballot struct {
 	admitted []*ticket
@@ -116,8 +143,9 @@ type ballot struct {
 	idle     []*ticket // who named only limits that the bucket is not to have
 }
 
-// vote serves a crowd, first come first served, with what shards hold.
-func vote(crowd []*ticket, images []*Image, held []int, now int64) (b ballot) {
+// vote serves a crowd, first come first served, with what shards hold: with draw, each
+// claim from one shard, if that can be.
+func vote(crowd []*ticket, images []*Image, held []int, now int64, draw func(int64) int64) (b ballot) {
 	rest := slices.Clone(images)
 	b.left = rest
 	for _, t := range crowd {
@@ -126,7 +154,14 @@ func vote(crowd []*ticket, images []*Image, held []int, now int64) (b ballot) {
 			b.idle = append(b.idle, t)
 			continue
 		}
-		parts, short := t.claim.allot(unbraked(rest, held), now)
+		free := unbraked(rest, held)
+		parts, short := []portion(nil), false
+		if draw != nil {
+			parts = t.claim.anyOf(free, now, draw)
+		}
+		if parts == nil {
+			parts, short = t.claim.allot(free, now)
+		}
 		if !short {
 			b.admitted = append(b.admitted, t)
 			t.claim.portions = parts
@@ -154,44 +189,56 @@ func unbraked(images []*Image, held []int) []*Image {
 }
 
 // decide serves what the shards together hold, first come first served, in one
-// transaction, fewer of those it could after tries that were lost. It refuses who
-// comes too late for that, provided that the images were read for it. After many
-// tries it does so before the others are served: if they lose what there is,
-// somebody else has taken it. It returns whom it has not told, and the shards as
-// they are if it debited any.
-func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read bool, lost int) (rest []*ticket, after []*Image, err error) {
+// transaction, or in a write for each shard of a contested bucket; fewer of those it
+// could after tries that were lost. It refuses who comes too late for that, provided
+// that the images were read for it. After many tries, and if the bucket is contested,
+// it does so before the others are served: if they lose what there is, somebody else
+// has taken it.
+func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read bool, lost int) (r round, err error) {
 	now := l.now()
 	front := crowd[0].claim
+	r.rest = crowd
 	if err := front.obstacle(images); err != nil {
-		return crowd, nil, err
+		return r, err
 	}
 	if front.want == nil && slices.ContainsFunc(images, front.lacks) {
 		if err := l.wantConfigured(ctx, front, front.acct); err != nil {
-			return crowd, nil, err
+			return r, err
 		}
 		front.dropUnknown()
 	}
-	b := vote(crowd, images, front.acct.braked(now), now)
+	var draw func(int64) int64
+	contested := l.places > 0 && front.want == nil && front.acct.isContested(now)
+	if contested {
+		draw = l.rand
+	}
+	b := vote(crowd, images, front.acct.braked(now), now, draw)
 	if len(b.refused) > 0 {
 		if again, err := l.lookAgain(ctx, front, images, read, now); again || err != nil {
-			return crowd, nil, err
+			return r, err
 		}
 	}
 	all := len(b.admitted)
-	b.admitted = b.admitted[:min(all, max(1, all>>lost))]
-	if all > 0 {
-		after, err = l.debitAll(ctx, front, b.admitted, images, now)
+	tried := min(all, max(1, all>>lost))
+	b.admitted = b.admitted[:tried]
+	var failed []*ticket
+	switch {
+	case all > 0 && contested && len(b.admitted[0].claim.portions) == 1:
+		b.admitted, failed, r.after = l.debitEach(ctx, b.admitted, images, now)
+	case all > 0:
+		r.after, err = l.debitAll(ctx, front, b.admitted, images, now)
 	}
-	told := after
-	if after == nil {
+	told := r.after
+	if r.after == nil {
 		told, b.admitted = images, nil
 	}
-	if len(b.admitted) < all && lost < hopeless {
+	r.lost = len(b.admitted) < tried
+	if len(b.admitted) < all && lost < hopeless && !contested {
 		b.refused = nil
 	}
-	rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle))
+	r.rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle, failed))
 	l.announce(&b, told, now)
-	return rest, after, err
+	return r, err
 }
 
 // hopeless is how many tries are lost before callers are refused for the sake of

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +36,9 @@ type ticket struct {
 	turn chan turn
 	err  error      // what came of it, once done
 	room [1]*ticket // for a crowd of its own
+	// lost is how many tries those lost whose place it takes: it asks for as little as
+	// they would have.
+	lost int
 }
 
 // A turn is what a caller in line is told.
@@ -75,6 +77,13 @@ func (ln *lane) asksForAll(c *claim, img *Image, now int64) bool {
 		}
 		return asked > c.holds(img, a.Limit, now)
 	})
+}
+
+// isBusy reports whether any place is taken.
+func (ln *lane) isBusy() bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.underWay > 0
 }
 
 // quit takes a caller out of the line; false if it is not in it any more.
@@ -125,9 +134,13 @@ const maxCrowd = 1024
 // along takes those in line along with the one at the front, as far as their
 // sum stays a number that one caller could ask for. fits says who may come.
 func (ln *lane) along(front *ticket, fits func(*claim) bool) []*ticket {
+	return ln.join(append(front.room[:0], front), fits)
+}
+
+// join takes those in line along with a crowd, in the same way.
+func (ln *lane) join(crowd []*ticket, fits func(*claim) bool) []*ticket {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	crowd := append(front.room[:0], front)
 	var sum int64
 	add := func(c *claim) bool {
 		for _, a := range c.amounts {
@@ -135,7 +148,9 @@ func (ln *lane) along(front *ticket, fits func(*claim) bool) []*ticket {
 		}
 		return sum <= MaxTokens*milli
 	}
-	add(front.claim)
+	for _, t := range crowd {
+		add(t.claim)
+	}
 	n := 0
 	for ; n < len(ln.line) && len(crowd) < maxCrowd; n++ {
 		t := ln.line[n]
@@ -247,34 +262,58 @@ func sumOf(crowd []*ticket) []Amount {
 	return sum
 }
 
+// timeFor is the time there is for a crowd: the caller's own as long as that has been
+// alone, and nobody's once it is not.
+func timeFor(own, shared context.Context, alone bool) context.Context {
+	if alone {
+		return own
+	}
+	return shared
+}
+
 // debitCrowd carries out the claims of a crowd against one bucket item: one
 // write for all whom the item can serve, first come first served as far as its
 // image says. Whoever that leaves out is decided anew on the image that the
 // write brought, so that nobody is refused for the sake of another who was not
 // admitted in the end, or on the word of an old image; unless the item is fought
-// over, or one of several.
+// over, or one of several. Where it is fought over, those who have come meanwhile
+// join before each try, and the place is handed on once the caller at the front has
+// been told.
 //
 // What takes more than a debit, such as making the item anew, is done by one
 // caller alone; the others line up again behind it. The time for the write is
 // no caller's own: the one at the front has waited for longest and has the
 // least left.
-func (l *Limiter) debitCrowd(ctx context.Context, crowd []*ticket, img *Image) {
-	ctx = l.patience.detach(ctx)
+func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *Image, left <-chan struct{}) {
+	shared, alone := l.patience.detach(ctx), len(crowd) == 1
 	front, acct := crowd[0], crowd[0].claim.acct
-	p := pursuit{l: l, acct: acct, img: img, c: &claim{Bucket: front.claim.Bucket, acct: acct}}
-	err := error(nil)
+	p := pursuit{l: l, acct: acct, img: img, left: left, c: &claim{Bucket: front.claim.Bucket, acct: acct}}
+	err, lost := error(nil), front.lost
 	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
 		if tries > 0 {
-			if err = cmp.Or(l.pause(ctx, nil, tries), l.holdBack(ctx, acct, p.c.Shard, nil)); err != nil {
+			if err = p.space(timeFor(ctx, shared, alone), tries); err != nil {
+				ln.back(crowd[1:]) // who may have come later
+				crowd = crowd[:1]
 				break
 			}
+			crowd = p.joined(ln, crowd)
+		}
+		if alone = alone && len(crowd) == 1; !alone {
+			p.left = nil
 		}
 		var served bool
-		if crowd, served, err = p.serve(ctx, front, crowd, tries); len(crowd) == 0 {
+		switch crowd, served, err = p.serve(timeFor(ctx, shared, alone), front, crowd, lost); {
+		case len(crowd) == 0:
 			return
+		case served:
+			lost, tries = max(0, lost-1), 0
+		default:
+			lost = min(lost+1, maxModesty)
 		}
-		if served {
-			tries = 0
+		if crowd[0] != front && err == nil && acct.isSpaced(p.c.Shard, l.now()) {
+			crowd[0].lost = lost
+			ln.back(crowd)
+			return
 		}
 	}
 	if err == nil || errors.Is(err, ErrConflict) {
@@ -292,10 +331,13 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket, los
 			return nil, false, nil
 		}
 	}
+	if p.fresh && p.acct.isSpaced(p.c.Shard, p.now) {
+		lost = min(lost, 1)
+	}
 	admitted := p.pick(crowd, lost)
 	switch {
 	case len(admitted) == 0 && p.l.isDue(p.acct, p.now):
-		p.l.regroup(ctx, front, crowd)
+		p.l.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case len(admitted) == 0:
 		refuse(crowd, p.img, p.now)
@@ -305,10 +347,10 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket, los
 	more, err := p.carry(ctx)
 	switch {
 	case more:
-		p.l.regroup(ctx, front, crowd)
+		p.l.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case !p.c.granted:
-		return crowd, false, err
+		return p.turnAway(crowd), false, err
 	}
 	crowd = without(crowd, admitted) // whose claims are not this goroutine's any more
 	p.acct.shard(p.c.Shard).takes.expect(len(admitted))
@@ -349,14 +391,14 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 
 // regroup lines a crowd up again, but for the caller at the front, if it is one
 // of them still: that one goes alone, and finds out for the others.
-func (l *Limiter) regroup(ctx context.Context, front *ticket, crowd []*ticket) {
+func (l *Limiter) regroup(ctx context.Context, front *ticket, crowd []*ticket, left <-chan struct{}) {
 	ln := &front.claim.acct.shard(front.claim.Shard).takes
 	if crowd[0] != front {
 		ln.back(crowd)
 		return
 	}
 	ln.back(crowd[1:])
-	front.err = l.debitAlone(ctx, front.claim, nil)
+	front.err = l.debitAlone(ctx, front.claim, left)
 }
 
 // without is who of a crowd is not among some others of it.

@@ -26,7 +26,10 @@ func (l *Limiter) route(ctx context.Context, c *claim, left <-chan struct{}) err
 	short := 0 // of those tried
 	var failure error
 	for routes := 0; routes < maxRoutes; routes++ {
-		next, shard := c.acct.choose(c, tried, busy, l.now(), l.trust, l.rand)
+		next, shard := together, 0
+		if failure != nil || !l.isQueued(c) {
+			next, shard = c.acct.choose(c, tried, busy, l.now(), l.trust, l.rand)
+		}
 		var err error
 		switch {
 		case next == resting && short == 0:
