@@ -229,9 +229,9 @@ func TestTheAttack(t *testing.T) {
 		{"coalesced, limits that are hit", 4, 0, 3_000, 0, 0.001},
 		// Who fight for tokens do it with writes in vain. They wait for their turn, but
 		// get their answer in time.
-		{"coalesced, limits that are hit by many", 16, 0, 3_000, 0, 0.03},
-		{"coalesced, limits that are hit by many, on many shards", 16, 0, 3_000, 32, 0.03},
-		{"coalesced, a small limit that is hit by many", 16, 0, 300, 0, 0.03},
+		{"coalesced, limits that are hit by many", 16, 0, 3_000, 0, 0.01},
+		{"coalesced, limits that are hit by many, on many shards", 16, 0, 3_000, 32, 0.01},
+		{"coalesced, a small limit that is hit by many", 16, 0, 300, 0, 0.01},
 		{"by shards alone, of many", 16, -1, 1_000_000, 0, 0.001},
 		{"by shards alone, of one", 1, -1, 1_000_000, 0, 0.001},
 	} {
