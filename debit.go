@@ -110,9 +110,6 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 		case errors.Is(err, ErrConflict):
 		case done || err != nil:
 			return err
-		case p.isTurnedAway():
-			c.refusedBy(p.img, p.now)
-			return nil
 		}
 	}
 	return contended(c.Bucket)

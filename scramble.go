@@ -85,13 +85,6 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	return p.l.refuseRest(crowd, p.img, now)
 }
 
-// isTurnedAway is [pursuit.turnAway] for a caller that is alone with one of several
-// shards.
-func (p *pursuit) isTurnedAway() bool {
-	return p.lacked && p.img.ShardCount > 1 && p.img.Foreign == "" && !p.img.Disabled && p.c.want == nil &&
-		p.acct.isSpaced(p.c.Shard, p.l.now()) && !p.l.isDue(p.acct, p.now)
-}
-
 // anyOf is a shard that can serve a claim alone, drawn at random so that processes
 // do not all choose the same; none if there is none.
 func (c *claim) anyOf(images []*Image, now int64, draw func(int64) int64) []portion {
