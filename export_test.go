@@ -50,3 +50,14 @@ func (l *Limiter) Hopeless(req *Request, now int64) bool {
 	_, hopeless := l.isHopeless(req, now)
 	return hopeless
 }
+
+// Contest has a limiter take a bucket's shards for contested.
+func (l *Limiter) Contest(b Bucket, shards int) {
+	acct := l.account(b.Entity, b.Resource)
+	acct.mu.Lock()
+	defer acct.mu.Unlock()
+	for i := range shards {
+		c := &acct.shardLocked(i).contention
+		c.part, c.wroteAt = 1, l.now()
+	}
+}

@@ -1,0 +1,144 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// A slowTable takes its time for every write. One shard of it may be broken.
+type slowTable struct {
+	dynamo.API
+	broken string // how the partition key of the shard ends; "" is none
+
+	mu      sync.Mutex
+	updates int
+	joint   int
+}
+
+var errBroken = errors.New("the shard is broken")
+
+func (s *slowTable) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	s.mu.Lock()
+	s.updates++
+	s.mu.Unlock()
+	time.Sleep(5 * time.Millisecond)
+	if pk, ok := in.Key["PK"].(*types.AttributeValueMemberS); ok && s.broken != "" && strings.HasSuffix(pk.Value, s.broken) {
+		return nil, errBroken
+	}
+	return s.API.UpdateItem(ctx, in, o...)
+}
+
+func (s *slowTable) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	s.mu.Lock()
+	s.joint++
+	s.mu.Unlock()
+	time.Sleep(5 * time.Millisecond)
+	return s.API.TransactWriteItems(ctx, in, o...)
+}
+
+// A scramble is callers of one process at a bucket of four shards that others spoil
+// the writes to.
+type scramble struct {
+	granted, refused, failed int
+	limiter                  *limiter.Limiter
+	table                    *slowTable
+	consumed                 int64
+}
+
+// inScramble has somebody ask for more than one shard holds, and others for one
+// token each while that is under way.
+func (w *world) inScramble(held int64, callers int, broken string) *scramble {
+	w.Helper()
+	const shards, many = 4, 150
+	limit := limiter.PerDay("rpd", 1000)
+	w.system(limit)
+	w.plant("user", limit, shards, each(shards, held*1000)...)
+	s := &scramble{table: &slowTable{API: w.engine}}
+	l := w.limiter(w.open(s.table), limiter.Options{})
+	s.limiter = l
+	w.survey(l, "user", limit)
+	before := s.table.updates
+	s.table.broken = broken
+	l.Contest(limiter.Bucket{Entity: "user", Resource: "gpt-4"}, shards)
+
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	acquire := func(n int) {
+		_, err := l.Acquire(w.Context(), ask("user", "rpd", n))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			s.granted += n
+		case errors.Is(err, limiter.ErrUnavailable):
+			s.failed++
+		case errors.Is(err, limiter.ErrExceeded):
+			s.refused++
+		default:
+			w.Error(err)
+		}
+	}
+	group.Go(func() { acquire(many) })
+	time.Sleep(time.Millisecond)
+	for range callers {
+		group.Go(func() { acquire(1) })
+	}
+	group.Wait()
+	l.Settle()
+	s.table.updates -= before
+	for _, img := range w.shards("user") {
+		state, _ := img.Limit("rpd")
+		s.consumed += state.Consumed / 1000
+	}
+	return s
+}
+
+// Those who come while all shards are gathered for one stand in line for all of
+// them, and are then served by one write for each shard.
+func TestCallersOfAContestedBucketAreServedShardByShard(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		s := w.inScramble(100, 64, "")
+		if s.granted != 150+64 || s.consumed != int64(s.granted) {
+			w.Errorf("%d granted, %d consumed, want %d", s.granted, s.consumed, 150+64)
+		}
+		if s.table.joint != 1 || s.table.updates > 4 {
+			w.Errorf("%d transactions and %d updates, want 1 and 4 at most", s.table.joint, s.table.updates)
+		}
+	})
+}
+
+// Whoever comes too late for what all shards hold together is refused on the images
+// that were read for it, and nobody else.
+func TestCallersOfAContestedBucketAreRefusedTogether(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		s := w.inScramble(50, 64, "")
+		if s.granted != 200 || s.refused != 64-50 || s.consumed != 200 {
+			w.Errorf("%d granted, %d refused, %d consumed, want 200, 14 and 200", s.granted, s.refused, s.consumed)
+		}
+	})
+}
+
+// A broken shard is an error for those whom it was to serve, and for no others; nor
+// for those who come later.
+func TestABrokenShardOfAContestedBucketFailsItsCallersOnly(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		s := w.inScramble(100, 64, "#3")
+		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != int64(s.granted) {
+			w.Errorf("%d granted, %d failed, %d consumed", s.granted, s.failed, s.consumed)
+		}
+		s.table.broken = ""
+		if refused := w.take(s.limiter, ask("user", "rpd", 150)); refused != nil {
+			w.Error(refused)
+		}
+	})
+}
