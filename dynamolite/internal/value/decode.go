@@ -124,17 +124,20 @@ func (d *decoder) text() string {
 	return s
 }
 
-func (d *decoder) item(depth int) Item {
+func (d *decoder) item(depth int) Item { return mapOf(d, depth, d.value) }
+
+// mapOf reads names and values.
+func mapOf[V any](d *decoder, depth int, value func(depth, more int) V) map[string]V {
 	n := d.number()
-	item := make(Item, n)
+	m := make(map[string]V, n)
 	for i := range n {
 		name := d.text()
-		item[name] = d.value(depth, n-i)
+		m[name] = value(depth, n-i)
 	}
-	if len(item) != n {
+	if len(m) != n {
 		d.fail()
 	}
-	return item
+	return m
 }
 
 // value reads one of about so many values.

@@ -43,18 +43,7 @@ type streamDecoder struct {
 	n []streamtypes.AttributeValueMemberN
 }
 
-func (d *streamDecoder) item(depth int) StreamItem {
-	n := d.number()
-	item := make(StreamItem, n)
-	for i := range n {
-		name := d.text()
-		item[name] = d.value(depth, n-i)
-	}
-	if len(item) != n {
-		d.fail()
-	}
-	return item
-}
+func (d *streamDecoder) item(depth int) StreamItem { return mapOf(&d.decoder, depth, d.value) }
 
 // value reads one of about so many values.
 func (d *streamDecoder) value(depth, more int) streamtypes.AttributeValue {
