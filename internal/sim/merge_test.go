@@ -100,7 +100,9 @@ func (c *checker) legalMerge(r *write, bad func(string, ...any)) {
 			bad("%s: a merge consumed %d", name, is.tc-was.tc)
 		default:
 			most := was.balance(a.rf, b.rf) + other.balance(gone.rf, b.rf)
-			least := most - c.taken(r.id, name, from, r.at) - 2*c.taken(id, name, from, r.at)
+			ofSurvivor, _ := c.moved(r.id, name, from, r.at)
+			ofRetired, _ := c.moved(id, name, from, r.at)
+			least := most - ofSurvivor - 2*ofRetired
 			if is.tk > most || is.tk < least {
 				bad("%s: %d and %d, of %v, are %d at %d after a merge, must be %d to %d", name, was.tk, other.tk, id, is.tk, b.rf, least, most)
 			}
@@ -108,17 +110,19 @@ func (c *checker) legalMerge(r *write, bad func(string, ...any)) {
 	}
 }
 
-// taken is what was taken off an item's limit between two instants.
-func (c *checker) taken(id bucketID, name string, from, to time.Duration) (sum int64) {
+// moved is what was taken off an item's limit and what was returned to it between two
+// instants.
+func (c *checker) moved(id bucketID, name string, from, to time.Duration) (taken, credited int64) {
 	for _, r := range c.buckets[id] {
 		if r.at < from || r.at >= to || r.before == nil || r.after == nil {
 			continue
 		}
 		was, _ := r.before.level(name)
 		is, _ := r.after.level(name)
-		sum += max(0, is.tc-was.tc)
+		taken += max(0, is.tc-was.tc)
+		credited += max(0, was.tc-is.tc)
 	}
-	return sum
+	return taken, credited
 }
 
 // A lived names one of the items that had a key one after the other.

@@ -97,7 +97,8 @@ func (c *checker) quoted(k *call, key bucketKey, name string) []stock {
 		}
 		for _, r := range c.during(key, k.start, k.end) {
 			if l, ok := r.after.share(id, name); ok && r.id == id && r.joint && r.client == k.client {
-				l.tk -= c.credits(id, name, k.start, r.at)
+				_, credited := c.moved(id, name, k.start, r.at)
+				l.tk -= credited
 				shards[i] = append(shards[i], held{l, r.after.rf, n})
 			}
 		}

@@ -121,7 +121,8 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 			shards[i] = append(shards[i], held{l, s.state.rf, i})
 			if s.worked {
 				// Credits that landed in between are not in what it worked out.
-				l.tk -= c.credits(id, name, s.at-k.client.trust-storeTimeout, s.at)
+				_, credited := c.moved(id, name, s.at-k.client.trust-storeTimeout, s.at)
+				l.tk -= credited
 				shards[i] = append(shards[i], held{l, s.state.rf, i})
 			}
 		}
@@ -130,19 +131,6 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 		}
 	}
 	return shards, true
-}
-
-// credits are what was returned to an item's limit between two instants.
-func (c *checker) credits(id bucketID, name string, from, to time.Duration) (sum int64) {
-	for _, r := range c.buckets[id] {
-		if r.at < from || r.at >= to || r.before == nil || r.after == nil {
-			continue
-		}
-		was, _ := r.before.level(name)
-		is, _ := r.after.level(name)
-		sum += max(0, was.tc-is.tc)
-	}
-	return sum
 }
 
 // local reports whether a call was answered without asking the store: anything
