@@ -53,46 +53,43 @@ func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane, front *ticket) {
 	}
 }
 
-// joined are a crowd and those in line who may decide together with it, if there is
-// a line.
-func (ln *lane) joined(crowd []*ticket) []*ticket {
-	front := crowd[0].claim
-	last := front.acct.last()
-	if ln == nil || front.want != nil || last == nil {
-		return crowd
+// behind are the caller at the front and those in line who may decide together with
+// it, if there is a line.
+func (ln *lane) behind(front *ticket) []*ticket {
+	last := front.claim.acct.last()
+	if ln == nil || front.claim.want != nil || last == nil {
+		return []*ticket{front}
 	}
-	return ln.join(crowd, func(other *claim) bool { return other.want == nil && !other.lacks(last) })
+	return ln.along(front, func(other *claim) bool { return other.want == nil && !other.lacks(last) })
 }
 
 // gatherAll looks at the shards and decides, again and again as long as others
 // get in between. Who asks for all that there is on many shards loses to anybody
 // who takes anything meanwhile: so with every try that was lost it tries for a
-// smaller part of the crowd, down to the first. Those in line join before the shards
-// are read. It ends when the caller at the front has been told, or fails, and returns
-// those whom it has not told.
+// smaller part of the crowd, down to the first. It ends when the caller at the front
+// has been told, or fails, and returns those whom it has not told.
 func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ticket, error) {
-	crowd := ln.joined([]*ticket{front})
-	shared, alone := l.patience.detach(ctx), len(crowd) == 1
+	crowd := ln.behind(front)
+	if len(crowd) > 1 {
+		ctx = l.patience.detach(ctx) // no caller's own
+	}
 	acct, bucket := front.claim.acct, front.claim.Bucket
 	images, recent := acct.images(l.now(), l.trust)
 	read, lost, vain := false, front.lost, 0
 	for tries := 0; tries < maxTries; tries++ {
 		if vain > 1 {
-			if err := l.pause(timeFor(ctx, shared, alone), nil, vain+freeTries); err != nil {
-				front.tell(err)
-				return crowd[1:], nil // who may have come later
+			if err := l.pause(ctx, nil, vain+freeTries); err != nil {
+				return crowd, err
 			}
 		}
 		if lost > 0 || !recent {
-			crowd = ln.joined(crowd)
-			alone = alone && len(crowd) == 1
 			var err error
-			if images, err = l.survey(timeFor(ctx, shared, alone), front.claim); err != nil {
+			if images, err = l.survey(ctx, front.claim); err != nil {
 				return crowd, err
 			}
 			read = true
 		}
-		r, err := l.decide(timeFor(ctx, shared, alone), sendOn(crowd, images), images, read, lost)
+		r, err := l.decide(ctx, sendOn(crowd, images), images, read, lost)
 		switch {
 		case err != nil && !errors.Is(err, ErrConflict):
 			return r.rest, err
@@ -191,9 +188,8 @@ func unbraked(images []*Image, held []int) []*Image {
 // decide serves what the shards together hold, first come first served, in one
 // transaction, or in a write for each shard of a contested bucket; fewer of those it
 // could after tries that were lost. It refuses who comes too late for that, provided
-// that the images were read for it. After many tries, and if the bucket is contested,
-// it does so before the others are served: if they lose what there is, somebody else
-// has taken it.
+// that the images were read for it. After many tries it does so before the others are
+// served: if they lose what there is, somebody else has taken it.
 func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read bool, lost int) (r round, err error) {
 	now := l.now()
 	front := crowd[0].claim
@@ -233,7 +229,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 		told, b.admitted = images, nil
 	}
 	r.lost = len(b.admitted) < tried
-	if len(b.admitted) < all && lost < hopeless && !contested {
+	if len(b.admitted) < all && lost < hopeless {
 		b.refused = nil
 	}
 	r.rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle, failed))

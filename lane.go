@@ -262,15 +262,6 @@ func sumOf(crowd []*ticket) []Amount {
 	return sum
 }
 
-// timeFor is the time there is for a crowd: the caller's own as long as that has been
-// alone, and nobody's once it is not.
-func timeFor(own, shared context.Context, alone bool) context.Context {
-	if alone {
-		return own
-	}
-	return shared
-}
-
 // debitCrowd carries out the claims of a crowd against one bucket item: one
 // write for all whom the item can serve, first come first served as far as its
 // image says. Whoever that leaves out is decided anew on the image that the
@@ -285,33 +276,30 @@ func timeFor(own, shared context.Context, alone bool) context.Context {
 // no caller's own: the one at the front has waited for longest and has the
 // least left.
 func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *Image, left <-chan struct{}) {
-	shared, alone := l.patience.detach(ctx), len(crowd) == 1
+	shared := l.patience.detach(ctx)
 	front, acct := crowd[0], crowd[0].claim.acct
 	p := pursuit{l: l, acct: acct, img: img, left: left, c: &claim{Bucket: front.claim.Bucket, acct: acct}}
-	err, lost := error(nil), front.lost
+	err := error(nil)
 	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
 		if tries > 0 {
-			if err = p.space(timeFor(ctx, shared, alone), tries); err != nil {
+			if err = p.space(ctx, tries); err != nil {
 				ln.back(crowd[1:]) // who may have come later
 				crowd = crowd[:1]
 				break
 			}
 			crowd = p.joined(ln, crowd)
 		}
-		if alone = alone && len(crowd) == 1; !alone {
-			p.left = nil
+		if len(crowd) > 1 {
+			ctx, p.left = shared, nil
 		}
 		var served bool
-		switch crowd, served, err = p.serve(timeFor(ctx, shared, alone), front, crowd, lost); {
+		switch crowd, served, err = p.serve(ctx, front, crowd, tries); {
 		case len(crowd) == 0:
 			return
 		case served:
-			lost, tries = max(0, lost-1), 0
-		default:
-			lost = min(lost+1, maxModesty)
+			tries = 0
 		}
 		if crowd[0] != front && err == nil && acct.isSpaced(p.c.Shard, l.now()) {
-			crowd[0].lost = lost
 			ln.back(crowd)
 			return
 		}
@@ -330,9 +318,6 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket, los
 		if crowd = p.l.refuseRest(crowd, p.img, p.now); len(crowd) == 0 {
 			return nil, false, nil
 		}
-	}
-	if p.fresh && p.acct.isSpaced(p.c.Shard, p.now) {
-		lost = min(lost, 1)
 	}
 	admitted := p.pick(crowd, lost)
 	switch {

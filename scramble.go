@@ -19,13 +19,13 @@ import (
 //
 //   - The image that a lost write brings decides at once: who came before it was
 //     read and comes too late for what it holds is refused, or goes on to another
-//     shard. Who would be served by it asks again without holding back, once.
-//   - Whoever is in line joins before each try, to be decided by it too; and the
-//     place is handed on as soon as the caller at the front has its answer.
+//     shard. Who would be served by it asks again without holding back, every other
+//     time.
+//   - Whoever is in line at an item joins before each try, to be decided by it too;
+//     and the place is handed on as soon as the caller at the front has its answer.
 //   - Of a bucket with several shards, those whom a few of them turned away stand in
-//     one line, in order, and newcomers behind them. Each round reads all shards,
-//     refuses whoever comes too late for what they hold together, and debits the
-//     others where one shard can serve them, shard by shard: a transaction over all
+//     one line, in order, and newcomers behind them. Each round reads all shards and
+//     debits those whom one shard can serve, shard by shard: a transaction over all
 //     of them would lose to anybody who takes anything from any of them.
 //
 // No more is refused than before: by an image read after the caller came, that shows
@@ -51,8 +51,8 @@ func (c *claim) isCovered(img *Image, now int64) bool {
 	return !slices.ContainsFunc(c.amounts, func(a Amount) bool { return a.Milli > 0 && c.holds(img, a.Limit, now) < a.Milli })
 }
 
-// space waits before a try, so that it is likely not to be in vain: not before the
-// next one after a write that found too little, which knows best what there is.
+// space waits before a try, so that it is likely not to be in vain: not before every
+// other one that follows a write that found too little, which knows best what there is.
 func (p *pursuit) space(ctx context.Context, tries int) error {
 	err := p.l.pause(ctx, p.left, tries)
 	if err != nil || p.lacked && tries%2 == 1 {
