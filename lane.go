@@ -290,7 +290,7 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img
 			crowd = p.joined(ln, crowd)
 		}
 		if len(crowd) > 1 {
-			ctx, p.left = shared, nil
+			ctx, p.left = shared, nil //nolint:fatcontext // always the same one
 		}
 		var served bool
 		switch crowd, served, err = p.serve(ctx, front, crowd, tries); {
