@@ -146,7 +146,7 @@ func (a *account) isSpaced(shard int, now int64) bool {
 // holdBack waits until a write to a shard is likely not to be spoiled by those of
 // others, or until its caller leaves.
 func (l *Limiter) holdBack(ctx context.Context, acct *account, shard int, left <-chan struct{}) error {
-	if l.places == 0 {
+	if l.places.base == 0 {
 		return nil
 	}
 	return sleep(ctx, left, acct.heldBack(shard, l.now(), l.rand))

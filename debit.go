@@ -19,7 +19,7 @@ const maxTries = 100
 func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
 	img := c.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
-	if l.places == 0 || c.want != nil {
+	if l.places.base == 0 || c.want != nil {
 		return l.debitAlone(ctx, c, left)
 	}
 	switch common, err := l.isCommon(ctx, c, img); {
@@ -28,17 +28,14 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	case !common:
 		return l.debitAlone(ctx, c, left)
 	}
-	places := l.places
-	if img == nil {
-		places = 1 // whoever comes first finds out for the others
-	}
+	ps := l.placesFor(c, img)
 	ln := &c.acct.shard(c.Shard).takes
 	if img != nil && img.ShardCount > 1 && c.acct.isSpaced(c.Shard, l.now()) && ln.asksForAll(c, img, l.now()) {
 		c.refusedBy(img, l.now())
 		return nil
 	}
 	t := &ticket{claim: c}
-	switch told, err := ln.attend(ctx, t, places, left); {
+	switch told, err := ln.attend(ctx, t, ps, left); {
 	case err != nil:
 		return err
 	case told == done:
@@ -59,7 +56,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 		}
 	}
 	err := l.debitAlone(ctx, c, left)
-	if places == 1 && c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()) == nil {
+	if ps.base == 1 && c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()) == nil {
 		ln.disperse() // the others would find out no more, one after the other
 	}
 	return err
@@ -219,7 +216,7 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 		return p.wrote(ctx, out, err, true)
 	}
 	p.full = refill.FullSince != 0
-	if p.l.places == 0 || p.full {
+	if p.l.places.base == 0 || p.full {
 		out, err = p.l.store.Refill(ctx, refill)
 		return p.wrote(ctx, out, err, next == stepRefill)
 	}

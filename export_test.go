@@ -61,3 +61,12 @@ func (l *Limiter) Contest(b Bucket, shards int) {
 		c.part, c.wroteAt = 1, l.now()
 	}
 }
+
+// HoldBack has a limiter hold writes to a bucket back.
+func (l *Limiter) HoldBack(b Bucket) {
+	acct := l.account(b.Entity, b.Resource)
+	acct.mu.Lock()
+	defer acct.mu.Unlock()
+	c := &acct.shardLocked(b.Shard).contention
+	c.apart, c.wroteAt = 1, l.now()
+}

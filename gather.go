@@ -18,12 +18,12 @@ import (
 func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short = false
 	t := &ticket{claim: c}
-	if l.places == 0 {
+	if l.places.base == 0 {
 		l.gatherCrowd(ctx, nil, t)
 		return t.err
 	}
 	ln := &c.acct.gathers
-	switch told, err := ln.attend(ctx, t, 1, left); {
+	switch told, err := ln.attend(ctx, t, places{base: 1}, left); {
 	case err != nil:
 		return err
 	case told == done:
@@ -204,7 +204,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 		front.dropUnknown()
 	}
 	var draw func(int64) int64
-	contested := l.places > 0 && front.want == nil && front.acct.isContested(now)
+	contested := l.places.base > 0 && front.want == nil && front.acct.isContested(now)
 	if contested {
 		draw = l.rand
 	}

@@ -22,9 +22,13 @@ import (
 // Callers take turns in the order of their arrival. Whoever comes to the front
 // leads: it takes those behind it along, writes, and hands its place on to the
 // next in line. So there is no goroutine that belongs to a lane.
+//
+// A line that grows long may get places more, each for one write: its callers are
+// many enough to be worth one, and need not wait for those under way.
 type lane struct {
 	mu       sync.Mutex
 	underWay int       // places that are taken
+	more     int       // how many of them are those of a long line
 	line     []*ticket // in order of arrival; empty unless all places are taken
 	expected int       // callers who were granted what they wanted together, and may be about to come back
 }
@@ -50,19 +54,55 @@ const (
 	done             // somebody carried it along
 )
 
-// enter gives a caller a place, at once if one is free, of which there are so
-// many; otherwise it waits. It reports whether the caller leads.
-func (ln *lane) enter(t *ticket, places int) (leads bool) {
+// places is how many of them a lane has.
+type places struct {
+	base int
+	more int // for lines that are long
+}
+
+// longLine is how many callers in line are worth a place more.
+const longLine = 16
+
+// placesFor is how many places there are for those who want to write to an item.
+// Where it is not known, whoever comes first finds out for the others. There are
+// more for long lines as long as the item's partition has capacity to spare, and
+// nobody else's writes are in the way.
+func (l *Limiter) placesFor(c *claim, img *Image) places {
+	switch now := l.now(); {
+	case img == nil:
+		return places{base: 1}
+	case img.isRelaxed(now) && !c.acct.isSpaced(c.Shard, now):
+		return l.places
+	default:
+		return places{base: l.places.base}
+	}
+}
+
+// enter gives a caller a place, at once if one is free; otherwise it waits. It
+// reports whether the caller leads.
+func (ln *lane) enter(t *ticket, p places) (leads bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.expected = max(0, ln.expected-1)
-	if ln.underWay < places && len(ln.line) == 0 {
+	if ln.underWay < p.base && len(ln.line) == 0 {
 		ln.underWay++
 		return true
 	}
 	t.turn = make(chan turn, 1)
 	ln.line = append(ln.line, t)
+	if len(ln.line) >= longLine && ln.more < p.more {
+		ln.underWay++
+		ln.more++
+		ln.nextLocked()
+	}
 	return false
+}
+
+// nextLocked tells the first in line to lead.
+func (ln *lane) nextLocked() {
+	next := ln.line[0]
+	ln.line = slices.Delete(ln.line, 0, 1)
+	next.turn <- lead
 }
 
 // asksForAll reports whether those in line want so much that an item has nothing
@@ -98,17 +138,20 @@ func (ln *lane) quit(t *ticket) bool {
 	return true
 }
 
-// leave hands a place on to the first in line.
+// leave hands a place on to the first in line, if there is one and the line has
+// no more places than others have.
 func (ln *lane) leave() {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	if len(ln.line) == 0 {
+	switch {
+	case ln.more > 0:
+		ln.more--
 		ln.underWay--
-		return
+	case len(ln.line) == 0:
+		ln.underWay--
+	default:
+		ln.nextLocked()
 	}
-	next := ln.line[0]
-	ln.line = slices.Delete(ln.line, 0, 1)
-	next.turn <- lead
 }
 
 // disperse sends everybody in line to go alone.
@@ -197,9 +240,9 @@ const maxYields = 32
 
 // attend enters a caller and waits until it is told something. An error says
 // that the caller has left the line, by its own will or because its time is up.
-func (ln *lane) attend(ctx context.Context, t *ticket, places int, left <-chan struct{}) (turn, error) {
+func (ln *lane) attend(ctx context.Context, t *ticket, p places, left <-chan struct{}) (turn, error) {
 	told := lead
-	if !ln.enter(t, places) {
+	if !ln.enter(t, p) {
 		select {
 		case told = <-t.turn:
 		case <-left:

@@ -26,10 +26,11 @@ type wire struct {
 	wait time.Duration
 	slow time.Duration // added to reads
 
-	mu      sync.Mutex
-	updates int
-	reads   int
-	creates int
+	mu               sync.Mutex
+	updates          int
+	reads            int
+	creates          int
+	underWay, atOnce int // updates that are, and the most that were
 	// fails is the error of the nth update, from 1 on, and whether it lands all
 	// the same; nil never fails.
 	fails func(n int) (lands bool, err error)
@@ -63,8 +64,26 @@ func (c *wire) count(n *int) int {
 	return *n
 }
 
+// begin counts so many updates more that are under way.
+func (c *wire) begin(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.underWay += n
+	c.atOnce = max(c.atOnce, c.underWay)
+}
+
+// most is how many updates were under way at once since it was last asked.
+func (c *wire) most() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, c.atOnce = c.atOnce, 0
+	return n
+}
+
 func (c *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	n := c.count(&c.updates)
+	c.begin(1)
+	defer c.begin(-1)
 	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) {
 		if c.fails != nil {
 			if lands, err := c.fails(n); err != nil {
@@ -251,6 +270,70 @@ func TestOneWriteCarriesManyCallers(t *testing.T) {
 				w.must(all[41].lease.Rollback(w.Context()))
 				w.must(all[42].lease.Commit(w.Context()))
 				w.holds("user", "x", 900-128-5+2, "user", "y", 1000-64+1)
+			})
+		})
+	}
+}
+
+// A line of sixteen gets a place more, twice at most: if nobody said how many
+// there are to be, and the partition has capacity to spare.
+func TestALongLineGetsPlacesMore(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name            string
+		callers, writes int // and writes at once
+		inFlight        int
+		spent           int // write units, of a thousand that the partition takes in a second
+		heldBack        bool
+	}{
+		{name: "a line of 15", callers: 2 + 15, writes: 2},
+		{name: "a line of 16", callers: 2 + 16, writes: 3},
+		{name: "two lines of 16", callers: 2 + 2*16, writes: 4},
+		{name: "three lines of 16", callers: 2 + 3*16, writes: 4},
+		{name: "InFlight is given", callers: 2 + 3*16, writes: 2, inFlight: limiter.DefaultInFlight},
+		{name: "half of the partition's capacity is left", callers: 2 + 3*16, writes: 4, spent: 480},
+		{name: "not even half of it is left", callers: 2 + 3*16, writes: 2, spent: 520},
+		{name: "writes are held back", callers: 2 + 3*16, writes: 2, heldBack: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: tt.inFlight}, func(w *far) {
+				w.system(fixed("x", 1000))
+				w.warm("user", "x", 1)
+				w.exhaust("user", (1000-tt.spent)*1000)
+				w.warm("user", "x", 1)
+				if tt.heldBack {
+					w.l.HoldBack(limiter.Bucket{Entity: "user", Resource: "gpt-4"})
+				}
+				burst := func() {
+					w.wire.most()
+					for _, c := range w.queue(nil, of(tt.callers, ask("user", "x", 1))...) {
+						w.must(c.err)
+					}
+					if got := w.wire.most(); got != tt.writes {
+						w.Errorf("%d writes at once, want %d", got, tt.writes)
+					}
+				}
+				burst()
+				// Those who come one by one get none of the places more, nor inherit them.
+				var group sync.WaitGroup
+				group.Go(func() { w.queue(nil, of(tt.callers, ask("user", "x", 1))...) })
+				for i := range 60 {
+					time.Sleep(w.wire.wait / 10)
+					group.Go(func() { w.take(w.l, ask("user", "x", 1)) })
+					if i == 30 {
+						w.wire.most()
+					}
+				}
+				group.Wait()
+				if got := w.wire.most(); got != limiter.DefaultInFlight {
+					w.Errorf("%d writes at once for single callers, want %d", got, limiter.DefaultInFlight)
+				}
+				time.Sleep(time.Minute) // all that was spent is there again, and nobody holds back
+				if tt.spent == 0 && !tt.heldBack {
+					w.warm("user", "x", 1)
+					burst()
+				}
 			})
 		})
 	}

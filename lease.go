@@ -343,12 +343,12 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
 	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
-	if l.places == 0 {
+	if l.places.base == 0 {
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	ln := &acct.shard(img.Shard).credits
 	t := &ticket{claim: &claim{Bucket: img.Bucket, amounts: deltas}}
-	switch told, err := ln.attend(ctx, t, l.places, nil); {
+	switch told, err := ln.attend(ctx, t, places{base: l.places.base}, nil); {
 	case err != nil:
 		return nil, err
 	case told == done:

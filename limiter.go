@@ -51,8 +51,10 @@ type Options struct {
 	Trust time.Duration
 	// InFlight is the number of writes to one bucket item that may be under way
 	// at a time; callers beyond that share the next write. Default
-	// [DefaultInFlight]; negative lets every caller write for itself. A store
-	// in the same process is never waited for, so nobody shares.
+	// [DefaultInFlight], and up to twice that while each write more is for 16
+	// callers at least and the item's partition has half of its capacity left;
+	// negative lets every caller write for itself. A store in the same process is
+	// never waited for, so nobody shares.
 	InFlight int
 	// Logger gets what cannot be returned. Default: discarded.
 	Logger *slog.Logger
@@ -73,9 +75,9 @@ type Limiter struct {
 	logger     *slog.Logger
 	rand       func(int64) int64
 	unwatch    func()
-	immediate  bool  // the store never waits
-	trust      int64 // milliseconds for which an image is good enough to refuse on; negative is never
-	places     int   // writes under way to one item before callers share them; 0 is no sharing
+	immediate  bool   // the store never waits
+	trust      int64  // milliseconds for which an image is good enough to refuse on; negative is never
+	places     places // for writes to one item before callers share them; none is no sharing
 	counts     counts
 
 	// epoch counts the configuration changes of this process: a bucket
@@ -99,7 +101,7 @@ func New(store Store, o Options) (*Limiter, error) {
 	l := &Limiter{
 		store: store, rand: o.Rand, logger: o.Logger,
 		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
-		trust: o.Trust.Milliseconds(), places: max(0, o.InFlight),
+		trust: o.Trust.Milliseconds(), places: places{base: max(0, o.InFlight)},
 	}
 	if o.Trust == 0 {
 		l.trust = DefaultTrust.Milliseconds()
@@ -108,7 +110,7 @@ func New(store Store, o Options) (*Limiter, error) {
 		l.trust = -1
 	}
 	if o.InFlight == 0 {
-		l.places = DefaultInFlight
+		l.places = places{base: DefaultInFlight, more: DefaultInFlight}
 	}
 	if l.ttl == 0 {
 		l.ttl = DefaultConfigTTL
@@ -137,7 +139,7 @@ func New(store Store, o Options) (*Limiter, error) {
 		l.immediate = s.Immediate()
 	}
 	if l.immediate {
-		l.places = 0
+		l.places = places{}
 	}
 	l.unwatch = func() {}
 	if w, ok := store.(ConfigWatcher); ok {

@@ -299,7 +299,7 @@ func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, er
 // relieveThrottled begins a doubling of a bucket if what throttled is the
 // partition of an item of it, unless its writes are in vain: those are spaced.
 func (l *Limiter) relieveThrottled(ctx context.Context, acct *account, b Bucket, err error) {
-	if !errors.Is(err, ErrHotPartition) || l.places > 0 && acct.isFoughtOver(b.Shard, l.now()) {
+	if !errors.Is(err, ErrHotPartition) || l.places.base > 0 && acct.isFoughtOver(b.Shard, l.now()) {
 		return
 	}
 	l.widenInBackground(ctx, acct, b)

@@ -43,7 +43,7 @@ func (a *account) isContested(now int64) bool {
 // isQueued reports whether other callers of the process came before for what all
 // shards of a contested bucket hold.
 func (l *Limiter) isQueued(c *claim) bool {
-	return l.places > 0 && c.want == nil && c.acct.gathers.isBusy() && c.acct.isContested(l.now())
+	return l.places.base > 0 && c.want == nil && c.acct.gathers.isBusy() && c.acct.isContested(l.now())
 }
 
 // isCovered reports whether an item holds what a claim wants.

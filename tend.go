@@ -115,6 +115,12 @@ func (i *Image) isPressed(at int64) bool {
 	return i.Writes.Name != "" && w.Balance(i.Writes.Tokens, i.RefilledAt, at) <= w.Capacity/left
 }
 
+// isRelaxed reports whether an item has half of the hidden write limit, or more.
+func (i *Image) isRelaxed(at int64) bool {
+	w := i.Writes.whole()
+	return i.Writes.Name != "" && 2*w.Balance(i.Writes.Tokens, i.RefilledAt, at) >= w.Capacity
+}
+
 // Mend completes the set of shards of a bucket, whatever the shard that b names: a
 // doubling that is half done, by a client that died or by a peer that leaves the
 // rest to others, is finished, and shards that are missing are made from their
