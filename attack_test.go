@@ -227,6 +227,7 @@ func TestTheAttack(t *testing.T) {
 		throttled float64 // of these, at most
 	}{
 		{"coalesced, limits far above", 16, 0, 1_000_000, 0, 25_000, 0.001},
+		{"coalesced, limits far above, of one", 1, 0, 1_000_000, 0, 3_000, 0.001},
 		{"coalesced, limits that are hit", 4, 0, 3_000, 0, 4_000, 0.001},
 		// Who fight for tokens do it with writes in vain. They wait for their turn, but
 		// get their answer in time.

@@ -22,8 +22,9 @@ import (
 const (
 	// distance is how long a write takes, as from a neighbouring availability zone with some load.
 	distance = 5 * time.Millisecond
-	// hotSlice is how long each side works before the next one does: enough for some hundred round trips.
-	hotSlice = 400 * time.Millisecond
+	// hotSlice is how long each side works before the next one does: enough for some hundred round trips, so that the first
+	// one, in which few share, counts for little.
+	hotSlice = time.Second
 	// hotCallers are the goroutines that want the one hot entity.
 	hotCallers = 64
 )
