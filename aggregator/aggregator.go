@@ -53,7 +53,8 @@ type Options struct {
 	// catches up it only counts and mends.
 	MaxAge time.Duration
 	// Archive keeps the events of the audit trail that have expired; nil lets them
-	// go.
+	// go. While it fails, Process fails their records, and Follow keeps nothing else
+	// waiting for it.
 	Archive Archive
 	// Quiet is how long every shard of a bucket must have been written to less than
 	// 200 times a second, a fifth of what its partition takes, for the bucket to get
@@ -62,7 +63,8 @@ type Options struct {
 	// never: they make a shard that was merged anew, full.
 	Quiet time.Duration
 	// Observe is called with the result of each batch; nil is nobody. Where there
-	// was something to do between batches, that is one without records.
+	// was something to do between batches, as for Follow to archive what the last
+	// ones told of, that is one without records.
 	Observe func(Result)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
@@ -166,18 +168,27 @@ type Failure struct {
 // being done. The error is the context's, if that has ended; the result says what
 // was done all the same.
 func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Result, error) {
-	now := a.o.Now()
-	b := newBatch(records, now)
+	b := newBatch(records, a.o.Now())
+	a.takeIn(ctx, b)
+	a.archive(ctx, b, a.expired(b))
+	res := b.result()
+	a.tell(ctx, &res)
+	return res, ctx.Err()
+}
+
+// takeIn does all that hangs on the buckets of a batch.
+func (a *Aggregator) takeIn(ctx context.Context, b *batch) {
 	defer func() { a.namespaces.release(b.opened()...) }()
 	a.resolve(ctx, b)
 	a.addUsage(ctx, b)
 	a.tend(ctx, b)
 	a.mergeQuiet(ctx, b)
-	a.archive(ctx, b)
-	res := b.result()
-	a.report(ctx, &res)
-	a.o.Observe(res)
-	return res, ctx.Err()
+}
+
+// tell passes on what became of a batch.
+func (a *Aggregator) tell(ctx context.Context, res *Result) {
+	a.report(ctx, res)
+	a.o.Observe(*res)
 }
 
 // report logs what went wrong, one by one.

@@ -24,14 +24,10 @@ type expiry struct {
 	records []int // of each event
 }
 
-// archive stores what the batch tells of expired events, those of namespaces that
+// archive stores expired events that the batch tells of, those of namespaces that
 // do not exist any more among them. Events that are not stored leave their
 // records failed: the table has them no more.
-func (a *Aggregator) archive(ctx context.Context, b *batch) {
-	if a.o.Archive == nil {
-		return
-	}
-	days := b.expired()
+func (a *Aggregator) archive(ctx context.Context, b *batch, days []*expiry) {
 	var events, size atomic.Int64
 	a.atOnce(len(days), func(i int) {
 		d := days[i]
@@ -46,9 +42,12 @@ func (a *Aggregator) archive(ctx context.Context, b *batch) {
 	b.archived, b.archivedBytes = int(events.Load()), int(size.Load())
 }
 
-// expired are the expired events of the batch by day. Those that cannot be read
-// are poisoned.
-func (b *batch) expired() (days []*expiry) {
+// expired are the expired events of a batch by day, if they are to be archived. Those
+// that cannot be read are poisoned.
+func (a *Aggregator) expired(b *batch) (days []*expiry) {
+	if a.o.Archive == nil {
+		return nil
+	}
 	byDay := map[time.Time]*expiry{}
 	for i := range b.records {
 		r := &b.records[i]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ import (
 
 // A shelf is an archive in memory.
 type shelf struct {
-	// fail, if not nil, fails what it returns an error for.
+	// fail, if not nil, fails what it returns an error for. It may take its time.
 	fail func(day time.Time) error
 
 	mu     sync.Mutex
@@ -34,13 +35,13 @@ type shelf struct {
 }
 
 func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.fail != nil {
 		if err := s.fail(day); err != nil {
 			return 0, err
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.puts++
 	for _, e := range events {
 		if !e.Time.Truncate(24 * time.Hour).Equal(day) {
@@ -77,6 +78,8 @@ func (w *world) trail(s *dynamo.Store, entities ...string) (all []dynamo.TrailEv
 
 // kept are the events on the shelf.
 func (s *shelf) kept() (all []dynamo.TrailEvent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, e := range s.events {
 		all = append(all, e)
 	}
@@ -250,31 +253,75 @@ func TestAnArchiveThatFails(t *testing.T) {
 	})
 }
 
-// A follower keeps at it until everything is stored, and goes on.
+// A follower keeps at it until everything is stored. Meanwhile usage is summed up as
+// if nothing was wrong, also by a follower that was started again.
 func TestFollowingAnArchiveThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		s := w.expiring()
-		calls := 0
-		s.fail = func(time.Time) error {
-			if calls++; calls%3 != 0 {
-				return errors.New("not now")
+		var archived, failed, poisoned atomic.Int64
+		w.aggregator = w.aggregate(aggregator.Options{Archive: s, Observe: func(r aggregator.Result) {
+			archived.Add(int64(r.Archived))
+			failed.Add(int64(len(r.Failed)))
+			poisoned.Add(int64(len(r.Poisoned)))
+			if r.Archived > 0 && (r.Records > 0 || r.Lag > 0) {
+				t.Errorf("records are counted once more: %+v", r)
 			}
-			return nil
+		}})
+		var up atomic.Bool
+		s.fail = func(time.Time) error {
+			if up.Load() {
+				return nil
+			}
+			time.Sleep(time.Minute) // nobody answers
+			return errors.New("not now")
 		}
 		for i := range 20 {
 			w.must(w.store.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", int64(i+600))}, ""))
 			time.Sleep(time.Hour / 2)
 		}
 		want := w.trail(w.store, dynamo.AuditSystem)
+		time.Sleep(23 * time.Hour) // the last one expires in half an hour
 		w.poison("one")
-		time.Sleep(30 * time.Hour)
+		time.Sleep(time.Hour)
+		for i := range 12 { // in all shards of the stream, in the pages that tell of events
+			w.take(w.Limiter, fmt.Sprint("user-", i), "rpm", 5)
+		}
+		var calls atomic.Int64
+		w.books.fail = func(*dynamo.UsageDelta) error {
+			if calls.Add(1) <= 50 {
+				return errors.New("not now")
+			}
+			return nil
+		}
 		end := w.follow()
-		w.take(w.Limiter, "user", "rpm", 5)
+		time.Sleep(10 * time.Second)
+		for i := range 10 {
+			w.take(w.Limiter, "user", "rpm", 5)
+			time.Sleep(3 * time.Second)
+			w.wantBooks(i+1, "user")
+			if i == 5 {
+				time.Sleep(2 * time.Minute)
+				end()
+				end = w.follow()
+				time.Sleep(3 * time.Second)
+			}
+		}
+		if n := failed.Load(); len(s.kept()) > 0 || archived.Load() > 0 || n == 0 {
+			t.Errorf("%d events in the archive, %d archived, %d failed", len(s.kept()), archived.Load(), n)
+		}
+		up.Store(true)
+		time.Sleep(2 * time.Minute)
+		w.wantEvents(want, s.kept())
+		end()
+		end = w.follow()
 		time.Sleep(time.Minute)
 		end()
+		if a, p := archived.Load(), poisoned.Load(); a != int64(len(want)) || p < 1 || p > 2 { // by one of the first two followers or by both
+			t.Errorf("%d archived of %d, %d poisoned", a, len(want), p)
+		}
 		w.wantEvents(want, s.kept())
-		w.wantBooks(1, "user")
+		w.wantBooks(10, "user")
 	})
 }

@@ -183,7 +183,7 @@ func follow(b *testing.B, db *dynamolite.DB, records int64) {
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	var got atomic.Int64
-	err = f.Run(ctx, func(ctx context.Context, page []dynamo.Record) error {
+	err = f.Run(ctx, func(ctx context.Context, page []dynamo.Record) ([]int, error) {
 		res, err := a.Process(context.WithoutCancel(ctx), page)
 		if len(res.Failed) > 0 {
 			b.Error(res.Failed[0].Err)
@@ -196,8 +196,8 @@ func follow(b *testing.B, db *dynamolite.DB, records int64) {
 		if got.Load() >= records {
 			stop()
 		}
-		return err
-	})
+		return nil, err
+	}, nil)
 	if err != nil && ctx.Err() == nil {
 		b.Fatal(err)
 	}

@@ -120,14 +120,21 @@ func (f *Follower) Check(ctx context.Context) error {
 // ended, makes the same records come again after a pause: nothing of the shard is
 // handed on before they are taken in.
 //
+// What need not keep others waiting, handle may put off: it returns the indexes of
+// those records, in order. They are handed on to later, in batches, some seconds afterwards and
+// beside what comes after them; if that fails, again and again. They are not lost if the
+// follower ends before: the next one comes back to them, and hands on all that came
+// after them once more. Up to 10,000 of a shard are put off at a time; then the shard
+// waits. later may be nil for who puts nothing off.
+//
 // It returns nil when the context has ended, after the batches under way have
 // been handled and checkpoints written, and an error for what waiting does not
 // mend: there is no table, no stream of the right view ([limiter.ErrNotFound]), or
 // no access.
-func (f *Follower) Run(ctx context.Context, handle func(context.Context, []Record) error) error {
+func (f *Follower) Run(ctx context.Context, handle func(context.Context, []Record) (putOff []int, err error), later func(context.Context, []Record) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r := &reading{Follower: f, handle: handle, stop: stop, begun: map[string]bool{}, finished: map[string]bool{}, ends: make(chan struct{}, 1)}
+	r := &reading{Follower: f, handle: handle, later: later, stop: stop, begun: map[string]bool{}, finished: map[string]bool{}, ends: make(chan struct{}, 1)}
 	if err := r.place(ctx); err != nil {
 		return f.ended(ctx, err)
 	}
@@ -202,7 +209,8 @@ func (f *Follower) readCheckpoints(ctx context.Context) (map[string]schema.Check
 type reading struct {
 	*Follower
 	arn         *string
-	handle      func(context.Context, []Record) error
+	handle      func(context.Context, []Record) ([]int, error)
+	later       func(context.Context, []Record) error
 	stop        context.CancelCauseFunc
 	checkpoints map[string]schema.Checkpoint
 	begun       map[string]bool // shards that are being read, or were
@@ -262,7 +270,7 @@ func (r *reading) begin(ctx context.Context, shards []streamtypes.Shard) {
 			continue
 		}
 		r.begun[id] = true
-		s := &shardReader{reading: r, id: id, after: r.checkpoints[id].Sequence, savedAt: r.o.Now()}
+		s := &shardReader{reading: r, id: id, after: r.checkpoints[id].Sequence, savedAt: r.o.Now(), queue: laterQueue{taken: make(chan struct{}, 1)}}
 		s.saved = s.after
 		r.readers.Go(func() { s.run(ctx) })
 	}
@@ -298,27 +306,37 @@ type shardReader struct {
 	saved   string // the sequence number of the last checkpoint
 	savedAt time.Time
 	dirty   bool // anything of interest was read since
+	queue   laterQueue
 }
 
 // run reads the shard until its end, or until the context ends.
 func (s *shardReader) run(ctx context.Context) {
 	err := s.read(ctx)
+	if err == nil && s.queue.waits() {
+		s.pass() // those that begin where it ended need not wait for that
+		for err == nil && s.queue.waits() {
+			err = s.queue.shrinks(ctx)
+		}
+	}
 	switch {
 	case err == nil:
-		s.save(context.WithoutCancel(ctx), true)
-		s.mu.Lock()
-		s.finished[s.id] = true
-		s.mu.Unlock()
-		select {
-		case s.ends <- struct{}{}:
-		default: // it will be looked for anyway
-		}
+		s.save(context.WithoutCancel(ctx), s.after, true)
+		s.pass()
 	case ctx.Err() != nil:
-		if s.dirty {
-			s.save(context.WithoutCancel(ctx), false)
-		}
+		s.saveIfDue(context.WithoutCancel(ctx), 0)
 	default:
 		s.stop(err)
+	}
+}
+
+// pass lets the shards be read that begin where this one ended.
+func (s *shardReader) pass() {
+	s.mu.Lock()
+	s.finished[s.id] = true
+	s.mu.Unlock()
+	select {
+	case s.ends <- struct{}{}:
+	default: // it will be looked for anyway
 	}
 }
 
@@ -336,9 +354,7 @@ func (s *shardReader) read(ctx context.Context) error {
 			return nil
 		case err == nil:
 			tries = 0
-			if age := s.o.Now().Sub(s.savedAt); s.dirty && age >= s.o.Checkpoint || age >= idleCheckpoint {
-				s.save(ctx, false)
-			}
+			s.saveIfDue(ctx, s.o.Checkpoint)
 			if !s.isFull(records) {
 				pause = s.o.Poll
 			}
@@ -413,7 +429,10 @@ func (s *shardReader) deliver(ctx context.Context, page []streamtypes.Record) er
 		s.dirty = s.dirty || records[i].IsOfInterest()
 	}
 	for tries := 0; ; tries++ {
-		err := s.handle(ctx, records)
+		putOff, err := s.handle(ctx, records)
+		if err == nil {
+			err = s.putOff(ctx, records, putOff)
+		}
 		if err == nil {
 			break
 		}
@@ -429,19 +448,35 @@ func (s *shardReader) deliver(ctx context.Context, page []streamtypes.Record) er
 	return nil
 }
 
+// position is the sequence number up to which everything was taken in.
+func (s *shardReader) position() string {
+	after, waits, moved := s.queue.first()
+	s.dirty = s.dirty || moved
+	if waits {
+		return after
+	}
+	return s.after
+}
+
+// saveIfDue writes a checkpoint if there is something new and the last one is that
+// old.
+func (s *shardReader) saveIfDue(ctx context.Context, old time.Duration) {
+	at, age := s.position(), s.o.Now().Sub(s.savedAt)
+	if at != s.saved && (s.dirty && age >= old || age >= idleCheckpoint) {
+		s.save(ctx, at, false)
+	}
+}
+
 // save writes a checkpoint. What is read again because it could not be written
 // is taken in twice, which does no harm.
-func (s *shardReader) save(ctx context.Context, finished bool) {
-	if s.after == s.saved && !finished {
-		return
-	}
+func (s *shardReader) save(ctx context.Context, at string, finished bool) {
 	now := s.clock.now()
 	err := s.putItem(ctx, "write a checkpoint", &dynamodb.PutItemInput{Item: schema.EncodeCheckpoint(s.o.Reader, schema.Checkpoint{
-		Shard: s.id, Sequence: s.after, Finished: finished, Updated: now, Expires: now.Add(checkpointLife),
+		Shard: s.id, Sequence: at, Finished: finished, Updated: now, Expires: now.Add(checkpointLife),
 	})})
 	if err != nil {
-		s.log.WarnContext(ctx, "checkpoint not written", "shard", s.id, "after", s.after, "error", err)
+		s.log.WarnContext(ctx, "checkpoint not written", "shard", s.id, "after", at, "error", err)
 		return
 	}
-	s.saved, s.savedAt, s.dirty = s.after, s.o.Now(), false
+	s.saved, s.savedAt, s.dirty = at, s.o.Now(), false
 }

@@ -35,6 +35,11 @@ type follow struct {
 	seen []dynamo.Record // of interest
 	// handle, if not nil, comes before records are noted.
 	handle func([]dynamo.Record) error
+	// putOff, if not nil, tells by its stamp whether a record is put off, and later, if
+	// not nil, comes before those are noted.
+	putOff func(stamp int64) bool
+	later  func() error
+	lately []int64 // stamps of those that were put off, once taken in
 
 	written int // the last stamp
 	stop    context.CancelFunc
@@ -103,22 +108,42 @@ func (f *follow) start() {
 	ctx, cancel := context.WithCancel(f.Context())
 	f.stop, f.ended = cancel, make(chan error, 1)
 	go func() {
-		f.ended <- follower.Run(ctx, func(_ context.Context, records []dynamo.Record) error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if f.handle != nil {
-				if err := f.handle(records); err != nil {
-					return err
-				}
-			}
-			for _, r := range records {
-				if r.IsOfInterest() {
-					f.seen = append(f.seen, r)
-				}
-			}
-			return nil
-		})
+		f.ended <- follower.Run(ctx, f.note, f.noteLater)
 	}()
+}
+
+func (f *follow) note(_ context.Context, records []dynamo.Record) (putOff []int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.handle != nil {
+		if err := f.handle(records); err != nil {
+			return nil, err
+		}
+	}
+	for i, r := range records {
+		if !r.IsOfInterest() {
+			continue
+		}
+		f.seen = append(f.seen, r)
+		if f.putOff != nil && f.putOff(r.New.RefilledAt) {
+			putOff = append(putOff, i)
+		}
+	}
+	return putOff, nil
+}
+
+func (f *follow) noteLater(_ context.Context, records []dynamo.Record) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.later != nil {
+		if err := f.later(); err != nil {
+			return err
+		}
+	}
+	for _, r := range records {
+		f.lately = append(f.lately, r.New.RefilledAt)
+	}
+	return nil
 }
 
 // end stops the follower, which ends cleanly.
