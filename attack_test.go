@@ -39,6 +39,7 @@ type attack struct {
 	waited    []time.Duration // of the attacker's requests, all of them
 	writes    atomic.Int64    // of buckets, after the first two seconds
 	throttled atomic.Int64    // of these
+	vain      atomic.Int64    // of these, refused by their condition
 	admitted  atomic.Int64    // of the attacker's requests, after the first two seconds
 	wrong     atomic.Int64    // answers that are neither right nor "throttled"
 	hurt      atomic.Int64    // neighbours that were turned away
@@ -133,6 +134,9 @@ func (g *gauge) wrote(err error) {
 	if isThrottled(err) {
 		g.throttled.Add(1)
 	}
+	if _, vain := errors.AsType[*types.ConditionalCheckFailedException](err); vain {
+		g.vain.Add(1)
+	}
 }
 
 func isThrottled(err error) bool {
@@ -225,17 +229,18 @@ func TestTheAttack(t *testing.T) {
 		shards    int     // that its bucket has before; 0 is that there is none
 		writes    int64   // at most
 		throttled float64 // of these, at most
+		vain      float64 // of these, at most: refused by their condition
 	}{
-		{"coalesced, limits far above", 16, 0, 1_000_000, 0, 25_000, 0.001},
-		{"coalesced, limits far above, of one", 1, 0, 1_000_000, 0, 3_000, 0.001},
-		{"coalesced, limits that are hit", 4, 0, 3_000, 0, 4_000, 0.001},
+		{"coalesced, limits far above", 16, 0, 1_000_000, 0, 25_000, 0.001, 0.4},
+		{"coalesced, limits far above, of one", 1, 0, 1_000_000, 0, 3_000, 0.001, 0.005},
+		{"coalesced, limits that are hit", 4, 0, 3_000, 0, 4_000, 0.001, 0.25},
 		// Who fight for tokens do it with writes in vain. They wait for their turn, but
 		// get their answer in time.
-		{"coalesced, limits that are hit by many", 16, 0, 3_000, 0, 25_000, 0.01},
-		{"coalesced, limits that are hit by many, on many shards", 16, 0, 3_000, 32, 30_000, 0.01},
-		{"coalesced, a small limit that is hit by many", 16, 0, 300, 0, 5_000, 0.01},
-		{"by shards alone, of many", 16, -1, 1_000_000, 0, 25_000, 0.001},
-		{"by shards alone, of one", 1, -1, 1_000_000, 0, 25_000, 0.001},
+		{"coalesced, limits that are hit by many", 16, 0, 3_000, 0, 25_000, 0.01, 0.65},
+		{"coalesced, limits that are hit by many, on many shards", 16, 0, 3_000, 32, 30_000, 0.01, 0.65},
+		{"coalesced, a small limit that is hit by many", 16, 0, 300, 0, 5_000, 0.01, 0.6},
+		{"by shards alone, of many", 16, -1, 1_000_000, 0, 25_000, 0.001, 0.3},
+		{"by shards alone, of one", 1, -1, 1_000_000, 0, 25_000, 0.001, 0.05},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inEngine(t, awsEngine(), dynamo.TableOptions{}, func(w *world) {
@@ -266,8 +271,8 @@ func TestTheAttack(t *testing.T) {
 					l, _ := img.Limit("rps")
 					consumed += l.Consumed / 1000
 				}
-				w.Logf("%d shards, %d writes, %d throttled, p99 of neighbours %v, was %v, %d admitted, p99 of the attacker %v, at most %v",
-					shards, a.writes.Load(), a.throttled.Load(), p99(a.under), p99(a.quiet), a.admitted.Load(), p99(a.waited), slices.Max(a.waited))
+				w.Logf("%d shards, %d writes, %d throttled, %d in vain, p99 of neighbours %v, was %v, %d admitted, p99 of the attacker %v, at most %v",
+					shards, a.writes.Load(), a.throttled.Load(), a.vain.Load(), p99(a.under), p99(a.quiet), a.admitted.Load(), p99(a.waited), slices.Max(a.waited))
 				if a.wrong.Load() > 0 {
 					w.Errorf("%d wrong answers: %v", a.wrong.Load(), *a.example.Load())
 				}
@@ -279,6 +284,9 @@ func TestTheAttack(t *testing.T) {
 				}
 				if got, all := a.throttled.Load(), a.writes.Load(); float64(got) > tt.throttled*float64(all) {
 					w.Errorf("%d of %d writes were throttled, want a part of %v at most", got, all, tt.throttled)
+				}
+				if got, all := a.vain.Load(), a.writes.Load(); float64(got) > tt.vain*float64(all) {
+					w.Errorf("%d of %d writes were in vain, want a part of %v at most", got, all, tt.vain)
 				}
 				if was, is := p99(a.quiet), p99(a.under); is > was*12/10 {
 					w.Errorf("the neighbours' p99 is %v, was %v", is, was)

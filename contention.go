@@ -29,11 +29,15 @@ import (
 //     cannot be: each debit would first have to cut what has overflowed. It is
 //     decided as of an instant up to 50 ms ago, at which it had not: by a take
 //     that asks only that the stamp is no older. What is admitted is what a
-//     client admits whose clock is late by as much.
+//     client admits whose clock is late by as much. Where others write too, the
+//     stamp has probably been moved since it was seen. A process that is alone
+//     with an item moves it itself, once.
 type contention struct {
 	movedAt int64 // when the stamp was last found to have moved under a write, in milliseconds
 	wroteAt int64 // when the last write was answered, in milliseconds
 	hurried int   // how many writers were told to leave the stamp alone
+	alone   bool  // hardly anybody else wrote among the writes counted last
+	moving  int   // how many writes of this process that move the stamp are under way
 
 	part  float64 // of the writes counted last, how many others spoiled
 	apart float64 // how far apart writes are to be, in milliseconds
@@ -69,6 +73,9 @@ const (
 	busy = 700
 	// many is the part of the writes that are many.
 	many = 0.1
+	// ownPart is up to how many times its own writes a process counts that is
+	// alone with an item: the answers of some are still on their way.
+	ownPart = 1.25
 	// mostApart is the greatest distance of writes, in milliseconds.
 	mostApart = 256
 )
@@ -91,8 +98,9 @@ func (c *contention) note(img *Image, spoiled, moved bool, now int64) {
 	}
 	if took := now - c.since; took >= counted && (c.sent >= enough || took >= contentionMemory) {
 		c.part = c.spoiled / c.sent
-		written := float64(img.Writes.Consumed-c.consumed) / float64(took) // millitokens a millisecond are writes a second
-		c.space(written / max(1-c.part, 1/c.sent))
+		written := float64(img.Writes.Consumed - c.consumed)
+		c.alone = written <= ownPart*(c.sent-c.spoiled)*writeCost
+		c.space(written / float64(took) / max(1-c.part, 1/c.sent)) // millitokens a millisecond are writes a second
 		c.since, c.consumed, c.sent, c.spoiled = now, img.Writes.Consumed, 0, 0
 	}
 }
@@ -185,14 +193,14 @@ func (i *Image) isSame(other *Image) bool {
 	return i.RefilledAt == other.RefilledAt && i.ShardCount == other.ShardCount && i.Writes.Consumed == other.Writes.Consumed
 }
 
-// A haste is whether a claim leaves the stamp of a contended item alone.
-type haste uint8
-
-const (
-	none      haste = iota
-	hurried         // yes
-	refreshes       // unless the item does not overflow and its stamp is half as old as it may be
-)
+// A haste is what a writer to an item is told about its stamp.
+type haste struct {
+	leave     bool // it is contended: leave it alone
+	refreshes bool // but not if the item does not overflow and its stamp is half as old as it may be
+	// yours says that it is as the process knows it: nobody else moves it, and no
+	// write of its own is about to.
+	yours bool
+}
 
 // hurry tells a writer to a shard whether to leave the stamp alone.
 func (a *account) hurry(shard int, now int64) haste {
@@ -200,18 +208,23 @@ func (a *account) hurry(shard int, now int64) haste {
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
 	if c.movedAt == 0 || now-c.movedAt > contentionMemory {
-		return none
+		return haste{}
 	}
-	if c.hurried++; c.hurried%refreshers == 0 {
-		return refreshes
-	}
-	return hurried
+	c.hurried++
+	return haste{leave: true, refreshes: c.hurried%refreshers == 0, yours: c.alone && c.moving == 0}
+}
+
+// moves counts so many writes more under way that move the stamp of a shard.
+func (a *account) moves(shard, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shardLocked(shard).contention.moving += n
 }
 
 // takeInHaste is the take that debits a contended item without moving its stamp,
 // nil if that cannot be done, as far as an image tells.
 func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
-	if c.haste == none || img.Foreign != "" || !img.isPlain(now) {
+	if !c.haste.leave || img.Foreign != "" || !img.isPlain(now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, c.take(img, now)
@@ -219,7 +232,7 @@ func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > 0 && img.overflows(&s, now)
 	})
-	if c.haste == refreshes && !full {
+	if c.haste.refreshes && !full {
 		age *= 2
 	}
 	writes := img.Writes.whole()
@@ -227,7 +240,7 @@ func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
 	case !full && age <= restamped && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost):
 		t.Stamp = img.RefilledAt
 		t.Earned = writes.Earned(img.RefilledAt, now)
-	case full && (age <= lateness || !fresh) && img.Writes.Tokens >= writeCost:
+	case full && (age <= lateness || !fresh && !c.haste.yours) && img.Writes.Tokens >= writeCost:
 		t.Since = now - lateness // by now others may have moved it
 	default:
 		return nil

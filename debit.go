@@ -217,13 +217,13 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 	}
 	p.full = refill.FullSince != 0
 	if p.l.places.base == 0 || p.full {
-		out, err = p.l.store.Refill(ctx, refill)
+		out, err = p.refill(ctx, refill)
 		return p.wrote(ctx, out, err, next == stepRefill)
 	}
 	// Refills have one lock, the stamp: those of one process need not fight for
 	// it too. Who waited looks at what the other one brought.
 	ran, waited := p.acct.shard(p.c.Shard).refilling.do(ctx, p.left, func() {
-		out, err = p.l.store.Refill(ctx, refill)
+		out, err = p.refill(ctx, refill)
 		done, err = p.wrote(ctx, out, err, next == stepRefill)
 	})
 	if !ran && waited == nil {
@@ -232,6 +232,12 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 		p.fresh = p.img != nil
 	}
 	return done, cmp.Or(err, waited)
+}
+
+func (p *pursuit) refill(ctx context.Context, r *Refill) (Outcome, error) {
+	p.acct.moves(p.c.Shard, 1)
+	defer p.acct.moves(p.c.Shard, -1)
+	return p.l.store.Refill(ctx, r)
 }
 
 // wrote takes in the outcome of a write; debits says that it carried the claim.

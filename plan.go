@@ -34,7 +34,7 @@ type claim struct {
 	settling bool
 	// pressing says that it does not wait for the hidden write limit.
 	pressing bool
-	// haste says whether the stamp of the item is left alone.
+	// haste is what it is told about the stamp of the item.
 	haste haste
 	// optional says that a bucket without limits is no obstacle: a parent's.
 	optional bool

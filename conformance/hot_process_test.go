@@ -418,9 +418,9 @@ func accruing(h *hot, endpoint string, inFlight int) {
 	if total > int64(most) || float64(total) < 0.99*least-1 {
 		h.Errorf("%d were admitted and %d left, earned were %.1f to %.1f", got.Admitted, rest, least, most)
 	}
-	// They ask for more than accrues, unless they are busy getting in each other's way.
-	if inFlight >= 0 && (rest > got.Admitted || got.Refused == 0) {
-		h.Errorf("the processes were admitted %d times, refused %d times, and left %d", got.Admitted, got.Refused, rest)
+	// They take most of what accrues, unless they are busy getting in each other's way.
+	if inFlight >= 0 && rest > got.Admitted {
+		h.Errorf("the processes were admitted %d times and left %d", got.Admitted, rest)
 	}
 	h.books(capacity + total)
 }
