@@ -5,13 +5,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// decided repeats, from any goroutine, what others got in the way of.
+// decided repeats, from any goroutine, what others got in the way of. It lets them go
+// on in between: where there are few processors, who has the items may be waiting for
+// one.
 func decided[T any](k *kit, try func() (T, error)) (out T) {
-	const most = 10_000
+	const most, pause = 10_000, time.Millisecond
 	for range most {
 		out, err := try()
 		if err == nil {
@@ -21,6 +24,7 @@ func decided[T any](k *kit, try func() (T, error)) (out T) {
 			k.Error(err)
 			return out
 		}
+		time.Sleep(rand.N(pause)) //nolint:gosec // any time will do
 	}
 	k.Errorf("%d conflicts and no end", most)
 	return out
