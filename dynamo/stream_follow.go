@@ -450,9 +450,7 @@ func (s *shardReader) deliver(ctx context.Context, page []streamtypes.Record) er
 
 // position is the sequence number up to which everything was taken in.
 func (s *shardReader) position() string {
-	after, waits, moved := s.queue.first()
-	s.dirty = s.dirty || moved
-	if waits {
+	if after, waits := s.queue.first(); waits {
 		return after
 	}
 	return s.after
@@ -478,5 +476,5 @@ func (s *shardReader) save(ctx context.Context, at string, finished bool) {
 		s.log.WarnContext(ctx, "checkpoint not written", "shard", s.id, "after", at, "error", err)
 		return
 	}
-	s.saved, s.savedAt, s.dirty = at, s.o.Now(), false
+	s.saved, s.savedAt, s.dirty = at, s.o.Now(), at != s.after // what was put off is of interest
 }

@@ -27,9 +27,7 @@ const (
 type laterQueue struct {
 	mu      sync.Mutex
 	waiting []putOff
-	inHand  []putOff // what is handed on now
-	running bool
-	moved   bool          // some have been taken in since first was last called
+	inHand  []putOff      // what is handed on now
 	taken   chan struct{} // some have been taken in since the reader last waited for that
 }
 
@@ -39,15 +37,17 @@ type putOff struct {
 	after string // the sequence number of the record before it
 }
 
-// put queues records; false if there is no room for them.
-func (q *laterQueue) put(records []putOff) bool {
+// put queues records; ok is false if there is no room for them. starts says that
+// the queue was empty, and needs a goroutine again that empties it.
+func (q *laterQueue) put(records []putOff) (starts, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := q.lenLocked(); n > 0 && n+len(records) > mostLater {
-		return false
+	n := q.lenLocked()
+	if n > 0 && n+len(records) > mostLater {
+		return false, false
 	}
 	q.waiting = append(q.waiting, records...)
-	return true
+	return n == 0, true
 }
 
 // waits reports whether there are any.
@@ -59,39 +59,22 @@ func (q *laterQueue) waits() bool {
 
 func (q *laterQueue) lenLocked() int { return len(q.waiting) + len(q.inHand) }
 
-// starts reports whether the queue is in need of a goroutine that empties it.
-func (q *laterQueue) starts() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	starts := !q.running && len(q.waiting) > 0
-	q.running = q.running || starts
-	return starts
-}
-
-// next takes so many records into hand; none if there are none, and then the
-// queue's goroutine ends.
+// next takes so many records into hand, instead of those that have been taken in by
+// now; none if there are none, and then the queue's goroutine ends.
 func (q *laterQueue) next(n int) (batch []Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n = min(n, len(q.waiting))
 	q.inHand = slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
-	q.running = n > 0
-	for i := range q.inHand {
-		batch = append(batch, q.inHand[i].Record)
-	}
-	return batch
-}
-
-// done notes that what was in hand has been taken in.
-func (q *laterQueue) done() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.inHand, q.moved = nil, true
 	select {
 	case q.taken <- struct{}{}:
 	default:
 	}
+	for i := range q.inHand {
+		batch = append(batch, q.inHand[i].Record)
+	}
+	return batch
 }
 
 // shrinks waits until some have been taken in.
@@ -104,18 +87,16 @@ func (q *laterQueue) shrinks(ctx context.Context) error {
 	}
 }
 
-// first is the sequence number before the first record, if there is one, and
-// whether any have been taken in since the last call.
-func (q *laterQueue) first() (after string, waits, moved bool) {
+// first is the sequence number before the first record, if there is one.
+func (q *laterQueue) first() (after string, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	moved, q.moved = q.moved, false
 	for _, records := range [...][]putOff{q.inHand, q.waiting} {
 		if len(records) > 0 {
-			return records[0].after, true, moved
+			return records[0].after, true
 		}
 	}
-	return "", false, moved
+	return "", false
 }
 
 // putOff has records of a page handed on later.
@@ -131,15 +112,18 @@ func (s *shardReader) putOff(ctx context.Context, page []Record, indexes []int) 
 		}
 		records = append(records, putOff{page[i], after})
 	}
-	for !s.queue.put(records) {
+	for {
+		switch starts, ok := s.queue.put(records); {
+		case starts:
+			s.readers.Go(func() { s.emptyQueue(ctx) })
+			return nil
+		case ok:
+			return nil
+		}
 		if err := s.queue.shrinks(ctx); err != nil {
 			return err
 		}
 	}
-	if s.queue.starts() {
-		s.readers.Go(func() { s.emptyQueue(ctx) })
-	}
-	return nil
 }
 
 // emptyQueue hands on what was put off, a batch at a time, until nothing is, or the
@@ -151,7 +135,6 @@ func (s *shardReader) emptyQueue(ctx context.Context) {
 		if len(batch) == 0 || !s.insist(ctx, batch) {
 			return
 		}
-		s.queue.done()
 	}
 }
 
