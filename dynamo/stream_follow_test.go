@@ -186,6 +186,24 @@ func (f *follow) write(from, to int) {
 	}
 }
 
+// writeFor puts ten buckets every half hour. The stream's shards end every four.
+func (f *follow) writeFor(long time.Duration) {
+	f.Helper()
+	for i := range int(long / (30 * time.Minute)) {
+		f.write(10*i+1, 10*i+10)
+		time.Sleep(30 * time.Minute)
+	}
+}
+
+// wantNoMore checks that a follower that begins now has nothing left to read.
+func (f *follow) wantNoMore() {
+	f.Helper()
+	f.start()
+	time.Sleep(time.Minute)
+	f.end()
+	f.want(1, 0)
+}
+
 func (f *follow) want(from, to int) {
 	f.Helper()
 	var want []int
@@ -237,10 +255,7 @@ func TestFollowerGoesOnWhereItWas(t *testing.T) {
 func TestFollowerReadsParentsBeforeTheirChildren(t *testing.T) {
 	following(t, func(f *follow) {
 		f.start()
-		for i := range 40 {
-			f.write(10*i+1, 10*i+10)
-			time.Sleep(30 * time.Minute)
-		}
+		f.writeFor(20 * time.Hour)
 		f.want(1, 400)
 		f.end()
 		// From the beginning, all at once: what is left of a day, generation by generation.

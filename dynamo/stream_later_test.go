@@ -65,10 +65,7 @@ func TestRecordsThatArePutOff(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		f.wantLately(70, 80)
 		f.end()
-		f.start()
-		time.Sleep(time.Minute)
-		f.end()
-		f.want(1, 0)
+		f.wantNoMore()
 		f.wantLately()
 	})
 }
@@ -101,10 +98,7 @@ func TestWhatIsPutOffComesAgainInTheNextRun(t *testing.T) {
 		if stamps := f.take(); len(stamps) == 0 || stamps[0] < 10 || slices.ContainsFunc([]int{10, 20, 30, 40}, func(i int) bool { return !slices.Contains(stamps, i) }) {
 			t.Errorf("%v came again, want those from each shard's first that was put off", stamps)
 		}
-		f.start()
-		time.Sleep(time.Minute)
-		f.end()
-		f.want(1, 0)
+		f.wantNoMore()
 	})
 }
 
@@ -147,10 +141,7 @@ func TestTheEndOfAShardWithSomethingPutOff(t *testing.T) {
 		f.putOff = isTenth
 		down := f.isDown()
 		f.start()
-		for i := range 20 {
-			f.write(10*i+1, 10*i+10)
-			time.Sleep(30 * time.Minute)
-		}
+		f.writeFor(10 * time.Hour)
 		f.want(1, 200)
 		f.wantLately()
 		down.Store(false)
@@ -159,10 +150,7 @@ func TestTheEndOfAShardWithSomethingPutOff(t *testing.T) {
 		if n := len(f.lately); n != 20 {
 			t.Errorf("%d were taken in, want 20", n)
 		}
-		f.start()
-		time.Sleep(time.Minute)
-		f.end()
-		f.want(1, 0)
+		f.wantNoMore()
 	})
 }
 

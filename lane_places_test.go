@@ -1,0 +1,73 @@
+package limiter_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A line of sixteen gets a place more, twice at most: if nobody said how many
+// there are to be, and the partition has capacity to spare.
+func TestALongLineGetsPlacesMore(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name            string
+		callers, writes int // and writes at once
+		inFlight        int
+		spent           int // write units, of a thousand that the partition takes in a second
+		heldBack        bool
+	}{
+		{name: "a line of 15", callers: 2 + 15, writes: 2},
+		{name: "a line of 16", callers: 2 + 16, writes: 3},
+		{name: "two lines of 16", callers: 2 + 2*16, writes: 4},
+		{name: "three lines of 16", callers: 2 + 3*16, writes: 4},
+		{name: "InFlight is given", callers: 2 + 3*16, writes: 2, inFlight: limiter.DefaultInFlight},
+		{name: "half of the partition's capacity is left", callers: 2 + 3*16, writes: 4, spent: 480},
+		{name: "not even half of it is left", callers: 2 + 3*16, writes: 2, spent: 520},
+		{name: "writes are held back", callers: 2 + 3*16, writes: 2, heldBack: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: tt.inFlight}, func(w *far) {
+				w.system(fixed("x", 1000))
+				w.warm("user", "x", 1)
+				w.exhaust("user", (1000-tt.spent)*1000)
+				w.warm("user", "x", 1)
+				if tt.heldBack {
+					w.l.HoldBack(limiter.Bucket{Entity: "user", Resource: "gpt-4"})
+				}
+				burst := func() {
+					w.wire.most()
+					for _, c := range w.queue(nil, of(tt.callers, ask("user", "x", 1))...) {
+						w.must(c.err)
+					}
+					if got := w.wire.most(); got != tt.writes {
+						w.Errorf("%d writes at once, want %d", got, tt.writes)
+					}
+				}
+				burst()
+				// Those who come one by one get none of the places more, nor inherit them.
+				var group sync.WaitGroup
+				group.Go(func() { w.queue(nil, of(tt.callers, ask("user", "x", 1))...) })
+				for i := range 60 {
+					time.Sleep(w.wire.wait / 10)
+					group.Go(func() { w.take(w.l, ask("user", "x", 1)) })
+					if i == 30 {
+						w.wire.most()
+					}
+				}
+				group.Wait()
+				if got := w.wire.most(); got != limiter.DefaultInFlight {
+					w.Errorf("%d writes at once for single callers, want %d", got, limiter.DefaultInFlight)
+				}
+				time.Sleep(time.Minute) // all that was spent is there again, and nobody holds back
+				if tt.spent == 0 && !tt.heldBack {
+					w.warm("user", "x", 1)
+					burst()
+				}
+			})
+		})
+	}
+}
