@@ -58,13 +58,7 @@ func (d *decoder) census() (strings, numbers int, ok bool) {
 
 // skip passes over a value.
 func (d *decoder) skip(depth int) {
-	if d.rest == "" || depth > MaxDepth {
-		d.fail()
-		return
-	}
-	tag := d.rest[0]
-	d.rest = d.rest[1:]
-	switch tag {
+	switch d.tag(depth) {
 	case tagS, tagN, tagB:
 		d.text()
 	case tagSS, tagNS, tagBS:
@@ -140,15 +134,18 @@ func mapOf[V any](d *decoder, depth int, value func(depth, more int) V) map[stri
 	return m
 }
 
+// tag reads what the next value is, 0 if there is none or it lies too deep.
+func (d *decoder) tag(depth int) (tag byte) {
+	if d.rest == "" || depth > MaxDepth {
+		return 0
+	}
+	tag, d.rest = d.rest[0], d.rest[1:]
+	return tag
+}
+
 // value reads one of about so many values.
 func (d *decoder) value(depth, more int) AV {
-	if d.rest == "" || depth > MaxDepth {
-		d.fail()
-		return nil
-	}
-	tag := d.rest[0]
-	d.rest = d.rest[1:]
-	switch tag {
+	switch tag := d.tag(depth); tag {
 	case tagS:
 		p := take(&d.slab.s, more)
 		p.Value = d.text()

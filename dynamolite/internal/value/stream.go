@@ -47,13 +47,7 @@ func (d *streamDecoder) item(depth int) StreamItem { return mapOf(&d.decoder, de
 
 // value reads one of about so many values.
 func (d *streamDecoder) value(depth, more int) streamtypes.AttributeValue {
-	if d.rest == "" || depth > MaxDepth {
-		d.fail()
-		return nil
-	}
-	tag := d.rest[0]
-	d.rest = d.rest[1:]
-	switch tag {
+	switch tag := d.tag(depth); tag {
 	case tagS:
 		p := take(&d.s, more)
 		p.Value = d.text()
