@@ -76,6 +76,10 @@ fuzz: ## each fuzz target for FUZZTIME
 sim: ## the simulation over SIM_SEEDS seeds
 	go test -count=1 -timeout 60m ./internal/sim -sim.seeds=$(SIM_SEEDS)
 
+.PHONY: contests
+contests: ## processes that share a limit for a minute of virtual time
+	go test -count=1 -timeout 60m -run 'TestProcesses|TestAProcess' . -contest=1m
+
 .PHONY: crash
 crash: ## a writing process killed KILLS times, and the log's own, with nothing lost
 	go test -count=1 -timeout 60m -run '^TestKilled$$' ./dynamolite -v -dynamolite.kills=$(KILLS)

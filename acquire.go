@@ -252,10 +252,16 @@ func verdict(req *Request, child, parent *claim) error {
 	if !child.refused && (parent == nil || !parent.refused) {
 		return nil
 	}
+	// The two sides were decided at different instants; the wait is from the later one.
+	sides := slices.DeleteFunc([]*claim{child, parent}, func(c *claim) bool { return c == nil || !c.granted && !c.refused && c.statuses == nil })
 	e := &ExceededError{}
-	for _, c := range []*claim{child, parent} {
-		if c != nil && (c.granted || c.refused || c.statuses != nil) {
-			e.Statuses = append(e.Statuses, c.asBefore()...)
+	for _, c := range sides {
+		e.Statuses = append(e.Statuses, c.asBefore(max(sides[0].at, sides[len(sides)-1].at))...)
+	}
+	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
+		e.Statuses = nil // what refused one side has been earned since
+		for _, c := range sides {
+			e.Statuses = append(e.Statuses, c.asBefore(c.at)...)
 		}
 	}
 	return e
@@ -273,13 +279,13 @@ func unknownToAll(child, parent *claim) []string {
 	return slices.DeleteFunc(slices.Clone(child.unknown), func(name string) bool { return !slices.Contains(parent.unknown, name) })
 }
 
-// asBefore is the status of every limit of the claim as if it had not been
-// debited.
-func (c *claim) asBefore() []Status {
+// asBefore is the status of every limit of the claim at an instant, as if it had not
+// been debited.
+func (c *claim) asBefore(at int64) []Status {
 	if c.statuses != nil {
 		return c.statuses
 	}
-	statuses := c.standing(c.shards(), c.at)
+	statuses := c.standing(c.shards(), at)
 	if !c.granted {
 		return statuses
 	}

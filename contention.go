@@ -1,137 +1,130 @@
 package limiter
 
 import (
-	"context"
 	"math"
 	"math/bits"
 	"slices"
-	"time"
 )
 
-// A contention is what a process knows of others that write to the same item.
+// A contention is what a process knows of the others that write to the same item.
 //
-// A write that its condition refuses decides nothing, but is billed like any
-// other and loads the partition like any other, and no limit on the item counts
-// it. So where an item takes more than [busy] writes a second and many of this
-// process's are spoiled by those of others, the process writes less often, and
-// for more callers at a time, until the item takes no more than that. How many
-// it takes is known from what its hidden write limit has counted. All this is
-// forgotten when nothing was written for a second.
+// Processes that share an item refuse each other's writes in two ways. A refill
+// moves the stamp, which refuses every write that was worked out from the old one.
+// And where a limit is hit, a write asks for tokens that another process has just
+// taken. DynamoDB bills a refused write and counts it against the partition.
 //
-// Most of it is without need. A refill moves the stamp, and that refuses all
-// others who are on their way. So where stamps were seen to move under writes,
-// debits leave the stamp alone for a while:
+// One rule keeps refused writes rare and the shares of all processes equal. Its
+// only inputs are what every process sees alike: the item's own count of writes,
+// and its balances. A process's own success is no input, because a process that
+// lost once would then lose ever more. While others write to the item, a process
 //
-//   - A balance that has not accrued to its capacity is debited as it was at the
-//     stamp, below zero if need be, provided that what was earned since then
-//     makes up for it. That is as exact as a refill.
-//   - One that overflows all the time, being used less than the limits allow,
-//     cannot be: each debit would first have to cut what has overflowed. It is
-//     decided as of an instant up to 50 ms ago, at which it had not: by a take
-//     that asks only that the stamp is no older. What is admitted is what a
-//     client admits whose clock is late by as much. Where others write too, the
-//     stamp has probably been moved since it was seen. A process that is alone
-//     with an item moves it itself, once.
+//   - leaves the stamp where it is ([claim.takeAtStamp]);
+//   - expects the others to take what the item earns: it plans on the balances
+//     that it last saw ([account.predicted]), and asks for a part of them, but for
+//     no less than its first caller wants;
+//   - pauses between two writes, for longer the less the item holds and the more
+//     writes it takes ([shard.pause]). Callers line up meanwhile and share the
+//     next write.
+//
+// The balance regulates the pauses. It falls if all processes together ask for
+// more than the limit gives, and all of them then pause for longer.
 type contention struct {
-	movedAt int64 // when the stamp was last found to have moved under a write, in milliseconds
-	wroteAt int64 // when the last write was answered, in milliseconds
-	hurried int   // how many writers were told to leave the stamp alone
-	alone   bool  // hardly anybody else wrote among the writes counted last
-	moving  int   // how many writes of this process that move the stamp are under way
+	movedAt      int64   // when others were last found to move the stamp, in milliseconds; 0 is that they do not
+	othersAt     int64   // when the item was last found to be written to by others too, in milliseconds; 0 is never
+	load         float64 // writes a second that the item took lately, as it counted them
+	sentAt       int64   // when this process last sent a write, in milliseconds
+	way          int64   // how long the last answer took to come, halved: about how old a write is when it takes effect, in milliseconds
+	refusedAt    int64   // when a write of this process was last refused, in milliseconds; 0 is that one was applied since
+	refusedSince int64   // since when all of its writes have been
+	jitter       float64 // scales the pause after that write: from 0.5 to 1.5
+	sending      int     // writes of this process that are under way
+	moving       int     // how many of them move the stamp
 
-	part  float64 // of the writes counted last, how many others spoiled
-	apart float64 // how far apart writes are to be, in milliseconds
-
-	// The writes counted at present:
-	since    int64   // when the first was answered, in milliseconds
-	consumed int64   // what the item's hidden write limit had counted then
-	sent     float64 // how many this process sent
-	spoiled  float64 // how many of these others spoiled
+	census census
+	// The count of the item's writes in progress, which a new one replaces after
+	// countPeriod:
+	countedAt int64 // when it began, in milliseconds; 0 is that there is none
+	counted   int64 // what the item had counted then
 }
 
 const (
 	// lateness is by how much a debit of a bucket that overflows may be late, in
 	// milliseconds.
 	lateness = 50
-	// restamped is how old a stamp gets that debits leave alone, in milliseconds:
-	// the hidden write limit, which nearly always overflows, may be wrong by what
-	// it earns in that time.
-	restamped = 500
-	// refreshers is one in how many writes moves a stamp that has come to half of
-	// its age, so that not everybody finds it too old at once.
-	refreshers = 8
-	// contentionMemory is how long contention is remembered, in milliseconds.
+	// stampAge is how old a stamp gets that writers leave alone, in milliseconds; one
+	// of them moves it once it has come to half of that.
+	// The hidden write limit nearly always overflows, and is wrong by what it
+	// earns in this time.
+	stampAge = 1_000
+	// contentionMemory is for how long others are presumed to go on writing that
+	// were not seen again, in milliseconds.
 	contentionMemory = 1_000
-
-	// counted is how long writes are counted before their distance is adjusted,
+	// countPeriod is how long writes are counted before the count tells something,
 	// in milliseconds.
-	counted = 100
-	// enough is the least number of writes to tell by.
-	enough = 8
-	// busy is how many writes a second, spoiled ones included, an item is to take
-	// if many of them are spoiled.
-	busy = 700
-	// many is the part of the writes that are many.
-	many = 0.1
-	// ownPart is up to how many times its own writes a process counts that is
-	// alone with an item: the answers of some are still on their way.
-	ownPart = 1.25
-	// mostApart is the greatest distance of writes, in milliseconds.
-	mostApart = 256
+	countPeriod = 100
+
+	// longestPause is the pause of a writer to an item that holds nothing, in
+	// milliseconds: 16 processes then send 530 writes a second. If the limit takes
+	// longer to earn what the writer asks for, pauseAsks times, the pause is as long
+	// as that, up to slowestPause.
+	longestPause = 30
+	slowestPause = 200
+	pauseAsks    = 16
+	// An item that holds what a limit earns in plentyTime milliseconds, what the
+	// writer asks for, plentyAsks times, or half of the capacity, makes nobody pause.
+	plentyTime = 60
+	plentyAsks = 4
+	// A writer asks for one in leastPart of the tokens that an item holds, so that the
+	// others find the rest; for one in mostPart if the item takes as many writes in
+	// shareTime milliseconds.
+	leastPart, mostPart = 4, 8
+	shareTime           = 15
+	// From easyLoad writes a second on, pauses grow, to the longest at fullLoad. A
+	// partition takes 1,000, refused ones included, which the item does not count.
+	easyLoad, fullLoad = 450, 825
 )
 
-// note takes in the outcome of a write, and the item after it.
-func (c *contention) note(img *Image, spoiled, moved bool, now int64) {
-	if now-c.wroteAt > contentionMemory {
-		c.apart, c.since = 0, 0
-	}
-	c.wroteAt = now
-	if c.since == 0 {
-		c.since, c.consumed, c.sent, c.spoiled = now, img.Writes.Consumed, 0, 0
-	}
-	c.sent++
-	if spoiled {
-		c.spoiled++
-	}
-	if moved {
+// isShared reports whether others write to the item, too.
+func (c *contention) isShared(now int64) bool {
+	return c.othersAt != 0 && now-c.othersAt <= contentionMemory
+}
+
+// isLate reports whether others move the stamp, so that a bucket that overflows is
+// debited late.
+func (c *contention) isLate(now int64) bool {
+	return c.movedAt != 0 && now-c.movedAt <= contentionMemory
+}
+
+// noteStamp takes in what an answer tells of who moves the stamp of a bucket that
+// overflows. A process whose own move is refused leaves that to the others, until
+// nobody has moved the stamp for a while. So one process moves it, in the best case.
+func (c *contention) noteStamp(use stampUse, out Outcome, now int64) {
+	switch {
+	case out.Applied && use.late:
+		c.movedAt = now
+	case out.Applied:
+	case use.late && now-out.Image.RefilledAt > lateness:
+		c.movedAt = 0
+	case use.seen != 0 && out.Image.RefilledAt != use.seen:
 		c.movedAt = now
 	}
-	if took := now - c.since; took >= counted && (c.sent >= enough || took >= contentionMemory) {
-		c.part = c.spoiled / c.sent
-		written := float64(img.Writes.Consumed - c.consumed)
-		c.alone = written <= ownPart*(c.sent-c.spoiled)*writeCost
-		c.space(written / float64(took) / max(1-c.part, 1/c.sent)) // millitokens a millisecond are writes a second
-		c.since, c.consumed, c.sent, c.spoiled = now, img.Writes.Consumed, 0, 0
-	}
 }
 
-// space adjusts how far apart writes are to be, by how many the item takes in a
-// second.
-func (c *contention) space(load float64) {
-	if c.part > many && load > busy {
-		c.apart = min(mostApart, max(1, c.apart)*min(2, load/busy))
+// measure takes in the item's count of writes.
+func (c *contention) measure(count, now int64) {
+	took := now - c.countedAt
+	if c.countedAt == 0 || took > contentionMemory || count < c.counted {
+		c.countedAt, c.counted, c.load = now, count, 0
 		return
 	}
-	if c.apart *= max(0.5, min(1, load/busy)); c.apart < 1 {
-		c.apart = 0
+	if took >= countPeriod {
+		c.load = float64(count-c.counted) / float64(took) * milli
+		c.countedAt, c.counted = now, count
 	}
 }
 
-// isFoughtOver reports whether a shard takes so many writes because they are in
-// vain, which more shards would not change. Its writes are spaced then.
-func (a *account) isFoughtOver(shard int, now int64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := &a.shardLocked(shard).contention
-	if now-c.wroteAt > contentionMemory || c.part < 2*many {
-		return false
-	}
-	c.apart = min(mostApart, max(1, 2*c.apart))
-	return true
-}
-
-// inheritedLocked is how much a new shard is fought over: as much as the one that
-// it is split off.
+// inheritedLocked is what a new shard begins with: others write to it if they write
+// to the one that it is split off.
 func (a *account) inheritedLocked(shard int) contention {
 	if shard == 0 {
 		return contention{}
@@ -140,91 +133,108 @@ func (a *account) inheritedLocked(shard int) contention {
 	if donor == nil {
 		return contention{}
 	}
-	return contention{movedAt: donor.contention.movedAt, wroteAt: donor.contention.wroteAt, apart: donor.contention.apart, part: donor.contention.part}
+	return contention{othersAt: donor.contention.othersAt, jitter: donor.contention.jitter}
 }
 
-// isSpaced reports whether writes to a shard are held back.
-func (a *account) isSpaced(shard int, now int64) bool {
+// isSharedShard reports whether others write to a shard, too.
+func (a *account) isSharedShard(shard int, now int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shardLocked(shard).contention.isShared(now)
+}
+
+// A modesty is how much of what an item holds one write asks for.
+type modesty struct {
+	part int64 // one in how many tokens; 1 is all
+	way  int64 // how long the write is on its way until it takes effect, in milliseconds
+}
+
+// modesty is that of the next writer to a shard.
+func (a *account) modesty(shard int, now int64) modesty {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
-	return c.apart > 0 && now-c.wroteAt <= contentionMemory
-}
-
-// holdBack waits until a write to a shard is likely not to be spoiled by those of
-// others, or until its caller leaves.
-func (l *Limiter) holdBack(ctx context.Context, acct *account, shard int, left <-chan struct{}) error {
-	if l.places.base == 0 {
-		return nil
+	if !c.isShared(now) {
+		return modesty{part: 1}
 	}
-	return sleep(ctx, left, acct.heldBack(shard, l.now(), l.rand))
+	return modesty{part: min(max(leastPart, int64(c.load*shareTime/milli)), mostPart), way: c.way}
 }
 
-func (a *account) heldBack(shard int, now int64, draw func(int64) int64) time.Duration {
+// isShared reports whether others write to any shard of a bucket, too.
+func (a *account) isShared(now int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &a.shardLocked(shard).contention
-	if c.apart == 0 || now-c.wroteAt > contentionMemory {
-		return 0
-	}
-	return time.Duration(c.wroteAt+draw(int64(2*c.apart))+1-now) * time.Millisecond
+	return a.isSharedLocked(now)
 }
 
-// contended notes the outcome of a write to a shard that was worked out from the
-// image seen. Others that write to one that is full will move its stamp sooner or
-// later, whether or not they have just done so.
-func (a *account) contended(seen *Image, out Outcome, full bool, now int64) {
-	spoiled := !out.Applied && seen != nil && out.Image != nil && !seen.isSame(out.Image)
-	if !spoiled && !out.Applied {
-		return
-	}
+func (a *account) isSharedLocked(now int64) bool {
+	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(now) })
+}
+
+// predicted is an image of a shard as the item probably is by now. Where others
+// write to it, they take what it earns: it holds what it held when it was seen,
+// unless that was so much that it is probably full.
+func (a *account) predicted(img *Image, now int64) *Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &a.shardLocked(out.Image.Shard).contention
-	moved := spoiled && out.Image.RefilledAt != seen.RefilledAt
-	if full && out.Applied && seen != nil && now-c.movedAt <= contentionMemory {
-		moved = out.Image.Writes.Consumed-seen.Writes.Consumed > writeCost
+	s := a.shardLocked(img.Shard)
+	if s.img != img || img.Foreign != "" || !s.contention.isShared(now) {
+		return img
 	}
-	c.note(out.Image, spoiled, moved, now)
+	guess := *img
+	guess.Limits = slices.Clone(img.Limits)
+	for i := range guess.Limits {
+		l := &guess.Limits[i]
+		part := img.share(l.Params)
+		if was := part.Balance(l.Tokens, img.RefilledAt, s.seenAt); was < part.Capacity/2 {
+			l.Tokens = was - part.Earned(img.RefilledAt, now)
+		}
+	}
+	return &guess
 }
 
-// isSame reports whether nobody wrote to the item between two images of it.
-func (i *Image) isSame(other *Image) bool {
-	return i.RefilledAt == other.RefilledAt && i.ShardCount == other.ShardCount && i.Writes.Consumed == other.Writes.Consumed
+// A stampRule is how a writer to an item treats its stamp.
+type stampRule struct {
+	leave  bool    // other writes may be under way that count on the stamp
+	late   bool    // it moves so often that a bucket that overflows is debited late
+	moving bool    // one of this process moves it
+	seenAt int64   // when the stamp was last seen, in milliseconds
+	shared bool    // others write, too
+	others float64 // then writes a second
+	luck   float64 // from 0 to 1
 }
 
-// A haste is what a writer to an item is told about its stamp.
-type haste struct {
-	leave     bool // it is contended: leave it alone
-	refreshes bool // but not if the item does not overflow and its stamp is half as old as it may be
-	// yours says that it is as the process knows it: nobody else moves it, and no
-	// write of its own is about to.
-	yours bool
-}
-
-// hurry tells a writer to a shard whether to leave the stamp alone.
-func (a *account) hurry(shard int, now int64) haste {
+// stampRule is how the next writer to a shard treats the stamp.
+func (a *account) stampRule(shard int, now int64, draw func(int64) int64) stampRule {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &a.shardLocked(shard).contention
-	if c.movedAt == 0 || now-c.movedAt > contentionMemory {
-		return haste{}
+	s := a.shardLocked(shard)
+	c := &s.contention
+	shared := c.isShared(now)
+	r := stampRule{leave: shared || c.sending > 0, late: c.isLate(now), moving: c.moving > 0, shared: shared, seenAt: s.seenAt}
+	if shared {
+		r.others, r.luck = c.load, float64(draw(milli))/milli
 	}
-	c.hurried++
-	return haste{leave: true, refreshes: c.hurried%refreshers == 0, yours: c.alone && c.moving == 0}
+	return r
 }
 
-// moves counts so many writes more under way that move the stamp of a shard.
-func (a *account) moves(shard, n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.shardLocked(shard).contention.moving += n
+// moves reports whether this writer moves a stamp that is older than an age, in
+// milliseconds. Of those who have come since then, one does on average.
+func (r stampRule) moves(img *Image, age, now int64) bool {
+	old := img.RefilledAt + age
+	return !r.moving && now >= old && r.luck*r.others*float64(now-max(r.seenAt, old)) < milli
 }
 
-// takeInHaste is the take that debits a contended item without moving its stamp,
-// nil if that cannot be done, as far as an image tells.
-func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
-	if !c.haste.leave || img.Foreign != "" || !img.isPlain(now) {
+// takeAtStamp is the take that debits an item without moving its stamp, nil if that
+// cannot be done, as far as an image tells.
+//
+// A balance that has not accrued to its capacity is debited as it was at the stamp,
+// below zero if need be, provided that what was earned since makes up for it: as
+// exact as a refill, but such takes do not refuse each other. A balance that
+// overflows would first have to be cut. It is decided as of an instant up to
+// lateness ago, by a take that asks for a stamp no older than that.
+func (c *claim) takeAtStamp(img *Image, fresh bool, now int64) *Take {
+	if !c.stamp.leave && !c.stamp.late || img.Foreign != "" || !img.isPlain(now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, c.take(img, now)
@@ -232,16 +242,24 @@ func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > 0 && img.overflows(&s, now)
 	})
-	if c.haste.refreshes && !full {
-		age *= 2
+	oldest := int64(stampAge)
+	if full {
+		oldest = lateness
 	}
 	writes := img.Writes.whole()
+	moves := c.stamp.moves(img, oldest/2, now)
+	if full {
+		// Those who share a bucket that overflows leave its stamp to one of them.
+		moves = !c.stamp.late || moves && !c.stamp.shared
+	}
 	switch {
-	case !full && age <= restamped && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost):
+	case moves:
+		return nil
+	case !full && age <= stampAge && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost):
 		t.Stamp = img.RefilledAt
 		t.Earned = writes.Earned(img.RefilledAt, now)
-	case full && (age <= lateness || !fresh && !c.haste.yours) && img.Writes.Tokens >= writeCost:
-		t.Since = now - lateness // by now others may have moved it
+	case full && (age <= lateness || !fresh) && img.Writes.Tokens >= writeCost:
+		t.Since = now - lateness
 	default:
 		return nil
 	}
@@ -249,25 +267,24 @@ func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
 		d := &t.Debits[i]
 		s, _ := img.Limit(d.Limit)
 		l := img.share(s.Params)
-		if t.Stamp != 0 {
+		if d.AtMost = l.Capacity; t.Stamp != 0 {
 			d.Earned = l.Earned(t.Stamp, now)
-		} else {
-			d.AtMost = l.Capacity
+			d.AtMost -= d.Earned
 		}
-		if d.Milli > s.Tokens+d.Earned {
+		if fresh && d.Milli > s.Tokens+d.Earned {
 			return nil
 		}
 	}
 	return t
 }
 
-// refillInHaste is [claim.takeInHaste] for an item that is debited together with
-// others: a refill that stays at the stamp seen.
-func (c *claim) refillInHaste(img *Image, now int64) *Refill {
+// refillAtStamp is [claim.takeAtStamp] for an item that is debited together with
+// others: a refill that keeps the stamp seen.
+func (c *claim) refillAtStamp(img *Image, now int64) *Refill {
 	if c.want != nil && c.want.differs(img) {
 		return nil
 	}
-	t := c.takeInHaste(img, true, now)
+	t := c.takeAtStamp(img, true, now)
 	if t == nil || t.Stamp == 0 {
 		return nil
 	}

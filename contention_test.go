@@ -23,7 +23,8 @@ func inTug(t *testing.T, limit limiter.Limit, taken int, f func(*tug)) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limit)
 		g := &tug{world: w, meter: dynamo.NewMeter(w.engine)}
-		g.one, g.other = w.limiter(w.open(remote{g.meter}), limiter.Options{}), w.limiter(w.store, limiter.Options{})
+		g.one, g.other = w.limiter(w.open(remote{g.meter}), limiter.Options{InFlight: -1}), // which never pauses
+			w.limiter(w.store, limiter.Options{})
 		w.take(g.other, ask("user", "rps", taken))
 		w.take(g.one, ask("user", "rps", 0))
 		time.Sleep(10 * time.Millisecond)
@@ -92,16 +93,17 @@ func TestAContendedStampIsLeftAlone(t *testing.T) {
 // A bucket that overflows is debited as it was up to 50 ms ago, and no earlier.
 func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000_000), 1, func(g *tug) {
-		before, _ := g.image()
-		for range 4 {
+		var writes int64
+		for range 8 {
 			time.Sleep(10 * time.Millisecond)
-			if got := g.writes(func() { g.take(g.one, ask("user", "rps", 1)) }); got != 1 {
-				g.Errorf("%v writes", got)
-			}
+			writes += g.writes(func() { g.take(g.one, ask("user", "rps", 1)) })
 			img, s := g.image()
-			if img.RefilledAt != before.RefilledAt && img.RefilledAt != time.Now().UnixMilli() || s.Tokens > 999_999_000 {
-				g.Errorf("%d tokens at %d, the stamp was %d", s.Tokens, img.RefilledAt, before.RefilledAt)
+			if age := time.Now().UnixMilli() - img.RefilledAt; age > 50 || s.Tokens > 999_999_000 {
+				g.Errorf("%d tokens, stamped %d ms ago", s.Tokens, age)
 			}
+		}
+		if writes > 9 { // one finds that the other has stopped to move the stamp
+			g.Errorf("%d writes", writes)
 		}
 		time.Sleep(60 * time.Millisecond)
 		g.take(g.one, ask("user", "rps", 1))
@@ -155,35 +157,6 @@ func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 			if s, _ := img.Limit("rps"); img.RefilledAt != before[i].RefilledAt || s.Tokens >= was.Tokens {
 				g.Errorf("shard %d holds %d at %d, held %d at %d", i, s.Tokens, img.RefilledAt, was.Tokens, before[i].RefilledAt)
 			}
-		}
-	})
-}
-
-// A partition that throttles because of writes in vain gets no more shards: there
-// would only be more to fight over.
-func TestABucketThatIsFoughtOverIsNotDoubled(t *testing.T) {
-	tapped(t, limiter.Options{}, func(w *world, api *tap) {
-		w.system(limiter.PerSecond("rps", 1_000))
-		other := w.limiter(w.open(w.engine), limiter.Options{})
-		w.take(other, ask("user", "rps", 1_000))
-		w.take(w.Limiter, ask("user", "rps", 0))
-		for range 10 {
-			time.Sleep(20 * time.Millisecond)
-			w.take(other, ask("user", "rps", 20))
-			time.Sleep(3 * time.Millisecond)
-			w.take(w.Limiter, ask("user", "rps", 2)) // whose first write the other's has spoiled
-		}
-		api.turn(func(int) error { return hotError() })
-		for range 5 {
-			if _, err := w.Acquire(w.Context(), ask("user", "rps", 1)); err == nil {
-				w.Error("admitted by a partition that throttles")
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		api.turn(nil)
-		time.Sleep(2 * time.Second)
-		if got := len(w.shards("user")); got != 1 {
-			w.Errorf("%d shards", got)
 		}
 	})
 }

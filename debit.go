@@ -30,10 +30,6 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	}
 	ps := l.placesFor(c, img)
 	ln := &c.acct.shard(c.Shard).takes
-	if img != nil && img.ShardCount > 1 && c.acct.isSpaced(c.Shard, l.now()) && ln.asksForAll(c, img, l.now()) {
-		c.refusedBy(img, l.now())
-		return nil
-	}
 	t := &ticket{claim: c}
 	switch told, err := ln.attend(ctx, t, ps, left); {
 	case err != nil:
@@ -44,13 +40,13 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	case told == solo:
 		return l.debitAlone(ctx, c, left)
 	}
-	defer ln.leave()
-	if err := l.holdBack(ctx, c.acct, c.Shard, left); err != nil {
+	defer func() { ln.leave(l.placesFor(c, c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()))) }()
+	if err := l.holdBack(ctx, c, left); err != nil {
 		return err
 	}
 	if img = c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()); img != nil && !c.lacks(img) {
 		crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
-		if len(crowd) > 1 || c.acct.isSpaced(c.Shard, l.now()) {
+		if len(crowd) > 1 || c.acct.isSharedShard(c.Shard, l.now()) {
 			l.debitCrowd(ctx, ln, crowd, img, left)
 			return t.err
 		}
@@ -97,12 +93,10 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 		return errRerouted // merged since it was drawn
 	}
 	for tries := range maxTries {
-		if err := p.space(ctx, tries); err != nil {
+		if err := p.space(ctx, c, tries); err != nil {
 			return err
 		}
-		if tries > 0 {
-			p.catchUp()
-		}
+		p.catchUp()
 		switch done, err := p.step(ctx); {
 		case errors.Is(err, ErrConflict):
 		case done || err != nil:
@@ -126,7 +120,6 @@ type pursuit struct {
 	now   int64  // one reading of the clock serves a step whole
 	img   *Image // what is known of the bucket
 	fresh bool   // img has just refused a write
-	full  bool   // the write under way is one to an item that overflows
 	met   int64  // when that was, in milliseconds
 	// lacked says that the write that img has just refused was for more than it held.
 	lacked bool
@@ -188,8 +181,16 @@ func (p *pursuit) catchUp() {
 
 // plan decides the next step on what is known.
 func (p *pursuit) plan() (step, *Refill, time.Duration) {
-	p.c.haste = p.acct.hurry(p.c.Shard, p.now)
-	return p.c.plan(p.img, p.fresh, p.now, p.l.multiplier)
+	p.c.stamp = p.acct.stampRule(p.c.Shard, p.now, p.l.rand)
+	return p.c.plan(p.likely(), p.fresh, p.now, p.l.multiplier)
+}
+
+// likely is the bucket as it probably is by now.
+func (p *pursuit) likely() *Image {
+	if p.img == nil || p.fresh {
+		return p.img
+	}
+	return p.acct.predicted(p.img, p.now)
 }
 
 // end keeps what the bucket was found to be.
@@ -207,24 +208,22 @@ func (c *claim) refusedBy(img *Image, now int64) {
 func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bool, err error) {
 	var out Outcome
 	if next == stepTake {
-		take := p.c.takeInHaste(p.img, p.fresh, p.now)
+		take := p.c.takeAtStamp(p.likely(), p.fresh, p.now)
 		if take == nil {
 			take = p.c.take(p.img, p.now)
 		}
-		p.full = take.Since != 0
-		out, err = p.l.store.Take(ctx, take)
-		return p.wrote(ctx, out, err, true)
+		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.now, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
+		return p.wrote(out, err, true)
 	}
-	p.full = refill.FullSince != 0
-	if p.l.places.base == 0 || p.full {
+	if p.l.places.base == 0 || refill.FullSince != 0 {
 		out, err = p.refill(ctx, refill)
-		return p.wrote(ctx, out, err, next == stepRefill)
+		return p.wrote(out, err, next == stepRefill)
 	}
 	// Refills have one lock, the stamp: those of one process need not fight for
 	// it too. Who waited looks at what the other one brought.
 	ran, waited := p.acct.shard(p.c.Shard).refilling.do(ctx, p.left, func() {
 		out, err = p.refill(ctx, refill)
-		done, err = p.wrote(ctx, out, err, next == stepRefill)
+		done, err = p.wrote(out, err, next == stepRefill)
 	})
 	if !ran && waited == nil {
 		p.met = p.l.now()
@@ -235,20 +234,23 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 }
 
 func (p *pursuit) refill(ctx context.Context, r *Refill) (Outcome, error) {
-	p.acct.moves(p.c.Shard, 1)
-	defer p.acct.moves(p.c.Shard, -1)
-	return p.l.store.Refill(ctx, r)
+	return p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.now, func(ctx context.Context) (Outcome, error) { return p.l.store.Refill(ctx, r) })
+}
+
+// stampOf is the stamp of an image, 0 if there is none.
+func stampOf(img *Image) int64 {
+	if img == nil {
+		return 0
+	}
+	return img.RefilledAt
 }
 
 // wrote takes in the outcome of a write; debits says that it carried the claim.
-func (p *pursuit) wrote(ctx context.Context, out Outcome, err error, debits bool) (done bool, _ error) {
-	p.l.answered(ctx, p.acct, p.c.Bucket, err, p.now)
+func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error) {
 	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.isCovered(out.Image, p.now)
 	if err != nil {
 		return false, err
 	}
-	p.l.learn(p.acct, p.c.Bucket, out, p.now)
-	p.acct.contended(p.img, out, p.full, p.l.now())
 	if out.Applied && p.c.override && (p.img == nil || p.c.want.differs(p.img)) {
 		p.acct.override()
 	}
@@ -465,8 +467,8 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		limit.Consumed = c.amount(limit.Limit)
 		limit.Tokens -= limit.Consumed
 	}
-	out, err := l.store.Create(ctx, n)
-	return p.wrote(ctx, out, err, true)
+	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.now, func(ctx context.Context) (Outcome, error) { return l.store.Create(ctx, n) })
+	return p.wrote(out, err, true)
 }
 
 // replace makes the shard that is missing, and lets the claim choose again. One
@@ -548,45 +550,3 @@ func namesOf(amounts []Amount) []string {
 	}
 	return names
 }
-
-// freeTries are those without a pause before them.
-const freeTries = 3
-
-// pause spaces the tries of a contended claim: none before the second and
-// third, then a growing random one before every other. After a pause the image
-// is old, and the write is likely to bring no more than a new one.
-func (l *Limiter) pause(ctx context.Context, left <-chan struct{}, tries int) error {
-	const step, most = 2 * time.Millisecond, 50 * time.Millisecond
-	var d time.Duration
-	if tries > freeTries && tries%2 == 0 {
-		d = time.Duration(l.rand(int64(min(most, step<<min(tries-freeTries, 10))))) + 1
-	}
-	return sleep(ctx, left, d)
-}
-
-// sleep waits, unless the caller leaves or the time for the whole claim is up.
-func sleep(ctx context.Context, left <-chan struct{}, d time.Duration) error {
-	if d <= 0 {
-		select {
-		case <-left:
-			return errLeft
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-		default:
-			return nil
-		}
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-left:
-		return errLeft
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-	}
-}
-
-// errLeft ends the work for a caller that has gone. Nobody sees it.
-var errLeft = errors.New("the caller has left")

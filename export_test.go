@@ -51,22 +51,31 @@ func (l *Limiter) Hopeless(req *Request, now int64) bool {
 	return hopeless
 }
 
-// Contest has a limiter take a bucket's shards for contested.
-func (l *Limiter) Contest(b Bucket, shards int) {
+// Share has a limiter believe that others write to shards of a bucket, too.
+func (l *Limiter) Share(b Bucket, shards int) {
 	acct := l.account(b.Entity, b.Resource)
 	acct.mu.Lock()
 	defer acct.mu.Unlock()
 	for i := range shards {
-		c := &acct.shardLocked(i).contention
-		c.part, c.wroteAt = 1, l.now()
+		acct.shardLocked(i).contention.othersAt = l.now()
 	}
 }
 
-// HoldBack has a limiter hold writes to a bucket back.
-func (l *Limiter) HoldBack(b Bucket) {
-	acct := l.account(b.Entity, b.Resource)
-	acct.mu.Lock()
-	defer acct.mu.Unlock()
-	c := &acct.shardLocked(b.Shard).contention
-	c.apart, c.wroteAt = 1, l.now()
+// Writes are those of one process to one item.
+type Writes struct{ acct account }
+
+// Begin sends one. What it returns takes in the answer: the item's count, whether the
+// write was applied, and when the answer came.
+func (w *Writes) Begin(now int64) func(count int64, applied bool, now int64) {
+	sent := w.acct.beginWrite(0, stampUse{}, now)
+	return func(count int64, applied bool, now int64) {
+		img := &Image{Writes: LimitState{Consumed: count * writeCost}}
+		w.acct.endWrite(sent, Outcome{Applied: applied, Image: img}, nil, now, func(int64) int64 { return 0 })
+	}
 }
+
+// Shared is whether others write to the item, too.
+func (w *Writes) Shared(now int64) bool { return w.acct.isSharedShard(0, now) }
+
+// IsShared is whether a limiter knows that others write to a bucket, too.
+func (l *Limiter) IsShared(b Bucket) bool { return l.account(b.Entity, b.Resource).isShared(l.now()) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
@@ -33,7 +32,7 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 		l.gatherCrowd(ctx, nil, t)
 		return t.err
 	}
-	defer ln.leave()
+	defer ln.leave(places{base: 1})
 	l.gatherCrowd(ctx, ln, t)
 	return t.err
 }
@@ -63,11 +62,12 @@ func (ln *lane) behind(front *ticket) []*ticket {
 	return ln.along(front, func(other *claim) bool { return other.want == nil && !other.lacks(last) })
 }
 
-// gatherAll looks at the shards and decides, again and again as long as others
-// get in between. Who asks for all that there is on many shards loses to anybody
-// who takes anything meanwhile: so with every try that was lost it tries for a
-// smaller part of the crowd, down to the first. It ends when the caller at the front
-// has been told, or fails, and returns those whom it has not told.
+// gatherAll looks at the shards and decides, again and again as long as others get in
+// between. It ends when the caller at the front has been told, or fails, and returns
+// those whom it has not told.
+//
+// Where other processes write to the bucket too, each round reads the shards anew,
+// after a pause as before any write to an item, and asks for a part of what they hold.
 func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ticket, error) {
 	crowd := ln.behind(front)
 	if len(crowd) > 1 {
@@ -75,35 +75,38 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ti
 	}
 	acct, bucket := front.claim.acct, front.claim.Bucket
 	images, recent := acct.images(l.now(), l.trust)
-	read, lost, vain := false, front.lost, 0
+	read, vain := false, 0
 	for tries := 0; tries < maxTries; tries++ {
 		if vain > 1 {
 			if err := l.pause(ctx, nil, vain+freeTries); err != nil {
 				return crowd, err
 			}
 		}
-		if lost > 0 || !recent {
+		shared := l.places.base > 0 && acct.isShared(l.now())
+		if shared {
+			if err := sleep(ctx, nil, acct.beginRound(front.claim, l.now(), l.rand)); err != nil {
+				return crowd, err
+			}
+		}
+		if vain > 0 || shared || !recent {
 			var err error
 			if images, err = l.survey(ctx, front.claim); err != nil {
 				return crowd, err
 			}
 			read = true
 		}
-		r, err := l.decide(ctx, sendOn(crowd, images), images, read, lost)
+		r, err := l.decide(ctx, sendOn(crowd, images), images, read, shared)
 		switch {
 		case err != nil && !errors.Is(err, ErrConflict):
 			return r.rest, err
 		case len(r.rest) == 0:
 			return nil, nil
 		case r.after == nil:
-			lost, vain = min(lost+1, max(hopeless, bits.Len(uint(len(r.rest))))), vain+1
-		case r.lost:
-			lost, vain, tries = max(1, lost), 0, 0
+			vain++
 		default:
-			images, recent, read, lost, vain, tries = r.after, true, false, max(0, lost-1), 0, 0
+			images, recent, read, vain, tries = r.after, !r.lost, false, 0, 0
 		}
 		if crowd = r.rest; crowd[0] != front {
-			crowd[0].lost = lost
 			return crowd, nil
 		}
 	}
@@ -140,8 +143,8 @@ type ballot struct {
 	idle     []*ticket // who named only limits that the bucket is not to have
 }
 
-// vote serves a crowd, first come first served, with what shards hold: with draw, each
-// claim from one shard, if that can be.
+// vote serves a crowd, first come first served, with what shards hold: each claim
+// from one shard, if that can be, and otherwise from several.
 func vote(crowd []*ticket, images []*Image, held []int, now int64, draw func(int64) int64) (b ballot) {
 	rest := slices.Clone(images)
 	b.left = rest
@@ -152,10 +155,7 @@ func vote(crowd []*ticket, images []*Image, held []int, now int64, draw func(int
 			continue
 		}
 		free := unbraked(rest, held)
-		parts, short := []portion(nil), false
-		if draw != nil {
-			parts = t.claim.anyOf(free, now, draw)
-		}
+		parts, short := t.claim.anyOf(free, now, draw), false
 		if parts == nil {
 			parts, short = t.claim.allot(free, now)
 		}
@@ -185,12 +185,12 @@ func unbraked(images []*Image, held []int) []*Image {
 	return slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return slices.Contains(held, img.Shard) })
 }
 
-// decide serves what the shards together hold, first come first served, in one
-// transaction, or in a write for each shard of a contested bucket; fewer of those it
-// could after tries that were lost. It refuses who comes too late for that, provided
-// that the images were read for it. After many tries it does so before the others are
-// served: if they lose what there is, somebody else has taken it.
-func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read bool, lost int) (r round, err error) {
+// decide serves what the shards together hold, first come first served: claims that
+// one shard can serve by one write for each shard, others in one transaction. It
+// refuses those who come too late for that, provided that the images were read for
+// it. If those before them are not served in the end, somebody else has taken what
+// there was.
+func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read, shared bool) (r round, err error) {
 	now := l.now()
 	front := crowd[0].claim
 	r.rest = crowd
@@ -203,25 +203,21 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 		}
 		front.dropUnknown()
 	}
-	var draw func(int64) int64
-	contested := l.places.base > 0 && front.want == nil && front.acct.isContested(now)
-	if contested {
-		draw = l.rand
-	}
-	b := vote(crowd, images, front.acct.braked(now), now, draw)
+	b := vote(crowd, images, front.acct.braked(now), now, l.rand)
 	if len(b.refused) > 0 {
 		if again, err := l.lookAgain(ctx, front, images, read, now); again || err != nil {
 			return r, err
 		}
 	}
-	all := len(b.admitted)
-	tried := min(all, max(1, all>>lost))
-	b.admitted = b.admitted[:tried]
+	if shared {
+		b.admitted = modestly(b.admitted, images, now)
+	}
+	tried := len(b.admitted)
 	var failed []*ticket
 	switch {
-	case all > 0 && contested && len(b.admitted[0].claim.portions) == 1:
+	case tried > 0 && front.want == nil && len(b.admitted[0].claim.portions) == 1:
 		b.admitted, failed, r.after = l.debitEach(ctx, b.admitted, images, now)
-	case all > 0:
+	case tried > 0:
 		r.after, err = l.debitAll(ctx, front, b.admitted, images, now)
 	}
 	told := r.after
@@ -229,17 +225,10 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 		told, b.admitted = images, nil
 	}
 	r.lost = len(b.admitted) < tried
-	if len(b.admitted) < all && lost < hopeless {
-		b.refused = nil
-	}
 	r.rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle, failed))
 	l.announce(&b, told, now)
 	return r, err
 }
-
-// hopeless is how many tries are lost before callers are refused for the sake of
-// others who are not served yet.
-const hopeless = 3
 
 // lookAgain reports whether a refusal has to be put off: because the images are
 // old, or because the bucket is not what it should be. All shards are to earn what
@@ -370,8 +359,12 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		}
 		front.acct.testBrake(r.Shard, now)
 	}
-	joint, err := l.store.Gather(ctx, refills)
-	l.turnedAway(ctx, front.acct, joint, err, now, func(i int) Bucket { return refills[i].Bucket })
+	of := make([]Bucket, len(refills))
+	for i, r := range refills {
+		of[i] = r.Bucket
+	}
+	after := func(i int) *Image { return refills[i].after() }
+	joint, err := l.sendJoint(ctx, front.acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Gather(ctx, refills) })
 	if err != nil {
 		return nil, fmt.Errorf("debit shards of %s of %s: %w", front.Resource, front.Entity, err)
 	}
@@ -387,20 +380,20 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		return nil, nil
 	}
 	l.counts.gathered.Add(1)
-	after := slices.Clone(images)
-	for _, r := range refills {
+	all := slices.Clone(images)
+	for n, r := range refills {
 		l.answered(ctx, front.acct, r.Bucket, nil, now)
 		i := slices.Index(images, r.Seen)
-		after[i] = r.after()
-		front.acct.remember(after[i], now)
+		all[i] = after(n)
+		front.acct.remember(all[i], now)
 		for _, t := range crowd {
-			t.claim.tookFrom(after[i])
+			t.claim.tookFrom(all[i])
 		}
 	}
 	if front.override {
 		front.acct.override()
 	}
-	return after, nil
+	return all, nil
 }
 
 // refillsFor are the writes that debit what claims were allotted. short says that
@@ -411,8 +404,8 @@ func (l *Limiter) refillsFor(front *claim, crowd []*ticket, images []*Image, now
 		if len(part.amounts) == 0 {
 			continue
 		}
-		part.haste = front.acct.hurry(img.Shard, now)
-		r := part.refillInHaste(img, now)
+		part.stamp = front.acct.stampRule(img.Shard, now, l.rand)
+		r := part.refillAtStamp(img, now)
 		if r == nil {
 			if r, _, short = part.refill(img, now, l.multiplier); short {
 				return nil, true

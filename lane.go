@@ -40,9 +40,6 @@ type ticket struct {
 	turn chan turn
 	err  error      // what came of it, once done
 	room [1]*ticket // for a crowd of its own
-	// lost is how many tries those lost whose place it takes: it asks for as little as
-	// they would have.
-	lost int
 }
 
 // A turn is what a caller in line is told.
@@ -65,17 +62,17 @@ const longLine = 16
 
 // placesFor is how many places there are for those who want to write to an item.
 // Where it is not known, whoever comes first finds out for the others. There are
-// more for long lines as long as the item's partition has capacity to spare, and
-// nobody else's writes are in the way.
+// more for long lines as long as the item's partition has capacity to spare. Where
+// others write too, there is one: a second write would know no more than the first.
 func (l *Limiter) placesFor(c *claim, img *Image) places {
-	switch now := l.now(); {
-	case img == nil:
+	now := l.now()
+	if img == nil || c.acct.isSharedShard(c.Shard, now) {
 		return places{base: 1}
-	case img.isRelaxed(now) && !c.acct.isSpaced(c.Shard, now):
-		return l.places
-	default:
-		return places{base: l.places.base}
 	}
+	if img.isRelaxed(now) {
+		return l.places
+	}
+	return places{base: l.places.base}
 }
 
 // enter gives a caller a place, at once if one is free; otherwise it waits. It
@@ -105,27 +102,6 @@ func (ln *lane) nextLocked() {
 	next.turn <- lead
 }
 
-// asksForAll reports whether those in line want so much that an item has nothing
-// left for one more, as far as its image says.
-func (ln *lane) asksForAll(c *claim, img *Image, now int64) bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return slices.ContainsFunc(c.amounts, func(a Amount) bool {
-		asked := a.Milli
-		for _, t := range ln.line {
-			asked += t.claim.amount(a.Limit)
-		}
-		return asked > c.holds(img, a.Limit, now)
-	})
-}
-
-// isBusy reports whether any place is taken.
-func (ln *lane) isBusy() bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return ln.underWay > 0
-}
-
 // quit takes a caller out of the line; false if it is not in it any more.
 func (ln *lane) quit(t *ticket) bool {
 	ln.mu.Lock()
@@ -138,16 +114,16 @@ func (ln *lane) quit(t *ticket) bool {
 	return true
 }
 
-// leave hands a place on to the first in line, if there is one and the line has
-// no more places than others have.
-func (ln *lane) leave() {
+// leave hands a place on to the first in line, if there is one and no more places
+// are taken than the lane has now.
+func (ln *lane) leave(p places) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	switch {
 	case ln.more > 0:
 		ln.more--
 		ln.underWay--
-	case len(ln.line) == 0:
+	case len(ln.line) == 0 || ln.underWay > p.base:
 		ln.underWay--
 	default:
 		ln.nextLocked()
@@ -263,10 +239,10 @@ func (ln *lane) attend(ctx context.Context, t *ticket, p places, left <-chan str
 	// A place that is of no use any more is handed on.
 	select {
 	case <-left:
-		ln.leave()
+		ln.leave(p)
 		return solo, errLeft
 	case <-ctx.Done():
-		ln.leave()
+		ln.leave(p)
 		return solo, late(ctx)
 	default:
 	}
@@ -325,24 +301,24 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img
 	err := error(nil)
 	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
 		if tries > 0 {
-			if err = p.space(ctx, tries); err != nil {
+			if err = p.space(ctx, crowd[0].claim, tries); err != nil {
 				ln.back(crowd[1:]) // who may have come later
 				crowd = crowd[:1]
 				break
 			}
-			crowd = p.joined(ln, crowd)
+			crowd = ln.join(crowd, func(other *claim) bool { return p.img != nil && !other.lacks(p.img) })
 		}
 		if len(crowd) > 1 {
 			ctx, p.left = shared, nil //nolint:fatcontext // always the same one
 		}
 		var served bool
-		switch crowd, served, err = p.serve(ctx, front, crowd, tries); {
+		switch crowd, served, err = p.serve(ctx, front, crowd); {
 		case len(crowd) == 0:
 			return
 		case served:
 			tries = 0
 		}
-		if crowd[0] != front && err == nil && acct.isSpaced(p.c.Shard, l.now()) {
+		if crowd[0] != front && err == nil {
 			ln.back(crowd)
 			return
 		}
@@ -355,14 +331,14 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img
 
 // serve makes one try to serve a crowd, after some that were lost. It returns whom
 // it has not told, and whether it served others.
-func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket, lost int) (rest []*ticket, served bool, err error) {
+func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (rest []*ticket, served bool, err error) {
 	p.catchUp()
-	if p.fresh && p.img != nil && (p.img.ShardCount > 1 || p.acct.isSpaced(p.c.Shard, p.now)) {
+	if p.fresh && p.img != nil {
 		if crowd = p.l.refuseRest(crowd, p.img, p.now); len(crowd) == 0 {
 			return nil, false, nil
 		}
 	}
-	admitted := p.pick(crowd, lost)
+	admitted := p.pick(crowd)
 	switch {
 	case len(admitted) == 0 && p.l.isDue(p.acct, p.now):
 		p.l.regroup(ctx, front, crowd, p.left)
@@ -386,11 +362,36 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket, los
 	return p.l.refuseRest(crowd, p.img, p.l.now()), true, nil
 }
 
+// turnAway refuses those of a crowd for whom the item holds too little, by the image
+// that a refused write has just brought. It returns the others.
+//
+// One of several shards is as short as it was when the write was worked out: what it
+// has earned since does not matter to those who can go to others.
+func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
+	if !p.fresh || p.img == nil || p.img.Disabled {
+		return crowd
+	}
+	now := p.l.now()
+	if p.lacked && p.img.ShardCount > 1 {
+		now = p.now
+	}
+	return p.l.refuseRest(crowd, p.img, now)
+}
+
+// isCovered reports whether an item holds what a claim wants.
+func (c *claim) isCovered(img *Image, now int64) bool {
+	return !slices.ContainsFunc(c.amounts, func(a Amount) bool { return a.Milli > 0 && c.holds(img, a.Limit, now) < a.Milli })
+}
+
 // pick is whom of a crowd to write for: whom the item serves, everybody if it
-// cannot tell.
-func (p *pursuit) pick(crowd []*ticket, lost int) []*ticket {
-	if admitted := admit(crowd, p.img, lost, p.now); len(admitted) > 0 {
+// cannot tell; where others write too, only as many as are modest, or the first.
+func (p *pursuit) pick(crowd []*ticket) []*ticket {
+	m := p.acct.modesty(p.c.Shard, p.now)
+	if admitted := admit(crowd, p.likely(), m, p.now); len(admitted) > 0 {
 		return admitted
+	}
+	if m.part > 1 && !p.fresh {
+		return crowd[:1]
 	}
 	if !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled {
 		return crowd
@@ -436,11 +437,9 @@ func without(crowd, others []*ticket) []*ticket {
 
 // admit is who of a crowd an item serves, first come first served; of an item
 // that this version cannot refill, with what it holds as it is.
-//
-// Who asks for all that there is loses to anybody who takes anything meanwhile.
-// So with every write that was lost a crowd asks for a smaller part, down to
-// what its first caller wants.
-func admit(crowd []*ticket, img *Image, lost int, now int64) []*ticket {
+// Together they ask for no more than is modest, but for no less than the first of
+// them wants.
+func admit(crowd []*ticket, img *Image, m modesty, now int64) []*ticket {
 	if img == nil {
 		return nil
 	}
@@ -452,9 +451,9 @@ func admit(crowd []*ticket, img *Image, lost int, now int64) []*ticket {
 			held[i] = img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
-	least := slices.Clone(held) // what is to be left
+	least := make([]int64, len(held)) // what is to be left
 	for i := range least {
-		least[i] -= held[i] >> min(lost, maxModesty)
+		least[i] = held[i] - (held[i]+img.share(img.Limits[i].Params).Earned(now, now+m.way))/m.part
 	}
 	// leaves says whether a claim leaves that much of each limit.
 	leaves := func(c *claim, least []int64) bool {
@@ -479,9 +478,6 @@ func admit(crowd []*ticket, img *Image, lost int, now int64) []*ticket {
 	}
 	return admitted
 }
-
-// maxModesty is how often a crowd halves what it asks for.
-const maxModesty = 10
 
 // grant tells a crowd that one write has debited what they wanted.
 func grant(crowd []*ticket, img *Image, now int64) {
@@ -523,7 +519,7 @@ func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
 	if len(crowd) == 0 || img.Foreign != "" || l.isDue(crowd[0].claim.acct, now) {
 		return crowd
 	}
-	served := admit(crowd, img, 0, now)
+	served := admit(crowd, img, modesty{part: 1}, now)
 	// What it could give one of the others goes to those who are served.
 	refuse(without(crowd, served), img.debited(sumOf(served), now), now)
 	return served

@@ -357,7 +357,7 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over
 	case told == solo:
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
-	defer ln.leave()
+	defer ln.leave(places{base: l.places.base})
 	crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
 	over, err = l.adjustAlone(ctx, acct, img, sumOf(crowd))
 	if len(crowd) == 1 {
@@ -415,21 +415,18 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, de
 }
 
 // settle carries out a settling claim on the image seen.
-func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Image, now int64) (out Outcome, err error) {
-	switch {
-	case len(c.amounts) == 0:
+func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Image, now int64) (Outcome, error) {
+	if len(c.amounts) == 0 {
 		return Outcome{Applied: true, Image: img}, nil
-	case c.overflows(img, now):
-		refill, _, _ := c.refill(img, now, l.multiplier)
-		out, err = l.store.Refill(ctx, refill)
-	default:
-		out, err = l.store.Adjust(ctx, c.adjustment(img, now))
 	}
-	l.answered(ctx, acct, img.Bucket, err, now)
-	if err == nil {
-		l.learn(acct, img.Bucket, out, now)
-	}
-	return out, err
+	overflows := c.overflows(img, now)
+	return l.send(ctx, acct, img.Bucket, stampUse{moves: overflows}, now, func(ctx context.Context) (Outcome, error) {
+		if overflows {
+			refill, _, _ := c.refill(img, now, l.multiplier)
+			return l.store.Refill(ctx, refill)
+		}
+		return l.store.Adjust(ctx, c.adjustment(img, now))
+	})
 }
 
 // splitOff takes out of a settling claim what is returned and finds no room on

@@ -332,7 +332,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 					}
 					return req
 				}
-				asking := w.limiter(w.store, limiter.Options{Trust: -1})
+				asking := w.limiter(w.store, limiter.Options{Trust: -1, InFlight: -1}) // which never pauses
 				w.take(w.Limiter, ask(entity, "rpm", 0))
 				for n := 1; n < 1<<(seed/4); n *= 2 {
 					time.Sleep(2 * time.Second)

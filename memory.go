@@ -32,6 +32,7 @@ type account struct {
 	// bucket to exist: a parent nobody limits.
 	unlimited bool
 
+	roundAt  int64  // when the last round of claims on all shards of a shared bucket began, in milliseconds
 	gathers  lane   // lines up the callers that several shards are to serve
 	widening errand // doublings and repairs of the set of shards
 	busy     bool   // one of them goes on in the background

@@ -64,19 +64,28 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 			return false, nil
 		}
 		pairs := pairsOf(images, before, now, l.multiplier)
-		joint, err := l.store.Merge(ctx, pairs)
-		l.turnedAway(ctx, acct, joint, err, now, func(i int) Bucket { return images[i/2+i%2*count/2].Bucket })
+		of := make([]Bucket, 2*len(pairs))
+		for i := range of {
+			of[i] = images[i/2+i%2*count/2].Bucket
+		}
+		after := func(i int) *Image {
+			if i%2 == 1 {
+				return nil
+			}
+			return pairs[i/2].Survivor.after()
+		}
+		joint, err := l.sendJoint(ctx, acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
 		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
 			return false, fmt.Errorf("merge the shards of %s of %s: %w", b.Resource, b.Entity, err)
 		case joint.Applied:
 			l.counts.merges.Add(1)
-			after := make([]*Image, len(pairs))
-			for i, p := range pairs {
-				after[i] = p.Survivor.after()
+			survivors := make([]*Image, len(pairs))
+			for i := range survivors {
+				survivors[i] = after(2 * i)
 			}
-			acct.recount(after, now)
+			acct.recount(survivors, now)
 			return true, nil
 		}
 	}

@@ -171,7 +171,7 @@ func TestAStaleClientFindsTheOthers(t *testing.T) {
 				t.Run(fmt.Sprintf("%d to %d, asks for %s, %d", tt.from, tt.to, want, draw), func(t *testing.T) {
 					tapped(t, limiter.Options{}, func(w *world, api *tap) {
 						w.plant("user", hourly, tt.from, each(tt.from, 3_200_000/int64(tt.from))...)
-						stale := w.limiter(w.open(api), limiter.Options{})
+						stale := w.limiter(w.open(api), limiter.Options{InFlight: -1}) // which never pauses
 						w.survey(stale, "user", hourly)
 						time.Sleep(2 * time.Second) // nothing that is remembered is trusted, and two tokens are earned
 						w.halve(w.limiter(w.open(w.engine), limiter.Options{}), tt.to)

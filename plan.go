@@ -34,8 +34,8 @@ type claim struct {
 	settling bool
 	// pressing says that it does not wait for the hidden write limit.
 	pressing bool
-	// haste is what it is told about the stamp of the item.
-	haste haste
+	// stamp is how its write treats the stamp of the item.
+	stamp stampRule
 	// optional says that a bucket without limits is no obstacle: a parent's.
 	optional bool
 
@@ -109,7 +109,7 @@ func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refi
 	if c.lacks(img) {
 		return stepConfigure, nil, 0
 	}
-	if !mismatch && (c.servedAsIs(img, now) || c.takeInHaste(img, fresh, now) != nil) {
+	if !mismatch && (c.servedAsIs(img, now) || c.takeAtStamp(img, fresh, now) != nil) {
 		return stepTake, nil, 0
 	}
 	if img.Foreign != "" {
@@ -381,13 +381,13 @@ func (c *claim) expiry(img *Image, now, multiplier int64) Expiry {
 }
 
 // expiresAt is when a bucket with these limits, last written now, may be swept:
-// after the longest time it takes one of them to fill, several times over. 0,
-// never, if multiplier is negative.
+// after the longest time it takes one of them to fill, the hidden write limit
+// included, several times over. 0, never, if multiplier is negative.
 func expiresAt(limits []Params, now, multiplier int64) int64 {
 	if multiplier < 0 {
 		return 0
 	}
-	var longest int64
+	longest := writeParams.Period
 	for _, p := range limits {
 		ms, ok := share(p, 0, 1).Wait(0, 0, 0, p.Capacity)
 		if !ok {

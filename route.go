@@ -27,7 +27,7 @@ func (l *Limiter) route(ctx context.Context, c *claim, left <-chan struct{}) err
 	var failure error
 	for routes := 0; routes < maxRoutes; routes++ {
 		next, shard := together, 0
-		if failure != nil || !l.isQueued(c) {
+		if failure != nil || !c.acct.isScarce(c, l.now()) {
 			next, shard = c.acct.choose(c, tried, busy, l.now(), l.trust, l.rand)
 		}
 		var err error
@@ -297,9 +297,9 @@ func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, er
 }
 
 // relieveThrottled begins a doubling of a bucket if what throttled is the
-// partition of an item of it, unless its writes are in vain: those are spaced.
+// partition of an item of it.
 func (l *Limiter) relieveThrottled(ctx context.Context, acct *account, b Bucket, err error) {
-	if !errors.Is(err, ErrHotPartition) || l.places.base > 0 && acct.isFoughtOver(b.Shard, l.now()) {
+	if !errors.Is(err, ErrHotPartition) {
 		return
 	}
 	l.widenInBackground(ctx, acct, b)

@@ -211,11 +211,11 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 	return exists, err
 }
 
-// widenInBackground doubles a bucket whose partition throttles, again and again
-// if that is throttled too, and not much less often each time: what throttles is
-// less likely to stop than it is to be relieved by this.
+// widenInBackground doubles a bucket whose partition throttles, and tries again if
+// that is throttled too. The time between tries is random and grows: all processes
+// try, and each try that is throttled may load the partition further.
 func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
-	const most = 3 // doublings of the time between tries
+	const most = 5 // doublings of the time between tries
 	from := acct.shardCount()
 	if !acct.relievable(l.now(), throttledSettling) || !acct.beginWidening() {
 		return
@@ -224,7 +224,11 @@ func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket
 		defer acct.endWidening()
 		ctx := l.patience.detach(ctx)
 		for tries := range maxTries {
-			if sleep(ctx, l.closing, time.Duration(minBrake<<min(tries, most))*time.Millisecond) != nil {
+			pause := int64(minBrake << min(tries, most))
+			if sleep(ctx, l.closing, time.Duration(pause/2+l.rand(pause))*time.Millisecond) != nil {
+				return
+			}
+			if acct.hasGrown(from) {
 				return
 			}
 			_, err := l.widen(ctx, acct, b, from, nil)
@@ -238,6 +242,13 @@ func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket
 			}
 		}
 	})
+}
+
+// hasGrown reports whether all shards are known to have a larger number than one.
+func (a *account) hasGrown(from int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count > from && !a.uneven
 }
 
 // mendNow carries out a repair that was begun, for nobody's sake.
@@ -403,13 +414,8 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loos
 		}
 	}
 	// The sibling is there already: a peer makes shards out of nothing.
-	out, err := l.store.Refill(ctx, tighten(img, count, now))
-	l.answered(ctx, acct, img.Bucket, err, now)
-	if err != nil {
-		return nil, err
-	}
-	l.learn(acct, img.Bucket, out, now)
-	return out.Image, nil
+	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, tighten(img, count, now)) })
+	return out.Image, err
 }
 
 // knows reports whether a shard was seen a moment ago.
@@ -417,10 +423,17 @@ func (a *account) knows(i int, now int64) bool { return a.image(i, now, crossing
 
 // bear carries out a birth and remembers what came of it.
 func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int64) (Joint, error) {
-	joint, err := l.store.Bear(ctx, birth)
-	l.turnedAway(ctx, acct, joint, err, now, func(i int) Bucket {
-		return [...]Bucket{birth.Bucket, {birth.Entity, birth.Resource, birth.Sibling}, {birth.Entity, birth.Resource, 0}}[i]
-	})
+	of := []Bucket{birth.Bucket, {birth.Entity, birth.Resource, birth.Sibling}, {birth.Entity, birth.Resource, 0}}
+	after := func(i int) *Image {
+		switch {
+		case i == 0:
+			return birth.image()
+		case i == 1 && birth.Donor != nil:
+			return birth.Donor.after()
+		}
+		return nil
+	}
+	joint, err := l.sendJoint(ctx, acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Bear(ctx, birth) })
 	if err != nil {
 		return joint, fmt.Errorf("make shard %d of %s of %s: %w", birth.Shard, birth.Resource, birth.Entity, err)
 	}

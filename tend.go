@@ -33,15 +33,13 @@ func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool,
 	if r == nil || acct.isBraked(img.Shard, now) {
 		return false, nil
 	}
-	out, err := l.store.Refill(l.patience.detach(ctx), r)
-	l.answered(ctx, acct, img.Bucket, err, now)
+	out, err := l.send(l.patience.detach(ctx), acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
 	switch {
 	case errors.Is(err, ErrConflict):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("replenish shard %d of %s of %s: %w", img.Shard, img.Resource, img.Entity, err)
 	}
-	l.learn(acct, img.Bucket, out, now)
 	return out.Applied, nil
 }
 

@@ -1,0 +1,94 @@
+package limiter
+
+import (
+	"context"
+	"slices"
+)
+
+// anyOf is a shard that can serve a claim alone, drawn at random so that processes
+// do not all choose the same; none if there is none.
+func (c *claim) anyOf(images []*Image, now int64, draw func(int64) int64) []portion {
+	able := slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return !c.isCovered(img, now) })
+	if len(able) == 0 {
+		return nil
+	}
+	return []portion{{able[draw(int64(len(able)))], c.amounts}}
+}
+
+// modestly is as many of a crowd, first come first served, as ask for a part of what
+// all shards hold, so that other processes find the rest; the first in any case.
+func modestly(crowd []*ticket, images []*Image, now int64) []*ticket {
+	var asked []Amount
+	for n, t := range crowd {
+		asked = sumOf([]*ticket{{claim: &claim{amounts: asked}}, t})
+		if n > 0 && slices.ContainsFunc(asked, func(a Amount) bool {
+			var held int64
+			for _, img := range images {
+				held += t.claim.holds(img, a.Limit, now)
+			}
+			return a.Milli > held/leastPart
+		}) {
+			return crowd[:n]
+		}
+	}
+	return crowd
+}
+
+// A batch is what one of several shards is debited for part of a crowd.
+type batch struct {
+	p     pursuit
+	crowd []*ticket
+	err   error
+}
+
+// debitEach debits claims at the front of a crowd that were allotted one shard each,
+// by a write for each shard. It returns those that were debited, those that were
+// told of an error, and the shards as they are then, nil if nothing was debited.
+func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Image, now int64) (served, failed []*ticket, after []*Image) {
+	batches := make([]*batch, len(images))
+	var some []*batch
+	for _, t := range crowd {
+		c := t.claim
+		if len(c.portions) != 1 {
+			break
+		}
+		i := slices.IndexFunc(images, func(img *Image) bool { return img.Shard == c.portions[0].image.Shard })
+		if batches[i] == nil {
+			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], now: now}}
+			some = append(some, batches[i])
+		}
+		batches[i].crowd = append(batches[i].crowd, t)
+	}
+	l.atOnce(len(some), func(i int) { some[i].debit(ctx) })
+	after = slices.Clone(images)
+	for i, b := range batches {
+		switch {
+		case b == nil:
+		case b.p.c.granted:
+			served, after[i] = append(served, b.crowd...), b.p.img
+			for _, t := range b.crowd {
+				t.claim.tookFrom(b.p.img)
+			}
+		case b.err != nil && !isTurnedAway(b.err):
+			failed = append(failed, b.crowd...)
+			tellAll(b.crowd, b.err)
+		}
+	}
+	if len(served) == 0 {
+		after = nil
+	}
+	return served, failed, after
+}
+
+// debit carries a batch out, if one write can do that.
+func (b *batch) debit(ctx context.Context) {
+	p, img := &b.p, b.p.img
+	p.c = &claim{Bucket: img.Bucket, acct: p.acct, pressing: true, amounts: sumOf(b.crowd)}
+	if img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, p.now) < writeCost {
+		p.l.widenInBackground(ctx, p.acct, img.Bucket)
+	}
+	p.acct.testBrake(img.Shard, p.now)
+	if next, refill, _ := p.plan(); next == stepTake || next == stepRefill {
+		_, b.err = p.write(ctx, next, refill)
+	}
+}

@@ -1,0 +1,213 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// plentyOf is how much a shard holds of a limit that is not scarce to one who asks
+// for an amount.
+func plentyOf(part bucket.Limit, ask int64) int64 {
+	return max(1, min(max(part.Earned(0, plentyTime), plentyAsks*ask), part.Capacity/2))
+}
+
+// scarcityPause is how long a writer who asks for an amount of a limit pauses, in
+// milliseconds: not at all where there is plenty, and longest where there is nothing.
+func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
+	plenty := plentyOf(part, ask)
+	if balance >= plenty {
+		return 0
+	}
+	longest := int64(longestPause)
+	if ms, ok := part.Wait(0, 0, 0, min(pauseAsks*ask, part.Capacity)); ok {
+		longest = min(max(longest, ms), slowestPause)
+	}
+	return float64(longest) * (1 - float64(max(0, balance))/float64(plenty))
+}
+
+// pause is how long a writer waits after the last write before it sends one for a
+// claim, in milliseconds: 0 where nobody else writes.
+func (s *shard) pause(c *claim, now int64) float64 {
+	k := &s.contention
+	if s.img == nil || !k.isShared(now) {
+		return 0
+	}
+	pause := longestPause * min(1, max(0, (k.load-easyLoad)/(fullLoad-easyLoad)))
+	for _, a := range c.amounts {
+		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 {
+			part := s.img.share(l.Params)
+			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seenAt+k.way), a.Milli))
+		}
+	}
+	return pause * k.jitter
+}
+
+// heldBack is how long a claim on a shard waits before it is sent.
+func (a *account) heldBack(c *claim, now int64) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.shardLocked(c.Shard)
+	pause := int64(s.pause(c, now))
+	if pause == 0 {
+		return 0
+	}
+	return time.Duration(s.contention.sentAt+pause-now) * time.Millisecond
+}
+
+// holdBack waits until the pause before a write has passed, or until its caller
+// leaves.
+func (l *Limiter) holdBack(ctx context.Context, c *claim, left <-chan struct{}) error {
+	if l.places.base == 0 {
+		return nil
+	}
+	return sleep(ctx, left, c.acct.heldBack(c, l.now()))
+}
+
+// A pool is what all shards of a bucket together held of a limit when they were seen.
+type pool struct {
+	limit  bucket.Limit // not divided
+	held   int64        // millitokens, debts of single shards not counted
+	plenty int64        // how much makes the limit not scarce on the single shards
+	whole  bool         // all shards were seen lately
+}
+
+func (a *account) poolLocked(amount Amount, now int64) pool {
+	p := pool{whole: a.count > 0}
+	for i := range a.count {
+		img := a.imageLocked(i, now, contentionMemory)
+		if img == nil {
+			p.whole = false
+			continue
+		}
+		if l, ok := img.Limit(amount.Limit); ok {
+			part := img.share(l.Params)
+			p.limit = l.whole()
+			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.shards[i].seenAt))
+			p.plenty += max(amount.Milli, plentyOf(part, amount.Milli))
+		}
+	}
+	return p
+}
+
+// isScarce reports whether a bucket of several shards, to which others write too,
+// holds so little that a claim is better decided on all of them at once: none of
+// them is likely to serve it alone.
+func (a *account) isScarce(c *claim, now int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count > 1 && c.want == nil && a.isSharedLocked(now) && slices.ContainsFunc(c.amounts, func(amount Amount) bool {
+		p := a.poolLocked(amount, now)
+		return p.whole && amount.Milli > 0 && p.held < p.plenty
+	})
+}
+
+// beginRound is how long claims on all shards of a shared bucket wait for the next
+// round in which they are decided: after the last one, they pause as a writer to one
+// item does.
+func (a *account) beginRound(c *claim, now int64, draw func(int64) int64) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.isSharedLocked(now) {
+		return 0
+	}
+	var pause float64
+	for _, amount := range c.amounts {
+		if p := a.poolLocked(amount, now); amount.Milli > 0 && p.limit.Capacity > 0 {
+			pause = max(pause, scarcityPause(p.limit, p.held, amount.Milli))
+		}
+	}
+	at := max(now, a.roundAt+int64(pause*drawJitter(draw)))
+	a.roundAt = at
+	return time.Duration(at-now) * time.Millisecond
+}
+
+// drawJitter draws what a pause is scaled by, from 0.5 to 1.5.
+func drawJitter(draw func(int64) int64) float64 { return 0.5 + float64(draw(milli))/milli }
+
+// isUnheard reports whether all that this process has sent to a shard for a while was
+// refused: nobody else knows of it.
+func (a *account) isUnheard(shard int, now int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &a.shardLocked(shard).contention
+	return c.refusedAt != 0 && now-c.refusedSince > contentionMemory/2
+}
+
+// space waits before another try. A write that the item would have covered was
+// refused for its stamp alone, and may be sent again at once. No write follows an
+// image that shows too little.
+func (p *pursuit) space(ctx context.Context, c *claim, tries int) error {
+	err := p.l.pause(ctx, p.left, tries)
+	if err != nil {
+		return err
+	}
+	if tries > 0 {
+		p.announce(ctx)
+		if !p.lacked || p.fresh && p.img != nil && !c.isCovered(p.img, p.l.now()) {
+			return nil
+		}
+	}
+	return p.l.holdBack(ctx, c, p.left)
+}
+
+// announce tells other processes that this one writes to the item too, if all that
+// it has sent lately was refused: they go by what the item counts. A write that
+// debits nothing is applied whatever the balances are.
+func (p *pursuit) announce(ctx context.Context) {
+	if p.img == nil || !p.fresh || p.l.places.base == 0 || !p.acct.isUnheard(p.c.Shard, p.l.now()) {
+		return
+	}
+	now := p.l.now()
+	take := (&claim{Bucket: p.img.Bucket}).take(p.img, now)
+	out, err := p.l.send(ctx, p.acct, p.img.Bucket, stampUse{}, now, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
+	if err == nil && out.Image != nil {
+		p.img, p.met = out.Image, p.l.now()
+	}
+}
+
+// freeTries are those without a pause before them.
+const freeTries = 3
+
+// pause spaces the tries of a contended claim: none before the second and
+// third, then a growing random one before every other. After a pause the image
+// is old, and the write is likely to bring no more than a new one.
+func (l *Limiter) pause(ctx context.Context, left <-chan struct{}, tries int) error {
+	const step, most = 2 * time.Millisecond, 50 * time.Millisecond
+	var d time.Duration
+	if tries > freeTries && tries%2 == 0 {
+		d = time.Duration(l.rand(int64(min(most, step<<min(tries-freeTries, 10))))) + 1
+	}
+	return sleep(ctx, left, d)
+}
+
+// sleep waits, unless the caller leaves or the time for the whole claim is up.
+func sleep(ctx context.Context, left <-chan struct{}, d time.Duration) error {
+	if d <= 0 {
+		select {
+		case <-left:
+			return errLeft
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		default:
+			return nil
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-left:
+		return errLeft
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// errLeft ends the work for a caller that has gone. Nobody sees it.
+var errLeft = errors.New("the caller has left")

@@ -1,0 +1,87 @@
+package limiter_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// An item counts the writes of a process, and perhaps of others. The process has
+// several under way at once, and their answers come in any order.
+func TestOthersAreTheWritesThatNobodyHereSent(t *testing.T) {
+	for seed := range uint64(500) {
+		draw := rand.New(rand.NewPCG(seed, 1))
+		others := seed%2 == 0
+		var w limiter.Writes
+		var count, now int64 = 100, 1_000_000
+		type answer struct {
+			end     func(count int64, applied bool, now int64)
+			count   int64
+			applied bool
+		}
+		var under []answer // they have taken effect
+		for n := range 200 {
+			now++
+			a := answer{end: w.Begin(now), applied: draw.IntN(3) > 0}
+			if others && n%10 == 9 {
+				count++
+			}
+			if a.applied {
+				count++
+			}
+			a.count = count
+			under = append(under, a)
+			for len(under) > 0 && (draw.IntN(2) == 0 || len(under) > 8) {
+				i := draw.IntN(len(under))
+				under[i].end(under[i].count, under[i].applied, now)
+				under = append(under[:i], under[i+1:]...)
+			}
+		}
+		if got := w.Shared(now); got != others {
+			t.Fatalf("seed %d: others write: %t, want %t", seed, got, others)
+		}
+	}
+}
+
+// A thief takes what an item holds just before each write of somebody else.
+type thief struct {
+	dynamo.API
+	steal func()
+}
+
+func (t *thief) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	t.steal()
+	defer time.Sleep(5 * time.Millisecond)
+	return t.API.UpdateItem(ctx, in, o...)
+}
+
+// A process whose every write is refused makes itself heard: the others go by what the
+// item counts, and leave it something from then on.
+func TestAProcessThatIsAlwaysRefusedIsHeard(t *testing.T) {
+	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
+		w.system(limiter.PerSecond("rps", 1000, limiter.Burst(10)))
+		w.take(w.Limiter, ask("user", "rps", 1))
+		heard, b := false, limiter.Bucket{Entity: "user", Resource: "gpt-4"}
+		unlucky := w.limiter(w.open(&thief{w.engine, func() {
+			for !heard && w.take(w.Limiter, ask("user", "rps", 1)) == nil {
+				heard = w.Limiter.IsShared(b)
+			}
+		}}), limiter.Options{})
+		for start := time.Now(); !heard && time.Since(start) < 2*time.Second; {
+			if _, err := unlucky.Acquire(w.Context(), ask("user", "rps", 1)); err == nil && !heard {
+				w.Error("it was lucky")
+				return
+			}
+		}
+		if !heard {
+			w.Error("nobody knows of the unlucky process")
+		}
+	})
+}
