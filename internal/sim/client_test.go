@@ -47,9 +47,9 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	if err != nil {
 		panic(fmt.Sprintf("open: %v", err))
 	}
-	var store limiter.Store = c.store
+	var store limiter.Store = clocked{c.store, c}
 	if w.broken.store != nil {
-		store = w.broken.store(c.store)
+		store = w.broken.store(store)
 	}
 	d := dice(w.dice.hash("limiter", name))
 	r := d.stream("options")
@@ -75,6 +75,16 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	c.reliable = false
 	return c
 }
+
+// clocked is a client's store with the clock that its limiter goes by: the local one
+// with all its errors, which the store would not hand on.
+type clocked struct {
+	*dynamo.Store
+
+	c *client
+}
+
+func (s clocked) Now() time.Time { return s.c.clock() }
 
 // clock is the process's clock: the true time and its own error.
 func (c *client) clock() time.Time {
