@@ -16,23 +16,29 @@ import (
 func inDatedWorld(t *testing.T, f func(*world)) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.store = w.open(w.dated(time.Now))
+		w.meter = w.dated(time.Now)
+		w.store = w.open(w.meter)
 		w.Limiter = w.limiter(w.store, limiter.Options{})
 		f(w)
 	})
 }
 
 // dated is the table behind a server with a clock.
-func (w *world) dated(date func() time.Time) dynamo.API {
+func (w *world) dated(date func() time.Time) *dynamo.Meter {
 	s := &dated.Server{
 		Handler: dynamolite.NewHandler(w.engine, dynamolite.HandlerOptions{}), Date: func(*http.Response) time.Time { return date() },
-		Latency: func() time.Duration { return 500 * time.Microsecond },
 	}
 	return dynamo.NewMeter(s.Client())
 }
 
-// undated hides from a client how late it is by the server's clock.
+// undated is the table behind a server that does not say how late it is.
 func (w *world) undated() dynamo.API { return remote{w.engine} }
+
+// fast is a limiter whose clock is ahead, and which nobody tells.
+func (w *world) fast(ahead time.Duration) *limiter.Limiter {
+	w.Helper()
+	return w.limiter(w.openBy(w.undated(), off(ahead)), limiter.Options{})
+}
 
 // openBy opens a store that goes by a clock.
 func (w *world) openBy(api dynamo.API, now func() time.Time) *dynamo.Store {
@@ -56,6 +62,33 @@ func (w *world) stampedNear(entity string, near time.Duration) {
 	}
 	if at := time.Until(time.UnixMilli(images[0].RefilledAt)); at.Abs() > near {
 		w.Errorf("the bucket is stamped %v from now", at)
+	}
+}
+
+// One write by a clock that is far ahead does not stop a bucket for as long, does not
+// double it, and costs at most one capacity.
+func TestOneWriteFromTheFutureDoesNotStopABucket(t *testing.T) {
+	const burst, hour = 60, 3600
+	for name, ahead := range map[string]time.Duration{"a minute": time.Minute, "an hour": time.Hour, "a year": 365 * 24 * time.Hour} {
+		for when, used := range map[string]bool{"at first use": false, "of a bucket in use": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				inDatedWorld(t, func(w *world) {
+					w.system(limiter.PerSecond("rps", 1, limiter.Burst(burst)))
+					got := 0
+					if used {
+						got = w.admitted(w.Limiter, ask("user", "rps", 1), time.Second/2, 10*time.Second)
+					}
+					w.take(w.fast(ahead), ask("user", "rps", 1))
+					got += 1 + w.admitted(w.Limiter, ask("user", "rps", 1), time.Second/2, time.Hour)
+					if got < hour*99/100 || got > 2*burst+hour+10+1 {
+						w.Errorf("%d were admitted in an hour, want about %d", got, hour)
+					}
+					if n := w.count(); n != 1 {
+						w.Errorf("%d shards, want 1", n)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -122,5 +155,43 @@ func TestAStepOfTheWallClockDoesNotSilence(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A client that was suspended, and so is behind, moves no stamp back: neither if its wall
+// clock has been set right, nor if that stood still with it.
+func TestASuspendedClientMovesNoStampBack(t *testing.T) {
+	for name, wallIsRight := range map[string]bool{"its wall clock is right": true, "its wall clock stood still": false} {
+		t.Run(name, func(t *testing.T) {
+			inDatedWorld(t, func(w *world) {
+				w.system(limiter.PerMinute("rpm", 60))
+				var asleep time.Duration
+				now := func() time.Time { return time.Now().Add(asleep) }
+				wall := time.Now
+				if wallIsRight {
+					wall = now
+				}
+				l := w.limiter(w.openBy(w.dated(now), wall), limiter.Options{})
+				other := w.limiter(w.openBy(w.dated(now), now), limiter.Options{})
+				for range 30 {
+					w.take(l, ask("user", "rpm", 1))
+					time.Sleep(100 * time.Millisecond)
+				}
+				asleep = time.Hour
+				for range 100 { // the other one restarts with the right time
+					other = w.limiter(w.openBy(w.dated(now), now), limiter.Options{})
+					w.take(other, ask("user", "rpm", 1))
+					before := w.shards("user")[0].RefilledAt
+					w.take(l, ask("user", "rpm", 1))
+					if after := w.shards("user")[0].RefilledAt; after < before {
+						w.Fatalf("the stamp was moved back by %d ms", before-after)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if n := l.Stats().Healed + other.Stats().Healed; n != 0 {
+					w.Errorf("%d healed", n)
+				}
+			})
+		})
 	}
 }

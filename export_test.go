@@ -70,3 +70,6 @@ func (l *Limiter) HoldBack(b Bucket) {
 	c := &acct.shardLocked(b.Shard).contention
 	c.apart, c.wroteAt = 1, l.now()
 }
+
+// IsBehind reports whether an image is an earlier one of the same item.
+func (i *Image) IsBehind(other *Image) bool { return i.isBehind(other) }

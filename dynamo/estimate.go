@@ -39,9 +39,6 @@ func (b interval) agrees(o interval) bool {
 // narrowed is what b and one more date say. If they contradict each other by a
 // little, the later date is right: a date may be late, and none is early.
 func (b interval) narrowed(o interval) interval {
-	if o.high < b.low {
-		return b
-	}
 	low := max(b.low, o.low)
 	return interval{low, max(low, min(b.high, o.high))}
 }
