@@ -1,7 +1,6 @@
 package limiter_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ func inDatedWorld(t *testing.T, f func(*world)) {
 // dated is the table behind a server with a clock.
 func (w *world) dated(date func() time.Time) *dynamo.Meter {
 	s := &dated.Server{
-		Handler: dynamolite.NewHandler(w.engine, dynamolite.HandlerOptions{}), Date: func(*http.Response) time.Time { return date() },
+		Handler: dynamolite.NewHandler(w.engine, dynamolite.HandlerOptions{}), Date: func(int) time.Time { return date() },
 	}
 	return dynamo.NewMeter(s.Client())
 }
@@ -51,10 +50,10 @@ func (w *world) openBy(api dynamo.API, now func() time.Time) *dynamo.Store {
 // off is a clock that is off by so much.
 func off(by time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(by) } }
 
-// stampedNear checks that a bucket has one shard, with a stamp that is so near.
-func (w *world) stampedNear(entity string, near time.Duration) {
+// stampedNear checks that the user's bucket has one shard, with a stamp that is so near.
+func (w *world) stampedNear(near time.Duration) {
 	w.Helper()
-	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", 1)
+	images, err := w.store.Buckets(w.Context(), "user", "gpt-4", 1)
 	w.must(err)
 	if len(images) != 1 {
 		w.Errorf("%d shards, want 1", len(images))
@@ -101,7 +100,7 @@ func TestAClientThatIsFarAheadIsCorrected(t *testing.T) {
 				w.system(limiter.PerSecond("rps", 10))
 				s := w.openBy(w.dated(time.Now), off(ahead))
 				w.take(w.limiter(s, limiter.Options{}), ask("user", "rps", 1))
-				w.stampedNear("user", time.Second)
+				w.stampedNear(time.Second)
 			})
 		})
 	}
@@ -151,7 +150,7 @@ func TestAStepOfTheWallClockDoesNotSilence(t *testing.T) {
 					if got := w.admitted(l, ask("user", "rps", 1), time.Second/10, time.Minute); got < 59 || got > 61 {
 						w.Errorf("%d were admitted in a minute at 1/s", got)
 					}
-					w.stampedNear("user", 2*time.Second)
+					w.stampedNear(2 * time.Second)
 				})
 			})
 		}

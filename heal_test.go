@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -24,11 +25,11 @@ func (w *world) advance(shard int, by time.Duration) {
 	w.patchShard(shard, "SET rf = rf + :a", values{":a": number(int(by.Milliseconds()))})
 }
 
-// holdsMilli checks what a shard of the user's bucket stores of a limit.
-func (w *world) holdsMilli(shard int, limit string, want int64) {
+// holdsMilli checks what shard 0 of the user's bucket stores of a limit.
+func (w *world) holdsMilli(limit string, want int64) {
 	w.Helper()
-	if s, _ := w.shards("user")[shard].Limit(limit); s.Tokens != want {
-		w.Errorf("shard %d holds %d of %s, want %d", shard, s.Tokens, limit, want)
+	if s, _ := w.shards("user")[0].Limit(limit); s.Tokens != want {
+		w.Errorf("shard 0 holds %d of %s, want %d", s.Tokens, limit, want)
 	}
 }
 
@@ -43,14 +44,14 @@ func TestHealingTakesBackWhatWasEarnedTooEarly(t *testing.T) {
 		w.must(lease.Adjust("rph", 1000)) // into debt, deeper than two hours earn
 		w.must(lease.Commit(w.Context()))
 		w.take(w.fast(2*time.Hour), ask("user", "rpd", 1, "rps", 2))
-		w.holdsMilli(0, "rpd", 15_000)
+		w.holdsMilli("rpd", 15_000)
 		at := time.Now()
 
 		w.take(w.Limiter, ask("user", "rpd", 0, "rps", 0))
-		w.holdsMilli(0, "rpd", 13_000) // 24 − 10 − 1
-		w.holdsMilli(0, "rps", 0)
-		w.holdsMilli(0, "rph", -880_000) // −1000 and two hours: a debt is not taken back
-		w.stampedNear("user", time.Since(at))
+		w.holdsMilli("rpd", 13_000) // 24 − 10 − 1
+		w.holdsMilli("rps", 0)
+		w.holdsMilli("rph", -880_000) // −1000 and two hours: a debt is not taken back
+		w.stampedNear(time.Since(at))
 		if n := w.Stats().Healed; n != 1 {
 			w.Errorf("%d healed, want 1", n)
 		}
@@ -126,7 +127,7 @@ func TestEveryPathHeals(t *testing.T) {
 		}, 4, 4}, // one shard after the other is found short
 		"a gather": {func(w *world) error {
 			if refused := w.take(w.Limiter, ask("user", "rph", 350)); refused == nil {
-				return fmt.Errorf("350 were admitted of what is earned later")
+				return errors.New("350 were admitted of what is earned later")
 			}
 			return nil
 		}, 4, 4},
@@ -139,7 +140,7 @@ func TestEveryPathHeals(t *testing.T) {
 		}, 4, 4},
 		"a merge": {func(w *world) error {
 			if !w.merge(w.Limiter) {
-				return fmt.Errorf("it was not merged")
+				return errors.New("it was not merged")
 			}
 			return nil
 		}, 4, 2},
@@ -149,7 +150,7 @@ func TestEveryPathHeals(t *testing.T) {
 			img.RefilledAt -= time.Hour.Milliseconds() // as it was a moment ago
 			done, err := w.Double(w.Context(), img, time.Now())
 			if err == nil && !done {
-				return fmt.Errorf("it was not doubled")
+				return errors.New("it was not doubled")
 			}
 			return err
 		}, 4, 8},
@@ -217,8 +218,8 @@ func TestALeaseIsSettledOnABucketThatIsAhead(t *testing.T) {
 				w.patchShard(0, "SET b_rpd_tk = b_rpd_tk + :e", values{":e": number(2000)})
 				w.must(c.settle(lease, w.Context()))
 				w.take(w.Limiter, ask("user", "rpd", 0))
-				w.holdsMilli(0, "rpd", c.want)
-				w.stampedNear("user", time.Second)
+				w.holdsMilli("rpd", c.want)
+				w.stampedNear(time.Second)
 			})
 		})
 	}
@@ -502,6 +503,6 @@ func TestAShardThatIsAheadIsNotMerged(t *testing.T) {
 		if !w.merge(w.Limiter) {
 			w.Error("it was not merged after it was healed")
 		}
-		w.stampedNear("user", time.Second)
+		w.stampedNear(time.Second)
 	})
 }

@@ -42,11 +42,11 @@ func inHouse(t *testing.T, f func(*house)) {
 }
 
 // dateBy is the Date header of a server with a clock.
-func dateBy(now func() time.Time) func(*http.Response) time.Time {
-	return func(*http.Response) time.Time { return now() }
+func dateBy(now func() time.Time) func(int) time.Time {
+	return func(int) time.Time { return now() }
 }
 
-func undated(*http.Response) time.Time { return time.Time{} }
+func undated(int) time.Time { return time.Time{} }
 
 func (h *house) span(from, to time.Duration) time.Duration {
 	return from + time.Duration(h.r.Int64N(int64(to-from)))
@@ -78,7 +78,7 @@ func (h *house) listen(s *dynamo.Store, times int, pause time.Duration) {
 // near checks that a clock is right, but for so much.
 func (h *house) near(s *dynamo.Store, most time.Duration) {
 	h.Helper()
-	if wrong := s.Now().Sub(time.Now()); wrong.Abs() > most {
+	if wrong := time.Until(s.Now()); wrong.Abs() > most {
 		h.Errorf("the clock is wrong by %v, want at most %v", wrong, most)
 	}
 }
@@ -144,7 +144,7 @@ func TestWithoutDatesNothingIsChecked(t *testing.T) {
 		h.server.Date = undated
 		s := h.open(dynamo.Options{Now: by(time.Hour)})
 		h.listen(s, 10, time.Second)
-		if got := s.Now().Sub(time.Now()); got != time.Hour {
+		if got := time.Until(s.Now()); got != time.Hour {
 			h.Errorf("the clock is ahead by %v", got)
 		}
 		if _, checked := s.CheckedNow(); checked || s.Clock() != (dynamo.ClockReport{}) {
@@ -170,7 +170,7 @@ func TestAnEngineInProcessGoesByTheLocalClock(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			now, checked := s.CheckedNow()
-			if wrong := now.Sub(time.Now()); wrong != c.wrong || checked != c.checked || s.Clock().Checked != c.checked {
+			if wrong := time.Until(now); wrong != c.wrong || checked != c.checked || s.Clock().Checked != c.checked {
 				t.Errorf("ahead by %v, checked %t; want %v, %t", wrong, checked, c.wrong, c.checked)
 			}
 		}
@@ -203,8 +203,8 @@ func TestFailuresHaveDatesToo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(h *house) {
-				h.server.Date = func(answer *http.Response) time.Time {
-					if answer.StatusCode == http.StatusOK {
+				h.server.Date = func(status int) time.Time {
+					if status == http.StatusOK {
 						return time.Time{}
 					}
 					return time.Now()
@@ -235,7 +235,7 @@ func TestAStepOfTheLocalClock(t *testing.T) {
 		"back an hour": -time.Hour, "forward an hour": time.Hour, "forward a year": 365 * 24 * time.Hour,
 		"back half a second": -time.Second / 2, "forward half a second": time.Second / 2,
 	} {
-		for how, date := range map[string]func(*http.Response) time.Time{"with dates": dateBy(time.Now), "without": undated} {
+		for how, date := range map[string]func(int) time.Time{"with dates": dateBy(time.Now), "without": undated} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				inHouse(t, func(h *house) {
 					h.server.Date = date
@@ -290,7 +290,7 @@ func TestAnAnswerFromBeforeTheSuspension(t *testing.T) {
 		s := h.open(dynamo.Options{Now: now})
 		h.server.Date = dateBy(now)
 		h.listen(s, 30, 107*time.Millisecond)
-		h.server.Date = func(*http.Response) time.Time {
+		h.server.Date = func(int) time.Time {
 			at := now()
 			asleep = time.Hour // once the server has answered
 			return at
@@ -336,7 +336,7 @@ func TestOneFrontEndWithAWrongDate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(h *house) {
 				is := false
-				h.server.Date = func(*http.Response) time.Time {
+				h.server.Date = func(int) time.Time {
 					if is = h.r.IntN(3) == 0; is {
 						return time.Now().Add(wrong)
 					}
@@ -399,7 +399,7 @@ func TestDatesThatDifferALittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(h *house) {
-				h.server.Date = func(*http.Response) time.Time { return c.date(h) }
+				h.server.Date = func(int) time.Time { return c.date(h) }
 				a, b := h.open(dynamo.Options{Now: by(2 * time.Second)}), h.open(dynamo.Options{Now: by(-3 * time.Second)})
 				for range 300 {
 					h.listen(a, 1, 53*time.Millisecond)
@@ -437,8 +437,8 @@ func TestSlowAnswers(t *testing.T) {
 		h.near(s, 10*time.Second)
 		for range 100 {
 			h.listen(s, 1, h.span(0, time.Second))
-			if r := s.Clock(); s.Now().Sub(time.Now()).Abs() > r.Uncertainty {
-				h.Fatalf("wrong by %v: %+v", s.Now().Sub(time.Now()), r)
+			if r := s.Clock(); time.Until(s.Now()).Abs() > r.Uncertainty {
+				h.Fatalf("wrong by %v: %+v", time.Until(s.Now()), r)
 			}
 		}
 		h.near(s, 2*time.Second)

@@ -176,7 +176,7 @@ func attempted[In, Out any](
 	}
 	c.see(w, recorded, seen)
 	if c.dated && !calm {
-		err = w.date(out, err, answered)
+		err = w.date(out, err, answered) //nolint:contextcheck // it makes a header
 	}
 	return out, err
 }
