@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"aggregator":          {".", "dynamo", lru},
 	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
 	"internal/s3test":     {sdk + "/..."},
+	"internal/dated":      {sdk + "/..."},
 	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
 	"internal/cli":        {".", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":                 {"internal/cli"},

@@ -11,7 +11,8 @@ import (
 
 // Available is how every limit the request names stands, its entity's first
 // and then, if it cascades, its parent's: the balances, and whether and how
-// long the request would have to wait now. Nothing is taken or written. An
+// long the request would have to wait now. Nothing is taken, and nothing is written
+// unless a bucket's stamp lies far ahead of the clock: then it is moved back. An
 // entity that never acquired stands at its configured capacity.
 func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) {
 	if err := req.Validate(); err != nil {
@@ -41,7 +42,8 @@ func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) 
 
 // TimeUntilAvailable is the smallest wait after which the request is admitted
 // if nobody else consumes, to the millisecond: 0 if it would be now, [Never] if
-// it asks for more than a limit's capacity. Nothing is taken or written.
+// it asks for more than a limit's capacity. What [Limiter.Available] says of writing
+// holds here too.
 func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Duration, error) {
 	statuses, err := l.Available(ctx, req)
 	if err != nil {

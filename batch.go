@@ -84,7 +84,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Imag
 func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
 	p.c = &claim{Bucket: img.Bucket, acct: p.acct, pressing: true, amounts: sumOf(b.crowd)}
-	if img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, p.now) < writeCost {
+	if img.writesLeft(p.now) < writeCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)
 	}
 	p.acct.testBrake(img.Shard, p.now)

@@ -35,6 +35,11 @@
 // difference between clients' clocks. Nothing earned is lost to rounding. What
 // one process cannot know, because an answer was lost, counts as taken.
 //
+// A clock more than 30 s ahead, which a store corrects but a peer may have, leaves a
+// stamp that would stop the bucket until then. Clients that have compared their clocks
+// with the store's move such a stamp back ([CheckedClock], [Stats]). Each time, up to
+// one capacity is admitted in excess.
+//
 // A bucket takes about 1,000 writes a second, which is what a DynamoDB partition
 // sustains; acquires beyond that wait for their turn.
 package limiter

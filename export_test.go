@@ -79,3 +79,6 @@ func (w *Writes) Shared(now int64) bool { return w.acct.isSharedShard(0, now) }
 
 // IsShared is whether a limiter knows that others write to a bucket, too.
 func (l *Limiter) IsShared(b Bucket) bool { return l.account(b.Entity, b.Resource).isShared(l.now()) }
+
+// IsBehind reports whether an image is an earlier one of the same item.
+func (i *Image) IsBehind(other *Image) bool { return i.isBehind(other) }

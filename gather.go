@@ -354,7 +354,7 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		return images, nil
 	}
 	for _, r := range refills {
-		if img := r.Seen; img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, now) < writeCost {
+		if img := r.Seen; img.writesLeft(now) < writeCost {
 			l.widenInBackground(ctx, front.acct, img.Bucket)
 		}
 		front.acct.testBrake(r.Shard, now)

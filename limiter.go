@@ -99,7 +99,7 @@ func New(store Store, o Options) (*Limiter, error) {
 		return nil, &ValidationError{Field: "options", Value: fmt.Sprintf("Timeout %v, Memory %d", o.Timeout, o.Memory), Reason: "use 0 for the default, or a positive value"}
 	}
 	l := &Limiter{
-		store: store, rand: o.Rand, logger: o.Logger,
+		rand: o.Rand, logger: o.Logger,
 		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
 		trust: o.Trust.Milliseconds(), places: places{base: max(0, o.InFlight)},
 	}
@@ -133,7 +133,8 @@ func New(store Store, o Options) (*Limiter, error) {
 		l.rand = rand.Int64N
 	}
 	l.closing = make(chan struct{})
-	l.config = newConfig(store, l.ttl, o.Memory)
+	l.store = newHealer(store, l.multiplier, &l.counts, l.logger)
+	l.config = newConfig(l.store, l.ttl, o.Memory)
 	l.accounts = newCache[accountKey, *account](o.Memory)
 	if s, ok := store.(ImmediateStore); ok {
 		l.immediate = s.Immediate()
@@ -186,11 +187,13 @@ type Stats struct {
 	// Throttled are the writes that the store turned away for their rate, and
 	// Braked the requests that were not sent because it had just done so.
 	Throttled, Braked uint64
+	// Healed are the items whose stamp lay far ahead and was moved back.
+	Healed uint64
 }
 
 // counts are those of [Stats] that the limiter keeps itself.
 type counts struct {
-	refused, carried, gathered, doublings, merges, throttled, braked atomic.Uint64
+	refused, carried, gathered, doublings, merges, throttled, braked, healed atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -199,6 +202,7 @@ func (l *Limiter) Stats() Stats {
 		Config: l.config.stats(), Buckets: l.accounts.len(),
 		LocallyRefused: l.counts.refused.Load(), Carried: l.counts.carried.Load(), Gathered: l.counts.gathered.Load(),
 		Doublings: l.counts.doublings.Load(), Merges: l.counts.merges.Load(), Throttled: l.counts.throttled.Load(), Braked: l.counts.braked.Load(),
+		Healed: l.counts.healed.Load(),
 	}
 }
 

@@ -193,11 +193,12 @@ func (a *account) hasRetired(shard int) bool {
 	return a.count > 0 && shard >= a.count && !a.uneven
 }
 
-// isBehind reports whether an image is an earlier one of the same item: each
-// write moves the stamp or the count of writes.
+// isBehind reports whether an image is an earlier one of the same item. Each write
+// moves the stamp on or counts as one; only one that heals the stamp moves it back,
+// and that counts.
 func (i *Image) isBehind(other *Image) bool {
 	if i.RefilledAt != other.RefilledAt {
-		return i.RefilledAt < other.RefilledAt
+		return i.RefilledAt < other.RefilledAt && i.Writes.Consumed <= other.Writes.Consumed
 	}
 	return i.ShardCount == other.ShardCount && i.Writes.Consumed < other.Writes.Consumed
 }

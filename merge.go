@@ -29,7 +29,7 @@ func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
 //
 // A set of shards is left alone if one is missing, if they disagree about their
 // number, their limits or whom they belong to, and if one is disabled, has expired,
-// belongs to a peer's feature or holds more than its share. It reports whether the
+// belongs to a peer's feature, holds more than its share or is stamped far ahead. It reports whether the
 // bucket was merged: it is not if others write to it at every attempt, either, or if
 // it is being doubled. Errors are those of the [Store]; with [ErrUnavailable] nobody
 // knows whether it was merged.
@@ -97,7 +97,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 func areMergeable(images []*Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
-		if img.Shard != i || img.ShardCount != len(images) || !img.isPlain(now) || img.isOverfull() ||
+		if img.Shard != i || img.ShardCount != len(images) || !img.isPlain(now) || img.isOverfull() || img.isAhead(now) ||
 			ownerOf(img) != ownerOf(first) || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o LimitState) bool { return s.Name == o.Name && s.Params == o.Params }) {
 			return false

@@ -62,7 +62,7 @@ func TestAMergeIsTheSumOfItsShards(t *testing.T) {
 				for i := range n {
 					part := l.Capacity * 1000 / int64(n)
 					w.plantShard("user", l, i, n, []int64{0, part, r.Int64N(part), -r.Int64N(part)}[r.IntN(4)])
-					ahead := r.Int64N(60_000) // some by fast clocks
+					ahead := r.Int64N(25_000) // some by fast clocks
 					w.patchShard(i, "SET rf = rf + :a, b_rph_tc = :c", values{":a": number(int(ahead)), ":c": number(i)})
 				}
 				time.Sleep(time.Duration(r.Int64N(int64(90 * time.Second))))

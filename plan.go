@@ -246,7 +246,11 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
 		Changes:    make([]Change, 0, len(img.Limits)+1),
 	}
-	if r.Writes, wait = c.writesChange(img, at); wait > 0 && !c.settling && !c.pressing {
+	r.Writes, wait = c.writesChange(img, at)
+	if img.isFrozen(now) {
+		r.Writes.AtLeast, wait = math.MinInt64, 0
+	}
+	if wait > 0 && !c.settling && !c.pressing {
 		return nil, wait, false
 	}
 	for i := range img.Limits {
@@ -266,6 +270,19 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 	r.Expiry = c.expiry(img, now, multiplier)
 	asFull(r, now)
 	return r, 0, short && !c.settling
+}
+
+// isFrozen reports whether the item's stamp lies so far ahead that the hidden write limit
+// would have filled by then. Nothing accrues to it until then, and its balance does not
+// tell how much the item is written to.
+func (i *Image) isFrozen(now int64) bool { return i.RefilledAt-now > writeParams.Period }
+
+// writesLeft is what the hidden write limit holds, as far as that can be told.
+func (i *Image) writesLeft(now int64) int64 {
+	if w := i.Writes.whole(); !i.isFrozen(now) {
+		return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
+	}
+	return i.Writes.Capacity
 }
 
 // writesChange accrues the hidden write limit and debits the refill itself; it

@@ -172,7 +172,7 @@ func (a *account) isUnbornLocked(i, n int) bool {
 // that it can for now.
 func (a *account) isRestingLocked(i int, now, trust int64) bool {
 	img := a.imageLocked(i, now, trust)
-	return img != nil && img.Writes.Name != "" && !img.Writes.whole().Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost)
+	return img != nil && img.Writes.Name != "" && img.writesLeft(now) < writeCost
 }
 
 // isShortLocked reports whether a shard is known not to be able to serve a

@@ -74,6 +74,15 @@ type ImmediateStore interface {
 	Immediate() bool
 }
 
+// A CheckedClock is a [Store] that can tell whether its clock was compared with the one
+// that all clients go by. A limiter on such a store moves back stamps that lie further
+// ahead than any honest clock.
+type CheckedClock interface {
+	// CheckedNow is [Store.Now], and whether the last answer agreed with it. It must
+	// be right to within a few seconds then.
+	CheckedNow() (now time.Time, checked bool)
+}
+
 // A Bucket names one bucket item: one shard of what an entity may consume of a
 // resource.
 type Bucket struct {
@@ -222,7 +231,8 @@ type Refill struct {
 	Bucket
 	// Seen is the image that the changes were worked out on.
 	Seen *Image
-	// RefilledAt is the new stamp, never before the one seen.
+	// RefilledAt is the new stamp. It is before the one seen only if that lies ahead
+	// of every honest clock.
 	RefilledAt int64
 	// FullSince, if not 0, replaces the lock of the stamp: the stamp may be
 	// any up to this instant. Every limit then had room for less than it

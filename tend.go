@@ -25,15 +25,22 @@ type Demand struct {
 // do not simply accrue either: it is disabled, has expired, belongs to a peer's
 // feature, or holds more than its share. It reports whether the item was
 // written: it is not if anybody has refilled it since the image, which is not an
-// error. One attempt is made.
+// error. One attempt is made. A stamp that lies far ahead is moved back first, which
+// does not count as that.
 func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool, error) {
-	now := l.now()
-	r := replenishment(img, next, now, l.multiplier)
-	acct := l.account(img.Entity, img.Resource)
-	if r == nil || acct.isBraked(img.Shard, now) {
+	now, acct := l.now(), l.account(img.Entity, img.Resource)
+	if acct.isBraked(img.Shard, now) {
 		return false, nil
 	}
-	out, err := l.send(l.patience.detach(ctx), acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
+	ctx = l.patience.detach(ctx)
+	if img = l.heal(ctx, img); img == nil {
+		return false, nil
+	}
+	r := replenishment(img, next, now, l.multiplier)
+	if r == nil {
+		return false, nil
+	}
+	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
 	switch {
 	case errors.Is(err, ErrConflict):
 		return false, nil
@@ -109,14 +116,12 @@ func (l *Limiter) Double(ctx context.Context, img *Image, at time.Time) (bool, e
 // limit.
 func (i *Image) isPressed(at int64) bool {
 	const left = 5 // one part in so many, or less
-	w := i.Writes.whole()
-	return i.Writes.Name != "" && w.Balance(i.Writes.Tokens, i.RefilledAt, at) <= w.Capacity/left
+	return i.Writes.Name != "" && i.writesLeft(at) <= i.Writes.Capacity/left
 }
 
 // isRelaxed reports whether an item has half of the hidden write limit, or more.
 func (i *Image) isRelaxed(at int64) bool {
-	w := i.Writes.whole()
-	return i.Writes.Name != "" && 2*w.Balance(i.Writes.Tokens, i.RefilledAt, at) >= w.Capacity
+	return i.Writes.Name != "" && 2*i.writesLeft(at) >= i.Writes.Capacity
 }
 
 // Mend completes the set of shards of a bucket, whatever the shard that b names: a

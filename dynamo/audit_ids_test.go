@@ -33,7 +33,7 @@ func TestEventIDsAreMonotonic(t *testing.T) {
 	t.Parallel()
 	instant := start
 	f := &fault{API: newTable(t)}
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }})
+	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func TestAuditRetention(t *testing.T) {
 	instant := start
 	f := &fault{API: newTable(t)}
 	open := func() *dynamo.Store {
-		s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }})
+		s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }}))
 		if err != nil {
 			t.Fatal(err)
 		}

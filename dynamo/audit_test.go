@@ -51,7 +51,7 @@ func wantActions(t *testing.T, s *dynamo.Store, entity string, want ...string) {
 func newAuditedStore(t *testing.T) (*dynamo.Store, *fault) {
 	t.Helper()
 	f := &fault{API: newTable(t)}
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: now, Principal: "jo@example.com"})
+	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo@example.com"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestDeletingAnEntityWithoutARecordIsAudited(t *testing.T) {
 func TestNamespacesAreAudited(t *testing.T) {
 	t.Parallel()
 	f := &fault{API: newTable(t)}
-	n, err := dynamo.NewNamespaces(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo"})
+	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestNamespacesAreAudited(t *testing.T) {
 	if again, err := n.Register(t.Context(), "team/a"); err != nil || again != ns {
 		t.Fatalf("again: %+v, %v", again, err)
 	}
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: now, Namespace: "team/a"})
+	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Namespace: "team/a"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,109 +1,501 @@
 package dynamo_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
-
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/dated"
 )
 
-func TestClock(t *testing.T) {
+// A house is a table behind a server whose answers have dates, in a bubble.
+type house struct {
+	*testing.T
+	server *dated.Server
+	r      *rand.Rand
+}
+
+func inHouse(t *testing.T, f func(*house)) {
+	t.Helper()
 	t.Parallel()
-	type sample struct {
-		offset time.Duration
-		times  int
+	synctest.Test(t, func(t *testing.T) {
+		db := newTableOf(t, dynamo.TableOptions{Name: table})
+		h := &house{T: t, r: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // a seed is a history
+		h.server = &dated.Server{
+			Handler: dynamolite.NewHandler(db, dynamolite.HandlerOptions{}),
+			Date:    dateBy(time.Now),
+			Latency: func() time.Duration { return h.span(100*time.Microsecond, 2*time.Millisecond) },
+		}
+		f(h)
+	})
+}
+
+// dateBy is the Date header of a server with a clock.
+func dateBy(now func() time.Time) func(int) time.Time {
+	return func(int) time.Time { return now() }
+}
+
+func undated(int) time.Time { return time.Time{} }
+
+func (h *house) span(from, to time.Duration) time.Duration {
+	return from + time.Duration(h.r.Int64N(int64(to-from)))
+}
+
+func (h *house) open(o dynamo.Options) *dynamo.Store {
+	h.Helper()
+	o.API, o.Table = h.server.Client(), table
+	s, err := dynamo.Open(h.Context(), o)
+	if err != nil {
+		h.Fatal(err)
 	}
-	const s = time.Second
-	for name, c := range map[string]struct {
-		samples   []sample
-		want, tol time.Duration
-	}{
-		"nothing learnt":                    {nil, 0, 0},
-		"as good as the header can tell":    {[]sample{{1900 * time.Millisecond, 50}}, 0, 0},
-		"an hour slow":                      {[]sample{{3600 * s, 1}}, 3600 * s, 0},
-		"an hour fast":                      {[]sample{{-3600 * s, 1}}, -3600 * s, 0},
-		"noise is smoothed":                 {[]sample{{10 * s, 1}, {10*s + 500*time.Millisecond, 1}, {9*s + 500*time.Millisecond, 1}}, 10 * s, 100 * time.Millisecond},
-		"one stray answer":                  {[]sample{{0, 3}, {30 * s, 1}, {0, 1}}, 0, 0},
-		"strays apart":                      {[]sample{{0, 3}, {30 * s, 2}, {0, 1}, {30 * s, 2}}, 0, 0},
-		"the local clock was set":           {[]sample{{0, 3}, {30 * s, 3}}, 30 * s, 0},
-		"and set right":                     {[]sample{{30 * s, 3}, {0, 3}}, 0, 0},
-		"corrected until within one second": {[]sample{{2500 * time.Millisecond, 1}, {1500 * time.Millisecond, 40}}, 1500 * time.Millisecond, 50 * time.Millisecond},
-		"then left alone":                   {[]sample{{2500 * time.Millisecond, 1}, {600 * time.Millisecond, 40}}, 0, 0},
-		"drifting away":                     {[]sample{{1500 * time.Millisecond, 5}, {3 * s, 40}}, 3 * s, 50 * time.Millisecond},
-	} {
-		clock := dynamo.NewClock(now)
-		for _, sm := range c.samples {
-			for range sm.times {
-				clock.Sample(sm.offset)
+	return s
+}
+
+// ask sends a request, whatever comes of it.
+func (h *house) ask(s *dynamo.Store) {
+	_, _ = s.Load(h.Context(), &limiter.Load{Entity: "user"})
+}
+
+// listen sends so many requests, one after the other.
+func (h *house) listen(s *dynamo.Store, times int, pause time.Duration) {
+	for range times {
+		time.Sleep(pause)
+		h.ask(s)
+	}
+}
+
+// near checks that a clock is right, but for so much.
+func (h *house) near(s *dynamo.Store, most time.Duration) {
+	h.Helper()
+	if wrong := time.Until(s.Now()); wrong.Abs() > most {
+		h.Errorf("the clock is wrong by %v, want at most %v", wrong, most)
+	}
+}
+
+func by(wrong time.Duration) func() time.Time {
+	return func() time.Time { return time.Now().Add(wrong) }
+}
+
+// Clients whose clocks differ by seconds and hours agree after fifty answers, if these
+// come at moments that are spread over the second.
+func TestClocksAgreeWithinMilliseconds(t *testing.T) {
+	inHouse(t, func(h *house) {
+		const spread = 620 * time.Millisecond // fifty of them divide the second evenly
+		var all []*dynamo.Store
+		for _, wrong := range []time.Duration{0, 200 * time.Millisecond, -time.Second, 3 * time.Second, -7 * time.Second, time.Hour, -365 * 24 * time.Hour} {
+			time.Sleep(h.span(0, time.Second))
+			s := h.open(dynamo.Options{Now: by(wrong)})
+			h.near(s, time.Second) // after one answer
+			all = append(all, s)
+		}
+		start := time.Now()
+		for n := range 49 {
+			time.Sleep(time.Until(start.Add(time.Duration(n+1) * spread)))
+			for _, s := range all {
+				h.ask(s)
 			}
 		}
-		if got := clock.Now().Sub(start); (got - c.want).Abs() > c.tol {
-			t.Errorf("%s: corrected by %v, want %v", name, got, c.want)
+		least, most := all[0].Now(), all[0].Now()
+		for i, s := range all {
+			h.near(s, 20*time.Millisecond)
+			if now := s.Now(); now.Before(least) {
+				least = now
+			} else if now.After(most) {
+				most = now
+			}
+			if r := s.Clock(); !r.Checked || r.Uncertainty > 25*time.Millisecond {
+				h.Errorf("clock %d: %+v", i, r)
+			}
+		}
+		if apart := most.Sub(least); apart > 20*time.Millisecond {
+			h.Errorf("the clocks are %v apart", apart)
+		}
+	})
+}
+
+// A clock that may be right is left alone.
+func TestARightClockIsLeftAlone(t *testing.T) {
+	inHouse(t, func(h *house) {
+		s := h.open(dynamo.Options{})
+		for range 50 {
+			h.listen(s, 20, h.span(0, 300*time.Millisecond))
+			h.near(s, 0)
+		}
+		if r := s.Clock(); !r.Checked || r.Correction != 0 || r.Uncertainty <= 0 || r.Uncertainty > 20*time.Millisecond {
+			h.Errorf("%+v", r)
+		}
+	})
+}
+
+// Without dates a clock goes by the local one, and does not claim to have been checked.
+func TestWithoutDatesNothingIsChecked(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.server.Date = undated
+		s := h.open(dynamo.Options{Now: by(time.Hour)})
+		h.listen(s, 10, time.Second)
+		if got := time.Until(s.Now()); got != time.Hour {
+			h.Errorf("the clock is ahead by %v", got)
+		}
+		if _, checked := s.CheckedNow(); checked || s.Clock() != (dynamo.ClockReport{}) {
+			h.Errorf("%+v", s.Clock())
+		}
+	})
+}
+
+// Where the engine is in the same process, both go by one clock, unless another one is
+// given.
+func TestAnEngineInProcessGoesByTheLocalClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newTableOf(t, dynamo.TableOptions{Name: table})
+		for _, c := range []struct {
+			now     func() time.Time
+			wrong   time.Duration
+			checked bool
+		}{{nil, 0, true}, {by(time.Hour), time.Hour, false}} {
+			s, err := dynamo.Open(t.Context(), dynamo.Options{API: dynamo.NewMeter(db), Table: table, Now: c.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			now, checked := s.CheckedNow()
+			if wrong := time.Until(now); wrong != c.wrong || checked != c.checked || s.Clock().Checked != c.checked {
+				t.Errorf("ahead by %v, checked %t; want %v, %t", wrong, checked, c.wrong, c.checked)
+			}
+		}
+	})
+}
+
+// A request that fails teaches as well as any other.
+func TestFailuresHaveDatesToo(t *testing.T) {
+	b := limiter.Bucket{Entity: "user", Resource: "gpt-4"}
+	for name, fail := range map[string]func(*dynamo.Store, context.Context) error{
+		"a write that is refused": func(s *dynamo.Store, ctx context.Context) error {
+			out, err := s.Take(ctx, &limiter.Take{Bucket: b, Now: 1})
+			return expect(err == nil && !out.Applied, "the take is not refused", err)
+		},
+		"a creation that is refused": func(s *dynamo.Store, ctx context.Context) error {
+			one := limiter.Params{Capacity: 1, Amount: 1, Period: 1}
+			c := &limiter.Create{Bucket: b, Now: 1, ShardCount: 1, Writes: limiter.NewLimit{NamedParams: limiter.NamedParams{Limit: "wcu", Params: one}}}
+			_, _ = s.Create(ctx, c)
+			out, err := s.Create(ctx, c)
+			return expect(err == nil && !out.Applied, "the creation is not refused", err)
+		},
+		"a transaction that is refused": func(s *dynamo.Store, ctx context.Context) error {
+			joint, err := s.Gather(ctx, []*limiter.Refill{{Bucket: b, Seen: &limiter.Image{ShardCount: 1}, Writes: limiter.Change{Limit: "wcu"}}})
+			return expect(err == nil && !joint.Applied, "the transaction is not refused", err)
+		},
+		"a change that is wrong": func(s *dynamo.Store, ctx context.Context) error {
+			_, err := s.CreateEntity(ctx, limiter.Entity{ID: "child", Parent: "nobody"})
+			return expect(errors.Is(err, limiter.ErrNotFound), "a child of nobody", err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				h.server.Date = func(status int) time.Time {
+					if status == http.StatusOK {
+						return time.Time{}
+					}
+					return time.Now()
+				}
+				s := h.open(dynamo.Options{Now: by(time.Hour), Principal: "tester"})
+				if err := fail(s, h.Context()); err != nil {
+					h.Fatal(err)
+				}
+				h.near(s, time.Second)
+				if !s.Clock().Checked {
+					h.Errorf("%+v", s.Clock())
+				}
+			})
+		})
+	}
+}
+
+func expect(ok bool, what string, err error) error {
+	if ok {
+		return nil
+	}
+	return errors.Join(errors.New(what), err)
+}
+
+// A step of the local clock changes nothing until a date confirms it.
+func TestAStepOfTheLocalClock(t *testing.T) {
+	for name, step := range map[string]time.Duration{
+		"back an hour": -time.Hour, "forward an hour": time.Hour, "forward a year": 365 * 24 * time.Hour,
+		"back half a second": -time.Second / 2, "forward half a second": time.Second / 2,
+	} {
+		for how, date := range map[string]func(int) time.Time{"with dates": dateBy(time.Now), "without": undated} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				inHouse(t, func(h *house) {
+					h.server.Date = date
+					var log bytes.Buffer
+					var wall time.Duration
+					s := h.open(dynamo.Options{Now: func() time.Time { return time.Now().Add(wall) }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+					h.listen(s, 50, 107*time.Millisecond)
+					before := s.Clock()
+					if wall = step; s.Clock().Steps != before.Steps+1 || s.Clock().Checked {
+						h.Errorf("the step is not noticed: %+v", s.Clock())
+					}
+					h.near(s, 20*time.Millisecond)
+					for range 20 {
+						h.listen(s, 1, 107*time.Millisecond)
+						h.near(s, 20*time.Millisecond)
+					}
+					if r := s.Clock(); r.Checked != before.Checked || r.Steps != 1 || r.Restarts != 0 {
+						h.Errorf("%+v", r)
+					}
+					if n := strings.Count(log.String(), "local clock was set"); n != 1 {
+						h.Errorf("the step is logged %d times:\n%s", n, log.String())
+					}
+				})
+			})
 		}
 	}
 }
 
-// metadata is that of an answer with a Date header, as the SDK makes it.
-func metadata(t *testing.T, date time.Time) middleware.Metadata {
-	t.Helper()
-	a := &answer{status: 200, body: "{}", header: http.Header{"Date": {date.UTC().Format(http.TimeFormat)}}}
-	out, err := client(a, static).GetItem(t.Context(), &dynamodb.GetItemInput{
-		TableName: aws.String(table), Key: schema.VersionKey().Item(),
+// A machine that was suspended comes back with a local clock that is right, and a
+// process in which no time has passed: the first date confirms the step.
+func TestASuspendedMachine(t *testing.T) {
+	inHouse(t, func(h *house) {
+		var asleep time.Duration
+		now := func() time.Time { return time.Now().Add(asleep) }
+		h.server.Date = dateBy(now)
+		s := h.open(dynamo.Options{Now: now})
+		h.listen(s, 100, 107*time.Millisecond)
+		asleep = time.Hour
+		h.near(s, 0) // not yet
+		h.ask(s)
+		if wrong := s.Now().Sub(now()); wrong != 0 || !s.Clock().Checked || s.Clock().Restarts != 1 {
+			h.Errorf("after an answer the clock is wrong by %v: %+v", wrong, s.Clock())
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.ResultMetadata
 }
 
-func TestClockLearnsFromAnswers(t *testing.T) {
-	t.Parallel()
-	ahead := metadata(t, start.Add(time.Minute))
-	clock := dynamo.NewClock(now)
-	clock.Learn(middleware.Metadata{}, start, start)
-	clock.Learn(ahead, start, start.Add(5*time.Second)) // too slow to tell
-	clock.Learn(ahead, start, start.Add(-time.Second))  // the clock was set meanwhile
-	if got := clock.Now(); !got.Equal(start) {
-		t.Errorf("corrected by %v, want nothing", got.Sub(start))
+// An answer that was on its way while the machine was suspended says nothing.
+func TestAnAnswerFromBeforeTheSuspension(t *testing.T) {
+	inHouse(t, func(h *house) {
+		var asleep time.Duration
+		now := func() time.Time { return time.Now().Add(asleep) }
+		s := h.open(dynamo.Options{Now: now})
+		h.server.Date = dateBy(now)
+		h.listen(s, 30, 107*time.Millisecond)
+		h.server.Date = func(int) time.Time {
+			at := now()
+			asleep = time.Hour // once the server has answered
+			return at
+		}
+		h.ask(s)
+		if s.Clock().Checked || s.Clock().Steps != 1 {
+			h.Errorf("%+v", s.Clock())
+		}
+		h.server.Date = dateBy(now)
+		h.ask(s)
+		if wrong := s.Now().Sub(now()); wrong != 0 || !s.Clock().Checked {
+			h.Errorf("after an answer the clock is wrong by %v: %+v", wrong, s.Clock())
+		}
+	})
+}
+
+// A local clock that is slewed is followed where there are no dates; one that runs much
+// faster than any that is slewed was set.
+func TestALocalClockThatDrifts(t *testing.T) {
+	for name, c := range map[string]struct {
+		ppm   int64
+		steps bool
+	}{"slewed": {100, false}, "slewed fast": {-450, false}, "far too fast": {50_000, true}} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				h.server.Date = undated
+				start := time.Now()
+				wall := func() time.Time { return time.Now().Add(time.Since(start) / 1_000_000 * time.Duration(c.ppm)) }
+				s := h.open(dynamo.Options{Now: wall})
+				h.listen(s, 1000, time.Minute)
+				if wrong := s.Now().Sub(wall()).Abs(); wrong > 20*time.Millisecond != c.steps || s.Clock().Steps > 0 != c.steps {
+					h.Errorf("%v from the local clock: %+v", wrong, s.Clock())
+				}
+			})
+		})
 	}
-	clock.Learn(ahead, start, start.Add(200*time.Millisecond))
-	// The header is cut to seconds: on average the server was half a second on.
-	if got, want := clock.Now().Sub(start), 60400*time.Millisecond; got != want {
-		t.Errorf("corrected by %v, want %v", got, want)
+}
+
+// One front end in three whose clock is wrong changes nothing, but that a clock does not
+// count as checked right after it has answered.
+func TestOneFrontEndWithAWrongDate(t *testing.T) {
+	for name, wrong := range map[string]time.Duration{"a minute": time.Minute, "an hour behind": -time.Hour, "three seconds": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				is := false
+				h.server.Date = func(int) time.Time {
+					if is = h.r.IntN(3) == 0; is {
+						return time.Now().Add(wrong)
+					}
+					return time.Now()
+				}
+				s := h.open(dynamo.Options{Now: by(-20 * time.Second)})
+				h.listen(s, 20, 107*time.Millisecond)
+				for range 3000 {
+					h.listen(s, 1, 107*time.Millisecond)
+					h.near(s, 100*time.Millisecond)
+					if _, checked := s.CheckedNow(); checked == is {
+						h.Fatalf("checked is %t after an answer that is wrong (%t)", checked, is)
+					}
+				}
+				if r := s.Clock(); r.Restarts > 1 {
+					h.Errorf("%+v", r)
+				}
+			})
+		})
 	}
+}
+
+// If the first answer is wrong, and the local clock is not, the next one tells.
+func TestAFirstDateThatIsWrong(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.server.Date = dateBy(by(time.Hour))
+		s := h.open(dynamo.Options{})
+		h.server.Date = dateBy(time.Now)
+		h.ask(s)
+		h.near(s, 0)
+	})
+}
+
+// A server whose clock is set is followed.
+func TestAServerWhoseClockIsSet(t *testing.T) {
+	inHouse(t, func(h *house) {
+		s := h.open(dynamo.Options{})
+		h.listen(s, 100, 107*time.Millisecond)
+		h.server.Date = dateBy(by(10 * time.Minute))
+		h.listen(s, 40, 107*time.Millisecond)
+		if wrong := s.Now().Sub(time.Now().Add(10 * time.Minute)); wrong.Abs() > 50*time.Millisecond || s.Clock().Restarts != 1 {
+			h.Errorf("the clock is %v from the server's: %+v", wrong, s.Clock())
+		}
+	})
+}
+
+// Front ends that differ by milliseconds, and dates that are late by up to a second,
+// keep clients together.
+func TestDatesThatDifferALittle(t *testing.T) {
+	for name, c := range map[string]struct {
+		date  func(*house) time.Time
+		apart time.Duration
+	}{
+		"front ends": {func(h *house) time.Time { return time.Now().Add(h.span(-5*time.Millisecond, 5*time.Millisecond)) }, 40 * time.Millisecond},
+		"a date renewed every second": {func(*house) time.Time {
+			const phase = 300 * time.Millisecond
+			return time.Now().Add(-phase).Truncate(time.Second).Add(phase)
+		}, 20 * time.Millisecond},
+		"dates late at random": {func(h *house) time.Time { return time.Now().Add(-h.span(0, time.Second)) }, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				h.server.Date = func(int) time.Time { return c.date(h) }
+				a, b := h.open(dynamo.Options{Now: by(2 * time.Second)}), h.open(dynamo.Options{Now: by(-3 * time.Second)})
+				for range 300 {
+					h.listen(a, 1, 53*time.Millisecond)
+					h.listen(b, 1, 54*time.Millisecond)
+				}
+				for range 300 {
+					h.listen(a, 1, 53*time.Millisecond)
+					h.listen(b, 1, 54*time.Millisecond)
+					if apart := a.Now().Sub(b.Now()).Abs(); apart > c.apart {
+						h.Fatalf("the clocks are %v apart, want %v at most", apart, c.apart)
+					}
+				}
+				h.near(a, time.Second)
+				if a.Clock().Restarts+b.Clock().Restarts > 0 {
+					h.Errorf("%+v, %+v", a.Clock(), b.Clock())
+				}
+			})
+		})
+	}
+}
+
+// Slow answers, and those that took several attempts, tell less, and nothing wrong.
+func TestSlowAnswers(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.server.Latency = func() time.Duration { return h.span(0, time.Second) }
+		engine, fails := h.server.Handler, 0
+		h.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if fails++; fails%2 != 0 {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			engine.ServeHTTP(w, r)
+		})
+		s := h.open(dynamo.Options{Now: by(time.Minute)})
+		h.near(s, 10*time.Second)
+		for range 100 {
+			h.listen(s, 1, h.span(0, time.Second))
+			if r := s.Clock(); time.Until(s.Now()).Abs() > r.Uncertainty {
+				h.Fatalf("wrong by %v: %+v", time.Until(s.Now()), r)
+			}
+		}
+		h.near(s, 2*time.Second)
+	})
+}
+
+// A date that is none, or of another age, is ignored.
+func TestDatesOfAnotherAge(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.server.Date = dateBy(func() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) })
+		s := h.open(dynamo.Options{})
+		h.near(s, 0)
+		if s.Clock().Checked {
+			h.Errorf("%+v", s.Clock())
+		}
+	})
 }
 
 func TestClockIsSafeForConcurrentUse(t *testing.T) {
-	t.Parallel()
-	clock := dynamo.NewClock(now)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 1000 {
-				clock.Sample(time.Minute)
-				clock.Now()
-			}
-		})
-	}
-	wg.Wait()
-	if got := clock.Now().Sub(start); got != time.Minute {
-		t.Errorf("corrected by %v", got)
-	}
+	inHouse(t, func(h *house) {
+		var mu sync.Mutex
+		var wall time.Duration
+		s := h.open(dynamo.Options{Now: func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Add(wall)
+		}})
+		h.server.Latency = nil
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 100 {
+					h.ask(s)
+					s.CheckedNow()
+					s.Clock()
+					mu.Lock()
+					wall += 100 * time.Millisecond
+					mu.Unlock()
+					time.Sleep(13 * time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		h.near(s, time.Second)
+	})
 }
 
-func TestClockAllocatesNothing(t *testing.T) {
-	clock, md := dynamo.NewClock(now), metadata(t, start.Add(time.Minute))
-	if got := testing.AllocsPerRun(100, func() {
-		clock.Learn(md, start, start)
-		clock.Now()
-	}); got != 0 {
-		t.Errorf("%.0f allocations", got)
+func TestReadingTheClockAllocatesNothing(t *testing.T) {
+	for name, now := range map[string]func() time.Time{"the machine's": nil, "another": by(time.Minute)} {
+		s, err := dynamo.Open(t.Context(), dynamo.Options{API: (&dated.Server{
+			Handler: dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{}), Date: dateBy(time.Now),
+		}).Client(), Table: table, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := testing.AllocsPerRun(100, func() { s.CheckedNow() }); got != 0 {
+			t.Errorf("%s: %.0f allocations", name, got)
+		}
 	}
 }

@@ -22,17 +22,18 @@ type conn struct {
 	api     API
 	table   *string
 	timeout time.Duration
-	clock   clock
+	clock   *clock
 	audit   *auditor
 	// immediate says that the API never waits: there is nothing to bound.
 	immediate bool
 }
 
 func newConn(o Options) *conn {
-	c := &conn{api: o.API, table: &o.Table, timeout: o.Timeout, clock: clock{local: o.Now}, audit: newAuditor(o)}
+	c := &conn{api: o.API, table: &o.Table, timeout: o.Timeout, audit: newAuditor(o)}
 	if api, ok := o.API.(limiter.ImmediateStore); ok {
 		c.immediate = api.Immediate()
 	}
+	c.clock = newClock(&o, c.immediate)
 	return c
 }
 
@@ -44,21 +45,6 @@ func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// sending is when a request is sent, and answered lets the clock learn from its
-// answer. An API in process has no other clock to learn of.
-func (c *conn) sending() (sent time.Time) {
-	if !c.immediate {
-		sent = c.clock.local()
-	}
-	return sent
-}
-
-func (c *conn) answered(metadata middleware.Metadata, sent time.Time) {
-	if !c.immediate {
-		c.clock.learn(metadata, sent, c.clock.local())
-	}
-}
-
 // call sends one request; op says in an error what was being done.
 func call[In, Out any](
 	ctx context.Context, c *conn, op string, metadata func(*Out) middleware.Metadata,
@@ -66,12 +52,13 @@ func call[In, Out any](
 ) (*Out, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	sent := c.sending()
+	sent := c.clock.sending()
 	out, err := send(ctx, in)
 	if err != nil {
+		c.clock.failed(err, sent)
 		return nil, c.translate(op, err)
 	}
-	c.answered(metadata(out), sent)
+	c.clock.answered(metadata(out), sent)
 	return out, nil
 }
 

@@ -22,7 +22,7 @@ func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome,
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	it := schema.EncodeNewBucket(s.ns, c)
-	sent := s.sending()
+	sent := s.clock.sending()
 	out, err := s.api.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           s.table,
 		Item:                                it,
@@ -30,9 +30,10 @@ func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, bucketWrite)
 	if err != nil {
+		s.clock.failed(err, sent)
 		return s.refused("create", c.Bucket, err)
 	}
-	s.answered(out.ResultMetadata, sent)
+	s.clock.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(it)
 	return limiter.Outcome{Applied: true, Image: img}, err
 }

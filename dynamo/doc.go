@@ -15,8 +15,8 @@
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu and shard_count are as seen, not disabled, and tk
 //	         shard_count, cascade,       lies within bounds that lose no accrual; or, if it is loose, rf is
 //	         parent_id, pgen, pinc;      not after the new one instead; or, of a bucket that is full
-//	         REMOVE vu, ttl, or a        anyway, rf is old enough and cp, ra, rp are as seen
-//	         limit; ADD or SET tk, wcu;
+//	         REMOVE vu, ttl, or a        anyway, rf is old enough and cp, ra, rp are as seen. rf moves
+//	         limit; ADD or SET tk, wcu;  back only from far ahead of the clock
 //	         ADD tc
 //	Gather   the same on several items   the same, of all of them (one transaction)
 //	Create   everything                  if there is no item

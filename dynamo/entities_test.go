@@ -295,7 +295,7 @@ func TestTwoDeletionsAreToldOfOnce(t *testing.T) {
 	s, f := newAuditedStore(t)
 	createEntity(t, s, limiter.Entity{ID: "user"})
 	// Of one millisecond, the events of two processes have no order.
-	later := dynamo.Options{API: f.API, Table: table, Now: func() time.Time { return now().Add(time.Millisecond) }}
+	later := dynamo.Following(dynamo.Options{API: f.API, Table: table, Now: func() time.Time { return now().Add(time.Millisecond) }})
 	other, err := dynamo.Open(t.Context(), later)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/smithy-go/middleware"
 )
 
 // What the tests see of the inside.
@@ -32,22 +31,34 @@ func CompareReleases(a, b string) (order int, ok bool) {
 	return x.compare(y), okA && okB
 }
 
-// A Clock is the store's clock.
-type Clock struct{ clock }
-
-// NewClock is a clock that corrects local.
-func NewClock(local func() time.Time) *Clock { return &Clock{clock{local: local}} }
-
-// Now is the corrected instant.
-func (c *Clock) Now() time.Time { return c.now() }
-
-// Sample takes in one measured offset.
-func (c *Clock) Sample(offset time.Duration) { c.sample(offset) }
-
-// Learn takes in the answer to a request.
-func (c *Clock) Learn(metadata middleware.Metadata, sent, received time.Time) {
-	c.learn(metadata, sent, received)
+// Following is o in a process in which as much time passes as its clock says, so that
+// a test may let that stand still, or move it.
+func Following(o Options) Options {
+	first := o.Now()
+	o.passed = func() time.Duration { return o.Now().Sub(first) }
+	return o
 }
+
+// An Estimate is what dates tell of the correction of a clock.
+type Estimate struct{ estimate }
+
+// Observe takes in the interval that a date gives, and reports whether it is believed.
+func (e *Estimate) Observe(low, high, at, local time.Duration) (believed bool) {
+	return e.observe(interval{low, high}, at, local, false) != doubts
+}
+
+// Interval is what is known at an instant.
+func (e *Estimate) Interval(at time.Duration) (low, high time.Duration) {
+	e.age(at)
+	return e.in.low, e.in.high
+}
+
+// DriftPPM is how fast clocks part at most, and Tolerance by how much dates may
+// contradict each other.
+const (
+	DriftPPM  = driftPPM
+	Tolerance = tolerance
+)
 
 // Translate is what a store of a table called limits makes of an error.
 func Translate(op string, err error) error {

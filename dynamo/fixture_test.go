@@ -170,7 +170,7 @@ func newEngine(t *testing.T) *dynamolite.DB {
 
 func openStore(t *testing.T, api dynamo.API) *dynamo.Store {
 	t.Helper()
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: api, Table: table, Now: now})
+	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: api, Table: table, Now: now}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,13 +160,14 @@ func checkBirth(b *limiter.Birth) error {
 func (s *Store) together(ctx context.Context, op string, writes []types.TransactWriteItem) (limiter.Joint, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	sent := s.sending()
+	sent := s.clock.sending()
 	var retryer jointRetryer
 	out, err := s.api.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, retryer.option)
 	if err == nil {
-		s.answered(out.ResultMetadata, sent)
+		s.clock.answered(out.ResultMetadata, sent)
 		return limiter.Joint{Applied: true}, nil
 	}
+	s.clock.failed(err, sent)
 	reasons := cancellation(err)
 	if _, refused := conditionFailed(err); !refused {
 		var joint limiter.Joint

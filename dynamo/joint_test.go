@@ -126,7 +126,7 @@ func TestHotPartitions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s, err := dynamo.Open(t.Context(), dynamo.Options{API: api, Table: "hot", Now: now})
+			s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: api, Table: "hot", Now: now}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func TestHotPartitions(t *testing.T) {
 				t.Errorf("a neighbor: %v", err)
 			}
 
-			s, err = dynamo.Open(t.Context(), dynamo.Options{API: api, Table: "all", Now: now})
+			s, err = dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: api, Table: "all", Now: now}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -49,7 +49,7 @@ func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by 
 	if _, err := namespaces.Register(t.Context(), "usage"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: api, Table: table, Namespace: "usage", Now: now})
+	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: api, Table: table, Namespace: "usage", Now: now}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 func newNamespaces(t *testing.T) (*dynamo.Namespaces, *fault) {
 	t.Helper()
 	f := &fault{API: newTable(t)}
-	n, err := dynamo.NewNamespaces(dynamo.Options{API: f, Table: table, Now: now})
+	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now}))
 	if err != nil {
 		t.Fatal(err)
 	}

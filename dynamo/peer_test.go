@@ -236,9 +236,9 @@ func TestAdministrationLeavesWhatThePeersLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	peers, ours := newNS1(t), newNS1(t)
-	o := dynamo.Options{
+	o := dynamo.Following(dynamo.Options{
 		API: ours, Table: table, Now: func() time.Time { return time.UnixMilli(1700000020000) }, Principal: "arn:aws:iam::1:user/x",
-	}
+	})
 	s, err := dynamo.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,9 @@ type Options struct {
 	Table string
 	// Namespace is the name of the namespace; "" is [DefaultNamespace].
 	Namespace string
-	// Now is the local clock; nil is time.Now.
+	// Now is the local clock; nil is time.Now. The store's own clock starts there and
+	// goes on with the time that passes, corrected by the dates of answers; with an
+	// API that answers in the same process it is the local clock.
 	Now func() time.Time
 	// Logger is told what cannot be returned; nil discards it.
 	Logger *slog.Logger
@@ -35,7 +37,9 @@ type Options struct {
 	// snapshots as they are written to.
 	UsageTTL time.Duration
 
-	ids *eventIDs // once defaults are filled in
+	ids     *eventIDs            // once defaults are filled in
+	machine bool                 // Now was left out
+	passed  func() time.Duration // the time that has passed since the store was opened; nil but in tests
 }
 
 const defaultTimeout = 10 * time.Second
@@ -60,8 +64,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	if o.Now == nil {
-		o.Now = time.Now //nolint:forbidigo // the default of the option
-		o.ids = processIDs
+		o.Now = machineNow
+		o.ids, o.machine = processIDs, true
 	}
 	if o.ids == nil {
 		o.ids = newEventIDs()
@@ -142,9 +146,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Now is the local clock, corrected by what responses tell of the server's once
-// they are two seconds apart.
+// Now is the instant by the server's clock, as far as the dates of answers tell: see
+// [Store.Clock].
 func (s *Store) Now() time.Time { return s.clock.now() }
+
+// CheckedNow is [Store.Now], and whether the clock was compared with the server's.
+func (s *Store) CheckedNow() (now time.Time, checked bool) { return s.clock.checkedNow() }
+
+// Clock is how the store's clock stands to the local one and to the server's.
+func (s *Store) Clock() ClockReport { return s.clock.report() }
 
 // Namespace is the name and the id of the store's namespace.
 func (s *Store) Namespace() (name, id string) { return s.name, s.ns }

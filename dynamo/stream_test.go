@@ -183,7 +183,7 @@ func TestOpenID(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	_, id := s.Namespace()
-	o := dynamo.Options{API: f, Table: table, Now: now}
+	o := dynamo.Following(dynamo.Options{API: f, Table: table, Now: now})
 	same, err := dynamo.OpenID(t.Context(), o, id)
 	if err != nil {
 		t.Fatal(err)

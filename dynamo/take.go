@@ -135,7 +135,7 @@ func takeKey(key []byte, t *limiter.Take) []byte {
 func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *shape, v values) (limiter.Outcome, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	sent := s.sending()
+	sent := s.clock.sending()
 	out, err := s.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           s.table,
 		Key:                                 s.bucketKey(b),
@@ -147,9 +147,10 @@ func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *sha
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, bucketWrite)
 	if err != nil {
+		s.clock.failed(err, sent)
 		return s.refused(op, b, err)
 	}
-	s.answered(out.ResultMetadata, sent)
+	s.clock.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(out.Attributes)
 	return limiter.Outcome{Applied: true, Image: img}, err
 }

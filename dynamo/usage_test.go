@@ -363,7 +363,7 @@ func TestUsageOutlivesItsWindow(t *testing.T) {
 	written := 0
 	ttl := func(of time.Duration) string {
 		t.Helper()
-		s, err := dynamo.Open(t.Context(), dynamo.Options{API: db, Table: table, Now: now, UsageTTL: of})
+		s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: db, Table: table, Now: now, UsageTTL: of}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -116,6 +116,20 @@ var refillTests = []test{
 		r.RefilledAt = seen.RefilledAt
 		return r
 	}, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }),
+	afterRefill("may move the stamp back", took(milli), func(seen *limiter.Image) *limiter.Refill {
+		r := refill(seen, bounded(-20*milli, 0, math.MinInt64, 50*milli))
+		r.RefilledAt = seen.RefilledAt - later
+		return r
+	}, func(i *limiter.Image) { i.RefilledAt -= later; written(i); earn(i, "rpm", -20*milli) }),
+	afterRefill("refused: may move the stamp back, and it has moved", func(k *kit, seen *limiter.Image) {
+		r := refill(seen)
+		r.RefilledAt = seen.RefilledAt + 1
+		k.mustApply(k.Refill(k.Context(), r))
+	}, func(seen *limiter.Image) *limiter.Refill {
+		r := refill(seen)
+		r.RefilledAt = seen.RefilledAt - later
+		return r
+	}, nil),
 	afterRefill("accrues the hidden limit", nil, func(seen *limiter.Image) *limiter.Refill {
 		r := refill(seen)
 		r.Writes = limiter.Change{Limit: hidden, Earned: milli, Debit: milli, AtLeast: 0, AtMost: writes.Capacity - milli}

@@ -172,7 +172,7 @@ func (c *checker) tends(r *write) {
 	if r.client == nil || !r.client.follows || r.after == nil || r.other != nil {
 		return
 	}
-	gains := r.before == nil || r.before.count != r.after.count
+	gains := r.before == nil || r.before.count != r.after.count || r.heals()
 	for _, name := range names(r.before, r.after) {
 		was, _ := r.before.level(name)
 		is, _ := r.after.level(name)

@@ -27,6 +27,8 @@ type client struct {
 	// aggregator: its refills do not count as writes.
 	aggregator bool
 	follows    bool          // it follows the stream, and serves nobody
+	dated      bool          // answers to it have dates, and its clock is what it makes of them
+	strays     bool          // its clock is far ahead, and nobody tells it
 	trust      time.Duration // how old an image may be that it refuses on; negative is none
 	shares     bool          // its callers share writes
 	idle       *call         // stands for what it does in nobody's name
@@ -34,6 +36,8 @@ type client struct {
 
 	dead chan struct{} // closed when it crashes
 	once sync.Once
+
+	readings readings // of the clock, if it is dated
 }
 
 // newClient starts a process. The requests that open its store meet no faults.
@@ -41,15 +45,22 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	c := &client{w: w, name: name, reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}}
 	c.idle = &call{name: name + "/background", kind: administering, client: c}
 	c.offset = w.odds.clock(w.dice, name)
+	c.dated, c.strays = w.odds.dated && name != peerName, name == strayName
+	switch {
+	case c.strays:
+		c.dated, c.offset = false, func(time.Duration) time.Duration { return farAhead }
+	case w.odds.dated && !c.dated:
+		c.offset = func(time.Duration) time.Duration { return 0 }
+	}
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "open"})
 	var err error
 	c.store, err = dynamo.Open(ctx, dynamo.Options{API: &link{w, c}, Table: tableName, Now: c.clock})
 	if err != nil {
 		panic(fmt.Sprintf("open: %v", err))
 	}
-	var store limiter.Store = c.store
+	var store limiter.Store = clocked{c.store, c}
 	if w.broken.store != nil {
-		store = w.broken.store(c.store)
+		store = w.broken.store(store)
 	}
 	d := dice(w.dice.hash("limiter", name))
 	r := d.stream("options")
@@ -76,17 +87,27 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	return c
 }
 
-// clock is the process's clock: the true time and its own error.
+// clock is the process's local clock: the true time and its own error.
 func (c *client) clock() time.Time {
 	at := c.w.now()
 	if calm := c.w.calm.Load(); calm != nil {
 		at = *calm
 	}
 	off := c.offset(at)
-	c.w.clocks.Lock()
-	c.w.lo, c.w.hi = min(c.w.lo, off), max(c.w.hi, off)
-	c.w.clocks.Unlock()
+	if !c.dated {
+		c.isOff(off)
+	}
 	return time.Now().Add(off)
+}
+
+// isOff notes by how much the clock that buckets are stamped by was off.
+func (c *client) isOff(by time.Duration) {
+	if c.strays {
+		return // it is nobody's measure
+	}
+	c.w.clocks.Lock()
+	defer c.w.clocks.Unlock()
+	c.w.lo, c.w.hi = min(c.w.lo, by), max(c.w.hi, by)
 }
 
 // clock is the error of one client's clock, by the true time.

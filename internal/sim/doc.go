@@ -23,18 +23,22 @@
 // processes, by a follower that keeps checkpoints; its pauses after a failure are
 // no seed's, so that such a one may replay differently.
 //
+// In some seeds answers have dates, by which clients correct local clocks that are off by
+// seconds or hours, drift and are set; and there is one client whose clock is an hour
+// ahead and which nobody tells.
+//
 // The link records what the engine applied, which is the truth; the clients
 // record what they were answered. A checker that shares no code with the
 // limiter holds the two against each other and against the promises of the
 // design:
 //
 //   - each write is a legal step of a token bucket: what is earned is what the
-//     grid gives, balances end at the capacity, stamps never run back, items
-//     are whole;
+//     grid gives, balances end at the capacity, items are whole, and stamps run
+//     back only from where no honest clock is;
 //   - shards never overlap, so that shares sum to no more than the limit; a shard
 //     is born with what its sibling gives, or empty;
 //   - over every interval, what was admitted is covered by capacity and rate
-//     (never over);
+//     (never over), but for one capacity each time that a stamp is moved far ahead;
 //   - what was refused left no debit and what was granted the whole one (all or
 //     nothing; cancellation is a rollback);
 //   - a refusal has a reason, in what all shards hold together, or, if nobody was
@@ -47,6 +51,6 @@
 //
 // Flags: -sim.seeds=N runs that many seeds, -sim.seed=N one alone and prints its
 // trace; -sim.followers=N has that many aggregators in each of them, and
-// -sim.tailed lets those be processes. Deliberately broken stores prove that each
+// -sim.tailed lets those be processes; -sim.dated has answers with dates in each. Deliberately broken stores prove that each
 // check can fail.
 package sim

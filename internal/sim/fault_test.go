@@ -35,6 +35,9 @@ type odds struct {
 	// seed's, so that a replay may differ.
 	tailed bool
 	merged bool // somebody else merges their shards
+	// dated: answers have dates, by which clients correct clocks that are far off, and
+	// there is one with a clock far ahead that nobody corrects.
+	dated bool
 	// crowds: processes whose callers share writes. Who of two that stand in
 	// line at the same instant comes first is the scheduler's choice, so that a
 	// replay may differ.
@@ -51,8 +54,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated)
 }
 
 // faulty reports whether requests can fail.
@@ -88,6 +91,9 @@ func drawOdds(d dice) odds {
 		o.followers, o.tailed = 1+r.IntN(2), chance(r, 0.3)
 	}
 	o.merged = o.hot && chance(r, 0.6)
+	if o.dated = chance(r, 0.2); o.dated {
+		o.skew = pick(r, 2*time.Second, 2*time.Hour)
+	}
 	return o
 }
 

@@ -53,6 +53,9 @@ func (c *checker) legal(r *write) {
 		stamped = r.other.before
 	}
 	latest := c.trueMS(r.at) + ceilMS(max(0, c.hi))
+	if r.client.strays {
+		latest = c.clientMS(r.client, r.at)
+	}
 	if b.rf > latest && (stamped == nil || b.rf > stamped.rf+1) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}
@@ -83,7 +86,8 @@ func (c *checker) legal(r *write) {
 		return
 	}
 	if b.rf < a.rf {
-		bad("the stamp ran back from %d to %d", a.rf, b.rf)
+		c.legalHeal(r, bad)
+		return
 	}
 	for _, name := range names(a, b) {
 		was, had := a.share(r.id, name)

@@ -91,7 +91,9 @@ func attempted[In, Out any](
 	var err error
 	var recorded []*write
 	var seen map[bucketID]sighting
+	var answered time.Time
 	arrive := func() {
+		answered = time.Now()
 		if !reads && w.isHot(ids) {
 			err = errHot(r, op, len(ids))
 			return
@@ -173,6 +175,9 @@ func attempted[In, Out any](
 		err = operationError(op, err)
 	}
 	c.see(w, recorded, seen)
+	if c.dated && !calm {
+		err = w.date(out, err, answered) //nolint:contextcheck // it makes a header
+	}
 	return out, err
 }
 

@@ -16,6 +16,7 @@ type flow struct {
 	was, is  level
 	reset    bool // parameters were changed, or shards merged: the stamp may have moved by 1 ms for it
 	late     bool // what had overflowed since the stamp was not cut first
+	leaps    bool // the stamp was moved far ahead
 }
 
 // lateness is by how much a take may be decided as if its clock were behind. Where
@@ -79,7 +80,7 @@ func (c *checker) neverOver(key bucketKey) {
 }
 
 func (c *checker) flowOf(r *write, was, is level, had bool) flow {
-	f := flow{sent: int64(r.sent), at: int64(r.at), born: r.before == nil, count: r.after.count}
+	f := flow{sent: int64(r.sent), at: int64(r.at), born: r.before == nil, count: r.after.count, leaps: c.leaps(r)}
 	debit := is.tc - was.tc
 	if had && debit > 0 && r.before.rf == r.after.rf {
 		f.late = was.tk+was.earned(r.before.rf, c.clientMS(r.client, r.sent)) > was.cp
@@ -106,7 +107,8 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 // capacity and rate are the largest in force meanwhile; s is the widest that
 // any two clocks of the run were apart, and the millisecond to which clocks are
 // cut, and, if one of the takes went by an old stamp, [lateness]. The grid may round up by less than a millitoken, once per change of
-// parameters; and by as much on each shard, and for each that is born.
+// parameters; and by as much on each shard, and for each that is born. Each stamp that a
+// clock moved far ahead may have cost one capacity.
 func (c *checker) intervals(id bucketID, name string, flows []flow) {
 	skew := c.spread() + time.Millisecond
 	for _, first := range flows {
@@ -114,7 +116,7 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			continue
 		}
 		from := first.sent
-		var net, capacity, changes, grids, late int64
+		var net, capacity, changes, grids, late, leaps int64
 		rate := level{rp: 1}
 		for _, f := range flows {
 			if f.at < from {
@@ -133,6 +135,9 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			if f.reset {
 				changes++
 			}
+			if f.leaps {
+				leaps++
+			}
 			if f.sent >= from {
 				net += f.admitted
 			}
@@ -145,7 +150,7 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			}
 			// In millitokens times the period, where nothing is rounded.
 			span := f.at - from + int64(skew) + late + changes*int64(time.Millisecond)
-			allowed := (capacity+grids+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
+			allowed := (capacity*(1+leaps)+grids+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
 			if net*rate.rp > allowed {
 				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d/%dms·(T+%v)",
 					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, rate.ra, rate.rp, skew+time.Duration(late))

@@ -17,7 +17,7 @@ func (p *play) quiet() {
 	now := p.w.now()
 	p.w.calm.Store(&now)
 	r := p.w.dice.stream("quiet")
-	alive := slices.DeleteFunc(slices.Clone(p.cast), func(c *client) bool { return c.standsStill() || c.reliable || c.aggregator || c.follows })
+	alive := slices.DeleteFunc(slices.Clone(p.cast), func(c *client) bool { return c.standsStill() || c.reliable || c.aggregator || c.follows || c.strays })
 	if len(alive) == 0 {
 		return
 	}
@@ -41,7 +41,7 @@ func (p *play) quiet() {
 // client's clock.
 func (p *play) probe(c *client, req limiter.Request) *call {
 	const half = 500 * time.Microsecond
-	phase := time.Duration(c.clock().Nanosecond()) % time.Millisecond
+	phase := time.Duration(c.time().Nanosecond()) % time.Millisecond
 	time.Sleep((half - phase + time.Millisecond) % time.Millisecond)
 	p.probes++
 	k := &call{name: fmt.Sprintf("%s/probe#%d", c.name, p.probes), kind: acquiring, client: c, req: req}
@@ -98,9 +98,9 @@ func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
 		}
 	}
 	for range 6 {
-		at := c.clock().UnixMilli()
+		at := c.time().UnixMilli()
 		k := p.probe(c, req)
-		at = max(at, c.clock().UnixMilli())
+		at = max(at, c.time().UnixMilli())
 		if k.admitted() {
 			continue
 		}
@@ -148,7 +148,7 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 		return // the bucket will have expired, and be made anew, full
 	}
 	until := func(ms int64) {
-		time.Sleep(time.UnixMilli(ms).Sub(c.clock()) + 1)
+		time.Sleep(time.UnixMilli(ms).Sub(c.time()) + 1)
 	}
 	if ms > 1 {
 		until(at + ms - 1)

@@ -54,6 +54,10 @@ func (c *checker) refusedForAReason(k *call) {
 // something that a call asks for.
 func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 	now := c.clientMS(k.client, at)
+	if k.client.dated { // it may have been decided after an answer that corrected the clock
+		least, _ := k.client.readings.within(k.start, k.end)
+		now = c.trueMS(at + least)
+	}
 	for name, tokens := range k.req.Consume {
 		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && least(shards, now) < tokens*1000+c.reserved(k, key, name) {
 			return true
@@ -118,6 +122,7 @@ func (c *checker) stocks(key bucketKey, name string, from, to time.Duration) []s
 		add := func(st *state) {
 			if l, ok := st.share(id, name); ok {
 				s = append(s, held{l, st.rf, i})
+				s = append(s, c.asHealed(l, st.rf, i, from, to)...)
 				count = max(count, st.count)
 			}
 		}
@@ -157,8 +162,7 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 			continue
 		}
 		shards := c.quoted(k, key, name)
-		now, then := c.clientMS(k.client, k.start), c.clientMS(k.client, k.end)
-		now, then = min(now, then), max(now, then)
+		now, then := c.clientSpan(k.client, k.start, k.end)
 		first, _ := reaches(shards, most, now, st.Requested*1000)
 		last, comes := reaches(shards, least, now, st.Requested*1000+c.reserved(k, key, name))
 		ms := st.RetryAfter.Milliseconds()

@@ -123,7 +123,7 @@ func (p *play) run() {
 	stop := make(chan struct{})
 	sweeper.Go(func() { p.sweep(stop) })
 	if p.w.odds.aggregated {
-		c := newClient(p.w, "aggregator", p.ttl)
+		c := newClient(p.w, peerName, p.ttl)
 		c.aggregator = true
 		p.cast = append(p.cast, c)
 		p.workers.Go(func() { p.aggregate(c, stop) })
@@ -134,6 +134,9 @@ func (p *play) run() {
 		if p.w.odds.merged {
 			p.workers.Go(func() { p.merge(i, stop) })
 		}
+	}
+	if p.w.odds.dated {
+		p.workers.Go(func() { p.stray(stop) })
 	}
 	slots.Wait()
 	close(stop)

@@ -111,7 +111,7 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 	for i := range shards {
 		id := key.shard(i)
 		for _, s := range k.client.seen[id] {
-			if s.shown > k.start || c.clientMS(k.client, s.shown) < since || s.state == nil || s.state.count != n {
+			if s.shown > k.start || c.shownMS(k.client, s.shown) < since || s.state == nil || s.state.count != n {
 				continue
 			}
 			l, ok := s.state.share(id, name)
@@ -119,6 +119,7 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 				continue
 			}
 			shards[i] = append(shards[i], held{l, s.state.rf, i})
+			shards[i] = append(shards[i], c.asHealed(l, s.state.rf, i, s.at, k.start)...)
 			if s.worked {
 				// Credits that landed in between are not in what it worked out.
 				_, credited := c.moved(id, name, s.at-k.client.trust-storeTimeout, s.at)
@@ -189,7 +190,20 @@ func (c *checker) refusedFromMemory(k *call) {
 	}
 }
 
+// shownMS is a client's clock when it was shown something, which the answer itself may
+// have corrected.
+func (c *checker) shownMS(of *client, at time.Duration) int64 {
+	if of.dated {
+		_, last := c.clientSpan(of, at-storeTimeout, at)
+		return last
+	}
+	return c.clientMS(of, at)
+}
+
 // clientMS is a client's clock at an instant, in milliseconds.
 func (c *checker) clientMS(of *client, at time.Duration) int64 {
+	if of.dated {
+		return c.trueMS(at + of.readings.at(at))
+	}
 	return c.trueMS(at + of.offset(c.clockAt(at)))
 }

@@ -13,6 +13,7 @@ var (
 	seeds     = flag.Int("sim.seeds", 300, "how many seeds to run")
 	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
+	dating    = flag.Bool("sim.dated", false, "have answers with dates, and a clock far ahead, in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
@@ -22,6 +23,7 @@ type result struct {
 	report     string
 	trace      string
 	stats      string
+	healed     int // stamps that were moved back
 }
 
 func (r result) broke(promise string) bool {
@@ -47,11 +49,16 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 		p.run()
 		check(p)
 		res = result{violations: p.w.violations, stats: p.w.stats() + p.aggregates()}
+		for _, r := range p.w.log {
+			if !r.failed && r.heals() {
+				res.healed++
+			}
+		}
 		if traced {
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -68,7 +75,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 // oddsOf are the odds of a seed, with the aggregators that the flag asks for.
 func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
-	o.followers, o.tailed = max(o.followers, *followers), o.tailed || *tailing
+	o.followers, o.tailed, o.dated = max(o.followers, *followers), o.tailed || *tailing, o.dated || *dating
 	return o
 }
 

@@ -172,7 +172,7 @@ func (f *follower) begin(name string) *reader {
 	broken := f.w.broken
 	if broken.tender != nil {
 		var err error
-		c.limiter, err = limiter.New(broken.tender(c.store), limiter.Options{ConfigTTL: f.ttl})
+		c.limiter, err = limiter.New(broken.tender(clocked{c.store, c}), limiter.Options{ConfigTTL: f.ttl})
 		must(err)
 	}
 	f.play.mu.Lock()

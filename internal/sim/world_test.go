@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
@@ -52,6 +53,7 @@ type world struct {
 
 	clocks sync.Mutex
 	lo, hi time.Duration // the clocks' extremes against the true time
+	dates  map[time.Time]middleware.Metadata
 
 	calm atomic.Pointer[time.Duration] // since when there are no faults and next to no latencies
 }
@@ -94,7 +96,7 @@ func newWorld(seed uint64, o odds) *world {
 		dice: dice(seed), start: time.Now(), db: dynamolite.New(dynamolite.Options{}), odds: o,
 		end: make(chan struct{}),
 		lo:  math.MaxInt64, hi: math.MinInt64,
-		given: map[time.Duration]bool{}, sent: map[string]int{},
+		dates: map[time.Time]middleware.Metadata{}, given: map[time.Duration]bool{}, sent: map[string]int{},
 		items: map[bucketID]*state{}, joint: map[string][]*write{}, hot: map[bucketID]time.Duration{}, lives: map[bucketID]int{}, limits: map[string]int{},
 	}
 }

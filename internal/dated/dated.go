@@ -1,0 +1,80 @@
+// Package dated is a server for tests whose answers carry a Date header. It has no
+// network: the SDK's client calls the handler of an engine directly, so that a test
+// may run it in a testing/synctest bubble, where the dates are virtual too.
+package dated
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// A Server answers the requests of the SDK's client. The zero Latency takes no time.
+type Server struct {
+	Handler http.Handler
+	// Date is what the header of an answer with that status says if it is sent now. The
+	// header is cut to whole seconds. A zero time leaves it out.
+	Date func(status int) time.Time
+	// Latency is how long a request takes to arrive, or an answer to come back.
+	Latency func() time.Duration
+}
+
+// Do carries one request out. [dynamodb.Options] take a Server as HTTPClient.
+func (s *Server) Do(r *http.Request) (*http.Response, error) {
+	if err := s.travel(r.Context()); err != nil {
+		return nil, err
+	}
+	w := httptest.NewRecorder()
+	s.Handler.ServeHTTP(w, r)
+	answer := w.Result()
+	if date := s.Date(answer.StatusCode); !date.IsZero() {
+		answer.Header.Set("Date", date.UTC().Format(http.TimeFormat))
+	}
+	if err := s.travel(r.Context()); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (s *Server) travel(ctx context.Context) error {
+	if s.Latency == nil {
+		return nil
+	}
+	t := time.NewTimer(s.Latency())
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Client is the SDK's client of the server, with any credentials.
+func (s *Server) Client() *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String("http://localhost"), HTTPClient: s,
+		Credentials: credentials.NewStaticCredentialsProvider("key", "secret", ""),
+	})
+}
+
+// Metadata is that of an answer with a date, as the SDK's client makes it.
+func Metadata(date time.Time) (middleware.Metadata, error) {
+	s := Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("{}")) }),
+		Date:    func(int) time.Time { return date },
+	}
+	out, err := s.Client().ListTables(context.Background(), nil)
+	if err != nil {
+		return middleware.Metadata{}, err
+	}
+	return out.ResultMetadata, nil
+}
