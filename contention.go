@@ -264,9 +264,6 @@ func (c *claim) takeInHaste(img *Image, fresh bool, now int64) *Take {
 // refillInHaste is [claim.takeInHaste] for an item that is debited together with
 // others: a refill that stays at the stamp seen.
 func (c *claim) refillInHaste(img *Image, now int64) *Refill {
-	if c.want != nil && c.want.differs(img) {
-		return nil
-	}
 	t := c.takeInHaste(img, true, now)
 	if t == nil || t.Stamp == 0 {
 		return nil

@@ -63,14 +63,11 @@ type places struct {
 // longLine is how many callers in line are worth a place more.
 const longLine = 16
 
-// placesFor is how many places there are for those who want to write to an item.
-// Where it is not known, whoever comes first finds out for the others. There are
+// placesFor is how many places there are for those who want to write to an item. There are
 // more for long lines as long as the item's partition has capacity to spare, and
 // nobody else's writes are in the way.
 func (l *Limiter) placesFor(c *claim, img *Image) places {
 	switch now := l.now(); {
-	case img == nil:
-		return places{base: 1}
 	case img.isRelaxed(now) && !c.acct.isSpaced(c.Shard, now):
 		return l.places
 	default:
@@ -321,7 +318,7 @@ func sumOf(crowd []*ticket) []Amount {
 func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *Image, left <-chan struct{}) {
 	shared := l.patience.detach(ctx)
 	front, acct := crowd[0], crowd[0].claim.acct
-	p := pursuit{l: l, acct: acct, img: img, left: left, c: &claim{Bucket: front.claim.Bucket, acct: acct}}
+	p := pursuit{l: l, acct: acct, img: img, left: left, c: front.claim.common()}
 	err := error(nil)
 	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
 		if tries > 0 {
@@ -364,7 +361,7 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket, los
 	}
 	admitted := p.pick(crowd, lost)
 	switch {
-	case len(admitted) == 0 && p.l.isDue(p.acct, p.now):
+	case len(admitted) == 0 && p.c.want.differs(p.img):
 		p.l.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case len(admitted) == 0:
@@ -520,7 +517,7 @@ func leaveBehind(crowd []*ticket) {
 // for it in line is neither served nor refused. It returns the others. If those
 // lose what there is, somebody else has taken it.
 func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || l.isDue(crowd[0].claim.acct, now) {
+	if len(crowd) == 0 || img.Foreign != "" || crowd[0].claim.want.differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, 0, now)

@@ -419,7 +419,7 @@ func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Imag
 	switch {
 	case len(c.amounts) == 0:
 		return Outcome{Applied: true, Image: img}, nil
-	case c.overflows(img, now):
+	case c.overflows(img, now) || c.owes(img):
 		refill, _, _ := c.refill(img, now, l.multiplier)
 		out, err = l.store.Refill(ctx, refill)
 	default:
@@ -526,6 +526,15 @@ func (c *claim) overflows(img *Image, now int64) bool {
 	})
 }
 
+// owes reports whether an item that expires may be left owing something: that has to be
+// counted in, so that the item is not swept before it has paid.
+func (c *claim) owes(img *Image) bool {
+	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a Amount) bool {
+		s, _ := img.Limit(a.Limit)
+		return a.Milli > max(0, s.Tokens)
+	})
+}
+
 // adjustment is the write for a settling claim. Of a credit only what finds room
 // below the capacity reaches the balance; all of it counts as returned.
 func (c *claim) adjustment(img *Image, now int64) *Adjust {
@@ -533,6 +542,7 @@ func (c *claim) adjustment(img *Image, now int64) *Adjust {
 	for _, d := range c.amounts {
 		s, _ := img.Limit(d.Limit)
 		delta := Delta{Limit: d.Limit, Tokens: -d.Milli, Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
+		delta.Covered = d.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
 		if d.Milli < 0 {
 			part := img.share(s.Params)
 			delta.Tokens = part.Room(s.Tokens, -d.Milli)

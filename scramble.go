@@ -43,7 +43,7 @@ func (a *account) isContested(now int64) bool {
 // isQueued reports whether other callers of the process came before for what all
 // shards of a contested bucket hold.
 func (l *Limiter) isQueued(c *claim) bool {
-	return l.places.base > 0 && c.want == nil && c.acct.gathers.isBusy() && c.acct.isContested(l.now())
+	return l.places.base > 0 && c.acct.gathers.isBusy() && c.acct.isContested(l.now())
 }
 
 // isCovered reports whether an item holds what a claim wants.
@@ -66,7 +66,7 @@ func (p *pursuit) joined(ln *lane, crowd []*ticket) []*ticket {
 	if p.img == nil || !p.acct.isSpaced(p.c.Shard, p.l.now()) {
 		return crowd
 	}
-	return ln.join(crowd, func(other *claim) bool { return !other.lacks(p.img) })
+	return ln.join(crowd, p.c.alike(p.img))
 }
 
 // turnAway refuses those of a crowd for whom the item holds too little, by the image
@@ -144,7 +144,8 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Imag
 // debit carries a batch out, if one write can do that.
 func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
-	p.c = &claim{Bucket: img.Bucket, acct: p.acct, pressing: true, amounts: sumOf(b.crowd)}
+	p.c = b.crowd[0].claim.common()
+	p.c.Bucket, p.c.pressing, p.c.amounts = img.Bucket, true, sumOf(b.crowd)
 	if img.Writes.whole().Balance(img.Writes.Tokens, img.RefilledAt, p.now) < writeCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)
 	}

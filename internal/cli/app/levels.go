@@ -19,6 +19,12 @@ func (f *LimitsFlag) Bind(cmd *cobra.Command) {
 	cmd.Flags().VarP(&f.Limits, "limit", "l", "a limit, may be repeated: a rate per sec, min (if not said),\nhour or day, or a number of them (10/5min), and the burst if\nit is not the rate")
 }
 
+// BindFallback adds the flag to a command whose limits hold where nothing is
+// configured.
+func (f *LimitsFlag) BindFallback(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.Limits, "fallback", "a limit for where no level configures any for the entity and\nthe resource, may be repeated; ignored where one does")
+}
+
 // Required fails unless there is a limit.
 func (f *LimitsFlag) Required() error {
 	if len(f.Limits) == 0 {
