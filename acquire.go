@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 // request is a copy: it may outlive the call.
 func (l *Limiter) acquireApart(ctx context.Context, req Request) (*Lease, error) {
 	req.Consume = maps.Clone(req.Consume)
-	req.Limits = slices.Clone(req.Limits)
+	req.Fallback = slices.Clone(req.Fallback)
 	a := &acquisition{done: make(chan struct{})}
 	l.background.Add(1)
 	l.workers.run(func() { a.run(ctx, l, &req) })
@@ -144,8 +145,11 @@ func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan s
 // so that a side which was debited stays so while the other refills, and is
 // credited back only when the other refuses.
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
-	child := l.claim(req, req.Entity)
+	child := l.claim(req)
 	remembered := child.acct.owner(l.now(), imageAge.Milliseconds())
+	if err := l.knownDisabled(req, child.acct, remembered); err != nil {
+		return nil, err
+	}
 	parent, childErr, parentErr := l.pursueBoth(ctx, req, child, remembered, left)
 	if childErr == nil && !child.refused && child.parent != remembered {
 		l.refund(ctx, parent)
@@ -157,12 +161,13 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 	}
 	if child.refused && parent == nil && child.parent != "" {
 		// The wait is the longer of the two.
-		parent, parentErr = l.inspect(ctx, req, child.parent)
+		parent = l.parentClaim(req, child.parent)
+		parentErr = l.inspect(ctx, parent)
 	}
-	// A refusal is an answer, whatever became of the other side.
-	err := verdict(req, child, parent)
-	if err == nil {
-		err = errors.Join(childErr, parentErr)
+	err := errors.Join(childErr, parentErr)
+	if !errors.Is(err, ErrDisabled) {
+		// A refusal is an answer, whatever became of the other side.
+		err = cmp.Or(verdict(child, parent), err)
 	}
 	if err != nil {
 		l.refund(ctx, child)
@@ -170,6 +175,19 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 		return nil, err
 	}
 	return newLease(l, req, child, parent), nil
+}
+
+// knownDisabled fails if the entity's bucket or that of the parent that it is
+// remembered to cascade to is known to be disabled, before the other one is debited in
+// vain.
+func (l *Limiter) knownDisabled(req *Request, acct *account, parent string) error {
+	switch now := l.now(); {
+	case l.isDisabled(acct, now):
+		return &DisabledError{Entity: req.Entity, Resource: req.Resource}
+	case parent != "" && l.isDisabled(l.account(parent, req.Resource), now):
+		return &DisabledError{Entity: parent, Resource: req.Resource}
+	}
+	return nil
 }
 
 // pursueBoth debits the entity's claim and, if a parent is remembered, the
@@ -205,14 +223,15 @@ func (l *Limiter) atOnce(n int, work func(i int)) {
 	others.Wait()
 }
 
-// claim is what a request wants of one entity's bucket.
-func (l *Limiter) claim(req *Request, entity string) *claim {
+// claim is what a request wants of its entity's bucket.
+func (l *Limiter) claim(req *Request) *claim {
+	asked := claimAmounts(req.Consume)
 	c := &claim{
-		Bucket: Bucket{Entity: entity, Resource: req.Resource}, acct: l.account(entity, req.Resource),
-		amounts: claimAmounts(req.Consume),
+		Bucket: Bucket{Entity: req.Entity, Resource: req.Resource}, acct: l.account(req.Entity, req.Resource),
+		asked: asked, amounts: asked,
 	}
-	if len(req.Limits) > 0 {
-		c.want, c.override = &wanted{limits: sortLimits(req.Limits)}, true
+	if len(req.Fallback) > 0 {
+		c.fallback = sortLimits(req.Fallback)
 	}
 	return c
 }
@@ -220,34 +239,17 @@ func (l *Limiter) claim(req *Request, entity string) *claim {
 // parentClaim is what a request wants of the bucket of the entity's parent, if
 // that has limits.
 func (l *Limiter) parentClaim(req *Request, parent string) *claim {
-	c := l.claim(req, parent)
-	c.optional = true
-	return c
-}
-
-// pursue debits a claim and sees to it that its bucket is compared with the
-// configuration in time.
-func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
-	if !c.override && (l.ttl == 0 || c.acct.isOverridden()) {
-		if err := l.wantConfigured(ctx, c, c.acct); err != nil {
-			return err
-		}
-		if len(c.want.limits) == 0 {
-			c.want = nil
-		}
+	asked := claimAmounts(req.Consume)
+	return &claim{
+		Bucket: Bucket{Entity: parent, Resource: req.Resource}, acct: l.account(parent, req.Resource),
+		asked: asked, amounts: asked, optional: true,
 	}
-	err := l.route(ctx, c, left)
-	l.keepUp(ctx, c, err == nil)
-	return err
 }
 
 // verdict is the refusal that follows from both claims, if any.
-func verdict(req *Request, child, parent *claim) error {
+func verdict(child, parent *claim) error {
 	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
-		return &ValidationError{
-			Field: "consume", Value: strings.Join(unknown, ", "),
-			Reason: fmt.Sprintf("no limit of that name is configured for %s of %s at any level; configure it, or pass Limits with the request", req.Resource, req.Entity),
-		}
+		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.want.decides(&child.Bucket)}
 	}
 	if !child.refused && (parent == nil || !parent.refused) {
 		return nil

@@ -174,13 +174,6 @@ func TestUnknownLimitsAreNamed(t *testing.T) {
 			}
 		}
 		w.holds("stranger", "rph", 8, "key", "rph", 8, "project", "rph", 8)
-		_, err := w.Acquire(w.Context(), limiter.Request{
-			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rph": 1},
-			Limits: []limiter.Limit{limiter.PerHour("tph", 5)},
-		})
-		if !errors.Is(err, limiter.ErrInvalid) {
-			w.Errorf("a limit that the request's own limits lack: %v", err)
-		}
 	})
 }
 
@@ -261,11 +254,11 @@ func TestBadRequests(t *testing.T) {
 		"limit newline":    with(func(r *limiter.Request) { r.Consume["rpm\n"] = 1 }),
 		"mode":             with(func(r *limiter.Request) { r.OnUnavailable = "maybe" }),
 		"limit twice": with(func(r *limiter.Request) {
-			r.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1), limiter.PerMinute("rpm", 2)}
+			r.Fallback = []limiter.Limit{limiter.PerMinute("rpm", 1), limiter.PerMinute("rpm", 2)}
 		}),
-		"capacity":     with(func(r *limiter.Request) { r.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1, limiter.Burst(0))} }),
-		"reserved own": with(func(r *limiter.Request) { r.Limits = []limiter.Limit{limiter.PerMinute("wcu", 1)} }),
-		"period":       with(func(r *limiter.Request) { r.Limits = []limiter.Limit{limiter.Custom("rpm", 1, time.Millisecond)} }),
+		"capacity":     with(func(r *limiter.Request) { r.Fallback = []limiter.Limit{limiter.PerMinute("rpm", 1, limiter.Burst(0))} }),
+		"reserved own": with(func(r *limiter.Request) { r.Fallback = []limiter.Limit{limiter.PerMinute("wcu", 1)} }),
+		"period":       with(func(r *limiter.Request) { r.Fallback = []limiter.Limit{limiter.Custom("rpm", 1, time.Millisecond)} }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {

@@ -1,7 +1,9 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -20,17 +22,17 @@ func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience.time)
 	defer cancel()
-	child, err := l.inspect(ctx, &req, req.Entity)
-	if err != nil {
+	child, parent := l.claim(&req), (*claim)(nil)
+	if err := l.inspect(ctx, child); err != nil {
 		return nil, err
 	}
-	var parent *claim
 	if child.parent != "" {
-		if parent, err = l.inspect(ctx, &req, child.parent); err != nil {
+		parent = l.parentClaim(&req, child.parent)
+		if err := l.inspect(ctx, parent); err != nil {
 			return nil, err
 		}
 	}
-	if err := verdict(&req, child, parent); err != nil {
+	if err := verdict(child, parent); err != nil {
 		return nil, err
 	}
 	statuses := child.statuses
@@ -52,44 +54,66 @@ func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Dur
 	return longestWait(statuses), nil
 }
 
-// inspect works out the statuses of a request for one entity. Configuration is
-// asked only for what no bucket tells.
-func (l *Limiter) inspect(ctx context.Context, req *Request, entity string) (*claim, error) {
-	c := l.claim(req, entity)
-	shards, err := l.store.Buckets(ctx, entity, req.Resource, c.acct.shardCount())
-	if err == nil && len(shards) > 0 && !isWhole(shards) { // or read across a merge
-		shards, err = l.store.Buckets(ctx, entity, req.Resource, countOf(shards))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the bucket of %s for %s: %w", entity, req.Resource, err)
+// inspect works out the statuses of a claim, on its bucket as an acquire would find
+// it: brought to its configuration, or made anew.
+func (l *Limiter) inspect(ctx context.Context, c *claim) error {
+	var shards []*Image
+	var errs [2]error
+	l.atOnce(len(errs), func(i int) {
+		if i == 0 {
+			shards, errs[i] = l.wholeBucket(ctx, c)
+		} else {
+			errs[i] = l.inform(ctx, c)
+		}
+	})
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
 	}
 	exists := len(shards) > 0
-	if exists {
-		c.parent = cascadeOf(shards[0])
-		if shards[0].Disabled {
-			return nil, &DisabledError{Entity: entity, Resource: req.Resource}
-		}
+	switch w := c.want; {
+	case w.disabled || exists && shards[0].Disabled:
+		return &DisabledError{Entity: c.Entity, Resource: c.Resource}
+	case !exists && w.foreign != "":
+		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.foreign}
+	case exists && (w.foreign != "" || shards[0].Foreign != ""):
+		c.parent = cascadeOf(shards[0]) // what such an item says is left as it is
+	default:
+		c.parent = w.owner.payer()
 	}
-	if !exists || c.want == nil && c.lacks(shards[0]) {
-		r, err := l.config.resolve(ctx, entity, req.Resource, !exists, nil)
+	c.statuses = c.standing(wholeSet(shards), l.now())
+	if len(c.statuses) < len(c.amounts) {
+		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: cmp.Or(c.want.foreign, shards[0].Foreign)}
+	}
+	return nil
+}
+
+// wholeBucket reads all shards of a claim's bucket.
+func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*Image, error) {
+	shards, err := l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.shardCount())
+	if err == nil && len(shards) > 0 && !isWhole(shards) { // or read across a merge
+		shards, err = l.store.Buckets(ctx, c.Entity, c.Resource, countOf(shards))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the bucket of %s for %s: %w", c.Entity, c.Resource, err)
+	}
+	return shards, nil
+}
+
+// inform tells a claim what its bucket is to be, as was found out within the time to
+// live.
+func (l *Limiter) inform(ctx context.Context, c *claim) error {
+	w := c.acct.wanted()
+	if w == nil || !l.isYoung(w, l.now()) {
+		epoch := l.epoch.Load()
+		r, err := l.config.resolve(ctx, c.Entity, c.Resource, nil)
 		if err != nil {
-			return nil, fmt.Errorf("read the configuration of %s for %s: %w", req.Resource, entity, err)
+			return err
 		}
-		if owner := ownerFrom(&r); owner.Cascade {
-			c.parent = owner.Parent
-		}
-		if c.want == nil {
-			c.want = l.wantedOf(&r)
-		}
+		w = l.wantedOf(&r, epoch)
+		c.acct.want(w)
 	}
-	now := l.now()
-	for _, a := range c.amounts {
-		if _, parts := c.holdings(nil, a.Limit, shards, now); len(parts) == 0 {
-			c.unknown = append(c.unknown, a.Limit)
-		}
-	}
-	c.statuses = c.standing(wholeSet(shards), now)
-	return c, nil
+	c.adopt(w)
+	return nil
 }
 
 // wholeSet is a bucket's shards by number, nil where one is missing.

@@ -83,7 +83,8 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Imag
 // debit carries a batch out, if one write can do that.
 func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
-	p.c = &claim{Bucket: img.Bucket, acct: p.acct, pressing: true, amounts: sumOf(b.crowd)}
+	p.c = b.crowd[0].claim.common()
+	p.c.Bucket, p.c.pressing, p.c.amounts = img.Bucket, true, sumOf(b.crowd)
 	if img.writesLeft(p.now) < writeCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)
 	}

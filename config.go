@@ -28,16 +28,30 @@ func configKeys(entity, resource string) [configLevels]ConfigKey {
 // they configure is kept for ever; the others expire when idle.
 const entityLevels = 2
 
-// resolved is the configuration in force for an entity's bucket.
+// resolved is the configuration in force for an entity's bucket, and the entity's
+// record.
 type resolved struct {
 	limits   []Limit // by name; empty if no level has any
-	level    int     // the level that has them, an index into configKeys
+	level    int     // the level that has them, an index into configKeys; configLevels if none has
 	disabled bool
 	cascade  Policy
 	foreign  string
-	fetched  int64 // when the oldest level was read, in milliseconds
-	meta     *Entity
-	image    *Image // if a bucket was asked for
+	fetched  int64   // when the read of the oldest level began, in milliseconds
+	meta     *Entity // nil if the entity has no record
+	image    *Image  // if a bucket was asked for
+}
+
+// levelName is a level as errors quote it.
+func levelName(k ConfigKey) string {
+	switch {
+	case k.Entity != "" && k.Resource == DefaultResource:
+		return "entity " + k.Entity + " for every resource"
+	case k.Entity != "":
+		return "entity " + k.Entity + " for " + k.Resource
+	case k.Resource != "":
+		return "resource " + k.Resource
+	}
+	return "the system"
 }
 
 // config reads configuration through a cache. An entry holds for ttl from the
@@ -73,7 +87,6 @@ type flight struct {
 
 type flightKey struct {
 	entity, resource string
-	meta             bool
 	shard            int    // of the bucket read along, or -1
 	evictions        uint64 // a read that began before an eviction is not joined after it
 }
@@ -98,18 +111,11 @@ func (c *config) invalidate() {
 	c.entries.clear()
 }
 
-// resolve is the configuration of an entity's bucket. With meta, the entity's
-// record is read too, and with b that bucket, in the same request. It never
-// answers with entries older than the time to live.
-func (c *config) resolve(ctx context.Context, entity, resource string, meta bool, b *Bucket) (resolved, error) {
-	if !meta && b == nil {
-		if r, ok := c.cached(entity, resource); ok {
-			c.hits.Add(1)
-			return r, nil
-		}
-	}
-	c.misses.Add(1)
-	key := flightKey{entity, resource, meta, -1, c.evictions.Load()}
+// resolve reads the configuration of an entity's bucket and the entity's record,
+// and with b that bucket, in one request. Levels younger than the time to live
+// come from the cache. Callers that ask at the same time share a request.
+func (c *config) resolve(ctx context.Context, entity, resource string, b *Bucket) (resolved, error) {
+	key := flightKey{entity, resource, -1, c.evictions.Load()}
 	if b != nil {
 		key.shard = b.Shard
 	}
@@ -127,7 +133,7 @@ func (c *config) resolve(ctx context.Context, entity, resource string, meta bool
 	c.flights[key] = f
 	c.mu.Unlock()
 
-	f.value, f.err = c.load(ctx, entity, resource, meta, b)
+	f.value, f.err = c.load(ctx, entity, resource, b, c.ttl, false)
 
 	c.mu.Lock()
 	delete(c.flights, key)
@@ -136,81 +142,69 @@ func (c *config) resolve(ctx context.Context, entity, resource string, meta bool
 	return f.value, f.err
 }
 
-// refresh is resolve with the entity's record, from entries no older than a
-// quarter of the time to live.
+// refresh is [config.resolve] with levels from the cache only if they are younger
+// than a quarter of the time to live, so that what it finds holds for most of it.
 func (c *config) refresh(ctx context.Context, entity, resource string) (resolved, error) {
 	const young = 4
-	now := c.store.Now().UnixMilli()
-	for _, k := range configKeys(entity, resource) {
-		if e, ok := c.entries.get(k); ok && now-e.fetched >= c.ttl.Milliseconds()/young {
-			c.entries.drop(k)
-		}
-	}
-	return c.resolve(ctx, entity, resource, true, nil)
+	return c.load(ctx, entity, resource, nil, c.ttl/young, false)
 }
 
-// cached resolves from entries alone, if every level is there and fresh.
-func (c *config) cached(entity, resource string) (resolved, bool) {
-	var entries [configLevels]configEntry
-	for i, k := range configKeys(entity, resource) {
-		e, ok := c.fresh(k)
-		if !ok {
-			return resolved{}, false
-		}
-		entries[i] = e
-	}
-	return settle(entries), true
+// reread reads every level and the record, consistently. What it finds holds now,
+// so it replaces what the cache has.
+func (c *config) reread(ctx context.Context, entity, resource string) (resolved, error) {
+	return c.load(ctx, entity, resource, nil, 0, true)
 }
 
-func (c *config) fresh(k ConfigKey) (configEntry, bool) {
-	e, ok := c.entries.get(k)
-	if !ok || c.store.Now().UnixMilli()-e.fetched >= c.ttl.Milliseconds() {
-		return configEntry{}, false
-	}
-	return e, true
-}
-
-func (c *config) load(ctx context.Context, entity, resource string, meta bool, b *Bucket) (resolved, error) {
+// load reads those levels that the cache does not have younger than age.
+func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, age time.Duration, consistent bool) (resolved, error) {
 	evictions, now := c.evictions.Load(), c.store.Now().UnixMilli()
 	keys := configKeys(entity, resource)
 	var entries [configLevels]configEntry
 	var missing []int
-	load := Load{Bucket: b}
-	if meta {
-		load.Entity = entity
-	}
+	load := Load{Entity: entity, Bucket: b, Consistent: consistent}
 	for i, k := range keys {
-		if e, ok := c.fresh(k); ok {
+		if e, ok := c.entries.get(k); ok && now-e.fetched < age.Milliseconds() {
 			entries[i] = e
 			continue
 		}
 		missing = append(missing, i)
 		load.Configs = append(load.Configs, k)
 	}
+	c.hits.Add(int64(configLevels - len(missing)))
+	c.misses.Add(int64(len(missing)))
 	loaded, err := c.store.Load(ctx, &load)
 	if err != nil {
-		return resolved{}, err
+		return resolved{}, fmt.Errorf("read the configuration of %s for %s: %w", resource, entity, err)
 	}
 	for j, i := range missing {
 		entries[i] = configEntry{value: loaded.Configs[j], fetched: now}
 	}
 	if c.ttl > 0 && c.evictions.Load() == evictions {
 		for _, i := range missing {
-			c.entries.put(keys[i], entries[i])
+			c.keep(keys[i], entries[i])
 		}
 	}
+	on := OnUnavailable("")
 	if system := entries[configLevels-1].value; system != nil {
-		c.onUnavailable.Store(&system.OnUnavailable)
+		on = system.OnUnavailable
 	}
+	c.onUnavailable.Store(&on)
 	r := settle(entries)
 	r.meta, r.image = loaded.Entity, loaded.Image
 	return r, nil
 }
 
+// keep puts an entry into the cache, unless that has one whose read began later.
+func (c *config) keep(k ConfigKey, e configEntry) {
+	if last, ok := c.entries.get(k); !ok || last.fetched <= e.fetched {
+		c.entries.put(k, e)
+	}
+}
+
 // settle picks what holds: the first level that has limits, whole, and of each
-// policy the first level that has one.
+// policy the first level that has one, the system's excepted, which has none.
 func settle(entries [configLevels]configEntry) resolved {
-	r := resolved{fetched: entries[0].fetched}
+	r := resolved{fetched: entries[0].fetched, level: configLevels}
 	disabled := Inherit
 	for i, e := range entries {
 		r.fetched = min(r.fetched, e.fetched)
@@ -219,6 +213,9 @@ func settle(entries [configLevels]configEntry) resolved {
 		}
 		if r.limits == nil && r.foreign == "" && (len(e.value.Limits) > 0 || e.value.Foreign != "") {
 			r.limits, r.foreign, r.level = e.value.Limits, e.value.Foreign, i
+		}
+		if i == configLevels-1 {
+			continue
 		}
 		if disabled == Inherit {
 			disabled = e.value.Disabled
@@ -245,7 +242,7 @@ func (c *config) unavailable(asked OnUnavailable) OnUnavailable {
 
 // CacheStats counts what the configuration cache did.
 type CacheStats struct {
-	Hits, Misses int64         // resolutions answered from the cache, and by a read
+	Hits, Misses int64         // levels that came from the cache, and that were read
 	Size         int           // levels held, absent ones included
 	TTL          time.Duration // how long one is held
 }

@@ -281,9 +281,6 @@ func (c *claim) takeAtStamp(img *Image, fresh bool, now int64) *Take {
 // refillAtStamp is [claim.takeAtStamp] for an item that is debited together with
 // others: a refill that keeps the stamp seen.
 func (c *claim) refillAtStamp(img *Image, now int64) *Refill {
-	if c.want != nil && c.want.differs(img) {
-		return nil
-	}
 	t := c.takeAtStamp(img, true, now)
 	if t == nil || t.Stamp == 0 {
 		return nil

@@ -18,17 +18,16 @@ const maxTries = 100
 // with those of other callers who want to write to it at the same time.
 func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
+	if l.places.base == 0 {
+		return l.debitAlone(ctx, c, left)
+	}
 	img := c.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
-	if l.places.base == 0 || c.want != nil {
-		return l.debitAlone(ctx, c, left)
+	c.adopt(c.acct.wanted())
+	fits := img != nil && c.fits(img)
+	ps := places{base: 1} // whoever comes first finds out for the others
+	if fits {
+		ps = l.placesFor(c, img)
 	}
-	switch common, err := l.isCommon(ctx, c, img); {
-	case err != nil:
-		return err
-	case !common:
-		return l.debitAlone(ctx, c, left)
-	}
-	ps := l.placesFor(c, img)
 	ln := &c.acct.shard(c.Shard).takes
 	t := &ticket{claim: c}
 	switch told, err := ln.attend(ctx, t, ps, left); {
@@ -44,8 +43,9 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	if err := l.holdBack(ctx, c, left); err != nil {
 		return err
 	}
-	if img = c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()); img != nil && !c.lacks(img) {
-		crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
+	img = c.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
+	if c.adopt(c.acct.wanted()); img != nil && c.fits(img) {
+		crowd := ln.along(t, c.alike(img))
 		if len(crowd) > 1 || c.acct.isSharedShard(c.Shard, l.now()) {
 			l.debitCrowd(ctx, ln, crowd, img, left)
 			return t.err
@@ -58,21 +58,18 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	return err
 }
 
-// isCommon reports whether a claim is one that can be added up with others. What
-// its bucket neither has nor is to have, as a parent may lack some of its
-// children's limits, is taken out of it first.
-func (l *Limiter) isCommon(ctx context.Context, c *claim, img *Image) (bool, error) {
-	if img == nil || !c.lacks(img) {
-		return true, nil
+// alike tells the claims of one bucket that can be added up with c, on an item as it
+// is. All of them go by what c goes by.
+func (c *claim) alike(img *Image) func(*claim) bool {
+	return func(other *claim) bool {
+		other.adopt(c.configured)
+		return other.fits(img)
 	}
-	if err := l.wantConfigured(ctx, c, c.acct); err != nil {
-		return false, err
-	}
-	if c.dropUnknown(); len(c.amounts) == 0 || c.want.differs(img) {
-		return false, nil
-	}
-	c.want, c.fits = nil, c.want
-	return true, nil
+}
+
+// common is a claim for all that can be added up with c.
+func (c *claim) common() *claim {
+	return &claim{Bucket: c.Bucket, acct: c.acct, configured: c.configured, want: c.want}
 }
 
 // debitAlone carries a claim out against one bucket item: one write if what is
@@ -83,17 +80,19 @@ func (l *Limiter) isCommon(ctx context.Context, c *claim, img *Image) (bool, err
 //
 // left is closed when the caller has gone; no further write is begun then.
 func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}) error {
-	p := pursuit{l: l, c: c, acct: c.acct, left: left, now: l.now()}
-	if c.want == nil && c.optional && l.isUnlimited(p.acct, p.now) {
-		c.unknown = namesOf(c.amounts)
-		return nil
-	}
-	p.img = p.acct.image(c.Shard, p.now, imageAge.Milliseconds())
+	p := pursuit{l: l, c: c, acct: c.acct, left: left}
+	p.img = p.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
 	if p.img == nil && p.acct.hasRetired(c.Shard) {
 		return errRerouted // merged since it was drawn
 	}
+	return p.run(ctx)
+}
+
+// run takes one step after the other, until the claim is decided.
+func (p *pursuit) run(ctx context.Context) error {
+	p.now = p.l.now()
 	for tries := range maxTries {
-		if err := p.space(ctx, c, tries); err != nil {
+		if err := p.space(ctx, p.c, tries); err != nil {
 			return err
 		}
 		p.catchUp()
@@ -103,7 +102,7 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 			return err
 		}
 	}
-	return contended(c.Bucket)
+	return contended(p.c.Bucket)
 }
 
 func contended(b Bucket) error {
@@ -117,13 +116,16 @@ type pursuit struct {
 	acct *account
 	left <-chan struct{}
 
-	now   int64  // one reading of the clock serves a step whole
-	img   *Image // what is known of the bucket
-	fresh bool   // img has just refused a write
-	met   int64  // when that was, in milliseconds
+	now   int64   // one reading of the clock serves a step whole
+	img   *Image  // what is known of the bucket
+	sure  *wanted // what it is to be, by a consistent read that began after img was received
+	asIs  *Image  // what the claim takes as it is, because the configuration cannot be read
+	fresh bool    // img has just refused a write
+	met   int64   // when that was, in milliseconds
 	// lacked says that the write that img has just refused was for more than it held.
 	lacked bool
-	read   *resolved // what was read along with img, if it was read
+	// looked says that it was looked at the bucket and its configuration.
+	looked bool
 	// mended says that a sibling was looked for that could take what is too much.
 	mended bool
 	// sought says that siblings of a missing shard 0 were looked for, in vain.
@@ -133,6 +135,24 @@ type pursuit struct {
 // step plans the next step and takes it.
 func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	c := p.c
+	if c.asIs && p.img != p.asIs {
+		c.configured = nil // it was another image that was taken as it is
+	}
+	if p.sure != nil {
+		c.adopt(p.sure)
+	} else {
+		c.adopt(p.acct.wanted())
+	}
+	switch w := c.configured; {
+	case w == nil:
+	case w.disabled:
+		return true, p.disabled()
+	case c.isVain() && !p.looked && !p.l.isYoung(w, p.now):
+		return false, p.look(ctx)
+	case c.isVain():
+		p.end()
+		return true, nil
+	}
 	if p.img != nil && p.img.isOverfull() && !p.mended && p.acct.image(p.img.sibling(), p.now, imageAge.Milliseconds()) == nil {
 		p.mended = true
 		return p.replace(ctx)
@@ -145,26 +165,39 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		return p.write(ctx, next, refill)
 	case stepCreate:
 		return p.create(ctx)
-	case stepConfigure:
-		return p.configure(ctx)
+	case stepVerify:
+		return false, p.verify(ctx)
 	case stepWait:
 		p.fresh = false
 		return false, p.l.relieve(ctx, p.acct, p.img, wait, p.left)
 	case stepRefuse:
-		if p.l.recheck(ctx, c, p.now) {
-			return false, nil
-		}
 		c.refusedBy(p.img, p.now)
 		return true, nil
 	case stepDisabled:
-		return true, &DisabledError{Entity: c.Entity, Resource: c.Resource}
+		return true, p.disabled()
 	case stepForeign:
-		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: p.img.Foreign}
+		return true, p.unsupported()
 	case stepDone:
 	}
 	p.end()
 	return true, nil
 }
+
+// disabled notes and says that an operator switched the bucket off.
+func (p *pursuit) disabled() error {
+	if p.img != nil && p.img.Disabled {
+		p.acct.stamp(p.now, p.l.epoch.Load())
+	}
+	return &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+}
+
+// unsupported is why the item cannot be told to have what the claim names.
+func (p *pursuit) unsupported() error {
+	return &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.configured.foreign)}
+}
+
+// see takes in an image of the item.
+func (p *pursuit) see(img *Image, fresh bool) { p.img, p.fresh, p.sure = img, fresh, nil }
 
 // catchUp looks at the clock. An image that refused a write is not fresh any more
 // once a pause has given others the time for theirs.
@@ -174,14 +207,23 @@ func (p *pursuit) catchUp() {
 	if !p.fresh || p.img == nil || p.now-p.met < stale {
 		return
 	}
-	if img := p.acct.image(p.c.Shard, p.now, imageAge.Milliseconds()); img != nil {
-		p.img, p.fresh = img, false
+	p.recall(p.now)
+}
+
+// recall goes on with the image that is remembered of the item.
+func (p *pursuit) recall(now int64) {
+	switch img := p.acct.image(p.c.Shard, now, imageAge.Milliseconds()); img {
+	case nil:
+	case p.img:
+		p.fresh = false
+	default:
+		p.see(img, false)
 	}
 }
 
 // plan decides the next step on what is known.
 func (p *pursuit) plan() (step, *Refill, time.Duration) {
-	p.c.stamp = p.acct.stampRule(p.c.Shard, p.now, p.l.rand)
+	p.c.stamp, p.c.sure = p.acct.stampRule(p.c.Shard, p.now, p.l.rand), p.sure != nil
 	return p.c.plan(p.likely(), p.fresh, p.now, p.l.multiplier)
 }
 
@@ -194,7 +236,12 @@ func (p *pursuit) likely() *Image {
 }
 
 // end keeps what the bucket was found to be.
-func (p *pursuit) end() { p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img) }
+func (p *pursuit) end() {
+	p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img)
+	if p.img == nil {
+		p.c.parent = p.c.configured.owner.payer()
+	}
+}
 
 // refusedBy ends a claim that an item cannot serve: with a refusal, if that is
 // the whole bucket.
@@ -227,14 +274,18 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 	})
 	if !ran && waited == nil {
 		p.met = p.l.now()
-		p.img = p.acct.image(p.c.Shard, p.met, imageAge.Milliseconds())
-		p.fresh = p.img != nil
+		img := p.acct.image(p.c.Shard, p.met, imageAge.Milliseconds())
+		p.see(img, img != nil)
 	}
 	return done, cmp.Or(err, waited)
 }
 
 func (p *pursuit) refill(ctx context.Context, r *Refill) (Outcome, error) {
-	return p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.now, func(ctx context.Context) (Outcome, error) { return p.l.store.Refill(ctx, r) })
+	out, err := p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.now, func(ctx context.Context) (Outcome, error) { return p.l.store.Refill(ctx, r) })
+	if out.Applied && len(p.c.asked) > 0 && p.c.repair(p.img) != nil {
+		p.acct.repaired(p.img.ShardCount)
+	}
+	return out, err
 }
 
 // stampOf is the stamp of an image, 0 if there is none.
@@ -251,10 +302,8 @@ func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error
 	if err != nil {
 		return false, err
 	}
-	if out.Applied && p.c.override && (p.img == nil || p.c.want.differs(p.img)) {
-		p.acct.override()
-	}
-	p.img, p.fresh, p.met = out.Image, true, p.l.now()
+	p.see(out.Image, true)
+	p.met = p.l.now()
 	if !out.Applied || !debits {
 		return false, nil
 	}
@@ -305,159 +354,85 @@ func (i *Image) isOverfull() bool {
 // sibling is the shard that an item shares half of what it once was with.
 func (i *Image) sibling() int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
 
-// configure finds out whether the limits that the bucket lacks are configured:
-// those that are will be added, the others are dropped from the claim.
-func (p *pursuit) configure(ctx context.Context) (done bool, err error) {
-	if p.c.want == nil {
-		if err := p.l.wantConfigured(ctx, p.c, p.acct); err != nil {
-			return true, err
-		}
-	}
-	p.c.dropUnknown()
-	if len(p.c.amounts) > 0 {
-		return false, nil
-	}
-	p.end()
-	return true, nil
-}
-
-// dropUnknown takes those limits out of the claim that the bucket is not to
-// have.
-func (c *claim) dropUnknown() {
-	known := c.amounts[:0:0]
-	for _, a := range c.amounts {
-		if c.want.has(a.Limit) {
-			known = append(known, a)
-			continue
-		}
-		c.unknown = append(c.unknown, a.Limit)
-	}
-	c.amounts = known
-}
-
-// wantConfigured makes the claim bring the bucket to its configuration.
-func (l *Limiter) wantConfigured(ctx context.Context, c *claim, acct *account) error {
-	epoch := l.epoch.Load()
-	r, err := l.config.resolve(ctx, c.Entity, c.Resource, false, nil)
-	if err != nil {
-		return fmt.Errorf("read the configuration of %s for %s: %w", c.Resource, c.Entity, err)
-	}
-	if r.foreign != "" {
-		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
-	}
-	c.want = l.wantedOf(&r)
-	c.want.epoch = epoch
-	acct.wasComparedAlone(r.fetched, epoch)
-	return nil
-}
-
-// wantedOf is the bucket that a configuration asks for.
-func (l *Limiter) wantedOf(r *resolved) *wanted {
-	return &wanted{
-		limits: r.limits, whole: len(r.limits) > 0, read: r.fetched,
-		expires: r.level >= entityLevels && l.multiplier >= 0,
-	}
-}
-
-// recheck compares a bucket that is about to refuse with its configuration, if
-// that is overdue: a raised limit must not go on refusing. It reports whether
-// there is anything to look at again.
-func (l *Limiter) recheck(ctx context.Context, c *claim, now int64) bool {
-	if c.want != nil || !l.isDue(c.acct, now) {
-		return false
-	}
-	if err := l.wantConfigured(ctx, c, c.acct); err != nil {
-		l.logger.WarnContext(ctx, "configuration not compared", "entity", c.Entity, "resource", c.Resource, "error", err)
-		return false
-	}
-	c.dropUnknown()
-	return len(c.amounts) > 0
-}
-
-// look reads a bucket that was never seen, its configuration and its entity's
-// record in one request. What is found is at once brought to its
-// configuration.
+// look reads what is not known of the bucket in one request: the item, and, unless
+// that was found out within the time to live, its configuration and its entity's
+// record.
 func (p *pursuit) look(ctx context.Context) error {
-	l, c := p.l, p.c
+	l, b := p.l, p.c.Bucket
+	if w := p.acct.wanted(); w != nil && l.isYoung(w, p.now) {
+		loaded, err := l.store.Load(ctx, &Load{Bucket: &b})
+		if err != nil {
+			return fmt.Errorf("read the bucket of %s for %s: %w", b.Entity, b.Resource, err)
+		}
+		p.saw(loaded.Image)
+		return nil
+	}
 	epoch := l.epoch.Load()
-	r, err := l.resolve(ctx, c, &c.Bucket)
+	r, err := l.config.resolve(ctx, b.Entity, b.Resource, &b)
 	if err != nil {
 		return err
 	}
-	p.img, p.fresh, p.read = r.image, r.image == nil, r
-	if r.image == nil {
-		return nil
-	}
-	p.acct.remember(r.image, p.now)
-	switch {
-	case r.disabled:
-		return &DisabledError{Entity: c.Entity, Resource: c.Resource}
-	case c.want != nil || r.foreign != "" || r.image.Foreign != "" || len(r.limits) == 0:
-		return nil
-	}
-	c.want = l.wantedOf(r)
-	if o := ownerFrom(r); mayRestamp(r.image, r.meta) {
-		c.want.owner = &o
-	}
-	c.want.epoch = epoch
-	p.acct.wasComparedAlone(r.fetched, epoch)
-	c.dropUnknown()
+	p.looked = true
+	p.acct.want(l.wantedOf(&r, epoch))
+	p.saw(r.image)
 	return nil
 }
 
-// resolve reads the configuration of a claim's bucket.
-func (l *Limiter) resolve(ctx context.Context, c *claim, b *Bucket) (*resolved, error) {
-	r, err := l.config.resolve(ctx, c.Entity, c.Resource, true, b)
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration of %s for %s: %w", c.Resource, c.Entity, err)
+// saw takes in what was read of the item; if that is nothing, there is none.
+func (p *pursuit) saw(img *Image) {
+	p.see(img, img == nil)
+	if img != nil {
+		p.acct.remember(img, p.now)
 	}
-	return &r, nil
+}
+
+// verify finds out what a bucket is to be whose item differs from what it was to be,
+// as far as was known. Callers of one process do that one after the other: who waited
+// looks at what the other one brought.
+func (p *pursuit) verify(ctx context.Context) error {
+	var w *wanted
+	var err error
+	ran, waited := p.acct.verifying.do(ctx, p.left, func() { w, err = p.l.verifySoon(ctx, p.acct, p.c.Bucket) })
+	switch {
+	case waited != nil:
+		return waited
+	case !ran:
+		p.recall(p.l.now())
+	case err != nil && (len(p.c.asked) == 0 || !p.l.takeAsIs(ctx, p.c, p.img, err)):
+		return err
+	case err != nil:
+		p.asIs = p.img
+	default:
+		p.sure = w
+	}
+	return nil
 }
 
 // create makes the bucket with the claim already debited, unless only this shard
-// of it is missing.
+// of it is missing. It is made from its configuration as that is now.
 func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	l, c := p.l, p.c
 	p.acct.forget(c.Shard)
 	if p.acct.shardCount() > 1 || c.Shard > 0 {
 		return p.replace(ctx)
 	}
-	if !p.sought {
-		siblings, err := l.store.Buckets(ctx, c.Entity, c.Resource, 0)
-		if err != nil {
-			return true, fmt.Errorf("look for shards of %s of %s: %w", c.Resource, c.Entity, err)
-		}
-		p.sought = true
-		if len(siblings) > 0 {
-			p.acct.recount(siblings, p.now)
-			return p.replace(ctx)
-		}
-		p.now = l.now()
-	}
-	epoch, r := l.epoch.Load(), p.read
-	if r == nil {
-		if r, err = l.resolve(ctx, c, nil); err != nil {
-			return true, err
-		}
-	}
-	owner := ownerFrom(r)
-	if owner.Cascade {
-		c.parent = owner.Parent
-	}
+	w, err := p.prepare(ctx)
 	switch {
-	case r.disabled:
-		return true, &DisabledError{Entity: c.Entity, Resource: c.Resource}
-	case c.want == nil && r.foreign != "":
-		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: r.foreign}
-	case c.want == nil:
-		c.want = l.wantedOf(r)
+	case err != nil:
+		return true, err
+	case w == nil:
+		return p.replace(ctx)
+	case w.disabled:
+		return true, p.disabled()
+	case w.foreign != "":
+		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.foreign}
 	}
-	p.acct.wasChecked(r.fetched, epoch, len(c.want.limits) == 0)
-	c.dropUnknown()
-	if len(c.amounts) == 0 {
+	if c.adopt(w); c.isVain() {
+		p.end()
 		return true, nil
 	}
-	n := l.newBucket(c, owner, p.now)
+	c.parent = w.owner.payer()
+	n := l.newBucket(c, p.now)
 	if img := n.image(); c.exceeds(img) {
 		c.refused, c.statuses = true, c.standing([]*Image{img}, p.now)
 		return true, nil
@@ -469,6 +444,33 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	}
 	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.now, func(ctx context.Context) (Outcome, error) { return l.store.Create(ctx, n) })
 	return p.wrote(out, err, true)
+}
+
+// prepare finds out all that a bucket is made from, side by side: what it is to be,
+// and whether there are shards of it. It returns nil if there are.
+func (p *pursuit) prepare(ctx context.Context) (w *wanted, err error) {
+	var siblings []*Image
+	var errs [2]error
+	p.l.atOnce(len(errs), func(i int) {
+		switch {
+		case i == 0:
+			w, errs[i] = p.l.verify(ctx, p.acct, p.c.Bucket)
+		case !p.sought:
+			siblings, errs[i] = p.l.store.Buckets(ctx, p.c.Entity, p.c.Resource, 0)
+		}
+	})
+	if errs[1] != nil {
+		errs[1] = fmt.Errorf("look for shards of %s of %s: %w", p.c.Resource, p.c.Entity, errs[1])
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	p.sought, p.now = true, p.l.now()
+	if len(siblings) > 0 {
+		p.acct.recount(siblings, p.now)
+		return nil, nil
+	}
+	return w, nil
 }
 
 // replace makes the shard that is missing, and lets the claim choose again. One
@@ -486,19 +488,19 @@ func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 }
 
 // newBucket is the bucket wanted, full but for the write that makes it.
-func (l *Limiter) newBucket(c *claim, owner Owner, now int64) *Create {
-	n := &Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: owner, Writes: firstWrite()}
-	params := make([]Params, 0, len(c.want.limits))
+func (l *Limiter) newBucket(c *claim, now int64) *Create {
+	n := &Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.want.owner, Writes: firstWrite()}
+	var life int64
 	for _, limit := range c.want.limits {
 		p := limit.params()
-		params = append(params, p)
+		life = max(life, lifeOf(&LimitState{Params: p}, 0, 1, l.multiplier))
 		n.Limits = append(n.Limits, NewLimit{
 			NamedParams: NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      p.Capacity,
 		})
 	}
-	if c.want.expires || !c.want.whole && l.multiplier >= 0 {
-		n.ExpiresAt = expiresAt(params, now, l.multiplier)
+	if c.want.expires {
+		n.ExpiresAt = expiresAt(life, now, l.multiplier)
 	}
 	return n
 }
@@ -527,26 +529,4 @@ func (c *claim) exceeds(img *Image) bool {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > s.Tokens && a.Milli > 0
 	})
-}
-
-// ownerFrom is what a bucket copies of its entity's record, the configured
-// cascade policy coming before the entity's own.
-func ownerFrom(r *resolved) Owner {
-	var o Owner
-	if e := r.meta; e != nil {
-		o = Owner{Cascade: e.Cascade, Parent: e.Parent, Generation: e.Generation, Incarnation: e.Incarnation}
-	}
-	if r.cascade != Inherit {
-		o.Cascade = r.cascade == Yes
-	}
-	o.Cascade = o.Cascade && o.Parent != ""
-	return o
-}
-
-func namesOf(amounts []Amount) []string {
-	names := make([]string, 0, len(amounts))
-	for _, a := range amounts {
-		names = append(names, a.Limit)
-	}
-	return names
 }

@@ -25,8 +25,9 @@
 // Configuration has four levels: an entity's limits for a resource, its limits
 // for every resource ([DefaultResource]), a resource's, and the system's. The
 // first level that has any holds, whole. It is cached for [Options.ConfigTTL],
-// which is also the time within which a change reaches buckets in use.
-// [Request.Limits] hold for one request instead.
+// which is also the time within which a change reaches buckets in use: a change
+// of limits, and an operator's switch that disables an entity or a resource.
+// [Request.Fallback] is the last level, for where no other has any limits.
 //
 // # What is promised
 //

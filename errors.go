@@ -39,6 +39,9 @@ var (
 	// ErrUnsupported: an item uses a feature of a peer that this version does
 	// not evaluate. See [UnsupportedError].
 	ErrUnsupported = errors.New("unsupported feature")
+	// ErrIncomplete: a change was made, and not all of what it concerns has
+	// followed. See [IncompleteError].
+	ErrIncomplete = errors.New("change incomplete")
 	// ErrLeaseClosed: the lease has been committed or rolled back.
 	ErrLeaseClosed = errors.New("lease is closed")
 	// ErrCorrupt: a stored item cannot be decoded. See [CorruptError].
@@ -128,6 +131,30 @@ func (e *UnsupportedError) Error() string {
 
 // Is reports whether target is [ErrUnsupported].
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// An IncompleteError says that an entity's limits were changed, and that not all of
+// its buckets could be brought to them. The same change made again completes it; until
+// then, buckets that limiters of this library use follow within their
+// [Options.ConfigTTL]. It is [ErrIncomplete], and what kept the others from following.
+type IncompleteError struct {
+	Entity, Resource string // the level that was changed
+	// Reached is how many buckets were brought to the change, Of how many that were
+	// found.
+	Reached, Of int
+	Err         error
+}
+
+// Error says how far the change came and what to do.
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("the limits of entity %q for %s are changed, and %d of %d buckets follow so far: make the same change again: %v",
+		e.Entity, e.Resource, e.Reached, e.Of, e.Err)
+}
+
+// Is reports whether target is [ErrIncomplete].
+func (e *IncompleteError) Is(target error) bool { return target == ErrIncomplete }
+
+// Unwrap is why the others do not follow.
+func (e *IncompleteError) Unwrap() error { return e.Err }
 
 // A CorruptError names a stored item that cannot be decoded. It is
 // [ErrCorrupt].

@@ -69,8 +69,8 @@ func ExampleLimiter_Available() {
 
 	statuses, err := limits.Available(ctx, limiter.Request{
 		Entity: "key-1", Resource: "gpt-4",
-		Consume: map[string]int64{"rpm": 20},
-		Limits:  []limiter.Limit{limiter.PerMinute("rpm", 10)},
+		Consume:  map[string]int64{"rpm": 20},
+		Fallback: []limiter.Limit{limiter.PerMinute("rpm", 10)},
 	})
 	if err != nil {
 		panic(err)

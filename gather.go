@@ -56,10 +56,10 @@ func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane, front *ticket) {
 // it, if there is a line.
 func (ln *lane) behind(front *ticket) []*ticket {
 	last := front.claim.acct.last()
-	if ln == nil || front.claim.want != nil || last == nil {
+	if ln == nil || last == nil || !front.claim.fits(last) {
 		return []*ticket{front}
 	}
-	return ln.along(front, func(other *claim) bool { return other.want == nil && !other.lacks(last) })
+	return ln.along(front, front.claim.alike(last))
 }
 
 // gatherAll looks at the shards and decides, again and again as long as others get in
@@ -95,6 +95,13 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ti
 			}
 			read = true
 		}
+		switch differ, err := l.conform(ctx, front.claim, images); {
+		case err != nil:
+			return crowd, err
+		case differ:
+			recent = false
+			continue
+		}
 		r, err := l.decide(ctx, sendOn(crowd, images), images, read, shared)
 		switch {
 		case err != nil && !errors.Is(err, ErrConflict):
@@ -111,6 +118,23 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ti
 		}
 	}
 	return crowd, contended(bucket)
+}
+
+// conform brings the shards of a claim's bucket to their configuration, where they
+// differ from it: they are to be looked at again then.
+func (l *Limiter) conform(ctx context.Context, c *claim, images []*Image) (differ bool, err error) {
+	if c.asIs {
+		c.configured = nil // they were other images that were taken as they are
+	}
+	c.adopt(c.acct.wanted())
+	if c.want == nil || !slices.ContainsFunc(images, c.want.differs) {
+		return false, nil
+	}
+	err = l.bring(ctx, c, images)
+	if err != nil && !errors.Is(err, ErrDisabled) && l.takeAsIs(ctx, c, images[0], err) {
+		return false, nil
+	}
+	return true, err
 }
 
 // sendOn lets those go on by themselves who want a limit that the bucket has lost
@@ -197,17 +221,9 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 	if err := front.obstacle(images); err != nil {
 		return r, err
 	}
-	if front.want == nil && slices.ContainsFunc(images, front.lacks) {
-		if err := l.wantConfigured(ctx, front, front.acct); err != nil {
-			return r, err
-		}
-		front.dropUnknown()
-	}
 	b := vote(crowd, images, front.acct.braked(now), now, l.rand)
-	if len(b.refused) > 0 {
-		if again, err := l.lookAgain(ctx, front, images, read, now); again || err != nil {
-			return r, err
-		}
+	if len(b.refused) > 0 && !read {
+		return r, nil
 	}
 	if shared {
 		b.admitted = modestly(b.admitted, images, now)
@@ -215,7 +231,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 	tried := len(b.admitted)
 	var failed []*ticket
 	switch {
-	case tried > 0 && front.want == nil && len(b.admitted[0].claim.portions) == 1:
+	case tried > 0 && len(b.admitted[0].claim.portions) == 1:
 		b.admitted, failed, r.after = l.debitEach(ctx, b.admitted, images, now)
 	case tried > 0:
 		r.after, err = l.debitAll(ctx, front, b.admitted, images, now)
@@ -228,26 +244,6 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 	r.rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle, failed))
 	l.announce(&b, told, now)
 	return r, err
-}
-
-// lookAgain reports whether a refusal has to be put off: because the images are
-// old, or because the bucket is not what it should be. All shards are to earn what
-// the wait is worked out from, and a raised limit must not go on refusing.
-func (l *Limiter) lookAgain(ctx context.Context, front *claim, images []*Image, read bool, now int64) (bool, error) {
-	if !read {
-		return true, nil
-	}
-	l.recheck(ctx, front, now)
-	if front.want == nil {
-		return false, nil
-	}
-	differed, err := l.repairAll(ctx, front.acct, images, func(*Image) *claim {
-		return &claim{want: front.want, override: front.override}
-	})
-	if !differed && !front.override {
-		front.acct.wasChecked(front.want.read, front.want.epoch, false)
-	}
-	return differed, err
 }
 
 // announce tells a crowd what became of it, on the shards as they are then.
@@ -346,7 +342,7 @@ func (c *claim) obstacle(images []*Image) error {
 // debitAll debits what claims were allotted, all or none. It returns all shards
 // as they are then, nil if nothing was debited.
 func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*Image, now int64) ([]*Image, error) {
-	refills, short := l.refillsFor(front, crowd, images, now)
+	refills, short := l.refillsFor(front.acct, crowd, images, now)
 	switch {
 	case short:
 		return nil, nil
@@ -390,21 +386,18 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 			t.claim.tookFrom(all[i])
 		}
 	}
-	if front.override {
-		front.acct.override()
-	}
 	return all, nil
 }
 
 // refillsFor are the writes that debit what claims were allotted. short says that
 // one of the shards has less than that.
-func (l *Limiter) refillsFor(front *claim, crowd []*ticket, images []*Image, now int64) (refills []*Refill, short bool) {
+func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*Image, now int64) (refills []*Refill, short bool) {
 	for _, img := range images {
-		part := claim{Bucket: img.Bucket, want: front.want, pressing: true, amounts: allotted(crowd, img.Shard)}
+		part := claim{Bucket: img.Bucket, pressing: true, amounts: allotted(crowd, img.Shard)}
 		if len(part.amounts) == 0 {
 			continue
 		}
-		part.stamp = front.acct.stampRule(img.Shard, now, l.rand)
+		part.stamp = acct.stampRule(img.Shard, now, l.rand)
 		r := part.refillAtStamp(img, now)
 		if r == nil {
 			if r, _, short = part.refill(img, now, l.multiplier); short {

@@ -124,7 +124,6 @@ func healed(img *Image, now, multiplier int64) *Refill {
 		Bucket: img.Bucket, Seen: img, RefilledAt: now,
 		Writes:  pressingWrite(img),
 		Changes: make([]Change, 0, len(img.Limits)),
-		Expiry:  (&claim{}).expiry(img, now, multiplier),
 	}
 	if r.Writes.Kind == KeepParams {
 		r.Writes.Earned, r.Writes.AtMost = img.Writes.Capacity-img.Writes.Tokens, img.Writes.Tokens
@@ -134,6 +133,7 @@ func healed(img *Image, now, multiplier int64) *Refill {
 		early := min(max(0, s.Tokens), img.share(s.Params).Earned(now, img.RefilledAt))
 		r.Changes = append(r.Changes, Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
 	}
+	r.Expiry = r.expiry(img.ExpiresAt != 0, now, multiplier)
 	return r
 }
 

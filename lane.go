@@ -297,7 +297,7 @@ func sumOf(crowd []*ticket) []Amount {
 func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *Image, left <-chan struct{}) {
 	shared := l.patience.detach(ctx)
 	front, acct := crowd[0], crowd[0].claim.acct
-	p := pursuit{l: l, acct: acct, img: img, left: left, c: &claim{Bucket: front.claim.Bucket, acct: acct}}
+	p := pursuit{l: l, acct: acct, img: img, left: left, c: front.claim.common()}
 	err := error(nil)
 	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
 		if tries > 0 {
@@ -306,7 +306,9 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img
 				crowd = crowd[:1]
 				break
 			}
-			crowd = ln.join(crowd, func(other *claim) bool { return p.img != nil && !other.lacks(p.img) })
+			if p.img != nil {
+				crowd = ln.join(crowd, p.c.alike(p.img))
+			}
 		}
 		if len(crowd) > 1 {
 			ctx, p.left = shared, nil //nolint:fatcontext // always the same one
@@ -340,7 +342,7 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 	}
 	admitted := p.pick(crowd)
 	switch {
-	case len(admitted) == 0 && p.l.isDue(p.acct, p.now):
+	case len(admitted) == 0 && p.c.want.differs(p.img):
 		p.l.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case len(admitted) == 0:
@@ -516,7 +518,7 @@ func leaveBehind(crowd []*ticket) {
 // for it in line is neither served nor refused. It returns the others. If those
 // lose what there is, somebody else has taken it.
 func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || l.isDue(crowd[0].claim.acct, now) {
+	if len(crowd) == 0 || img.Foreign != "" || crowd[0].claim.want.differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, modesty{part: 1}, now)

@@ -522,7 +522,7 @@ func TestAnOddClaimGoesAlone(t *testing.T) {
 		w.must(w.store.SetSystem(w.Context(), []limiter.Limit{fixed("x", 100), fixed("y", 50)}, ""))
 		w.l.InvalidateConfig()
 		own := ask("user", "x", 1)
-		own.Limits = []limiter.Limit{fixed("x", 100)}
+		own.Fallback = []limiter.Limit{fixed("x", 1000)} // ignored
 		all := w.queue(nil,
 			ask("user", "x", 1), ask("user", "x", 1), ask("user", "x", 1, "y", 2), own,
 			ask("user", "nope", 1), ask("user", "x", 1, "y", 2), ask("user", "x", 0),
@@ -541,7 +541,7 @@ func TestAnOddClaimGoesAlone(t *testing.T) {
 	inFarWorld(t, limiter.Options{ConfigTTL: -1}, func(w *far) {
 		w.system(fixed("x", 100))
 		w.warm("user", "x", 10)
-		if got := w.spent(func() { w.queue(nil, of(8, ask("user", "x", 1))...) }); got != 8 {
+		if got := w.spent(func() { w.queue(nil, of(8, ask("user", "x", 1))...) }); got > 4 {
 			t.Errorf("%d writes for 8 callers that compare the configuration each", got)
 		}
 		w.holds("user", "x", 82)

@@ -419,9 +419,9 @@ func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Imag
 	if len(c.amounts) == 0 {
 		return Outcome{Applied: true, Image: img}, nil
 	}
-	overflows := c.overflows(img, now)
-	return l.send(ctx, acct, img.Bucket, stampUse{moves: overflows}, now, func(ctx context.Context) (Outcome, error) {
-		if overflows {
+	refills := c.overflows(img, now) || c.owes(img)
+	return l.send(ctx, acct, img.Bucket, stampUse{moves: refills}, now, func(ctx context.Context) (Outcome, error) {
+		if refills {
 			refill, _, _ := c.refill(img, now, l.multiplier)
 			return l.store.Refill(ctx, refill)
 		}
@@ -523,6 +523,15 @@ func (c *claim) overflows(img *Image, now int64) bool {
 	})
 }
 
+// owes reports whether an item that expires may be left owing something: that has to be
+// counted in, so that the item is not swept before it has paid.
+func (c *claim) owes(img *Image) bool {
+	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a Amount) bool {
+		s, _ := img.Limit(a.Limit)
+		return a.Milli > max(0, s.Tokens)
+	})
+}
+
 // adjustment is the write for a settling claim. Of a credit only what finds room
 // below the capacity reaches the balance; all of it counts as returned.
 func (c *claim) adjustment(img *Image, now int64) *Adjust {
@@ -530,6 +539,7 @@ func (c *claim) adjustment(img *Image, now int64) *Adjust {
 	for _, d := range c.amounts {
 		s, _ := img.Limit(d.Limit)
 		delta := Delta{Limit: d.Limit, Tokens: -d.Milli, Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
+		delta.Covered = d.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
 		if d.Milli < 0 {
 			part := img.share(s.Params)
 			delta.Tokens = part.Room(s.Tokens, -d.Milli)

@@ -11,7 +11,7 @@ import "slices"
 // the time to live, and nothing about it may need a write: then the answer is
 // the store's own, with the same wait.
 func (l *Limiter) refuseLocally(req *Request) error {
-	if l.trust < 0 || len(req.Limits) > 0 {
+	if l.trust < 0 {
 		return nil
 	}
 	now := l.now()
@@ -25,10 +25,10 @@ func (l *Limiter) refuseLocally(req *Request) error {
 		if acct == nil {
 			continue
 		}
-		images, all := acct.appendImages(room[:0], now, l.trust)
-		if !all && i > 0 && l.isUnlimited(acct, now) {
+		if w := acct.wanted(); i > 0 && w != nil && w.isUnlimited() {
 			continue
 		}
+		images, all := acct.appendImages(room[:0], now, l.trust)
 		if !all {
 			return nil
 		}
@@ -65,40 +65,43 @@ func (a *account) appendImages(images []*Image, now, age int64) (_ []*Image, all
 // remembered, and by which accounts, the entity's and that of its parent, if it
 // cascades. It allocates nothing.
 func (l *Limiter) isHopeless(req *Request, now int64) (of [2]*account, hopeless bool) {
-	since, epoch := now-l.ttl.Milliseconds()+1, l.epoch.Load()
 	acct, ok := l.accounts.get(accountKey{req.Entity, req.Resource})
 	if !ok {
 		return of, false
 	}
 	of[0] = acct
-	short, parent, ok := acct.recall(req, false, now, l.trust, since, epoch)
+	short, parent, ok := l.recall(acct, req, false, now)
 	if !ok || parent == "" {
 		return of, ok && short
 	}
 	if of[1], ok = l.accounts.get(accountKey{parent, req.Resource}); !ok {
 		return of, false
 	}
-	parentShort, _, ok := of[1].recall(req, true, now, l.trust, since, epoch)
+	parentShort, _, ok := l.recall(of[1], req, true, now)
 	return of, ok && (short || parentShort)
 }
 
 // recall is whether the last images show a bucket to be short of what a request
 // asks for, and whom it cascades to. It is not ok if they cannot tell. A bucket
 // that is optional need not have all the limits, or any.
-func (a *account) recall(req *Request, optional bool, now, trust, since int64, epoch uint64) (short bool, parent string, ok bool) {
+func (l *Limiter) recall(a *account, req *Request, optional bool, now int64) (short bool, parent string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if optional && a.unlimited && a.checked >= since && a.epoch == epoch {
+	w := a.wants
+	switch {
+	case w == nil || w.disabled || !l.isYoung(w, now):
+		return false, "", false
+	case w.isUnlimited() && optional:
 		return false, "", true
-	}
-	if a.count == 0 || a.uneven || a.overridden || a.checked < since || a.epoch != epoch {
+	case w.isUnlimited() && !isIn(req.Fallback, req.Consume):
 		return false, "", false
 	}
-	for i := range a.count {
-		img := a.imageLocked(i, now, trust)
-		if img == nil || !img.isPlain(now) || img.ShardCount != a.count {
-			return false, "", false
-		}
+	in := w.limits
+	if w.isUnlimited() {
+		in = req.Fallback
+	}
+	if !a.isAsWantedLocked(w, in, now, l.trust) {
+		return false, "", false
 	}
 	limits, found := a.shards[0].img.Limits, 0
 	for k := range limits {
@@ -120,6 +123,31 @@ func (a *account) recall(req *Request, optional bool, now, trust, since int64, e
 		return false, "", false
 	}
 	return short, cascadeOf(a.newest), true
+}
+
+// isAsWantedLocked reports whether there is an image of every shard, as young as age,
+// and none of them has to be written to have certain limits.
+func (a *account) isAsWantedLocked(w *wanted, limits []Limit, now, age int64) bool {
+	if a.count == 0 || a.uneven {
+		return false
+	}
+	for i := range a.count {
+		img := a.imageLocked(i, now, age)
+		if img == nil || !img.isPlain(now) || img.ShardCount != a.count || w.differsWith(limits, img) {
+			return false
+		}
+	}
+	return true
+}
+
+// isIn reports whether limits have all that a request names.
+func isIn(limits []Limit, consume map[string]int64) bool {
+	for name := range consume {
+		if find(limits, name) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // heldLocked is what the last images of all shards, which there must be, hold of

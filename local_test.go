@@ -132,7 +132,6 @@ func TestConfigurationIsNotOverlookedByARefusal(t *testing.T) {
 			w.must(w.open(w.engine).SetSystem(w.Context(), more, ""))
 			w.InvalidateConfig()
 		}, true},
-		{"with the request", func(*world) {}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
@@ -140,13 +139,6 @@ func TestConfigurationIsNotOverlookedByARefusal(t *testing.T) {
 				w.take(w.Limiter, ask("user", "rph", 10))
 				tt.change(w)
 				req := ask("user", "rph", 1)
-				if tt.name == "with the request" {
-					req.Limits = []limiter.Limit{limiter.PerHour("rph", 10)}
-					if w.refusedLocally(w.Limiter, req) {
-						w.Error("a request that has limits of its own was refused from memory")
-					}
-					return
-				}
 				requests := w.requests()
 				_ = w.take(w.Limiter, req)
 				if asked := w.requests() > requests; asked != tt.served {
@@ -287,7 +279,6 @@ func TestOddItemsAreNotRefusedFromMemory(t *testing.T) {
 		value  types.AttributeValue
 		want   error
 	}{
-		"disabled":  {"SET disabled = :v", &types.AttributeValueMemberBOOL{Value: true}, limiter.ErrDisabled},
 		"scheduled": {"SET sched = :v", &types.AttributeValueMemberS{Value: "1h9-17s500"}, limiter.ErrUnsupported},
 		"to trim":   {"SET vu = :v", number(1 << 45), limiter.ErrExceeded},
 	} {

@@ -174,29 +174,3 @@ func TestWhatAPeerDoubledIsDividedWhole(t *testing.T) {
 		}
 	})
 }
-
-// A bucket that somebody else has changed since it was last seen is not taken for
-// what it was: here a process that goes by old configuration has put a limit back.
-func TestAComparisonWithAnOldImageIsNone(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
-		old := w.limiter(w.open(w.meter), limiter.Options{ConfigTTL: time.Hour})
-		w.system(hourly, limiter.PerDay("rpd", 9000))
-		w.take(old, ask("user", "rph", 1, "rpd", 1))
-		w.system(hourly)
-		w.InvalidateConfig()
-		w.take(w.Limiter, ask("user", "rph", 1))
-		w.Settle()
-		w.take(old, ask("user", "rph", 1, "rpd", 1))
-		if _, there := w.shards("user")[0].Limit("rpd"); !there {
-			w.Fatal("the other process knows of the change")
-		}
-		time.Sleep(2 * limiter.DefaultConfigTTL)
-		if _, err := w.Acquire(w.Context(), ask("user", "rph", 1, "rpd", 1)); !errors.Is(err, limiter.ErrInvalid) {
-			w.Errorf("rpd is not configured any more: %v", err)
-		}
-		w.Settle()
-		if _, there := w.shards("user")[0].Limit("rpd"); there {
-			w.Error("the limit that was put back is still there")
-		}
-	})
-}

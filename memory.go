@@ -19,25 +19,24 @@ type account struct {
 	uneven    bool     // images disagree about the count: a doubling is half done, or it was changed just now
 	newest    *Image   // the last image seen of any shard
 	seenAt    int64    // when that was, in milliseconds
-	checking  bool     // a comparison with the configuration is under way
-	// checked is when the configuration was read that the bucket was last
-	// compared with, in milliseconds, and epoch the limiter's configuration
-	// epoch at that time. 0 is never.
-	checked int64
-	epoch   uint64
-	// overridden says that a request's own limits were written to the bucket
-	// since.
-	overridden bool
-	// unlimited says that the comparison found no limits configured and no
-	// bucket to exist: a parent nobody limits.
-	unlimited bool
+	// wants is what the bucket is to be, as was last found out; nil if it never was.
+	wants     *wanted
+	comparing *comparison // under way; nil if there is none
+	failure   error       // why the last read of the configuration failed; nil if it did not
+	failedAt  int64       // when that was, in milliseconds
+	// stampedAt is when an item was last found disabled, in milliseconds, and
+	// stampedIn the limiter's configuration epoch then.
+	stampedAt int64
+	stampedIn uint64
 
-	roundAt  int64  // when the last round of claims on all shards of a shared bucket began, in milliseconds
-	gathers  lane   // lines up the callers that several shards are to serve
-	widening errand // doublings and repairs of the set of shards
-	busy     bool   // one of them goes on in the background
-	mendedAt int64  // when the last repair in the background began, in milliseconds
-	warned   bool   // of more writes than all shards sustain
+	verifying errand // reads of the configuration for the sake of a repair
+	partial   bool   // a shard of several was repaired, and the others are to be looked at
+	roundAt   int64  // when the last round of claims on all shards of a shared bucket began, in milliseconds
+	gathers   lane   // lines up the callers that several shards are to serve
+	widening  errand // doublings and repairs of the set of shards
+	busy      bool   // one of them goes on in the background
+	mendedAt  int64  // when the last repair in the background began, in milliseconds
+	warned    bool   // of more writes than all shards sustain
 }
 
 // A shard is what is remembered of one bucket item.
@@ -73,6 +72,19 @@ const (
 func (a *account) shardCount() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return max(1, a.count)
+}
+
+// breadth is how many shards there may be: those that shard 0 tells of, and others that
+// were seen although it does not, because it was made anew.
+func (a *account) breadth(now, age int64) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.shards) - 1; i >= a.count; i-- {
+		if a.imageLocked(i, now, age) != nil {
+			return i + 1
+		}
+	}
 	return max(1, a.count)
 }
 
@@ -159,16 +171,13 @@ func (a *account) remember(img *Image, now int64) {
 		return
 	}
 	s.img, s.seenAt = img, now
-	a.newest, a.seenAt, a.unlimited = img, now, false
+	a.newest, a.seenAt = img, now
 	known := a.count
 	if img.Shard == 0 || img.ShardCount >= a.count {
 		a.count, a.countedAt = img.ShardCount, now
 	}
 	if known > 0 && a.count > known {
 		a.grewAt = now
-	}
-	if known <= 1 && a.count > 1 {
-		a.checked = 0 // what was compared was one shard of several
 	}
 	// Shards that are believed in for the first time agree about their number
 	// as far as is known.
@@ -231,9 +240,6 @@ func (a *account) recount(images []*Image, now int64) {
 	if a.count > 0 && count > a.count {
 		a.grewAt = now
 	}
-	if a.count <= 1 && count > 1 {
-		a.checked = 0
-	}
 	a.count, a.countedAt = count, now
 	a.mu.Unlock()
 	for _, img := range images {
@@ -270,79 +276,101 @@ func (a *account) warn() bool {
 	return first
 }
 
-// due reports whether the bucket was last compared with configuration read
-// before the instant given or in another epoch.
-func (a *account) due(before int64, epoch uint64) bool {
+// wanted is what the bucket is to be, as was last found out; nil if it never was.
+func (a *account) wanted() *wanted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.checked < before || a.epoch != epoch
+	return a.wants
 }
 
-// beginCheck claims a comparison that is due for one caller.
-func (a *account) beginCheck(before int64, epoch uint64) bool {
+// want notes what the bucket is to be, unless a later read has told.
+func (a *account) want(w *wanted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.checking || a.checked >= before && a.epoch == epoch {
-		return false
-	}
-	a.checking = true
-	return true
-}
-
-func (a *account) endCheck() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.checking = false
-}
-
-// wasChecked notes a comparison with configuration read at the instant given.
-func (a *account) wasChecked(at int64, epoch uint64, unlimited bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.checked, a.epoch, a.unlimited, a.overridden = max(a.checked, at), epoch, unlimited, false
-}
-
-// wasComparedAlone notes a comparison of one shard, which is one of the bucket
-// only if there are no others.
-func (a *account) wasComparedAlone(at int64, epoch uint64) {
-	if a.shardCount() == 1 {
-		a.wasChecked(at, epoch, false)
+	if last := a.wants; last == nil || w.epoch > last.epoch || w.epoch == last.epoch && w.read >= last.read {
+		a.wants = w
 	}
 }
 
-// lags reports whether a shard is known to differ from what the bucket is to be,
-// or not known.
-func (a *account) lags(w *wanted, now int64) bool {
-	images, _ := a.images(now, imageAge.Milliseconds())
-	return len(images) > 1 && slices.ContainsFunc(images, func(img *Image) bool { return img == nil || w.differs(img) })
-}
-
-// doubt makes a comparison with the configuration due.
-func (a *account) doubt() {
+// repaired notes that one of a number of shards was brought to its configuration.
+func (a *account) repaired(count int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.checked = 0
+	a.partial = count > 1
 }
 
-// override notes that a request's own limits were written to the bucket.
-func (a *account) override() {
+// beginSpreading claims to bring the other shards to the configuration that one was
+// brought to.
+func (a *account) beginSpreading() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.overridden = true
+	partial := a.partial
+	a.partial = false
+	return partial
 }
 
-// isOverridden reports whether the bucket may have limits that came with a
-// request.
-func (a *account) isOverridden() bool {
+// beginComparison returns the comparison that is under way, if it may be joined, and
+// else a new one, which the caller is to carry out: then first is true. It returns nil
+// if the last one failed just now.
+func (a *account) beginComparison(now int64, join bool) (cmp *comparison, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.overridden
+	switch {
+	case a.comparing != nil && join:
+		return a.comparing, false
+	case a.failure != nil && now-a.failedAt < failedPause:
+		return nil, false
+	}
+	a.comparing = &comparison{done: make(chan struct{})}
+	return a.comparing, true
 }
 
-// isUnlimited reports whether the bucket is known to have no limits, by a
-// comparison with configuration read since the instant given.
-func (a *account) isUnlimited(since int64, epoch uint64) bool {
+// endComparison lets those go on who wait for a comparison.
+func (a *account) endComparison(cmp *comparison, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.unlimited && a.checked >= since && a.epoch == epoch
+	if a.comparing == cmp {
+		a.comparing = nil
+	}
+	a.failure, a.failedAt = cmp.err, now
+	close(cmp.done)
+}
+
+// read notes what became of a read of the configuration.
+func (a *account) read(err error, now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failure, a.failedAt = err, now
+}
+
+// unreadable is why the configuration could not be read just now, nil if it could be.
+func (a *account) unreadable(now int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now-a.failedAt >= failedPause {
+		return nil
+	}
+	return a.failure
+}
+
+// stamp notes that an item was found disabled.
+func (a *account) stamp(now int64, epoch uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stampedAt, a.stampedIn = now, epoch
+}
+
+// isStamped reports whether an item was found disabled after an instant.
+func (a *account) isStamped(since int64, epoch uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stampedAt > since && a.stampedIn == epoch
+}
+
+// isKnown reports whether an image of any shard is remembered that is as young as
+// age.
+func (a *account) isKnown(now, age int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.newest != nil && now-a.seenAt <= age
 }

@@ -12,8 +12,8 @@ import (
 // others.
 const mergeTries = 10
 
-// Shards reads the shards of a bucket that exist, in order, whatever the shard that
-// b names: what [Limiter.Merge] starts from. Errors are those of the [Store].
+// Shards reads the shards of a bucket that exist, in order, those included that only the
+// one that b names tells of: what [Limiter.Merge] starts from. Errors are those of the [Store].
 func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
 	return l.readShards(l.patience.detach(ctx), l.account(b.Entity, b.Resource), b)
 }
@@ -137,7 +137,6 @@ func join(survivor, retired, earlier *Image, now, multiplier int64) *Pair {
 	r := &Refill{
 		Bucket: survivor.Bucket, Seen: survivor, RefilledAt: at, ShardCount: survivor.ShardCount / 2,
 		Changes: make([]Change, 0, len(survivor.Limits)),
-		Expiry:  (&claim{}).expiry(survivor, now, multiplier),
 	}
 	r.Writes, _ = (&claim{pressing: true}).writesChange(survivor, at)
 	p := &Pair{Survivor: r, Retired: retired, AtLeast: make([]int64, 0, len(retired.Limits))}
@@ -153,6 +152,7 @@ func join(survivor, retired, earlier *Image, now, multiplier int64) *Pair {
 		}
 		r.Changes, p.AtLeast = append(r.Changes, ch), append(p.AtLeast, least)
 	}
+	r.Expiry = r.expiry(survivor.ExpiresAt != 0, now, multiplier)
 	return p
 }
 

@@ -100,7 +100,7 @@ func (a *account) poolLocked(amount Amount, now int64) pool {
 func (a *account) isScarce(c *claim, now int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.count > 1 && c.want == nil && a.isSharedLocked(now) && slices.ContainsFunc(c.amounts, func(amount Amount) bool {
+	return a.count > 1 && a.isSharedLocked(now) && slices.ContainsFunc(c.amounts, func(amount Amount) bool {
 		p := a.poolLocked(amount, now)
 		return p.whole && amount.Milli > 0 && p.held < p.plenty
 	})

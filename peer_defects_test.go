@@ -75,60 +75,6 @@ func TestChangedDefaultReachesAnActiveBucketWithinTheTTL(t *testing.T) {
 	})
 }
 
-// 7.4: limits in the request are ignored on an existing bucket.
-func TestLimitsInTheRequestHoldOnAnExistingBucket(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10))
-		w.take(w.Limiter, ask("user", "rpm", 10))
-
-		req := ask("user", "rpm", 50)
-		req.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1000)}
-		refused := w.take(w.Limiter, req)
-		if refused == nil {
-			w.Fatal("an empty bucket served 50")
-		}
-		if got := refused.Statuses[0].Limit.Capacity; got != 1000 {
-			w.Errorf("the refusal quotes a capacity of %d, want 1000", got)
-		}
-		// The stamp under whose lock the parameters changed is a millisecond ahead.
-		if got, want := refused.RetryAfter(), 3*time.Second+time.Millisecond; got != want {
-			w.Errorf("50 at 1000 a minute take %v, want %v", got, want)
-		}
-		time.Sleep(refused.RetryAfter())
-		if refused := w.take(w.Limiter, req); refused != nil {
-			w.Error(refused)
-		}
-
-		// And lower ones trim.
-		req = ask("user", "rpm", 3)
-		req.Limits = []limiter.Limit{limiter.PerMinute("rpm", 2)}
-		if refused := w.take(w.Limiter, req); refused == nil || refused.RetryAfter() != limiter.Never {
-			w.Errorf("3 of a capacity of 2: %v, want never", refused)
-		}
-	})
-}
-
-// What a request brings holds for that request: the next one without limits of
-// its own is decided by the configuration again.
-func TestLimitsInTheRequestHoldForThatRequest(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10))
-		own := ask("user", "rpm", 100)
-		own.Limits = []limiter.Limit{limiter.PerMinute("rpm", 1000)}
-		for round := range 2 {
-			if refused := w.take(w.Limiter, own); refused != nil {
-				w.Errorf("round %d: %v", round, refused)
-			}
-			if refused := w.take(w.Limiter, ask("user", "rpm", 50)); refused == nil || refused.RetryAfter() != limiter.Never {
-				w.Errorf("round %d: 50 of 10: %v, want never", round, refused)
-			}
-			w.holds("user", "rpm", 10-10*round)
-			time.Sleep(time.Minute) // at 1,000 a minute again only while somebody asks for that
-			own.Consume["rpm"] = 10
-		}
-	})
-}
-
 // 7.9: a request above the capacity is quoted a wait that never pays off.
 func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {

@@ -21,14 +21,24 @@ var writeParams = Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1
 // A claim is what a request wants of one bucket: the entity's, or its parent's.
 type claim struct {
 	Bucket
-	acct    *account // what is remembered of the bucket, whatever the shard
-	amounts []Amount // by limit name
-	// want, if not nil, is what the bucket is to be brought to.
-	want *wanted
-	// fits, if not nil, is what the last image was found not to differ from.
-	fits *wanted
-	// override says that want came with the request.
-	override bool
+	acct  *account // what is remembered of the bucket, whatever the shard
+	asked []Amount // by limit name
+	// amounts are those asked of limits that the bucket is to have; for all that is
+	// known, if that is not known yet.
+	amounts []Amount
+	// fallback are the limits that hold where no level configures any, by name; none
+	// for a parent.
+	fallback []Limit
+	// configured is what was last found out about the bucket's configuration, and want
+	// what the bucket is to be for this claim; nil if nothing is known yet. See
+	// [claim.adopt].
+	configured, want *wanted
+	// sure says that want was read after the image that is worked on, so that a write
+	// may repair the item.
+	sure bool
+	// asIs says that nobody could find out whether the item is as it should be: it is
+	// taken as it is.
+	asIs bool
 	// settling says that the amounts follow a decision that was already taken:
 	// they are debited whatever the balance is, and negative ones are returned.
 	settling bool
@@ -53,35 +63,21 @@ type claim struct {
 	parent   string    // whom the entity cascades to
 }
 
-// wanted are parameters that a bucket should have.
-type wanted struct {
-	limits []Limit // by name
-	// whole says that limits are all of them and others go; otherwise others
-	// stay as they are.
-	whole bool
-	// expires is whether a bucket with these limits expires when idle, if
-	// whole.
-	expires bool
-	owner   *Owner // what the item should copy of its entity's record; nil is as it is
-	read    int64  // when the configuration was read that it is from, in milliseconds
-	epoch   uint64 // the limiter's configuration epoch then
-}
-
 // A step is what to do next about a claim.
 type step uint8
 
 const (
-	stepRead      step = iota // look at a bucket that was never seen
-	stepTake                  // debit the bucket as it is
-	stepRefill                // accrue, debit and repair in one write
-	stepRepair                // repair, then look again: the claim cannot be served now
-	stepCreate                // make the bucket
-	stepConfigure             // find out whether the limits it lacks are configured
-	stepWait                  // let the hidden write limit earn a token
-	stepRefuse                // the bucket cannot serve the claim
-	stepDisabled              // an operator says no
-	stepForeign               // this version cannot tell
-	stepDone                  // there is nothing to do
+	stepRead     step = iota // look at a bucket of which not all is known
+	stepTake                 // debit the bucket as it is
+	stepRefill               // accrue, debit and repair in one write
+	stepRepair               // repair, then look again: the claim cannot be served now
+	stepVerify               // find out whether the bucket has to be repaired
+	stepCreate               // make the bucket
+	stepWait                 // let the hidden write limit earn a token
+	stepRefuse               // the bucket cannot serve the claim
+	stepDisabled             // an operator says no
+	stepForeign              // this version cannot tell
+	stepDone                 // there is nothing to do
 )
 
 // plan decides the next step from the last image of the bucket and an instant.
@@ -91,28 +87,28 @@ const (
 // It is a pure function: no clock, no store.
 func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refill, time.Duration) {
 	if img == nil {
-		switch {
-		case len(c.amounts) == 0:
-			return stepDone, nil, 0
-		case fresh:
+		if fresh {
 			return stepCreate, nil, 0
 		}
 		return stepRead, nil, 0
 	}
-	if fresh && img.Disabled {
+	mismatch := c.want != nil && c.want.differs(img) && !c.asIs
+	switch {
+	case img.Disabled && fresh:
 		return stepDisabled, nil, 0
-	}
-	mismatch := c.want != nil && c.want.differs(img)
-	if len(c.amounts) == 0 && !mismatch {
+	case img.Disabled:
+		return stepTake, nil, 0
+	case c.want == nil:
+		return stepRead, nil, 0
+	case mismatch && !c.sure:
+		return stepVerify, nil, 0
+	case len(c.amounts) == 0 && !mismatch:
 		return stepDone, nil, 0
 	}
-	if c.lacks(img) {
-		return stepConfigure, nil, 0
-	}
-	if !mismatch && (c.servedAsIs(img, now) || c.takeAtStamp(img, fresh, now) != nil) {
+	if !mismatch && !c.lacks(img) && (c.servedAsIs(img, now) || c.takeAtStamp(img, fresh, now) != nil) {
 		return stepTake, nil, 0
 	}
-	if img.Foreign != "" {
+	if img.Foreign != "" || c.lacks(img) && !mismatch {
 		if fresh {
 			return stepForeign, nil, 0
 		}
@@ -127,7 +123,7 @@ func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refi
 	case !short:
 		return stepRefill, r, 0
 	case mismatch:
-		repair := &claim{Bucket: c.Bucket, want: c.want, pressing: c.pressing}
+		repair := &claim{Bucket: c.Bucket, want: c.want, sure: true, pressing: c.pressing}
 		r, _, _ = repair.refill(img, now, multiplier)
 		return stepRepair, r, 0
 	case fresh:
@@ -136,55 +132,12 @@ func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refi
 	return stepTake, nil, 0
 }
 
-// lacks reports whether the claim names a limit that the bucket lacks and that
-// is not about to be added, or that is about to be taken off.
+// lacks reports whether the claim takes of a limit that an item does not have.
 func (c *claim) lacks(img *Image) bool {
 	return slices.ContainsFunc(c.amounts, func(a Amount) bool {
-		if c.want != nil && (c.want.whole || c.want.has(a.Limit)) {
-			return !c.want.has(a.Limit)
-		}
 		_, ok := img.Limit(a.Limit)
 		return !ok
 	})
-}
-
-func (w *wanted) has(name string) bool { return w.find(name) != nil }
-
-func (w *wanted) find(name string) *Limit {
-	for i := range w.limits {
-		if w.limits[i].Name == name {
-			return &w.limits[i]
-		}
-	}
-	return nil
-}
-
-// differs reports whether the item has to be written to become what is wanted.
-func (w *wanted) differs(img *Image) bool {
-	found := 0
-	for i := range img.Limits {
-		s := &img.Limits[i]
-		l := w.find(s.Name)
-		switch {
-		case l == nil && w.whole:
-			return true
-		case l == nil:
-		case l.params() != s.Params:
-			return true
-		default:
-			found++
-		}
-	}
-	return found < len(w.limits) ||
-		w.whole && w.expires != (img.ExpiresAt != 0) ||
-		w.owner != nil && *w.owner != ownerOf(img)
-}
-
-func ownerOf(img *Image) Owner {
-	return Owner{
-		Cascade: img.Cascade, Parent: img.Parent,
-		Generation: img.ParentGeneration, Incarnation: img.Incarnation,
-	}
 }
 
 // servedAsIs reports whether a plain take would be admitted.
@@ -235,9 +188,10 @@ func share(p Params, shard, n int) bucket.Limit {
 // cover the claim even so; wait, if not 0, is how long until the hidden write
 // limit has a token.
 func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.Duration, short bool) {
-	at := max(now, img.RefilledAt)
-	if c.want != nil && c.want.differs(img) {
-		// Parameters change under the lock only if the stamp moves.
+	at, repair := max(now, img.RefilledAt), c.repair(img)
+	if repair != nil || c.settling {
+		// Only if the stamp moves is a change of parameters, or a debt, seen by those who
+		// are on their way with an image from before.
 		at = max(now, img.RefilledAt+1)
 	}
 	r = &Refill{
@@ -255,19 +209,21 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		ch := c.change(img, s, at)
+		ch := c.change(img, s, repair, at)
 		if ch.Kind != RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned < ch.Debit {
 			short = true
 		}
 		r.Changes = append(r.Changes, ch)
 	}
-	if c.want != nil {
-		short = c.add(img, r) || short
-		if c.want.owner != nil && *c.want.owner != ownerOf(img) {
-			r.Owner = c.want.owner
+	expires := img.ExpiresAt != 0
+	if repair != nil {
+		expires = repair.expires
+		short = c.add(img, repair, r) || short
+		if repair.owner != ownerOf(img) {
+			r.Owner = &repair.owner
 		}
 	}
-	r.Expiry = c.expiry(img, now, multiplier)
+	r.Expiry = r.expiry(expires, now, multiplier)
 	asFull(r, now)
 	return r, 0, short && !c.settling
 }
@@ -312,15 +268,15 @@ func (c *claim) writesChange(img *Image, now int64) (ch Change, wait time.Durati
 }
 
 // change is what the refill does to a limit of the item.
-func (c *claim) change(img *Image, s *LimitState, now int64) Change {
+func (c *claim) change(img *Image, s *LimitState, repair *wanted, now int64) Change {
 	ch := Change{Limit: s.Name, Debit: c.amount(s.Name)}
 	next := s.Params
-	if c.want != nil {
-		switch l := c.want.find(s.Name); {
+	if repair != nil {
+		switch l := repair.find(s.Name); {
 		case l != nil && l.params() != s.Params:
 			next = l.params()
 			ch.Kind, ch.Params = SetParams, next
-		case l == nil && c.want.whole:
+		case l == nil && repair.isWhole():
 			ch.Kind = RemoveLimit
 			return ch
 		}
@@ -348,8 +304,8 @@ func (c *claim) change(img *Image, s *LimitState, now int64) Change {
 }
 
 // add gives the item the wanted limits that it lacks, full.
-func (c *claim) add(img *Image, r *Refill) (short bool) {
-	for _, l := range c.want.limits {
+func (c *claim) add(img *Image, repair *wanted, r *Refill) (short bool) {
+	for _, l := range repair.limits {
 		if _, ok := img.Limit(l.Name); ok {
 			continue
 		}
@@ -374,46 +330,58 @@ func (c *claim) amount(limit string) int64 {
 	return 0
 }
 
-// expiry renews when the item expires, or changes whether it does.
-func (c *claim) expiry(img *Image, now, multiplier int64) Expiry {
-	expires := img.ExpiresAt != 0
-	limits := make([]Params, 0, len(img.Limits))
-	if c.want != nil && c.want.whole {
-		expires = c.want.expires
-		for _, l := range c.want.limits {
-			limits = append(limits, l.params())
-		}
-	} else {
-		for i := range img.Limits {
-			limits = append(limits, img.Limits[i].Params)
-		}
-	}
+// expiry renews when the item expires, by the limits that the write leaves on it and
+// what they owe, or changes whether it does.
+func (r *Refill) expiry(expires bool, now, multiplier int64) Expiry {
 	switch {
-	case !expires && img.ExpiresAt == 0:
+	case !expires && r.Seen.ExpiresAt == 0:
 		return Expiry{}
 	case !expires:
 		return Expiry{Change: true}
 	}
-	return Expiry{Change: true, At: expiresAt(limits, now, multiplier)}
+	count := r.ShardCount
+	if count == 0 {
+		count = r.Seen.ShardCount
+	}
+	var life int64
+	for i := range r.Changes {
+		ch := &r.Changes[i]
+		if ch.Kind == RemoveLimit {
+			continue
+		}
+		s, _ := r.Seen.Limit(ch.Limit)
+		if s = ch.after(s, false); ch.Kind == AddLimit {
+			s.Tokens = 0
+		}
+		life = max(life, lifeOf(&s, r.Shard, count, multiplier))
+	}
+	return Expiry{Change: true, At: expiresAt(life, now, multiplier)}
 }
 
-// expiresAt is when a bucket with these limits, last written now, may be swept:
-// after the longest time it takes one of them to fill, the hidden write limit
-// included, several times over. 0, never, if multiplier is negative.
-func expiresAt(limits []Params, now, multiplier int64) int64 {
+// lifeOf is for how long a shard, one of count, is kept for the sake of one limit, in
+// milliseconds: for as long as it takes to earn what it owes, and then to fill, several
+// times over.
+func lifeOf(s *LimitState, shard, count int, multiplier int64) int64 {
+	const most = math.MaxInt64 / milli
+	debt, pays := share(s.Params, shard, count).Wait(min(0, s.Tokens), 0, 0, min(1, s.Capacity))
+	if s.Tokens >= 0 {
+		debt, pays = 0, true
+	}
+	fill, fills := s.whole().Wait(0, 0, 0, s.Capacity)
+	if !pays || !fills || fill > most/max(1, multiplier) {
+		return most
+	}
+	return min(most, debt) + fill*multiplier
+}
+
+// expiresAt is when a bucket may be swept that is last written now and is kept for a time,
+// and for the hidden write limit's.
+// 0, never, if multiplier is negative.
+func expiresAt(life, now, multiplier int64) int64 {
 	if multiplier < 0 {
 		return 0
 	}
-	longest := writeParams.Period
-	for _, p := range limits {
-		ms, ok := share(p, 0, 1).Wait(0, 0, 0, p.Capacity)
-		if !ok {
-			ms = math.MaxInt64
-		}
-		longest = max(longest, ms)
-	}
-	longest = min(longest, math.MaxInt64/milli/max(1, multiplier))
-	return now/milli + longest*multiplier/milli
+	return now/milli + max(life, writeParams.Period*multiplier)/milli
 }
 
 // retryAfter is the exact wait for an amount, in whole milliseconds.

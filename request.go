@@ -27,10 +27,16 @@ type Request struct {
 	// 0 declares a limit for a later [Lease.Adjust] and is always admitted.
 	// At least one limit is named.
 	Consume map[string]int64
-	// Limits, if not empty, hold for this request instead of the stored
-	// configuration, on an existing bucket too, and on the parent's bucket as
-	// on the entity's.
-	Limits []Limit
+	// Fallback is the last level of limits. They hold only where no level of the
+	// configuration has limits for the resource and the entity, and only for the
+	// entity's own bucket, never for its parent's. They do not override configured
+	// limits, and they remove no limit from a bucket.
+	//
+	// The bucket gets those limits that it lacks, full. If two requests bring the same
+	// limit with different parameters, the later request's parameters hold; a balance
+	// is trimmed to a lower capacity and is never raised. Without Fallback, a request
+	// for what no level configures is [ErrInvalid].
+	Fallback []Limit
 	// OnUnavailable, if not "", overrides the system's setting.
 	OnUnavailable OnUnavailable
 }
@@ -63,5 +69,5 @@ func (r *Request) Validate() error {
 	default:
 		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
 	}
-	return ValidateLimits(r.Limits)
+	return ValidateLimits(r.Fallback)
 }

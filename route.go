@@ -179,15 +179,12 @@ func (a *account) isRestingLocked(i int, now, trust int64) bool {
 // claim: it never could, or could not a moment ago and has not earned enough
 // since.
 func (a *account) isShortLocked(c *claim, i, n int, now, trust int64) bool {
-	if c.want != nil {
-		return false
-	}
 	img := a.imageLocked(i, now, trust)
 	like := img
 	if like == nil {
 		like = a.newest
 	}
-	if like == nil {
+	if like == nil || c.want == nil || c.want.differs(like) {
 		return false
 	}
 	for _, amount := range c.amounts {

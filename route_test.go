@@ -391,7 +391,7 @@ func TestTheHiddenLimitNeverAppears(t *testing.T) {
 			}
 		}
 		asked, own := ask("user", "wcu", 1), ask("user", "rph", 1)
-		own.Limits = []limiter.Limit{limiter.PerSecond("wcu", 5)}
+		own.Fallback = []limiter.Limit{limiter.PerSecond("wcu", 5)}
 		for _, req := range []limiter.Request{asked, own} {
 			if _, err := w.Acquire(w.Context(), req); !errors.Is(err, limiter.ErrInvalid) {
 				w.Errorf("acquire: %v, want it refused as invalid", err)

@@ -63,7 +63,7 @@ func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birt
 		},
 		Donor: donor, Sibling: img.Shard,
 	}
-	params := make([]Params, 0, len(img.Limits))
+	var life int64
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		most := share(s.Params, born, count).Capacity
@@ -75,10 +75,10 @@ func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birt
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		}
 		b.Limits = append(b.Limits, NewLimit{NamedParams: NamedParams{s.Name, s.Params}, Tokens: given})
-		params = append(params, s.Params)
+		life = max(life, lifeOf(&LimitState{Tokens: given, Params: s.Params}, born, count, multiplier))
 	}
 	if img.ExpiresAt != 0 {
-		b.ExpiresAt = expiresAt(params, now, multiplier)
+		b.ExpiresAt = expiresAt(life, now, multiplier)
 	}
 	return b
 }
@@ -314,9 +314,10 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	return true, nil
 }
 
-// readShards reads the shards of a bucket, as many as are believed to exist.
+// readShards reads the shards of a bucket, as many as are believed to exist, and at
+// least as many as the one that b names.
 func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*Image, error) {
-	return l.readManyShards(ctx, acct, b, acct.shardCount())
+	return l.readManyShards(ctx, acct, b, max(b.Shard+1, acct.breadth(l.now(), imageAge.Milliseconds())))
 }
 
 func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*Image, error) {
@@ -441,9 +442,8 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int
 		acct.remember(birth.image(), now)
 		if birth.Donor != nil {
 			acct.remember(birth.Donor.after(), now)
-		} else {
-			acct.doubt() // what it is like may have changed since
 		}
+		acct.repaired(birth.ShardCount) // it is like another, which may be behind the configuration
 		return joint, nil
 	}
 	for i, r := range joint.Refusals {

@@ -103,7 +103,15 @@ func TestADoublingMovesTokensAndMintsNone(t *testing.T) {
 func (w *world) lose(shard int) {
 	w.Helper()
 	name := table
-	w.must(errOf(w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &name, Key: w.shardKey(shard)})))
+	for {
+		_, err := w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &name, Key: w.shardKey(shard)})
+		if conflict := (*types.TransactionConflictException)(nil); errors.As(err, &conflict) {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		w.must(err)
+		return
+	}
 }
 
 func TestASlowBucketNeverDoubles(t *testing.T) {
@@ -468,10 +476,17 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 			}
 		}
 		l.Settle()
+		looked := 0
 		for _, s := range api.take() {
-			if !slices.Equal(s.shards, []int{0}) {
+			switch {
+			case s.op == "BatchGetItem" && len(s.shards) == 8:
+				looked++ // whether the others live
+			case !slices.Equal(s.shards, []int{0}):
 				w.Errorf("%s of shards %v", s.op, s.shards)
 			}
+		}
+		if looked > 1 {
+			w.Errorf("the others were looked for %d times", looked)
 		}
 		if got := w.count(); got != 1 {
 			w.Errorf("%d shards", got)
@@ -517,4 +532,62 @@ func TestRacingDoublings(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 	})
+}
+
+// anew makes shard 0 of a bucket as a peer does that knows nothing of its siblings.
+func (w *world) anew() {
+	w.Helper()
+	w.lose(0)
+	w.plantShard("user", hourly, 0, 1, 4_000_000)
+}
+
+// A shard 0 that a peer made anew beside living siblings learns their number from the
+// first who knows of them. What it holds above its share is cut.
+func TestAShardMadeAnewLearnsTheNumberOfItsSiblings(t *testing.T) {
+	for _, count := range []int{2, 8} {
+		for name, meet := range map[string]func(*world, *limiter.Limiter){
+			"by a client that knew them": func(w *world, knew *limiter.Limiter) {
+				for range 60 { // until one of them meets shard 0
+					w.take(knew, ask("user", "rph", 1))
+					knew.Settle()
+				}
+			},
+			"by a client that is told of the last one": func(w *world, _ *limiter.Limiter) {
+				w.must(w.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: count - 1}))
+			},
+			"by a client that is told of the second": func(w *world, _ *limiter.Limiter) {
+				w.must(w.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}))
+			},
+			"by a client that is told of any, and knew them": func(w *world, knew *limiter.Limiter) {
+				w.must(knew.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+			},
+		} {
+			t.Run(fmt.Sprint(count, " shards, ", name), func(t *testing.T) {
+				inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+					w.system(hourly)
+					w.plant("user", hourly, count, each(count, 100_000)...)
+					knew := w.limiter(w.store, limiter.Options{Trust: -1})
+					w.survey(knew, "user", hourly)
+					time.Sleep(2 * time.Second)
+					w.anew()
+					images, err := w.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1})
+					if w.must(err); len(images) != count {
+						w.Errorf("%d shards are listed, want %d", len(images), count)
+					}
+					meet(w, knew)
+					images, err = w.store.Buckets(w.Context(), "user", "gpt-4", 32)
+					w.must(err)
+					for i, img := range images {
+						s, _ := img.Limit("rph")
+						if img.ShardCount != count || s.Tokens > s.Capacity/int64(count)+1000 {
+							w.Errorf("shard %d of %d holds %d", i, img.ShardCount, s.Tokens)
+						}
+					}
+					if len(images) != count {
+						w.Errorf("%d shards, want %d", len(images), count)
+					}
+				})
+			})
+		}
+	}
 }

@@ -225,7 +225,10 @@ type NamedParams struct {
 }
 
 // A Refill accrues, debits and repairs a bucket in one write, on the condition
-// that its stamp is still Seen and its ValidUntil still the one of the image.
+// that its stamp is still Seen, and its ValidUntil, its number of shards and whether
+// it is disabled still those of the image. One that repairs, that is, changes, adds or
+// removes a limit, or restamps the owner, asks the same of every limit's parameters
+// and of the owner: peers change those without moving the stamp.
 // It also debits the hidden write limit, whose [Change] is Writes.
 type Refill struct {
 	Bucket
@@ -390,6 +393,8 @@ type Delta struct {
 	Consumed int64
 	// AtMost bounds the balance before. See [Debit] and [Change].
 	AtMost int64
+	// Covered says that the balance before must be enough for what is taken.
+	Covered bool
 	// Pinned says that the balance before must be AtMost.
 	Pinned bool
 }
@@ -441,9 +446,12 @@ type Load struct {
 	Entity  string
 	Configs []ConfigKey
 	Bucket  *Bucket
+	// Consistent asks for each item as every write left it that was answered before.
+	// Otherwise reads are eventually consistent, at half the price.
+	Consistent bool
 }
 
-// Loaded is the answer to a [Load]. Reads are eventually consistent.
+// Loaded is the answer to a [Load].
 type Loaded struct {
 	Entity  *Entity   // nil if there is none
 	Configs []*Config // as asked for; nil where there is none

@@ -124,13 +124,13 @@ func (i *Image) isRelaxed(at int64) bool {
 	return i.Writes.Name != "" && 2*i.writesLeft(at) >= i.Writes.Capacity
 }
 
-// Mend completes the set of shards of a bucket, whatever the shard that b names: a
-// doubling that is half done, by a client that died or by a peer that leaves the
-// rest to others, is finished, and shards that are missing are made from their
-// siblings. Shards that agree cost the read that finds it out. Errors are those
-// of the [Store].
+// Mend completes the set of shards of a bucket: a doubling that is half done, by a
+// client that died or by a peer that leaves the rest to others, is finished; shards that
+// are missing are made from their siblings; and a shard 0 that a peer made anew beside
+// living siblings learns their number. As many shards are looked at as are known of, and
+// at least up to the one that b names. Shards that agree cost the read that finds it out.
+// Errors are those of the [Store].
 func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
-	b.Shard = 0
 	_, err := l.mend(l.patience.detach(ctx), l.account(b.Entity, b.Resource), b, nil)
 	return err
 }

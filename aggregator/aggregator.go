@@ -84,6 +84,7 @@ type Aggregator struct {
 	o          Options
 	namespaces *namespaces
 	watch      *watch // of buckets that may be merged; nil if none is
+	looks      *roll  // at the shards of buckets
 }
 
 // New makes an aggregator. It does no I/O. It fails with [limiter.ErrInvalid] if
@@ -123,7 +124,7 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Aggregator{o: o, namespaces: newNamespaces(open, o.Namespaces)}
+	a := &Aggregator{o: o, namespaces: newNamespaces(open, o.Namespaces), looks: newRoll()}
 	if o.Quiet > 0 {
 		a.watch = newWatch(o.Quiet)
 	}
@@ -258,7 +259,7 @@ func (a *Aggregator) tend(ctx context.Context, b *batch) {
 	})
 }
 
-// tendBucket mends the shards of a bucket if they disagree, else doubles them if
+// tendBucket mends the shards of a bucket if they disagree or may do so, doubles them if
 // one of them is pressed, and refills those that are worth it.
 func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucketGroup) {
 	failed := func(err error) {
@@ -266,12 +267,15 @@ func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucketGroup) 
 		a.o.Logger.WarnContext(ctx, "bucket was not tended", "entity", bk.entity, "resource", bk.resource, "error", err)
 	}
 	if bk.isUneven() {
-		if err := bk.limiter.Mend(ctx, limiter.Bucket{Entity: bk.entity, Resource: bk.resource}); err != nil {
+		if err := bk.limiter.Mend(ctx, bk.last()); err != nil {
 			failed(err)
 		} else {
 			b.mends.Add(1)
 		}
 		return // what the records say of its shards is not so any more
+	}
+	if err := a.lookForSiblings(ctx, b, bk); err != nil {
+		failed(err)
 	}
 	for _, it := range bk.items {
 		if b.now.Sub(it.at) > a.o.MaxAge || it.last == nil {

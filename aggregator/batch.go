@@ -228,6 +228,7 @@ type bucketGroup struct {
 	limiter          *limiter.Limiter
 	items            []*item
 	grew             bool // a record tells of a change of the number of shards
+	anew             bool // a record tells of a shard 0 that a peer made
 }
 
 // buckets are the items of a batch by bucket.
@@ -248,6 +249,7 @@ func (b *batch) buckets() []bucketGroup {
 		for _, w := range it.writes {
 			r := &b.records[w.record]
 			g.grew = g.grew || r.Old != nil && r.New != nil && r.Old.ShardCount != r.New.ShardCount
+			g.anew = g.anew || isMadeByPeer(r)
 		}
 	}
 	return groups

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -323,4 +324,70 @@ func (f failing) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o
 		return nil, errors.New("connection refused")
 	}
 	return f.API.UpdateItem(ctx, in, o...)
+}
+
+// A shard 0 that a peer made anew beside living siblings learns their number, whichever
+// of them a record tells of.
+func TestAShardMadeAnewIsMended(t *testing.T) {
+	t.Parallel()
+	for _, met := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint("shard ", met), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				engine := dynamolite.New(dynamolite.Options{})
+				meter := dynamo.NewMeter(engine)
+				w := newWorldOn(t, meter, engine)
+				w.aggregator = w.aggregate(aggregator.Options{Quiet: -1})
+				w.system(limiter.PerHour("rph", 4_000))
+				w.take(w.Limiter, "user", "rph", 100)
+				w.set("user", 0, map[string]int64{schema.ShardCount: 4})
+				w.process(w.drain())
+				w.drain()
+				time.Sleep(2 * time.Second)
+				w.anew("user")
+				made := w.drain()
+				w.set("user", met, map[string]int64{"b_rph_tc": 5})
+				records := w.drain()
+				if met == 0 {
+					records = made
+				}
+				w.process(records)
+				for i, img := range w.shards("user") {
+					if img.Shard != i || img.ShardCount != 4 {
+						t.Errorf("shard %d is number %d of %d", i, img.Shard, img.ShardCount)
+					}
+				}
+				// Its shards are not looked at for every record.
+				w.drain()
+				w.set("user", 3, map[string]int64{"b_rph_tc": 6})
+				records = w.drain()
+				before := meter.Totals()["BatchGetItem"].Requests
+				w.process(records)
+				if got := meter.Totals()["BatchGetItem"].Requests - before; met != 0 && got > 0 {
+					t.Errorf("%d reads for a record of a shard that was just looked at", got)
+				}
+				if err := engine.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// anew makes shard 0 of a bucket as a peer does: alone, full, and not counting it.
+func (w *world) anew(entity string) {
+	w.Helper()
+	_, ns := w.store.Namespace()
+	name, key := table, schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4"}).Item()
+	out, err := w.api.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: key})
+	w.must(err)
+	_, err = w.api.BatchWriteItem(w.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+		name: {{DeleteRequest: &types.DeleteRequest{Key: key}}},
+	}})
+	w.must(err)
+	it := out.Item
+	it[schema.ShardCount], it["b_rph_tk"], it["b_rph_tc"] = schema.N(1), schema.N(4_000_000), schema.N(0)
+	it["b_wcu_tk"], it["b_wcu_tc"], it[schema.RF] = schema.N(1_000_000), schema.N(0), schema.N(time.Now().UnixMilli())
+	_, err = w.api.PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &name, Item: it})
+	w.must(err)
 }

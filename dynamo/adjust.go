@@ -11,7 +11,7 @@ import (
 //
 //	ADD    tk, tc of every delta, wcu
 //	if     tk of a debited limit is below where it would have overflowed by now,
-//	       and its cp, ra, rp are the ones seen; of a credited one cp is the one
+//	       and enough, if it has to be, and its cp, ra, rp are the ones seen; of a credited one cp is the one
 //	       seen, and tk leaves room for the credit below it; shard_count as seen;
 //	       vu as seen, where parameters are a peer's to change
 //
@@ -80,6 +80,9 @@ func adjustKey(key []byte, a *limiter.Adjust) []byte {
 		if a.Deltas[i].Pinned {
 			how |= 2
 		}
+		if a.Deltas[i].Covered {
+			how |= 4
+		}
 		key = append(key, how)
 	}
 	return key
@@ -99,6 +102,9 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 			b.condition.part(tokens, " = ", alias('h', i))
 		} else {
 			b.condition.part(tokens, " <= ", alias('h', i))
+		}
+		if d.Covered {
+			b.condition.part(tokens, " >= ", alias('a', i))
 		}
 		switch {
 		case isCredit(d):

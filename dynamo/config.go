@@ -21,13 +21,21 @@ import (
 // level's other settings stay. At least one limit is given. The change has its
 // audit event; setting what is set already changes nothing and has none.
 //
-// Limits hold for new buckets at once, and for buckets in use when a client
-// compares them with the configuration.
+// Limits hold for new buckets at once. An entity's limits are brought to its buckets
+// before SetLimits returns, because Python clients never compare a bucket with its
+// configuration: see [limiter.Limiter.Configure]. If that fails half-way, the error is
+// a [limiter.IncompleteError], and the same call made again completes it. Buckets that
+// use a feature which this version cannot evaluate are left as they are. Limits of a
+// resource or of the system reach a bucket when a limiter compares it, within
+// [limiter.Options.ConfigTTL].
 func (s *Store) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) error {
 	if len(limits) == 0 {
 		return &limiter.ValidationError{Field: "limits", Value: "", Reason: "give at least one; delete the limits to fall back to the next level"}
 	}
-	return s.setConfig(ctx, k, &limiter.Config{Limits: limits}, false)
+	if err := s.setConfig(ctx, k, &limiter.Config{Limits: limits}, false); err != nil {
+		return err
+	}
+	return s.spread(ctx, k)
 }
 
 // SetSystem replaces the limits of the system level and what an acquire does
@@ -61,8 +69,12 @@ func (s *Store) Limits(ctx context.Context, k limiter.ConfigKey) (*limiter.Confi
 // DeleteLimits deletes the limits of one level, so that the next level holds;
 // at system level, what to do when the store is unavailable goes too. Switches
 // of an operator on the level stay. Deleting what is not there is no error.
+//
+// An entity's buckets are brought to the next level's limits as [Store.SetLimits]
+// brings them to new ones. Where no level is left, they keep what they hold, and
+// requests of this library are answered as on a bucket that does not exist.
 func (s *Store) DeleteLimits(ctx context.Context, k limiter.ConfigKey) error {
-	return s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
+	err := s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
 		switch {
 		case old == nil || schema.HasPolicy(old) && !schema.HasLimits(old):
 			return nil
@@ -71,6 +83,10 @@ func (s *Store) DeleteLimits(ctx context.Context, k limiter.ConfigKey) error {
 		}
 		return s.dropConfig(ctx, k, old)
 	})
+	if err != nil {
+		return err
+	}
+	return s.spread(ctx, k)
 }
 
 func (s *Store) setConfig(ctx context.Context, k limiter.ConfigKey, c *limiter.Config, whole bool) error {

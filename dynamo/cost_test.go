@@ -169,6 +169,13 @@ func (c *till) refuse() {
 	wantErr(c.T, err, limiter.ErrExceeded)
 }
 
+// refuseAs is an acquire that has to fail with an error.
+func (c *till) refuseAs(want error) {
+	c.Helper()
+	_, err := c.limiter.Acquire(c.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}})
+	wantErr(c.T, err, want)
+}
+
 // cascade makes the user a child that cascades.
 func (c *till) cascade() {
 	c.Helper()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 // a pause in which the fast limit earns some tokens.
@@ -17,11 +18,11 @@ var costs = []cost{
 		c.start()
 		c.open(c.meter)
 	}},
-	{"first acquire ever of an entity", price{3, 3, 3.5, 4}, &price{3, 3, 0.5, 4}, func(c *till) {
+	{"first acquire ever of an entity", price{3, 4, 8.5, 4}, &price{3, 4, 1.5, 4}, func(c *till) {
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
 	}},
-	{"first acquire ever, cascading", price{6, 6, 6, 8}, &price{6, 6, 1.5, 8}, func(c *till) {
+	{"first acquire ever, cascading", price{6, 8, 16, 8}, &price{6, 8, 5.5, 8}, func(c *till) {
 		c.cascade()
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
@@ -125,7 +126,7 @@ var costs = []cost{
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
 	}},
-	{"the same, and the configuration has changed", price{2, 2, 3, 1}, &price{2, 2, 1, 1}, func(c *till) {
+	{"the same, and the configuration has changed", price{3, 3, 8, 1}, &price{3, 3, 2, 1}, func(c *till) {
 		c.acquire(c.other, "rpd", 5000)
 		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
 		c.start()
@@ -134,9 +135,43 @@ var costs = []cost{
 	{"comparison of a bucket with its configuration, in the background, once per TTL", price{1, 1, 2.5, 0}, &price{1, 1, 0.5, 0}, func(c *till) {
 		c.overdue()
 	}},
-	{"the same, and the bucket has to be repaired", price{2, 2, 2.5, 1}, &price{2, 2, 0.5, 1}, func(c *till) {
+	{"acquire of a bucket that was so compared, and has to be repaired", price{2, 2, 5, 1}, &price{2, 2, 1, 1}, func(c *till) {
 		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
 		c.overdue()
+		time.Sleep(time.Second / 10) // the comparison is over
+		c.aside = price{}
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"acquire of a bucket that was compared longer ago than the TTL", price{1, 2, 2.5, 1}, &price{1, 2, 0.5, 1}, func(c *till) {
+		c.acquire(c.limiter, "rpd", 5000)
+		time.Sleep(limiter.DefaultConfigTTL)
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"the same, where others keep the levels above the entity fresh", price{1, 2, 1.5, 1}, &price{1, 2, 0, 1}, func(c *till) {
+		c.acquire(c.limiter, "rpd", 5000)
+		time.Sleep(limiter.DefaultConfigTTL)
+		lease, err := c.limiter.Acquire(c.Context(), limiter.Request{Entity: "other", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}})
+		c.must(errOf(lease, err))
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"the same as before the last, and the configuration has changed", price{4, 5, 7.5, 3}, &price{4, 5, 1.5, 3}, func(c *till) {
+		c.acquire(c.limiter, "rpd", 5000)
+		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
+		time.Sleep(limiter.DefaultConfigTTL)
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"refused, of a bucket that is known to be disabled", price{}, nil, func(c *till) {
+		_, ns := c.store.Namespace()
+		c.acquire(c.limiter, "rpd", 5000)
+		behind(c.T, c.api, schema.ConfigKey(ns, limiter.ConfigKey{Resource: "gpt-4"}), schema.Item{schema.Disabled: schema.Bool(true)})
+		c.limiter.InvalidateConfig()
+		c.refuseAs(limiter.ErrDisabled)
+		c.start()
+		c.refuseAs(limiter.ErrDisabled)
 	}},
 	{"available, of a bucket", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.acquire(c.limiter, "rpd", 5000)
@@ -149,7 +184,7 @@ var costs = []cost{
 		c.start()
 		c.available()
 	}},
-	{"available, before the first acquire", price{3, 3, 4, 0}, &price{3, 3, 0.5, 0}, func(c *till) {
+	{"available, before the first acquire", price{2, 3, 4, 0}, &price{2, 3, 0.5, 0}, func(c *till) {
 		c.start()
 		c.available()
 	}},
@@ -231,13 +266,19 @@ var costs = []cost{
 		c.must(errOf(c.store.AuditEvents(c.Context(), dynamo.AuditQuery{Entity: dynamo.AuditSystem})))
 	}},
 	firstLimits("a resource's", limiter.ConfigKey{Resource: "gpt-4"}, price{2, 2, 1, 12}, &price{2, 2, 1, 8}),
-	firstLimits("an entity's default", limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, price{2, 2, 1, 14}, &price{2, 2, 1, 20}),
-	firstLimits("an entity's", limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{2, 2, 1, 14}, &price{2, 2, 1, 20}),
+	firstLimits("an entity's default", limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, price{4, 4, 2, 14}, &price{4, 4, 1, 20}),
+	firstLimits("an entity's", limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{4, 4, 2, 14}, &price{4, 4, 1, 20}),
+	{"the same, of an entity that has a bucket", price{7, 7, 8, 15}, &price{7, 7, 5, 21}, func(c *till) {
+		c.audited()
+		c.acquire(c.other, "rpd", 1)
+		c.start()
+		c.must(c.store.SetLimits(c.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
+	}},
 	{"read limits of a level", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.start()
 		c.must(errOf(c.store.Limits(c.Context(), limiter.ConfigKey{})))
 	}},
-	{"delete an entity's limits", price{3, 3, 1, 13}, &price{3, 3, 1, 25}, func(c *till) {
+	{"delete an entity's limits", price{5, 5, 2, 13}, &price{5, 5, 1, 25}, func(c *till) {
 		c.audited()
 		k := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
 		c.must(c.admin.SetLimits(c.Context(), k, costLimits))
@@ -339,7 +380,7 @@ func (c *till) overdue() {
 	c.must(err)
 	c.acquire(c.limiter, "rpd", 5000)
 	c.must(c.admin.SetSystem(c.Context(), system.Limits, ""))
-	time.Sleep(ttl * 7 / 8)
+	time.Sleep(ttl * 3 / 4)
 	c.start()
 	c.acquire(c.limiter, "rpd", 1)
 	c.aside = price{1, 1, 0, 1}

@@ -12,12 +12,13 @@
 //	bucket item (BUCKET#… #STATE)
 //	Take     ADD tk, tc, wcu             if tk and wcu suffice, nothing of tk has overflowed, by cp, ra, rp as
 //	                                     seen; not expired (ttl), lapsed (vu) or disabled
-//	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu and shard_count are as seen, not disabled, and tk
+//	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu, shard_count and disabled are as seen, and tk
 //	         shard_count, cascade,       lies within bounds that lose no accrual; or, if it is loose, rf is
 //	         parent_id, pgen, pinc;      not after the new one instead; or, of a bucket that is full
 //	         REMOVE vu, ttl, or a        anyway, rf is old enough and cp, ra, rp are as seen. rf moves
 //	         limit; ADD or SET tk, wcu;  back only from far ahead of the clock
-//	         ADD tc
+//	         ADD tc                      one that changes limits or the owner: cp, ra, rp of every limit,
+//	                                     and cascade, parent_id, pgen, pinc if it sets them, are as seen
 //	Gather   the same on several items   the same, of all of them (one transaction)
 //	Create   everything                  if there is no item
 //	Bear     everything; on the donor    if there is no item; on the donor as Refill; without a donor, if
@@ -39,7 +40,8 @@
 //	Retention
 //	SetLimits,    l_…, on_unavailable;   if what operators set there (disabled, cascade,
 //	SetSystem     keeps the rest         audit_retention_days) is as seen; where there is none, if there
-//	                                     still is none; nothing is written if that is what there is
+//	                                     still is none; nothing is written if that is what there is.
+//	                                     Of an entity: then a Refill of every shard of its buckets
 //	DeleteLimits  the same, or deletes   the same
 //	DeleteEntity  deletes it             if it exists
 //

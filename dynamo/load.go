@@ -27,14 +27,14 @@ const (
 // writer got in between.
 const adminAttempts = 5
 
-// Load reads an entity's record, configuration and a bucket in one request. Reads
-// are eventually consistent; an answer is whole or an error.
+// Load reads an entity's record, configuration and a bucket in one request. An answer
+// is whole or an error.
 func (s *Store) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, error) {
 	keys, err := s.loadKeys(l)
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.batchGet(ctx, "load configuration", keys, false)
+	items, err := s.batchGet(ctx, "load configuration", keys, l.Consistent)
 	if err != nil {
 		return nil, err
 	}

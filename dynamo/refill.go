@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -17,9 +18,12 @@ import (
 //	       shard_count
 //	REMOVE vu, ttl, removed limits whole
 //	ADD    tk earned − debit, tc + debit, wcu alike
-//	if     rf, vu and shard_count as seen; not disabled;
+//	if     rf, vu and shard_count as seen; disabled as seen;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
+//
+// One that changes parameters or the owner asks besides that cp, ra, rp of every limit
+// and the owner are as seen: a peer changes those without moving rf.
 //
 // A loose refill asks of rf only that it is not after the new one, and of every
 // limit that it has the parameters seen.
@@ -59,9 +63,9 @@ func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
 }
 
 // refillKey tells two refills of different shape apart. One that changes
-// parameters, or the number of shards, is rare and has no key.
+// parameters, or the number of shards, or a disabled item, is rare and has no key.
 func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
-	if r.Writes.Kind != limiter.KeepParams || r.Owner != nil || r.ShardCount != 0 {
+	if r.Writes.Kind != limiter.KeepParams || r.Owner != nil || r.ShardCount != 0 || r.Seen.Disabled {
 		return nil, false
 	}
 	key = append(key, byte(1+boundsOf(&r.Writes)))
@@ -115,7 +119,11 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 	default:
 		b.condition.part("#rf = :seen")
 	}
-	b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
+	if r.Seen.Disabled {
+		b.condition.part("attribute_exists(", b.name("#dis", schema.Disabled), ")")
+	} else {
+		b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
+	}
 	b.name("#vu", schema.ValidUntil)
 	if r.Seen.HasValidUntil {
 		b.condition.part("#vu = :vu")
@@ -135,7 +143,8 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 	case r.Expiry.Change:
 		b.remove.part(b.name("#ttl", schema.TTL))
 	}
-	b.owner(r.Owner)
+	b.owner(r.Owner, r.Seen)
+	repairs := isRepair(r)
 	change := b.change
 	if r.FullSince != 0 {
 		change = b.fill
@@ -144,11 +153,19 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 	for i := range r.Changes {
 		b.check(r.Changes[i].Limit)
 		change(i, &r.Changes[i])
-		if r.Loose {
+		switch {
+		case r.Loose:
 			b.pin(i, r.Changes[i].Limit)
+		case repairs && r.Changes[i].Kind != limiter.AddLimit:
+			b.pinSeen(i, r.Changes[i].Limit)
 		}
 	}
 	return b.shape()
+}
+
+// isRepair reports whether a refill changes parameters or the owner.
+func isRepair(r *limiter.Refill) bool {
+	return r.Owner != nil || slices.ContainsFunc(r.Changes, func(c limiter.Change) bool { return c.Kind != limiter.KeepParams })
 }
 
 // shardCount pins the number of shards, on which every share depends.
@@ -161,20 +178,42 @@ func (b *shapeBuilder) shardCount(n int) {
 	b.condition.part("#sc = :sc")
 }
 
-// owner restamps what the item copies of its entity's record.
-func (b *shapeBuilder) owner(o *limiter.Owner) {
+// owner restamps what the item copies of its entity's record, if that is still what
+// was seen.
+func (b *shapeBuilder) owner(o *limiter.Owner, seen *limiter.Image) {
 	if o == nil {
 		return
 	}
-	b.set.part(b.name("#cascade", schema.Cascade), " = :cascade")
-	if o.Parent != "" {
-		b.set.part(b.name("#parent", schema.ParentID), " = :parent")
+	cascade, parent := b.name("#cascade", schema.Cascade), b.name("#parent", schema.ParentID)
+	pgen, pinc := b.name("#pgen", schema.PGen), b.name("#pinc", schema.PInc)
+	b.set.part(cascade, " = :cascade")
+	b.setOrRemove(parent, ":parent", o.Parent != "")
+	b.setOrRemove(pgen, ":pgen", o.Incarnation != "")
+	b.setOrRemove(pinc, ":pinc", o.Incarnation != "")
+	b.was(cascade, ":was_cascade", seen.Cascade, true)
+	b.was(parent, ":was_parent", seen.Parent != "", false)
+	b.was(pgen, ":was_pgen", seen.ParentGeneration != 0, true)
+	b.was(pinc, ":was_pinc", seen.Incarnation != "", false)
+}
+
+func (b *shapeBuilder) setOrRemove(attr, value string, set bool) {
+	if set {
+		b.set.part(attr, " = ", value)
 	} else {
-		b.remove.part(b.name("#parent", schema.ParentID))
+		b.remove.part(attr)
 	}
-	if o.Incarnation != "" {
-		b.set.part(b.name("#pgen", schema.PGen), " = :pgen")
-		b.set.part(b.name("#pinc", schema.PInc), " = :pinc")
+}
+
+// was asks that an attribute has the value seen; if none was seen, that it is absent,
+// or has the value that is as good as that, if there is such a value.
+func (b *shapeBuilder) was(attr, value string, seen, hasZero bool) {
+	switch {
+	case seen:
+		b.condition.part(attr, " = ", value)
+	case hasZero:
+		b.condition.part("(attribute_not_exists(", attr, ") OR ", attr, " = ", value, ")")
+	default:
+		b.condition.part("attribute_not_exists(", attr, ")")
 	}
 }
 
@@ -232,9 +271,17 @@ func (b *shapeBuilder) pin(i int, limit string) {
 	b.condition.part(b.field(i, limit, schema.FieldPeriod), " = ", alias('r', i))
 }
 
+// pinSeen asks that limit number i, whose parameters may be about to change, has the
+// ones seen.
+func (b *shapeBuilder) pinSeen(i int, limit string) {
+	b.condition.part(b.field(i, limit, schema.FieldCapacity), " = ", alias('s', i))
+	b.condition.part(b.field(i, limit, schema.FieldAmount), " = ", alias('t', i))
+	b.condition.part(b.field(i, limit, schema.FieldPeriod), " = ", alias('u', i))
+}
+
 func refillValues(r *limiter.Refill) values {
 	var v numbers
-	v.start(9 + 6*(len(r.Changes)+1))
+	v.start(10 + 9*(len(r.Changes)+1))
 	v.put(":rf", r.RefilledAt)
 	switch {
 	case r.FullSince != 0:
@@ -252,25 +299,45 @@ func refillValues(r *limiter.Refill) values {
 	if r.Expiry.At != 0 {
 		v.put(":ttl", r.Expiry.At)
 	}
-	if o := r.Owner; o != nil {
-		v.values[":cascade"] = schema.Bool(o.Cascade)
-		if o.Parent != "" {
-			v.values[":parent"] = schema.S(o.Parent)
-		}
-		if o.Incarnation != "" {
-			v.put(":pgen", o.Generation)
-			v.values[":pinc"] = schema.S(o.Incarnation)
-		}
-	}
+	v.owner(r.Owner, r.Seen)
+	repairs := isRepair(r)
 	full := r.FullSince != 0
 	v.change(len(r.Changes), &r.Writes, full)
 	for i := range r.Changes {
 		v.change(i, &r.Changes[i], full)
-		if r.Loose {
+		switch {
+		case r.Loose:
 			v.params(i, &r.Changes[i].Params)
+		case repairs && r.Changes[i].Kind != limiter.AddLimit:
+			seen, _ := r.Seen.Limit(r.Changes[i].Limit)
+			v.put(alias('s', i), seen.Capacity)
+			v.put(alias('t', i), seen.Amount)
+			v.put(alias('u', i), seen.Period)
 		}
 	}
 	return v.done()
+}
+
+// owner are the values of [shapeBuilder.owner].
+func (s *numbers) owner(o *limiter.Owner, seen *limiter.Image) {
+	if o == nil {
+		return
+	}
+	s.values[":cascade"], s.values[":was_cascade"] = schema.Bool(o.Cascade), schema.Bool(seen.Cascade)
+	s.put(":was_pgen", seen.ParentGeneration)
+	if seen.Parent != "" {
+		s.values[":was_parent"] = schema.S(seen.Parent)
+	}
+	if seen.Incarnation != "" {
+		s.values[":was_pinc"] = schema.S(seen.Incarnation)
+	}
+	if o.Parent != "" {
+		s.values[":parent"] = schema.S(o.Parent)
+	}
+	if o.Incarnation != "" {
+		s.put(":pgen", o.Generation)
+		s.values[":pinc"] = schema.S(o.Incarnation)
+	}
 }
 
 // change are the values of [shapeBuilder.change], or of [shapeBuilder.fill].

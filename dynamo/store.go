@@ -99,6 +99,7 @@ type Store struct {
 	usageTTL time.Duration
 
 	retention retention
+	counts    counts
 
 	// The constant parts of bucket writes, by the limits they name, and of those
 	// that count usage.

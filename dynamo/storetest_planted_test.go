@@ -36,8 +36,8 @@ var plantedBucket = limiter.Bucket{Entity: "user", Resource: "gpt-4"}
 
 var planteds = []planted{
 	{name: "nothing", update: "SET rf = rf", take: true, refill: true, debit: true, credit: true},
-	{name: "disabled", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(true)}, debit: true, credit: true},
-	{name: "disabled, be it not with true", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(false)}, debit: true, credit: true},
+	{name: "disabled", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(true)}, refill: true, debit: true, credit: true},
+	{name: "disabled, be it not with true", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(false)}, refill: true, debit: true, credit: true},
 	{name: "disabled meanwhile", update: "SET disabled = :v", values: schema.Item{":v": schema.Bool(true)}, late: true, debit: true, credit: true},
 	{name: "valid for a millisecond more", update: "SET vu = :v", values: schema.Item{":v": schema.N(plantedAt + 1)}, take: true, refill: true, debit: true, credit: true},
 	{name: "lapsed", update: "SET vu = :v", values: schema.Item{":v": schema.N(plantedAt)}, refill: true, debit: true, credit: true},

@@ -228,15 +228,19 @@ var limiterTests = []limiterTest{
 		u.acquire("user-1", one("rpd", 4))
 		u.holds("user-1", one("rpd", 6))
 	}},
-	{"limits in the request hold", Real, func(u *user) {
-		u.system(daily("rpd", 100))
-		u.acquire("user-1", one("rpd", 60))
+	{"fallback limits hold where nothing is configured", Real, func(u *user) {
 		req := ask("user-1", one("rpd", 3))
-		req.Limits = []limiter.Limit{daily("rpd", 20)}
+		req.Fallback = []limiter.Limit{daily("rpd", 20)}
 		lease, err := u.Acquire(u.Context(), req)
 		u.must(err)
-		if s := lease.Statuses()[0]; s.Limit != req.Limits[0] || s.Available != 17 {
+		if s := lease.Statuses()[0]; s.Limit != req.Fallback[0] || s.Available != 17 {
 			u.Errorf("status %+v", s)
+		}
+		u.system(daily("rpd", 100))
+		lease, err = u.Acquire(u.Context(), req)
+		u.must(err)
+		if s := lease.Statuses()[0]; s.Limit != daily("rpd", 100) || s.Available != 14 {
+			u.Errorf("status %+v, once a level has limits", s)
 		}
 	}},
 	{"cascades, and a refusal of either takes from neither", Real, func(u *user) {

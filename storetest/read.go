@@ -151,11 +151,13 @@ var loadTests = []test{
 	{"a bucket", func(k *kit) {
 		b := theBucket
 		k.loads(&limiter.Load{Bucket: &b}, &limiter.Loaded{})
-		images := k.shards(map[int]int{0: 2, 1: 2})
 		k.configure(0)
+		images := k.shards(map[int]int{0: 2, 1: 2})
 		for _, img := range images {
-			k.loads(&limiter.Load{Entity: "user-1", Configs: levels[:1], Bucket: &img.Bucket},
-				&limiter.Loaded{Configs: []*limiter.Config{config(0)}, Image: img})
+			for _, consistent := range []bool{false, true} {
+				k.loads(&limiter.Load{Entity: "user-1", Configs: levels[:1], Bucket: &img.Bucket, Consistent: consistent},
+					&limiter.Loaded{Configs: []*limiter.Config{config(0)}, Image: img})
+			}
 		}
 	}},
 	{"an entity's record", func(k *kit) {

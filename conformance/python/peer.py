@@ -73,6 +73,10 @@ class Peer:
         """Any method of the repository."""
         return getattr(self.repository, method)(**kwargs)
 
+    def limit(self, method, **kwargs):
+        """Any method of the limiter."""
+        return getattr(self.limiter, method)(**kwargs)
+
     def available(self, entity, resource):
         """What the peer says is held of each limit."""
         return self.limiter.available(entity_id=entity, resource=resource)
@@ -142,7 +146,7 @@ def main():
         request = json.loads(line)
         try:
             kwargs = arguments(request)
-            if request["op"] == "call":
+            if request["op"] in ("call", "limit"):
                 kwargs["method"] = request["method"]
             answer = {"result": getattr(peer, request["op"])(**kwargs)}
         except Exception as failure:

@@ -14,10 +14,10 @@ import (
 )
 
 type acquireOptions struct {
-	app     *app.App
-	request limiter.Request
-	consume limitarg.Amounts
-	limits  app.LimitsFlag
+	app      *app.App
+	request  limiter.Request
+	consume  limitarg.Amounts
+	fallback app.LimitsFlag
 }
 
 func newAcquire(a *app.App) *cobra.Command {
@@ -26,10 +26,11 @@ func newAcquire(a *app.App) *cobra.Command {
 		Use:   "acquire ENTITY RESOURCE",
 		Short: "Take tokens, or be refused with the exact wait",
 		Long: "Take tokens of a resource for an entity, and for its parent if it cascades: all of them\n" +
-			"or none. What is taken is not returned.\n\n" +
+			"or none. What is taken is not returned. Limits come from the configuration; where no level\n" +
+			"has any for the entity and the resource, from --fallback.\n\n" +
 			"Exit code 0 is admitted, 3 is refused.",
 		Example: "  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500\n" +
-			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --limit rpm:100/min:150 --output json",
+			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --fallback rpm:100/min:150 --output json",
 		Args: app.Args("ENTITY", "RESOURCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.request.Entity, o.request.Resource = args[0], args[1]
@@ -37,7 +38,7 @@ func newAcquire(a *app.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to take of each limit, several between commas")
-	o.limits.Bind(cmd)
+	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
 	return cmd
 }
@@ -47,7 +48,7 @@ func (o *acquireOptions) Validate() error {
 	if len(o.consume) == 0 {
 		return app.Required("consume", "rpm=1,tpm=500")
 	}
-	o.request.Consume, o.request.Limits = o.consume, o.limits.Limits
+	o.request.Consume, o.request.Fallback = o.consume, o.fallback.Limits
 	return o.request.Validate()
 }
 

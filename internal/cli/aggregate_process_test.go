@@ -49,7 +49,7 @@ func newTaken(t *testing.T, bin string) *taken {
 	defer l.Close()
 	for range 10 {
 		lease, err := l.Acquire(t.Context(), limiter.Request{
-			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 3}, Limits: []limiter.Limit{limiter.PerDay("rpd", 100)},
+			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 3}, Fallback: []limiter.Limit{limiter.PerDay("rpd", 100)},
 		})
 		p.must(err)
 		p.must(lease.Commit(t.Context()))

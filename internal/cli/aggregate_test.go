@@ -93,7 +93,7 @@ func TestAggregate(t *testing.T) {
 	defer l.Close()
 	for range 10 {
 		lease, err := l.Acquire(t.Context(), limiter.Request{
-			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)},
+			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1}, Fallback: []limiter.Limit{limiter.PerMinute("rpm", 100)},
 		})
 		if err != nil {
 			t.Fatal(err)

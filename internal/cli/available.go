@@ -15,10 +15,10 @@ import (
 )
 
 type availableOptions struct {
-	app     *app.App
-	request limiter.Request
-	consume limitarg.Amounts
-	limits  app.LimitsFlag
+	app      *app.App
+	request  limiter.Request
+	consume  limitarg.Amounts
+	fallback app.LimitsFlag
 }
 
 func newAvailable(a *app.App) *cobra.Command {
@@ -38,23 +38,23 @@ func newAvailable(a *app.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, several between commas (default 0 of\nevery limit)")
-	o.limits.Bind(cmd)
+	o.fallback.BindFallback(cmd)
 	return cmd
 }
 
 // Validate checks the request.
 func (o *availableOptions) Validate() error {
-	o.request.Consume, o.request.Limits = o.consume, o.limits.Limits
-	if len(o.request.Consume) == 0 {
-		o.request.Consume = declared(o.request.Limits)
-	}
+	o.request.Consume, o.request.Fallback = o.consume, o.fallback.Limits
 	if len(o.request.Consume) > 0 {
 		return o.request.Validate()
 	}
 	if err := limiter.CheckEntity(o.request.Entity); err != nil {
 		return err
 	}
-	return limiter.CheckResource(o.request.Resource)
+	if err := limiter.CheckResource(o.request.Resource); err != nil {
+		return err
+	}
+	return limiter.ValidateLimits(o.request.Fallback)
 }
 
 // declared asks for nothing of each limit.
@@ -100,6 +100,9 @@ func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) 
 	if err != nil {
 		return nil, err
 	}
+	if len(consume) == 0 {
+		consume = declared(o.request.Fallback)
+	}
 	if parent != "" {
 		more, _, err := limitsOf(ctx, store, parent, o.request.Resource)
 		if err != nil {
@@ -110,41 +113,35 @@ func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) 
 		}
 	}
 	if len(consume) == 0 {
-		return nil, fmt.Errorf("no limits are configured for %s of %s at any level: set some, or give --limit: %w",
+		return nil, fmt.Errorf("no limits are configured for %s of %s at any level: set some, or give --fallback: %w",
 			o.request.Resource, o.request.Entity, limiter.ErrNotFound)
 	}
 	return consume, nil
 }
 
-// limitsOf is the names of the limits of an entity's bucket: those configured,
-// or, where none are, those that the bucket has.
+// limitsOf is the names of the limits configured for an entity's bucket, and the parent
+// that the entity cascades to.
 func limitsOf(ctx context.Context, store *dynamo.Store, entity, resource string) (names map[string]int64, parent string, err error) {
-	buckets, err := store.Buckets(ctx, entity, resource, 1)
-	if err != nil {
-		return nil, "", err
-	}
 	loaded, err := store.Load(ctx, &limiter.Load{Entity: entity, Configs: []limiter.ConfigKey{
 		{Entity: entity, Resource: resource}, {Entity: entity, Resource: limiter.DefaultResource}, {Resource: resource}, {},
 	}})
 	if err != nil {
 		return nil, "", err
 	}
-	switch {
-	case len(buckets) > 0 && buckets[0].Cascade:
-		parent = buckets[0].Parent
-	case len(buckets) == 0 && loaded.Entity != nil && loaded.Entity.Cascade:
-		parent = loaded.Entity.Parent
-	}
+	cascade := limiter.Inherit
 	for _, c := range loaded.Configs {
-		if c != nil && len(c.Limits) > 0 {
-			return declared(c.Limits), parent, nil
+		if c == nil {
+			continue
+		}
+		if names == nil && len(c.Limits) > 0 {
+			names = declared(c.Limits)
+		}
+		if cascade == limiter.Inherit {
+			cascade = c.Cascade
 		}
 	}
-	names = map[string]int64{}
-	if len(buckets) > 0 {
-		for i := range buckets[0].Limits {
-			names[buckets[0].Limits[i].Name] = 0
-		}
+	if e := loaded.Entity; e != nil && (cascade == limiter.Yes || cascade == limiter.Inherit && e.Cascade) {
+		parent = e.Parent
 	}
 	return names, parent, nil
 }

@@ -159,7 +159,7 @@ func (c *checker) debitedWhole(k *call, parts map[partKey]*part) {
 			id := key.shard(0)
 			total += taken
 			optional := taken == 0 && (key == parent && wasRemade && remade < k.end || !c.hadAllAlong(key, name, k) ||
-				len(k.req.Limits) == 0 && !c.play.wasConfigured(id, name, known, k.end))
+				len(k.req.Fallback) == 0 && !c.play.wasConfigured(id, name, known, k.end))
 			if taken != tokens*1000 && !optional {
 				c.violate("P3", k.end, &id, "%s was admitted, and %s debited %d", k, name, taken)
 			}

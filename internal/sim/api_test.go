@@ -48,7 +48,11 @@ func (l *link) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o .
 }
 
 func (l *link) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	return exchange(ctx, l, "Query", in, o, "", nil, l.w.db.Query)
+	out, err := exchange(ctx, l, "Query", in, o, "", nil, l.w.db.Query)
+	if err != nil { // it was about some bucket, which the query does not tell
+		l.c.callOf(ctx).met(l.w, []bucketID{{}}, notApplied)
+	}
+	return out, err
 }
 
 func (l *link) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {

@@ -130,7 +130,7 @@ func TestBrokenShardsAreSeen(t *testing.T) {
 // seen plays seeds until one reports the promise that is broken.
 func seen(t *testing.T, promise string, o odds, broken breakage) {
 	t.Helper()
-	const tries = 12
+	const tries = 60
 	for seed := uint64(1); seed <= tries; seed++ {
 		if !simulate(t, seed, o, broken).broke(promise) {
 			continue

@@ -12,7 +12,7 @@ import (
 // limit, by its own client's clock. And the wait that it was quoted is theirs.
 func (c *checker) refusedForAReason(k *call) {
 	e := k.refusal()
-	if e == nil || len(k.req.Limits) > 0 {
+	if e == nil || len(k.req.Fallback) > 0 {
 		return
 	}
 	if e.RetryAfter() == limiter.Never {
@@ -163,6 +163,8 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 		}
 		shards := c.quoted(k, key, name)
 		now, then := c.clientSpan(k.client, k.start, k.end)
+		took := (k.end - k.start).Milliseconds() // a clock that jumped meanwhile went on from either reading
+		now, then = min(now, then-took), max(then, now+took)
 		first, _ := reaches(shards, most, now, st.Requested*1000)
 		last, comes := reaches(shards, least, now, st.Requested*1000+c.reserved(k, key, name))
 		ms := st.RetryAfter.Milliseconds()

@@ -63,7 +63,7 @@ type clientSide struct {
 // unclear reports whether it cannot be told what a call left debited.
 func (c *checker) unclear(k *call) bool {
 	switch {
-	case k.client.standsStill() || !k.answered || k.degraded() || len(k.faults) > 0 || len(k.req.Limits) > 0:
+	case k.client.standsStill() || !k.answered || k.degraded() || len(k.faults) > 0 || len(k.req.Fallback) > 0:
 		return true
 	case k.kind == committing || k.kind == returning:
 		return k.err != nil && k.leaves == 0 && k.deadline == 0

@@ -115,7 +115,7 @@ func (k *worker) request() limiter.Request {
 	}
 	if req.Entity == "guest" {
 		variant := k.w.dice.stream("guest", req.Resource, pick(r, "1", "1", "1", "2"))
-		req.Limits = drawLimits(variant, 1, available...)
+		req.Fallback = drawLimits(variant, 1, available...)
 	}
 	if chance(r, 0.05) {
 		req.OnUnavailable = limiter.Allow

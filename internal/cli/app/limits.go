@@ -16,6 +16,8 @@ type Level struct {
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
 	// Unsupported is a feature of a peer that the limits use.
 	Unsupported string `json:"unsupported,omitempty"`
+	// Buckets are those that were brought to the limits, if these were just set.
+	Buckets *Buckets `json:"buckets,omitempty"`
 }
 
 // A Limit is a limit in JSON: Limit is what the flag of that name takes.
@@ -27,11 +29,12 @@ type Limit struct {
 	Seconds  int64  `json:"refill_period_seconds"`
 }
 
-// PrintLevel writes a level of configuration.
-func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config) error {
+// PrintLevel writes a level of configuration, and the buckets that were brought to it,
+// if it was just set.
+func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets) error {
 	level := Level{
 		Entity: k.Entity, Resource: k.Resource,
-		Limits: make([]Limit, len(c.Limits)), OnUnavailable: c.OnUnavailable, Unsupported: c.Foreign,
+		Limits: make([]Limit, len(c.Limits)), OnUnavailable: c.OnUnavailable, Unsupported: c.Foreign, Buckets: buckets,
 	}
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
@@ -48,5 +51,6 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config) error {
 		if c.Foreign != "" {
 			Fields(w, "Not evaluated by this version", c.Foreign)
 		}
+		buckets.text(w)
 	})
 }

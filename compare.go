@@ -1,0 +1,505 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// wanted is what a bucket is to be: the configuration that holds for it, and what
+// its items copy of the entity's record. It is immutable.
+//
+// An account remembers the last one, and every claim compares the images it works
+// on with that. An image that differs proves nothing: the item may follow a change
+// that this process has not read yet. So a claim reads the configuration anew,
+// consistently, after it has the image, and writes parameters only if the image
+// still differs, and on condition that the item is as the image shows it:
+//
+//	operator    ── sets 10 ─▶ configuration            ── sets 10 ─▶ item
+//	client        image: 100 ─▶ differs from 50 ─▶ reads 10 ─▶ writes 10, or finds it written
+//
+// A write that rests on an older configuration than the item's own cannot land: the
+// image that it is conditional on was there before that configuration was read.
+type wanted struct {
+	limits   []Limit // by name; empty if no level configures any
+	level    int     // the level that they are from, an index into configKeys; configLevels is no level: they came with a request
+	expires  bool    // whether the bucket expires when idle
+	owner    Owner
+	disabled bool
+	foreign  string // a peer's feature that the limits use and this version cannot evaluate
+	read     int64  // when the read of the oldest level began, in milliseconds
+	epoch    uint64 // the limiter's configuration epoch then
+}
+
+// wantedOf is the bucket that a configuration asks for. epoch is the limiter's
+// before it was read.
+func (l *Limiter) wantedOf(r *resolved, epoch uint64) *wanted {
+	return &wanted{
+		limits: r.limits, level: r.level, expires: r.level >= entityLevels && l.multiplier >= 0,
+		owner: ownerFrom(r), disabled: r.disabled, foreign: r.foreign, read: r.fetched, epoch: epoch,
+	}
+}
+
+// ownerFrom is what a bucket copies of its entity's record, the configured
+// cascade policy coming before the entity's own. An entity without a record has no
+// parent.
+func ownerFrom(r *resolved) Owner {
+	var o Owner
+	if e := r.meta; e != nil {
+		o = Owner{Cascade: e.Cascade, Parent: e.Parent, Generation: e.Generation, Incarnation: e.Incarnation}
+	}
+	if r.cascade != Inherit {
+		o.Cascade = r.cascade == Yes
+	}
+	o.Cascade = o.Cascade && o.Parent != ""
+	return o
+}
+
+// payer is the entity that an owner cascades to, "" if none.
+func (o *Owner) payer() string {
+	if !o.Cascade {
+		return ""
+	}
+	return o.Parent
+}
+
+// isUnlimited reports whether no level configures limits.
+func (w *wanted) isUnlimited() bool { return len(w.limits) == 0 && w.foreign == "" }
+
+// isWhole reports whether limits are all that the bucket is to have. Limits that
+// came with a request leave others as they are.
+func (w *wanted) isWhole() bool { return w.level < configLevels }
+
+func (w *wanted) has(name string) bool { return w.find(name) != nil }
+
+func (w *wanted) find(name string) *Limit { return find(w.limits, name) }
+
+func find(limits []Limit, name string) *Limit {
+	for i := range limits {
+		if limits[i].Name == name {
+			return &limits[i]
+		}
+	}
+	return nil
+}
+
+// differs reports whether an item has to be written to become what is wanted. What
+// this version cannot evaluate stays as it is.
+func (w *wanted) differs(img *Image) bool { return w.differsWith(w.limits, img) }
+
+// differsWith is differs as if the limits wanted were others.
+func (w *wanted) differsWith(limits []Limit, img *Image) bool {
+	if len(limits) == 0 || w.foreign != "" || img.Foreign != "" {
+		return false
+	}
+	found := 0
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		switch l := find(limits, s.Name); {
+		case l == nil && w.isWhole():
+			return true
+		case l == nil:
+		case l.params() != s.Params:
+			return true
+		default:
+			found++
+		}
+	}
+	return found < len(limits) || w.expires != (img.ExpiresAt != 0) || w.owner != ownerOf(img)
+}
+
+func ownerOf(img *Image) Owner {
+	return Owner{
+		Cascade: img.Cascade, Parent: img.Parent,
+		Generation: img.ParentGeneration, Incarnation: img.Incarnation,
+	}
+}
+
+// decides says where the limits come from, as errors quote it.
+func (w *wanted) decides(b *Bucket) string {
+	names := make([]string, 0, len(w.limits))
+	for i := range w.limits {
+		names = append(names, w.limits[i].Name)
+	}
+	limits := strings.Join(names, ", ")
+	switch {
+	case len(names) == 0:
+		return fmt.Sprintf("no level configures limits of %s for %s: configure some, or pass Fallback with the request", b.Resource, b.Entity)
+	case !w.isWhole():
+		return fmt.Sprintf("no level configures limits of %s for %s, and the request's fallback limits are %s: name one of them, or configure it",
+			b.Resource, b.Entity, limits)
+	}
+	return fmt.Sprintf("the limits configured for %s are %s: name one of them, or configure it",
+		levelName(configKeys(b.Entity, b.Resource)[w.level]), limits)
+}
+
+// adopt takes over what the bucket of a claim is to be: what is configured, or,
+// where no level configures anything, the request's fallback limits. What the bucket
+// is not to have is taken out of the claim's amounts.
+func (c *claim) adopt(w *wanted) {
+	if w == c.configured {
+		return
+	}
+	c.configured, c.want = w, w
+	c.amounts, c.unknown, c.asIs = c.asked, nil, false // what is known now may decide
+	if w == nil || w.foreign != "" {
+		return
+	}
+	if w.isUnlimited() && len(c.fallback) > 0 {
+		fallback := *w
+		fallback.limits = c.fallback
+		c.want = &fallback
+	}
+	if !slices.ContainsFunc(c.asked, func(a Amount) bool { return !c.want.has(a.Limit) }) {
+		return
+	}
+	c.amounts = nil
+	for _, a := range c.asked {
+		if c.want.has(a.Limit) {
+			c.amounts = append(c.amounts, a)
+		} else {
+			c.unknown = append(c.unknown, a.Limit)
+		}
+	}
+}
+
+// takeAsIs makes a claim take an item as it is, because the configuration could not be
+// read. It is not ok if the claim names a limit that the item lacks, and that the bucket
+// has by the configuration that is remembered.
+func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *Image, cause error) (ok bool) {
+	var amounts []Amount
+	var unknown []string
+	for _, a := range c.asked {
+		switch _, has := img.Limit(a.Limit); {
+		case has:
+			amounts = append(amounts, a)
+		case c.want.has(a.Limit):
+			return false
+		default:
+			unknown = append(unknown, a.Limit)
+		}
+	}
+	l.logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", c.Entity, "resource", c.Resource, "error", cause)
+	c.amounts, c.unknown, c.asIs = amounts, unknown, true
+	return true
+}
+
+// fits reports whether a claim can be carried out on an item as it is: it takes
+// something, and there is nothing to repair first.
+func (c *claim) fits(img *Image) bool {
+	return c.want != nil && len(c.amounts) > 0 && !c.want.differs(img) && !c.lacks(img)
+}
+
+// repair is what a write also changes an item to. It is nil unless the item differs from
+// a configuration that was read after the image.
+func (c *claim) repair(img *Image) *wanted {
+	if c.want == nil || !c.sure || !c.want.differs(img) {
+		return nil
+	}
+	return c.want
+}
+
+// stands reports whether what came of a claim still holds under what its bucket is
+// to be now.
+func (c *claim) stands(w *wanted) bool {
+	if c.asIs {
+		return !w.disabled
+	}
+	now := claim{asked: c.asked, fallback: c.fallback}
+	now.adopt(w)
+	return !w.disabled && slices.Equal(now.unknown, c.unknown) && !slices.ContainsFunc(c.decidedOn(), now.want.differs)
+}
+
+// decidedOn are the images that a claim was decided on.
+func (c *claim) decidedOn() (images []*Image) {
+	switch {
+	case c.granted && len(c.portions) > 0:
+		for _, p := range c.portions {
+			images = append(images, p.image)
+		}
+	case c.refused && c.images != nil:
+		images = slices.DeleteFunc(slices.Clone(c.images), func(img *Image) bool { return img == nil })
+	case c.image != nil:
+		images = []*Image{c.image}
+	}
+	return images
+}
+
+// renew makes a claim as it was before anything came of it.
+func (c *claim) renew() {
+	*c = claim{Bucket: c.Bucket, acct: c.acct, asked: c.asked, amounts: c.asked, fallback: c.fallback, optional: c.optional}
+}
+
+// pursue debits a claim. A bucket that was last compared with its configuration
+// longer ago than the time to live is compared side by side with that, and the
+// answer waits for both. What was decided on parameters that no longer hold is
+// returned, and decided again.
+//
+// A comparison that fails, or takes too long, leaves the answer as the bucket gave
+// it: the bucket was reached, so the request is metered. It is tried again later.
+func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
+	const revisions = 4
+	for range revisions {
+		last := c.acct.wanted()
+		cmp := l.compareIfDue(ctx, c, last)
+		if answered, err := l.answerUnasked(ctx, c, cmp, left); answered || err != nil {
+			return err
+		}
+		if err := l.route(ctx, c, left); err != nil {
+			return err
+		}
+		if w := c.acct.wanted(); cmp == nil && w == last { // it may have come due meanwhile
+			cmp = l.compareIfDue(ctx, c, w)
+		}
+		if !l.await(ctx, cmp, left) || c.stands(c.acct.wanted()) {
+			l.keepUp(ctx, c)
+			return nil
+		}
+		if err := l.takeBack(ctx, c); err != nil {
+			return err
+		}
+		c.renew()
+	}
+	return fmt.Errorf("debit %s of %s: its limits changed %d times meanwhile: %w", c.Resource, c.Entity, revisions, ErrConflict)
+}
+
+// takeBack returns what a claim has debited, before it is decided again. If nobody can
+// tell whether it was returned, it fails: the claim would be debited twice, or not at all.
+func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
+	if !c.granted {
+		return nil
+	}
+	c.granted = false
+	parts := c.parts()
+	errs := make([]error, len(parts))
+	l.atOnce(len(parts), func(i int) {
+		back := make([]Amount, 0, len(parts[i].amounts))
+		for _, a := range parts[i].amounts {
+			back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
+		}
+		errs[i] = l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, parts[i].image, back) })
+	})
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("return what was taken of %s of %s by other limits: %w", c.Resource, c.Entity, err)
+	}
+	return nil
+}
+
+// answerUnasked answers a claim for which the bucket need not be asked: it is
+// disabled, or is not to have what the claim names.
+func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
+	disabled := &DisabledError{Entity: c.Entity, Resource: c.Resource}
+	if c.acct.isStamped(l.now()-l.ttl.Milliseconds(), l.epoch.Load()) {
+		return true, disabled
+	}
+	w := c.acct.wanted()
+	if c.adopt(w); w == nil || !w.disabled && !c.isVain() {
+		return false, nil
+	}
+	if !l.isYoung(w, l.now()) {
+		if cmp == nil {
+			cmp = l.compare(ctx, c.acct, c.Bucket)
+		}
+		if !l.await(ctx, cmp, left) && !w.disabled {
+			return false, nil // what is known is too old to answer by
+		}
+		w = c.acct.wanted()
+		c.adopt(w)
+	}
+	switch {
+	case w.disabled:
+		return true, disabled
+	case c.isVain():
+		c.parent = w.owner.payer()
+		return true, nil
+	}
+	return false, nil
+}
+
+// isVain reports whether a claim is known to take nothing: it names nothing that
+// the bucket is to have, or something that neither this bucket has nor, there being
+// none, the parent's.
+func (c *claim) isVain() bool {
+	return len(c.unknown) > 0 && (len(c.amounts) == 0 || !c.optional && c.configured.owner.payer() == "")
+}
+
+// isDisabled reports whether a bucket is known, within the time to live of
+// configuration, to be disabled: by its configuration, or by a stamp on an item.
+func (l *Limiter) isDisabled(acct *account, now int64) bool {
+	w := acct.wanted()
+	return w != nil && w.disabled && l.isYoung(w, now) || acct.isStamped(now-l.ttl.Milliseconds(), l.epoch.Load())
+}
+
+// A comparison is a read of a bucket's configuration that is under way. Callers that
+// come meanwhile wait for it too.
+type comparison struct {
+	done chan struct{} // closed when it has ended
+	err  error
+}
+
+// failedPause is how long a comparison that failed keeps others from being tried,
+// in milliseconds.
+const failedPause = 1_000
+
+// compareIfDue begins a comparison of a bucket, or joins one, if what the bucket is
+// to be was found out longer ago than the time to live. It returns nil otherwise, and
+// where the claim is about to read it all, because nothing is known of the bucket.
+func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *wanted) *comparison {
+	now := l.now()
+	if w == nil || l.isYoung(w, now) || !c.acct.isKnown(now, imageAge.Milliseconds()) {
+		return nil
+	}
+	return l.compare(ctx, c.acct, c.Bucket)
+}
+
+// isYoung reports whether what a bucket is to be was found out within the time to
+// live.
+func (l *Limiter) isYoung(w *wanted, now int64) bool {
+	return now-w.read < l.ttl.Milliseconds() && w.epoch == l.epoch.Load()
+}
+
+// compare begins to read the configuration of a bucket, unless such a read is under
+// way: then it returns that one, or, where configuration is not kept, which is older than
+// the claim, a new one. It returns nil if one has failed just now.
+func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *comparison {
+	cmp, first := acct.beginComparison(l.now(), l.ttl > 0)
+	if !first {
+		return cmp
+	}
+	run := func() {
+		epoch := l.epoch.Load()
+		r, err := l.config.refresh(l.patience.detach(ctx), b.Entity, b.Resource)
+		if err == nil {
+			acct.want(l.wantedOf(&r, epoch))
+		} else {
+			l.logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", b.Entity, "resource", b.Resource, "error", err)
+		}
+		cmp.err = err
+		acct.endComparison(cmp, l.now())
+	}
+	if l.immediate {
+		run()
+	} else {
+		l.background.Add(1)
+		l.workers.run(func() {
+			defer l.background.Done()
+			run()
+		})
+	}
+	return cmp
+}
+
+// await waits for a comparison, if there is one, but not for long. It reports
+// whether it succeeded.
+func (l *Limiter) await(ctx context.Context, cmp *comparison, left <-chan struct{}) bool {
+	if cmp == nil {
+		return false
+	}
+	select {
+	case <-cmp.done:
+		return cmp.err == nil
+	default:
+	}
+	t := time.NewTimer(l.patience.time / patienceParts)
+	defer t.Stop()
+	select {
+	case <-cmp.done:
+		return cmp.err == nil
+	case <-t.C:
+	case <-left:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// keepUp does in the background what a claim found to be due about its bucket. The
+// acquire does not wait for it.
+//
+//   - It reads the configuration when three quarters of the time to live have passed, so
+//     that later claims on the bucket need not wait for that.
+//   - It completes a set of shards whose images disagree about their number.
+//   - It brings all shards to their configuration after one of them was repaired or made.
+func (l *Limiter) keepUp(ctx context.Context, c *claim) {
+	const early = 4 // a quarter of the time to live early
+	now := l.now()
+	if w := c.acct.wanted(); w != nil && l.ttl > 0 && now-w.read >= l.ttl.Milliseconds()*(early-1)/early {
+		l.compare(ctx, c.acct, c.Bucket)
+	}
+	mends, spreads := c.acct.beginMending(now), c.acct.beginSpreading()
+	if !mends && !spreads {
+		return
+	}
+	whole := &claim{Bucket: c.Bucket, acct: c.acct, fallback: c.fallback}
+	l.background.Go(func() {
+		if mends {
+			l.mendNow(ctx, whole.acct, whole.Bucket)
+		}
+		if whole.acct.beginSpreading() || spreads {
+			l.spread(ctx, whole)
+		}
+	})
+}
+
+// spread brings all shards of a bucket to what a claim wants.
+func (l *Limiter) spread(ctx context.Context, c *claim) {
+	ctx = l.patience.detach(ctx)
+	images, err := l.readShards(ctx, c.acct, c.Bucket)
+	if err == nil {
+		_, err = l.conform(ctx, c, images)
+	}
+	if err != nil {
+		l.logger.WarnContext(ctx, "shards of a bucket not brought to their configuration", "entity", c.Entity, "resource", c.Resource, "error", err)
+	}
+}
+
+// verify finds out what a bucket is to be by a consistent read that begins now.
+func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*wanted, error) {
+	epoch := l.epoch.Load()
+	r, err := l.config.reread(ctx, b.Entity, b.Resource)
+	if err != nil {
+		return nil, err
+	}
+	w := l.wantedOf(&r, epoch)
+	acct.want(w)
+	return w, nil
+}
+
+// verifySoon is verify for a claim. It gives up early, and at once if a read failed just
+// now.
+func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wanted, error) {
+	if err := acct.unreadable(l.now()); err != nil {
+		return nil, err
+	}
+	if !l.immediate {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.patience.time/patienceParts)
+		defer cancel()
+	}
+	w, err := l.verify(ctx, acct, b)
+	acct.read(err, l.now())
+	return w, err
+}
+
+// bring repairs those shards of a bucket that differ from what a claim wants. The
+// images must have been read before, the configuration is read now.
+func (l *Limiter) bring(ctx context.Context, c *claim, images []*Image) error {
+	w, err := l.verifySoon(ctx, c.acct, c.Bucket)
+	if err != nil {
+		return err
+	}
+	c.adopt(w)
+	images = slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return !c.want.differs(img) })
+	errs := make([]error, len(images))
+	l.atOnce(len(images), func(i int) {
+		repair := &claim{Bucket: images[i].Bucket, acct: c.acct, fallback: c.fallback, pressing: true}
+		p := pursuit{l: l, c: repair, acct: c.acct, img: images[i], sure: w}
+		// A shard that was lost meanwhile has been made again, like another.
+		if err := p.run(ctx); !errors.Is(err, errRerouted) {
+			errs[i] = err
+		}
+	})
+	return errors.Join(errs...)
+}

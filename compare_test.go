@@ -1,0 +1,518 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// elsewhere is a store of another process, whose changes nobody here is told of.
+func (w *world) elsewhere() *dynamo.Store {
+	w.Helper()
+	return w.open(w.engine)
+}
+
+// invalid checks that an acquire is refused for what it names.
+func (w *world) invalid(l *limiter.Limiter, req limiter.Request) (text string) {
+	w.Helper()
+	lease, err := l.Acquire(w.Context(), req)
+	if !errors.Is(err, limiter.ErrInvalid) {
+		w.Errorf("%+v: got %v, %v, want a request that is invalid", req, lease, err)
+		return ""
+	}
+	return err.Error()
+}
+
+// Clients that cached the configuration before a limit was added do not take it off
+// again, nor do others then give it back full: of a day's limit no more is admitted than
+// it has, however many clients there are, and however old what they go by is.
+func TestOldConfigurationUndoesNothing(t *testing.T) {
+	const clients = 20
+	inWorld(t, limiter.Options{}, func(w *world) {
+		rph, rpd := limiter.PerHour("rph", 1_000_000), limiter.PerDay("rpd", 100)
+		w.system(rph)
+		old := make([]*limiter.Limiter, clients)
+		for i := range old {
+			old[i] = w.limiter(w.open(w.meter), limiter.Options{})
+			w.take(old[i], ask(fmt.Sprint("other-", i), "rph", 1))
+		}
+		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{rph, rpd}, ""))
+		admitted := 0
+		for round := range 100 {
+			fresh := w.limiter(w.open(w.meter), limiter.Options{})
+			for range 5 {
+				if w.take(fresh, ask("user", "rpd", 1)) == nil {
+					admitted++
+				}
+			}
+			if refused := w.take(old[round%clients], ask("user", "rph", 1)); refused != nil {
+				w.Error(refused)
+			}
+			time.Sleep(time.Second)
+		}
+		if admitted != 100 {
+			w.Errorf("%d of 100 were admitted", admitted)
+		}
+	})
+}
+
+// A change that reached an item before a client has read it is not undone by what the
+// client still knows, whatever it finds to be different.
+func TestANewerChangeOnAnItemStays(t *testing.T) {
+	for name, change := range map[string]struct {
+		limits []limiter.Limit
+		update string
+		values map[string]int64
+		want   string
+	}{
+		"lowered": {[]limiter.Limit{limiter.PerDay("rpd", 10), limiter.PerDay("tpd", 1000)}, "SET b_rpd_cp = :c, b_rpd_ra = :c, vu = :z", map[string]int64{":c": 10_000}, "rpd 10, tpd 1000"},
+		"raised":  {[]limiter.Limit{limiter.PerDay("rpd", 5000), limiter.PerDay("tpd", 1000)}, "SET b_rpd_cp = :c, b_rpd_ra = :c, vu = :z", map[string]int64{":c": 5_000_000}, "rpd 5000, tpd 1000"},
+		"removed": {[]limiter.Limit{limiter.PerDay("rpd", 1000)}, "SET vu = :z REMOVE b_tpd_tk, b_tpd_cp, b_tpd_ra, b_tpd_rp, b_tpd_tc", nil, "rpd 1000"},
+		"added": {
+			[]limiter.Limit{limiter.PerDay("new", 7), limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000)},
+			"SET b_new_tk = :n, b_new_cp = :n, b_new_ra = :n, b_new_rp = :d, b_new_tc = :z, vu = :z",
+			map[string]int64{":n": 7000, ":d": 86_400_000},
+			"new 7, rpd 1000, tpd 1000",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, limiter.Options{ConfigTTL: time.Hour}, func(w *world) {
+				w.system(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
+				w.take(w.Limiter, ask("user", "rpd", 1))
+				informed := w.limiter(w.open(w.meter), limiter.Options{ConfigTTL: time.Hour}) // but of this bucket
+				w.take(informed, ask("other", "rpd", 1))
+				// As a peer does that shares the table: the configuration, then the item.
+				w.must(w.elsewhere().SetSystem(w.Context(), change.limits, ""))
+				values := schema.Item{":z": schema.N(0)}
+				for name, n := range change.values {
+					values[name] = schema.N(n)
+				}
+				w.patch(change.update, values)
+				for _, l := range []*limiter.Limiter{w.Limiter, informed, w.limiter(w.open(w.meter), limiter.Options{})} {
+					if refused := w.take(l, ask("user", "rpd", 1)); refused != nil {
+						w.Error(refused)
+					}
+					l.Settle()
+					if got := w.capacities("user"); got != change.want {
+						w.Errorf("the item has %s, want %s", got, change.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// capacities are those of a bucket's limits on shard 0, in tokens.
+func (w *world) capacities(entity string) (text string) {
+	w.Helper()
+	for _, s := range w.shards(entity)[0].Limits {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprint(s.Name, " ", s.Capacity/1000)
+	}
+	return text
+}
+
+// interposed calls a function after each consistent read of configuration, before its
+// caller gets the answer.
+type interposed struct {
+	dynamo.API
+	f func()
+}
+
+func (i *interposed) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	out, err := i.API.BatchGetItem(ctx, in, o...)
+	if of := in.RequestItems[table]; of.ConsistentRead != nil && *of.ConsistentRead && i.f != nil && shardOf(of.Keys[0]) < 0 {
+		f := i.f
+		i.f = nil
+		f()
+	}
+	return out, err
+}
+
+// A repair is conditional on the parameters of the image that it was worked out from:
+// what a peer changes after the configuration was read for it, without moving the stamp,
+// is not undone.
+func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
+	for name, peer := range map[string]struct {
+		limits []limiter.Limit
+		update string
+		want   string
+	}{
+		"what it sets": {
+			[]limiter.Limit{limiter.PerDay("rpd", 20), limiter.PerDay("tpd", 1000)},
+			"SET b_rpd_cp = :c, b_rpd_ra = :c", "rpd 20, tpd 1000",
+		},
+		"what it keeps": {
+			[]limiter.Limit{limiter.PerDay("rpd", 500), limiter.PerDay("tpd", 20)},
+			"SET b_tpd_cp = :c, b_tpd_ra = :c", "rpd 500, tpd 20",
+		},
+		"the rate alone": {
+			[]limiter.Limit{limiter.Custom("rpd", 20, 24*time.Hour, limiter.Burst(1000)), limiter.PerDay("tpd", 1000)},
+			"SET b_rpd_ra = :c", "rpd 1000, tpd 1000",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.system(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
+				api := &interposed{API: w.engine}
+				l := w.limiter(w.open(api), limiter.Options{})
+				w.take(l, ask("user", "rpd", 1))
+				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 500), limiter.PerDay("tpd", 1000)}, ""))
+				l.InvalidateConfig()
+				var then *limiter.Image
+				api.f = func() {
+					w.must(w.elsewhere().SetSystem(w.Context(), peer.limits, ""))
+					w.patch(peer.update, schema.Item{":c": schema.N(20_000)})
+					then = w.shards("user")[0]
+				}
+				w.take(l, ask("user", "rpd", 1))
+				if l.Settle(); then == nil {
+					w.Fatal("the configuration was not read for a repair")
+				}
+				img := w.shards("user")[0]
+				was, _ := then.Limit("rpd")
+				is, _ := img.Limit("rpd")
+				if got := w.capacities("user"); got != peer.want || name != "what it keeps" && was.Amount != is.Amount {
+					w.Errorf("the item has %s, and earns %d of rpd", got, is.Amount)
+				}
+			})
+		})
+	}
+}
+
+// unused plays a change elsewhere on a bucket that is used at intervals, and returns what
+// its request after the time to live comes to.
+func (w *world) unused(pause time.Duration, change func(*dynamo.Store), req limiter.Request) error {
+	w.Helper()
+	for range 3 {
+		w.must(errOf(w.Acquire(w.Context(), ask(req.Entity, "rpd", 1))))
+		time.Sleep(pause)
+	}
+	w.must(errOf(w.Acquire(w.Context(), ask(req.Entity, "rpd", 1))))
+	time.Sleep(time.Second)
+	change(w.elsewhere())
+	time.Sleep(max(pause, limiter.DefaultConfigTTL) - time.Second)
+	return errOf(w.Acquire(w.Context(), req))
+}
+
+// A bucket that was last compared with its configuration longer ago than the time to
+// live is compared with this request: whatever was changed decides it.
+func TestABucketNotUsedForLongIsCompared(t *testing.T) {
+	set := func(limits ...limiter.Limit) func(*dynamo.Store) {
+		return func(s *dynamo.Store) {
+			if err := s.SetSystem(context.Background(), limits, ""); err != nil {
+				panic(err)
+			}
+		}
+	}
+	for _, pause := range []time.Duration{70 * time.Second, 2 * time.Minute, 290 * time.Second, 6 * time.Minute} {
+		for name, change := range map[string]struct {
+			do   func(*dynamo.Store)
+			ask  limiter.Request
+			want error
+			left map[string]int
+		}{
+			"lowered, for what it still has": {set(limiter.PerDay("rpd", 10)), ask("user", "rpd", 500), limiter.ErrExceeded, map[string]int{"rpd": 10}},
+			"lowered, for what it has now":   {set(limiter.PerDay("rpd", 10)), ask("user", "rpd", 10), nil, map[string]int{"rpd": 0}},
+			"raised":                         {set(limiter.PerSecond("rpd", 1000, limiter.Burst(5000))), ask("user", "rpd", 1001), limiter.ErrExceeded, nil},
+			"a limit added":                  {set(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 10)), ask("user", "rpd", 1, "tpd", 10), nil, map[string]int{"tpd": 0}},
+			"the limit removed":              {set(limiter.PerDay("tpd", 10)), ask("user", "rpd", 1), limiter.ErrInvalid, map[string]int{"tpd": 10}},
+		} {
+			t.Run(fmt.Sprint(name, " ", pause), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					w.system(limiter.PerDay("rpd", 1000))
+					if err := w.unused(pause, change.do, change.ask); !errors.Is(err, change.want) {
+						w.Errorf("got %v, want %v", err, change.want)
+					}
+					for limit, want := range change.left {
+						w.holds("user", limit, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same holds for both buckets of a cascade, each by its own configuration.
+func TestBothBucketsOfACascadeAreCompared(t *testing.T) {
+	for _, whose := range []limiter.ConfigKey{{Entity: "key", Resource: "gpt-4"}, {Entity: "project", Resource: "gpt-4"}} {
+		t.Run(whose.Entity, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.family(limiter.PerDay("rpd", 1000))
+				err := w.unused(70*time.Second, func(s *dynamo.Store) {
+					_, ns := s.Namespace() // past every store: an entity's limits reach its buckets otherwise
+					w.plantConfig(ns, whose, limiter.PerDay("rpd", 10))
+				}, ask("key", "rpd", 100))
+				var refused *limiter.ExceededError
+				if !errors.As(err, &refused) || refused.RetryAfter() != limiter.Never {
+					w.Fatalf("got %v, want a refusal for ever", err)
+				}
+				for _, s := range refused.Statuses {
+					if s.Exceeded != (s.Entity == whose.Entity) {
+						w.Errorf("%+v", s)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What was taken under parameters that no longer hold is returned exactly once, to the
+// entity's bucket and to its parent's, and is taken once by those that hold.
+func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
+	slow := limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(1000))
+	for name, tt := range map[string]struct {
+		change  func(*world)
+		want    error
+		balance int64 // of either bucket, when the request has been answered
+	}{
+		"a limit added": {func(w *world) {
+			w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{slow, limiter.PerDay("tpd", 10)}, ""))
+		}, nil, 988},
+		"raised": {func(w *world) {
+			w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(2000))}, ""))
+		}, nil, 988},
+		"disabled":                {func(w *world) { w.switchOff(limiter.ConfigKey{Resource: "gpt-4"}, true) }, limiter.ErrDisabled, 995},
+		"disabled for the parent": {func(w *world) { w.switchOff(limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, true) }, limiter.ErrDisabled, 995},
+		"disabled for the child":  {func(w *world) { w.switchOff(limiter.ConfigKey{Entity: "key", Resource: "gpt-4"}, true) }, limiter.ErrDisabled, 995},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.family(slow)
+				w.take(w.Limiter, ask("key", "rpd", 5))
+				time.Sleep(70 * time.Second)
+				tt.change(w)
+				if err := errOf(w.Acquire(w.Context(), ask("key", "rpd", 7))); !errors.Is(err, tt.want) {
+					w.Errorf("got %v, want %v", err, tt.want)
+				}
+				w.Settle()
+				for _, entity := range []string{"key", "project"} {
+					s, _ := w.shards(entity)[0].Limit("rpd")
+					if s.Tokens != tt.balance*1000 || s.Consumed != (1000-tt.balance)*1000 {
+						w.Errorf("%s holds %d and counts %d, want %d tokens", entity, s.Tokens, s.Consumed, tt.balance)
+					}
+				}
+			})
+		})
+	}
+}
+
+// plantConfig writes limits of a level as a peer does, which its buckets do not follow.
+func (w *world) plantConfig(ns string, k limiter.ConfigKey, limits ...limiter.Limit) {
+	w.Helper()
+	name := table
+	w.must(errOf(w.engine.PutItem(w.Context(), &dynamodb.PutItemInput{
+		TableName: &name, Item: schema.EncodeConfig(ns, k, &limiter.Config{Limits: limits}),
+	})))
+}
+
+// All shards that a decision rests on are compared: what was taken from them together
+// under a limit that is lowered since goes back.
+func TestAShardedBucketNotUsedForLongIsCompared(t *testing.T) {
+	for _, tokens := range []int{10, 600, 3000} {
+		t.Run(strconv.Itoa(tokens), func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.system(hourly)
+				w.plant("user", hourly, 4, each(4, 900_000)...)
+				w.survey(w.Limiter, "user", hourly)
+				time.Sleep(2 * time.Minute)
+				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 8)}, ""))
+				if refused := w.take(w.Limiter, ask("user", "rph", tokens)); refused == nil || refused.RetryAfter() != limiter.Never {
+					w.Errorf("%d of 8: %v", tokens, refused)
+				}
+				if refused := w.take(w.Limiter, ask("user", "rph", 8)); refused != nil {
+					w.Error(refused)
+				}
+				if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused == nil {
+					w.Error("the ninth was admitted")
+				}
+			})
+		})
+	}
+}
+
+// A comparison goes out together with the take and costs no round trip; callers who
+// come meanwhile wait for the same one.
+func TestAComparisonCostsNoRoundTrip(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{}, func(w *far) {
+		w.system(limiter.PerDay("rpd", 1000))
+		w.warm("user", "rpd", 1)
+		for _, callers := range []int{1, 32} {
+			time.Sleep(70 * time.Second)
+			reads := w.wire.reads
+			for i, c := range w.queue(nil, of(callers, ask("user", "rpd", 1))...) {
+				if w.must(c.err); c.took > 2*w.wire.wait || callers == 1 && c.took > w.wire.wait {
+					t.Errorf("caller %d of %d waited %v for requests that take %v", i, callers, c.took, w.wire.wait)
+				}
+			}
+			if w.l.Settle(); w.wire.reads != reads+1 {
+				t.Errorf("%d reads for %d callers", w.wire.reads-reads, callers)
+			}
+		}
+		// What they all took under a limit that is lowered since is returned, and
+		// decided again.
+		time.Sleep(70 * time.Second)
+		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
+		if got := w.served(w.queue(nil, of(32, ask("user", "rpd", 1))...)); got != 10 {
+			t.Errorf("%d of 10 were served", got)
+		}
+	})
+}
+
+// failing fails reads of configuration, or keeps them for a time.
+type failing struct {
+	dynamo.API
+	mu    sync.Mutex
+	fail  error
+	hangs time.Duration
+	reads int
+}
+
+func (f *failing) set(fail error, hangs time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail, f.hangs, f.reads = fail, hangs, 0
+}
+
+func (f *failing) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	f.mu.Lock()
+	f.reads++
+	fail, hangs := f.fail, f.hangs
+	f.mu.Unlock()
+	select {
+	case <-time.After(hangs):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if fail != nil {
+		return nil, fail
+	}
+	return f.API.BatchGetItem(ctx, in, o...)
+}
+
+// A bucket whose configuration cannot be read goes on as it is: the request was
+// metered, so it is neither failed nor degraded. What cannot be decided without the
+// configuration fails. Once it can be read again, it holds.
+func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fail  error
+		hangs time.Duration
+	}{
+		{"failing", errors.New("connection refused"), 0},
+		{"throttled", busyError(), 0},
+		{"hanging", nil, time.Hour},
+	} {
+		for _, mode := range []limiter.OnUnavailable{limiter.Block, limiter.Allow} {
+			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorldIn(t)
+					api := &failing{API: remote{w.engine}}
+					l := w.limiter(w.open(api), limiter.Options{})
+					w.system(limiter.PerDay("rpd", 1000))
+					request := func(entity string, tokens int) limiter.Request {
+						req := ask(entity, "rpd", tokens)
+						req.OnUnavailable = mode
+						return req
+					}
+					w.take(l, request("user", 1))
+					time.Sleep(2 * time.Minute)
+					w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 100)}, ""))
+					api.set(tt.fail, tt.hangs)
+					start := time.Now()
+					for range 3 {
+						lease, err := l.Acquire(w.Context(), request("user", 1))
+						if err != nil || lease.Degraded() {
+							t.Errorf("got %v, degraded %t", err, lease != nil && lease.Degraded())
+						}
+					}
+					if took := time.Since(start); took > 2*time.Second {
+						t.Errorf("they took %v", took)
+					}
+					if refused := w.take(l, request("user", 1001)); refused == nil {
+						t.Error("admitted more than the bucket has")
+					}
+					lease, err := l.Acquire(w.Context(), request("stranger", 1))
+					if mode == limiter.Block && !errors.Is(err, limiter.ErrUnavailable) || mode == limiter.Allow && (err != nil || !lease.Degraded()) {
+						t.Errorf("a bucket that is to be made: %v", err)
+					}
+					api.set(nil, 0)
+					time.Sleep(limiter.DefaultConfigTTL)
+					if refused := w.take(l, request("user", 101)); refused == nil || refused.RetryAfter() != limiter.Never {
+						t.Errorf("after the outage: %v", refused)
+					}
+					l.Settle()
+					w.must(w.engine.Close())
+				})
+			})
+		}
+	}
+}
+
+// A request on an item that differs from the configuration known takes the item as it
+// is while the configuration cannot be read, on one shard and on several. It writes no
+// parameters, and the item's own decide.
+func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
+	for _, shards := range []int{1, 2} {
+		for _, tokens := range []int{1, 6, 11} {
+			if shards > 1 && tokens > 10 {
+				continue // that refusal needs a read of all shards, which fails too
+			}
+			t.Run(fmt.Sprint(shards, " shards, ", tokens), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					w.system(hourly)
+					w.plant("user", hourly, shards, each(shards, 20_000)...)
+					api := &failing{API: w.engine}
+					l := w.limiter(w.open(api), limiter.Options{})
+					w.survey(l, "user", hourly)
+					for i := range shards { // as a peer does
+						w.patchShard(i, "SET b_rph_cp = :c, b_rph_ra = :c, b_rph_tk = :t, vu = :z", schema.Item{
+							":c": schema.N(10_000), ":t": schema.N(int64(10_000 / shards)), ":z": schema.N(0),
+						})
+					}
+					api.set(errors.New("connection refused"), 0)
+					refused := w.take(l, ask("user", "rph", tokens))
+					if (refused == nil) != (tokens <= 10) {
+						w.Errorf("%d of 10: %v", tokens, refused)
+					}
+					if got := w.capacities("user"); got != "rph 10" {
+						w.Errorf("the item has %s", got)
+					}
+					if _, err := l.Acquire(w.Context(), ask("user", "tph", 1)); !errors.Is(err, limiter.ErrInvalid) {
+						w.Errorf("a limit that neither has: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// newWorldIn makes a world in a bubble that is there already, without limits.
+func newWorldIn(t *testing.T) *world {
+	t.Helper()
+	engine := dynamolite.New(dynamolite.Options{})
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, engine: engine}
+	w.meter = dynamo.NewMeter(w.engine)
+	w.store = w.open(remote{w.meter})
+	w.Limiter = w.limiter(w.store, limiter.Options{})
+	return w
+}

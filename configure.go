@@ -1,0 +1,98 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Configure brings all shards of a bucket, whatever the shard that b names, to the
+// configuration that holds for it now, and reports whether any of them differed. It is
+// for an operator's change that is to reach a bucket at once; limiters in use do the
+// same when they compare the bucket, within [Options.ConfigTTL].
+//
+// Each shard is written, by the same write that repairs a bucket in use, even if it does
+// not differ: a repair that is under way then, and rests on configuration from before,
+// does not land after it. Disabled items are brought to their configuration too.
+//
+// It fails with [ErrUnsupported] if the bucket or its configuration uses a feature of
+// a peer that this version cannot evaluate: such items are left as they are. Where no
+// level configures limits, nothing is written. Other errors are those of the [Store];
+// what was interrupted is completed by doing it again.
+func (l *Limiter) Configure(ctx context.Context, b Bucket) (changed bool, err error) {
+	acct := l.account(b.Entity, b.Resource)
+	var written []int // shards
+	for tries := range maxTries {
+		if err := l.pause(ctx, nil, tries); err != nil {
+			return changed, err
+		}
+		all, err := l.readShards(ctx, acct, b)
+		if err != nil {
+			return changed, err
+		}
+		images := slices.DeleteFunc(slices.Clone(all), func(img *Image) bool { return slices.Contains(written, img.Shard) })
+		if len(images) == 0 {
+			return changed, nil
+		}
+		w, err := l.verify(ctx, acct, b)
+		if err != nil {
+			return changed, err
+		}
+		if w.isUnlimited() {
+			return changed, nil
+		}
+		if err := isEvaluable(w, images); err != nil {
+			return changed, err
+		}
+		differed, done, err := l.configureAll(ctx, acct, images, w)
+		changed, written = changed || differed, append(written, done...)
+		if err != nil || len(done) == len(images) && isWhole(all) {
+			return changed, err
+		}
+	}
+	return changed, fmt.Errorf("configure %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, maxTries, ErrConflict)
+}
+
+// isEvaluable fails if a configuration, or an item that it is for, uses a feature that
+// this version cannot evaluate.
+func isEvaluable(w *wanted, images []*Image) error {
+	feature := w.foreign
+	for _, img := range images {
+		if feature == "" {
+			feature = img.Foreign
+		}
+	}
+	if feature == "" {
+		return nil
+	}
+	return &UnsupportedError{Entity: images[0].Entity, Resource: images[0].Resource, Feature: feature}
+}
+
+// configureAll makes one attempt to bring each of some shards to a configuration, read
+// after their images. It returns those that were written, and whether any of them
+// differed.
+func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*Image, w *wanted) (differed bool, written []int, _ error) {
+	applied, errs := make([]bool, len(images)), make([]error, len(images))
+	l.atOnce(len(images), func(i int) {
+		img := images[i]
+		c := claim{Bucket: img.Bucket, want: w, sure: true, pressing: true}
+		now := l.now()
+		r, _, _ := c.refill(img, max(now, img.RefilledAt+1), l.multiplier)
+		out, err := l.store.Refill(ctx, r)
+		l.answered(ctx, acct, img.Bucket, err, now)
+		if err == nil {
+			l.learn(acct, img.Bucket, out, now)
+		}
+		if !isTurnedAway(err) {
+			errs[i] = err
+		}
+		applied[i] = err == nil && out.Applied
+	})
+	for i, img := range images {
+		if applied[i] {
+			written, differed = append(written, img.Shard), differed || w.differs(img)
+		}
+	}
+	return differed, written, errors.Join(errs...)
+}

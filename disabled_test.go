@@ -1,0 +1,233 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// switchOff sets the switch of an operator on a level, as a peer does; on takes it off.
+func (w *world) switchOff(k limiter.ConfigKey, off bool) {
+	w.Helper()
+	_, ns := w.store.Namespace()
+	in := &dynamodb.UpdateItemInput{
+		TableName: aws.String(table), Key: schema.ConfigKey(ns, k).Item(),
+		UpdateExpression: aws.String("SET disabled = :v"), ExpressionAttributeValues: schema.Item{":v": schema.Bool(true)},
+	}
+	if !off {
+		in.UpdateExpression, in.ExpressionAttributeValues = aws.String("REMOVE disabled"), nil
+	}
+	w.must(errOf(w.engine.UpdateItem(w.Context(), in)))
+}
+
+// disabled checks what an acquire is answered.
+func (w *world) disabled(l *limiter.Limiter, req limiter.Request, want bool, when string) {
+	w.Helper()
+	lease, err := l.Acquire(w.Context(), req)
+	if errors.Is(err, limiter.ErrDisabled) != want || !want && err != nil {
+		w.Errorf("%s: got %v, want it disabled: %t", when, err, want)
+	}
+	if lease != nil {
+		w.must(lease.Commit(w.Context()))
+	}
+	if _, err := l.Available(w.Context(), req); errors.Is(err, limiter.ErrDisabled) != want {
+		w.Errorf("available, %s: got %v, want it disabled: %t", when, err, want)
+	}
+}
+
+var switches = map[string]limiter.ConfigKey{
+	"a resource":                    {Resource: "gpt-4"},
+	"an entity for a resource":      {Entity: "user", Resource: "gpt-4"},
+	"an entity for every resource":  {Entity: "user", Resource: limiter.DefaultResource},
+	"a resource, by a parent's use": {Entity: "project", Resource: "gpt-4"},
+}
+
+// What an operator switched off is refused within the time to live on buckets in use,
+// although the items carry no stamp, and so is what is switched on again served. In
+// between it costs nothing.
+func TestDisablingReachesBucketsInUse(t *testing.T) {
+	for name, k := range switches {
+		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {
+			t.Run(fmt.Sprint(name, ", used every ", pause), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					w.family(limiter.PerDay("rpd", 1000))
+					req := ask("user", "rpd", 1)
+					if k.Entity == "project" {
+						req.Entity = "key"
+					}
+					use := func() {
+						for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
+							_, _ = w.Acquire(w.Context(), req)
+						}
+					}
+					w.take(w.Limiter, req)
+					w.switchOff(k, true)
+					use()
+					w.disabled(w.Limiter, req, true, "a time to live after it was disabled")
+					held := w.tokens(req.Entity)
+					before := w.requests()
+					for range 10 {
+						w.disabledAtNoCost(req, before)
+					}
+					if got := w.tokens(req.Entity); got != held {
+						w.Errorf("refusals took %d tokens", held-got)
+					}
+					w.switchOff(k, false)
+					use()
+					w.disabled(w.Limiter, req, false, "a time to live after it was enabled")
+				})
+			})
+		}
+	}
+}
+
+// tokens are what shard 0 of an entity's bucket holds, in millitokens.
+func (w *world) tokens(entity string) int64 {
+	w.Helper()
+	s, _ := w.shards(entity)[0].Limit("rpd")
+	return s.Tokens
+}
+
+// disabledAtNoCost is an acquire that is refused without a request.
+func (w *world) disabledAtNoCost(req limiter.Request, before int64) {
+	w.Helper()
+	if _, err := w.Acquire(w.Context(), req); !errors.Is(err, limiter.ErrDisabled) {
+		w.Errorf("got %v", err)
+	}
+	if got := w.requests() - before; got != 0 {
+		w.Fatalf("it cost %d requests", got)
+	}
+}
+
+// A bucket is made from the configuration as it is then: what was switched off just
+// before is refused at once, however recently its configuration was read.
+func TestDisablingReachesNewBucketsAtOnce(t *testing.T) {
+	for name, k := range switches {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.family(limiter.PerDay("rpd", 1000))
+				req := ask("user", "rpd", 1)
+				if k.Entity == "project" {
+					req.Entity = "project"
+				}
+				_, err := w.Available(w.Context(), req) // every level is known
+				w.must(err)
+				w.switchOff(k, true)
+				w.disabled(w.Limiter, req, true, "at once")
+				if n := len(w.shards(req.Entity)); n != 0 {
+					w.Errorf("%d buckets were made", n)
+				}
+			})
+		})
+	}
+}
+
+// So it is on the bucket of another entity of a resource, and on one that was deleted
+// while it was in use.
+func TestABucketIsMadeFromFreshConfiguration(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 1000))
+		w.take(w.Limiter, ask("user", "rpd", 1))
+		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
+		w.sweep()
+		for _, entity := range []string{"user", "other"} {
+			w.take(w.Limiter, ask(entity, "rpd", 1))
+			if got := w.capacities(entity); got != "rpd 10" {
+				w.Errorf("the bucket of %s is made with %s", entity, got)
+			}
+		}
+	})
+}
+
+// eventual answers reads that need not be consistent with what was there before.
+type eventual struct {
+	dynamo.API
+	old map[string]*dynamodb.BatchGetItemOutput
+}
+
+func (e *eventual) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	out, err := e.API.BatchGetItem(ctx, in, o...)
+	if of := in.RequestItems[table]; err != nil || of.ConsistentRead != nil && *of.ConsistentRead {
+		return out, err
+	}
+	key := strconv.Itoa(len(in.RequestItems[table].Keys))
+	if old, ok := e.old[key]; ok {
+		return old, nil
+	}
+	e.old[key] = out
+	return out, nil
+}
+
+// That a read lags behind a change is no reason to undo it, nor to make a bucket from
+// what was there before.
+func TestReadsThatLagUndoNothing(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 1000))
+		api := &eventual{API: w.engine, old: map[string]*dynamodb.BatchGetItemOutput{}}
+		l := w.limiter(w.open(api), limiter.Options{})
+		w.take(l, ask("user", "rpd", 1))
+		w.must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 10)}))
+		w.must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "other", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 20)}))
+		for range 3 {
+			l.InvalidateConfig()
+			w.take(l, ask("user", "rpd", 1))
+			w.take(l, ask("other", "rpd", 1))
+			l.Settle()
+		}
+		if got := w.capacities("user") + ", " + w.capacities("other"); got != "rpd 10, rpd 20" {
+			w.Errorf("the items have %s", got)
+		}
+	})
+}
+
+// An item that a peer stamped is refused too, though the configuration says nothing yet,
+// and is not asked again within the time to live. It is served when the stamp is gone.
+func TestAStampedItemIsDisabled(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 1000))
+		w.take(w.Limiter, ask("user", "rpd", 1))
+		w.patch("SET disabled = :v", schema.Item{":v": schema.Bool(true)})
+		w.disabled(w.Limiter, ask("user", "rpd", 1), true, "stamped")
+		before := w.requests()
+		for range 10 {
+			w.disabledAtNoCost(ask("user", "rpd", 1), before)
+			time.Sleep(5 * time.Second)
+		}
+		w.patch("REMOVE disabled", nil)
+		time.Sleep(10 * time.Second)
+		w.disabled(w.Limiter, ask("user", "rpd", 1), false, "a time to live later")
+		w.patch("SET disabled = :v", schema.Item{":v": schema.Bool(true)})
+		w.disabled(w.Limiter, ask("user", "rpd", 1), true, "stamped again")
+		w.patch("REMOVE disabled", nil)
+		w.InvalidateConfig()
+		w.disabled(w.Limiter, ask("user", "rpd", 1), false, "after an invalidation")
+	})
+}
+
+// A parent that is disabled disables what cascades to it, as the peer has it, whatever
+// its child has left.
+func TestADisabledParentComesBeforeARefusal(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerDay("rpd", 10))
+		w.take(w.Limiter, ask("key", "rpd", 10))
+		w.switchOff(limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, true)
+		for _, l := range []*limiter.Limiter{w.limiter(w.open(remote{w.engine}), limiter.Options{}), w.Limiter} {
+			l.InvalidateConfig()
+			_, err := l.Acquire(w.Context(), ask("key", "rpd", 1))
+			var disabled *limiter.DisabledError
+			if !errors.As(err, &disabled) || disabled.Entity != "project" {
+				w.Errorf("got %v, want the project disabled", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// Stats are counts since a store was opened.
+type Stats struct {
+	// Reached are buckets that changes of an entity's limits were brought to, Changed
+	// those of them that were different before, and Left those that were left as they
+	// are, because they use a feature that this version cannot evaluate.
+	Reached, Changed, Left uint64
+}
+
+// counts are those of [Stats].
+type counts struct{ reached, changed, left atomic.Uint64 }
+
+// Stats reads the counts.
+func (s *Store) Stats() Stats {
+	return Stats{Reached: s.counts.reached.Load(), Changed: s.counts.changed.Load(), Left: s.counts.left.Load()}
+}
+
+// spread brings the buckets of an entity, for the resource of a level of its
+// configuration or for all, to the configuration that holds now. Levels that are not an
+// entity's have no list of their buckets: those follow when they are compared.
+//
+// Buckets are looked for twice: the second time finds one that was being made from the
+// configuration before the change while they were looked for first.
+func (s *Store) spread(ctx context.Context, k limiter.ConfigKey) error {
+	if k.Entity == "" {
+		return nil
+	}
+	l, err := limiter.New(s, limiter.Options{Logger: s.log})
+	if err != nil {
+		return err
+	}
+	incomplete := &limiter.IncompleteError{Entity: k.Entity, Resource: k.Resource}
+	var done []string
+	var errs []error
+	for range 2 {
+		resources, err := s.bucketResources(ctx, k)
+		if err != nil {
+			errs = append(errs, err)
+			break
+		}
+		for _, resource := range resources {
+			if slices.Contains(done, resource) {
+				continue
+			}
+			done = append(done, resource)
+			if err := s.configure(ctx, l, limiter.Bucket{Entity: k.Entity, Resource: resource}); err != nil {
+				errs = append(errs, err)
+			} else {
+				incomplete.Reached++
+			}
+		}
+	}
+	errs = append(errs, l.Close())
+	incomplete.Of = len(done)
+	if incomplete.Err = errors.Join(errs...); incomplete.Err != nil {
+		return incomplete
+	}
+	return nil
+}
+
+// configure brings a bucket to its configuration, and counts it.
+func (s *Store) configure(ctx context.Context, l *limiter.Limiter, b limiter.Bucket) error {
+	changed, err := l.Configure(ctx, b)
+	switch {
+	case errors.Is(err, limiter.ErrUnsupported):
+		s.counts.left.Add(1)
+		s.log.WarnContext(ctx, "bucket left as it is", "entity", b.Entity, "resource", b.Resource, "error", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("bring %s of %s to its configuration: %w", b.Resource, b.Entity, err)
+	}
+	s.counts.reached.Add(1)
+	if changed {
+		s.counts.changed.Add(1)
+	}
+	return nil
+}
+
+// bucketResources are the resources that an entity has buckets for, of those that a
+// level of its configuration is about.
+func (s *Store) bucketResources(ctx context.Context, k limiter.ConfigKey) (resources []string, err error) {
+	prefix := schema.BucketIndexPrefix
+	if k.Resource != limiter.DefaultResource {
+		prefix = schema.ResourceBucketPrefix(k.Resource)
+	}
+	err = s.query(ctx, "list buckets of "+k.Entity, indexQuery(schema.GSI3, schema.EntityPK(s.ns, k.Entity), prefix), func(it item) error {
+		if _, b, ok := schema.ParseBucketPK(schema.KeyOf(it).PK); ok && !slices.Contains(resources, b.Resource) {
+			resources = append(resources, b.Resource)
+		}
+		return nil
+	})
+	return resources, err
+}

@@ -1,0 +1,329 @@
+package limiter_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// with is a request that brings fallback limits.
+func with(req limiter.Request, limits ...limiter.Limit) limiter.Request {
+	req.Fallback = limits
+	return req
+}
+
+// Fallback limits hold where no level configures any, as configured ones would.
+func TestFallbackLimitsHoldWhereNothingIsConfigured(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		req := with(ask("user", "rpm", 10), limiter.PerMinute("rpm", 10), limiter.PerHour("rph", 100))
+		if refused := w.take(w.Limiter, req); refused != nil {
+			w.Fatal(refused)
+		}
+		refused := w.take(w.Limiter, with(ask("user", "rpm", 1), req.Fallback...))
+		if refused == nil || refused.RetryAfter() != 6*time.Second {
+			w.Errorf("the eleventh: %v, want a wait of 6 s", refused)
+		}
+		if !w.refusedLocally(w.Limiter, with(ask("user", "rpm", 1), req.Fallback...)) {
+			w.Error("the store was asked again")
+		}
+		statuses, err := w.Available(w.Context(), with(ask("user", "rpm", 1, "rph", 0), req.Fallback...))
+		if w.must(err); len(statuses) != 2 || statuses[0].Available != 100 || statuses[1].RetryAfter != 6*time.Second {
+			w.Errorf("available: %+v", statuses)
+		}
+	})
+}
+
+// A day's limit that some requests bring and others do not is never given back full:
+// however they alternate, no more is admitted than it has.
+func TestAFallbackLimitIsNotGivenBackFull(t *testing.T) {
+	rpd, rph := limiter.PerDay("rpd", 10), limiter.PerHour("rph", 1_000_000)
+	for name, others := range map[string]struct {
+		req  limiter.Request
+		want error
+	}{
+		"without any":         {ask("user", "rph", 1), limiter.ErrInvalid},
+		"with another":        {with(ask("user", "rph", 1), rph), nil},
+		"with more":           {with(ask("user", "rph", 1), rph, rpd), nil},
+		"with another amount": {with(ask("user", "rpd", 0), limiter.PerDay("rpd", 5)), nil},
+	} {
+		for _, clients := range []int{1, 2} {
+			t.Run(fmt.Sprint(name, ", ", clients, " clients"), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					other := w.Limiter
+					if clients == 2 {
+						other = w.limiter(w.open(remote{w.engine}), limiter.Options{})
+					}
+					admitted := 0
+					for range 200 {
+						if w.take(w.Limiter, with(ask("user", "rpd", 1), rpd)) == nil {
+							admitted++
+						}
+						if err := errOf(other.Acquire(w.Context(), others.req)); !errors.Is(err, others.want) {
+							w.Fatalf("the other request: %v", err)
+						}
+						time.Sleep(time.Second)
+					}
+					if admitted > 10 || others.req.Fallback == nil && admitted != 10 {
+						w.Errorf("%d of 10 were admitted", admitted)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A limit that requests bring beside configured ones is none: it is never on the bucket,
+// and so never full again when a request without it has been there.
+func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerHour("rph", 1_000_000))
+		for range 200 {
+			w.invalid(w.Limiter, with(ask("user", "rpd", 10), limiter.PerDay("rpd", 10)))
+			w.take(w.Limiter, ask("user", "rph", 1))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// What is configured is neither changed nor removed by what requests bring, whatever
+// they ask for: of the entity's bucket, of the parent's, of those of others.
+func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerMinute("rpm", 100))
+		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+		for _, brought := range []limiter.Limit{limiter.PerMinute("rpm", 5), limiter.PerMinute("rpm", 6000), limiter.PerDay("rpd", 1)} {
+			if refused := w.take(w.Limiter, with(ask("key", "rpm", 1), brought)); refused != nil {
+				w.Errorf("with %v: %v", brought, refused)
+			}
+			w.invalid(w.Limiter, with(ask("key", brought.Name+"x", 0), brought))
+		}
+		w.holds("key", "rpm", 97, "project", "rpm", 97)
+		if got := w.capacities("key") + ", " + w.capacities("project"); got != "rpm 100, rpm 100" {
+			w.Errorf("the items have %s", got)
+		}
+		// What another process asks for is decided by what is configured.
+		admitted := 0
+		for range 600 {
+			w.take(w.Limiter, with(ask("key", "rpm", 0), limiter.PerMinute("rpm", 6000)))
+			if w.take(other, ask("key", "rpm", 2)) == nil {
+				admitted += 2
+			}
+			time.Sleep(time.Second)
+		}
+		if admitted > 100+1000 || admitted < 990 {
+			w.Errorf("%d were admitted in 10 minutes, of 100 a minute", admitted)
+		}
+	})
+}
+
+// A parent is limited by its own configuration alone.
+func TestFallbackLimitsAreNotTheParents(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		rpm := limiter.PerMinute("rpm", 10)
+		for range 2 {
+			if refused := w.take(w.Limiter, with(ask("key", "rpm", 1), rpm)); refused != nil {
+				w.Fatal(refused)
+			}
+		}
+		if n := len(w.shards("project")); n != 0 {
+			w.Errorf("the project got %d buckets", n)
+		}
+		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
+		for _, admitted := range []bool{true, true, true, false} {
+			refused := w.take(w.Limiter, with(ask("key", "rpm", 1), rpm))
+			if (refused == nil) != admitted || refused != nil && refused.Statuses[0].Exceeded {
+				w.Errorf("got %v, want it admitted: %t", refused, admitted)
+			}
+		}
+	})
+}
+
+// What the deciding level lacks is invalid, on a bucket that exists as on one that does
+// not, and the error says which level decided.
+func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
+	rpm, tpm := limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10)
+	for name, tt := range map[string]struct {
+		set  func(*world)
+		ok   limiter.Request
+		bad  limiter.Request
+		want string
+	}{
+		"the system": {
+			func(w *world) { w.system(rpm) }, ask("user", "rpm", 0), with(ask("user", "rpm", 1, "tpm", 1), tpm),
+			`"tpm": the limits configured for the system are rpm:`,
+		},
+		"a resource": {
+			func(w *world) {
+				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{rpm, limiter.PerDay("rpd", 1)}))
+			}, ask("user", "rpm", 0), ask("user", "tpm", 1), `"tpm": the limits configured for resource gpt-4 are rpd, rpm:`,
+		},
+		"an entity": {
+			func(w *world) {
+				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{rpm}))
+			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `"tpm": the limits configured for entity user for gpt-4 are rpm:`,
+		},
+		"an entity's default": {
+			func(w *world) {
+				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, []limiter.Limit{rpm}))
+			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `"tpm": the limits configured for entity user for every resource are rpm:`,
+		},
+		"the fallback": {
+			func(*world) {}, with(ask("user", "rpm", 0, "tpm", 0), rpm, tpm), with(ask("user", "rpm", 1, "tpm", 1), rpm),
+			`"tpm": no level configures limits of gpt-4 for user, and the request's fallback limits are rpm:`,
+		},
+		"none": {
+			func(*world) {}, with(ask("user", "rpm", 0), rpm), ask("user", "rpm", 1),
+			`"rpm": no level configures limits of gpt-4 for user: configure some, or pass Fallback with the request`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				tt.set(w)
+				check := func(when string, l *limiter.Limiter) {
+					w.Helper()
+					if text := w.invalid(l, tt.bad); !strings.Contains(text, tt.want) {
+						w.Errorf("%s: %q, want %q", when, text, tt.want)
+					}
+					if _, err := l.Available(w.Context(), tt.bad); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
+						w.Errorf("available, %s: %v, want %q", when, err, tt.want)
+					}
+				}
+				check("no bucket", w.limiter(w.open(w.meter), limiter.Options{}))
+				if n := len(w.shards("user")); n != 0 {
+					w.Errorf("a bucket was made for a request that is invalid")
+				}
+				w.take(w.Limiter, tt.ok)
+				check("a bucket in use", w.Limiter)
+				check("a bucket of others", w.limiter(w.open(w.meter), limiter.Options{}))
+				time.Sleep(2 * time.Minute)
+				check("a bucket not used for long", w.Limiter)
+				// It is neither written nor asked for in vain.
+				before := w.requests()
+				w.invalid(w.Limiter, tt.bad)
+				if w.requests() != before {
+					w.Error("the store was asked about a request that is known to be invalid")
+				}
+			})
+		})
+	}
+}
+
+// Configuration that appears later holds within the time to live, and when it is gone
+// again the fallback limits do.
+func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
+	rpm := limiter.PerMinute("rpm", 1000)
+	for _, pause := range []time.Duration{time.Second, 70 * time.Second} {
+		t.Run(pause.String(), func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				req := with(ask("user", "rpm", 100), rpm)
+				w.take(w.Limiter, req)
+				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 10)}, ""))
+				w.admitted(w.Limiter, with(ask("user", "rpm", 0), rpm), pause, limiter.DefaultConfigTTL)
+				if refused := w.take(w.Limiter, req); refused == nil || refused.RetryAfter() != limiter.Never {
+					w.Errorf("a minute after 10 were configured: %v", refused)
+				}
+				w.must(w.elsewhere().DeleteLimits(w.Context(), limiter.ConfigKey{}))
+				time.Sleep(limiter.DefaultConfigTTL)
+				refused := w.take(w.Limiter, req)
+				if refused == nil || refused.RetryAfter() > 6*time.Second {
+					w.Fatalf("a minute after that was deleted, with at most 10 left: %v", refused)
+				}
+				time.Sleep(refused.RetryAfter())
+				if refused := w.take(w.Limiter, req); refused != nil {
+					w.Error(refused)
+				}
+			})
+		})
+	}
+}
+
+// Of two clients with different fallback limits the last one's are in force. The balance
+// is trimmed to the lower capacity, and never filled for the change.
+func TestTwoClientsWithDifferentFallbackLimits(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+		large, small := limiter.PerDay("rpd", 100), limiter.PerDay("rpd", 10)
+		w.take(w.Limiter, with(ask("user", "rpd", 5), large))
+		refused := w.take(other, with(ask("user", "rpd", 11), small))
+		if refused == nil || refused.RetryAfter() != limiter.Never {
+			w.Errorf("11 of 10: %v", refused)
+		}
+		if refused := w.take(w.Limiter, with(ask("user", "rpd", 11), large)); refused == nil || refused.Statuses[0].Available != 10 {
+			w.Errorf("what is left is %v, want 10", refused)
+		}
+		admitted := 0
+		for range 100 {
+			for l, limit := range map[*limiter.Limiter]limiter.Limit{w.Limiter: large, other: small} {
+				if w.take(l, with(ask("user", "rpd", 1), limit)) == nil {
+					admitted++
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if admitted != 10 {
+			w.Errorf("%d were admitted of the 10 that were left", admitted)
+		}
+	})
+}
+
+// A bucket expires by all the limits that it has, those included that a request brought
+// later.
+func TestABroughtLimitOutlivesItsOwnTime(t *testing.T) {
+	rpm, rpd := limiter.PerMinute("rpm", 1000), limiter.PerDay("rpd", 100)
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.take(w.Limiter, with(ask("user", "rpm", 1), rpm))
+		w.take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd))
+		w.take(w.Limiter, with(ask("user", "rpm", 1), rpm)) // as a client that knows of no rpd
+		time.Sleep(10 * time.Minute)
+		if refused := w.take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd)); refused == nil {
+			w.Error("200 of 100 a day were admitted in ten minutes")
+		}
+	})
+}
+
+// When the last configuration of a resource is deleted, a bucket in use answers as one
+// that does not exist: within the time to live, whoever asks. What it held is there
+// when configuration comes back.
+func TestABucketWithoutConfigurationAnswersAsANewOne(t *testing.T) {
+	for _, cascades := range []bool{false, true} {
+		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {
+			t.Run(fmt.Sprint("cascades ", cascades, ", used every ", pause), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					entity := "user"
+					w.family(limiter.PerDay("rpd", 100))
+					if cascades {
+						entity = "key"
+					}
+					if refused := w.take(w.Limiter, ask(entity, "rpd", 40)); refused != nil {
+						w.Fatal(refused)
+					}
+					w.must(w.elsewhere().DeleteLimits(w.Context(), limiter.ConfigKey{}))
+					for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
+						_, _ = w.Acquire(w.Context(), ask(entity, "rpd", 0))
+					}
+					want := w.invalid(w.limiter(w.open(w.meter), limiter.Options{}), ask("stranger", "rpd", 1))
+					for _, l := range []*limiter.Limiter{w.Limiter, w.limiter(w.open(w.meter), limiter.Options{})} {
+						if got := w.invalid(l, ask(entity, "rpd", 1)); strings.ReplaceAll(got, entity, "stranger") != want {
+							w.Errorf("a bucket in use answers %q, a new one %q", got, want)
+						}
+					}
+					before := w.requests()
+					w.invalid(w.Limiter, ask(entity, "rpd", 1))
+					if w.requests() != before {
+						w.Error("the store was asked again within the time to live")
+					}
+					w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 100)}, ""))
+					time.Sleep(limiter.DefaultConfigTTL)
+					w.take(w.Limiter, ask(entity, "rpd", 0))
+					w.holds(entity, "rpd", 60)
+				})
+			})
+		}
+	}
+}

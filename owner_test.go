@@ -1,0 +1,115 @@
+package limiter_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// unrecord deletes an entity's record, and nothing else of it.
+func (w *world) unrecord(entity string) {
+	w.Helper()
+	_, ns := w.store.Namespace()
+	w.must(errOf(w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: schema.MetaKey(ns, entity).Item()})))
+}
+
+// paid is what each of some entities pays for a request.
+func (w *world) paid(l *limiter.Limiter, req limiter.Request, entities ...string) string {
+	w.Helper()
+	before := make([]int64, len(entities))
+	for i, e := range entities {
+		before[i] = w.available(e, "rpd")
+	}
+	if refused := w.take(l, req); refused != nil {
+		w.Fatal(refused)
+	}
+	var text strings.Builder
+	for i, e := range entities {
+		fmt.Fprintf(&text, "%s %d ", e, before[i]-w.available(e, "rpd"))
+	}
+	return text.String()
+}
+
+// An entity that was deleted while it was in use, and made again, pays its new parent,
+// though its bucket is from before: at once in a new process, and within the time to live
+// in one that knows the bucket.
+func TestAnEntityMadeAgainPaysItsNewParent(t *testing.T) {
+	for _, again := range []struct {
+		name   string
+		entity *limiter.Entity
+		want   string
+	}{
+		{"with another parent", &limiter.Entity{ID: "key", Parent: "b", Cascade: true}, "key 1 a 0 b 1 "},
+		{"with the same one", &limiter.Entity{ID: "key", Parent: "a", Cascade: true}, "key 1 a 1 b 0 "},
+		{"without one", &limiter.Entity{ID: "key"}, "key 1 a 0 b 0 "},
+		{"with one that it does not cascade to", &limiter.Entity{ID: "key", Parent: "b"}, "key 1 a 0 b 0 "},
+		{"not at all", nil, "key 1 a 0 b 0 "},
+	} {
+		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {
+			t.Run(fmt.Sprint(again.name, ", used every ", pause), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					w.system(limiter.PerDay("rpd", 100_000))
+					for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
+						w.must(errOf(w.store.CreateEntity(w.Context(), e)))
+					}
+					for _, e := range []string{"a", "b", "key"} {
+						w.take(w.Limiter, ask(e, "rpd", 1))
+					}
+					time.Sleep(time.Second)
+					w.unrecord("key")
+					if again.entity != nil {
+						w.must(errOf(w.store.CreateEntity(w.Context(), *again.entity)))
+					}
+					for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
+						w.take(w.Limiter, ask("key", "rpd", 0))
+					}
+					if got := w.paid(w.Limiter, ask("key", "rpd", 1), "key", "a", "b"); got != again.want {
+						w.Errorf("the process that knew it: %s, want %s", got, again.want)
+					}
+					if got := w.paid(w.limiter(w.open(w.engine), limiter.Options{}), ask("key", "rpd", 1), "key", "a", "b"); got != again.want {
+						w.Errorf("a new process: %s, want %s", got, again.want)
+					}
+					item, record := w.shards("key")[0], w.record("key")
+					if item.Incarnation != record.Incarnation || item.ParentGeneration != record.Generation || item.Parent != record.Parent {
+						w.Errorf("the item is stamped %q %d %q, the record is %+v", item.Incarnation, item.ParentGeneration, item.Parent, record)
+					}
+				})
+			})
+		}
+	}
+}
+
+// record is an entity's record; an empty one if there is none.
+func (w *world) record(entity string) limiter.Entity {
+	w.Helper()
+	if e, err := w.store.Entity(w.Context(), entity); err == nil {
+		return *e
+	}
+	return limiter.Entity{}
+}
+
+// A cold process does not go by the stamp that it finds.
+func TestANewProcessPaysTheNewParentAtOnce(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 100_000))
+		for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
+			w.must(errOf(w.store.CreateEntity(w.Context(), e)))
+		}
+		for _, e := range []string{"a", "b", "key"} {
+			w.take(w.Limiter, ask(e, "rpd", 1))
+		}
+		time.Sleep(time.Second)
+		w.unrecord("key")
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "b", Cascade: true})))
+		if got := w.paid(w.limiter(w.open(w.engine), limiter.Options{}), ask("key", "rpd", 1), "key", "a", "b"); got != "key 1 a 0 b 1 " {
+			w.Errorf("paid %s", got)
+		}
+	})
+}
