@@ -207,13 +207,14 @@ func (c *claim) holding(img *Image, limit string, now int64) (h holding, params 
 }
 
 // balance is what shards together hold: what they can be debited, or, if that is
-// nothing, what they owe. One that is in debt keeps the others from nothing.
+// nothing, what they owe, as far as 64 bits can tell. One that is in debt keeps the
+// others from nothing.
 func balance(parts []holding, now int64) int64 {
 	var held, owed int64
 	for i := range parts {
 		b := parts[i].Balance(parts[i].tokens, parts[i].at, now)
 		held += max(0, b)
-		owed += min(0, b)
+		owed = max(owed, math.MinInt64-min(0, b)) + min(0, b)
 	}
 	if held == 0 {
 		return owed

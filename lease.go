@@ -526,13 +526,19 @@ func (c *claim) overflows(img *Image, now int64) bool {
 	})
 }
 
+// maxDebt is how deep a shard's debt gets, in millitokens: four times the largest
+// capacity. Commits of several processes that race may take it beyond by what each
+// of them takes, and 64 bits have room for four of those.
+const maxDebt = 4 * MaxTokens * milli
+
 // adjustment is the write for a settling claim. Of a credit only what finds room
-// below the capacity reaches the balance; all of it counts as returned.
+// below the capacity reaches the balance, and of a debit only what maxDebt leaves
+// room for; all of it counts as returned or consumed.
 func (c *claim) adjustment(img *Image, now int64) *Adjust {
 	a := &Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]Delta, 0, len(c.amounts))}
 	for _, d := range c.amounts {
 		s, _ := img.Limit(d.Limit)
-		delta := Delta{Limit: d.Limit, Tokens: -d.Milli, Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
+		delta := Delta{Limit: d.Limit, Tokens: -min(d.Milli, max(0, s.Tokens+maxDebt)), Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
 		if d.Milli < 0 {
 			part := img.share(s.Params)
 			delta.Tokens = part.Room(s.Tokens, -d.Milli)

@@ -198,7 +198,7 @@ func (i *Image) isBehind(other *Image) bool {
 	if i.RefilledAt != other.RefilledAt {
 		return i.RefilledAt < other.RefilledAt
 	}
-	return i.ShardCount == other.ShardCount && i.Writes.Consumed < other.Writes.Consumed
+	return i.ShardCount == other.ShardCount && i.Writes.since(&other.Writes) < 0
 }
 
 // forget drops a shard that turned out not to exist.

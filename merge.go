@@ -154,6 +154,6 @@ func allowance(s *LimitState, earlier, img *Image, at int64) int64 {
 		return 0
 	}
 	was, _ := earlier.Limit(s.Name)
-	took := 2 * max(0, s.Consumed-was.Consumed)
-	return min(took, max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)))
+	took := min(max(0, s.since(&was)), math.MaxInt64/2)
+	return min(2*took, max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)))
 }

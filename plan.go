@@ -322,6 +322,9 @@ func (c *claim) change(img *Image, s *LimitState, now int64) Change {
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
 	switch {
+	case clamped && s.Tokens < -maxDebt:
+		// The item may owe more than the image says. What it earns beyond that is lost.
+		ch.AtMost = s.Tokens
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
 	case ch.Debit > 0 && !c.settling:

@@ -49,14 +49,20 @@ const (
 	maxPeriodMS = int64(limiter.MaxPeriod / 1_000_000)
 )
 
+// leastBalance is what a balance below it is read as. From it, the largest amount
+// can still be subtracted in 64 bits.
+const leastBalance = -8 * maxMilli
+
 // DecodeBucket reads a bucket item. It keeps substrings of the item's strings
 // and nothing else of it.
 //
 // A limit exists if its balance and its capacity do. An item without rf, or with
 // a number that is not whole, out of range, or no number, is a
-// [*limiter.CorruptError]. [limiter.Image.Writes] has no name where the item
-// lacks the hidden limit. A window of a limit that is not a quota any more is a
-// leftover and no feature.
+// [*limiter.CorruptError]. Two numbers have no range: what was consumed is read
+// modulo 2^64, and a balance below leastBalance as leastBalance.
+//
+// [limiter.Image.Writes] has no name where the item lacks the hidden limit. A
+// window of a limit that is not a quota any more is a leftover and no feature.
 func DecodeBucket(item Item) (*limiter.Image, error) { return DecodeBucketAs(item, scalarOf) }
 
 // DecodeBucketAs is [DecodeBucket] for items of other types than the data
@@ -155,7 +161,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	switch field {
 	case FieldTokens:
 		l.seen |= hasTokens
-		l.Tokens, ok = v.integer()
+		l.Tokens, ok = v.balance()
 		return ok
 	case FieldCapacity:
 		l.seen |= hasCapacity
@@ -170,7 +176,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.Period, ok = v.integer()
 		return ok && 1 <= l.Period && l.Period <= maxPeriodMS
 	case FieldConsumed:
-		l.Consumed, ok = v.integer()
+		l.Consumed, ok = v.counter()
 		return ok
 	case FieldSched:
 		if v.str() != noSchedule {
