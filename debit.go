@@ -67,7 +67,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 // children's limits, is taken out of it first.
 func (l *Limiter) isCommon(ctx context.Context, c *claim, img *Image) (bool, error) {
 	if img == nil || !c.lacks(img) {
-		return true, nil
+		return !img.isWide(), nil
 	}
 	if err := l.wantConfigured(ctx, c, c.acct); err != nil {
 		return false, err

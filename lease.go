@@ -343,7 +343,7 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
 	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
-	if l.places.base == 0 {
+	if l.places.base == 0 || img.isWide() {
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	ln := &acct.shard(img.Shard).credits

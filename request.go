@@ -25,7 +25,8 @@ type Request struct {
 	Resource string
 	// Consume maps limit names to tokens, from 0 to [MaxTokens]. An amount of
 	// 0 declares a limit for a later [Lease.Adjust] and is always admitted.
-	// At least one limit is named.
+	// At least one limit is named, and at most [MaxLimits] for the entity and as many
+	// for its parent.
 	Consume map[string]int64
 	// Limits, if not empty, hold for this request instead of the stored
 	// configuration, on an existing bucket too, and on the parent's bucket as
@@ -46,6 +47,12 @@ func (r *Request) Validate() error {
 	}
 	if len(r.Consume) == 0 {
 		return &ValidationError{Field: "consume", Value: "", Reason: "name at least one limit; an amount of 0 declares it"}
+	}
+	if len(r.Consume) > 2*MaxLimits {
+		return &ValidationError{
+			Field: "consume", Value: strconv.Itoa(len(r.Consume)),
+			Reason: fmt.Sprintf("name at most %d limits: an entity has up to %d, and its parent as many", 2*MaxLimits, MaxLimits),
+		}
 	}
 	for name, tokens := range r.Consume {
 		if err := CheckLimitName(name); err != nil {

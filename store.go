@@ -139,6 +139,10 @@ func (i *Image) index(limit string) int {
 	return -1
 }
 
+// isWide reports whether an item has more limits than one write can carry, as only
+// a peer makes it. Callers then write for themselves what they name.
+func (i *Image) isWide() bool { return i != nil && len(i.Limits) > MaxLimits }
+
 // A LimitState is one limit on a bucket item: this shard's balance, and the
 // whole limit's parameters, not divided by the number of shards.
 type LimitState struct {

@@ -96,14 +96,14 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 		b.add.part(tokens, " ", alias('d', i))
 		b.add.part(b.field(i, d.Limit, schema.FieldConsumed), " ", alias('a', i))
 		if d.Pinned {
-			b.condition.part(tokens, " = ", alias('h', i))
+			b.condition.part(tokens, "=", alias('h', i))
 		} else {
 			b.condition.part(tokens, " <= ", alias('h', i))
 		}
 		switch {
 		case isCredit(d):
 			credits = true
-			b.condition.part(capacity, " = ", alias('p', i))
+			b.condition.part(capacity, "=", alias('p', i))
 		case a.Seen.Foreign == "":
 			b.pin(i, d.Limit)
 		default:
@@ -114,7 +114,7 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 		b.shardCount(a.Seen.ShardCount)
 	}
 	if credits && pinsValidity(a) {
-		b.condition.part(b.name("#vu", schema.ValidUntil), " = :vu")
+		b.condition.part(b.name("#vu", schema.ValidUntil), "=:vu")
 	}
 	return b.shape()
 }

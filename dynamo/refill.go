@@ -46,6 +46,9 @@ func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
 	if err := checkBucket(r.Bucket); err != nil {
 		return nil, err
 	}
+	if err := checkCount(limitsAfter(r)); err != nil {
+		return nil, err
+	}
 	if r.ShardCount < 0 || r.ShardCount > schema.MaxShards {
 		return nil, &limiter.ValidationError{
 			Field: "shard count", Value: strconv.Itoa(r.ShardCount), Reason: fmt.Sprintf("give 1 to %d, or 0 to keep it", schema.MaxShards),
@@ -56,6 +59,21 @@ func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
 		return s.refills.get(key, func() (*shape, error) { return newRefillShape(r) })
 	}
 	return newRefillShape(r)
+}
+
+// limitsAfter is how many limits a bucket has after a refill.
+func limitsAfter(r *limiter.Refill) int {
+	n := len(r.Seen.Limits)
+	for i := range r.Changes {
+		switch r.Changes[i].Kind {
+		case limiter.AddLimit:
+			n++
+		case limiter.RemoveLimit:
+			n--
+		case limiter.KeepParams, limiter.SetParams:
+		}
+	}
+	return n
 }
 
 // refillKey tells two refills of different shape apart. One that changes
@@ -79,7 +97,7 @@ func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
 		}
 		key = append(append(key, c.Limit...), byte(1+boundsOf(c)))
 		if c.Debit != 0 {
-			key = append(key, 4)
+			key = append(key, 8)
 		}
 	}
 	return key, true
@@ -92,33 +110,36 @@ const (
 	pinned  bounds = iota // it is the one seen
 	bounded               // between two
 	boundedAbove
+	impossible // between two of which the first is the larger
 )
 
 func boundsOf(c *limiter.Change) bounds {
-	switch c.AtLeast {
-	case c.AtMost:
+	switch {
+	case c.AtLeast == c.AtMost:
 		return pinned
-	case math.MinInt64:
+	case c.AtLeast == math.MinInt64:
 		return boundedAbove
+	case c.AtLeast > c.AtMost:
+		return impossible
 	}
 	return bounded
 }
 
 func newRefillShape(r *limiter.Refill) (*shape, error) {
 	b := newShapeBuilder()
-	b.set.part(b.name("#rf", schema.RF), " = :rf")
+	b.set.part(b.name("#rf", schema.RF), "=:rf")
 	switch {
 	case r.FullSince != 0:
 		b.condition.part("#rf <= :seen")
 	case r.Loose:
 		b.condition.part("#rf <= :rf")
 	default:
-		b.condition.part("#rf = :seen")
+		b.condition.part("#rf=:seen")
 	}
 	b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
 	b.name("#vu", schema.ValidUntil)
 	if r.Seen.HasValidUntil {
-		b.condition.part("#vu = :vu")
+		b.condition.part("#vu=:vu")
 	} else {
 		b.condition.part("attribute_not_exists(#vu)")
 	}
@@ -127,11 +148,11 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 	}
 	b.shardCount(r.Seen.ShardCount)
 	if r.ShardCount != 0 {
-		b.set.part("#sc = :shards")
+		b.set.part("#sc=:shards")
 	}
 	switch {
 	case r.Expiry.At != 0:
-		b.set.part(b.name("#ttl", schema.TTL), " = :ttl")
+		b.set.part(b.name("#ttl", schema.TTL), "=:ttl")
 	case r.Expiry.Change:
 		b.remove.part(b.name("#ttl", schema.TTL))
 	}
@@ -158,7 +179,7 @@ func (b *shapeBuilder) shardCount(n int) {
 		b.condition.part("(attribute_not_exists(#sc) OR #sc = :sc)")
 		return
 	}
-	b.condition.part("#sc = :sc")
+	b.condition.part("#sc=:sc")
 }
 
 // owner restamps what the item copies of its entity's record.
@@ -166,15 +187,15 @@ func (b *shapeBuilder) owner(o *limiter.Owner) {
 	if o == nil {
 		return
 	}
-	b.set.part(b.name("#cascade", schema.Cascade), " = :cascade")
+	b.set.part(b.name("#cascade", schema.Cascade), "=:cascade")
 	if o.Parent != "" {
-		b.set.part(b.name("#parent", schema.ParentID), " = :parent")
+		b.set.part(b.name("#parent", schema.ParentID), "=:parent")
 	} else {
 		b.remove.part(b.name("#parent", schema.ParentID))
 	}
 	if o.Incarnation != "" {
-		b.set.part(b.name("#pgen", schema.PGen), " = :pgen")
-		b.set.part(b.name("#pinc", schema.PInc), " = :pinc")
+		b.set.part(b.name("#pgen", schema.PGen), "=:pgen")
+		b.set.part(b.name("#pinc", schema.PInc), "=:pinc")
 	}
 }
 
@@ -188,13 +209,13 @@ func (b *shapeBuilder) change(i int, c *limiter.Change) {
 	}
 	tokens := b.field(i, c.Limit, schema.FieldTokens)
 	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
-		b.set.part(b.field(i, c.Limit, schema.FieldCapacity), " = ", alias('p', i))
-		b.set.part(b.field(i, c.Limit, schema.FieldAmount), " = ", alias('q', i))
-		b.set.part(b.field(i, c.Limit, schema.FieldPeriod), " = ", alias('r', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldCapacity), "=", alias('p', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldAmount), "=", alias('q', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldPeriod), "=", alias('r', i))
 	}
 	if c.Kind == limiter.AddLimit {
-		b.set.part(tokens, " = ", alias('d', i))
-		b.set.part(b.field(i, c.Limit, schema.FieldConsumed), " = ", alias('a', i))
+		b.set.part(tokens, "=", alias('d', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldConsumed), "=", alias('a', i))
 		b.condition.part("(attribute_not_exists(", tokens, ") OR attribute_not_exists(", b.field(i, c.Limit, schema.FieldCapacity), "))")
 		return
 	}
@@ -204,11 +225,13 @@ func (b *shapeBuilder) change(i int, c *limiter.Change) {
 	}
 	switch boundsOf(c) {
 	case pinned:
-		b.condition.part(tokens, " = ", alias('l', i))
+		b.condition.part(tokens, "=", alias('l', i))
 	case bounded:
-		b.condition.part(tokens, " >= ", alias('l', i))
-		b.condition.part(tokens, " <= ", alias('h', i))
+		b.within(tokens, alias('l', i), alias('h', i))
 	case boundedAbove:
+		b.condition.part(tokens, " <= ", alias('h', i))
+	case impossible:
+		b.condition.part(tokens, " >= ", alias('l', i))
 		b.condition.part(tokens, " <= ", alias('h', i))
 	}
 }
@@ -216,7 +239,7 @@ func (b *shapeBuilder) change(i int, c *limiter.Change) {
 // fill is what happens to limit number i of a bucket that is full anyway.
 func (b *shapeBuilder) fill(i int, c *limiter.Change) {
 	tokens := b.field(i, c.Limit, schema.FieldTokens)
-	b.set.part(tokens, " = ", alias('d', i))
+	b.set.part(tokens, "=", alias('d', i))
 	if c.Debit != 0 {
 		b.add.part(b.field(i, c.Limit, schema.FieldConsumed), " ", alias('a', i))
 	}
@@ -227,9 +250,9 @@ func (b *shapeBuilder) fill(i int, c *limiter.Change) {
 // pin asks that limit number i has the parameters that the write was worked out
 // from.
 func (b *shapeBuilder) pin(i int, limit string) {
-	b.condition.part(b.field(i, limit, schema.FieldCapacity), " = ", alias('p', i))
-	b.condition.part(b.field(i, limit, schema.FieldAmount), " = ", alias('q', i))
-	b.condition.part(b.field(i, limit, schema.FieldPeriod), " = ", alias('r', i))
+	b.condition.part(b.field(i, limit, schema.FieldCapacity), "=", alias('p', i))
+	b.condition.part(b.field(i, limit, schema.FieldAmount), "=", alias('q', i))
+	b.condition.part(b.field(i, limit, schema.FieldPeriod), "=", alias('r', i))
 }
 
 func refillValues(r *limiter.Refill) values {
@@ -295,7 +318,7 @@ func (s *numbers) change(i int, c *limiter.Change, full bool) {
 	switch boundsOf(c) {
 	case pinned:
 		s.put(alias('l', i), c.AtLeast)
-	case bounded:
+	case bounded, impossible:
 		s.put(alias('l', i), c.AtLeast)
 		s.put(alias('h', i), c.AtMost)
 	case boundedAbove:

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -14,6 +15,10 @@ const (
 	FeatureQuota    = "quota"
 	FeatureSoft     = "soft limit"
 )
+
+// featureMany names a bucket or a configuration with more limits than a write can
+// carry. A peer has no such bound.
+var featureMany = fmt.Sprintf("more than %d limits", limiter.MaxLimits)
 
 const badNumber = "it is not a whole number in range"
 
@@ -223,6 +228,8 @@ func gather(img *limiter.Image, limits []limitScan) (exist []limitScan, damaged,
 		img.Foreign = FeatureSchedule
 	case quota:
 		img.Foreign = FeatureQuota
+	case len(exist) > limiter.MaxLimits:
+		img.Foreign = featureMany
 	}
 	slices.SortFunc(exist, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	return exist, "", ""

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"math/big"
@@ -209,6 +210,36 @@ func countsLaw(t *rapid.T) {
 func TestCountsThatHaveNoEnd(t *testing.T) { law(t, countsLaw) }
 
 func FuzzCountsThatHaveNoEnd(f *testing.F) { fuzz(f, countsLaw) }
+
+// limitsOf are so many limits, as one of the items that hold limits has them.
+func limitsOf(count int, attr func(limit, field string) string) schema.Item {
+	it := schema.Item{}
+	for i := range count {
+		for _, field := range []string{schema.FieldTokens, schema.FieldCapacity, schema.FieldAmount, schema.FieldPeriod} {
+			it[attr(fmt.Sprintf("l%03d", i), field)] = n("1000")
+		}
+	}
+	return it
+}
+
+// A peer sets as many limits as it likes. Those that no write can carry are not
+// evaluated here, and an error says so.
+func TestMoreLimitsThanAWriteCarries(t *testing.T) {
+	t.Parallel()
+	const here = 2 // limits of the peer's item besides
+	for count, feature := range map[int]string{limiter.MaxLimits: "", limiter.MaxLimits + 1: "more than 32 limits", 500: "more than 32 limits"} {
+		img, err := schema.DecodeBucket(edited(t, limitsOf(count-here, schema.LimitAttr)))
+		if err != nil || img.Foreign != feature || len(img.Limits) != count {
+			t.Errorf("a bucket of %d limits: %d, foreign %q, %v", count, len(img.Limits), img.Foreign, err)
+		}
+		it := schema.ConfigKey("ns1", limiter.ConfigKey{}).Item()
+		maps.Copy(it, limitsOf(count, func(limit, field string) string { return "l_" + limit + "_" + field }))
+		c, err := schema.DecodeConfig(it)
+		if err != nil || c.Foreign != feature || len(c.Limits) != count {
+			t.Errorf("a configuration of %d limits: %d, foreign %q, %v", count, len(c.Limits), c.Foreign, err)
+		}
+	}
+}
 
 func TestPeersQuotaItemIsForeign(t *testing.T) {
 	t.Parallel()
