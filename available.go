@@ -13,12 +13,19 @@ import (
 // and then, if it cascades, its parent's: the balances, and whether and how
 // long the request would have to wait now. Nothing is taken or written. An
 // entity that never acquired stands at its configured capacity.
+//
+// It returns by its context's deadline and within [Options.Timeout], with
+// [ErrUnavailable].
 func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.patience.time)
-	defer cancel()
+	req = req.clone()
+	return inTime(ctx, l, req.op("ask for the balance of"), func(ctx context.Context) ([]Status, error) { return l.stand(ctx, req) })
+}
+
+// stand is how every limit stands that a request names.
+func (l *Limiter) stand(ctx context.Context, req Request) ([]Status, error) {
 	child, err := l.inspect(ctx, &req, req.Entity)
 	if err != nil {
 		return nil, err

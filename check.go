@@ -10,6 +10,9 @@ import (
 // first it completes a set of shards that images disagree about, then it compares
 // the bucket with its configuration. The acquire does not wait for it.
 func (l *Limiter) keepUp(ctx context.Context, c *claim, served bool) {
+	if l.underWay.isClosed() {
+		return
+	}
 	acct, b, img, epoch := c.acct, c.Bucket, c.image, l.epoch.Load()
 	if want := cmp.Or(c.want, c.fits); served && img != nil && want != nil && want.differs(img) {
 		acct.doubt() // what was compared was an old image of it
@@ -19,7 +22,8 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim, served bool) {
 	if !mends && !checks {
 		return
 	}
-	l.background.Go(func() {
+	l.inBackground(func() {
+		ctx := l.patience.detach(ctx)
 		if mends {
 			l.mendNow(ctx, acct, b)
 		}
@@ -27,7 +31,6 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim, served bool) {
 			return
 		}
 		defer acct.endCheck()
-		ctx := l.patience.detach(ctx)
 		if err := l.check(ctx, img, acct, epoch); err != nil {
 			l.logger.WarnContext(ctx, "bucket not compared with its configuration",
 				"entity", img.Entity, "resource", img.Resource, "error", err)

@@ -39,8 +39,10 @@ var (
 	// ErrUnsupported: an item uses a feature of a peer that this version does
 	// not evaluate. See [UnsupportedError].
 	ErrUnsupported = errors.New("unsupported feature")
-	// ErrLeaseClosed: the lease has been committed or rolled back.
+	// ErrLeaseClosed: the lease has been committed or rolled back, or is just being.
 	ErrLeaseClosed = errors.New("lease is closed")
+	// ErrClosed: the limiter has been closed; nothing was done.
+	ErrClosed = errors.New("limiter is closed")
 	// ErrCorrupt: a stored item cannot be decoded. See [CorruptError].
 	ErrCorrupt = errors.New("corrupt item")
 	// ErrIncompatible: the table asks for another version of this library.

@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -34,6 +36,16 @@ type Request struct {
 	Limits []Limit
 	// OnUnavailable, if not "", overrides the system's setting.
 	OnUnavailable OnUnavailable
+}
+
+// op names what is done about a request, for errors.
+func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
+
+// clone is a copy that may outlive the call.
+func (r *Request) clone() Request {
+	c := *r
+	c.Consume, c.Limits = maps.Clone(r.Consume), slices.Clone(r.Limits)
+	return c
 }
 
 // Validate reports the first field that cannot be accepted, as a

@@ -217,10 +217,10 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
 	const most = 3 // doublings of the time between tries
 	from := acct.shardCount()
-	if !acct.relievable(l.now(), throttledSettling) || !acct.beginWidening() {
+	if l.underWay.isClosed() || !acct.relievable(l.now(), throttledSettling) || !acct.beginWidening() {
 		return
 	}
-	l.background.Go(func() {
+	l.inBackground(func() {
 		defer acct.endWidening()
 		ctx := l.patience.detach(ctx)
 		for tries := range maxTries {
@@ -243,7 +243,6 @@ func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket
 // mendNow carries out a repair that was begun, for nobody's sake.
 func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 	defer acct.endWidening()
-	ctx = l.patience.detach(ctx)
 	if _, err := l.mend(ctx, acct, b, nil); err != nil {
 		l.logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
 	}

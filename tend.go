@@ -33,16 +33,23 @@ func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool,
 	if r == nil || acct.isBraked(img.Shard, now) {
 		return false, nil
 	}
-	out, err := l.store.Refill(l.patience.detach(ctx), r)
-	l.answered(ctx, acct, img.Bucket, err, now)
-	switch {
-	case errors.Is(err, ErrConflict):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("replenish shard %d of %s of %s: %w", img.Shard, img.Resource, img.Entity, err)
-	}
-	l.learn(acct, img.Bucket, out, now)
-	return out.Applied, nil
+	return inTime(ctx, l, img.op("replenish"), func(ctx context.Context) (bool, error) {
+		out, err := l.store.Refill(ctx, r)
+		l.answered(ctx, acct, img.Bucket, err, now)
+		switch {
+		case errors.Is(err, ErrConflict):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("%s: %w", img.op("replenish"), err)
+		}
+		l.learn(acct, img.Bucket, out, now)
+		return out.Applied, nil
+	})
+}
+
+// op names what is done to a bucket item, for errors.
+func (b Bucket) op(verb string) string {
+	return fmt.Sprintf("%s shard %d of %s of %s", verb, b.Shard, b.Resource, b.Entity)
 }
 
 // replenishment is the refill that makes an item meet a demand, nil if there is
@@ -104,7 +111,9 @@ func (l *Limiter) Double(ctx context.Context, img *Image, at time.Time) (bool, e
 	if acct.shardCount() > img.ShardCount || !acct.relievable(now, settling) {
 		return false, nil
 	}
-	return l.widen(l.patience.detach(ctx), acct, img.Bucket, img.ShardCount, nil)
+	return inTime(ctx, l, img.op("double"), func(ctx context.Context) (bool, error) {
+		return l.widen(ctx, acct, img.Bucket, img.ShardCount, nil)
+	})
 }
 
 // isPressed reports whether an item has used up four fifths of the hidden write
@@ -128,7 +137,9 @@ func (i *Image) isRelaxed(at int64) bool {
 // of the [Store].
 func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
 	b.Shard = 0
-	_, err := l.mend(l.patience.detach(ctx), l.account(b.Entity, b.Resource), b, nil)
+	_, err := inTime(ctx, l, b.op("mend"), func(ctx context.Context) (bool, error) {
+		return l.mend(ctx, l.account(b.Entity, b.Resource), b, nil)
+	})
 	return err
 }
 

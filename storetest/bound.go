@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -312,7 +313,7 @@ func wideAdjust(name string, delta func(*limiter.LimitState) limiter.Delta) test
 func (k *kit) tooMany(err error) {
 	k.Helper()
 	invalid, ok := errors.AsType[*limiter.ValidationError](err)
-	if !ok || invalid.Field != "limits" || invalid.Value != fmt.Sprint(limiter.MaxLimits+1) || !strings.Contains(invalid.Reason, fmt.Sprint(limiter.MaxLimits)) {
+	if !ok || invalid.Field != "limits" || invalid.Value != strconv.Itoa(limiter.MaxLimits+1) || !strings.Contains(invalid.Reason, strconv.Itoa(limiter.MaxLimits)) {
 		k.Errorf("got %v, want the limits and their bound named", err)
 	}
 }
