@@ -264,8 +264,8 @@ func TestACallInTheProcessReturnsInTime(t *testing.T) {
 	})
 }
 
-// What a lease tells without a context it tells at once, also while it is being
-// committed, which only others have to wait for.
+// The methods of a lease that take no context answer at once, also while a commit is
+// under way.
 func TestALeaseAnswersAtOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
@@ -330,7 +330,7 @@ func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 	})
 }
 
-// Of those who end one lease at the same time, one does it.
+// Of several calls that end one lease at the same time, one writes.
 func TestALeaseEndsOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
@@ -361,7 +361,8 @@ func TestALeaseEndsOnce(t *testing.T) {
 	})
 }
 
-// What is known not to have been sent is settled when the same is called again.
+// A settlement that is known not to have been sent is written when the method is called
+// again.
 func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, commits := range []bool{true, false} {
@@ -399,6 +400,74 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 			if got := w.used(); got != want+lost {
 				w.Errorf("commit %t: %d are counted, want %d and %d of what is unknown", commits, got, want, lost)
 			}
+		})
+	}
+}
+
+// A settlement whose caller has returned is seen through: what the store throttles
+// is tried again, and after that by the next of several settlements, in a time of its
+// own.
+func TestASettlementIsSeenThrough(t *testing.T) {
+	t.Parallel()
+	left := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return ctx, cancel
+	}
+	leaves := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, 3*time.Millisecond)
+	}
+	for i := range 16 {
+		end, inFlight, commits, others := left, 0, i/4%2 == 0, i/8%2 == 0
+		if i%2 == 0 {
+			end = leaves
+		}
+		if i/2%2 == 0 {
+			inFlight = -1
+		}
+		t.Run(fmt.Sprintf("%d in flight, leaves %t, commits %t, others %t", inFlight, i%2 == 0, commits, others), func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: inFlight}, func(w *far) {
+				w.family(hourly)
+				w.warm("key", "rph", 0)
+				lease, err := w.l.Acquire(w.Context(), ask("key", "rph", 7))
+				w.must(err)
+				w.must(lease.Adjust("rph", 3))
+				w.l.Settle()
+				calls, until := 1, time.Now().Add(time.Second)
+				if others { // for longer than one of them goes on trying
+					calls, until = 4, time.Now().Add(limiter.DefaultTimeout+2*time.Second)
+				}
+				w.wire.fails = func(int) (bool, error) {
+					if time.Now().Before(until) {
+						return false, busyError()
+					}
+					return false, nil
+				}
+				settle, want := lease.Rollback, int64(0)
+				if commits {
+					settle, want = lease.Commit, 10
+				}
+				ctx, cancel := end(w.Context())
+				defer cancel()
+				var all sync.WaitGroup
+				for range calls {
+					all.Go(func() {
+						start := time.Now()
+						err := settle(ctx)
+						if took := time.Since(start); err == nil || took > 3*time.Millisecond {
+							w.Errorf("%v after %v", err, took)
+						}
+					})
+				}
+				all.Wait()
+				w.l.Settle()
+				for _, entity := range []string{"key", "project"} {
+					if got := w.consumed(entity); got != want {
+						w.Errorf("%d are counted for %s, want %d", got, entity, want)
+					}
+				}
+			})
 		})
 	}
 }

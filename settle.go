@@ -35,7 +35,8 @@ func (l *Lease) Commit(ctx context.Context) error { return l.settle(ctx, commit)
 // dropped. After a commit it does nothing. Errors are those of [Lease.Commit].
 //
 // It returns when ctx ends, at once if it has ended, with its error, or after
-// [Options.Timeout]; the tokens are returned all the same.
+// [Options.Timeout]; the tokens are returned all the same. If the store throttles
+// that after the call has returned, it is tried again for up to as long.
 func (l *Lease) Rollback(ctx context.Context) error { return l.settle(ctx, rollBack) }
 
 // settle makes what is written the target, and closes the lease. Of several calls the
@@ -49,15 +50,15 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
 	}
 	was := l.begin()
-	work := func(ctx context.Context) error { return l.settleFrom(ctx, was, how) }
 	if l.degraded && how == commit {
 		defer l.limiter.underWay.end()
-		l.limiter.inBackground(func() { l.logUnsettled(ctx, what, work(ctx)) })
+		l.limiter.inBackground(func() { l.logUnsettled(ctx, what, l.settleFrom(ctx, was, how, nil)) })
 		return nil
 	}
 	_, err := carryOut(ctx, l.limiter, what, func(bound context.Context) (struct{}, error) {
-		err := work(bound)
-		if ctx.Err() != nil || bound.Err() != nil { // nobody else will hear of it
+		hasReturned := func() bool { return !l.limiter.immediate && (ctx.Err() != nil || bound.Err() != nil) }
+		err := l.settleFrom(bound, was, how, hasReturned)
+		if hasReturned() {
 			l.logUnsettled(ctx, what, err)
 		}
 		return struct{}{}, err
@@ -122,7 +123,7 @@ func (l *Lease) begin() (was leaseState) {
 	return was
 }
 
-// end ends what begin began.
+// end sets what has become of a lease that was being settled.
 func (l *Lease) end(state leaseState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +131,7 @@ func (l *Lease) end(state leaseState) {
 	close(l.settled)
 }
 
-// wait waits for whoever settles a lease, and begins then.
+// wait waits until nobody settles the lease any more, and then begins, as begin does.
 func (l *Lease) wait() (was leaseState) {
 	for {
 		l.mu.Lock()
@@ -145,18 +146,24 @@ func (l *Lease) wait() (was leaseState) {
 
 // settleNow settles a lease, however long that takes.
 func (l *Lease) settleNow(ctx context.Context, how *ending) error {
-	return l.settleFrom(ctx, l.begin(), how)
+	return l.settleFrom(ctx, l.begin(), how, nil)
 }
 
-// settleFrom is settleNow after the lease was begun with.
-func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending) error {
+// settleFrom settles a lease after [Lease.begin]. hasReturned says that the call has,
+// so that nobody is left to try again what is throttled; nil never says so. What had
+// to wait in line for too long leaves the lease open: the store may be out of reach.
+func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool) error {
 	if was == leaseSettling {
 		was = l.wait()
+		ctx = l.limiter.patience.detach(ctx) // the wait may have used up the time of the call
 	}
 	if was == leaseClosed {
 		return nil
 	}
 	err := l.write(ctx, how)
+	if errors.Is(err, ErrThrottled) && hasReturned != nil && hasReturned() {
+		err = l.limiter.insist(ctx, func(ctx context.Context) error { return l.write(ctx, how) })
+	}
 	if isTurnedAway(err) {
 		l.end(leaseOpen)
 	} else {
