@@ -49,6 +49,16 @@ func TestAClosedLimiterSaysSo(t *testing.T) {
 		if got := leases[0].Consumed()["rph"]; got != 3 || len(leases[0].Statuses()) != 1 {
 			w.Errorf("consumed %d", got)
 		}
+		idle := map[string]func() (bool, error){ // calls that have nothing to do
+			"Replenish": func() (bool, error) { return l.Replenish(w.Context(), images[0], limiter.Demand{}) },
+			"Double":    func() (bool, error) { return l.Double(w.Context(), images[0], time.Now()) },
+			"Merge":     func() (bool, error) { return l.Merge(w.Context(), nil) },
+		}
+		for name, call := range idle {
+			if _, err := call(); !errors.Is(err, limiter.ErrClosed) {
+				w.Errorf("%s with nothing to do: %v", name, err)
+			}
+		}
 		l.InvalidateConfig()
 		_ = l.Stats()
 		if d := w.meter.Totals().Sub(before); len(d) != 0 || time.Since(start) != 0 {

@@ -6,6 +6,18 @@ import (
 	"fmt"
 )
 
+// errCutOff is why what goes on for too long after Close has begun is ended. Unlike
+// [ErrClosed] it does not say that nothing was done.
+var errCutOff = errors.New("cut off because the limiter is being closed")
+
+// closedFor is the error of a call that has nothing to do: nil before Close.
+func (l *Limiter) closedFor(what string) error {
+	if l.underWay.isClosed() {
+		return fmt.Errorf("%s: %w", what, ErrClosed)
+	}
+	return nil
+}
+
 // inTime does work that may outlive its call, on a goroutine of its own and within
 // the limiter's patience. The call returns when the work is done, when its context
 // ends or when patience does, whichever comes first. What the work is called goes
@@ -49,7 +61,7 @@ func carryOut[T any](ctx context.Context, l *Limiter, what string, work func(con
 // outOfTime is the error of a call that returns because a context has ended: a
 // deadline that passed counts as the store not answering in time.
 func outOfTime(ended context.Context, what string) error {
-	if why := context.Cause(ended); errors.Is(ended.Err(), context.Canceled) && !errors.Is(why, ErrClosed) {
+	if why := context.Cause(ended); errors.Is(ended.Err(), context.Canceled) && !errors.Is(why, errCutOff) {
 		return fmt.Errorf("%s: %w", what, why)
 	}
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, context.Cause(ended))

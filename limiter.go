@@ -193,7 +193,7 @@ func (l *Limiter) close() (err error) {
 	case <-t.C:
 		err = fmt.Errorf("close: calls were cut off after %v, what they took may stay debited: %w", most*l.patience.time, ErrUnavailable)
 	}
-	l.patience.end(ErrClosed)
+	l.patience.end(errCutOff)
 	<-l.underWay.empty
 	l.workers.close()
 	return err

@@ -39,7 +39,7 @@ func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
 // A peer's client that still knows of a shard that was retired makes it anew, full.
 func (l *Limiter) Merge(ctx context.Context, images []*Image) (bool, error) {
 	if len(images) == 0 {
-		return false, nil
+		return false, l.closedFor("merge no shards")
 	}
 	return inTime(ctx, l, images[0].op("merge"), func(ctx context.Context) (merged bool, err error) {
 		acct := l.account(images[0].Entity, images[0].Resource)

@@ -31,7 +31,7 @@ func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool,
 	r := replenishment(img, next, now, l.multiplier)
 	acct := l.account(img.Entity, img.Resource)
 	if r == nil || acct.isBraked(img.Shard, now) {
-		return false, nil
+		return false, l.closedFor(img.op("replenish"))
 	}
 	return inTime(ctx, l, img.op("replenish"), func(ctx context.Context) (bool, error) {
 		out, err := l.store.Refill(ctx, r)
@@ -105,11 +105,11 @@ func covers(stored, balance, capacity, need int64) bool {
 func (l *Limiter) Double(ctx context.Context, img *Image, at time.Time) (bool, error) {
 	now := l.now()
 	if !img.isPlain(now) || img.ShardCount >= MaxShards || !img.isPressed(at.UnixMilli()) {
-		return false, nil
+		return false, l.closedFor(img.op("double"))
 	}
 	acct := l.account(img.Entity, img.Resource)
 	if acct.shardCount() > img.ShardCount || !acct.relievable(now, settling) {
-		return false, nil
+		return false, l.closedFor(img.op("double"))
 	}
 	return inTime(ctx, l, img.op("double"), func(ctx context.Context) (bool, error) {
 		return l.widen(ctx, acct, img.Bucket, img.ShardCount, nil)
