@@ -139,7 +139,8 @@ func (c *claim) appendStatus(statuses []Status, a Amount, behind int64, shards [
 	}
 	held, unseen := balance(parts, now), missingOf(shards)
 	if c.granted && len(unseen) > 0 {
-		held = held / int64(len(shards)-len(unseen)) * int64(len(shards))
+		count := int64(len(shards))
+		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // a debt as far as 64 bits can tell
 	}
 	st := Status{
 		Entity: c.Entity, Resource: c.Resource, Limit: params.limit(a.Limit),

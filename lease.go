@@ -16,7 +16,7 @@ import (
 //
 // A lease holds no resources. One that is dropped stays as if committed
 // without adjustments. It is safe for concurrent use. Methods without a context
-// never wait, for a commit that is under way neither.
+// never wait, not even for a commit that is under way.
 type Lease struct {
 	limiter  *Limiter
 	entity   string
@@ -115,8 +115,8 @@ func (s *side) written(i int) (sum int64) {
 // Degraded reports whether the lease was granted without the store. Nothing is
 // metered then, and there is nothing to tell: Statuses and Consumed are empty.
 //
-// What the acquire was in the middle of may yet debit what was asked for. If
-// it does, the debit is the caller's: a commit keeps it, with the
+// The acquire may still be under way, and may yet debit what was asked for. If
+// it does, the lease decides about the debit: a commit keeps it, with the
 // adjustments, and a rollback returns it. Commit does not wait for that, and
 // succeeds at once.
 func (l *Lease) Degraded() bool { return l.degraded }
@@ -420,6 +420,9 @@ func (c *claim) overflows(img *Image, now int64) bool {
 // capacity. Commits of several processes that race may take it beyond by what each
 // of them takes, and 64 bits have room for four of those.
 const maxDebt = 4 * MaxTokens * milli
+
+// leastBalance is what a store gives for a balance below it, see [LimitState].
+const leastBalance = -2 * maxDebt
 
 // adjustment is the write for a settling claim. Of a credit only what finds room
 // below the capacity reaches the balance, and of a debit only what maxDebt leaves

@@ -194,8 +194,32 @@ func TestADebtBeyond64Bits(t *testing.T) {
 	}
 }
 
-// Of a request on many shards each owing as much as 64 bits hold, the sum is not one
-// that they hold.
+// Shards that owe as much as commits can make them owe are merged. The debt is owed in
+// full, and the process that merged them knows it.
+func TestShardsThatAllOweAreMerged(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(greatest)
+		w.plant("user", greatest, 4, each(4, -4_000_000_000_000_000_000)...)
+		if w.take(w.Limiter, ask("user", "bytes", 1)) == nil {
+			w.Error("admitted")
+		}
+		w.Settle()
+		w.halve(w.Limiter, 1)
+		if got := w.stored("b_bytes_tk"); got.String() != "-15998000000000000000" { // each merge is stamped 1 ms later
+			w.Errorf("the merged shard holds %v", got)
+		}
+		before := w.Stats().LocallyRefused
+		if refused := w.take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.Statuses[0].Available > -7*limiter.MaxTokens {
+			w.Errorf("got %+v", refused)
+		}
+		if w.Stats().LocallyRefused != before+1 {
+			w.Error("the image after the merge was of no use")
+		}
+	})
+}
+
+// What many shards owe together may be more than 64 bits hold: what callers are told
+// is then the least number, and never a surplus.
 func TestShardsThatAllOwe(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(greatest)
@@ -211,6 +235,13 @@ func TestShardsThatAllOwe(t *testing.T) {
 		}
 		if refused := w.take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.RetryAfter() != statuses[0].RetryAfter {
 			w.Errorf("refused for %+v, available after %v", refused, statuses[0].RetryAfter)
+		}
+		// A process that has seen one of the shards takes the others to owe as much.
+		cold := w.limiter(w.open(w.meter), limiter.Options{})
+		lease, err := cold.Acquire(w.Context(), ask("user", "bytes", 0))
+		w.must(err)
+		if s := lease.Statuses()[0]; s.Available > math.MinInt64/1000 {
+			w.Errorf("the lease tells %+v", s)
 		}
 	})
 }

@@ -187,7 +187,11 @@ func (ch *Change) after(s LimitState, set bool) LimitState {
 		s.Params = ch.Params
 	}
 	s.Name = ch.Limit
-	s.Tokens += ch.Earned - ch.Debit
+	moved := ch.Earned - ch.Debit
+	if moved < 0 {
+		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store reads it
+	}
+	s.Tokens += moved
 	s.Consumed += ch.Debit
 	return s
 }
