@@ -235,9 +235,9 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 	w.must(engine.Close())
 }
 
-// What goes on for longer than Close waits is cut off: here a write that hangs is
-// shared by callers whose time is up, and what was taken for them elsewhere cannot be
-// given back either.
+// Close cuts off the work that goes on for longer than it waits. Here callers whose time
+// is up share a write that hangs, and what was taken for them elsewhere cannot be given
+// back either.
 func TestCloseCutsOff(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second

@@ -35,7 +35,7 @@ type Options struct {
 	ConfigTTL time.Duration
 	// Timeout bounds every call: one that has not ended by then returns
 	// [ErrUnavailable]. Calls that begin at about the same time end together, so
-	// one may get up to an eighth less. What a call was in the middle of goes on in
+	// one may get up to an eighth less. The work that a call has begun goes on in
 	// the background: a write that is shared with other callers is seen through, and
 	// what it took for callers that have returned is given back. Default
 	// [DefaultTimeout].
@@ -50,9 +50,9 @@ type Options struct {
 	// Trust is how long a bucket that was seen to be exhausted refuses without
 	// asking the store again, as far as what it has earned since does not
 	// suffice. Tokens that another process returns meanwhile are overlooked
-	// for as long, and the wait that is quoted does not count what another process
-	// takes meanwhile: it is then too short. Default [DefaultTrust]; negative always
-	// asks, so that every wait is exact.
+	// for as long. If another process takes tokens meanwhile, the wait that is quoted
+	// is too short. Default [DefaultTrust]; negative always asks, so that every wait
+	// is exact.
 	Trust time.Duration
 	// InFlight is the number of writes to one bucket item that may be under way
 	// at a time; callers beyond that share the next write. Default

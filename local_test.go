@@ -66,9 +66,9 @@ func TestAKnownRefusalCostsNothing(t *testing.T) {
 	})
 }
 
-// A wait quoted from memory is exact as of what was seen. What another process takes
-// after that makes it too short, and never too long; who always asks is always told
-// the exact one.
+// A wait quoted from memory is exact as of the image. What another process takes
+// after that makes it too short, never too long. A limiter that always asks quotes the
+// exact wait.
 func TestAWaitQuotedFromMemory(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerSecond("rps", 10))

@@ -84,8 +84,8 @@ func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
 
 // RetryAfter is the smallest wait after which the same request is admitted if
 // nobody else consumes, to the millisecond; [Never] if it asks for more than a
-// limit's capacity. Of a refusal from memory it is exact as of a moment ago, see
-// [Status]. It covers the parent's limits too, if the parent's bucket could be
+// limit's capacity. For a refusal from memory it is exact as of the image that the
+// refusal rests on, see [Status]. It covers the parent's limits too, if the parent's bucket could be
 // asked.
 func (e *ExceededError) RetryAfter() time.Duration { return longestWait(e.Statuses) }
 

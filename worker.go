@@ -55,8 +55,8 @@ func (p *workers) rest(w chan func()) bool {
 	return true
 }
 
-// close ends the workers and waits for them. Nothing is running then, and nothing
-// is run any more.
+// close ends the workers and waits for them. By then nothing is running, and nothing
+// will be run.
 func (p *workers) close() {
 	p.mu.Lock()
 	p.closed = true
