@@ -20,10 +20,11 @@ import (
 )
 
 // A hole is an API that answers nothing once it is open: a request returns when its
-// context ends.
+// context ends, or, if the hole is deaf to that, long after.
 type hole struct {
 	dynamo.API
 	open atomic.Bool
+	deaf time.Duration
 }
 
 func fall[T any](ctx context.Context, h *hole, pass func() (T, error)) (T, error) {
@@ -31,6 +32,7 @@ func fall[T any](ctx context.Context, h *hole, pass func() (T, error)) (T, error
 		return pass()
 	}
 	<-ctx.Done()
+	time.Sleep(h.deaf)
 	return *new(T), ctx.Err()
 }
 
@@ -130,16 +132,18 @@ func TestEveryCallReturnsInTime(t *testing.T) {
 			t.Run(fmt.Sprintf("%d in flight, %d shards", o.InFlight, shards), func(t *testing.T) {
 				t.Parallel()
 				o.Timeout = timeout
-				inFarWorld(t, limiter.Options{}, func(w *far) { everyCallReturns(w, o, shards) })
+				for _, deaf := range []time.Duration{0, 3 * time.Second} {
+					inFarWorld(t, limiter.Options{}, func(w *far) { everyCallReturns(w, o, shards, deaf) })
+				}
 			})
 		}
 	}
 }
 
-func everyCallReturns(w *far, o limiter.Options, shards int) {
+func everyCallReturns(w *far, o limiter.Options, shards int, deaf time.Duration) {
 	const callers = 64
 	w.system(hourly)
-	h := &hole{API: w.meter}
+	h := &hole{API: w.meter, deaf: deaf}
 	l := w.limiter(w.open(h), o)
 	w.plant("user", hourly, shards, each(shards, 4_000_000/int64(shards))...)
 	images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
@@ -180,6 +184,7 @@ func everyCallReturns(w *far, o limiter.Options, shards int) {
 			})
 		}
 		all.Wait()
+		time.Sleep(3 * deaf) // which Settle would spend looking
 		l.Settle()
 		h.open.Store(false)
 		time.Sleep(time.Minute)
