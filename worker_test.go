@@ -60,6 +60,7 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		calls.Wait()
+		l.Settle()
 		seen := make(map[any]bool)
 		for _, trace := range api.traces {
 			seen[trace] = true
