@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,58 +16,40 @@ import (
 // cascades, from its parent, or nothing at all. It returns an open [Lease] for
 // what was taken.
 //
-// A refusal is an [*ExceededError] with the exact wait. Other errors:
+// A refusal is an [*ExceededError] with the wait. Other errors:
 // [ErrInvalid] for a request that names unknown limits or is otherwise wrong;
 // [ErrUnavailable] if the store could not be reached, unless the request or
 // the configuration says to allow, which yields a degraded lease;
 // [ErrAccessDenied]; [ErrConflict] under extreme contention; [ErrDisabled];
-// [ErrUnsupported].
+// [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
 //
-// A call returns by its context's deadline, which counts as the store not
-// answering in time. A caller that leaves, by cancellation or deadline, gets
-// its tokens back: the write under way is seen through and then returned.
+// A call returns by its context's deadline, and within [Options.Timeout]: either
+// counts as the store not answering in time. A caller that leaves, by cancellation or deadline, gets
+// its tokens back: the write under way is seen through and then returned. A degraded
+// lease decides about them instead, see [Lease.Degraded].
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
+	if l.underWay.isClosed() {
+		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
+	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("acquire %s for %s: %w", req.Resource, req.Entity, err)
+		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
 	}
 	if err := l.refuseLocally(&req); err != nil {
 		return nil, err
 	}
-	if l.immediate || ctx.Done() == nil {
-		lease, err := l.acquireInTime(ctx, &req, ctx.Done())
-		return l.answer(ctx, &req, &acquisition{lease: lease, err: err})
+	if !l.underWay.begin() {
+		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	return l.acquireApart(ctx, req)
-}
-
-// acquireApart acquires on a goroutine of its own, see [acquisition]. The
-// request is a copy: it may outlive the call.
-func (l *Limiter) acquireApart(ctx context.Context, req Request) (*Lease, error) {
-	req.Consume = maps.Clone(req.Consume)
-	req.Fallback = slices.Clone(req.Fallback)
-	a := &acquisition{done: make(chan struct{})}
-	l.background.Add(1)
-	l.workers.run(func() { a.run(ctx, l, &req) })
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		if a.state.CompareAndSwap(underWay, abandoned) {
-			return l.leave(ctx, &req, a)
-		}
-		<-a.done
+	a := &acquisition{bound: detached{l.patience.span(), ctx}}
+	if !l.immediate {
+		return l.acquireApart(ctx, req.clone(), a)
 	}
+	defer l.underWay.end()
+	a.lease, a.err = l.acquire(&a.bound, &req, ctx.Done()) //nolint:contextcheck // it has the values of ctx
 	return l.answer(ctx, &req, a)
-}
-
-// answer is what the caller gets of an acquisition that has ended.
-func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
-	if errors.Is(a.err, errLeft) {
-		return l.leave(ctx, req, a)
-	}
-	return l.degrade(ctx, req, a.lease, a.err)
 }
 
 // An acquisition is carried out on a goroutine of its own, because its caller
@@ -81,8 +62,9 @@ func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Le
 //
 // Whoever moves state away from underWay first decides.
 type acquisition struct {
+	bound detached // the end of this call
 	state atomic.Int32
-	done  chan struct{} // closed once state is answered
+	done  chan struct{} // closed once lease and err are there
 	lease *Lease
 	err   error
 }
@@ -91,53 +73,85 @@ const (
 	underWay  int32 = iota
 	answered        // the result is the caller's
 	abandoned       // the caller has left, the result is to be returned
-	kept            // the caller has left and goes on unmetered: the debit stands
+	kept            // the caller goes on with a degraded lease, which decides about the result
 )
 
+// acquireApart acquires on a goroutine of its own. The request may outlive the call.
+func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
+	a.done = make(chan struct{})
+	l.workers.run(func() { a.run(ctx, l, &req) })
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return l.leave(ctx, ctx, &req, a)
+	case <-a.bound.Done():
+		return l.leave(ctx, &a.bound, &req, a)
+	}
+	return l.answer(ctx, &req, a)
+}
+
 func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
-	defer l.background.Done()
-	a.lease, a.err = l.acquireInTime(ctx, req, ctx.Done())
-	if a.state.CompareAndSwap(underWay, answered) {
-		close(a.done)
-		return
+	defer l.underWay.end()
+	a.lease, a.err = l.acquire(&a.bound, req, ctx.Done()) //nolint:contextcheck // it has the values of ctx
+	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
+	close(a.done)
+	if isAbandoned && a.lease != nil {
+		ctx = context.WithoutCancel(ctx)
+		l.logKept(ctx, Bucket{Entity: req.Entity, Resource: req.Resource}, l.insist(ctx, func(ctx context.Context) error {
+			return a.lease.settleNow(ctx, rollBack)
+		}))
 	}
-	if a.lease == nil || a.state.Load() == kept {
-		return
-	}
-	l.logKept(ctx, Bucket{Entity: req.Entity, Resource: req.Resource}, l.insist(context.WithoutCancel(ctx), a.lease.Rollback))
 }
 
-// leave answers a caller whose context ended before the store answered.
-func (l *Limiter) leave(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
-	err := context.Cause(ctx)
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, fmt.Errorf("acquire %s for %s: %w", req.Resource, req.Entity, err)
+// answer is what the caller gets of an acquisition that has ended.
+func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
+	err := a.err
+	if errors.Is(err, errLeft) {
+		err = outOfTime(ctx, req.op("acquire"))
 	}
-	lease, err := l.degrade(ctx, req, nil, fmt.Errorf("acquire %s for %s: %w: %w", req.Resource, req.Entity, ErrUnavailable, err))
-	if lease != nil {
-		a.state.CompareAndSwap(abandoned, kept)
+	if !l.degrades(req, err) {
+		return a.lease, err
 	}
-	return lease, err
+	return l.degraded(ctx, req, nil, err), nil
 }
 
-// degrade turns an outage into a lease that meters nothing, where that was
-// asked for.
-func (l *Limiter) degrade(ctx context.Context, req *Request, lease *Lease, err error) (*Lease, error) {
-	if err == nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAccessDenied) {
-		return lease, err
+// leave answers a caller whose time, which a context tells, is up before its
+// acquisition has ended.
+func (l *Limiter) leave(ctx, ended context.Context, req *Request, a *acquisition) (*Lease, error) {
+	err, to := outOfTime(ended, req.op("acquire")), abandoned
+	degrades := l.degrades(req, err)
+	if degrades {
+		to = kept
 	}
-	if l.config.unavailable(req.OnUnavailable) != Allow {
-		return nil, err
+	switch {
+	case !a.state.CompareAndSwap(underWay, to): // it has ended after all
+		<-a.done
+		return l.answer(ctx, req, a)
+	case degrades:
+		return l.degraded(ctx, req, a, err), nil
 	}
+	return nil, err
+}
+
+// degrades reports whether an acquire that fails yields a lease all the same, because
+// that was asked for.
+func (l *Limiter) degrades(req *Request, err error) bool {
+	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrAccessDenied) && l.config.unavailable(req.OnUnavailable) == Allow
+}
+
+// degraded is a lease that meters nothing, granted because of an error. pending is
+// the acquisition that may yet debit what was asked for; nil if none will.
+func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisition, err error) *Lease {
 	l.logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
-	return &Lease{limiter: l, entity: req.Entity, busy: make(chan struct{}, 1), degraded: true}, nil
-}
-
-func (l *Limiter) acquireInTime(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
-	if !l.immediate {
-		ctx = l.patience.detach(ctx)
+	lease := &Lease{limiter: l, entity: req.Entity, degraded: true, pending: pending}
+	amounts := claimAmounts(req.Consume)
+	s := side{entries: make([]entry, 0, len(amounts))}
+	for _, a := range amounts {
+		s.entries = append(s.entries, entry{a.Limit, a.Milli})
 	}
-	return l.acquire(ctx, req, left)
+	s.add(nil, amounts)
+	lease.sides = append(lease.room[:0], s)
+	return lease
 }
 
 // acquire claims from the entity and its parent. When it is remembered whom the
@@ -170,8 +184,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 		err = cmp.Or(verdict(child, parent), err)
 	}
 	if err != nil {
-		l.refund(ctx, child)
-		l.refund(ctx, parent)
+		l.refund(ctx, child, parent)
 		return nil, err
 	}
 	return newLease(l, req, child, parent), nil
@@ -327,14 +340,23 @@ func (c *claim) parts() []portion {
 	return []portion{{c.image, c.amounts}}
 }
 
-// refund returns what a claim has debited, if anything: to all shards at once, and
-// then to others what finds no room there. What the store turns away is tried
+// refund returns what claims have debited, if anything: to all shards at once, and
+// then to others what finds no room there. It has the limiter's time once more: that
+// the call's own was up may be the reason. What the store turns away is tried
 // again after the caller has its answer. Where nobody can tell whether it was
 // applied the tokens stay debited, which errs on the safe side.
-func (l *Limiter) refund(ctx context.Context, c *claim) {
-	if c == nil || !c.granted {
+func (l *Limiter) refund(ctx context.Context, claims ...*claim) {
+	claims = slices.DeleteFunc(claims, func(c *claim) bool { return c == nil || !c.granted })
+	if len(claims) == 0 {
 		return
 	}
+	ctx = l.patience.detach(ctx)
+	for _, c := range claims {
+		l.refundOne(ctx, c)
+	}
+}
+
+func (l *Limiter) refundOne(ctx context.Context, c *claim) {
 	c.granted = false
 	parts := c.parts()
 	spare := make([][]Amount, len(parts))
@@ -345,7 +367,7 @@ func (l *Limiter) refund(ctx context.Context, c *claim) {
 		}
 		var err error
 		if spare[i], err = l.adjust(ctx, img, back); isTurnedAway(err) {
-			l.background.Go(func() {
+			l.inBackground(func() {
 				l.logKept(ctx, c.Bucket, l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, img, back) }))
 			})
 		} else {
@@ -376,7 +398,7 @@ func (l *Limiter) logKept(ctx context.Context, b Bucket, err error) {
 func isTurnedAway(err error) bool { return errors.Is(err, ErrThrottled) || errors.Is(err, ErrConflict) }
 
 // insist repeats a write as long as it is turned away, within the limiter's
-// timeout.
+// time, which begins anew.
 func (l *Limiter) insist(ctx context.Context, write func(context.Context) error) error {
 	ctx = l.patience.detach(ctx)
 	for tries := 0; ; tries++ {

@@ -16,18 +16,25 @@ import (
 // long the request would have to wait now. Nothing is taken, and nothing is written
 // unless a bucket's stamp lies far ahead of the clock: then it is moved back. An
 // entity that never acquired stands at its configured capacity.
+//
+// It returns by its context's deadline and within [Options.Timeout], with
+// [ErrUnavailable].
 func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.patience.time)
-	defer cancel()
-	child, parent := l.claim(&req), (*claim)(nil)
+	req = req.clone()
+	return inTime(ctx, l, req.op("ask for the balance of"), func(ctx context.Context) ([]Status, error) { return l.stand(ctx, &req) })
+}
+
+// stand is how every limit stands that a request names.
+func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
+	child, parent := l.claim(req), (*claim)(nil)
 	if err := l.inspect(ctx, child); err != nil {
 		return nil, err
 	}
 	if child.parent != "" {
-		parent = l.parentClaim(&req, child.parent)
+		parent = l.parentClaim(req, child.parent)
 		if err := l.inspect(ctx, parent); err != nil {
 			return nil, err
 		}
@@ -158,7 +165,8 @@ func (c *claim) appendStatus(statuses []Status, a Amount, behind int64, shards [
 	}
 	held, unseen := balance(parts, now), missingOf(shards)
 	if c.granted && len(unseen) > 0 {
-		held = held / int64(len(shards)-len(unseen)) * int64(len(shards))
+		count := int64(len(shards))
+		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // a debt as far as 64 bits can tell
 	}
 	st := Status{
 		Entity: c.Entity, Resource: c.Resource, Limit: params.limit(a.Limit),
@@ -233,13 +241,14 @@ func (c *claim) holding(img *Image, limit string, now int64) (h holding, params 
 }
 
 // balance is what shards together hold: what they can be debited, or, if that is
-// nothing, what they owe. One that is in debt keeps the others from nothing.
+// nothing, what they owe, as far as 64 bits can tell. One that is in debt keeps the
+// others from nothing.
 func balance(parts []holding, now int64) int64 {
 	var held, owed int64
 	for i := range parts {
 		b := parts[i].Balance(parts[i].tokens, parts[i].at, now)
 		held += max(0, b)
-		owed += min(0, b)
+		owed = max(owed, math.MinInt64-min(0, b)) + min(0, b)
 	}
 	if held == 0 {
 		return owed

@@ -190,7 +190,7 @@ func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *Image, cause erro
 // fits reports whether a claim can be carried out on an item as it is: it takes
 // something, and there is nothing to repair first.
 func (c *claim) fits(img *Image) bool {
-	return c.want != nil && len(c.amounts) > 0 && !c.want.differs(img) && !c.lacks(img)
+	return c.want != nil && len(c.amounts) > 0 && !c.want.differs(img) && !c.lacks(img) && !img.isWide()
 }
 
 // repair is what a write also changes an item to. It is nil unless the item differs from
@@ -383,11 +383,7 @@ func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *compari
 	if l.immediate {
 		run()
 	} else {
-		l.background.Add(1)
-		l.workers.run(func() {
-			defer l.background.Done()
-			run()
-		})
+		l.inBackground(run)
 	}
 	return cmp
 }
@@ -424,6 +420,9 @@ func (l *Limiter) await(ctx context.Context, cmp *comparison, left <-chan struct
 //   - It brings all shards to their configuration after one of them was repaired or made.
 func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 	const early = 4 // a quarter of the time to live early
+	if l.underWay.isClosed() {
+		return
+	}
 	now := l.now()
 	if w := c.acct.wanted(); w != nil && l.ttl > 0 && now-w.read >= l.ttl.Milliseconds()*(early-1)/early {
 		l.compare(ctx, c.acct, c.Bucket)
@@ -433,7 +432,7 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 		return
 	}
 	whole := &claim{Bucket: c.Bucket, acct: c.acct, fallback: c.fallback}
-	l.background.Go(func() {
+	l.inBackground(func() {
 		if mends {
 			l.mendNow(ctx, whole.acct, whole.Bucket)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -501,18 +500,4 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 			})
 		}
 	}
-}
-
-// newWorldIn makes a world in a bubble that is there already, without limits.
-func newWorldIn(t *testing.T) *world {
-	t.Helper()
-	engine := dynamolite.New(dynamolite.Options{})
-	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
-		t.Fatal(err)
-	}
-	w := &world{T: t, engine: engine}
-	w.meter = dynamo.NewMeter(w.engine)
-	w.store = w.open(remote{w.meter})
-	w.Limiter = w.limiter(w.store, limiter.Options{})
-	return w
 }

@@ -21,6 +21,10 @@ import (
 // level configures limits, nothing is written. Other errors are those of the [Store];
 // what was interrupted is completed by doing it again.
 func (l *Limiter) Configure(ctx context.Context, b Bucket) (changed bool, err error) {
+	return inTime(ctx, l, b.op("configure"), func(ctx context.Context) (bool, error) { return l.configure(ctx, b) })
+}
+
+func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err error) {
 	acct := l.account(b.Entity, b.Resource)
 	var written []int // shards
 	for tries := range maxTries {
@@ -79,11 +83,7 @@ func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*Ima
 		c := claim{Bucket: img.Bucket, want: w, sure: true, pressing: true}
 		now := l.now()
 		r, _, _ := c.refill(img, max(now, img.RefilledAt+1), l.multiplier)
-		out, err := l.store.Refill(ctx, r)
-		l.answered(ctx, acct, img.Bucket, err, now)
-		if err == nil {
-			l.learn(acct, img.Bucket, out, now)
-		}
+		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
 		if !isTurnedAway(err) {
 			errs[i] = err
 		}

@@ -20,6 +20,9 @@
 // A refusal is an [ExceededError]; it carries the status of every limit and
 // the exact wait, and marshals to the body of an HTTP 429.
 //
+// Every call returns within [Options.Timeout], and when its context ends. After
+// [Limiter.Close] calls fail with [ErrClosed].
+//
 // # Where limits come from
 //
 // Configuration has four levels: an entity's limits for a resource, its limits

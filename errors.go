@@ -42,8 +42,10 @@ var (
 	// ErrIncomplete: a change was made, and not all of what it concerns has
 	// followed. See [IncompleteError].
 	ErrIncomplete = errors.New("change incomplete")
-	// ErrLeaseClosed: the lease has been committed or rolled back.
+	// ErrLeaseClosed: the lease has been committed or rolled back, or is just being.
 	ErrLeaseClosed = errors.New("lease is closed")
+	// ErrClosed: the limiter has been closed; nothing was done.
+	ErrClosed = errors.New("limiter is closed")
 	// ErrCorrupt: a stored item cannot be decoded. See [CorruptError].
 	ErrCorrupt = errors.New("corrupt item")
 	// ErrIncompatible: the table asks for another version of this library.

@@ -59,6 +59,20 @@ func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	}
 }
 
+// newWorldIn is a world whose store answers at once, in a bubble of its own. It ends
+// with the engine.
+func newWorldIn(t *testing.T) *world {
+	t.Helper()
+	engine := dynamolite.New(dynamolite.Options{})
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, engine: engine, meter: dynamo.NewMeter(engine)}
+	w.store = w.open(w.meter)
+	w.Limiter = w.limiter(w.store, limiter.Options{})
+	return w
+}
+
 // remote hides that an API answers at once.
 type remote struct{ dynamo.API }
 

@@ -160,12 +160,13 @@ func (ln *lane) along(front *ticket, fits func(*claim) bool) []*ticket {
 func (ln *lane) join(crowd []*ticket, fits func(*claim) bool) []*ticket {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
+	const most = MaxTokens * milli
 	var sum int64
 	add := func(c *claim) bool {
 		for _, a := range c.amounts {
-			sum += max(a.Milli, -a.Milli)
+			sum = min(sum+max(a.Milli, -a.Milli), most+1)
 		}
-		return sum <= MaxTokens*milli
+		return sum <= most
 	}
 	for _, t := range crowd {
 		add(t.claim)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // A Lease is what an acquire took. It is used like a transaction: adjust it to
@@ -14,23 +15,38 @@ import (
 // was taken, does nothing after a commit, and is safe to defer.
 //
 // A lease holds no resources. One that is dropped stays as if committed
-// without adjustments. It is safe for concurrent use.
+// without adjustments. It is safe for concurrent use. Methods without a context
+// never wait, not even for a commit that is under way.
 type Lease struct {
 	limiter  *Limiter
 	entity   string
 	degraded bool
+	// pending is the acquisition that may yet debit what a degraded lease was
+	// asked for; nil if none will.
+	pending *acquisition
 
-	// busy holds the one token of whoever works on what is below. It is a
-	// channel, so that waiting for it can end with a context.
-	busy   chan struct{}
-	closed bool
-	sides  []side // the entity's bucket, then its parent's
-	room   [2]side
+	mu      sync.Mutex // held for moments, never while anything is waited for
+	state   leaseState
+	settled chan struct{} // closed when it is not settling any more
+	// The entries' totals change under mu, while it is open. All else belongs to
+	// whoever settles it.
+	sides []side // the entity's bucket, then its parent's
+	room  [2]side
 }
 
-// A side is what a lease took of one entity's bucket.
+// A leaseState is how far a lease has come.
+type leaseState uint8
+
+const (
+	leaseOpen     leaseState = iota
+	leaseSettling            // a commit or rollback is under way
+	leaseClosed
+)
+
+// A side is what a lease took of one entity's bucket, or, if it is degraded, what it
+// will have taken if anything.
 type side struct {
-	claim   *claim // as the acquire left it
+	claim   *claim // as the acquire left it; nil if the lease is degraded
 	entries []entry
 	parts   []part // one for each shard that was written to, the acquire's before those of adjustments
 	room    [1]part
@@ -49,7 +65,7 @@ type part struct {
 }
 
 func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
-	lease := &Lease{limiter: l, entity: req.Entity, busy: make(chan struct{}, 1)}
+	lease := &Lease{limiter: l, entity: req.Entity}
 	lease.sides = lease.room[:0]
 	for _, c := range [...]*claim{child, parent} {
 		if c == nil || !c.granted {
@@ -96,20 +112,24 @@ func (s *side) written(i int) (sum int64) {
 	return sum
 }
 
-// Degraded reports whether the lease was granted without the store. Such a
-// lease meters nothing: its methods do nothing and succeed.
+// Degraded reports whether the lease was granted without the store. Nothing is
+// metered then, and there is nothing to tell: Statuses and Consumed are empty.
+//
+// The acquire may still be under way, and may yet debit what was asked for. If
+// it does, the lease decides about the debit: a commit keeps it, with the
+// adjustments, and a rollback returns it. Commit does not wait for that, and
+// succeeds at once.
 func (l *Lease) Degraded() bool { return l.degraded }
 
 // Statuses are the limits named by the request as the acquire left them, the
 // entity's first and then its parent's. Of a bucket with several shards, those
 // that the acquire did not touch count as this process last saw them.
 func (l *Lease) Statuses() []Status {
-	l.busy <- struct{}{}
-	defer l.done()
 	var statuses []Status
 	for i := range l.sides {
-		c := l.sides[i].claim
-		statuses = append(statuses, c.standing(c.shards(), c.at)...)
+		if c := l.sides[i].claim; c != nil {
+			statuses = append(statuses, c.standing(c.shards(), c.at)...)
+		}
 	}
 	return statuses
 }
@@ -117,9 +137,12 @@ func (l *Lease) Statuses() []Status {
 // Consumed is what the lease has taken of each limit of its own entity, or of
 // its parent where only that has the limit, in tokens, adjustments included.
 func (l *Lease) Consumed() map[string]int64 {
-	l.busy <- struct{}{}
-	defer l.done()
 	consumed := make(map[string]int64)
+	if l.degraded {
+		return consumed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for i := range l.sides {
 		for _, e := range l.sides[i].entries {
 			if _, ok := consumed[e.limit]; !ok {
@@ -132,15 +155,17 @@ func (l *Lease) Consumed() map[string]int64 {
 
 // Adjust changes what the lease takes of a limit by delta tokens: more if
 // positive, into debt if need be; less if negative, down to nothing. It is
-// local until [Lease.Commit]. The limit must be one the request named.
+// local until [Lease.Commit]. The limit must be one the request named. A debt
+// ends at four times [MaxTokens] a shard: what is taken beyond that is counted as
+// consumed, but not owed.
+//
+// It fails with [ErrLeaseClosed] once a commit or rollback has begun. After one
+// that leaves the lease open it is possible again.
 func (l *Lease) Adjust(limit string, delta int64) error {
-	l.busy <- struct{}{}
-	defer l.done()
-	if l.closed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != leaseOpen {
 		return fmt.Errorf("adjust %s: %w", limit, ErrLeaseClosed)
-	}
-	if l.degraded {
-		return nil
 	}
 	found := false
 	for i := range l.sides {
@@ -173,141 +198,6 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 	return nil
 }
 
-func (l *Lease) done() { <-l.busy }
-
-// Commit writes the adjustments, one write per bucket that has any, and closes
-// the lease. If an error says that nothing was applied ([ErrThrottled],
-// [ErrConflict]), the lease stays open and Commit may be called again; after
-// any other error the adjustment may or may not have been written. Committing
-// again is not an error.
-//
-// It returns when ctx ends, with its error; the writes are seen through all the
-// same, within the limiter's timeout.
-func (l *Lease) Commit(ctx context.Context) error {
-	return l.settle(ctx, "commit", func(e *entry) int64 { return e.total })
-}
-
-// Rollback returns everything the lease took and closes it; adjustments are
-// dropped. After a commit it does nothing.
-//
-// It returns when ctx ends, at once if it has ended, with its error; the tokens
-// are returned all the same, within the limiter's timeout.
-func (l *Lease) Rollback(ctx context.Context) error {
-	return l.settle(ctx, "roll back", func(*entry) int64 { return 0 })
-}
-
-// settle makes what is written the target, and closes the lease.
-func (l *Lease) settle(ctx context.Context, op string, target func(*entry) int64) error {
-	if l.limiter.immediate || ctx.Done() == nil {
-		return l.settleNow(context.WithoutCancel(ctx), target)
-	}
-	result := make(chan error, 1)
-	l.limiter.background.Go(func() {
-		err := l.settleNow(context.WithoutCancel(ctx), target)
-		if err != nil && ctx.Err() != nil { // nobody else will hear of it
-			l.limiter.logger.WarnContext(ctx, "lease not settled", "entity", l.entity, "op", op, "error", err)
-		}
-		result <- err
-	})
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%s lease of %s, which goes on: %w", op, l.entity, context.Cause(ctx))
-	}
-}
-
-// settleNow settles all buckets at once.
-func (l *Lease) settleNow(ctx context.Context, target func(*entry) int64) error {
-	l.busy <- struct{}{}
-	defer l.done()
-	if l.closed {
-		return nil
-	}
-	l.closed = true
-	var errs [2]error
-	l.limiter.atOnce(len(l.sides), func(i int) { errs[i] = l.settleSide(ctx, &l.sides[i], target) })
-	if slices.ContainsFunc(errs[:], isTurnedAway) {
-		l.closed = false
-	}
-	return errors.Join(errs[:]...)
-}
-
-// settleSide returns to the shards it was taken from what is to be returned, and
-// takes more, if that is to be, from whichever shards have it.
-func (l *Lease) settleSide(ctx context.Context, s *side, target func(*entry) int64) error {
-	var more []Amount
-	deltas := make([][]Amount, len(s.parts), len(s.parts)+1)
-	for i := range s.entries {
-		d := target(&s.entries[i]) - s.written(i)
-		if d > 0 {
-			more = append(more, Amount{s.entries[i].limit, d})
-		}
-		for j := 0; d < 0 && j < len(s.parts); j++ {
-			if back := min(-d, max(0, s.parts[j].written[i])); back > 0 {
-				deltas[j] = append(deltas[j], Amount{s.entries[i].limit, -back})
-				d += back
-			}
-		}
-	}
-	if len(more) > 0 {
-		for _, p := range l.limiter.lend(ctx, s.parts[0].image, more) {
-			j := slices.IndexFunc(s.parts, func(q part) bool { return q.image.Shard == p.image.Shard })
-			if j < 0 {
-				j = len(s.parts)
-				s.add(p.image, nil)
-				deltas = append(deltas, nil)
-			}
-			deltas[j] = append(deltas[j], p.amounts...)
-		}
-	}
-	return l.settleParts(ctx, s, deltas)
-}
-
-// settleParts adjusts the shards of a side, all at once, and then passes on what
-// finds no room where it was taken from.
-func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]Amount) error {
-	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]Amount, len(deltas))
-	l.limiter.atOnce(len(deltas), func(j int) { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) })
-	errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, total(spare)))
-	return errors.Join(errs...)
-}
-
-// total adds amounts up, by limit name.
-func total(all [][]Amount) []Amount {
-	var crowd []*ticket
-	for _, amounts := range all {
-		if len(amounts) > 0 {
-			crowd = append(crowd, &ticket{claim: &claim{amounts: amounts}})
-		}
-	}
-	return sumOf(crowd)
-}
-
-// settlePart adjusts one shard. What is returned and finds no room there is
-// handed back.
-func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []Amount) (over []Amount, err error) {
-	if len(deltas) == 0 {
-		return nil, nil
-	}
-	slices.SortFunc(deltas, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
-	over, err = l.limiter.adjust(ctx, p.image, deltas)
-	if err != nil {
-		err = fmt.Errorf("adjust %s of %s: %w", p.image.Resource, p.image.Entity, err)
-		if isTurnedAway(err) {
-			return nil, err
-		}
-	}
-	for _, d := range deltas {
-		for i := range s.entries {
-			if s.entries[i].limit == d.Limit {
-				p.written[i] += d.Milli
-			}
-		}
-	}
-	return over, err
-}
-
 // lend says which shards are to be debited, whether they can afford it or not.
 // The one that the lease was taken from comes first. Where it lacks something,
 // the others pay too: a bucket must not admit from one shard what it owes on
@@ -336,21 +226,18 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 }
 
 // adjust moves a shard's balances by what is taken more (positive) or given
-// back (negative), together with the adjustments of others. It goes on although
-// ctx may be done, within the limiter's timeout: the caller that left is why
-// there is something to give back. What finds no place is left over, for
-// [Limiter.passOn].
+// back (negative), together with the adjustments of others. What finds no place is
+// left over, for [Limiter.passOn].
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
-	ctx = l.patience.detach(ctx)
 	acct := l.account(img.Entity, img.Resource)
-	if l.places.base == 0 {
+	if l.places.base == 0 || img.isWide() {
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	ln := &acct.shard(img.Shard).credits
 	t := &ticket{claim: &claim{Bucket: img.Bucket, amounts: deltas}}
 	switch told, err := ln.attend(ctx, t, places{base: l.places.base}, nil); {
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrConflict, err) // nothing was sent
 	case told == done:
 		l.counts.carried.Add(1)
 		return nil, t.err
@@ -359,6 +246,9 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over
 	}
 	defer ln.leave(places{base: l.places.base})
 	crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
+	if len(crowd) > 1 {
+		ctx = l.patience.detach(ctx) // no caller's own
+	}
 	over, err = l.adjustAlone(ctx, acct, img, sumOf(crowd))
 	if len(crowd) == 1 {
 		return over, err
@@ -455,7 +345,7 @@ func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
 	if len(over) == 0 {
 		return nil
 	}
-	ctx, acct := l.patience.detach(ctx), l.account(img.Entity, img.Resource)
+	acct := l.account(img.Entity, img.Resource)
 	images, err := l.readShards(ctx, acct, img.Bucket)
 	if err != nil {
 		return partly(err)
@@ -532,13 +422,22 @@ func (c *claim) owes(img *Image) bool {
 	})
 }
 
+// maxDebt is how deep a shard's debt gets, in millitokens: four times the largest
+// capacity. Commits of several processes that race may take it beyond by what each
+// of them takes, and 64 bits have room for four of those.
+const maxDebt = 4 * MaxTokens * milli
+
+// leastBalance is what a store gives for a balance below it, see [LimitState].
+const leastBalance = -2 * maxDebt
+
 // adjustment is the write for a settling claim. Of a credit only what finds room
-// below the capacity reaches the balance; all of it counts as returned.
+// below the capacity reaches the balance, and of a debit only what maxDebt leaves
+// room for; all of it counts as returned or consumed.
 func (c *claim) adjustment(img *Image, now int64) *Adjust {
 	a := &Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]Delta, 0, len(c.amounts))}
 	for _, d := range c.amounts {
 		s, _ := img.Limit(d.Limit)
-		delta := Delta{Limit: d.Limit, Tokens: -d.Milli, Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
+		delta := Delta{Limit: d.Limit, Tokens: -min(d.Milli, max(0, s.Tokens+maxDebt)), Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
 		delta.Covered = d.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
 		if d.Milli < 0 {
 			part := img.share(s.Params)

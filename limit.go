@@ -14,6 +14,11 @@ const (
 	MaxTokens = 1_000_000_000_000_000
 	// MaxPeriod is the longest refill period: 10^9 seconds, some 31 years.
 	MaxPeriod = 1_000_000_000 * time.Second
+	// MaxLimits is how many limits a bucket has at most, and so a level of
+	// configuration or a request: as many as one conditional write can carry. An item
+	// of more than about ten limits is larger than 1 KB, and each kilobyte that it
+	// begins costs every write to it a write unit.
+	MaxLimits = 32
 )
 
 // milli is the number of stored units in a token.
@@ -102,8 +107,14 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// ValidateLimits checks every limit and that no name comes twice.
+// ValidateLimits checks every limit, that no name comes twice, and that there are at
+// most [MaxLimits].
 func ValidateLimits(limits []Limit) error {
+	if len(limits) > MaxLimits {
+		return &ValidationError{
+			Field: "limits", Value: strconv.Itoa(len(limits)), Reason: fmt.Sprintf("give at most %d limits", MaxLimits),
+		}
+	}
 	for i, l := range limits {
 		if err := l.Validate(); err != nil {
 			return err

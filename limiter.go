@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,8 +33,12 @@ type Options struct {
 	// which a change reaches buckets in use. Default [DefaultConfigTTL];
 	// negative reads the configuration on every acquire.
 	ConfigTTL time.Duration
-	// Timeout bounds the store's part of one call, also after the caller has
-	// left; it may be exceeded by an eighth. Default [DefaultTimeout].
+	// Timeout bounds every call: one that has not ended by then returns
+	// [ErrUnavailable]. Calls that begin at about the same time end together, so
+	// one may get up to an eighth less. The work that a call has begun goes on in
+	// the background: a write that is shared with other callers is seen through, and
+	// what it took for callers that have returned is given back. Default
+	// [DefaultTimeout].
 	Timeout time.Duration
 	// Memory is the number of buckets, and of levels of configuration, that
 	// are remembered. Default [DefaultMemory].
@@ -47,7 +50,9 @@ type Options struct {
 	// Trust is how long a bucket that was seen to be exhausted refuses without
 	// asking the store again, as far as what it has earned since does not
 	// suffice. Tokens that another process returns meanwhile are overlooked
-	// for as long. Default [DefaultTrust]; negative always asks.
+	// for as long. If another process takes tokens meanwhile, the wait that is quoted
+	// is too short. Default [DefaultTrust]; negative always asks, so that every wait
+	// is exact.
 	Trust time.Duration
 	// InFlight is the number of writes to one bucket item that may be under way
 	// at a time; callers beyond that share the next write. Default
@@ -82,12 +87,13 @@ type Limiter struct {
 
 	// epoch counts the configuration changes of this process: a bucket
 	// compared in an earlier epoch is due again.
-	epoch    atomic.Uint64
-	closing  chan struct{} // closed by Close: repairs that can wait are given up
-	closeOne sync.Once
-	// background is what goes on after a caller has its answer.
-	background sync.WaitGroup
-	workers    workers
+	epoch     atomic.Uint64
+	isClosing atomic.Bool
+	closing   chan struct{} // closed as Close begins: repairs that can wait are given up
+	closed    chan struct{} // closed as Close ends, with closeErr
+	closeErr  error
+	underWay  tally // calls, and what goes on after a caller has its answer
+	workers   workers
 }
 
 // New makes a limiter on a store. It does no I/O.
@@ -116,10 +122,10 @@ func New(store Store, o Options) (*Limiter, error) {
 		l.ttl = DefaultConfigTTL
 	}
 	l.ttl = max(0, l.ttl)
-	l.patience.time = o.Timeout
 	if o.Timeout == 0 {
-		l.patience.time = DefaultTimeout
+		o.Timeout = DefaultTimeout
 	}
+	l.patience.init(o.Timeout)
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
 	}
@@ -132,7 +138,7 @@ func New(store Store, o Options) (*Limiter, error) {
 	if l.rand == nil {
 		l.rand = rand.Int64N
 	}
-	l.closing = make(chan struct{})
+	l.closing, l.closed, l.underWay.empty = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	l.store = newHealer(store, l.multiplier, &l.counts, l.logger)
 	l.config = newConfig(l.store, l.ttl, o.Memory)
 	l.accounts = newCache[accountKey, *account](o.Memory)
@@ -152,16 +158,46 @@ func New(store Store, o Options) (*Limiter, error) {
 	return l, nil
 }
 
-// Close waits for work that goes on after calls have returned: rollbacks for
-// callers that left, and comparisons of buckets with their configuration. It
-// gives up the doubling of a bucket that is throttled. The
-// limiter must not be used meanwhile or afterwards. The store stays open.
+// Close ends the limiter. Calls that begin from now on return [ErrClosed]. Close
+// waits for those under way, and for the work that goes on after calls have
+// returned: rollbacks for callers that left, and comparisons of buckets with their
+// configuration. It gives up the doubling of a bucket that is throttled.
+//
+// Close takes twice [Options.Timeout] at most: a call under way may take it once,
+// and what it took is given back within as much. What is not done by then is cut off:
+// the contexts of its requests end, Close returns as soon as the store has let go
+// of them, and the error says that tokens may stay debited. No goroutine of the
+// limiter is left when Close has returned.
+//
+// Leases stay as they are. One that has nothing to write can still be committed;
+// writing adjustments and rolling back is [ErrClosed]. The store stays open. Close may be called
+// several times, and at the same time: every call waits for the end, and returns
+// the same.
 func (l *Limiter) Close() error {
+	if l.isClosing.CompareAndSwap(false, true) {
+		l.closeErr = l.close()
+		close(l.closed)
+	}
+	<-l.closed
+	return l.closeErr
+}
+
+func (l *Limiter) close() (err error) {
 	l.unwatch()
-	l.closeOne.Do(func() { close(l.closing) })
-	l.background.Wait()
+	l.underWay.close()
+	close(l.closing)
+	const most = 2
+	t := time.NewTimer(most * l.patience.time)
+	defer t.Stop()
+	select {
+	case <-l.underWay.empty:
+	case <-t.C:
+		err = fmt.Errorf("close: calls were cut off after %v, what they took may stay debited: %w", most*l.patience.time, ErrUnavailable)
+	}
+	l.patience.end(errCutOff)
+	<-l.underWay.empty
 	l.workers.close()
-	return nil
+	return err
 }
 
 // InvalidateConfig drops the cached configuration, so that changes made
@@ -214,7 +250,8 @@ func (l *Limiter) account(entity, resource string) *account {
 
 // Do acquires, runs f, and commits the lease; if f fails or panics, what was
 // taken is returned instead. f settles the difference between what was
-// requested and what was used with [Lease.Adjust].
+// requested and what was used with [Lease.Adjust]. [Options.Timeout] bounds the
+// acquire and the commit, each, and f not at all.
 func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *Lease) error) (err error) {
 	lease, err := l.Acquire(ctx, req)
 	if err != nil {

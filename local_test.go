@@ -66,6 +66,40 @@ func TestAKnownRefusalCostsNothing(t *testing.T) {
 	})
 }
 
+// A wait quoted from memory is exact as of the image. What another process takes
+// after that makes it too short, never too long. A limiter that always asks quotes the
+// exact wait.
+func TestAWaitQuotedFromMemory(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(limiter.PerSecond("rps", 10))
+		other := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
+		asks := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
+		for _, l := range []*limiter.Limiter{other, asks} {
+			w.take(l, ask("user", "rps", 0))
+		}
+		w.take(w.Limiter, ask("user", "rps", 10))
+		for i := range 9 {
+			if i == 3 {
+				w.take(other, ask("user", "rps", 2))
+			}
+			exact, err := w.TimeUntilAvailable(w.Context(), ask("user", "rps", 9))
+			w.must(err)
+			if refused := w.take(asks, ask("user", "rps", 9)); refused == nil || refused.RetryAfter() != exact {
+				w.Errorf("asked: %+v, available after %v", refused, exact)
+			}
+			want := exact
+			if i >= 3 {
+				want -= 200 * time.Millisecond // in which the 2 are earned
+			}
+			refused := w.Stats().LocallyRefused
+			if got := w.take(w.Limiter, ask("user", "rps", 9)); got == nil || got.RetryAfter() != want || w.Stats().LocallyRefused != refused+1 {
+				w.Errorf("from memory: %+v, want %v", got, want)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
 // What is seen refuses for a second, by default.
 func TestAnImageIsTrustedForATime(t *testing.T) {
 	for _, tt := range []struct{ trust, bound time.Duration }{{0, time.Second}, {5 * time.Second, 5 * time.Second}, {time.Millisecond, time.Millisecond}, {-1, -1}} {

@@ -207,9 +207,9 @@ func (a *account) hasRetired(shard int) bool {
 // and that counts.
 func (i *Image) isBehind(other *Image) bool {
 	if i.RefilledAt != other.RefilledAt {
-		return i.RefilledAt < other.RefilledAt && i.Writes.Consumed <= other.Writes.Consumed
+		return i.RefilledAt < other.RefilledAt && i.Writes.since(&other.Writes) <= 0
 	}
-	return i.ShardCount == other.ShardCount && i.Writes.Consumed < other.Writes.Consumed
+	return i.ShardCount == other.ShardCount && i.Writes.since(&other.Writes) < 0
 }
 
 // forget drops a shard that turned out not to exist.

@@ -15,7 +15,9 @@ const mergeTries = 10
 // Shards reads the shards of a bucket that exist, in order, those included that only the
 // one that b names tells of: what [Limiter.Merge] starts from. Errors are those of the [Store].
 func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
-	return l.readShards(l.patience.detach(ctx), l.account(b.Entity, b.Resource), b)
+	return inTime(ctx, l, b.op("read"), func(ctx context.Context) ([]*Image, error) {
+		return l.readShards(ctx, l.account(b.Entity, b.Resource), b)
+	})
 }
 
 // Merge halves the number of shards of a bucket: shard i of 2n takes over what shard
@@ -35,14 +37,15 @@ func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
 // knows whether it was merged.
 //
 // A peer's client that still knows of a shard that was retired makes it anew, full.
-func (l *Limiter) Merge(ctx context.Context, images []*Image) (merged bool, err error) {
+func (l *Limiter) Merge(ctx context.Context, images []*Image) (bool, error) {
 	if len(images) == 0 {
-		return false, nil
+		return false, l.closedFor("merge no shards")
 	}
-	ctx = l.patience.detach(ctx)
-	acct := l.account(images[0].Entity, images[0].Resource)
-	_, waited := acct.widening.do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
-	return merged, errors.Join(err, waited)
+	return inTime(ctx, l, images[0].op("merge"), func(ctx context.Context) (merged bool, err error) {
+		acct := l.account(images[0].Entity, images[0].Resource)
+		_, waited := acct.widening.do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
+		return merged, errors.Join(err, waited)
+	})
 }
 
 func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bool, error) {
@@ -163,6 +166,6 @@ func allowance(s *LimitState, earlier, img *Image, at int64) int64 {
 		return 0
 	}
 	was, _ := earlier.Limit(s.Name)
-	took := 2 * max(0, s.Consumed-was.Consumed)
-	return min(took, max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)))
+	took := min(max(0, s.since(&was)), math.MaxInt64/2)
+	return min(2*took, max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)))
 }

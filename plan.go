@@ -294,7 +294,14 @@ func (c *claim) change(img *Image, s *LimitState, repair *wanted, now int64) Cha
 	}
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
+	if c.settling && ch.Debit > 0 {
+		// A debt ends at maxDebt: what goes beyond it is counted, and not owed.
+		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+maxDebt))
+	}
 	switch {
+	case clamped && s.Tokens < -maxDebt:
+		// The item may owe more than the image says. What it earns beyond that is lost.
+		ch.AtMost = s.Tokens
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
 	case ch.Debit > 0 && !c.settling:

@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -25,7 +27,8 @@ type Request struct {
 	Resource string
 	// Consume maps limit names to tokens, from 0 to [MaxTokens]. An amount of
 	// 0 declares a limit for a later [Lease.Adjust] and is always admitted.
-	// At least one limit is named.
+	// At least one limit is named, and at most [MaxLimits] for the entity and as many
+	// for its parent.
 	Consume map[string]int64
 	// Fallback is the last level of limits. They hold only where no level of the
 	// configuration has limits for the resource and the entity, and only for the
@@ -41,6 +44,16 @@ type Request struct {
 	OnUnavailable OnUnavailable
 }
 
+// op names what is done about a request, for errors.
+func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
+
+// clone is a copy that may outlive the call.
+func (r *Request) clone() Request {
+	c := *r
+	c.Consume, c.Fallback = maps.Clone(r.Consume), slices.Clone(r.Fallback)
+	return c
+}
+
 // Validate reports the first field that cannot be accepted, as a
 // [*ValidationError]. Whether limits are known is found out when acquiring.
 func (r *Request) Validate() error {
@@ -52,6 +65,12 @@ func (r *Request) Validate() error {
 	}
 	if len(r.Consume) == 0 {
 		return &ValidationError{Field: "consume", Value: "", Reason: "name at least one limit; an amount of 0 declares it"}
+	}
+	if len(r.Consume) > 2*MaxLimits {
+		return &ValidationError{
+			Field: "consume", Value: strconv.Itoa(len(r.Consume)),
+			Reason: fmt.Sprintf("name at most %d limits: an entity has up to %d, and its parent as many", 2*MaxLimits, MaxLimits),
+		}
 	}
 	for name, tokens := range r.Consume {
 		if err := CheckLimitName(name); err != nil {

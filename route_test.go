@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -28,6 +29,10 @@ func (w *world) plant(entity string, l limiter.Limit, count int, balances ...int
 
 const missing int64 = -1 << 62
 
+// plantedWrites is what a planted shard's hidden limit has counted: the third write
+// takes it beyond 64 bits.
+const plantedWrites = math.MaxInt64 - 1500
+
 func (w *world) plantShard(entity string, l limiter.Limit, shard, count int, tokens int64) {
 	w.Helper()
 	now := time.Now().UnixMilli()
@@ -44,7 +49,7 @@ func (w *world) plantShard(entity string, l limiter.Limit, shard, count int, tok
 	n.Amount = l.Amount * 1000
 	c.Limits = []limiter.NewLimit{n}
 	c.Writes = limit("wcu", 1000, 1_000_000)
-	c.Writes.Period = 1000
+	c.Writes.Period, c.Writes.Consumed = 1000, plantedWrites
 	out, err := w.store.Create(w.Context(), c)
 	w.must(err)
 	if !out.Applied {

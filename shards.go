@@ -187,7 +187,11 @@ func (ch *Change) after(s LimitState, set bool) LimitState {
 		s.Params = ch.Params
 	}
 	s.Name = ch.Limit
-	s.Tokens += ch.Earned - ch.Debit
+	moved := ch.Earned - ch.Debit
+	if moved < 0 {
+		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store reads it
+	}
+	s.Tokens += moved
 	s.Consumed += ch.Debit
 	return s
 }
@@ -217,10 +221,10 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
 	const most = 5 // doublings of the time between tries
 	from := acct.shardCount()
-	if !acct.relievable(l.now(), throttledSettling) || !acct.beginWidening() {
+	if l.underWay.isClosed() || !acct.relievable(l.now(), throttledSettling) || !acct.beginWidening() {
 		return
 	}
-	l.background.Go(func() {
+	l.inBackground(func() {
 		defer acct.endWidening()
 		ctx := l.patience.detach(ctx)
 		for tries := range maxTries {
@@ -254,7 +258,6 @@ func (a *account) hasGrown(from int) bool {
 // mendNow carries out a repair that was begun, for nobody's sake.
 func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 	defer acct.endWidening()
-	ctx = l.patience.detach(ctx)
 	if _, err := l.mend(ctx, acct, b, nil); err != nil {
 		l.logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
 	}

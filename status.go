@@ -27,6 +27,12 @@ type Status struct {
 	// RetryAfter is the smallest wait after which this limit admits the
 	// request if nobody else consumes: 0 unless Exceeded, and [Never] if
 	// Requested is more than the capacity.
+	//
+	// It is exact, to the millisecond, as of the state of the bucket that it rests
+	// on. Where the store was asked, that is the state that it answered with. A
+	// refusal from memory rests on a state seen up to [Options.Trust] ago: what other
+	// processes have consumed since makes the true wait longer, what they have
+	// returned since makes it shorter. [Limiter.TimeUntilAvailable] always asks.
 	RetryAfter time.Duration
 }
 
@@ -78,7 +84,9 @@ func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
 
 // RetryAfter is the smallest wait after which the same request is admitted if
 // nobody else consumes, to the millisecond; [Never] if it asks for more than a
-// limit's capacity.
+// limit's capacity. For a refusal from memory it is exact as of the image that the
+// refusal rests on, see [Status]. It covers the parent's limits too, if the parent's bucket could be
+// asked.
 func (e *ExceededError) RetryAfter() time.Duration { return longestWait(e.Statuses) }
 
 func longestWait(statuses []Status) time.Duration {

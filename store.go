@@ -148,14 +148,26 @@ func (i *Image) index(limit string) int {
 	return -1
 }
 
+// isWide reports whether an item has more limits than one write can carry, as only
+// a peer makes it. Callers then write for themselves what they name.
+func (i *Image) isWide() bool { return i != nil && len(i.Limits) > MaxLimits }
+
 // A LimitState is one limit on a bucket item: this shard's balance, and the
 // whole limit's parameters, not divided by the number of shards.
 type LimitState struct {
-	Name     string
-	Tokens   int64 // millitokens held, negative in debt
-	Consumed int64 // millitokens ever consumed less those returned
+	Name string
+	// Tokens are the millitokens held, negative in debt. A store gives what is below
+	// −8·10^18 as that.
+	Tokens int64
+	// Consumed are the millitokens ever consumed less those returned, modulo 2^64:
+	// the count has no end. Only the difference of two images of an item means
+	// anything; it is exact, by wrap-around, within 64 bits.
+	Consumed int64
 	Params
 }
+
+// since is what was consumed between an earlier image of the limit and this one.
+func (s *LimitState) since(earlier *LimitState) int64 { return s.Consumed - earlier.Consumed }
 
 // Params are a limit's parameters as a bucket item stores them.
 type Params struct {

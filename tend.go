@@ -30,24 +30,31 @@ type Demand struct {
 func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool, error) {
 	now, acct := l.now(), l.account(img.Entity, img.Resource)
 	if acct.isBraked(img.Shard, now) {
-		return false, nil
+		return false, l.closedFor(img.op("replenish"))
 	}
-	ctx = l.patience.detach(ctx)
-	if img = l.heal(ctx, img); img == nil {
-		return false, nil
-	}
-	r := replenishment(img, next, now, l.multiplier)
-	if r == nil {
-		return false, nil
-	}
-	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
-	switch {
-	case errors.Is(err, ErrConflict):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("replenish shard %d of %s of %s: %w", img.Shard, img.Resource, img.Entity, err)
-	}
-	return out.Applied, nil
+	return inTime(ctx, l, img.op("replenish"), func(ctx context.Context) (bool, error) {
+		img := l.heal(ctx, img)
+		if img == nil {
+			return false, nil
+		}
+		r := replenishment(img, next, now, l.multiplier)
+		if r == nil {
+			return false, nil
+		}
+		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
+		switch {
+		case errors.Is(err, ErrConflict):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("%s: %w", img.op("replenish"), err)
+		}
+		return out.Applied, nil
+	})
+}
+
+// op names what is done to a bucket item, for errors.
+func (b Bucket) op(verb string) string {
+	return fmt.Sprintf("%s shard %d of %s of %s", verb, b.Shard, b.Resource, b.Entity)
 }
 
 // replenishment is the refill that makes an item meet a demand, nil if there is
@@ -103,13 +110,15 @@ func covers(stored, balance, capacity, need int64) bool {
 func (l *Limiter) Double(ctx context.Context, img *Image, at time.Time) (bool, error) {
 	now := l.now()
 	if !img.isPlain(now) || img.ShardCount >= MaxShards || !img.isPressed(at.UnixMilli()) {
-		return false, nil
+		return false, l.closedFor(img.op("double"))
 	}
 	acct := l.account(img.Entity, img.Resource)
 	if acct.shardCount() > img.ShardCount || !acct.relievable(now, settling) {
-		return false, nil
+		return false, l.closedFor(img.op("double"))
 	}
-	return l.widen(l.patience.detach(ctx), acct, img.Bucket, img.ShardCount, nil)
+	return inTime(ctx, l, img.op("double"), func(ctx context.Context) (bool, error) {
+		return l.widen(ctx, acct, img.Bucket, img.ShardCount, nil)
+	})
 }
 
 // isPressed reports whether an item has used up four fifths of the hidden write
@@ -131,7 +140,9 @@ func (i *Image) isRelaxed(at int64) bool {
 // at least up to the one that b names. Shards that agree cost the read that finds it out.
 // Errors are those of the [Store].
 func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
-	_, err := l.mend(l.patience.detach(ctx), l.account(b.Entity, b.Resource), b, nil)
+	_, err := inTime(ctx, l, b.op("mend"), func(ctx context.Context) (bool, error) {
+		return l.mend(ctx, l.account(b.Entity, b.Resource), b, nil)
+	})
 	return err
 }
 

@@ -161,7 +161,9 @@ func (it *item) demand() (d limiter.Demand) {
 				d.Amounts = append(d.Amounts, a)
 				continue
 			}
-			d.Amounts[k].Milli += a.Milli
+			if sum := d.Amounts[k].Milli + a.Milli; (sum > d.Amounts[k].Milli) == (a.Milli > 0) {
+				d.Amounts[k].Milli = sum // else it is more than any bucket holds
+			}
 		}
 	}
 	return d

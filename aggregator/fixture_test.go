@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"sync"
 	"testing"
 	"time"
@@ -226,9 +227,9 @@ func (w *world) total(s *dynamo.Store, q dynamo.UsageQuery) string {
 	if sum.Snapshots == 0 {
 		return "nothing"
 	}
-	tokens := map[string]int64{}
+	tokens := map[string]*big.Int{}
 	for _, l := range sum.Limits {
-		if l.Total != 0 {
+		if l.Total.Sign() != 0 {
 			tokens[l.Limit] = l.Total
 		}
 	}

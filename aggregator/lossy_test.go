@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -301,9 +302,9 @@ func (l *lossy) judge(seed uint64) {
 		page, err := l.store.Usage(l.Context(), dynamo.UsageQuery{Entity: entity, Window: dynamo.Hourly, Limit: dynamo.MaxUsageLimit})
 		l.must(err)
 		for _, u := range page.Snapshots {
-			tokens := map[string]int64{}
+			tokens := map[string]*big.Int{}
 			for _, a := range u.Tokens {
-				if a.Milli != 0 {
+				if a.Milli.Sign() != 0 {
 					tokens[a.Limit] = a.Milli
 				}
 			}

@@ -170,7 +170,7 @@ func (b *both) readUsage(entity string, want map[string]int64) {
 		for _, u := range page.Snapshots {
 			for _, a := range u.Tokens {
 				if u.Entity == entity {
-					got[a.Limit] += a.Milli / 1000
+					got[a.Limit] += a.Milli.Int64() / 1000
 				}
 			}
 		}

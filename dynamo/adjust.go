@@ -99,7 +99,7 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 		b.add.part(tokens, " ", alias('d', i))
 		b.add.part(b.field(i, d.Limit, schema.FieldConsumed), " ", alias('a', i))
 		if d.Pinned {
-			b.condition.part(tokens, " = ", alias('h', i))
+			b.condition.part(tokens, "=", alias('h', i))
 		} else {
 			b.condition.part(tokens, " <= ", alias('h', i))
 		}
@@ -109,7 +109,7 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 		switch {
 		case isCredit(d):
 			credits = true
-			b.condition.part(capacity, " = ", alias('p', i))
+			b.condition.part(capacity, "=", alias('p', i))
 		case a.Seen.Foreign == "":
 			b.pin(i, d.Limit)
 		default:
@@ -120,7 +120,7 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 		b.shardCount(a.Seen.ShardCount)
 	}
 	if credits && pinsValidity(a) {
-		b.condition.part(b.name("#vu", schema.ValidUntil), " = :vu")
+		b.condition.part(b.name("#vu", schema.ValidUntil), "=:vu")
 	}
 	return b.shape()
 }

@@ -2,6 +2,8 @@ package dynamo
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -43,9 +45,23 @@ func checkCreate(c *limiter.Create) error {
 	if err := checkBucket(c.Bucket); err != nil {
 		return err
 	}
+	if err := checkCount(len(c.Limits)); err != nil {
+		return err
+	}
 	for i := range c.Limits {
 		if err := limiter.CheckLimitName(c.Limits[i].Limit); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkCount checks how many limits a bucket is to have: no more than a write to it
+// can carry.
+func checkCount(limits int) error {
+	if limits > limiter.MaxLimits {
+		return &limiter.ValidationError{
+			Field: "limits", Value: strconv.Itoa(limits), Reason: fmt.Sprintf("a bucket has at most %d", limiter.MaxLimits),
 		}
 	}
 	return nil

@@ -41,6 +41,7 @@ func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by 
 	checkUsageRace(t, api)
 	checkUsageCosts(t, api, dynamo.ProjectKeys)
 	checkUsageInParts(t, api)
+	checkUsageBeyond64Bits(t, api)
 	checkExpiry(t, api)
 	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: api, Table: table})
 	if err != nil {

@@ -80,8 +80,8 @@ func (s *Store) retirement(p *limiter.Pair) (*types.Delete, error) {
 	v.start(2 + 5*len(img.Limits))
 	v.put(":seen", img.RefilledAt)
 	v.put(":sc", int64(img.ShardCount))
-	b.condition.part(b.name("#rf", schema.RF), " = :seen")
-	b.condition.part(b.name("#sc", schema.ShardCount), " = :sc")
+	b.condition.part(b.name("#rf", schema.RF), "=:seen")
+	b.condition.part(b.name("#sc", schema.ShardCount), "=:sc")
 	b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
 	b.condition.part("attribute_not_exists(", b.name("#vu", schema.ValidUntil), ")")
 	for i := range img.Limits {
@@ -90,7 +90,7 @@ func (s *Store) retirement(p *limiter.Pair) (*types.Delete, error) {
 		b.pin(i, l.Name)
 		v.params(i, &l.Params)
 		tokens := b.field(i, l.Name, schema.FieldTokens)
-		b.condition.part(tokens, " BETWEEN ", alias('l', i), " AND ", alias('h', i))
+		b.within(tokens, alias('l', i), alias('h', i))
 		v.put(alias('l', i), p.AtLeast[i])
 		v.put(alias('h', i), l.Tokens)
 	}

@@ -50,6 +50,9 @@ func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
 	if err := checkBucket(r.Bucket); err != nil {
 		return nil, err
 	}
+	if err := checkCount(limitsAfter(r)); err != nil {
+		return nil, err
+	}
 	if r.ShardCount < 0 || r.ShardCount > schema.MaxShards {
 		return nil, &limiter.ValidationError{
 			Field: "shard count", Value: strconv.Itoa(r.ShardCount), Reason: fmt.Sprintf("give 1 to %d, or 0 to keep it", schema.MaxShards),
@@ -60,6 +63,21 @@ func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
 		return s.refills.get(key, func() (*shape, error) { return newRefillShape(r) })
 	}
 	return newRefillShape(r)
+}
+
+// limitsAfter is how many limits a bucket has after a refill.
+func limitsAfter(r *limiter.Refill) int {
+	n := len(r.Seen.Limits)
+	for i := range r.Changes {
+		switch r.Changes[i].Kind {
+		case limiter.AddLimit:
+			n++
+		case limiter.RemoveLimit:
+			n--
+		case limiter.KeepParams, limiter.SetParams:
+		}
+	}
+	return n
 }
 
 // refillKey tells two refills of different shape apart. One that changes
@@ -83,11 +101,17 @@ func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
 		}
 		key = append(append(key, c.Limit...), byte(1+boundsOf(c)))
 		if c.Debit != 0 {
-			key = append(key, 4)
+			key = append(key, 8)
 		}
 	}
 	return key, true
 }
+
+// tersely is from how many limits on, those that are removed and added included, the
+// condition that an added limit is absent is written with two operators instead of
+// four, so that all fit one write. Then a limit that a peer has left half there, its
+// parameters without a balance, is not completed.
+const tersely = limiter.MaxLimits + 8
 
 // bounds is how a change's condition on the balance is written.
 type bounds byte
@@ -96,28 +120,31 @@ const (
 	pinned  bounds = iota // it is the one seen
 	bounded               // between two
 	boundedAbove
+	impossible // between two of which the first is the larger
 )
 
 func boundsOf(c *limiter.Change) bounds {
-	switch c.AtLeast {
-	case c.AtMost:
+	switch {
+	case c.AtLeast == c.AtMost:
 		return pinned
-	case math.MinInt64:
+	case c.AtLeast == math.MinInt64:
 		return boundedAbove
+	case c.AtLeast > c.AtMost:
+		return impossible
 	}
 	return bounded
 }
 
 func newRefillShape(r *limiter.Refill) (*shape, error) {
 	b := newShapeBuilder()
-	b.set.part(b.name("#rf", schema.RF), " = :rf")
+	b.set.part(b.name("#rf", schema.RF), "=:rf")
 	switch {
 	case r.FullSince != 0:
 		b.condition.part("#rf <= :seen")
 	case r.Loose:
 		b.condition.part("#rf <= :rf")
 	default:
-		b.condition.part("#rf = :seen")
+		b.condition.part("#rf=:seen")
 	}
 	if r.Seen.Disabled {
 		b.condition.part("attribute_exists(", b.name("#dis", schema.Disabled), ")")
@@ -126,7 +153,7 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 	}
 	b.name("#vu", schema.ValidUntil)
 	if r.Seen.HasValidUntil {
-		b.condition.part("#vu = :vu")
+		b.condition.part("#vu=:vu")
 	} else {
 		b.condition.part("attribute_not_exists(#vu)")
 	}
@@ -135,16 +162,17 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 	}
 	b.shardCount(r.Seen.ShardCount)
 	if r.ShardCount != 0 {
-		b.set.part("#sc = :shards")
+		b.set.part("#sc=:shards")
 	}
 	switch {
 	case r.Expiry.At != 0:
-		b.set.part(b.name("#ttl", schema.TTL), " = :ttl")
+		b.set.part(b.name("#ttl", schema.TTL), "=:ttl")
 	case r.Expiry.Change:
 		b.remove.part(b.name("#ttl", schema.TTL))
 	}
 	b.owner(r.Owner, r.Seen)
 	repairs := isRepair(r)
+	b.terse = len(r.Changes) > tersely
 	change := b.change
 	if r.FullSince != 0 {
 		change = b.fill
@@ -175,7 +203,7 @@ func (b *shapeBuilder) shardCount(n int) {
 		b.condition.part("(attribute_not_exists(#sc) OR #sc = :sc)")
 		return
 	}
-	b.condition.part("#sc = :sc")
+	b.condition.part("#sc=:sc")
 }
 
 // owner restamps what the item copies of its entity's record, if that is still what
@@ -186,7 +214,7 @@ func (b *shapeBuilder) owner(o *limiter.Owner, seen *limiter.Image) {
 	}
 	cascade, parent := b.name("#cascade", schema.Cascade), b.name("#parent", schema.ParentID)
 	pgen, pinc := b.name("#pgen", schema.PGen), b.name("#pinc", schema.PInc)
-	b.set.part(cascade, " = :cascade")
+	b.set.part(cascade, "=:cascade")
 	b.setOrRemove(parent, ":parent", o.Parent != "")
 	b.setOrRemove(pgen, ":pgen", o.Incarnation != "")
 	b.setOrRemove(pinc, ":pinc", o.Incarnation != "")
@@ -198,7 +226,7 @@ func (b *shapeBuilder) owner(o *limiter.Owner, seen *limiter.Image) {
 
 func (b *shapeBuilder) setOrRemove(attr, value string, set bool) {
 	if set {
-		b.set.part(attr, " = ", value)
+		b.set.part(attr, "=", value)
 	} else {
 		b.remove.part(attr)
 	}
@@ -209,9 +237,9 @@ func (b *shapeBuilder) setOrRemove(attr, value string, set bool) {
 func (b *shapeBuilder) was(attr, value string, seen, hasZero bool) {
 	switch {
 	case seen:
-		b.condition.part(attr, " = ", value)
+		b.condition.part(attr, "=", value)
 	case hasZero:
-		b.condition.part("(attribute_not_exists(", attr, ") OR ", attr, " = ", value, ")")
+		b.condition.part("(attribute_not_exists(", attr, ") OR ", attr, "=", value, ")")
 	default:
 		b.condition.part("attribute_not_exists(", attr, ")")
 	}
@@ -227,14 +255,18 @@ func (b *shapeBuilder) change(i int, c *limiter.Change) {
 	}
 	tokens := b.field(i, c.Limit, schema.FieldTokens)
 	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
-		b.set.part(b.field(i, c.Limit, schema.FieldCapacity), " = ", alias('p', i))
-		b.set.part(b.field(i, c.Limit, schema.FieldAmount), " = ", alias('q', i))
-		b.set.part(b.field(i, c.Limit, schema.FieldPeriod), " = ", alias('r', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldCapacity), "=", alias('p', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldAmount), "=", alias('q', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldPeriod), "=", alias('r', i))
 	}
 	if c.Kind == limiter.AddLimit {
-		b.set.part(tokens, " = ", alias('d', i))
-		b.set.part(b.field(i, c.Limit, schema.FieldConsumed), " = ", alias('a', i))
-		b.condition.part("(attribute_not_exists(", tokens, ") OR attribute_not_exists(", b.field(i, c.Limit, schema.FieldCapacity), "))")
+		b.set.part(tokens, "=", alias('d', i))
+		b.set.part(b.field(i, c.Limit, schema.FieldConsumed), "=", alias('a', i))
+		if capacity := b.field(i, c.Limit, schema.FieldCapacity); b.terse {
+			b.condition.part("attribute_not_exists(", capacity, ")")
+		} else {
+			b.condition.part("(attribute_not_exists(", tokens, ") OR attribute_not_exists(", capacity, "))")
+		}
 		return
 	}
 	b.add.part(tokens, " ", alias('d', i))
@@ -243,11 +275,13 @@ func (b *shapeBuilder) change(i int, c *limiter.Change) {
 	}
 	switch boundsOf(c) {
 	case pinned:
-		b.condition.part(tokens, " = ", alias('l', i))
+		b.condition.part(tokens, "=", alias('l', i))
 	case bounded:
-		b.condition.part(tokens, " >= ", alias('l', i))
-		b.condition.part(tokens, " <= ", alias('h', i))
+		b.within(tokens, alias('l', i), alias('h', i))
 	case boundedAbove:
+		b.condition.part(tokens, " <= ", alias('h', i))
+	case impossible:
+		b.condition.part(tokens, " >= ", alias('l', i))
 		b.condition.part(tokens, " <= ", alias('h', i))
 	}
 }
@@ -255,7 +289,7 @@ func (b *shapeBuilder) change(i int, c *limiter.Change) {
 // fill is what happens to limit number i of a bucket that is full anyway.
 func (b *shapeBuilder) fill(i int, c *limiter.Change) {
 	tokens := b.field(i, c.Limit, schema.FieldTokens)
-	b.set.part(tokens, " = ", alias('d', i))
+	b.set.part(tokens, "=", alias('d', i))
 	if c.Debit != 0 {
 		b.add.part(b.field(i, c.Limit, schema.FieldConsumed), " ", alias('a', i))
 	}
@@ -266,17 +300,17 @@ func (b *shapeBuilder) fill(i int, c *limiter.Change) {
 // pin asks that limit number i has the parameters that the write was worked out
 // from.
 func (b *shapeBuilder) pin(i int, limit string) {
-	b.condition.part(b.field(i, limit, schema.FieldCapacity), " = ", alias('p', i))
-	b.condition.part(b.field(i, limit, schema.FieldAmount), " = ", alias('q', i))
-	b.condition.part(b.field(i, limit, schema.FieldPeriod), " = ", alias('r', i))
+	b.condition.part(b.field(i, limit, schema.FieldCapacity), "=", alias('p', i))
+	b.condition.part(b.field(i, limit, schema.FieldAmount), "=", alias('q', i))
+	b.condition.part(b.field(i, limit, schema.FieldPeriod), "=", alias('r', i))
 }
 
 // pinSeen asks that limit number i, whose parameters may be about to change, has the
 // ones seen.
 func (b *shapeBuilder) pinSeen(i int, limit string) {
-	b.condition.part(b.field(i, limit, schema.FieldCapacity), " = ", alias('s', i))
-	b.condition.part(b.field(i, limit, schema.FieldAmount), " = ", alias('t', i))
-	b.condition.part(b.field(i, limit, schema.FieldPeriod), " = ", alias('u', i))
+	b.condition.part(b.field(i, limit, schema.FieldCapacity), "=", alias('s', i))
+	b.condition.part(b.field(i, limit, schema.FieldAmount), "=", alias('t', i))
+	b.condition.part(b.field(i, limit, schema.FieldPeriod), "=", alias('u', i))
 }
 
 func refillValues(r *limiter.Refill) values {
@@ -362,7 +396,7 @@ func (s *numbers) change(i int, c *limiter.Change, full bool) {
 	switch boundsOf(c) {
 	case pinned:
 		s.put(alias('l', i), c.AtLeast)
-	case bounded:
+	case bounded, impossible:
 		s.put(alias('l', i), c.AtLeast)
 		s.put(alias('h', i), c.AtMost)
 	case boundedAbove:

@@ -2,7 +2,7 @@ package dynamo
 
 import (
 	"maps"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +15,12 @@ import (
 // attribute names behind their aliases. Aliases are positional, because limit
 // names may hold "." and "-", so writes that name the same limits in the same
 // way share one shape. It is immutable; requests point into it.
+//
+// DynamoDB takes 4 KB of an expression, and 300 operators and functions. Every
+// shape stays within both for [limiter.MaxLimits] limits, whatever their names: a
+// limit is at most eight operators of a condition, and its aliases are two or three
+// characters long. That also holds for a write that replaces as many limits by as
+// many others.
 type shape struct {
 	update, condition string
 	names             map[string]string
@@ -57,6 +63,7 @@ func (s *shapes) get(key []byte, build func() (*shape, error)) (*shape, error) {
 type shapeBuilder struct {
 	set, remove, add, condition clause
 	names                       map[string]string
+	terse                       bool  // few operators are left for each limit
 	err                         error // the first limit name that is none
 }
 
@@ -77,7 +84,7 @@ func (c *clause) part(parts ...string) {
 
 func newShapeBuilder() *shapeBuilder {
 	return &shapeBuilder{
-		set: clause{sep: ", "}, remove: clause{sep: ", "}, add: clause{sep: ", "}, condition: clause{sep: " AND "},
+		set: clause{sep: ","}, remove: clause{sep: ","}, add: clause{sep: ","}, condition: clause{sep: " AND "},
 		names: make(map[string]string),
 	}
 }
@@ -95,9 +102,17 @@ func (b *shapeBuilder) check(limit string) {
 	}
 }
 
-// field gives field f of limit number i an alias.
+// field gives field f of limit number i an alias: a capital letter for the field, so
+// that it is no other attribute's, and the number.
 func (b *shapeBuilder) field(i int, limit, f string) string {
-	return b.name("#"+f+strconv.Itoa(i), schema.LimitAttr(limit, f))
+	letter := 'A' + slices.Index(schema.LimitFields[:], f)
+	return b.name("#"+string(rune(letter))+ordinal(i), schema.LimitAttr(limit, f))
+}
+
+// within asks that a value lies between two others. It is one operator, and the
+// server refuses bounds in the wrong order.
+func (b *shapeBuilder) within(value, least, most string) {
+	b.condition.part(value, " BETWEEN ", least, " AND ", most)
 }
 
 func (b *shapeBuilder) shape() (*shape, error) {
@@ -137,20 +152,32 @@ func (b *shapeBuilder) debitWrite() {
 // stateSK is the sort key of every bucket item.
 var stateSK = schema.S(schema.StateSK)
 
-// alias is prefix and number: what the values of limit number i are called.
-// The first few, which are nearly all, are made once.
-func alias(prefix byte, i int) string {
-	if i < len(aliases) && prefix >= 'a' && prefix <= 'z' {
-		return aliases[i][prefix-'a']
+// alias is a letter, from 'a' to 'z', and a number: what the values of limit number
+// i are called. The letter is made a capital, which no other alias begins with. The
+// first few, which are nearly all, are made once.
+func alias(letter byte, i int) string {
+	if i < len(aliases) {
+		return aliases[i][letter-'a']
 	}
-	return ":" + string(prefix) + strconv.Itoa(i)
+	return newAlias(letter, i)
 }
+
+func newAlias(letter byte, i int) string { return ":" + string(rune('A'+letter-'a')) + ordinal(i) }
 
 var aliases = func() (a [16][26]string) {
 	for i := range a {
-		for p := range a[i] {
-			a[i][p] = ":" + string(rune('a'+p)) + strconv.Itoa(i)
+		for letter := range a[i] {
+			a[i][letter] = newAlias('a'+byte(letter), i)
 		}
 	}
 	return a
 }()
+
+// ordinal is a number as aliases end in it: one character up to 61.
+func ordinal(i int) string {
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if i < len(digits) {
+		return digits[i : i+1]
+	}
+	return ordinal(i/len(digits)) + ordinal(i%len(digits))
+}

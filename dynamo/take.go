@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -27,11 +28,15 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 		return limiter.Outcome{}, err
 	}
 	var room [128]byte
-	sh, err := s.takes.get(takeKey(room[:0], t), func() (*shape, error) { return takeShape(t) })
+	asks := coversOf(t)
+	sh, err := s.takes.get(takeKey(room[:0], t, asks), func() (*shape, error) { return takeShape(t, asks) })
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
+	return s.update(ctx, "take", t.Bucket, sh, takeValues(t, asks))
+}
 
+func takeValues(t *limiter.Take, asks covers) values {
 	var v numbers
 	v.start(7 + 7*len(t.Debits))
 	v.values[":w"], v.values[":x"] = writeDebit, writeCost
@@ -43,7 +48,8 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 	if t.Since != 0 {
 		v.put(":since", t.Since)
 	}
-	if t.Stamp != 0 {
+	stamped := asks == sinceStamp || asks == either
+	if stamped {
 		v.put(":seen", t.Stamp)
 		v.put(":y", schema.WCUCost-t.Earned)
 	}
@@ -51,8 +57,10 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 		if d := &t.Debits[i]; d.Milli > 0 {
 			v.put(alias('d', i), -d.Milli)
 			v.put(alias('a', i), d.Milli)
-			v.put(alias('h', i), d.AtMost)
-			if t.Stamp != 0 {
+			if asks != notAtAll {
+				v.put(alias('h', i), d.AtMost)
+			}
+			if stamped {
 				v.put(alias('l', i), d.Milli-d.Earned)
 			}
 			if d.Params != (limiter.Params{}) {
@@ -60,32 +68,21 @@ func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, err
 			}
 		}
 	}
-	return s.update(ctx, "take", t.Bucket, sh, v.done())
+	return v.done()
 }
 
-func takeShape(t *limiter.Take) (*shape, error) {
+func takeShape(t *limiter.Take, asks covers) (*shape, error) {
 	b := newShapeBuilder()
 	b.debitWrite()
 	b.name("#ttl", schema.TTL)
 	b.name("#dis", schema.Disabled)
 	b.name("#vu", schema.ValidUntil)
 	b.condition.part(takeGuards)
-	covers := func(balance, least, leastAtStamp string) {
-		if t.Stamp == 0 {
-			b.condition.part(balance, " >= ", least)
-		} else {
-			b.condition.part("(", balance, " >= ", least, " OR #rf = :seen AND ", balance, " >= ", leastAtStamp, ")")
-		}
-	}
-	covers("#w", ":x", ":y")
 	if t.ShardCount != 0 {
 		b.shardCount(t.ShardCount)
 	}
 	if t.Since != 0 {
 		b.condition.part(b.name("#rf", schema.RF), " >= :since")
-	}
-	if t.Stamp != 0 {
-		b.name("#rf", schema.RF)
 	}
 	for i, a := range t.Debits {
 		b.check(a.Limit)
@@ -97,26 +94,87 @@ func takeShape(t *limiter.Take) (*shape, error) {
 		}
 		b.add.part(tokens, " ", alias('d', i))
 		b.add.part(b.field(i, a.Limit, schema.FieldConsumed), " ", alias('a', i))
-		covers(tokens, alias('a', i), alias('l', i))
-		b.condition.part(tokens, " <= ", alias('h', i))
 		if a.Params != (limiter.Params{}) {
 			b.pin(i, a.Limit)
 		}
 	}
+	b.covers(t, asks)
 	return b.shape()
+}
+
+// covers is how a take asks that the balances are enough.
+type covers byte
+
+const (
+	asTheyAre    covers = iota
+	sinceStamp          // together with what was earned since the stamp, which the item must have
+	either              // the one or the other
+	notAtAll            // they cannot be: the write is for the image that its refusal brings
+	coversFlag   = 16   // of the first of them in a key
+	eitherLimits = 27   // debits for which one expression has room to ask for either
+)
+
+// coversOf is how a take asks that the balances are enough. A bound above that is
+// smaller than the one below is met by no balance.
+func coversOf(t *limiter.Take) covers {
+	isOpen := func(least func(*limiter.Debit) int64) bool {
+		return !slices.ContainsFunc(t.Debits, func(d limiter.Debit) bool { return d.Milli > 0 && least(&d) > d.AtMost })
+	}
+	plain := isOpen(func(d *limiter.Debit) int64 { return d.Milli })
+	stamped := t.Stamp != 0 && isOpen(func(d *limiter.Debit) int64 { return d.Milli - d.Earned })
+	switch {
+	case plain && stamped && len(t.Debits) <= eitherLimits:
+		return either
+	case stamped:
+		return sinceStamp
+	case plain:
+		return asTheyAre
+	}
+	return notAtAll
+}
+
+// covers asks that every balance, that of the hidden write limit too, is enough and
+// has not overflowed.
+//
+// With what was earned since the stamp, each is enough at a lower balance. So asking
+// each for the one or the other is asking all for the one or all for the other,
+// which takes half of the operators.
+func (b *shapeBuilder) covers(t *limiter.Take, asks covers) {
+	asIs := clause{sep: " AND "}
+	atStamp := clause{sep: " AND "}
+	asIs.part("#w >= :x")
+	atStamp.part("#rf=:seen AND #w >= :y")
+	for i, a := range t.Debits {
+		if a.Milli == 0 {
+			continue
+		}
+		tokens := b.field(i, a.Limit, schema.FieldTokens)
+		asIs.part(tokens, " BETWEEN ", alias('a', i), " AND ", alias('h', i))
+		atStamp.part(tokens, " BETWEEN ", alias('l', i), " AND ", alias('h', i))
+	}
+	if asks == sinceStamp || asks == either {
+		b.name("#rf", schema.RF)
+	}
+	switch asks {
+	case asTheyAre:
+		b.condition.part(asIs.b.String())
+	case sinceStamp:
+		b.condition.part(atStamp.b.String())
+	case either:
+		b.condition.part("(", asIs.b.String(), " OR ", atStamp.b.String(), ")")
+	case notAtAll:
+		b.condition.part("attribute_exists(#w) AND attribute_not_exists(#w)")
+	}
 }
 
 // takeKey tells two takes of different shape apart. Limit names hold no control
 // characters.
-func takeKey(key []byte, t *limiter.Take) []byte {
+func takeKey(key []byte, t *limiter.Take, asks covers) []byte {
 	flags := byte(1 + min(t.ShardCount, 2))
 	if t.Since != 0 {
 		flags |= 4
 	}
-	if t.Stamp != 0 {
-		flags |= 8
-	}
-	key = append(key, flags)
+	key = append(key, flags+coversFlag*byte(asks))
 	for _, a := range t.Debits {
 		key = append(key, a.Limit...)
 		switch {

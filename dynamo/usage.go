@@ -35,8 +35,10 @@ type UsageStep struct {
 	// Sequence is the sequence number that the table's stream gave the change, a
 	// decimal of up to 40 digits. It grows from change to change of a shard.
 	Sequence string
-	Events   int64            // acquires, whatever the number of limits; not negative
-	Tokens   []limiter.Amount // millitokens, negative if they were returned; a limit named twice adds up
+	Events   int64 // acquires, whatever the number of limits; not negative
+	// Tokens are millitokens, negative if they were returned. A limit named twice adds
+	// up, to what 64 bits hold.
+	Tokens []limiter.Amount
 }
 
 // A UsageDelta is what several changes add to one snapshot.
@@ -55,7 +57,8 @@ type UsageDelta struct {
 // before: then another one for what is left. A new snapshot costs two units more,
 // for its index entries, and one that is larger than a kilobyte, from about a
 // dozen shards on, a unit for each that it begins. Steps of more than 64 shards, or
-// of more than 100 limits, are written in parts.
+// of more than 100 limits, are written in parts; so are those that add up to more
+// than 64 bits hold. The snapshot itself counts without bound.
 //
 // For each shard the snapshot keeps the sequence number of the last step counted,
 // and a write holds only if all its steps are later. A write that is refused, by
@@ -114,8 +117,7 @@ func (d *UsageDelta) steps() ([]usageStep, error) {
 	}
 	steps := make([]usageStep, 0, len(d.Steps))
 	for i := range d.Steps {
-		step := &d.Steps[i]
-		sequence, err := step.check()
+		step, sequence, err := d.Steps[i].check()
 		if err != nil {
 			return nil, err
 		}
@@ -154,24 +156,67 @@ func (w Window) check() error {
 	return err
 }
 
-// check returns the sequence number in the form that is stored.
-func (s *UsageStep) check() (sequence string, err error) {
+// check returns the step with each limit once, and its sequence number in the form
+// that is stored.
+func (s *UsageStep) check() (merged *UsageStep, sequence string, err error) {
 	if s.Shard < 0 || s.Shard >= schema.MaxShards {
-		return "", &limiter.ValidationError{Field: "shard", Value: strconv.Itoa(s.Shard), Reason: "give the number of a shard"}
+		return nil, "", &limiter.ValidationError{Field: "shard", Value: strconv.Itoa(s.Shard), Reason: "give the number of a shard"}
 	}
 	if s.Events < 0 {
-		return "", &limiter.ValidationError{Field: "events", Value: strconv.FormatInt(s.Events, 10), Reason: "give a number of acquires"}
+		return nil, "", &limiter.ValidationError{Field: "events", Value: strconv.FormatInt(s.Events, 10), Reason: "give a number of acquires"}
 	}
 	sequence, ok := schema.PadSequence(s.Sequence)
 	if !ok {
-		return "", &limiter.ValidationError{Field: "sequence", Value: s.Sequence, Reason: "give a sequence number of a stream, up to 40 digits"}
+		return nil, "", &limiter.ValidationError{Field: "sequence", Value: s.Sequence, Reason: "give a sequence number of a stream, up to 40 digits"}
 	}
 	for i := range s.Tokens {
 		if err := limiter.CheckLimitName(s.Tokens[i].Limit); err != nil {
-			return "", err
+			return nil, "", err
 		}
 	}
-	return sequence, nil
+	merged, err = s.merged()
+	return merged, sequence, err
+}
+
+// merged is the step with each limit once.
+func (s *UsageStep) merged() (*UsageStep, error) {
+	if !namesTwice(s.Tokens) {
+		return s, nil
+	}
+	m := *s
+	m.Tokens = nil
+	for _, a := range s.Tokens {
+		i := slices.IndexFunc(m.Tokens, func(b limiter.Amount) bool { return b.Limit == a.Limit })
+		if i < 0 {
+			m.Tokens = append(m.Tokens, a)
+			continue
+		}
+		sum, ok := added(m.Tokens[i].Milli, a.Milli)
+		if !ok {
+			return nil, &limiter.ValidationError{
+				Field: "tokens of " + a.Limit, Value: strconv.FormatInt(a.Milli, 10), Reason: "give amounts whose sum 64 bits hold",
+			}
+		}
+		m.Tokens[i].Milli = sum
+	}
+	return &m, nil
+}
+
+func namesTwice(amounts []limiter.Amount) bool {
+	for i := range amounts {
+		for j := range i {
+			if amounts[j].Limit == amounts[i].Limit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// added is a sum, if 64 bits hold it.
+func added(a, b int64) (sum int64, ok bool) {
+	sum = a + b
+	return sum, (sum > a) == (b > 0)
 }
 
 // usageUpdate counts steps, of which there is one at least, by shard and sequence
@@ -227,7 +272,7 @@ func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_
 func startsShard(steps []usageStep, i int) bool { return i == 0 || steps[i-1].Shard != steps[i].Shard }
 
 // What one write to a snapshot has room for: DynamoDB takes 4 KB of an expression,
-// and 300 operators in all of a request. A shard is four operators and up to 48
+// and 300 operators in each. A shard is four operators and up to 48
 // bytes of the condition, and 13 of the update; a limit is 22 of the update, where
 // what the snapshot is of takes 170.
 const (
@@ -243,7 +288,8 @@ func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, eve
 		if startsShard(steps, i) {
 			shards++
 		}
-		if i > 0 && (shards > maxUsageShards || len(sums)+len(step.Tokens) > maxUsageLimits && len(sums)+newLimits(sums, step.Tokens) > maxUsageLimits) {
+		tooMany := shards > maxUsageShards || len(sums)+len(step.Tokens) > maxUsageLimits && len(sums)+newLimits(sums, step.Tokens) > maxUsageLimits
+		if i > 0 && (tooMany || overflows(sums, events, step.UsageStep)) {
 			return sums, events, i
 		}
 		events += step.Events
@@ -261,6 +307,19 @@ func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, eve
 // findUsage looks a limit up in sums, which are by name.
 func findUsage(sums []limiter.Amount, limit string) (i int, there bool) {
 	return slices.BinarySearchFunc(sums, limit, func(b limiter.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
+}
+
+// overflows reports whether 64 bits do not hold what sums are with a step.
+func overflows(sums []limiter.Amount, events int64, step *UsageStep) bool {
+	_, ok := added(events, step.Events)
+	return !ok || slices.ContainsFunc(step.Tokens, func(a limiter.Amount) bool {
+		i, there := findUsage(sums, a.Limit)
+		if !there {
+			return false
+		}
+		_, ok := added(sums[i].Milli, a.Milli)
+		return !ok
+	})
 }
 
 // newLimits is how many amounts are of limits that are not in sums.

@@ -3,9 +3,11 @@ package dynamo_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -79,3 +81,65 @@ func checkUsageInParts(t *testing.T, api dynamo.API) {
 }
 
 func TestUsageIsWrittenInParts(t *testing.T) { t.Parallel(); checkUsageInParts(t, newTable(t)) }
+
+// What is used in a window, and in several, is exact where 64 bits do not hold it. A
+// batch of it takes a write for as much as they hold.
+func checkUsageBeyond64Bits(t *testing.T, api dynamo.API) {
+	t.Helper()
+	f := &fault{API: api}
+	s := openStore(t, f)
+	k := hourly("beyond")
+	var steps []dynamo.UsageStep
+	for i := range 20 {
+		steps = append(steps, step(i%3, 100+i, 1_000_000_000_000_000_999))
+	}
+	f.reset()
+	add(t, s, k, steps...)
+	add(t, s, k, steps...)
+	if n := len(f.ops); n > 8 {
+		t.Errorf("%d requests: %v", n, f.ops)
+	}
+	k.Start = k.Start.Add(time.Hour)
+	add(t, s, k, step(0, 1, math.MinInt64), step(1, 1, math.MinInt64), step(2, 1, math.MaxInt64), step(2, 2, -1))
+	sum, err := s.UsageSummary(t.Context(), dynamo.UsageQuery{Entity: k.Entity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(sum.Events, sum.Limits); got != "24 [{tpm 2 10776627963145244170 5388313981572622085}]" {
+		t.Errorf("added up to %s", got)
+	}
+	page, err := s.Usage(t.Context(), dynamo.UsageQuery{Entity: k.Entity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"-9223372036854775810", "20000000000000019980"} {
+		if got := page.Snapshots[i].Tokens[0].Milli.String(); got != want {
+			t.Errorf("snapshot %d counts %s, want %s", i, got, want)
+		}
+	}
+}
+
+func TestUsageBeyond64Bits(t *testing.T) { t.Parallel(); checkUsageBeyond64Bits(t, newTable(t)) }
+
+// The amounts of one step are refused together, or counted together.
+func TestAStepIsWithin64Bits(t *testing.T) {
+	t.Parallel()
+	s, f := newStore(t)
+	amounts := func(milli ...int64) *dynamo.UsageDelta {
+		d := &dynamo.UsageDelta{UsageKey: hourly("user"), Steps: []dynamo.UsageStep{{Sequence: "1"}}}
+		for _, m := range milli {
+			d.Steps[0].Tokens = append(d.Steps[0].Tokens, limiter.Amount{Limit: "rpm", Milli: m})
+		}
+		return d
+	}
+	for _, d := range []*dynamo.UsageDelta{amounts(math.MaxInt64, 1), amounts(-1, math.MinInt64)} {
+		wantErr(t, s.AddUsage(t.Context(), d), limiter.ErrInvalid)
+	}
+	if len(f.ops) > 0 {
+		t.Errorf("%v were sent", f.ops)
+	}
+	if err := s.AddUsage(t.Context(), amounts(math.MaxInt64, -7, 6)); err != nil {
+		t.Fatal(err)
+	}
+	wantUsed(t, s, hourly("user"), 0, map[string]int64{"rpm": math.MaxInt64 - 1})
+}

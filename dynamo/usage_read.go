@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,8 +41,16 @@ type UsageQuery struct {
 // A UsageSnapshot is what an entity used of a resource in one window.
 type UsageSnapshot struct {
 	UsageKey
-	Events int64            // acquires; of a snapshot by the peer, limits of acquires
-	Tokens []limiter.Amount // by limit name, in millitokens; negative if more was returned than taken
+	Events int64         // acquires; of a snapshot by the peer, limits of acquires
+	Tokens []UsageAmount // by limit name
+}
+
+// A UsageAmount is how much was used of one limit.
+type UsageAmount struct {
+	Limit string
+	// Milli is in millitokens; negative if more was returned than taken. It is of
+	// any size: a month at 4 GB a second is more than 64 bits of them.
+	Milli *big.Int
 }
 
 // End is when the window ends.
@@ -94,7 +103,11 @@ func (s *Store) Usage(ctx context.Context, q UsageQuery) (UsagePage, error) {
 }
 
 func snapshotOf(u *schema.Usage, w Window) UsageSnapshot {
-	return UsageSnapshot{UsageKey{u.Entity, u.Resource, w, u.Start}, u.Events, u.Tokens}
+	s := UsageSnapshot{UsageKey: UsageKey{u.Entity, u.Resource, w, u.Start}, Events: u.Events}
+	for _, a := range u.Tokens {
+		s.Tokens = append(s.Tokens, UsageAmount(a))
+	}
+	return s
 }
 
 // A UsageSummary adds snapshots up.
@@ -110,9 +123,9 @@ type UsageSummary struct {
 // A UsageTotal is what was used of one limit.
 type UsageTotal struct {
 	Limit     string
-	Snapshots int   // that name the limit
-	Total     int64 // millitokens
-	Average   int64 // millitokens by snapshot that names the limit, rounded towards zero
+	Snapshots int      // that name the limit
+	Total     *big.Int // millitokens
+	Average   *big.Int // millitokens by snapshot that names the limit, rounded towards zero
 }
 
 // UsageSummary adds up all snapshots that a query asks for; its Limit and Cursor
@@ -141,14 +154,15 @@ func (s *Store) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, e
 		sum.Events += u.Events
 		for _, a := range u.Tokens {
 			if totals[a.Limit] == nil {
-				totals[a.Limit] = &UsageTotal{Limit: a.Limit}
+				totals[a.Limit] = &UsageTotal{Limit: a.Limit, Total: new(big.Int)}
 			}
-			totals[a.Limit].Snapshots++
-			totals[a.Limit].Total += a.Milli
+			t := totals[a.Limit]
+			t.Snapshots++
+			t.Total.Add(t.Total, a.Milli)
 		}
 	}
 	for _, t := range totals {
-		t.Average = t.Total / int64(t.Snapshots)
+		t.Average = new(big.Int).Quo(t.Total, big.NewInt(int64(t.Snapshots)))
 		sum.Limits = append(sum.Limits, *t)
 	}
 	slices.SortFunc(sum.Limits, func(a, b UsageTotal) int { return cmp.Compare(a.Limit, b.Limit) })

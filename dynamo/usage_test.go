@@ -55,7 +55,10 @@ func used(t *testing.T, s *dynamo.Store, k dynamo.UsageKey) (events int64, token
 			t.Fatalf("asked for %+v, got %+v", k, page.Snapshots)
 		}
 		for _, a := range u.Tokens {
-			tokens[a.Limit] = a.Milli
+			if !a.Milli.IsInt64() {
+				t.Fatalf("%s: %v millitokens of %s", k.Entity, a.Milli, a.Limit)
+			}
+			tokens[a.Limit] = a.Milli.Int64()
 		}
 		events = u.Events
 	}

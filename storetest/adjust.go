@@ -29,6 +29,17 @@ func (k *kit) adjust(seen, met *limiter.Image, want func(*limiter.Image), deltas
 }
 
 var adjustTests = []test{
+	{"a debt beyond what an image tells is told as that", func(k *kit) {
+		const deepest, more = -8 * limiter.MaxTokens * milli, limiter.MaxTokens * milli
+		c := k.newBucket()
+		c.Limits[0].Tokens = deepest + 1
+		img := k.create(c)
+		for range 4 {
+			out, err := k.Adjust(k.Context(), &limiter.Adjust{Bucket: theBucket, Seen: img, Deltas: []limiter.Delta{debits("rpm", more)}})
+			img = with(img, func(i *limiter.Image) { debit(i, "rpm", more); i.Limits[0].Tokens = deepest; written(i) })
+			k.applied(out, err, img)
+		}
+	}},
 	{"debits into debt", func(k *kit) {
 		img := k.create(k.newBucket())
 		k.adjust(img, img, func(i *limiter.Image) { debit(i, "rpm", 51*milli); debit(i, "tpm", 1) }, debits("rpm", 51*milli), debits("tpm", 1))

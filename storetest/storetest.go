@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	for name, tests := range map[string][]test{
 		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Create": createTests, "Adjust": adjustTests,
 		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Refused": refusedTests,
+		"As many limits as there may be": boundTests,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

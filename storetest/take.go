@@ -30,6 +30,19 @@ var takeTests = []test{
 		})
 		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }))
 	}},
+	{"counts beyond 64 bits, from the beginning again", func(k *kit) {
+		c := k.newBucket()
+		c.Limits[0].Consumed, c.Writes.Consumed = math.MaxInt64-1, math.MaxInt64-milli+1
+		img := k.create(c)
+		for range 2 {
+			out, err := k.take(limiter.Amount{Limit: "rpm", Milli: milli})
+			img = with(img, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) })
+			k.applied(out, err, img)
+		}
+		if s, _ := img.Limit("rpm"); s.Consumed != math.MinInt64+2*milli-2 || img.Writes.Consumed != math.MinInt64+milli {
+			k.Errorf("counted %d and %d writes", s.Consumed, img.Writes.Consumed)
+		}
+	}},
 	refusedTake("short by a millitoken", nil, limiter.Amount{Limit: "rpm", Milli: 50*milli + 1}),
 	refusedTake("the second limit is short: the first is not debited", nil,
 		limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "tpm", Milli: 501 * milli}),

@@ -73,7 +73,7 @@ func (w *taken) used() (events, milli int64) {
 	sum, err := w.store.UsageSummary(w.Context(), dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily})
 	w.must(err)
 	for _, l := range sum.Limits {
-		milli += l.Total
+		milli += l.Total.Int64()
 	}
 	return sum.Events, milli
 }

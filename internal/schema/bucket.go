@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -14,6 +15,10 @@ const (
 	FeatureQuota    = "quota"
 	FeatureSoft     = "soft limit"
 )
+
+// featureMany names a bucket or a configuration with more limits than a write can
+// carry. A peer has no such bound.
+var featureMany = fmt.Sprintf("more than %d limits", limiter.MaxLimits)
 
 const badNumber = "it is not a whole number in range"
 
@@ -49,14 +54,20 @@ const (
 	maxPeriodMS = int64(limiter.MaxPeriod / 1_000_000)
 )
 
+// leastBalance is what a balance below it is read as. From it, the largest amount
+// can still be subtracted in 64 bits.
+const leastBalance = -8 * maxMilli
+
 // DecodeBucket reads a bucket item. It keeps substrings of the item's strings
 // and nothing else of it.
 //
 // A limit exists if its balance and its capacity do. An item without rf, or with
 // a number that is not whole, out of range, or no number, is a
-// [*limiter.CorruptError]. [limiter.Image.Writes] has no name where the item
-// lacks the hidden limit. A window of a limit that is not a quota any more is a
-// leftover and no feature.
+// [*limiter.CorruptError]. Two numbers have no range: what was consumed is read
+// modulo 2^64, and a balance below leastBalance as leastBalance.
+//
+// [limiter.Image.Writes] has no name where the item lacks the hidden limit. A
+// window of a limit that is not a quota any more is a leftover and no feature.
 func DecodeBucket(item Item) (*limiter.Image, error) { return DecodeBucketAs(item, scalarOf) }
 
 // DecodeBucketAs is [DecodeBucket] for items of other types than the data
@@ -155,7 +166,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	switch field {
 	case FieldTokens:
 		l.seen |= hasTokens
-		l.Tokens, ok = v.integer()
+		l.Tokens, ok = v.balance()
 		return ok
 	case FieldCapacity:
 		l.seen |= hasCapacity
@@ -170,7 +181,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.Period, ok = v.integer()
 		return ok && 1 <= l.Period && l.Period <= maxPeriodMS
 	case FieldConsumed:
-		l.Consumed, ok = v.integer()
+		l.Consumed, ok = v.counter()
 		return ok
 	case FieldSched:
 		if v.str() != noSchedule {
@@ -217,6 +228,8 @@ func gather(img *limiter.Image, limits []limitScan) (exist []limitScan, damaged,
 		img.Foreign = FeatureSchedule
 	case quota:
 		img.Foreign = FeatureQuota
+	case len(exist) > limiter.MaxLimits:
+		img.Foreign = featureMany
 	}
 	slices.SortFunc(exist, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	return exist, "", ""

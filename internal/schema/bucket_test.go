@@ -2,7 +2,10 @@ package schema_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"math"
+	"math/big"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -141,6 +144,13 @@ func TestDecodeBucket(t *testing.T) {
 		"no hidden limit":           {schema.Item{"b_wcu_tk": nil}, func(i *limiter.Image) { i.Writes = limiter.LimitState{} }},
 		"nothing counted":           {schema.Item{"b_rpm_tc": nil}, func(i *limiter.Image) { i.Limits[0].Consumed = 0 }},
 		"in debt":                   {schema.Item{"b_rpm_tk": n("-91000")}, func(i *limiter.Image) { i.Limits[0].Tokens = -91000 }},
+		"deep in debt":              {schema.Item{"b_rpm_tk": n("-8000000000000000000")}, func(i *limiter.Image) { i.Limits[0].Tokens = -8e18 }},
+		"deeper in debt":            {schema.Item{"b_rpm_tk": n("-8000000000000000001")}, func(i *limiter.Image) { i.Limits[0].Tokens = -8e18 }},
+		"deepest in debt":           {schema.Item{"b_rpm_tk": n("-99999999999999999999999999999999999999")}, func(i *limiter.Image) { i.Limits[0].Tokens = -8e18 }},
+		"counted to 2^63":           {schema.Item{"b_rpm_tc": n("9223372036854775808"), "b_wcu_tc": n("9223372036854776808")}, countedTo(math.MinInt64, math.MinInt64+1000)},
+		"counted to 2^64":           {schema.Item{"b_rpm_tc": n("18446744073709551616"), "b_wcu_tc": n("18446744073709551617")}, countedTo(0, 1)},
+		"counted to 10^38":          {schema.Item{"b_rpm_tc": n("99999999999999999999999999999999999999")}, countedTo(687399551400673279, base.Writes.Consumed)},
+		"returned beyond 2^63":      {schema.Item{"b_rpm_tc": n("-9223372036854775809")}, countedTo(math.MaxInt64, base.Writes.Consumed)},
 		"limit called like a field": {schema.Item{"b_a_tk_tk": n("1"), "b_a_tk_cp": n("2"), "b_a_tk_ra": n("3"), "b_a_tk_rp": n("4")}, addLimit("a_tk", 1, 0, 2, 3, 4)},
 		"limit with a dot":          {schema.Item{"b_a.b_tk": n("1"), "b_a.b_cp": n("2"), "b_a.b_ra": n("3"), "b_a.b_rp": n("4"), "b_a.b_tc": n("5")}, addLimit("a.b", 1, 5, 2, 3, 4)},
 		"parent": {schema.Item{schema.ParentID: schema.S("p"), schema.PGen: n("3"), schema.PInc: schema.S("abc"), schema.Cascade: schema.Bool(true)}, func(i *limiter.Image) {
@@ -163,12 +173,71 @@ func TestDecodeBucket(t *testing.T) {
 	}
 }
 
+func countedTo(rpm, writes int64) func(*limiter.Image) {
+	return func(i *limiter.Image) { i.Limits[0].Consumed, i.Writes.Consumed = rpm, writes }
+}
+
 func addLimit(name string, tokens, consumed, capacity, amount, period int64) func(*limiter.Image) {
 	return func(i *limiter.Image) {
 		i.Limits = append([]limiter.LimitState{{
 			Name: name, Tokens: tokens, Consumed: consumed,
 			Params: limiter.Params{Capacity: capacity, Amount: amount, Period: period},
 		}}, i.Limits...)
+	}
+}
+
+// How far two counts are apart is exact, wherever they are.
+func countsLaw(t *rapid.T) {
+	digits := rapid.StringMatching(`-?[1-9][0-9]{0,37}`).Draw(t, "count")
+	apart := rapid.Int64().Draw(t, "apart")
+	from, _ := new(big.Int).SetString(digits, 10)
+	to := new(big.Int).Add(from, big.NewInt(apart))
+	it := schema.EncodeNewBucket("ns1", first()[stateKey])
+	read := func(count *big.Int) int64 {
+		it["b_rpm_tc"] = n(count.String())
+		img, err := schema.DecodeBucket(it)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := img.Limit("rpm")
+		return s.Consumed
+	}
+	if got := read(to) - read(from); got != apart {
+		t.Fatalf("from %v to %v is %d, want %d", from, to, got, apart)
+	}
+}
+
+func TestCountsThatHaveNoEnd(t *testing.T) { law(t, countsLaw) }
+
+func FuzzCountsThatHaveNoEnd(f *testing.F) { fuzz(f, countsLaw) }
+
+// limitsOf are so many limits, as one of the items that hold limits has them.
+func limitsOf(count int, attr func(limit, field string) string) schema.Item {
+	it := schema.Item{}
+	for i := range count {
+		for _, field := range []string{schema.FieldTokens, schema.FieldCapacity, schema.FieldAmount, schema.FieldPeriod} {
+			it[attr(fmt.Sprintf("l%03d", i), field)] = n("1000")
+		}
+	}
+	return it
+}
+
+// A peer sets as many limits as it likes. Those that no write can carry are not
+// evaluated here, and an error says so.
+func TestMoreLimitsThanAWriteCarries(t *testing.T) {
+	t.Parallel()
+	const here = 2 // limits of the peer's item besides
+	for count, feature := range map[int]string{limiter.MaxLimits: "", limiter.MaxLimits + 1: "more than 32 limits", 500: "more than 32 limits"} {
+		img, err := schema.DecodeBucket(edited(t, limitsOf(count-here, schema.LimitAttr)))
+		if err != nil || img.Foreign != feature || len(img.Limits) != count {
+			t.Errorf("a bucket of %d limits: %d, foreign %q, %v", count, len(img.Limits), img.Foreign, err)
+		}
+		it := schema.ConfigKey("ns1", limiter.ConfigKey{}).Item()
+		maps.Copy(it, limitsOf(count, func(limit, field string) string { return "l_" + limit + "_" + field }))
+		c, err := schema.DecodeConfig(it)
+		if err != nil || c.Foreign != feature || len(c.Limits) != count {
+			t.Errorf("a configuration of %d limits: %d, foreign %q, %v", count, len(c.Limits), c.Foreign, err)
+		}
 	}
 }
 

@@ -151,6 +151,9 @@ func DecodeConfig(item Item) (*limiter.Config, error) {
 		}
 		c.Limits = append(c.Limits, l.Limit)
 	}
+	if c.Foreign == "" && len(c.Limits) > limiter.MaxLimits {
+		c.Foreign = featureMany
+	}
 	slices.SortFunc(c.Limits, func(a, b limiter.Limit) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }

@@ -42,7 +42,7 @@ func params(t *rapid.T) limiter.Params {
 func newLimit(t *rapid.T, name string) limiter.NewLimit {
 	return limiter.NewLimit{
 		NamedParams: limiter.NamedParams{Limit: name, Params: params(t)},
-		Tokens:      rapid.Int64().Draw(t, "tokens"),
+		Tokens:      rapid.Int64Range(-8*limiter.MaxTokens*1000, math.MaxInt64).Draw(t, "tokens"),
 		Consumed:    rapid.Int64().Draw(t, "consumed"),
 	}
 }

@@ -2,7 +2,7 @@ package schema
 
 import (
 	"cmp"
-	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,7 +121,14 @@ type Usage struct {
 	// Peer says that the key is of the peer's form, without the window.
 	Peer   bool
 	Events int64
-	Tokens []limiter.Amount // by limit name; negative if more was returned than taken
+	Tokens []UsageAmount // by limit name
+}
+
+// A UsageAmount is what a snapshot counts of one limit.
+type UsageAmount struct {
+	Limit string
+	// Milli is in millitokens, of any size; negative if more was returned than taken.
+	Milli *big.Int
 }
 
 // ParseUsageKey takes the key of a snapshot apart. The window of one of the
@@ -172,26 +179,25 @@ func DecodeUsage(item Item) (Usage, error) {
 		if err != nil {
 			return Usage{}, err
 		}
-		u.Tokens = append(u.Tokens, limiter.Amount{Limit: limit, Milli: tokens})
+		u.Tokens = append(u.Tokens, UsageAmount{limit, tokens})
 	}
-	slices.SortFunc(u.Tokens, func(a, b limiter.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
+	slices.SortFunc(u.Tokens, func(a, b UsageAmount) int { return cmp.Compare(a.Limit, b.Limit) })
 	return u, nil
 }
 
 // usageTokens is what a snapshot says of a limit, in millitokens.
-func usageTokens(item Item, limit string) (int64, error) {
-	whole, ok := integer(item[UsageAttr(limit)])
-	if !ok || whole > math.MaxInt64/milli-1 || whole < math.MinInt64/milli+1 {
-		return 0, corrupt(item, UsageAttr(limit), badNumber)
+func usageTokens(item Item, limit string) (*big.Int, error) {
+	sum, ok := whole(item[UsageAttr(limit)])
+	if !ok {
+		return nil, corrupt(item, UsageAttr(limit), badNumber)
 	}
-	v, there := item[UsageRestAttr(limit)]
-	if !there {
-		return whole * milli, nil
-	}
-	rest, ok := integer(v)
-	sum := whole*milli + rest
-	if !ok || (sum > whole*milli) != (rest > 0) {
-		return 0, corrupt(item, UsageRestAttr(limit), badNumber)
+	sum.Mul(sum, big.NewInt(milli))
+	if v, there := item[UsageRestAttr(limit)]; there {
+		rest, ok := whole(v)
+		if !ok {
+			return nil, corrupt(item, UsageRestAttr(limit), badNumber)
+		}
+		sum.Add(sum, rest)
 	}
 	return sum, nil
 }

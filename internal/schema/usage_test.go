@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -109,9 +109,9 @@ func TestDecodeUsageLeavesTheRestAlone(t *testing.T) {
 	got, err := schema.DecodeUsage(it)
 	want := schema.Usage{
 		Entity: "e", Resource: "r", Window: "daily", Start: leapDay, Peer: true, Events: 8,
-		Tokens: []limiter.Amount{{Limit: "rpm", Milli: 3000}, {Limit: "ttl", Milli: 10_000}},
+		Tokens: []schema.UsageAmount{{Limit: "rpm", Milli: big.NewInt(3000)}, {Limit: "ttl", Milli: big.NewInt(10_000)}},
 	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -79,6 +81,40 @@ func (v Scalar) integer() (int64, bool) {
 	return i, err == nil
 }
 
+// counter is a whole number of any size, modulo 2^64. A store counts without end,
+// and nobody needs more of a count than how far two of them are apart: that stays
+// exact, by the same wrap-around.
+func (v Scalar) counter() (int64, bool) {
+	if n, ok := v.integer(); ok {
+		return n, true
+	}
+	digits, isNegative := strings.CutPrefix(v.Text, "-")
+	if v.Kind != Number || digits == "" {
+		return 0, false
+	}
+	var n uint64
+	for _, d := range []byte(digits) {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = 10*n + uint64(d-'0')
+	}
+	if isNegative {
+		n = -n
+	}
+	return int64(n), true
+}
+
+// balance is a whole number of 64 bits, or, below leastBalance, that.
+func (v Scalar) balance() (int64, bool) {
+	n, ok := v.integer()
+	if !ok && strings.HasPrefix(v.Text, "-") {
+		_, ok = v.counter() // it is whole, and below 64 bits
+		n = leastBalance
+	}
+	return max(n, leastBalance), ok
+}
+
 // scalarOf is what an attribute of the data plane holds.
 func scalarOf(v types.AttributeValue) Scalar {
 	switch v := v.(type) {
@@ -100,6 +136,15 @@ func scalarOf(v types.AttributeValue) Scalar {
 
 // str is the string an attribute holds, "" if it is absent or no string.
 func str(v types.AttributeValue) string { return scalarOf(v).str() }
+
+// whole reads a number attribute that holds a whole number of any size.
+func whole(v types.AttributeValue) (*big.Int, bool) {
+	s := scalarOf(v)
+	if _, ok := s.counter(); !ok {
+		return nil, false
+	}
+	return new(big.Int).SetString(s.Text, 10) //nolint:mnd // decimal
+}
 
 // integer reads a number attribute that holds a whole number of 64 bits.
 func integer(v types.AttributeValue) (int64, bool) { return scalarOf(v).integer() }

@@ -47,7 +47,7 @@ func unconditional(request any) {
 		return
 	}
 	in.ConditionExpression = nil
-	maps.DeleteFunc(in.ExpressionAttributeValues, func(name string, _ types.AttributeValue) bool { return name[1] == 'f' })
+	maps.DeleteFunc(in.ExpressionAttributeValues, func(name string, _ types.AttributeValue) bool { return name[1] == 'F' })
 }
 
 func usageUpdate(request any) (*dynamodb.UpdateItemInput, bool) {

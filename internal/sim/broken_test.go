@@ -23,7 +23,6 @@ type breakage struct {
 	usage  func(aggregator.Usage) aggregator.Usage
 	mangle func(request any) // between the store and the engine
 	answer func(*call)       // between the limiter and its caller
-	deaf   bool              // the network does not hear contexts end
 	trust  time.Duration     // limiters trust images for that long instead
 }
 
@@ -202,7 +201,16 @@ func TestBrokenIsSeen(t *testing.T) {
 		{"never sees a change of configuration", "P7", odds{}, breakage{store: func(s limiter.Store) limiter.Store {
 			return forgetful{s, new(sync.Mutex), map[limiter.ConfigKey]*limiter.Config{}}
 		}}},
-		{"does not heed deadlines", "P9", odds{hangs: 0.02}, breakage{deaf: true}},
+		{"answers after the deadline", "P9", odds{}, breakage{answer: func(c *call) {
+			if c.deadline != 0 && c.kind == acquiring {
+				c.end = max(c.end, c.deadline+time.Millisecond)
+			}
+		}}},
+		{"answers after the limiter's own time", "P9", odds{}, breakage{answer: func(c *call) {
+			if c.kind == committing {
+				c.end = max(c.end, c.start+limiter.DefaultTimeout+time.Millisecond)
+			}
+		}}},
 		{"refuses what is there", "P2", odds{}, breakage{answer: func(c *call) {
 			if c.kind == acquiring && c.admitted() {
 				c.err, c.lease = &limiter.ExceededError{Statuses: []limiter.Status{{RetryAfter: time.Second}}}, nil
@@ -211,7 +219,7 @@ func TestBrokenIsSeen(t *testing.T) {
 		{"says admitted and takes nothing", "P3", odds{}, breakage{mangle: func(request any) {
 			if in, ok := request.(*dynamodb.UpdateItemInput); ok && len(in.ExpressionAttributeValues) > 2 {
 				for name := range in.ExpressionAttributeValues {
-					if name[1] == 'a' {
+					if name[1] == 'A' {
 						in.ExpressionAttributeValues[name] = &types.AttributeValueMemberN{Value: "0"}
 					}
 				}

@@ -196,18 +196,19 @@ func (c *checker) during(key bucketKey, from, to time.Duration) []*write {
 }
 
 const (
-	storeTimeout = 5 * time.Second // the limiter's own, by default
-	// A call may have to wait for its debits, and then for the return of each.
+	storeTimeout = limiter.DefaultTimeout
+	// What a call has begun may go on for its debits, for those it shares, and then
+	// for the return of each.
 	worst = 3 * storeTimeout
 )
 
-// inTime: every call returns by its context's deadline, and one that has none
-// within the limiter's own timeouts.
+// inTime: every call returns by its context's deadline, and within the limiter's
+// timeout.
 func (c *checker) inTime(k *call) {
 	if !k.answered || k.kind == administering {
 		return
 	}
-	latest, why := k.start+worst, "the limiter's timeouts"
+	latest, why := k.start+storeTimeout, "the limiter's timeout"
 	if k.deadline != 0 && k.deadline < latest {
 		latest, why = k.deadline, "its deadline"
 	}

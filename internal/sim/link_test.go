@@ -183,9 +183,6 @@ func attempted[In, Out any](
 
 // wait lets d pass; false if the context ended first.
 func (l *link) wait(ctx context.Context, d time.Duration) bool {
-	if l.w.broken.deaf {
-		ctx = context.WithoutCancel(ctx)
-	}
 	t := time.NewTimer(l.w.unique(d))
 	defer t.Stop()
 	select {

@@ -3,6 +3,7 @@ package usage
 import (
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -65,8 +66,8 @@ func chart(q *dynamo.UsageQuery, page *dynamo.UsagePage) (starts []time.Time, se
 			if series[a.Limit] == nil {
 				series[a.Limit] = make([]float64, len(starts))
 			}
-			const milli = 1000
-			series[a.Limit][i] += float64(a.Milli) / milli
+			used, _ := new(big.Float).SetInt(a.Milli).Float64()
+			series[a.Limit][i] += used / milli
 		}
 	}
 	return starts, series

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"math/big"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,21 +77,24 @@ func ask[T any](ctx context.Context, a *app.App, q dynamo.UsageQuery, answer fun
 	return answer(store, ctx, q)
 }
 
+// milli is the number of millitokens in a token.
+const milli = 1000
+
 // tokens writes millitokens as tokens, exactly.
-func tokens(amount int64) string {
-	const milli = 1000
-	sign, whole, rest := "", amount/milli, amount%milli
-	if amount < 0 {
-		sign, whole, rest = "-", -whole, -rest
+func tokens(amount *big.Int) string {
+	whole, rest := new(big.Int).QuoRem(amount, big.NewInt(milli), new(big.Int))
+	if rest.Sign() == 0 {
+		return whole.String()
 	}
-	if rest == 0 {
-		return sign + strconv.FormatInt(whole, 10)
+	sign := ""
+	if amount.Sign() < 0 {
+		sign = "-"
 	}
-	return strings.TrimRight(fmt.Sprintf("%s%d.%03d", sign, whole, rest), "0")
+	return strings.TrimRight(fmt.Sprintf("%s%d.%03d", sign, whole.Abs(whole), rest.Abs(rest)), "0")
 }
 
 // number is what [tokens] writes, as JSON takes it.
-func number(amount int64) json.Number { return json.Number(tokens(amount)) }
+func number(amount *big.Int) json.Number { return json.Number(tokens(amount)) }
 
 // writeCSV writes rows under a header.
 func writeCSV(w *strings.Builder, header []string, rows [][]string) {

@@ -1,0 +1,38 @@
+package aggregator_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// What is used of a limit is counted exactly where neither the item's own count nor
+// the sum of a batch fits 64 bits, whether records come one by one or all at once,
+// and again if they come again.
+func TestUsageBeyond64Bits(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 7, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.system(limiter.PerSecond("bytes", limiter.MaxTokens))
+			for range 25 {
+				w.take(w.Limiter, "user", "bytes", limiter.MaxTokens)
+				time.Sleep(time.Second)
+			}
+			records := w.drain()
+			for range 2 {
+				for i := 0; i < len(records); i += size {
+					w.process(records[i:min(len(records), i+size)])
+				}
+			}
+			for _, window := range []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly} {
+				if got := w.total(w.store, dynamo.UsageQuery{Entity: "user", Window: window}); got != "25 map[bytes:25000000000000000000]" {
+					w.Errorf("in batches of %d records, window %d: %s", size, window, got)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,526 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// A hole is an API that answers nothing once it is open: a request returns when its
+// context ends, or, if the hole is deaf to that, long after.
+type hole struct {
+	dynamo.API
+	open atomic.Bool
+	deaf time.Duration
+}
+
+func fall[T any](ctx context.Context, h *hole, pass func() (T, error)) (T, error) {
+	if !h.open.Load() {
+		return pass()
+	}
+	<-ctx.Done()
+	time.Sleep(h.deaf)
+	return *new(T), ctx.Err()
+}
+
+func (h *hole) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return fall(ctx, h, func() (*dynamodb.UpdateItemOutput, error) { return h.API.UpdateItem(ctx, in, o...) })
+}
+
+func (h *hole) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return fall(ctx, h, func() (*dynamodb.PutItemOutput, error) { return h.API.PutItem(ctx, in, o...) })
+}
+
+func (h *hole) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	return fall(ctx, h, func() (*dynamodb.QueryOutput, error) { return h.API.Query(ctx, in, o...) })
+}
+
+func (h *hole) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return fall(ctx, h, func() (*dynamodb.BatchGetItemOutput, error) { return h.API.BatchGetItem(ctx, in, o...) })
+}
+
+func (h *hole) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	return fall(ctx, h, func() (*dynamodb.TransactWriteItemsOutput, error) { return h.API.TransactWriteItems(ctx, in, o...) })
+}
+
+// A method is one of the limiter's, or of a lease, that takes a context. A lease has
+// an adjustment to write.
+type method struct {
+	name string
+	call func(context.Context, *limiter.Limiter, *limiter.Lease) error
+}
+
+// methods are all that there are, on a bucket whose shards are given.
+func methods(images []*limiter.Image) []method {
+	req := ask("user", "rph", 1)
+	many := ask("user", "rph", 1100) // more than one of several shards holds
+	b := images[0].Bucket
+	pressed := *images[0]
+	pressed.Writes.Tokens = 0
+	empty := *images[0]
+	empty.Limits, empty.RefilledAt = slices.Clone(empty.Limits), time.Now().Add(-time.Hour).UnixMilli()
+	empty.Limits[0].Tokens = 0
+	return []method{
+		{"Acquire", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.Acquire(ctx, req))
+		}},
+		{"Acquire much", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.Acquire(ctx, many))
+		}},
+		{"Do", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return l.Do(ctx, req, func(context.Context, *limiter.Lease) error { return nil })
+		}},
+		{"Available", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.Available(ctx, req))
+		}},
+		{"TimeUntilAvailable", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.TimeUntilAvailable(ctx, req))
+		}},
+		{"Commit", func(ctx context.Context, _ *limiter.Limiter, lease *limiter.Lease) error { return lease.Commit(ctx) }},
+		{"Rollback", func(ctx context.Context, _ *limiter.Limiter, lease *limiter.Lease) error { return lease.Rollback(ctx) }},
+		{"Shards", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error { return errOf(l.Shards(ctx, b)) }},
+		{"Mend", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error { return l.Mend(ctx, b) }},
+		{"Configure", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.Configure(ctx, b))
+		}},
+		{"Merge", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			if len(images) == 1 {
+				return limiter.ErrUnavailable // there is nothing to merge
+			}
+			return errOf(l.Merge(ctx, images))
+		}},
+		{"Double", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.Double(ctx, &pressed, time.UnixMilli(pressed.RefilledAt)))
+		}},
+		{"Replenish", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.Replenish(ctx, &empty, limiter.Demand{Amounts: []limiter.Amount{{Limit: "rph", Milli: 1_000_000}}}))
+		}},
+	}
+}
+
+// leases are so many that have something to write.
+func (w *world) leases(l *limiter.Limiter, n int) []*limiter.Lease {
+	w.Helper()
+	all := make([]*limiter.Lease, n)
+	for i := range all {
+		var err error
+		all[i], err = l.Acquire(w.Context(), ask("user", "rph", 2))
+		w.must(err)
+		w.must(all[i].Adjust("rph", 1))
+	}
+	return all
+}
+
+// Every call returns within the limiter's timeout, and by its context's end, from a
+// store that answers nothing: however many callers there are, whether they share
+// writes or not, on one shard and on several, and whatever their context.
+func TestEveryCallReturnsInTime(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
+	for _, o := range []limiter.Options{{}, {InFlight: -1}, {Trust: -1, InFlight: 1}} {
+		for _, shards := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%d in flight, %d shards", o.InFlight, shards), func(t *testing.T) {
+				t.Parallel()
+				o.Timeout = timeout
+				for _, deaf := range []time.Duration{0, 3 * time.Second} {
+					inFarWorld(t, limiter.Options{}, func(w *far) { everyCallReturns(w, o, shards, deaf) })
+				}
+			})
+		}
+	}
+}
+
+func everyCallReturns(w *far, o limiter.Options, shards int, deaf time.Duration) {
+	const callers = 64
+	w.system(hourly)
+	h := &hole{API: w.meter, deaf: deaf}
+	l := w.limiter(w.open(h), o)
+	w.plant("user", hourly, shards, each(shards, 4_000_000/int64(shards))...)
+	images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
+	w.must(err)
+	l.Settle()
+	kinds := map[string]func() (context.Context, context.CancelFunc, time.Duration){
+		"no end": func() (context.Context, context.CancelFunc, time.Duration) {
+			return context.Background(), func() {}, o.Timeout
+		},
+		"some end": func() (context.Context, context.CancelFunc, time.Duration) { return w.Context(), func() {}, o.Timeout },
+		"a deadline": func() (context.Context, context.CancelFunc, time.Duration) {
+			ctx, cancel := context.WithTimeout(w.Context(), 700*time.Millisecond)
+			return ctx, cancel, 700 * time.Millisecond
+		},
+		"leaves": func() (context.Context, context.CancelFunc, time.Duration) {
+			ctx, cancel := context.WithCancel(w.Context())
+			time.AfterFunc(300*time.Millisecond, cancel)
+			return ctx, cancel, 300 * time.Millisecond
+		},
+	}
+	for _, m := range methods(images) {
+		leases := w.leases(l, callers)
+		l.Settle()
+		h.open.Store(true)
+		var all sync.WaitGroup
+		for i := range callers {
+			name := []string{"no end", "some end", "a deadline", "leaves"}[i%4]
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				ctx, cancel, most := kinds[name]()
+				defer cancel()
+				start := time.Now()
+				err := m.call(ctx, l, leases[i])
+				took := time.Since(start)
+				if took > most || !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, context.Canceled) {
+					w.Errorf("%s of a caller whose context has %s: %v after %v", m.name, name, err, took)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(3 * deaf) // which Settle would spend looking
+		l.Settle()
+		h.open.Store(false)
+		time.Sleep(time.Minute)
+	}
+}
+
+// Callers who share a write that takes longer than they have return in time. The
+// write goes on, and what it takes for them is given back; those who have the time
+// get what they asked for.
+func TestASharedWriteOutlivesItsCallers(t *testing.T) {
+	t.Parallel()
+	// With two places somebody may lead alone, whose write is cut off with its own time:
+	// what became of that nobody knows.
+	for i := range 8 {
+		shards, inFlight := 1+3*(i%2), []int{1, -1}[i/2%2]
+		on := []limiter.OnUnavailable{limiter.Block, limiter.Allow}[i/4]
+		t.Run(fmt.Sprintf("%d in flight, %d shards, %s", inFlight, shards, on), func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: inFlight, Timeout: 5 * time.Second}, func(w *far) {
+				w.system(hourly)
+				w.plant("user", hourly, shards, each(shards, 900_000)...)
+				w.survey(w.l, "user", hourly)
+				before := w.used()
+				w.wire.wait = 4 * time.Second
+				var all sync.WaitGroup
+				var served, late atomic.Int64
+				for i := range 64 {
+					all.Go(func() {
+						time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+						start := time.Now()
+						req := ask("user", "rph", 3)
+						req.OnUnavailable = on
+						lease, err := w.l.Acquire(w.Context(), req)
+						switch took := time.Since(start); {
+						case took > 5*time.Second:
+							w.Errorf("caller %d: %v after %v", i, err, took)
+						case err == nil && lease.Degraded():
+							late.Add(1)
+							if err := lease.Rollback(w.Context()); err != nil && !errors.Is(err, limiter.ErrUnavailable) {
+								w.Error(err)
+							}
+						case err == nil:
+							served.Add(1)
+						case errors.Is(err, limiter.ErrUnavailable):
+							late.Add(1)
+						default:
+							w.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				w.l.Settle()
+				if served.Load() == 0 || late.Load() == 0 && inFlight > 0 {
+					w.Errorf("%d were served and %d late, which shows nothing", served.Load(), late.Load())
+				}
+				if got := w.used() - before; got != 3*served.Load() {
+					w.Errorf("%d are debited for %d who were served", got, served.Load())
+				}
+			})
+		})
+	}
+}
+
+// A store in the same process answers at once, but a bucket that is written to
+// faster than its shards sustain makes callers wait there too: no longer than the
+// limiter's timeout.
+func TestACallInTheProcessReturnsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldIn(t)
+		w.system(hourly)
+		w.plant("user", hourly, limiter.MaxShards, each(limiter.MaxShards, 100_000)...)
+		for i := range limiter.MaxShards {
+			w.patchShard(i, "SET b_wcu_tk = :n", map[string]types.AttributeValue{":n": number(-60_000_000)})
+		}
+		start := time.Now()
+		_, err := w.Acquire(context.Background(), ask("user", "rph", 1))
+		if took := time.Since(start); !errors.Is(err, limiter.ErrUnavailable) || took > limiter.DefaultTimeout {
+			w.Errorf("%v after %v", err, took)
+		}
+		w.must(w.engine.Close())
+	})
+}
+
+// The methods of a lease that take no context answer at once, also while a commit is
+// under way.
+func TestALeaseAnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{}, func(w *far) {
+		w.family(hourly)
+		h := &hole{API: w.meter}
+		l := w.limiter(w.open(h), limiter.Options{})
+		lease, err := l.Acquire(w.Context(), ask("key", "rph", 3))
+		w.must(err)
+		l.Settle()
+		w.must(lease.Adjust("rph", 2))
+		h.open.Store(true)
+		for _, settle := range []func(context.Context) error{lease.Commit, lease.Rollback} {
+			ended := make(chan error, 1)
+			go func() { ended <- settle(w.Context()) }()
+			synctest.Wait()
+			start := time.Now()
+			if statuses, consumed := lease.Statuses(), lease.Consumed(); len(statuses) != 2 || consumed["rph"] != 5 || lease.Degraded() {
+				w.Errorf("statuses %v, consumed %v", statuses, consumed)
+			}
+			if err := lease.Adjust("rph", 1); !errors.Is(err, limiter.ErrLeaseClosed) {
+				w.Errorf("adjusted while it is being committed: %v", err)
+			}
+			if took := time.Since(start); took != 0 {
+				w.Errorf("it took %v to be told", took)
+			}
+			if err := <-ended; settleWasUnanswered(err) != (time.Since(start) != 0) {
+				w.Errorf("settled with %v", err)
+			}
+		}
+		l.Settle()
+		h.open.Store(false)
+	})
+}
+
+// settleWasUnanswered reports whether a settlement was given up; the one after it
+// finds the lease closed.
+func settleWasUnanswered(err error) bool { return errors.Is(err, limiter.ErrUnavailable) }
+
+// A commit that is turned away leaves the lease open: it can be adjusted again, and
+// what is committed then counts.
+func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(hourly)
+		api := &faulty{API: w.engine}
+		l := w.limiter(w.open(api), limiter.Options{})
+		lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
+		w.must(err)
+		w.must(lease.Adjust("rph", 3))
+		for range 3 {
+			api.fail = &types.ProvisionedThroughputExceededException{}
+			if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {
+				w.Errorf("got %v", err)
+			}
+			w.must(lease.Adjust("rph", 2))
+		}
+		api.fail = nil
+		w.must(lease.Commit(w.Context()))
+		if err := lease.Adjust("rph", 1); !errors.Is(err, limiter.ErrLeaseClosed) {
+			w.Errorf("adjusted after the commit: %v", err)
+		}
+		w.holds("user", "rph", 3990)
+	})
+}
+
+// Of several calls that end one lease at the same time, one writes.
+func TestALeaseEndsOnce(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{}, func(w *far) {
+		w.system(hourly)
+		w.warm("user", "rph", 1)
+		for round := range 20 {
+			lease, err := w.l.Acquire(w.Context(), ask("user", "rph", 7))
+			w.must(err)
+			w.must(lease.Adjust("rph", 3))
+			var all sync.WaitGroup
+			updates := w.spent(func() {
+				for i := range 8 {
+					settle := lease.Commit
+					if (i+round)%2 == 0 {
+						settle = lease.Rollback
+					}
+					all.Go(func() { w.must(settle(w.Context())) })
+				}
+				all.Wait()
+			})
+			if updates != 1 {
+				w.Errorf("%d writes, want 1", updates)
+			}
+		}
+		if got := w.used(); (got-1)%10 != 0 {
+			w.Errorf("%d are debited: a lease was neither kept nor returned whole", got)
+		}
+	})
+}
+
+// A settlement that is known not to have been sent is written when the method is called
+// again.
+func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	for _, commits := range []bool{true, false} {
+		inFarWorld(t, limiter.Options{}, func(w *far) {
+			w.system(hourly)
+			w.take(w.Limiter, ask("user", "rph", 1))
+			h := &hole{API: w.meter}
+			l := w.limiter(w.open(h), limiter.Options{})
+			leases := w.leases(l, 8) // 2 tokens each, and 1 by adjustment
+			settle := func() {
+				var all sync.WaitGroup
+				for _, lease := range leases {
+					end := lease.Rollback
+					if commits {
+						end = lease.Commit
+					}
+					all.Go(func() {
+						if err := end(w.Context()); err != nil && !errors.Is(err, limiter.ErrUnavailable) {
+							w.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				l.Settle()
+			}
+			h.open.Store(true)
+			settle()
+			h.open.Store(false)
+			settle()
+			// Two writes were sent, and nobody knows what became of them.
+			want, lost := int64(1), int64(2*2)
+			if commits {
+				want, lost = 1+8*3, -2
+			}
+			if got := w.used(); got != want+lost {
+				w.Errorf("commit %t: %d are counted, want %d and %d of what is unknown", commits, got, want, lost)
+			}
+		})
+	}
+}
+
+// A settlement whose caller has returned is seen through: what the store throttles
+// is tried again, and after that by the next of several settlements, in a time of its
+// own.
+func TestASettlementIsSeenThrough(t *testing.T) {
+	t.Parallel()
+	left := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return ctx, cancel
+	}
+	leaves := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, 3*time.Millisecond)
+	}
+	for i := range 16 {
+		end, inFlight, commits, others := left, 0, i/4%2 == 0, i/8%2 == 0
+		if i%2 == 0 {
+			end = leaves
+		}
+		if i/2%2 == 0 {
+			inFlight = -1
+		}
+		t.Run(fmt.Sprintf("%d in flight, leaves %t, commits %t, others %t", inFlight, i%2 == 0, commits, others), func(t *testing.T) {
+			t.Parallel()
+			inFarWorld(t, limiter.Options{InFlight: inFlight}, func(w *far) {
+				w.family(hourly)
+				w.warm("key", "rph", 0)
+				lease, err := w.l.Acquire(w.Context(), ask("key", "rph", 7))
+				w.must(err)
+				w.must(lease.Adjust("rph", 3))
+				w.l.Settle()
+				calls, until := 1, time.Now().Add(time.Second)
+				if others { // for longer than one of them goes on trying
+					calls, until = 4, time.Now().Add(limiter.DefaultTimeout+2*time.Second)
+				}
+				w.wire.fails = func(int) (bool, error) {
+					if time.Now().Before(until) {
+						return false, busyError()
+					}
+					return false, nil
+				}
+				settle, want := lease.Rollback, int64(0)
+				if commits {
+					settle, want = lease.Commit, 10
+				}
+				ctx, cancel := end(w.Context())
+				defer cancel()
+				var all sync.WaitGroup
+				for range calls {
+					all.Go(func() {
+						start := time.Now()
+						err := settle(ctx)
+						if took := time.Since(start); err == nil || took > 3*time.Millisecond {
+							w.Errorf("%v after %v", err, took)
+						}
+					})
+				}
+				all.Wait()
+				w.l.Settle()
+				for _, entity := range []string{"key", "project"} {
+					if got := w.consumed(entity); got != want {
+						w.Errorf("%d are counted for %s, want %d", got, entity, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A lag is an API on whose way each entity has a time of its own.
+type lag struct {
+	dynamo.API
+	mu   sync.Mutex
+	wait map[string]time.Duration // there and back
+}
+
+func (a *lag) set(entity string, d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wait[entity] = d
+}
+
+func (a *lag) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	pk, _ := in.Key["PK"].(*types.AttributeValueMemberS)
+	a.mu.Lock()
+	c := &wire{wait: a.wait[strings.Split(pk.Value, "#")[1]]}
+	a.mu.Unlock()
+	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) { return a.API.UpdateItem(ctx, in, o...) })
+}
+
+// What was debited for a call whose time is nearly up is given back in a time of its
+// own.
+func TestTheReturnHasATimeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{}, func(w *far) {
+		w.family(fixed("rph", 4000))
+		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("rph", 10)}))
+		api := &lag{API: w.meter, wait: map[string]time.Duration{}}
+		l := w.limiter(w.open(api), limiter.Options{Trust: -1})
+		w.take(l, ask("key", "rph", 1))
+		w.take(l, ask("key", "rph", 1))
+		l.Settle()
+		api.set("key", 2*time.Second)
+		api.set("project", 4200*time.Millisecond)
+		start := time.Now()
+		_, err := l.Acquire(w.Context(), ask("key", "rph", 100)) // which the project has not
+		if took := time.Since(start); !errors.Is(err, limiter.ErrUnavailable) || took > limiter.DefaultTimeout {
+			w.Errorf("%v after %v", err, took)
+		}
+		l.Settle()
+		w.holds("key", "rph", 3998, "project", "rph", 8)
+	})
+}

@@ -1,0 +1,250 @@
+package limiter_test
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// greatest earns and holds as much as a limit may.
+var greatest = limiter.PerSecond("bytes", limiter.MaxTokens)
+
+// stored is a number of the user's bucket, of whatever size.
+func (w *world) stored(attr string) *big.Int {
+	w.Helper()
+	v, ok := w.item()[attr].(*types.AttributeValueMemberN)
+	if !ok {
+		w.Fatalf("%s is %v", attr, w.item()[attr])
+	}
+	n, ok := new(big.Int).SetString(v.Value, 10)
+	if !ok {
+		w.Fatalf("%s is %s", attr, v.Value)
+	}
+	return n
+}
+
+// A limit counts what it was used for without end. When the count passes 64 bits,
+// requests are decided, adjusted and returned as before, by a process that has seen
+// the bucket before and by one that has not.
+func TestACountHasNoEnd(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1, InFlight: -1}, func(w *world) {
+		w.system(greatest)
+		for i := range 25 {
+			l := w.Limiter
+			if i%5 == 4 {
+				l = w.limiter(w.open(w.meter), limiter.Options{Trust: -1, InFlight: -1})
+			}
+			lease, err := l.Acquire(w.Context(), ask("user", "bytes", limiter.MaxTokens/2))
+			w.must(err)
+			w.must(lease.Adjust("bytes", limiter.MaxTokens/2))
+			w.must(lease.Commit(w.Context()))
+			if refused := w.take(l, ask("user", "bytes", limiter.MaxTokens)); refused == nil || refused.RetryAfter() != time.Second {
+				w.Fatalf("the bucket is empty, and fills in 1 s: %+v", refused)
+			}
+			lease, err = l.Acquire(w.Context(), ask("user", "bytes", 0))
+			w.must(err)
+			w.must(lease.Rollback(w.Context()))
+			time.Sleep(time.Second)
+		}
+		want := new(big.Int).Mul(big.NewInt(25*1000), big.NewInt(limiter.MaxTokens))
+		if got := w.stored("b_bytes_tc"); got.Cmp(want) != 0 || got.IsInt64() {
+			w.Errorf("counted %v, want %v", got, want)
+		}
+	})
+}
+
+// near plants a bucket whose counts of writes and of tokens end 64 bits soon.
+func (w *world) near(count int) {
+	w.Helper()
+	w.system(hourly)
+	var balances []int64
+	for range count {
+		balances = append(balances, 4_000_000/int64(count))
+	}
+	w.plant("user", hourly, count, balances...)
+	for shard := range count {
+		w.patchShard(shard, "SET b_rph_tc = :n", map[string]types.AttributeValue{
+			":n": &types.AttributeValueMemberN{Value: "9223372036854770000"},
+		})
+	}
+}
+
+// Shards are split and merged across the end of 64 bits, and callers of several
+// processes take from them meanwhile: nobody takes an old image for a new one, nor
+// one that was written to for one that was not.
+func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.near(2)
+		other := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
+		total := 0
+		takes := func(n int) {
+			for i := range 2 * n {
+				l := w.Limiter
+				if i%2 == 1 {
+					l = other
+				}
+				if w.take(l, ask("user", "rph", 3)) == nil {
+					total += 3
+				}
+			}
+		}
+		takes(5)
+		w.Widen(w.Context(), "user", "gpt-4")
+		takes(5)
+		for w.count() > 1 {
+			if !w.merge(w.Limiter) {
+				w.Fatal("the shards were not merged")
+			}
+			takes(5)
+		}
+		if got := w.available("user", "rph"); got != int64(4000-total) {
+			w.Errorf("%d are left of 4000 after %d were taken", got, total)
+		}
+		if w.stored("b_rph_tc").IsInt64() {
+			w.Errorf("counted %v, which shows nothing", w.stored("b_rph_tc"))
+		}
+	})
+}
+
+// A debt ends at four times the largest capacity. What commits take beyond that is
+// counted and not owed, and the wait is exact whatever is owed.
+func TestADebtHasAnEnd(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.system(greatest)
+		var leases []*limiter.Lease
+		for range 14 {
+			lease, err := w.Acquire(w.Context(), ask("user", "bytes", 0))
+			w.must(err)
+			w.must(lease.Adjust("bytes", limiter.MaxTokens))
+			leases = append(leases, lease)
+		}
+		for i, lease := range leases {
+			w.must(lease.Commit(w.Context()))
+			owed := min(int64(i), 4) // the first takes what the bucket holds
+			// Each commit may move the stamp on by a millisecond, and what is earned until
+			// then is there already.
+			least := -owed * limiter.MaxTokens
+			if got := w.available("user", "bytes"); got < least || got > least+limiter.MaxTokens/50 {
+				w.Errorf("after %d commits the bucket holds %d, want %d times the capacity owed", i+1, got, owed)
+			}
+		}
+		refused := w.take(w.Limiter, ask("user", "bytes", limiter.MaxTokens))
+		if refused == nil || refused.RetryAfter() < 5*time.Second || refused.RetryAfter() > 5020*time.Millisecond {
+			w.Fatalf("got %+v, want a wait of 5 s", refused)
+		}
+		time.Sleep(refused.RetryAfter() - time.Millisecond)
+		if w.take(w.Limiter, ask("user", "bytes", limiter.MaxTokens)) == nil {
+			w.Error("admitted 1 ms early")
+		}
+		time.Sleep(time.Millisecond)
+		if refused := w.take(w.Limiter, ask("user", "bytes", limiter.MaxTokens)); refused != nil {
+			w.Errorf("after the wait: %v", refused)
+		}
+		want := new(big.Int).Mul(big.NewInt(15*1000), big.NewInt(limiter.MaxTokens))
+		if got := w.stored("b_bytes_tc"); got.Cmp(want) != 0 {
+			w.Errorf("counted %v, want %v", got, want)
+		}
+	})
+}
+
+// A debt that a peer has taken beyond 64 bits stops nothing: the bucket refuses, is
+// split, and admits again once the debt is earned.
+func TestADebtBeyond64Bits(t *testing.T) {
+	for _, tt := range []struct {
+		deep  string
+		every time.Duration // a request is made
+	}{
+		{"-9223372036854775808", time.Second},
+		{"-9223372036854775809", time.Second},
+		{"-30000000000000000000", time.Second},
+		{"-30000000000000000000", 20 * time.Second},
+	} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+				w.system(greatest)
+				w.take(w.Limiter, ask("user", "bytes", 1))
+				w.patch("SET b_bytes_tk = :n", map[string]types.AttributeValue{":n": &types.AttributeValueMemberN{Value: tt.deep}})
+				lease, err := w.Acquire(w.Context(), ask("user", "bytes", 0))
+				w.must(err)
+				w.must(lease.Adjust("bytes", 5))
+				w.must(lease.Commit(w.Context()))
+				refused := w.take(w.Limiter, ask("user", "bytes", 1))
+				if refused == nil || refused.RetryAfter() < 8*time.Second || refused.Statuses[0].Available > -8*limiter.MaxTokens {
+					w.Fatalf("got %+v", refused)
+				}
+				w.Widen(w.Context(), "user", "gpt-4")
+				if n := w.count(); n != 2 {
+					w.Errorf("%d shards, want 2", n)
+				}
+				waited := time.Duration(0)
+				for ; waited < 3*time.Minute; waited += tt.every {
+					if w.take(w.Limiter, ask("user", "bytes", 1)) == nil {
+						break
+					}
+					time.Sleep(tt.every)
+				}
+				if waited < 9*time.Second || waited >= 3*time.Minute {
+					w.Errorf("admitted after %v", waited)
+				}
+			})
+		})
+	}
+}
+
+// Shards that owe as much as commits can make them owe are merged. The debt is owed in
+// full, and the process that merged them knows it.
+func TestShardsThatAllOweAreMerged(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.system(greatest)
+		w.plant("user", greatest, 4, each(4, -4_000_000_000_000_000_000)...)
+		if w.take(w.Limiter, ask("user", "bytes", 1)) == nil {
+			w.Error("admitted")
+		}
+		w.Settle()
+		w.halve(w.Limiter, 1)
+		if got := w.stored("b_bytes_tk"); got.String() != "-15998000000000000000" { // each merge is stamped 1 ms later
+			w.Errorf("the merged shard holds %v", got)
+		}
+		before := w.Stats().LocallyRefused
+		if refused := w.take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.Statuses[0].Available > -7*limiter.MaxTokens {
+			w.Errorf("got %+v", refused)
+		}
+		if w.Stats().LocallyRefused != before+1 {
+			w.Error("the image after the merge was of no use")
+		}
+	})
+}
+
+// What many shards owe together may be more than 64 bits hold: what callers are told
+// is then the least number, and never a surplus.
+func TestShardsThatAllOwe(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.system(greatest)
+		owed := make([]int64, 32)
+		for i := range owed {
+			owed[i] = -8e18
+		}
+		w.plant("user", greatest, 32, owed...)
+		statuses, err := w.Available(w.Context(), ask("user", "bytes", 1))
+		w.must(err)
+		if s := statuses[0]; s.Available > math.MinInt64/1000 || !s.Exceeded || s.RetryAfter < 4*time.Minute {
+			w.Errorf("got %+v", s)
+		}
+		if refused := w.take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.RetryAfter() != statuses[0].RetryAfter {
+			w.Errorf("refused for %+v, available after %v", refused, statuses[0].RetryAfter)
+		}
+		// A process that has seen one of the shards takes the others to owe as much.
+		cold := w.limiter(w.open(w.meter), limiter.Options{})
+		lease, err := cold.Acquire(w.Context(), ask("user", "bytes", 0))
+		w.must(err)
+		if s := lease.Statuses()[0]; s.Available > math.MinInt64/1000 {
+			w.Errorf("the lease tells %+v", s)
+		}
+	})
+}
