@@ -17,6 +17,9 @@ type flow struct {
 	reset    bool // parameters were changed, or shards merged: the stamp may have moved by 1 ms for it
 	late     bool // what had overflowed since the stamp was not cut first
 	leaps    bool // the stamp was moved far ahead
+	// granted names the operator's act that gives a capacity once more: adding the
+	// limit again, or deleting the bucket. 0 is none.
+	granted int
 }
 
 // lateness is by how much a take may be decided as if its clock were behind. Where
@@ -37,45 +40,42 @@ const lateness = 50 * time.Millisecond
 // settle a lease are not admissions, they are never refused; what they take
 // away only helps.
 //
-// A limit that is taken off its item and put back is a new one, as is one on an
-// item that an operator deleted. An item that expired is the same.
+// A limit that is taken off its items and put back gives its capacity once more for
+// each time that an operator removed it and added it again, and so does a bucket that
+// an operator deleted. A client that takes a limit off and puts it back by itself gives
+// nothing. An item that expired is the same as before.
 func (c *checker) neverOver(key bucketKey) {
 	id := key.shard(0)
 	flows := map[string][]flow{}
-	flush := func(name string) {
-		c.intervals(id, name, flows[name])
-		delete(flows, name)
-	}
+	puts, first := c.putsOf(key), map[string]int{}
 	for _, r := range c.whole[key] {
-		swept := r.client == nil || r.retires()
+		acts := puts.follow(r)
 		for _, name := range names(r.before, r.after) {
 			was, had := r.before.share(r.id, name)
 			is, has := r.after.share(r.id, name)
-			switch {
-			case name == hidden || r.op == patches:
-			case !has && !swept:
-				flush(name)
-			case !has:
-			default:
-				if !had {
-					if r.before != nil {
-						flush(name) // put on the item anew
-					}
-					was = level{tk: is.cp, cp: is.cp, ra: is.ra, rp: is.rp}
-				}
-				f := c.flowOf(r, was, is, had)
-				// What is in force is the whole limit.
-				f.is, _ = r.after.level(name)
-				if f.was = f.is; had {
-					f.was, _ = r.before.level(name)
-				}
-				f.reset = had && !f.is.sameParams(f.was) || r.merges()
-				flows[name] = append(flows[name], f)
+			if name == hidden || r.op == patches || !has {
+				continue
 			}
+			if !had {
+				was = level{tk: is.cp, cp: is.cp, ra: is.ra, rp: is.rp}
+			}
+			f := c.flowOf(r, was, is, had)
+			// What is in force is the whole limit.
+			f.is, _ = r.after.level(name)
+			if f.was = f.is; had {
+				f.was, _ = r.before.level(name)
+			}
+			f.reset = had && !f.is.sameParams(f.was) || r.merges()
+			if act := acts[name]; first[name] == 0 && len(flows[name]) == 0 {
+				first[name] = act
+			} else if act != first[name] {
+				f.granted = act
+			}
+			flows[name] = append(flows[name], f)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(flows)) {
-		flush(name)
+		c.intervals(id, name, flows[name])
 	}
 }
 
@@ -108,7 +108,8 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 // any two clocks of the run were apart, and the millisecond to which clocks are
 // cut, and, if one of the takes went by an old stamp, [lateness]. The grid may round up by less than a millitoken, once per change of
 // parameters; and by as much on each shard, and for each that is born. Each stamp that a
-// clock moved far ahead may have cost one capacity.
+// clock moved far ahead may have cost one capacity, and each act of an operator that
+// gives it anew gives one.
 func (c *checker) intervals(id bucketID, name string, flows []flow) {
 	skew := c.spread() + time.Millisecond
 	for _, first := range flows {
@@ -117,6 +118,7 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 		}
 		from := first.sent
 		var net, capacity, changes, grids, late, leaps int64
+		acts := map[int]bool{}
 		rate := level{rp: 1}
 		for _, f := range flows {
 			if f.at < from {
@@ -138,6 +140,9 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			if f.leaps {
 				leaps++
 			}
+			if f.granted != 0 {
+				acts[f.granted] = true
+			}
 			if f.sent >= from {
 				net += f.admitted
 			}
@@ -150,7 +155,7 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			}
 			// In millitokens times the period, where nothing is rounded.
 			span := f.at - from + int64(skew) + late + changes*int64(time.Millisecond)
-			allowed := (capacity*(1+leaps)+grids+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
+			allowed := (capacity*(1+leaps+int64(len(acts)))+grids+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
 			if net*rate.rp > allowed {
 				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d/%dms·(T+%v)",
 					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, rate.ra, rate.rp, skew+time.Duration(late))

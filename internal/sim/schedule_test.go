@@ -18,7 +18,7 @@ import (
 // too, one that stands alone, and one whose requests bring their own limits.
 var (
 	cascading = map[string]string{"key-a": "project", "key-b": "project", "key-c": "project"}
-	callers   = []string{"key-a", "key-a", "key-b", "key-b", "key-c", "project", "solo", "guest"}
+	callers   = []string{"key-a", "key-a", "key-b", "key-b", "key-c", "project", "solo", guest}
 	resources = []string{"api", "api", "api", "chat", "chat", "web", "own"}
 	offered   = map[string][]string{
 		"api": {"rps", "rpm", "daily"}, "chat": {"tpm", "daily"},
@@ -26,6 +26,9 @@ var (
 		"own": {"rpm"},        // configured for one key: its parent has no limits, or the system's
 	}
 )
+
+// guest is who brings limits along.
+const guest = "guest"
 
 const (
 	clients     = 6
@@ -69,6 +72,7 @@ type configChange struct {
 	key      limiter.ConfigKey
 	from, to time.Duration
 	limits   []limiter.Limit
+	switched string // an operator's switch on the level: "" is none, "off" and "on"
 }
 
 // A play is a run being carried out.
@@ -206,7 +210,7 @@ func (p *play) set(ctx context.Context, k limiter.ConfigKey, limits []limiter.Li
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.configs[k] = limits
-	p.changes = append(p.changes, configChange{k, from, p.w.now(), limits})
+	p.changes = append(p.changes, configChange{key: k, from: from, to: p.w.now(), limits: limits})
 }
 
 // configured is what the configuration now says of an entity's bucket.

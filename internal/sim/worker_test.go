@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -113,9 +114,12 @@ func (k *worker) request() limiter.Request {
 	if chance(r, 0.005) {
 		req.Consume[hidden] = 1
 	}
-	if req.Entity == "guest" {
-		variant := k.w.dice.stream("guest", req.Resource, pick(r, "1", "1", "1", "2"))
+	if req.Entity == guest {
+		variant := k.w.dice.stream(guest, req.Resource, pick(r, "1", "1", "1", "2"))
 		req.Fallback = drawLimits(variant, 1, available...)
+		if some := k.w.dice.stream("fallback", k.name, strconv.Itoa(k.n)); chance(some, 0.2) {
+			req.Fallback = slices.DeleteFunc(req.Fallback, func(l limiter.Limit) bool { return req.Consume[l.Name] == 0 && chance(some, 0.7) })
+		}
 	}
 	if chance(r, 0.05) {
 		req.OnUnavailable = limiter.Allow

@@ -1,0 +1,137 @@
+package sim_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A version is what the configuration says of a bucket, from some instant between two
+// until the next version.
+type version struct {
+	from, to time.Duration
+	limits   map[string]level // empty if no level has any
+	off      bool
+}
+
+// has reports whether a version gives a bucket a limit. Requests of the guest bring
+// their own limits where there are none.
+func (v version) has(key bucketKey, name string) bool {
+	if len(v.limits) == 0 {
+		return key.entity == guest && slices.Contains(offered[key.resource], name)
+	}
+	_, ok := v.limits[name]
+	return ok
+}
+
+// versions are all that the configuration said of a bucket, in order. The first is
+// that there is none.
+func (p *play) versions(key bucketKey) []version {
+	configs := map[limiter.ConfigKey][]limiter.Limit{}
+	switches := map[limiter.ConfigKey]string{}
+	all := []version{{}}
+	for _, ch := range p.changes {
+		configs[ch.key], switches[ch.key] = ch.limits, ch.switched
+		v := version{from: ch.from, to: ch.to, limits: map[string]level{}}
+		for _, l := range inForce(configs, key.entity, key.resource) {
+			v.limits[l.Name] = level{cp: l.Capacity * 1000, ra: l.Amount * 1000, rp: l.Period.Milliseconds()}
+		}
+		for _, k := range levelsOf(key) {
+			if s := switches[k]; s != "" {
+				v.off = s == "off"
+				break
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// levelsOf are the levels that have a switch for a bucket, the one that wins first.
+func levelsOf(key bucketKey) []limiter.ConfigKey {
+	return []limiter.ConfigKey{
+		{Entity: key.entity, Resource: key.resource},
+		{Entity: key.entity, Resource: limiter.DefaultResource},
+		{Resource: key.resource},
+	}
+}
+
+// puts follow when limits were put on the items of a bucket, full.
+type puts struct {
+	c        *checker
+	key      bucketKey
+	versions []version
+	last     map[bucketID]map[string]time.Duration
+	deleted  map[bucketID]bool // by an operator
+}
+
+func (c *checker) putsOf(key bucketKey) *puts {
+	return &puts{c: c, key: key, versions: c.play.versions(key), last: map[bucketID]map[string]time.Duration{}, deleted: map[bucketID]bool{}}
+}
+
+// follow takes in an applied write. It returns the operator's acts by which limits are
+// given anew, and reports limits that are put on an item again although no operator
+// added them again. An act has a number above 0.
+func (p *puts) follow(r *write) map[string]int {
+	switch {
+	case r.after == nil:
+		p.deleted[r.id] = r.client != nil && !r.retires()
+		return nil
+	case r.before == nil:
+		return p.born(r)
+	}
+	var acts map[string]int
+	for name := range r.after.levels {
+		if _, had := r.before.level(name); had || name == hidden {
+			continue
+		}
+		last, again := p.last[r.id][name]
+		act := p.added(name, r.at, last)
+		if act == 0 && again {
+			p.c.violate("P1", r.at, &r.id, "%s is put on the item again, full, and no operator added it since %v", name, last)
+		}
+		if acts == nil {
+			acts = map[string]int{}
+		}
+		acts[name] = act
+		p.last[r.id][name] = r.at
+	}
+	return acts
+}
+
+// born takes in that an item was made. One that is born of a sibling, or that takes the
+// place of one that expired, gives nothing anew.
+func (p *puts) born(r *write) map[string]int {
+	last := map[string]time.Duration{}
+	if r.other != nil && r.other != r {
+		for name, at := range p.last[r.other.id] {
+			last[name] = at
+		}
+	}
+	acts := map[string]int{}
+	for name := range r.after.levels {
+		last[name] = r.at
+		if p.deleted[r.id] && r.other == nil {
+			acts[name] = len(p.versions) + int(r.at)
+		}
+	}
+	p.last[r.id], p.deleted[r.id] = last, false
+	return acts
+}
+
+// added is the operator's act that last added a limit to a bucket's configuration, if
+// that was by an instant, and not over before another; 0 if there is none.
+func (p *puts) added(name string, by, since time.Duration) int {
+	for i := len(p.versions) - 1; i >= 0; i-- {
+		v := p.versions[i]
+		if v.from > by || !v.has(p.key, name) || i > 0 && p.versions[i-1].has(p.key, name) {
+			continue
+		}
+		if v.to >= since {
+			return i + 1
+		}
+		return 0
+	}
+	return 0
+}
