@@ -59,7 +59,8 @@ type checker struct {
 	byClient map[*client][]*call
 }
 
-func check(p *play) {
+// read takes in the record of a run, and holds each write against what a bucket may do.
+func read(p *play) *checker {
 	c := &checker{
 		world: p.w, play: p,
 		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{}, heirs: map[lived]*write{},
@@ -88,6 +89,11 @@ func check(p *play) {
 			c.settled[k.of] = append(c.settled[k.of], k)
 		}
 	}
+	return c
+}
+
+func check(p *play) {
+	c := read(p)
 	for _, id := range c.ids() {
 		if id.shard == "0" {
 			c.neverOver(id.whole())

@@ -26,6 +26,8 @@ type client struct {
 	limiter *limiter.Limiter
 	// aggregator: its refills do not count as writes.
 	aggregator bool
+	ttl        time.Duration // of the configuration that it keeps
+	operates   bool          // it deletes buckets
 	follows    bool          // it follows the stream, and serves nobody
 	dated      bool          // answers to it have dates, and its clock is what it makes of them
 	strays     bool          // its clock is far ahead, and nobody tells it
@@ -42,7 +44,7 @@ type client struct {
 
 // newClient starts a process. The requests that open its store meet no faults.
 func newClient(w *world, name string, ttl time.Duration) *client {
-	c := &client{w: w, name: name, reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}}
+	c := &client{w: w, name: name, ttl: max(0, ttl), reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}}
 	c.idle = &call{name: name + "/background", kind: administering, client: c}
 	c.offset = w.odds.clock(w.dice, name)
 	c.dated, c.strays = w.odds.dated && name != peerName, name == strayName

@@ -96,11 +96,12 @@ func (l level) of(shard, n int) level {
 
 // A state is a bucket item, read by the checker's own eyes.
 type state struct {
-	rf, ttl int64 // ttl is 0 if the item never expires
-	count   int   // of the shards that the item believes in
-	levels  map[string]level
-	half    []string // limits of which some attribute is missing or no number
-	life    int      // counts the items that had this key: 1 is the first
+	rf, ttl  int64 // ttl is 0 if the item never expires
+	count    int   // of the shards that the item believes in
+	levels   map[string]level
+	half     []string // limits of which some attribute is missing or no number
+	life     int      // counts the items that had this key: 1 is the first
+	disabled bool     // a peer stamped it
 }
 
 // readState reads an item; nil is no item.
@@ -128,7 +129,11 @@ func readState(it item) *state {
 		}
 		fields[name][rest[cut+1:]] = number(v)
 	}
+	s.disabled = it["disabled"] != nil
 	for name, f := range fields {
+		if _, had := f["tk"]; !had && f["tc"] == 0 {
+			continue // a peer synced the parameters of a limit that the item does not have
+		}
 		for _, want := range []string{"tk", "tc", "cp", "ra", "rp"} {
 			if v, ok := f[want]; !ok || v == noNumber {
 				s.half = append(s.half, name+"."+want)
@@ -169,7 +174,7 @@ func (s *state) share(id bucketID, name string) (level, bool) {
 // same reports whether two states are one.
 func (s *state) same(o *state) bool {
 	return s == nil && o == nil || s != nil && o != nil &&
-		s.rf == o.rf && s.ttl == o.ttl && s.count == o.count && maps.Equal(s.levels, o.levels)
+		s.rf == o.rf && s.ttl == o.ttl && s.count == o.count && s.disabled == o.disabled && maps.Equal(s.levels, o.levels)
 }
 
 // names are the limits of both states, the hidden one included, in order.

@@ -1,0 +1,120 @@
+package sim_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// loads hands on what a store loads after a change. It has one goroutine at a time.
+type loads struct {
+	clocked
+
+	mu     *sync.Mutex
+	change func(*limiter.Load, *limiter.Loaded)
+}
+
+func (s loads) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, error) {
+	loaded, err := s.Store.Load(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change(l, loaded)
+	return loaded, nil
+}
+
+// staleFor answers what a read of the same found up to so long ago.
+func staleFor(age time.Duration, records bool) func() func(*limiter.Load, *limiter.Loaded) {
+	type entry struct {
+		at     time.Time
+		config *limiter.Config
+		entity *limiter.Entity
+	}
+	return func() func(*limiter.Load, *limiter.Loaded) {
+		configs, entities := map[limiter.ConfigKey]entry{}, map[string]entry{}
+		return func(l *limiter.Load, loaded *limiter.Loaded) {
+			now := time.Now()
+			for i, k := range l.Configs {
+				if e, ok := configs[k]; !ok || now.Sub(e.at) > age {
+					configs[k] = entry{now, loaded.Configs[i], nil}
+				}
+				if !records {
+					loaded.Configs[i] = configs[k].config
+				}
+			}
+			if e, ok := entities[l.Entity]; !ok || now.Sub(e.at) > age {
+				entities[l.Entity] = entry{now, nil, loaded.Entity}
+			}
+			if records {
+				loaded.Entity = entities[l.Entity].entity
+			}
+		}
+	}
+}
+
+// without hands on every level after a change of it.
+func without(f func(*limiter.Config)) func() func(*limiter.Load, *limiter.Loaded) {
+	return func() func(*limiter.Load, *limiter.Loaded) {
+		return func(_ *limiter.Load, loaded *limiter.Loaded) {
+			for i, c := range loaded.Configs {
+				if c != nil {
+					other := *c
+					f(&other)
+					loaded.Configs[i] = &other
+				}
+			}
+		}
+	}
+}
+
+// TestBrokenSeasonsAreSeen: each law about configuration that changes fails when what it
+// checks is broken.
+func TestBrokenSeasonsAreSeen(t *testing.T) {
+	t.Parallel()
+	old := staleFor(7*time.Minute, false)
+	for text, change := range map[string]func() func(*limiter.Load, *limiter.Loaded){
+		"granted by":             old,
+		"brings it to something": old,
+		"is put on the item":     old,
+		"refused by":             old,
+		"made from something":    old,
+		"charged to":             staleFor(7*time.Minute, true),
+		"nothing was switched":   without(func(c *limiter.Config) { c.Disabled = limiter.Yes }),
+		"all of it was":          without(func(c *limiter.Config) { c.Limits = nil }),
+		"granted by ":            without(func(c *limiter.Config) { c.Disabled = limiter.Inherit }),
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			broken := breakage{store: func(s limiter.Store) limiter.Store {
+				known, _ := s.(clocked)
+				return loads{known, new(sync.Mutex), change()}
+			}}
+			const tries = 12
+			for seed := uint64(1); seed <= tries; seed++ {
+				if says(seasoned(t, seed, odds{}, broken), text) {
+					if res := seasoned(t, seed, odds{}, breakage{}); len(res.violations) > 0 {
+						t.Errorf("reported without the breakage too:\n%s", res.report)
+					}
+					return
+				}
+			}
+			t.Errorf("%d seeds did not report that it is %s", tries, text)
+		})
+	}
+}
+
+// says reports whether a run violated something by a text.
+func says(r result, text string) bool {
+	for _, v := range r.violations {
+		if strings.Contains(v.text, text) {
+			return true
+		}
+	}
+	return false
+}
