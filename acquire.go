@@ -165,10 +165,10 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 		return nil, err
 	}
 	parent, childErr, parentErr := l.pursueBoth(ctx, req, child, remembered, left)
-	if childErr == nil && !child.refused && child.parent != remembered {
+	if childErr == nil && child.parent != remembered {
 		l.refund(ctx, parent)
 		parent, parentErr = nil, nil
-		if child.parent != "" {
+		if child.parent != "" && !child.refused {
 			parent = l.parentClaim(req, child.parent)
 			parentErr = l.pursue(ctx, parent, left)
 		}

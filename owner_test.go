@@ -113,3 +113,31 @@ func TestANewProcessPaysTheNewParentAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A refusal says nothing of a former parent, which may be exhausted for longer.
+func TestARefusalIsNotTheFormerParents(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 10))
+		for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
+			w.must(errOf(w.store.CreateEntity(w.Context(), e)))
+		}
+		other := w.limiter(w.open(w.engine), limiter.Options{})
+		w.take(other, ask("key", "rpd", 1))
+		w.must(errOf(w.store.DeleteEntity(w.Context(), "key")))
+		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "b", Cascade: true})))
+		w.take(w.Limiter, ask("key", "rpd", 6))
+		time.Sleep(limiter.DefaultConfigTTL)
+		refused := w.take(other, ask("key", "rpd", 6))
+		if refused == nil {
+			w.Fatal("6 of 4 were admitted")
+		}
+		for _, st := range refused.Statuses {
+			if st.Entity == "a" {
+				w.Errorf("refused by a status of the former parent: %+v", st)
+			}
+		}
+		if n := w.available("a", "rpd"); n != 9 {
+			w.Errorf("the former parent has %d left, want 9", n)
+		}
+	})
+}
