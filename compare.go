@@ -203,14 +203,18 @@ func (c *claim) repair(img *Image) *wanted {
 }
 
 // stands reports whether what came of a claim still holds under what its bucket is
-// to be now.
+// to be now. If it does, its statuses quote that.
 func (c *claim) stands(w *wanted) bool {
 	if c.asIs {
 		return !w.disabled
 	}
 	now := claim{asked: c.asked, fallback: c.fallback}
 	now.adopt(w)
-	return !w.disabled && slices.Equal(now.unknown, c.unknown) && !slices.ContainsFunc(c.decidedOn(), now.want.differs)
+	if w.disabled || !slices.Equal(now.unknown, c.unknown) || slices.ContainsFunc(c.decidedOn(), now.want.differs) {
+		return false
+	}
+	c.configured, c.want = now.configured, now.want
+	return true
 }
 
 // decidedOn are the images that a claim was decided on.

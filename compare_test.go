@@ -501,3 +501,23 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 		}
 	}
 }
+
+// What was decided on an item that another process has brought to its configuration is
+// quoted by that configuration, though this process compared the bucket only meanwhile.
+func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {
+	inWorld(t, limiter.Options{ConfigTTL: time.Second}, func(w *world) {
+		w.system(limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 60))
+		w.take(w.Limiter, ask("user", "rpd", 1))
+		operator := w.open(w.engine)
+		w.must(operator.SetLimits(w.Context(), limiter.ConfigKey{}, []limiter.Limit{limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 30)}))
+		w.take(w.limiter(operator, limiter.Options{}), ask("user", "rpd", 1))
+		time.Sleep(2 * time.Second)
+		lease, err := w.Acquire(w.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1, "rpm": 0}})
+		w.must(err)
+		for _, st := range lease.Statuses() {
+			if st.Limit.Name == "rpm" && st.Limit.Capacity != 30 {
+				w.Errorf("quoted is %+v, configured are 30 a minute", st)
+			}
+		}
+	})
+}
