@@ -53,6 +53,7 @@ type checker struct {
 	sharded map[bucketKey]bool  // whether there ever were several shards
 	alive   map[bucketID]*state // items as they are, while writes are checked in order
 	heirs   map[lived]*write    // of items that were merged into others, the others' writes
+	peers   map[bucketID]int64  // expiries that a peer set
 	byCall  map[*call][]*write  // refused writes too
 	settled map[*call][]*call
 	// byClient has the calls that write.
@@ -63,7 +64,7 @@ type checker struct {
 func read(p *play) *checker {
 	c := &checker{
 		world: p.w, play: p,
-		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{}, heirs: map[lived]*write{},
+		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{}, heirs: map[lived]*write{}, peers: map[bucketID]int64{},
 		sharded: map[bucketKey]bool{}, byClient: map[*client][]*call{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{},
 	}
 	for _, r := range c.log {
@@ -75,6 +76,8 @@ func read(p *play) *checker {
 			c.whole[r.id.whole()] = append(c.whole[r.id.whole()], r)
 			c.legal(r)
 			c.tends(r)
+			c.outlasts(r)
+			c.swept(r)
 			c.alive[r.id] = r.after
 			if r.after != nil && r.after.count > 1 {
 				c.sharded[r.id.whole()] = true

@@ -116,8 +116,9 @@ func (c *checker) clientSpan(of *client, from, to time.Duration) (first, last in
 		least, most := of.readings.within(from, to)
 		return c.trueMS(from + least), c.trueMS(to + most)
 	}
-	first, last = c.clientMS(of, from), c.clientMS(of, to)
-	return min(first, last), max(first, last)
+	// A clock may be set in between, at any instant.
+	before, after := of.offset(c.clockAt(from)), of.offset(c.clockAt(to))
+	return c.trueMS(from + min(before, after)), c.trueMS(to + max(before, after))
 }
 
 // date gives an answer the Date header of a server that answers at an instant.

@@ -96,7 +96,7 @@ func (s *season) decided(c *checker, k *call) {
 			if !any(func(key bucketKey, v version) bool {
 				return key.entity == st.Entity && !v.off && v.has(key, st.Limit.Name) && v.limits[st.Limit.Name].sameParams(l)
 			}) {
-				bad("refused by %v of %s, which was not in force", st.Limit, st.Entity)
+				bad("refused by %v of %s (exceeded: %t), which was not in force", st.Limit, st.Entity, st.Exceeded)
 			}
 		}
 	case kind == limiter.ErrDisabled.Error():

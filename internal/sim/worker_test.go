@@ -184,6 +184,9 @@ func (k *worker) settle(i int) {
 			}
 			most := max(want[name], typical[name]/10)
 			delta := k.r.Int64N(want[name]+most+1) - want[name]
+			if deep := k.w.dice.stream("debt", k.name, strconv.Itoa(k.n), name); chance(deep, 0.04) {
+				delta = deep.Int64N(20 * typical[name]) // it owes for very long
+			}
 			if err := of.lease.Adjust(name, delta); err != nil {
 				panic(err)
 			}

@@ -1,0 +1,111 @@
+package sim_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// outlasts is that nothing is forgiven: an item that expires is kept until it has paid
+// what it owes and is full again, so that the one that takes its place, which is full,
+// gives nothing away. A peer that syncs parameters sets an expiry by rules of its own.
+func (c *checker) outlasts(r *write) {
+	a, b := r.before, r.after
+	byPeer := r.op == patches || r.client != nil && r.client.aggregator
+	if byPeer && b != nil && (a == nil || a.ttl != b.ttl || a.count != b.count) {
+		c.peers[r.id] = b.ttl
+	}
+	if byPeer || b == nil || b.ttl == 0 || c.peers[r.id] == b.ttl || c.isFarAhead(b, r.at) {
+		return
+	}
+	if a := r.expiring(); a != nil && a.ttl == b.ttl && a.ttl*1000 < c.trueMS(r.at)-ceilMS(c.spread()) {
+		return // it had expired, full, and may be shared out, but not used
+	}
+	by := b.ttl*1000 + ceilMS(c.spread())
+	for _, name := range names(b, nil) {
+		l, _ := b.share(r.id, name)
+		if got := l.balance(b.rf, by); name != hidden && got < l.cp {
+			c.violate("expiry", r.at, &r.id, "%s holds %d of %d when the item expires, %d s after it was stamped", name, got, l.cp, b.ttl-b.rf/1000)
+		}
+	}
+}
+
+// expiring is the item whose expiry a write keeps: that of a shard's donor, if it is
+// born.
+func (w *write) expiring() *state {
+	if w.before == nil && w.other != nil {
+		return w.other.before
+	}
+	return w.before
+}
+
+// swept: what is swept by its time is full.
+func (c *checker) swept(r *write) {
+	if r.op != "sweep" || r.before == nil || r.after != nil || c.peers[r.id] == r.before.ttl || c.isFarAhead(r.before, r.at) {
+		return
+	}
+	for _, name := range names(r.before, nil) {
+		l, _ := r.before.share(r.id, name)
+		if got := l.balance(r.before.rf, c.trueMS(r.at)+ceilMS(c.spread())); name != hidden && got < l.cp {
+			c.violate("expiry", r.at, &r.id, "%s is swept with %d of %d", name, got, l.cp)
+		}
+	}
+}
+
+// forgiving lets an item expire by its limits alone, whatever it owes.
+type forgiving struct{ limiter.Store }
+
+func (s forgiving) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+	const multiplier = 7
+	if !r.Expiry.Change || r.Expiry.At == 0 {
+		return s.Store.Refill(ctx, r)
+	}
+	early := *r
+	var fill int64
+	for _, l := range r.Seen.Limits {
+		fill = max(fill, l.Capacity*l.Period/l.Amount)
+	}
+	early.Expiry.At = r.RefilledAt/1000 + multiplier*fill/1000
+	return s.Store.Refill(ctx, &early)
+}
+
+// brief lets every item expire within two seconds.
+type brief struct{ limiter.Store }
+
+func (s brief) Create(ctx context.Context, n *limiter.Create) (limiter.Outcome, error) {
+	early := *n
+	if n.ExpiresAt != 0 {
+		early.ExpiresAt = n.Now/1000 + 2
+	}
+	return s.Store.Create(ctx, &early)
+}
+
+func (s brief) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+	early := *r
+	if r.Expiry.At != 0 {
+		early.Expiry.At = r.RefilledAt/1000 + 2
+	}
+	return s.Store.Refill(ctx, &early)
+}
+
+// TestDebtsThatExpireAreSeen: an item that would be swept before it has paid is reported,
+// and one that is.
+func TestDebtsThatExpireAreSeen(t *testing.T) {
+	t.Parallel()
+	for text, store := range map[string]func(limiter.Store) limiter.Store{
+		"when the item expires": func(s limiter.Store) limiter.Store { return forgiving{s} },
+		"is swept with":         func(s limiter.Store) limiter.Store { return brief{s} },
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			const tries = 60
+			for seed := uint64(1); seed <= tries; seed++ {
+				if says(simulate(t, seed, odds{}, breakage{store: store}), text) {
+					return
+				}
+			}
+			t.Errorf("%d seeds did not report it", tries)
+		})
+	}
+}
