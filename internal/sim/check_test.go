@@ -115,6 +115,7 @@ func check(p *play) {
 		c.plumbing(k)
 	}
 	c.sumsUp()
+	c.keptTime()
 	if len(p.followers) > 0 {
 		c.balanced()
 	}

@@ -29,7 +29,8 @@ type client struct {
 	ttl        time.Duration // of the configuration that it keeps
 	operates   bool          // it deletes buckets
 	follows    bool          // it follows the stream, and serves nobody
-	dated      bool          // answers to it have dates, and its clock is what it makes of them
+	dated      bool          // answers to it have dates
+	keeps      bool          // its clock is what its store makes of dates and of steps
 	strays     bool          // its clock is far ahead, and nobody tells it
 	trust      time.Duration // how old an image may be that it refuses on; negative is none
 	shares     bool          // its callers share writes
@@ -46,12 +47,13 @@ type client struct {
 func newClient(w *world, name string, ttl time.Duration) *client {
 	c := &client{w: w, name: name, ttl: max(0, ttl), reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}}
 	c.idle = &call{name: name + "/background", kind: administering, client: c}
-	c.offset = w.odds.clock(w.dice, name)
+	c.offset = w.odds.clock(w.dice, name, w.now())
 	c.dated, c.strays = w.odds.dated && name != peerName, name == strayName
+	c.keeps = c.dated || w.odds.stepped && name != peerName
 	switch {
 	case c.strays:
-		c.dated, c.offset = false, func(time.Duration) time.Duration { return farAhead }
-	case w.odds.dated && !c.dated:
+		c.dated, c.keeps, c.offset = false, false, func(time.Duration) time.Duration { return farAhead }
+	case name == peerName && (w.odds.dated || w.odds.stepped):
 		c.offset = func(time.Duration) time.Duration { return 0 }
 	}
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "open"})
@@ -96,7 +98,7 @@ func (c *client) clock() time.Time {
 		at = *calm
 	}
 	off := c.offset(at)
-	if !c.dated {
+	if !c.keeps {
 		c.isOff(off)
 	}
 	return time.Now().Add(off)
@@ -113,9 +115,12 @@ func (c *client) isOff(by time.Duration) {
 }
 
 // clock is the error of one client's clock, by the true time.
-func (o odds) clock(d dice, name string) func(time.Duration) time.Duration {
+func (o odds) clock(d dice, name string, born time.Duration) func(time.Duration) time.Duration {
 	if o.skew == 0 {
 		return func(time.Duration) time.Duration { return 0 }
+	}
+	if o.stepped {
+		return o.steppingClock(d, name, born)
 	}
 	r := d.stream("clock", name)
 	start := span(r, -o.skew, o.skew)

@@ -49,7 +49,7 @@ func (s clocked) Now() time.Time {
 }
 
 func (s clocked) CheckedNow() (time.Time, bool) {
-	if !s.c.dated {
+	if !s.c.keeps {
 		return s.c.clock(), false
 	}
 	now, checked := s.Store.CheckedNow()
@@ -112,7 +112,7 @@ func (r *readings) within(from, to time.Duration) (least, most time.Duration) {
 // clientSpan is what a client's clock showed from one instant to another, in
 // milliseconds.
 func (c *checker) clientSpan(of *client, from, to time.Duration) (first, last int64) {
-	if of.dated {
+	if of.keeps {
 		least, most := of.readings.within(from, to)
 		return c.trueMS(from + least), c.trueMS(to + most)
 	}

@@ -38,6 +38,8 @@ type odds struct {
 	// dated: answers have dates, by which clients correct clocks that are far off, and
 	// there is one with a clock far ahead that nobody corrects.
 	dated bool
+	// stepped: clocks are set by up to an hour while they are in use, and drift.
+	stepped bool
 	// crowds: processes whose callers share writes. Who of two that stand in
 	// line at the same instant comes first is the scheduler's choice, so that a
 	// replay may differ.
@@ -54,8 +56,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped)
 }
 
 // faulty reports whether requests can fail.
@@ -93,6 +95,9 @@ func drawOdds(d dice) odds {
 	o.merged = o.hot && chance(r, 0.6)
 	if o.dated = chance(r, 0.2); o.dated {
 		o.skew = pick(r, 2*time.Second, 2*time.Hour)
+	}
+	if o.stepped = chance(r, 0.15); o.stepped && !o.dated {
+		o.skew = time.Second
 	}
 	return o
 }

@@ -54,7 +54,7 @@ func (c *checker) refusedForAReason(k *call) {
 // something that a call asks for.
 func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 	now := c.clientMS(k.client, at)
-	if k.client.dated { // it may have been decided after an answer that corrected the clock
+	if k.client.keeps { // it may have been decided after an answer that corrected the clock
 		least, _ := k.client.readings.within(k.start, k.end)
 		now = c.trueMS(at + least)
 	}

@@ -146,6 +146,7 @@ func (c *checker) refusedFromMemory(k *call) {
 		c.violate("P4", k.end, nil, "%s, without asking", k)
 		return
 	}
+	c.silenced(k)
 	now := c.clientMS(k.client, k.start)
 	reason := false
 	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
@@ -193,7 +194,7 @@ func (c *checker) refusedFromMemory(k *call) {
 // shownMS is a client's clock when it was shown something, which the answer itself may
 // have corrected.
 func (c *checker) shownMS(of *client, at time.Duration) int64 {
-	if of.dated {
+	if of.keeps {
 		_, last := c.clientSpan(of, at-storeTimeout, at)
 		return last
 	}
@@ -202,7 +203,7 @@ func (c *checker) shownMS(of *client, at time.Duration) int64 {
 
 // clientMS is a client's clock at an instant, in milliseconds.
 func (c *checker) clientMS(of *client, at time.Duration) int64 {
-	if of.dated {
+	if of.keeps {
 		return c.trueMS(at + of.readings.at(at))
 	}
 	return c.trueMS(at + of.offset(c.clockAt(at)))

@@ -13,6 +13,7 @@ var (
 	seeds     = flag.Int("sim.seeds", 300, "how many seeds to run")
 	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
+	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
 	dating    = flag.Bool("sim.dated", false, "have answers with dates, and a clock far ahead, in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
@@ -58,7 +59,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -76,6 +77,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
 	o.followers, o.tailed, o.dated = max(o.followers, *followers), o.tailed || *tailing, o.dated || *dating
+	o.stepped = o.stepped || *stepping
 	return o
 }
 

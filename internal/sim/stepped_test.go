@@ -1,0 +1,160 @@
+package sim_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+const (
+	// farthestStep is by how much a clock is set at most.
+	farthestStep = time.Hour
+	// driftPPM is how fast a quartz drifts at most, in millionths.
+	driftPPM = 100
+	// farthestDrift is where whoever keeps a clock turns its drift.
+	farthestDrift = 200 * time.Millisecond
+	// reading is how far apart two readings of clocks may be taken for.
+	readingSlack = 20 * time.Millisecond
+)
+
+// steppingClock is a clock that drifts, and that somebody sets now and then: by minutes,
+// up to an hour, to either side of the true time. It is right when its client is born.
+func (o odds) steppingClock(d dice, name string, born time.Duration) func(time.Duration) time.Duration {
+	r := d.stream("clock", name)
+	start, every, phase := span(r, -o.skew, o.skew), span(r, 5*time.Second, 20*time.Minute), span(r, 0, time.Hour)
+	return func(at time.Duration) time.Duration {
+		off := start + drift(at+phase)
+		if n := (at + phase) / every; n > (born+phase)/every {
+			r := d.stream("step", name, fmt.Sprint(n))
+			if chance(r, 0.7) { // or it is set right again
+				off += pick[time.Duration](r, -1, 1) * span(r, 2*time.Minute, farthestStep)
+			}
+		}
+		return off
+	}
+}
+
+// drift is how far a quartz has come, which drifts one way and then the other.
+func drift(at time.Duration) time.Duration {
+	const turn = 4 * farthestDrift * 1_000_000 / driftPPM
+	x := at % turn * driftPPM / 1_000_000 // up to four times the farthest
+	switch {
+	case x < farthestDrift:
+		return x
+	case x < 3*farthestDrift:
+		return 2*farthestDrift - x
+	}
+	return x - 4*farthestDrift
+}
+
+// keptTime: a step of the local clock is followed only if the date of an answer
+// confirms it, and dates tell the true time. So a client that gets dates is never off by
+// more than it takes to learn, and one that gets none by no more than it was at first,
+// and drift.
+func (c *checker) keptTime() {
+	for _, k := range c.play.cast {
+		if !k.keeps || !c.odds.stepped {
+			continue
+		}
+		most := c.odds.skew + 2*farthestDrift + readingSlack
+		if k.dated {
+			most = learning
+		}
+		for _, one := range k.readings.copy() {
+			if one.off.Abs() > most {
+				c.violate("clock", one.at, nil, "%s is off by %v, at most %v is allowed", k.name, one.off, most)
+				break
+			}
+		}
+	}
+}
+
+func (r *readings) copy() []reading {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
+}
+
+// silenced: by the true time too, a refusal without a round trip rests on what its
+// client was shown no longer ago than it trusts.
+func (c *checker) silenced(k *call) {
+	if !k.client.keeps {
+		return
+	}
+	last := time.Duration(-1)
+	for id, all := range k.client.seen {
+		if id.resource != k.req.Resource || id.entity != k.req.Entity && id.entity != cascading[k.req.Entity] {
+			continue
+		}
+		for _, s := range all {
+			if s.shown <= k.start {
+				last = max(last, s.shown)
+			}
+		}
+	}
+	tolerated := readingSlack
+	if k.client.dated {
+		tolerated = 2 * learning
+	}
+	if last < 0 || k.start-last > max(0, k.client.trust)+tolerated {
+		id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
+		c.violate("P9", k.end, &id, "%s is refused without asking, by what was seen %v ago", k, k.start-last)
+	}
+}
+
+// TestSimWithSteps plays a few seeds in which clocks are set, with dates and without.
+func TestSimWithSteps(t *testing.T) {
+	t.Parallel()
+	const seeds = 12
+	for s := uint64(1); s <= seeds; s++ {
+		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
+			t.Parallel()
+			o := drawOdds(dice(s))
+			o.stepped, o.dated, o.skew = true, s%2 == 0, time.Second
+			if res := simulate(t, s, o, breakage{}); len(res.violations) > 0 {
+				t.Error(res.report)
+			}
+		})
+	}
+}
+
+// credulous goes by the local clock, whatever it is set to.
+type credulous struct{ clocked }
+
+func (s credulous) Now() time.Time {
+	now, _ := s.CheckedNow()
+	return now
+}
+
+func (s credulous) CheckedNow() (time.Time, bool) {
+	now := s.c.clock()
+	off := time.Until(now)
+	s.c.isOff(off)
+	s.c.readings.add(s.c.w.now(), off)
+	return now, true
+}
+
+// TestSteppedClocksAreSeen: a client that believes every step of its clock is reported
+// for its clock, and for refusing without asking for as long as the clock was set back.
+func TestSteppedClocksAreSeen(t *testing.T) {
+	t.Parallel()
+	broken := breakage{store: func(s limiter.Store) limiter.Store {
+		known, _ := s.(clocked)
+		return credulous{known}
+	}}
+	for _, text := range []string{"is off by", "is refused without asking, by what was seen"} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			const tries = 60
+			for seed := uint64(1); seed <= tries; seed++ {
+				if says(simulate(t, seed, odds{stepped: true, skew: time.Second}, broken), text) {
+					return
+				}
+			}
+			t.Errorf("%d seeds did not report it", tries)
+		})
+	}
+}
