@@ -134,7 +134,8 @@ func (c *checker) excused(k *call, key bucketKey, debited time.Duration) bool {
 		return true // it crashed before it had returned what it took
 	}
 	return slices.ContainsFunc(k.faults, func(f fault) bool {
-		return f.id.whole() == key && (f.fault == unknown || f.at > debited)
+		known := f.id != bucketID{} // of a query it is not
+		return (!known || f.id.whole() == key) && (f.fault == unknown || f.at > debited)
 	})
 }
 

@@ -53,7 +53,7 @@ type checker struct {
 	sharded map[bucketKey]bool  // whether there ever were several shards
 	alive   map[bucketID]*state // items as they are, while writes are checked in order
 	heirs   map[lived]*write    // of items that were merged into others, the others' writes
-	peers   map[bucketID]int64  // expiries that a peer set
+	waived  map[bucketID]int64  // expiries that are not held against what the item owes
 	byCall  map[*call][]*write  // refused writes too
 	settled map[*call][]*call
 	// byClient has the calls that write.
@@ -64,7 +64,7 @@ type checker struct {
 func read(p *play) *checker {
 	c := &checker{
 		world: p.w, play: p,
-		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{}, heirs: map[lived]*write{}, peers: map[bucketID]int64{},
+		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{}, heirs: map[lived]*write{}, waived: map[bucketID]int64{},
 		sharded: map[bucketKey]bool{}, byClient: map[*client][]*call{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{},
 	}
 	for _, r := range c.log {

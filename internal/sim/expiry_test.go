@@ -14,13 +14,18 @@ func (c *checker) outlasts(r *write) {
 	a, b := r.before, r.after
 	byPeer := r.op == patches || r.client != nil && r.client.aggregator
 	if byPeer && b != nil && (a == nil || a.ttl != b.ttl || a.count != b.count) {
-		c.peers[r.id] = b.ttl
+		c.waived[r.id] = b.ttl
 	}
-	if byPeer || b == nil || b.ttl == 0 || c.peers[r.id] == b.ttl || c.isFarAhead(b, r.at) {
+	if byPeer || b == nil || b.ttl == 0 || c.waived[r.id] == b.ttl || c.isFarAhead(b, r.at) {
 		return
 	}
 	if a := r.expiring(); a != nil && a.ttl == b.ttl && a.ttl*1000 < c.trueMS(r.at)-ceilMS(c.spread()) {
-		return // it had expired, full, and may be shared out, but not used
+		c.waived[r.id] = b.ttl // it had expired, full, and may be shared out, but not used
+		return
+	}
+	if r.other != nil && r.before != nil && r.other.before == nil {
+		c.waived[r.id] = b.ttl // what a donor loses with its time, its siblings do not make again
+		return
 	}
 	by := b.ttl*1000 + ceilMS(c.spread())
 	for _, name := range names(b, nil) {
@@ -42,7 +47,7 @@ func (w *write) expiring() *state {
 
 // swept: what is swept by its time is full.
 func (c *checker) swept(r *write) {
-	if r.op != "sweep" || r.before == nil || r.after != nil || c.peers[r.id] == r.before.ttl || c.isFarAhead(r.before, r.at) {
+	if r.op != "sweep" || r.before == nil || r.after != nil || c.waived[r.id] == r.before.ttl || c.isFarAhead(r.before, r.at) {
 		return
 	}
 	for _, name := range names(r.before, nil) {

@@ -121,10 +121,11 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 			shards[i] = append(shards[i], held{l, s.state.rf, i})
 			shards[i] = append(shards[i], c.asHealed(l, s.state.rf, i, s.at, k.start)...)
 			if s.worked {
-				// Credits that landed in between are not in what it worked out.
-				_, credited := c.moved(id, name, s.at-k.client.trust-storeTimeout, s.at)
-				l.tk -= credited
-				shards[i] = append(shards[i], held{l, s.state.rf, i})
+				// What landed in between is not in what it worked out.
+				taken, credited := c.moved(id, name, s.at-k.client.trust-storeTimeout, s.at)
+				less, more := l, l
+				less.tk, more.tk = l.tk-credited, l.tk+taken
+				shards[i] = append(shards[i], held{less, s.state.rf, i}, held{more, s.state.rf, i})
 			}
 		}
 		if len(shards[i]) == 0 {
