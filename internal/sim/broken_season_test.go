@@ -83,7 +83,7 @@ func TestBrokenSeasonsAreSeen(t *testing.T) {
 		change func() func(*limiter.Load, *limiter.Loaded)
 		texts  []string
 	}{
-		{"old configuration", staleFor(7*time.Minute, false), []string{"granted by", "refused by", "brings it to something", "made from something", "is put on the item again"}},
+		{"old configuration", staleFor(7*time.Minute, false), []string{"granted by", "it is told", "brings it to something", "made from something", "is put on the item again"}},
 		{"old records", staleFor(7*time.Minute, true), []string{"charged to"}},
 		{"off for good", without(func(c *limiter.Config) { c.Disabled = limiter.Yes }), []string{"nothing was switched off"}},
 		{"never off", without(func(c *limiter.Config) { c.Disabled = limiter.Inherit }), []string{"granted by"}},

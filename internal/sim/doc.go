@@ -25,7 +25,13 @@
 //
 // In some seeds answers have dates, by which clients correct local clocks that are off by
 // seconds or hours, drift and are set; and there is one client whose clock is an hour
-// ahead and which nobody tells.
+// ahead and which nobody tells. In some seeds, with dates or without, clocks are set by
+// up to an hour while they are in use.
+//
+// Seasons are runs of another kind: half an hour in which operators, in processes of
+// their own, change every level of configuration, by this library's rules or by the
+// Python peer's. Meanwhile processes with caches of different age use buckets often or
+// rarely. Contests count what each of several identical processes is granted.
 //
 // The link records what the engine applied, which is the truth; the clients
 // record what they were answered. A checker that shares no code with the
@@ -47,10 +53,16 @@
 //   - when the stream has been taken in to its end, usage is what was consumed, in
 //     every window, to the millitoken and the event;
 //   - aggregators consume nothing, and write nothing for nothing;
-//   - every call returned in time.
+//   - every call returned in time;
+//   - a limit comes back full only if an operator added it again or deleted its bucket;
+//   - what is answered rests on configuration, and on a parent, that was in force within
+//     the time to live, and nobody undoes a newer change;
+//   - an item that expires has paid and is full by then;
+//   - a step of a clock is followed only where dates confirm it, and silences nobody.
 //
 // Flags: -sim.seeds=N runs that many seeds, -sim.seed=N one alone and prints its
 // trace; -sim.followers=N has that many aggregators in each of them, and
-// -sim.tailed lets those be processes; -sim.dated has answers with dates in each. Deliberately broken stores prove that each
-// check can fail.
+// -sim.tailed lets those be processes; -sim.dated has answers with dates in each, and
+// -sim.stepped sets clocks in each. One season is played for every 20 seeds. Deliberately
+// broken stores prove that each check can fail.
 package sim

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -105,9 +106,7 @@ func (p *puts) follow(r *write) map[string]int {
 func (p *puts) born(r *write) map[string]int {
 	last := map[string]time.Duration{}
 	if r.other != nil && r.other != r {
-		for name, at := range p.last[r.other.id] {
-			last[name] = at
-		}
+		maps.Copy(last, p.last[r.other.id])
 	}
 	acts := map[string]int{}
 	for name := range r.after.levels {
@@ -123,8 +122,7 @@ func (p *puts) born(r *write) map[string]int {
 // added is the operator's act that last added a limit to a bucket's configuration, if
 // that was by an instant, and not over before another; 0 if there is none.
 func (p *puts) added(name string, by, since time.Duration) int {
-	for i := len(p.versions) - 1; i >= 0; i-- {
-		v := p.versions[i]
+	for i, v := range slices.Backward(p.versions) {
 		if v.from > by || !v.has(p.key, name) || i > 0 && p.versions[i-1].has(p.key, name) {
 			continue
 		}

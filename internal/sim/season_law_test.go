@@ -82,29 +82,35 @@ func (s *season) decided(c *checker, k *call) {
 			keys = append(keys, bucketKey{p, k.req.Resource})
 		}
 	}
-	any := func(f func(bucketKey, version) bool) bool {
+	anyOf := func(f func(bucketKey, version) bool) bool {
 		return slices.ContainsFunc(keys, func(key bucketKey) bool {
 			return slices.ContainsFunc(s.known(k, key), func(v version) bool { return f(key, v) })
 		})
 	}
-	switch kind := class(k.err); {
-	case k.admitted():
-		s.granted(c, k, keys, payers, bad)
-	case k.refusal() != nil:
-		for _, st := range k.refusal().Statuses {
+	quoted := k.statuses
+	if e := k.refusal(); e != nil {
+		quoted = e.Statuses
+	}
+	if k.admitted() || k.refusal() != nil {
+		for _, st := range quoted {
 			l := level{cp: st.Limit.Capacity * 1000, ra: st.Limit.Amount * 1000, rp: st.Limit.Period.Milliseconds()}
-			if !any(func(key bucketKey, v version) bool {
+			if !anyOf(func(key bucketKey, v version) bool {
 				return key.entity == st.Entity && !v.off && v.has(key, st.Limit.Name) && v.limits[st.Limit.Name].sameParams(l)
 			}) {
-				bad("refused by %v of %s (exceeded: %t), which was not in force", st.Limit, st.Entity, st.Exceeded)
+				bad("it is told %v of %s, which was not in force", st.Limit, st.Entity)
 			}
 		}
+	}
+	switch kind := class(k.err); {
+	case k.refusal() != nil:
+	case k.admitted():
+		s.granted(c, k, keys, payers, bad)
 	case kind == limiter.ErrDisabled.Error():
-		if !any(func(_ bucketKey, v version) bool { return v.off }) {
+		if !anyOf(func(_ bucketKey, v version) bool { return v.off }) {
 			bad("nothing was switched off")
 		}
 	case kind == limiter.ErrInvalid.Error():
-		if !any(func(_ bucketKey, v version) bool {
+		if !anyOf(func(_ bucketKey, v version) bool {
 			for name := range k.req.Consume {
 				if _, ok := v.limits[name]; !ok {
 					return true

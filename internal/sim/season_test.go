@@ -176,6 +176,9 @@ func (s *season) use(u usage, r *rand.Rand, end time.Duration) {
 		ctx := k.begin(s.w)
 		lease, err := c.limiter.Acquire(ctx, req)
 		k.lease = lease
+		if lease != nil {
+			k.statuses = lease.Statuses()
+		}
 		k.finish(s.w, err)
 		if lease != nil && chance(r, 0.1) {
 			s.settle(k, r)
@@ -199,7 +202,7 @@ func (s *season) operate(end time.Duration) {
 	r := s.w.dice.stream("operate")
 	for n := 0; s.w.now() < end; n++ {
 		s.w.sleep(span(r, time.Second, pick(r, 10*time.Second, time.Minute, 4*time.Minute)))
-		o := operator{s, pick(r, s.operators...), s.acting("operator#" + strconv.Itoa(n))}
+		o := operator{s, pick(r, s.operators...), "operator#" + strconv.Itoa(n)}
 		k := pick(r,
 			limiter.ConfigKey{}, limiter.ConfigKey{Resource: "api"}, limiter.ConfigKey{Resource: "chat"}, limiter.ConfigKey{Resource: lone}, limiter.ConfigKey{Resource: "web"},
 			limiter.ConfigKey{Entity: "solo", Resource: limiter.DefaultResource}, limiter.ConfigKey{Entity: movable, Resource: limiter.DefaultResource},
@@ -243,14 +246,14 @@ func (s *season) draw(k limiter.ConfigKey, r *rand.Rand) []limiter.Limit {
 type operator struct {
 	*season
 
-	c   *client
-	ctx context.Context
+	c    *client
+	name string // of what it does
 }
 
 // until repeats what an operator does until it is done.
 func (o operator) until(do func() error) {
-	const most = 100
-	for range most {
+	const attempts = 100
+	for range attempts {
 		err := do()
 		if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrExists) {
 			return
@@ -287,9 +290,9 @@ func (o operator) write(k limiter.ConfigKey, limits []limiter.Limit, byPeer bool
 			o.writeAsPeer(k, limits)
 			return nil
 		case limits == nil:
-			return o.c.store.DeleteLimits(o.ctx, k)
+			return o.c.store.DeleteLimits(o.acting(o.name), k)
 		}
-		return o.c.store.SetLimits(o.ctx, k, limits)
+		return o.c.store.SetLimits(o.acting(o.name), k, limits)
 	})
 	o.changed(k, from, limits, o.switched(k))
 }
@@ -310,7 +313,7 @@ func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 func (o operator) remake(id, parent string) {
 	from := o.w.now()
 	o.until(func() error {
-		_, err := o.c.store.DeleteEntity(o.ctx, id)
+		_, err := o.c.store.DeleteEntity(o.acting(o.name), id)
 		return err
 	})
 	// What an operator configured for it is gone too.
@@ -320,7 +323,7 @@ func (o operator) remake(id, parent string) {
 		}
 	}
 	o.until(func() error {
-		_, err := o.c.store.CreateEntity(o.ctx, limiter.Entity{ID: id, Parent: parent, Cascade: parent != ""})
+		_, err := o.c.store.CreateEntity(o.acting(o.name), limiter.Entity{ID: id, Parent: parent, Cascade: parent != ""})
 		return err
 	})
 	o.parents = append(o.parents, parentage{from, o.w.now(), parent})

@@ -16,7 +16,7 @@ const (
 	driftPPM = 100
 	// farthestDrift is where whoever keeps a clock turns its drift.
 	farthestDrift = 200 * time.Millisecond
-	// reading is how far apart two readings of clocks may be taken for.
+	// readingSlack is how far apart two readings of clocks may be taken for.
 	readingSlack = 20 * time.Millisecond
 )
 
@@ -30,7 +30,8 @@ func (o odds) steppingClock(d dice, name string, born time.Duration) func(time.D
 		if n := (at + phase) / every; n > (born+phase)/every {
 			r := d.stream("step", name, fmt.Sprint(n))
 			if chance(r, 0.7) { // or it is set right again
-				off += pick[time.Duration](r, -1, 1) * span(r, 2*time.Minute, farthestStep)
+				step := span(r, 2*time.Minute, farthestStep)
+				off += pick(r, step, -step)
 			}
 		}
 		return off
