@@ -14,6 +14,8 @@ const (
 	farthestStep = time.Hour
 	// driftPPM is how fast a quartz drifts at most, in millionths.
 	driftPPM = 100
+	// slewPPM is how fast a local clock is slewed at most: what is faster was set.
+	slewPPM = 500
 	// farthestDrift is where whoever keeps a clock turns its drift.
 	farthestDrift = 200 * time.Millisecond
 	// readingSlack is how far apart two readings of clocks may be taken for.
@@ -53,25 +55,26 @@ func drift(at time.Duration) time.Duration {
 
 // keptTime: a step of the local clock is followed only if the date of an answer
 // confirms it, and dates tell the true time. So a client that gets dates is never off by
-// more than it takes to learn, and one that gets none by no more than it was at first,
-// and drift.
+// more than it takes to learn. One that gets none follows its local clock only as far as
+// that may have been slewed since it was read last.
 func (c *checker) keptTime() {
 	for _, k := range c.play.cast {
 		if !k.keeps || !c.odds.stepped {
 			continue
 		}
-		most := c.odds.skew + 2*farthestDrift + readingSlack
-		if k.dated {
-			most = learning
-		}
-		for _, one := range k.readings.copy() {
+		last := reading{}
+		for i, one := range k.readings.copy() {
+			moved, most := (one.off - last.off).Abs(), readingSlack+(one.at-last.at)*slewPPM/1_000_000
 			if calm := c.calm.Load(); calm != nil && one.at >= *calm {
 				break // from then on answers have no dates
 			}
-			if one.off.Abs() > most {
-				c.violate("clock", one.at, nil, "%s is off by %v, at most %v is allowed", k.name, one.off, most)
-				break
+			switch {
+			case k.dated && one.off.Abs() > learning:
+				c.violate("clock", one.at, nil, "%s is off by %v, and gets dates", k.name, one.off)
+			case !k.dated && i > 0 && moved > most:
+				c.violate("clock", one.at, nil, "%s is off by %v after %v, without dates", k.name, one.off, last.off)
 			}
+			last = one
 		}
 	}
 }
@@ -149,12 +152,16 @@ func TestSteppedClocksAreSeen(t *testing.T) {
 		known, _ := s.(clocked)
 		return credulous{known}
 	}}
-	for _, text := range []string{"is off by", "is refused without asking, by what was seen"} {
+	for text, o := range map[string]odds{
+		"without dates":  {stepped: true, skew: time.Second},
+		"and gets dates": {stepped: true, skew: time.Second, dated: true},
+		"is refused without asking, by what was seen": {stepped: true, skew: time.Second},
+	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			const tries = 60
 			for seed := uint64(1); seed <= tries; seed++ {
-				if says(simulate(t, seed, odds{stepped: true, skew: time.Second}, broken), text) {
+				if says(simulate(t, seed, o, broken), text) {
 					return
 				}
 			}
