@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("sim.seeds", 300, "how many seeds to run")
+	seeds     = flag.Int("sim.seeds", 200, "how many seeds to run")
 	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
 	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
