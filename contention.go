@@ -105,7 +105,7 @@ func (c *contention) noteStamp(use stampUse, out Outcome, now int64) {
 	case out.Applied:
 	case use.late && now-out.Image.RefilledAt > lateness:
 		c.movedAt = 0
-	case use.seen != 0 && out.Image.RefilledAt != use.seen:
+	case use.seen != 0 && (use.moves || out.Image.RefilledAt != use.seen):
 		c.movedAt = now
 	}
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,5 +89,11 @@ func (r *Request) Validate() error {
 	default:
 		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
 	}
-	return ValidateLimits(r.Fallback)
+	if err := ValidateLimits(r.Fallback); err != nil {
+		if e, ok := errors.AsType[*ValidationError](err); ok && e.Field == "limits" {
+			e.Field = "fallback"
+		}
+		return err
+	}
+	return nil
 }

@@ -57,6 +57,10 @@ func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 // room.
 func isCredit(d *limiter.Delta) bool { return d.Consumed < 0 }
 
+// isBetween reports whether the balance is to lie between two bounds, the lower one
+// first: the server accepts no others.
+func isBetween(d *limiter.Delta) bool { return d.Covered && !d.Pinned && d.Consumed <= d.AtMost }
+
 func pinsValidity(a *limiter.Adjust) bool { return a.Seen.Foreign != "" && a.Seen.HasValidUntil }
 
 func adjustKey(key []byte, a *limiter.Adjust) []byte {
@@ -83,6 +87,9 @@ func adjustKey(key []byte, a *limiter.Adjust) []byte {
 		if a.Deltas[i].Covered {
 			how |= 4
 		}
+		if isBetween(&a.Deltas[i]) {
+			how |= 16
+		}
 		key = append(key, how)
 	}
 	return key
@@ -98,12 +105,15 @@ func adjustShape(a *limiter.Adjust) (*shape, error) {
 		tokens, capacity := b.field(i, d.Limit, schema.FieldTokens), b.field(i, d.Limit, schema.FieldCapacity)
 		b.add.part(tokens, " ", alias('d', i))
 		b.add.part(b.field(i, d.Limit, schema.FieldConsumed), " ", alias('a', i))
-		if d.Pinned {
+		switch {
+		case d.Pinned:
 			b.condition.part(tokens, "=", alias('h', i))
-		} else {
+		case isBetween(d):
+			b.within(tokens, alias('a', i), alias('h', i))
+		default:
 			b.condition.part(tokens, " <= ", alias('h', i))
 		}
-		if d.Covered {
+		if d.Covered && !isBetween(d) {
 			b.condition.part(tokens, " >= ", alias('a', i))
 		}
 		switch {

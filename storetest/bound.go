@@ -199,6 +199,9 @@ var boundTests = []test{
 	wideAdjust("adjust: debits", func(s *limiter.LimitState) limiter.Delta {
 		return limiter.Delta{Tokens: -1, Consumed: 1, AtMost: s.Capacity}
 	}),
+	wideAdjust("adjust: debits that the balance covers", func(s *limiter.LimitState) limiter.Delta {
+		return limiter.Delta{Tokens: -1, Consumed: 1, AtMost: s.Capacity, Covered: true}
+	}),
 	wideAdjust("adjust: credits", func(s *limiter.LimitState) limiter.Delta {
 		return limiter.Delta{Tokens: 1, Consumed: -1, AtMost: s.Capacity}
 	}),
