@@ -89,6 +89,8 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 		f.sent = min(f.sent, int64(r.call.start)) // a new item is stamped before its configuration is read
 	}
 	switch {
+	case debit > 0 && had && is.tk < 0 && r.before.rf != r.after.rf && !r.call.onlyTakes():
+		// What others settle was carried along: no acquire takes what is not there.
 	case debit > 0 && (r.call.kind == acquiring || !had):
 		f.admitted = debit
 	case debit < 0 && r.before.rf == r.after.rf:

@@ -46,6 +46,9 @@ func (c *checker) refusedForAReason(k *call) {
 			promise = "P5"
 		}
 	}
+	if slices.ContainsFunc(e.Statuses, func(st limiter.Status) bool { return st.Exceeded && c.changing(k, st) }) {
+		return // shards hold more by the old parameters than by those that decided
+	}
 	id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
 	c.violate(promise, k.end, &id, "%s, and all the time everything asked for was there", k)
 }
