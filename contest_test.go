@@ -134,6 +134,7 @@ func (c contest) arrive(process int, start time.Time, calls *sync.WaitGroup, f f
 
 // in runs a contest in an engine, and checks what holds of all of them.
 func (c contest) in(t *testing.T, check func(w *world, all []contestant)) {
+	t.Helper()
 	o := dynamolite.Options{}
 	if c.aws {
 		o = awsEngine()

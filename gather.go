@@ -77,19 +77,12 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ti
 	images, recent := acct.images(l.now(), l.trust)
 	read, vain := false, 0
 	for tries := 0; tries < maxTries; tries++ {
-		if vain > 1 {
-			if err := l.pause(ctx, nil, vain+freeTries); err != nil {
-				return crowd, err
-			}
-		}
 		shared := l.places.base > 0 && acct.isShared(l.now())
-		if shared {
-			if err := sleep(ctx, nil, acct.beginRound(front.claim, l.now(), l.rand)); err != nil {
-				return crowd, err
-			}
+		err := l.paceRound(ctx, front.claim, shared, vain)
+		if err != nil {
+			return crowd, err
 		}
 		if vain > 0 || shared || !recent {
-			var err error
 			if images, err = l.survey(ctx, front.claim); err != nil {
 				return crowd, err
 			}
@@ -118,6 +111,20 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ti
 		}
 	}
 	return crowd, contended(bucket)
+}
+
+// paceRound waits before a round, after so many that were in vain: where others write
+// to the bucket too, for as long as they do.
+func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int) error {
+	if vain > 1 {
+		if err := l.pause(ctx, nil, vain+freeTries); err != nil {
+			return err
+		}
+	}
+	if !shared {
+		return nil
+	}
+	return sleep(ctx, nil, c.acct.beginRound(c, l.now(), l.rand))
 }
 
 // conform brings the shards of a claim's bucket to their configuration, where they

@@ -67,17 +67,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 			return false, nil
 		}
 		pairs := pairsOf(images, before, now, l.multiplier)
-		of := make([]Bucket, 2*len(pairs))
-		for i := range of {
-			of[i] = images[i/2+i%2*count/2].Bucket
-		}
-		after := func(i int) *Image {
-			if i%2 == 1 {
-				return nil
-			}
-			return pairs[i/2].Survivor.after()
-		}
-		joint, err := l.sendJoint(ctx, acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
+		joint, err := l.mergePairs(ctx, acct, images, pairs, now)
 		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
@@ -86,13 +76,28 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 			l.counts.merges.Add(1)
 			survivors := make([]*Image, len(pairs))
 			for i := range survivors {
-				survivors[i] = after(2 * i)
+				survivors[i] = pairs[i].Survivor.after()
 			}
 			acct.recount(survivors, now)
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// mergePairs merges the second half of a bucket's shards into the first.
+func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*Image, pairs []*Pair, now int64) (Joint, error) {
+	of := make([]Bucket, len(images))
+	for i := range of {
+		of[i] = images[i/2+i%2*len(images)/2].Bucket
+	}
+	after := func(i int) *Image {
+		if i%2 == 1 {
+			return nil
+		}
+		return pairs[i/2].Survivor.after()
+	}
+	return l.sendJoint(ctx, acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
 }
 
 // areMergeable reports whether images are all shards of a bucket and of one mind, so

@@ -11,7 +11,7 @@ import "context"
 // under way when it began has been answered.
 type census struct {
 	begun    bool
-	from, to int64 // the counts that this round attributes are above from, up to to
+	from, to int64 // the counts that this round attributes are greater than from, and at most to
 	own      int64 // how many of them this process has raised
 	left     int   // writes from before the round that are still under way
 	highest  int64 // the highest count seen

@@ -71,7 +71,7 @@ func TestAProcessThatIsAlwaysRefusedIsHeard(t *testing.T) {
 		heard, b := false, limiter.Bucket{Entity: "user", Resource: "gpt-4"}
 		unlucky := w.limiter(w.open(&thief{w.engine, func() {
 			for !heard && w.take(w.Limiter, ask("user", "rps", 1)) == nil {
-				heard = w.Limiter.IsShared(b)
+				heard = w.IsShared(b)
 			}
 		}}), limiter.Options{})
 		for start := time.Now(); !heard && time.Since(start) < 2*time.Second; {
