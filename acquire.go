@@ -305,7 +305,11 @@ func (c *claim) asBefore(at int64) []Status {
 		return statuses
 	}
 	for i := range statuses {
-		statuses[i].Available += statuses[i].Requested
+		st := &statuses[i]
+		st.Available += st.Requested
+		if st.Requested > st.Limit.Capacity { // it was lowered since the debit
+			st.RetryAfter, st.Exceeded = Never, true
+		}
 	}
 	return statuses
 }
