@@ -30,6 +30,7 @@ import (
 // more than the limit gives, and all of them then pause for longer.
 type contention struct {
 	movedAt      int64   // when others were last found to move the stamp, in milliseconds; 0 is that they do not
+	spoiled      int     // how often others' debits refused a move of the stamp lately: twice that, less the moves that were applied
 	othersAt     int64   // when the item was last found to be written to by others too, in milliseconds; 0 is never
 	load         float64 // writes a second that the item took lately, as it counted them
 	sentAt       int64   // when this process last sent a write, in milliseconds
@@ -74,6 +75,8 @@ const (
 	// writer asks for, plentyAsks times, or half of the capacity, makes nobody pause.
 	plentyTime = 60
 	plentyAsks = 4
+	// oftenSpoiled is how often is too often, see the field spoiled.
+	oftenSpoiled = 8
 	// A writer asks for one in leastPart of the tokens that an item holds, so that the
 	// others find the rest; for one in mostPart if the item takes as many writes in
 	// shareTime milliseconds.
@@ -96,17 +99,23 @@ func (c *contention) isLate(now int64) bool {
 }
 
 // noteStamp takes in what an answer tells of who moves the stamp of a bucket that
-// overflows. A process whose own move is refused leaves that to the others, until
+// overflows. A process whose own move is refused, because another one has moved the
+// stamp or because others' debits spoil its moves again and again, leaves that to the others, until
 // nobody has moved the stamp for a while. So one process moves it, in the best case.
 func (c *contention) noteStamp(use stampUse, out Outcome, now int64) {
 	switch {
 	case out.Applied && use.late:
 		c.movedAt = now
 	case out.Applied:
+		c.spoiled = max(0, c.spoiled-1)
 	case use.late && now-out.Image.RefilledAt > lateness:
 		c.movedAt = 0
-	case use.seen != 0 && (use.moves || out.Image.RefilledAt != use.seen):
+	case use.seen != 0 && out.Image.RefilledAt != use.seen:
 		c.movedAt = now
+	case use.seen != 0 && use.moves:
+		if c.spoiled += 2; c.spoiled >= oftenSpoiled {
+			c.movedAt, c.spoiled = now, 0
+		}
 	}
 }
 
