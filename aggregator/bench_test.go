@@ -208,7 +208,7 @@ func TestABatchIsCheap(t *testing.T) {
 	db, arn := stocked(t, 200, 100)
 	page := ofBuckets(pages(t, db, arn), 100)
 	a := unattended(t, db, &nobody{})
-	const most = 30 // allocations for each record and the three sums that it is part of
+	const most = 32 // allocations for each record and the three sums that it is part of, under the race detector
 	got := testing.AllocsPerRun(20, func() {
 		if _, err := a.Process(t.Context(), dynamo.DecodeRecords(page)); err != nil {
 			t.Fatal(err)
