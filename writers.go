@@ -138,12 +138,14 @@ func (a *account) endWrite(w sentWrite, out Outcome, err error, now int64, draw 
 		return
 	}
 	c.way = (now - w.at) / 2
-	c.jitter = drawJitter(draw)
 	c.heard(out.Applied, now)
 	c.noteStamp(w.stampUse, out, now)
 	count := out.Image.Writes.Consumed / writeCost
 	if c.census.note(w, count, out.Applied, c.sending) > 0 {
 		c.othersAt = now
+	}
+	if c.isShared(now) {
+		c.jitter = drawJitter(draw)
 	}
 	c.measure(count, now)
 }
