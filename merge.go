@@ -62,11 +62,11 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 				return false, err
 			}
 		}
-		now := l.now()
-		if len(images) != count || !areMergeable(images, now) {
+		m := l.moment()
+		if len(images) != count || !areMergeable(images, m.now) {
 			return false, nil
 		}
-		pairs := pairsOf(images, before, now, l.multiplier)
+		pairs := pairsOf(images, before, m.now, l.multiplier)
 		of := make([]Bucket, 2*len(pairs))
 		for i := range of {
 			of[i] = images[i/2+i%2*count/2].Bucket
@@ -77,7 +77,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 			}
 			return pairs[i/2].Survivor.after()
 		}
-		joint, err := l.sendJoint(ctx, acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
+		joint, err := l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
 		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
@@ -88,7 +88,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 			for i := range survivors {
 				survivors[i] = after(2 * i)
 			}
-			acct.recount(survivors, now)
+			acct.recount(survivors, m)
 			return true, nil
 		}
 	}
