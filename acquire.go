@@ -160,7 +160,7 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 // credited back only when the other refuses.
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	child := l.claim(req)
-	remembered := child.acct.owner(l.now(), imageAge.Milliseconds())
+	remembered := child.acct.owner(l.uptime(), imageAge)
 	if err := l.knownDisabled(req, child.acct, remembered); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 	err := errors.Join(childErr, parentErr)
 	if !errors.Is(err, ErrDisabled) {
 		// A refusal is an answer, whatever became of the other side.
-		err = cmp.Or(verdict(child, parent), err)
+		err = cmp.Or(verdict(child, parent, l.uptime()), err)
 	}
 	if err != nil {
 		l.refund(ctx, child, parent)
@@ -194,10 +194,10 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 // remembered to cascade to is known to be disabled, before the other one is debited in
 // vain.
 func (l *Limiter) knownDisabled(req *Request, acct *account, parent string) error {
-	switch now := l.now(); {
-	case l.isDisabled(acct, now):
+	switch up := l.uptime(); {
+	case l.isDisabled(acct, up):
 		return &DisabledError{Entity: req.Entity, Resource: req.Resource}
-	case parent != "" && l.isDisabled(l.account(parent, req.Resource), now):
+	case parent != "" && l.isDisabled(l.account(parent, req.Resource), up):
 		return &DisabledError{Entity: parent, Resource: req.Resource}
 	}
 	return nil
@@ -260,7 +260,7 @@ func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 }
 
 // verdict is the refusal that follows from both claims, if any.
-func verdict(child, parent *claim) error {
+func verdict(child, parent *claim, up time.Duration) error {
 	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
 		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.want.decides(&child.Bucket)}
 	}
@@ -271,12 +271,12 @@ func verdict(child, parent *claim) error {
 	sides := slices.DeleteFunc([]*claim{child, parent}, func(c *claim) bool { return c == nil || !c.granted && !c.refused && c.statuses == nil })
 	e := &ExceededError{}
 	for _, c := range sides {
-		e.Statuses = append(e.Statuses, c.asBefore(max(sides[0].at, sides[len(sides)-1].at))...)
+		e.Statuses = append(e.Statuses, c.asBefore(max(sides[0].at, sides[len(sides)-1].at), up)...)
 	}
 	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
 		e.Statuses = nil // what refused one side has been earned since
 		for _, c := range sides {
-			e.Statuses = append(e.Statuses, c.asBefore(c.at)...)
+			e.Statuses = append(e.Statuses, c.asBefore(c.at, up)...)
 		}
 	}
 	return e
@@ -296,11 +296,11 @@ func unknownToAll(child, parent *claim) []string {
 
 // asBefore is the status of every limit of the claim at an instant, as if it had not
 // been debited.
-func (c *claim) asBefore(at int64) []Status {
+func (c *claim) asBefore(at int64, up time.Duration) []Status {
 	if c.statuses != nil {
 		return c.statuses
 	}
-	statuses := c.standing(c.shards(), at)
+	statuses := c.standing(c.shards(up), at)
 	if !c.granted {
 		return statuses
 	}
@@ -314,8 +314,9 @@ func (c *claim) asBefore(at int64) []Status {
 	return statuses
 }
 
-// shards are the images that a claim was decided on, by number.
-func (c *claim) shards() []*Image {
+// shards are the images that a claim was decided on, by number, as far as they are
+// remembered.
+func (c *claim) shards(up time.Duration) []*Image {
 	switch {
 	case c.images != nil:
 		return c.images
@@ -325,7 +326,7 @@ func (c *claim) shards() []*Image {
 		return []*Image{c.image}
 	}
 	// Those from before or after a doubling have other shares.
-	last, _ := c.acct.images(c.at, imageAge.Milliseconds())
+	last, _ := c.acct.images(up, imageAge)
 	images := make([]*Image, c.image.ShardCount)
 	for i, img := range last {
 		if img != nil && img.ShardCount == len(images) {
@@ -410,7 +411,7 @@ func (l *Limiter) insist(ctx context.Context, write func(context.Context) error)
 		if !isTurnedAway(err) {
 			return err
 		}
-		if sleep(ctx, nil, time.Duration(min(minBrake<<min(tries, 10), maxBrake))*time.Millisecond) != nil {
+		if sleep(ctx, nil, min(minBrake<<min(tries, 10), maxBrake)) != nil {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
 			return nil, err
 		}
 	}
-	if err := verdict(child, parent); err != nil {
+	if err := verdict(child, parent, l.uptime()); err != nil {
 		return nil, err
 	}
 	statuses := child.statuses
@@ -110,7 +110,7 @@ func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*Image, error) {
 // live.
 func (l *Limiter) inform(ctx context.Context, c *claim) error {
 	w := c.acct.wanted()
-	if w == nil || !l.isYoung(w, l.now()) {
+	if w == nil || !l.isYoung(w, l.uptime()) {
 		epoch := l.epoch.Load()
 		r, err := l.config.resolve(ctx, c.Entity, c.Resource, nil)
 		if err != nil {

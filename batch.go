@@ -44,7 +44,7 @@ type batch struct {
 // debitEach debits claims at the front of a crowd that were allotted one shard each,
 // by a write for each shard. It returns those that were debited, those that were
 // told of an error, and the shards as they are then, nil if nothing was debited.
-func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Image, now int64) (served, failed []*ticket, after []*Image) {
+func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Image, m moment) (served, failed []*ticket, after []*Image) {
 	batches := make([]*batch, len(images))
 	var some []*batch
 	for _, t := range crowd {
@@ -54,7 +54,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Imag
 		}
 		i := slices.IndexFunc(images, func(img *Image) bool { return img.Shard == c.portions[0].image.Shard })
 		if batches[i] == nil {
-			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], now: now}}
+			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], moment: m}}
 			some = append(some, batches[i])
 		}
 		batches[i].crowd = append(batches[i].crowd, t)
@@ -88,7 +88,7 @@ func (b *batch) debit(ctx context.Context) {
 	if img.writesLeft(p.now) < writeCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)
 	}
-	p.acct.testBrake(img.Shard, p.now)
+	p.acct.testBrake(img.Shard, p.up)
 	if next, refill, _ := p.plan(); next == stepTake || next == stepRefill {
 		_, b.err = p.write(ctx, next, refill)
 	}

@@ -29,9 +29,9 @@ type wanted struct {
 	expires  bool    // whether the bucket expires when idle
 	owner    Owner
 	disabled bool
-	foreign  string // a peer's feature that the limits use and this version cannot evaluate
-	read     int64  // when the read of the oldest level began, in milliseconds
-	epoch    uint64 // the limiter's configuration epoch then
+	foreign  string        // a peer's feature that the limits use and this version cannot evaluate
+	read     time.Duration // when the read of the oldest level began, by [Limiter.uptime]
+	epoch    uint64        // the limiter's configuration epoch then
 }
 
 // wantedOf is the bucket that a configuration asks for. epoch is the limiter's
@@ -296,14 +296,14 @@ func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 // disabled, or is not to have what the claim names.
 func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
 	disabled := &DisabledError{Entity: c.Entity, Resource: c.Resource}
-	if c.acct.isStamped(l.now()-l.ttl.Milliseconds(), l.epoch.Load()) {
+	if c.acct.isStamped(l.uptime(), l.ttl, l.epoch.Load()) {
 		return true, disabled
 	}
 	w := c.acct.wanted()
 	if c.adopt(w); w == nil || !w.disabled && !c.isVain() {
 		return false, nil
 	}
-	if !l.isYoung(w, l.now()) {
+	if !l.isYoung(w, l.uptime()) {
 		if cmp == nil {
 			cmp = l.compare(ctx, c.acct, c.Bucket)
 		}
@@ -332,9 +332,9 @@ func (c *claim) isVain() bool {
 
 // isDisabled reports whether a bucket is known, within the time to live of
 // configuration, to be disabled: by its configuration, or by a stamp on an item.
-func (l *Limiter) isDisabled(acct *account, now int64) bool {
+func (l *Limiter) isDisabled(acct *account, up time.Duration) bool {
 	w := acct.wanted()
-	return w != nil && w.disabled && l.isYoung(w, now) || acct.isStamped(now-l.ttl.Milliseconds(), l.epoch.Load())
+	return w != nil && w.disabled && l.isYoung(w, up) || acct.isStamped(up, l.ttl, l.epoch.Load())
 }
 
 // A comparison is a read of a bucket's configuration that is under way. Callers that
@@ -344,16 +344,15 @@ type comparison struct {
 	err  error
 }
 
-// failedPause is how long a comparison that failed keeps others from being tried,
-// in milliseconds.
-const failedPause = 1_000
+// failedPause is how long a comparison that failed keeps others from being tried.
+const failedPause = time.Second
 
 // compareIfDue begins a comparison of a bucket, or joins one, if what the bucket is
 // to be was found out longer ago than the time to live. It returns nil otherwise, and
 // where the claim is about to read it all, because nothing is known of the bucket.
 func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *wanted) *comparison {
-	now := l.now()
-	if w == nil || l.isYoung(w, now) || !c.acct.isKnown(now, imageAge.Milliseconds()) {
+	up := l.uptime()
+	if w == nil || l.isYoung(w, up) || !c.acct.isKnown(up, imageAge) {
 		return nil
 	}
 	return l.compare(ctx, c.acct, c.Bucket)
@@ -361,15 +360,15 @@ func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *wanted) *compar
 
 // isYoung reports whether what a bucket is to be was found out within the time to
 // live.
-func (l *Limiter) isYoung(w *wanted, now int64) bool {
-	return now-w.read < l.ttl.Milliseconds() && w.epoch == l.epoch.Load()
+func (l *Limiter) isYoung(w *wanted, up time.Duration) bool {
+	return up-w.read < l.ttl && w.epoch == l.epoch.Load()
 }
 
 // compare begins to read the configuration of a bucket, unless such a read is under
 // way: then it returns that one, or, where configuration is not kept, which is older than
 // the claim, a new one. It returns nil if one has failed just now.
 func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *comparison {
-	cmp, first := acct.beginComparison(l.now(), l.ttl > 0)
+	cmp, first := acct.beginComparison(l.uptime(), l.ttl > 0)
 	if !first {
 		return cmp
 	}
@@ -382,7 +381,7 @@ func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *compari
 			l.logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", b.Entity, "resource", b.Resource, "error", err)
 		}
 		cmp.err = err
-		acct.endComparison(cmp, l.now())
+		acct.endComparison(cmp, l.uptime())
 	}
 	if l.immediate {
 		run()
@@ -427,11 +426,11 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 	if l.underWay.isClosed() {
 		return
 	}
-	now := l.now()
-	if w := c.acct.wanted(); w != nil && l.ttl > 0 && now-w.read >= l.ttl.Milliseconds()*(early-1)/early {
+	up := l.uptime()
+	if w := c.acct.wanted(); w != nil && l.ttl > 0 && up-w.read >= l.ttl/early*(early-1) {
 		l.compare(ctx, c.acct, c.Bucket)
 	}
-	mends, spreads := c.acct.beginMending(now), c.acct.beginSpreading()
+	mends, spreads := c.acct.beginMending(up), c.acct.beginSpreading()
 	if !mends && !spreads {
 		return
 	}
@@ -473,7 +472,7 @@ func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*wanted,
 // verifySoon is verify for a claim. It gives up early, and at once if a read failed just
 // now.
 func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wanted, error) {
-	if err := acct.unreadable(l.now()); err != nil {
+	if err := acct.unreadable(l.uptime()); err != nil {
 		return nil, err
 	}
 	if !l.immediate {
@@ -482,7 +481,7 @@ func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wan
 		defer cancel()
 	}
 	w, err := l.verify(ctx, acct, b)
-	acct.read(err, l.now())
+	acct.read(err, l.uptime())
 	return w, err
 }
 

@@ -36,9 +36,9 @@ type resolved struct {
 	disabled bool
 	cascade  Policy
 	foreign  string
-	fetched  int64   // when the read of the oldest level began, in milliseconds
-	meta     *Entity // nil if the entity has no record
-	image    *Image  // if a bucket was asked for
+	fetched  time.Duration // when the read of the oldest level began, by [Limiter.uptime]
+	meta     *Entity       // nil if the entity has no record
+	image    *Image        // if a bucket was asked for
 }
 
 // levelName is a level as errors quote it.
@@ -57,8 +57,9 @@ func levelName(k ConfigKey) string {
 // config reads configuration through a cache. An entry holds for ttl from the
 // moment its read began, absent levels included.
 type config struct {
-	store Store
-	ttl   time.Duration
+	store  Store
+	uptime func() time.Duration // of the limiter
+	ttl    time.Duration
 
 	entries *cache[ConfigKey, configEntry]
 	// evictions counts evictions: a read that began before one may carry the
@@ -74,7 +75,7 @@ type config struct {
 
 type configEntry struct {
 	value   *Config // nil where there is none
-	fetched int64
+	fetched time.Duration
 }
 
 // A flight is a read in progress that later callers wait for instead of
@@ -91,9 +92,9 @@ type flightKey struct {
 	evictions        uint64 // a read that began before an eviction is not joined after it
 }
 
-func newConfig(store Store, ttl time.Duration, size int) *config {
+func newConfig(store Store, uptime func() time.Duration, ttl time.Duration, size int) *config {
 	return &config{
-		store: store, ttl: ttl,
+		store: store, uptime: uptime, ttl: ttl,
 		entries: newCache[ConfigKey, configEntry](size),
 		flights: make(map[flightKey]*flight),
 	}
@@ -157,13 +158,13 @@ func (c *config) reread(ctx context.Context, entity, resource string) (resolved,
 
 // load reads those levels that the cache does not have younger than age.
 func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, age time.Duration, consistent bool) (resolved, error) {
-	evictions, now := c.evictions.Load(), c.store.Now().UnixMilli()
+	evictions, up := c.evictions.Load(), c.uptime()
 	keys := configKeys(entity, resource)
 	var entries [configLevels]configEntry
 	var missing []int
 	load := Load{Entity: entity, Bucket: b, Consistent: consistent}
 	for i, k := range keys {
-		if e, ok := c.entries.get(k); ok && now-e.fetched < age.Milliseconds() {
+		if e, ok := c.entries.get(k); ok && up-e.fetched < age {
 			entries[i] = e
 			continue
 		}
@@ -177,7 +178,7 @@ func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, a
 		return resolved{}, fmt.Errorf("read the configuration of %s for %s: %w", resource, entity, err)
 	}
 	for j, i := range missing {
-		entries[i] = configEntry{value: loaded.Configs[j], fetched: now}
+		entries[i] = configEntry{value: loaded.Configs[j], fetched: up}
 	}
 	if c.ttl > 0 && c.evictions.Load() == evictions {
 		for _, i := range missing {

@@ -81,9 +81,9 @@ func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*Ima
 	l.atOnce(len(images), func(i int) {
 		img := images[i]
 		c := claim{Bucket: img.Bucket, want: w, sure: true, pressing: true}
-		now := l.now()
-		r, _, _ := c.refill(img, max(now, img.RefilledAt+1), l.multiplier)
-		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
+		m := l.moment()
+		r, _, _ := c.refill(img, max(m.now, img.RefilledAt+1), l.multiplier)
+		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
 		if !isTurnedAway(err) {
 			errs[i] = err
 		}

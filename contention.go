@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // A contention is what a process knows of the others that write to the same item.
@@ -29,23 +30,24 @@ import (
 // The balance regulates the pauses. It falls if all processes together ask for
 // more than the limit gives, and all of them then pause for longer.
 type contention struct {
-	movedAt      int64   // when others were last found to move the stamp, in milliseconds; 0 is that they do not
-	spoiled      int     // how often others' debits refused a move of the stamp lately: twice that, less the moves that were applied
-	othersAt     int64   // when the item was last found to be written to by others too, in milliseconds; 0 is never
-	load         float64 // writes a second that the item took lately, as it counted them
-	sentAt       int64   // when this process last sent a write, in milliseconds
-	way          int64   // how long the last answer took to come, halved: about how old a write is when it takes effect, in milliseconds
-	refusedAt    int64   // when a write of this process was last refused, in milliseconds; 0 is that one was applied since
-	refusedSince int64   // since when all of its writes have been
-	jitter       float64 // scales the pause after that write: from 0.5 to 1.5
-	sending      int     // writes of this process that are under way
-	moving       int     // how many of them move the stamp
+	// Instants are by [Limiter.uptime].
+	movedAt      time.Duration // when others were last found to move the stamp; 0 is that they do not
+	spoiled      int           // how often others' debits refused a move of the stamp lately: twice that, less the moves that were applied
+	othersAt     time.Duration // when the item was last found to be written to by others too; 0 is never
+	load         float64       // writes a second that the item took lately, as it counted them
+	sentAt       time.Duration // when this process last sent a write
+	way          int64         // how long the last answer took to come, halved: about how old a write is when it takes effect, in milliseconds
+	refusedAt    time.Duration // when a write of this process was last refused; 0 is that one was applied since
+	refusedSince time.Duration // since when all of its writes have been
+	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
+	sending      int           // writes of this process that are under way
+	moving       int           // how many of them move the stamp
 
 	census census
 	// The count of the item's writes in progress, which a new one replaces after
 	// countPeriod:
-	countedAt int64 // when it began, in milliseconds; 0 is that there is none
-	counted   int64 // what the item had counted then
+	countedAt time.Duration // when it began; 0 is that there is none
+	counted   int64         // what the item had counted then
 }
 
 const (
@@ -58,11 +60,10 @@ const (
 	// earns in this time.
 	stampAge = 1_000
 	// contentionMemory is for how long others are presumed to go on writing that
-	// were not seen again, in milliseconds.
-	contentionMemory = 1_000
-	// countPeriod is how long writes are counted before the count tells something,
-	// in milliseconds.
-	countPeriod = 100
+	// were not seen again.
+	contentionMemory = time.Second
+	// countPeriod is how long writes are counted before the count tells something.
+	countPeriod = 100 * time.Millisecond
 
 	// longestPause is the pause of a writer to an item that holds nothing, in
 	// milliseconds: 16 processes then send 530 writes a second. If the limit takes
@@ -88,47 +89,47 @@ const (
 )
 
 // isShared reports whether others write to the item, too.
-func (c *contention) isShared(now int64) bool {
-	return c.othersAt != 0 && now-c.othersAt <= contentionMemory
+func (c *contention) isShared(up time.Duration) bool {
+	return c.othersAt != 0 && up-c.othersAt <= contentionMemory
 }
 
 // isLate reports whether others move the stamp, so that a bucket that overflows is
 // debited late.
-func (c *contention) isLate(now int64) bool {
-	return c.movedAt != 0 && now-c.movedAt <= contentionMemory
+func (c *contention) isLate(up time.Duration) bool {
+	return c.movedAt != 0 && up-c.movedAt <= contentionMemory
 }
 
 // noteStamp takes in what an answer tells of who moves the stamp of a bucket that
 // overflows. A process whose own move is refused, because another one has moved the
 // stamp or because others' debits spoil its moves again and again, leaves that to the others, until
 // nobody has moved the stamp for a while. So one process moves it, in the best case.
-func (c *contention) noteStamp(use stampUse, out Outcome, now int64) {
+func (c *contention) noteStamp(use stampUse, out Outcome, m moment) {
 	switch {
 	case out.Applied && use.late:
-		c.movedAt = now
+		c.movedAt = m.up
 	case out.Applied:
 		c.spoiled = max(0, c.spoiled-1)
-	case use.late && now-out.Image.RefilledAt > lateness:
+	case use.late && m.now-out.Image.RefilledAt > lateness:
 		c.movedAt = 0
 	case use.seen != 0 && out.Image.RefilledAt != use.seen:
-		c.movedAt = now
+		c.movedAt = m.up
 	case use.seen != 0 && use.moves:
 		if c.spoiled += 2; c.spoiled >= oftenSpoiled {
-			c.movedAt, c.spoiled = now, 0
+			c.movedAt, c.spoiled = m.up, 0
 		}
 	}
 }
 
 // measure takes in the item's count of writes.
-func (c *contention) measure(count, now int64) {
-	took := now - c.countedAt
+func (c *contention) measure(count int64, up time.Duration) {
+	took := up - c.countedAt
 	if c.countedAt == 0 || took > contentionMemory || count < c.counted {
-		c.countedAt, c.counted, c.load = now, count, 0
+		c.countedAt, c.counted, c.load = up, count, 0
 		return
 	}
 	if took >= countPeriod {
-		c.load = float64(count-c.counted) / float64(took) * milli
-		c.countedAt, c.counted = now, count
+		c.load = float64(count-c.counted) / took.Seconds()
+		c.countedAt, c.counted = up, count
 	}
 }
 
@@ -146,10 +147,10 @@ func (a *account) inheritedLocked(shard int) contention {
 }
 
 // isSharedShard reports whether others write to a shard, too.
-func (a *account) isSharedShard(shard int, now int64) bool {
+func (a *account) isSharedShard(shard int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.shardLocked(shard).contention.isShared(now)
+	return a.shardLocked(shard).contention.isShared(up)
 }
 
 // A modesty is how much of what an item holds one write asks for.
@@ -159,35 +160,35 @@ type modesty struct {
 }
 
 // modesty is that of the next writer to a shard.
-func (a *account) modesty(shard int, now int64) modesty {
+func (a *account) modesty(shard int, up time.Duration) modesty {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
-	if !c.isShared(now) {
+	if !c.isShared(up) {
 		return modesty{part: 1}
 	}
 	return modesty{part: min(max(leastPart, int64(c.load*shareTime/milli)), mostPart), way: c.way}
 }
 
 // isShared reports whether others write to any shard of a bucket, too.
-func (a *account) isShared(now int64) bool {
+func (a *account) isShared(up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.isSharedLocked(now)
+	return a.isSharedLocked(up)
 }
 
-func (a *account) isSharedLocked(now int64) bool {
-	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(now) })
+func (a *account) isSharedLocked(up time.Duration) bool {
+	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(up) })
 }
 
 // predicted is an image of a shard as the item probably is by now. Where others
 // write to it, they take what it earns: it holds what it held when it was seen,
 // unless that was so much that it is probably full.
-func (a *account) predicted(img *Image, now int64) *Image {
+func (a *account) predicted(img *Image, m moment) *Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != img || img.Foreign != "" || !s.contention.isShared(now) {
+	if s.img != img || img.Foreign != "" || !s.contention.isShared(m.up) {
 		return img
 	}
 	guess := *img
@@ -195,8 +196,8 @@ func (a *account) predicted(img *Image, now int64) *Image {
 	for i := range guess.Limits {
 		l := &guess.Limits[i]
 		part := img.share(l.Params)
-		if was := part.Balance(l.Tokens, img.RefilledAt, s.seenAt); was < part.Capacity/2 {
-			l.Tokens = was - part.Earned(img.RefilledAt, now)
+		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.now); was < part.Capacity/2 {
+			l.Tokens = was - part.Earned(img.RefilledAt, m.now)
 		}
 	}
 	return &guess
@@ -207,20 +208,20 @@ type stampRule struct {
 	leave  bool    // other writes may be under way that count on the stamp
 	late   bool    // it moves so often that a bucket that overflows is debited late
 	moving bool    // one of this process moves it
-	seenAt int64   // when the stamp was last seen, in milliseconds
+	seenAt int64   // when the stamp was last seen, in milliseconds by the store's clock
 	shared bool    // others write, too
 	others float64 // then writes a second
 	luck   float64 // from 0 to 1
 }
 
 // stampRule is how the next writer to a shard treats the stamp.
-func (a *account) stampRule(shard int, now int64, draw func(int64) int64) stampRule {
+func (a *account) stampRule(shard int, up time.Duration, draw func(int64) int64) stampRule {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(shard)
 	c := &s.contention
-	shared := c.isShared(now)
-	r := stampRule{leave: shared || c.sending > 0, late: c.isLate(now), moving: c.moving > 0, shared: shared, seenAt: s.seenAt}
+	shared := c.isShared(up)
+	r := stampRule{leave: shared || c.sending > 0, late: c.isLate(up), moving: c.moving > 0, shared: shared, seenAt: s.seen.now}
 	if shared {
 		r.others, r.luck = c.load, float64(draw(milli))/milli
 	}

@@ -21,7 +21,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	if l.places.base == 0 {
 		return l.debitAlone(ctx, c, left)
 	}
-	img := c.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
+	img := c.acct.image(c.Shard, l.uptime(), imageAge)
 	c.adopt(c.acct.wanted())
 	fits := img != nil && c.fits(img)
 	ps := places{base: 1} // whoever comes first finds out for the others
@@ -39,20 +39,20 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	case told == solo:
 		return l.debitAlone(ctx, c, left)
 	}
-	defer func() { ln.leave(l.placesFor(c, c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()))) }()
+	defer func() { ln.leave(l.placesFor(c, c.acct.image(c.Shard, l.uptime(), imageAge))) }()
 	if err := l.holdBack(ctx, c, left); err != nil {
 		return err
 	}
-	img = c.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
+	img = c.acct.image(c.Shard, l.uptime(), imageAge)
 	if c.adopt(c.acct.wanted()); img != nil && c.fits(img) {
 		crowd := ln.along(t, c.alike(img))
-		if len(crowd) > 1 || c.acct.isSharedShard(c.Shard, l.now()) {
+		if len(crowd) > 1 || c.acct.isSharedShard(c.Shard, l.uptime()) {
 			l.debitCrowd(ctx, ln, crowd, img, left)
 			return t.err
 		}
 	}
 	err := l.debitAlone(ctx, c, left)
-	if ps.base == 1 && c.acct.image(c.Shard, l.now(), imageAge.Milliseconds()) == nil {
+	if ps.base == 1 && c.acct.image(c.Shard, l.uptime(), imageAge) == nil {
 		ln.disperse() // the others would find out no more, one after the other
 	}
 	return err
@@ -81,7 +81,7 @@ func (c *claim) common() *claim {
 // left is closed when the caller has gone; no further write is begun then.
 func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}) error {
 	p := pursuit{l: l, c: c, acct: c.acct, left: left}
-	p.img = p.acct.image(c.Shard, l.now(), imageAge.Milliseconds())
+	p.img = p.acct.image(c.Shard, l.uptime(), imageAge)
 	if p.img == nil && p.acct.hasRetired(c.Shard) {
 		return errRerouted // merged since it was drawn
 	}
@@ -90,7 +90,7 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 
 // run takes one step after the other, until the claim is decided.
 func (p *pursuit) run(ctx context.Context) error {
-	p.now = p.l.now()
+	p.moment = p.l.moment()
 	for tries := range maxTries {
 		if err := p.space(ctx, p.c, tries); err != nil {
 			return err
@@ -116,12 +116,13 @@ type pursuit struct {
 	acct *account
 	left <-chan struct{}
 
-	now   int64   // one reading of the clock serves a step whole
-	img   *Image  // what is known of the bucket
-	sure  *wanted // what it is to be, by a consistent read that began after img was received
-	asIs  *Image  // what the claim takes as it is, because the configuration cannot be read
-	fresh bool    // img has just refused a write
-	met   int64   // when that was, in milliseconds
+	moment // one reading of the clocks serves a step whole
+
+	img   *Image        // what is known of the bucket
+	sure  *wanted       // what it is to be, by a consistent read that began after img was received
+	asIs  *Image        // what the claim takes as it is, because the configuration cannot be read
+	fresh bool          // img has just refused a write
+	met   time.Duration // when that was, by [Limiter.uptime]
 	// lacked says that the write that img has just refused was for more than it held.
 	lacked bool
 	// looked says that it was looked at the bucket and its configuration.
@@ -147,13 +148,13 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	case w == nil:
 	case w.disabled:
 		return true, p.disabled()
-	case c.isVain() && !p.looked && !p.l.isYoung(w, p.now):
+	case c.isVain() && !p.looked && !p.l.isYoung(w, p.up):
 		return false, p.look(ctx)
 	case c.isVain():
 		p.end()
 		return true, nil
 	}
-	if p.img != nil && p.img.isOverfull() && !p.mended && p.acct.image(p.img.sibling(), p.now, imageAge.Milliseconds()) == nil {
+	if p.img != nil && p.img.isOverfull() && !p.mended && p.acct.image(p.img.sibling(), p.up, imageAge) == nil {
 		p.mended = true
 		return p.replace(ctx)
 	}
@@ -186,7 +187,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 // disabled notes and says that an operator switched the bucket off.
 func (p *pursuit) disabled() error {
 	if p.img != nil && p.img.Disabled {
-		p.acct.stamp(p.now, p.l.epoch.Load())
+		p.acct.stamp(p.up, p.l.epoch.Load())
 	}
 	return &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 }
@@ -199,20 +200,20 @@ func (p *pursuit) unsupported() error {
 // see takes in an image of the item.
 func (p *pursuit) see(img *Image, fresh bool) { p.img, p.fresh, p.sure = img, fresh, nil }
 
-// catchUp looks at the clock. An image that refused a write is not fresh any more
+// catchUp looks at the clocks. An image that refused a write is not fresh any more
 // once a pause has given others the time for theirs.
 func (p *pursuit) catchUp() {
-	const stale = 10
-	p.now = p.l.now()
-	if !p.fresh || p.img == nil || p.now-p.met < stale {
+	const stale = 10 * time.Millisecond
+	p.moment = p.l.moment()
+	if !p.fresh || p.img == nil || p.up-p.met < stale {
 		return
 	}
-	p.recall(p.now)
+	p.recall(p.up)
 }
 
 // recall goes on with the image that is remembered of the item.
-func (p *pursuit) recall(now int64) {
-	switch img := p.acct.image(p.c.Shard, now, imageAge.Milliseconds()); img {
+func (p *pursuit) recall(up time.Duration) {
+	switch img := p.acct.image(p.c.Shard, up, imageAge); img {
 	case nil:
 	case p.img:
 		p.fresh = false
@@ -223,7 +224,7 @@ func (p *pursuit) recall(now int64) {
 
 // plan decides the next step on what is known.
 func (p *pursuit) plan() (step, *Refill, time.Duration) {
-	p.c.stamp, p.c.sure = p.acct.stampRule(p.c.Shard, p.now, p.l.rand), p.sure != nil
+	p.c.stamp, p.c.sure = p.acct.stampRule(p.c.Shard, p.up, p.l.rand), p.sure != nil
 	return p.c.plan(p.likely(), p.fresh, p.now, p.l.multiplier)
 }
 
@@ -232,7 +233,7 @@ func (p *pursuit) likely() *Image {
 	if p.img == nil || p.fresh {
 		return p.img
 	}
-	return p.acct.predicted(p.img, p.now)
+	return p.acct.predicted(p.img, p.moment)
 }
 
 // end keeps what the bucket was found to be.
@@ -259,7 +260,7 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 		if take == nil {
 			take = p.c.take(p.img, p.now)
 		}
-		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.now, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
+		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.moment, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
 		return p.wrote(out, err, true)
 	}
 	if p.l.places.base == 0 || refill.FullSince != 0 {
@@ -273,15 +274,15 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 		done, err = p.wrote(out, err, next == stepRefill)
 	})
 	if !ran && waited == nil {
-		p.met = p.l.now()
-		img := p.acct.image(p.c.Shard, p.met, imageAge.Milliseconds())
+		p.met = p.l.uptime()
+		img := p.acct.image(p.c.Shard, p.met, imageAge)
 		p.see(img, img != nil)
 	}
 	return done, cmp.Or(err, waited)
 }
 
 func (p *pursuit) refill(ctx context.Context, r *Refill) (Outcome, error) {
-	out, err := p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.now, func(ctx context.Context) (Outcome, error) { return p.l.store.Refill(ctx, r) })
+	out, err := p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.moment, func(ctx context.Context) (Outcome, error) { return p.l.store.Refill(ctx, r) })
 	if out.Applied && len(p.c.asked) > 0 && p.c.repair(p.img) != nil {
 		p.acct.repaired(p.img.ShardCount)
 	}
@@ -303,7 +304,7 @@ func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error
 		return false, err
 	}
 	p.see(out.Image, true)
-	p.met = p.l.now()
+	p.met = p.l.uptime()
 	if !out.Applied || !debits {
 		return false, nil
 	}
@@ -331,16 +332,16 @@ func (c *claim) take(img *Image, now int64) *Take {
 
 // learn keeps the image an outcome carries, or forgets the bucket it says is
 // not there.
-func (l *Limiter) learn(acct *account, b Bucket, out Outcome, now int64) {
+func (l *Limiter) learn(acct *account, b Bucket, out Outcome, at moment) {
 	if out.Image == nil {
 		acct.forget(b.Shard)
 		return
 	}
-	if ahead := out.Image.RefilledAt - now; ahead > maxSkew.Milliseconds() {
+	if ahead := out.Image.RefilledAt - at.now; ahead > maxSkew.Milliseconds() {
 		l.logger.Warn("bucket is stamped ahead of the clock", "entity", b.Entity, "resource", b.Resource,
 			"shard", b.Shard, "ahead_ms", ahead)
 	}
-	acct.remember(out.Image, now)
+	acct.remember(out.Image, at)
 }
 
 // isOverfull reports whether a shard holds more than its share: a peer doubled the
@@ -359,7 +360,7 @@ func (i *Image) sibling() int { return (i.Shard + i.ShardCount/2) % i.ShardCount
 // record.
 func (p *pursuit) look(ctx context.Context) error {
 	l, b := p.l, p.c.Bucket
-	if w := p.acct.wanted(); w != nil && l.isYoung(w, p.now) {
+	if w := p.acct.wanted(); w != nil && l.isYoung(w, p.up) {
 		loaded, err := l.store.Load(ctx, &Load{Bucket: &b})
 		if err != nil {
 			return fmt.Errorf("read the bucket of %s for %s: %w", b.Entity, b.Resource, err)
@@ -382,7 +383,7 @@ func (p *pursuit) look(ctx context.Context) error {
 func (p *pursuit) saw(img *Image) {
 	p.see(img, img == nil)
 	if img != nil {
-		p.acct.remember(img, p.now)
+		p.acct.remember(img, p.moment)
 	}
 }
 
@@ -397,7 +398,7 @@ func (p *pursuit) verify(ctx context.Context) error {
 	case waited != nil:
 		return waited
 	case !ran:
-		p.recall(p.l.now())
+		p.recall(p.l.uptime())
 	case err != nil && (len(p.c.asked) == 0 || !p.l.takeAsIs(ctx, p.c, p.img, err)):
 		return err
 	case err != nil:
@@ -442,7 +443,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		limit.Consumed = c.amount(limit.Limit)
 		limit.Tokens -= limit.Consumed
 	}
-	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.now, func(ctx context.Context) (Outcome, error) { return l.store.Create(ctx, n) })
+	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.moment, func(ctx context.Context) (Outcome, error) { return l.store.Create(ctx, n) })
 	return p.wrote(out, err, true)
 }
 
@@ -465,9 +466,9 @@ func (p *pursuit) prepare(ctx context.Context) (w *wanted, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	p.sought, p.now = true, p.l.now()
+	p.sought, p.moment = true, p.l.moment()
 	if len(siblings) > 0 {
-		p.acct.recount(siblings, p.now)
+		p.acct.recount(siblings, p.moment)
 		return nil, nil
 	}
 	return w, nil
@@ -480,7 +481,7 @@ func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 	switch {
 	case err != nil:
 		return true, err
-	case exists && p.acct.image(p.c.Shard, p.now, imageAge.Milliseconds()) == nil && p.c.Shard < p.acct.shardCount():
+	case exists && p.acct.image(p.c.Shard, p.up, imageAge) == nil && p.c.Shard < p.acct.shardCount():
 		p.c.short = true
 		return true, nil
 	}

@@ -55,8 +55,8 @@ func (l *Limiter) Widen(ctx context.Context, entity, resource string) {
 }
 
 // Hopeless is the decision of a local refusal.
-func (l *Limiter) Hopeless(req *Request, now int64) bool {
-	_, hopeless := l.isHopeless(req, now)
+func (l *Limiter) Hopeless(req *Request) bool {
+	_, hopeless := l.isHopeless(req, l.moment())
 	return hopeless
 }
 
@@ -66,7 +66,7 @@ func (l *Limiter) Share(b Bucket, shards int) {
 	acct.mu.Lock()
 	defer acct.mu.Unlock()
 	for i := range shards {
-		acct.shardLocked(i).contention.othersAt = l.now()
+		acct.shardLocked(i).contention.othersAt = l.uptime()
 	}
 }
 
@@ -75,19 +75,21 @@ type Writes struct{ acct account }
 
 // Begin sends one. What it returns takes in the answer: the item's count, whether the
 // write was applied, and when the answer came.
-func (w *Writes) Begin(now int64) func(count int64, applied bool, now int64) {
-	sent := w.acct.beginWrite(0, stampUse{}, now)
-	return func(count int64, applied bool, now int64) {
+func (w *Writes) Begin(up time.Duration) func(count int64, applied bool, up time.Duration) {
+	sent := w.acct.beginWrite(0, stampUse{}, up)
+	return func(count int64, applied bool, up time.Duration) {
 		img := &Image{Writes: LimitState{Consumed: count * writeCost}}
-		w.acct.endWrite(sent, Outcome{Applied: applied, Image: img}, nil, now, func(int64) int64 { return 0 })
+		w.acct.endWrite(sent, Outcome{Applied: applied, Image: img}, nil, moment{up: up}, func(int64) int64 { return 0 })
 	}
 }
 
 // Shared is whether others write to the item, too.
-func (w *Writes) Shared(now int64) bool { return w.acct.isSharedShard(0, now) }
+func (w *Writes) Shared(up time.Duration) bool { return w.acct.isSharedShard(0, up) }
 
 // IsShared is whether a limiter knows that others write to a bucket, too.
-func (l *Limiter) IsShared(b Bucket) bool { return l.account(b.Entity, b.Resource).isShared(l.now()) }
+func (l *Limiter) IsShared(b Bucket) bool {
+	return l.account(b.Entity, b.Resource).isShared(l.uptime())
+}
 
 // IsBehind reports whether an image is an earlier one of the same item.
 func (i *Image) IsBehind(other *Image) bool { return i.isBehind(other) }

@@ -74,10 +74,10 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ti
 		ctx = l.patience.detach(ctx) // no caller's own
 	}
 	acct, bucket := front.claim.acct, front.claim.Bucket
-	images, recent := acct.images(l.now(), l.trust)
+	images, recent := acct.images(l.uptime(), l.trust)
 	read, vain := false, 0
 	for tries := 0; tries < maxTries; tries++ {
-		shared := l.places.base > 0 && acct.isShared(l.now())
+		shared := l.places.base > 0 && acct.isShared(l.uptime())
 		err := l.paceRound(ctx, front.claim, shared, vain)
 		if err != nil {
 			return crowd, err
@@ -124,7 +124,7 @@ func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int
 	if !shared {
 		return nil
 	}
-	return sleep(ctx, nil, c.acct.beginRound(c, l.now(), l.rand))
+	return sleep(ctx, nil, c.acct.beginRound(c, l.uptime(), l.rand))
 }
 
 // conform brings the shards of a claim's bucket to their configuration, where they
@@ -222,13 +222,13 @@ func unbraked(images []*Image, held []int) []*Image {
 // it. If those before them are not served in the end, somebody else has taken what
 // there was.
 func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read, shared bool) (r round, err error) {
-	now := l.now()
-	front := crowd[0].claim
+	m := l.moment()
+	now, front := m.now, crowd[0].claim
 	r.rest = crowd
 	if err := front.obstacle(images); err != nil {
 		return r, err
 	}
-	b := vote(crowd, images, front.acct.braked(now), now, l.rand)
+	b := vote(crowd, images, front.acct.braked(m.up), now, l.rand)
 	if len(b.refused) > 0 && !read {
 		return r, nil
 	}
@@ -239,9 +239,9 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 	var failed []*ticket
 	switch {
 	case tried > 0 && len(b.admitted[0].claim.portions) == 1:
-		b.admitted, failed, r.after = l.debitEach(ctx, b.admitted, images, now)
+		b.admitted, failed, r.after = l.debitEach(ctx, b.admitted, images, m)
 	case tried > 0:
-		r.after, err = l.debitAll(ctx, front, b.admitted, images, now)
+		r.after, err = l.debitAll(ctx, front, b.admitted, images, m)
 	}
 	told := r.after
 	if r.after == nil {
@@ -348,8 +348,8 @@ func (c *claim) obstacle(images []*Image) error {
 
 // debitAll debits what claims were allotted, all or none. It returns all shards
 // as they are then, nil if nothing was debited.
-func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*Image, now int64) ([]*Image, error) {
-	refills, short := l.refillsFor(front.acct, crowd, images, now)
+func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*Image, m moment) ([]*Image, error) {
+	refills, short := l.refillsFor(front.acct, crowd, images, m)
 	switch {
 	case short:
 		return nil, nil
@@ -357,24 +357,24 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		return images, nil
 	}
 	for _, r := range refills {
-		if img := r.Seen; img.writesLeft(now) < writeCost {
+		if img := r.Seen; img.writesLeft(m.now) < writeCost {
 			l.widenInBackground(ctx, front.acct, img.Bucket)
 		}
-		front.acct.testBrake(r.Shard, now)
+		front.acct.testBrake(r.Shard, m.up)
 	}
 	of := make([]Bucket, len(refills))
 	for i, r := range refills {
 		of[i] = r.Bucket
 	}
 	after := func(i int) *Image { return refills[i].after() }
-	joint, err := l.sendJoint(ctx, front.acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Gather(ctx, refills) })
+	joint, err := l.sendJoint(ctx, front.acct, of, after, m, func(ctx context.Context) (Joint, error) { return l.store.Gather(ctx, refills) })
 	if err != nil {
 		return nil, fmt.Errorf("debit shards of %s of %s: %w", front.Resource, front.Entity, err)
 	}
 	for i, refusal := range joint.Refusals {
 		switch {
 		case refusal.Image != nil:
-			front.acct.remember(refusal.Image, now)
+			front.acct.remember(refusal.Image, m)
 		case refusal.Refused:
 			front.acct.forget(refills[i].Shard)
 		}
@@ -385,10 +385,10 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 	l.counts.gathered.Add(1)
 	all := slices.Clone(images)
 	for n, r := range refills {
-		l.answered(ctx, front.acct, r.Bucket, nil, now)
+		l.answered(ctx, front.acct, r.Bucket, nil, m.up)
 		i := slices.Index(images, r.Seen)
 		all[i] = after(n)
-		front.acct.remember(all[i], now)
+		front.acct.remember(all[i], m)
 		for _, t := range crowd {
 			t.claim.tookFrom(all[i])
 		}
@@ -398,16 +398,16 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 
 // refillsFor are the writes that debit what claims were allotted. short says that
 // one of the shards has less than that.
-func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*Image, now int64) (refills []*Refill, short bool) {
+func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*Image, m moment) (refills []*Refill, short bool) {
 	for _, img := range images {
 		part := claim{Bucket: img.Bucket, pressing: true, amounts: allotted(crowd, img.Shard)}
 		if len(part.amounts) == 0 {
 			continue
 		}
-		part.stamp = acct.stampRule(img.Shard, now, l.rand)
-		r := part.refillAtStamp(img, now)
+		part.stamp = acct.stampRule(img.Shard, m.up, l.rand)
+		r := part.refillAtStamp(img, m.now)
 		if r == nil {
-			if r, _, short = part.refill(img, now, l.multiplier); short {
+			if r, _, short = part.refill(img, m.now, l.multiplier); short {
 				return nil, true
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"time"
 )
 
 // A healer is a store that shows no item with a stamp far ahead of the clock. Where an
@@ -24,21 +25,22 @@ type healer struct {
 	Store
 
 	clock      CheckedClock
-	multiplier int64 // see [Options.TTLMultiplier]
+	multiplier int64                // see [Options.TTLMultiplier]
+	uptime     func() time.Duration // of the limiter
 	counts     *counts
 	logger     *slog.Logger
 	healings   *cache[Bucket, healing]
 }
 
-// A healing is when an item was last healed, and for how long it is not healed again, in
-// milliseconds.
-type healing struct{ at, pause int64 }
+// A healing is when an item was last healed, by [Limiter.uptime], and for how long it is
+// not healed again.
+type healing struct{ at, pause time.Duration }
 
 const (
 	// minHealingPause and maxHealingPause bound for how long an item is not healed
-	// again, in milliseconds.
-	minHealingPause = 30_000
-	maxHealingPause = 3_600_000
+	// again.
+	minHealingPause = 30 * time.Second
+	maxHealingPause = time.Hour
 	// rememberedHealings is how many items the healer remembers to have healed.
 	rememberedHealings = 10_000
 	// healingTries bounds the writes that heal an item. If one is refused, somebody
@@ -48,12 +50,12 @@ const (
 
 // newHealer is a store that heals, or the store itself, if it does not tell whether it
 // has checked its clock.
-func newHealer(store Store, multiplier int64, counts *counts, logger *slog.Logger) Store {
+func newHealer(store Store, multiplier int64, uptime func() time.Duration, counts *counts, logger *slog.Logger) Store {
 	clock, ok := store.(CheckedClock)
 	if !ok {
 		return store
 	}
-	return &healer{store, clock, multiplier, counts, logger, newCache[Bucket, healing](rememberedHealings)}
+	return &healer{store, clock, multiplier, uptime, counts, logger, newCache[Bucket, healing](rememberedHealings)}
 }
 
 // heal is an item after its stamp was moved back, if it has to be; nil if the item has
@@ -61,12 +63,12 @@ func newHealer(store Store, multiplier int64, counts *counts, logger *slog.Logge
 func (h *healer) heal(ctx context.Context, img *Image) *Image {
 	for tries := 0; img != nil && img.Foreign == "" && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
-		now := at.UnixMilli()
+		now, up := at.UnixMilli(), h.uptime()
 		if !checked || !img.isAhead(now) {
 			return img
 		}
 		last, again := h.healings.get(img.Bucket)
-		if again && now-last.at < last.pause {
+		if again && up-last.at < last.pause {
 			return img
 		}
 		r := healed(img, now, h.multiplier)
@@ -80,7 +82,7 @@ func (h *healer) heal(ctx context.Context, img *Image) *Image {
 			return r.after()
 		}
 		if out.Applied {
-			h.noteHealing(ctx, img, last, now)
+			h.noteHealing(ctx, img, last, moment{now, up})
 		}
 		img = out.Image
 	}
@@ -88,15 +90,15 @@ func (h *healer) heal(ctx context.Context, img *Image) *Image {
 }
 
 // noteHealing counts a healing and works out for how long there will be no other one.
-func (h *healer) noteHealing(ctx context.Context, img *Image, last healing, now int64) {
-	pause := int64(minHealingPause)
-	if now-last.at < 2*last.pause {
+func (h *healer) noteHealing(ctx context.Context, img *Image, last healing, m moment) {
+	pause := minHealingPause
+	if m.up-last.at < 2*last.pause {
 		pause = min(2*last.pause, maxHealingPause)
 	}
-	h.healings.put(img.Bucket, healing{now, pause})
+	h.healings.put(img.Bucket, healing{m.up, pause})
 	h.counts.healed.Add(1)
 	h.logger.WarnContext(ctx, "stamp of a bucket lay ahead and was moved back", "entity", img.Entity, "resource", img.Resource,
-		"shard", img.Shard, "ahead_ms", img.RefilledAt-now, "not_again_ms", pause)
+		"shard", img.Shard, "ahead_ms", img.RefilledAt-m.now, "not_again_ms", pause.Milliseconds())
 }
 
 // heal is an image that no answer of the store brought, healed if it has to be; nil if

@@ -65,11 +65,10 @@ const longLine = 16
 // more for long lines as long as the item's partition has capacity to spare. Where
 // others write too, there is one: a second write would know no more than the first.
 func (l *Limiter) placesFor(c *claim, img *Image) places {
-	now := l.now()
-	if img == nil || c.acct.isSharedShard(c.Shard, now) {
+	if img == nil || c.acct.isSharedShard(c.Shard, l.uptime()) {
 		return places{base: 1}
 	}
-	if img.isRelaxed(now) {
+	if img.isRelaxed(l.now()) {
 		return l.places
 	}
 	return places{base: l.places.base}
@@ -389,7 +388,7 @@ func (c *claim) isCovered(img *Image, now int64) bool {
 // pick is whom of a crowd to write for: whom the item serves, everybody if it
 // cannot tell; where others write too, only as many as are modest, or the first.
 func (p *pursuit) pick(crowd []*ticket) []*ticket {
-	m := p.acct.modesty(p.c.Shard, p.now)
+	m := p.acct.modesty(p.c.Shard, p.up)
 	if admitted := admit(crowd, p.likely(), m, p.now); len(admitted) > 0 {
 		return admitted
 	}

@@ -72,7 +72,7 @@ func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
 			continue
 		}
 		if c.image.ShardCount > 1 {
-			c.images = c.shards() // as they are now
+			c.images = c.shards(l.uptime()) // as they are now
 		}
 		lease.sides = append(lease.sides, side{claim: c, entries: make([]entry, 0, len(c.amounts))})
 		s := &lease.sides[len(lease.sides)-1]
@@ -128,7 +128,7 @@ func (l *Lease) Statuses() []Status {
 	var statuses []Status
 	for i := range l.sides {
 		if c := l.sides[i].claim; c != nil {
-			statuses = append(statuses, c.standing(c.shards(), c.at)...)
+			statuses = append(statuses, c.standing(c.shards(l.limiter.uptime()), c.at)...)
 		}
 	}
 	return statuses
@@ -203,17 +203,17 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 // the others pay too: a bucket must not admit from one shard what it owes on
 // another.
 func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []portion {
-	now := l.now()
+	m := l.moment()
 	acct := l.account(img.Entity, img.Resource)
 	count := acct.shardCount()
-	if last := acct.image(img.Shard, now, imageAge.Milliseconds()); last != nil {
+	if last := acct.image(img.Shard, m.up, imageAge); last != nil {
 		img = last
 	}
 	c := &claim{Bucket: img.Bucket, acct: acct, settling: true, amounts: amounts}
-	if parts, short := c.allot([]*Image{img}, now); !short || count == 1 || img.Foreign != "" {
+	if parts, short := c.allot([]*Image{img}, m.now); !short || count == 1 || img.Foreign != "" {
 		return parts
 	}
-	images, all := acct.images(now, l.trust)
+	images, all := acct.images(m.up, l.trust)
 	if !all {
 		read, err := l.readShards(ctx, acct, img.Bucket)
 		if err != nil || len(read) == 0 || c.obstacle(read) != nil {
@@ -221,7 +221,7 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 		}
 		images = read
 	}
-	parts, _ := c.allot(images, now)
+	parts, _ := c.allot(images, m.now)
 	return parts
 }
 
@@ -264,7 +264,7 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over
 // the shard has been split since it was taken, say, is left over; so is all that
 // was meant for a shard that is gone, because it was merged, say.
 func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, deltas []Amount) (over []Amount, err error) {
-	if last := acct.image(img.Shard, l.now(), imageAge.Milliseconds()); last != nil {
+	if last := acct.image(img.Shard, l.uptime(), imageAge); last != nil {
 		img = last
 	}
 	over, gone, err := l.adjustShard(ctx, acct, img, deltas, true)
@@ -284,11 +284,11 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, de
 			}
 		}
 		c := &claim{Bucket: img.Bucket, settling: true, amounts: present(img, deltas)}
-		now := l.now()
+		m := l.moment()
 		if spare {
-			over = c.splitOff(img, now)
+			over = c.splitOff(img, m.now)
 		}
-		out, err := l.settle(ctx, acct, c, img, now)
+		out, err := l.settle(ctx, acct, c, img, m)
 		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
@@ -305,17 +305,17 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, de
 }
 
 // settle carries out a settling claim on the image seen.
-func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Image, now int64) (Outcome, error) {
+func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Image, m moment) (Outcome, error) {
 	if len(c.amounts) == 0 {
 		return Outcome{Applied: true, Image: img}, nil
 	}
-	refills := c.overflows(img, now) || c.owes(img)
-	return l.send(ctx, acct, img.Bucket, stampUse{moves: refills}, now, func(ctx context.Context) (Outcome, error) {
+	refills := c.overflows(img, m.now) || c.owes(img)
+	return l.send(ctx, acct, img.Bucket, stampUse{moves: refills}, m, func(ctx context.Context) (Outcome, error) {
 		if refills {
-			refill, _, _ := c.refill(img, now, l.multiplier)
+			refill, _, _ := c.refill(img, m.now, l.multiplier)
 			return l.store.Refill(ctx, refill)
 		}
-		return l.store.Adjust(ctx, c.adjustment(img, now))
+		return l.store.Adjust(ctx, c.adjustment(img, m.now))
 	})
 }
 

@@ -80,9 +80,10 @@ type Limiter struct {
 	logger     *slog.Logger
 	rand       func(int64) int64
 	unwatch    func()
-	immediate  bool   // the store never waits
-	trust      int64  // milliseconds for which an image is good enough to refuse on; negative is never
-	places     places // for writes to one item before callers share them; none is no sharing
+	begun      time.Time     // when the limiter was made: see [Limiter.uptime]
+	immediate  bool          // the store never waits
+	trust      time.Duration // for which an image is good enough to refuse on; negative is never
+	places     places        // for writes to one item before callers share them; none is no sharing
 	counts     counts
 
 	// epoch counts the configuration changes of this process: a bucket
@@ -105,12 +106,12 @@ func New(store Store, o Options) (*Limiter, error) {
 		return nil, &ValidationError{Field: "options", Value: fmt.Sprintf("Timeout %v, Memory %d", o.Timeout, o.Memory), Reason: "use 0 for the default, or a positive value"}
 	}
 	l := &Limiter{
-		rand: o.Rand, logger: o.Logger,
+		begun: machineNow(), rand: o.Rand, logger: o.Logger,
 		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
-		trust: o.Trust.Milliseconds(), places: places{base: max(0, o.InFlight)},
+		trust: o.Trust, places: places{base: max(0, o.InFlight)},
 	}
 	if o.Trust == 0 {
-		l.trust = DefaultTrust.Milliseconds()
+		l.trust = DefaultTrust
 	}
 	if o.Trust < 0 {
 		l.trust = -1
@@ -139,8 +140,8 @@ func New(store Store, o Options) (*Limiter, error) {
 		l.rand = rand.Int64N
 	}
 	l.closing, l.closed, l.underWay.empty = make(chan struct{}), make(chan struct{}), make(chan struct{})
-	l.store = newHealer(store, l.multiplier, &l.counts, l.logger)
-	l.config = newConfig(l.store, l.ttl, o.Memory)
+	l.store = newHealer(store, l.multiplier, l.uptime, &l.counts, l.logger)
+	l.config = newConfig(l.store, l.uptime, l.ttl, o.Memory)
 	l.accounts = newCache[accountKey, *account](o.Memory)
 	if s, ok := store.(ImmediateStore); ok {
 		l.immediate = s.Immediate()
@@ -241,8 +242,6 @@ func (l *Limiter) Stats() Stats {
 		Healed: l.counts.healed.Load(),
 	}
 }
-
-func (l *Limiter) now() int64 { return l.store.Now().UnixMilli() }
 
 func (l *Limiter) account(entity, resource string) *account {
 	return l.accounts.getOrPut(accountKey{entity, resource}, func() *account { return &account{} })

@@ -1,6 +1,9 @@
 package limiter
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // refuseLocally is the refusal of a request that what is remembered of its
 // buckets shows to be hopeless, or nil if the store has to be asked.
@@ -14,8 +17,8 @@ func (l *Limiter) refuseLocally(req *Request) error {
 	if l.trust < 0 {
 		return nil
 	}
-	now := l.now()
-	of, hopeless := l.isHopeless(req, now)
+	m := l.moment()
+	of, hopeless := l.isHopeless(req, m)
 	if !hopeless {
 		return nil
 	}
@@ -28,14 +31,14 @@ func (l *Limiter) refuseLocally(req *Request) error {
 		if w := acct.wanted(); i > 0 && w != nil && w.isUnlimited() {
 			continue
 		}
-		images, all := acct.appendImages(room[:0], now, l.trust)
+		images, all := acct.appendImages(room[:0], m.up, l.trust)
 		if !all {
 			return nil
 		}
 		c, limits := claim{Bucket: images[0].Bucket, acct: acct}, images[0].Limits
 		for k := range limits {
 			if tokens, asked := req.Consume[limits[k].Name]; asked {
-				e.Statuses = c.appendStatus(e.Statuses, Amount{limits[k].Name, tokens * milli}, 0, images, now)
+				e.Statuses = c.appendStatus(e.Statuses, Amount{limits[k].Name, tokens * milli}, 0, images, m.now)
 			}
 		}
 	}
@@ -48,11 +51,11 @@ func (l *Limiter) refuseLocally(req *Request) error {
 
 // appendImages appends the last images of all shards; all says that there is none
 // missing or older than age.
-func (a *account) appendImages(images []*Image, now, age int64) (_ []*Image, all bool) {
+func (a *account) appendImages(images []*Image, up, age time.Duration) (_ []*Image, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.count {
-		img := a.imageLocked(i, now, age)
+		img := a.imageLocked(i, up, age)
 		if img == nil {
 			return images, false
 		}
@@ -64,32 +67,32 @@ func (a *account) appendImages(images []*Image, now, age int64) (_ []*Image, all
 // isHopeless reports whether a request would be refused, as far as is
 // remembered, and by which accounts, the entity's and that of its parent, if it
 // cascades. It allocates nothing.
-func (l *Limiter) isHopeless(req *Request, now int64) (of [2]*account, hopeless bool) {
+func (l *Limiter) isHopeless(req *Request, m moment) (of [2]*account, hopeless bool) {
 	acct, ok := l.accounts.get(accountKey{req.Entity, req.Resource})
 	if !ok {
 		return of, false
 	}
 	of[0] = acct
-	short, parent, ok := l.recall(acct, req, false, now)
+	short, parent, ok := l.recall(acct, req, false, m)
 	if !ok || parent == "" {
 		return of, ok && short
 	}
 	if of[1], ok = l.accounts.get(accountKey{parent, req.Resource}); !ok {
 		return of, false
 	}
-	parentShort, _, ok := l.recall(of[1], req, true, now)
+	parentShort, _, ok := l.recall(of[1], req, true, m)
 	return of, ok && (short || parentShort)
 }
 
 // recall is whether the last images show a bucket to be short of what a request
 // asks for, and whom it cascades to. It is not ok if they cannot tell. A bucket
 // that is optional need not have all the limits, or any.
-func (l *Limiter) recall(a *account, req *Request, optional bool, now int64) (short bool, parent string, ok bool) {
+func (l *Limiter) recall(a *account, req *Request, optional bool, m moment) (short bool, parent string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.wants
 	switch {
-	case w == nil || w.disabled || !l.isYoung(w, now):
+	case w == nil || w.disabled || !l.isYoung(w, m.up):
 		return false, "", false
 	case w.isUnlimited() && optional:
 		return false, "", true
@@ -100,7 +103,7 @@ func (l *Limiter) recall(a *account, req *Request, optional bool, now int64) (sh
 	if w.isUnlimited() {
 		in = req.Fallback
 	}
-	if !a.isAsWantedLocked(w, in, now, l.trust) {
+	if !a.isAsWantedLocked(w, in, m, l.trust) {
 		return false, "", false
 	}
 	limits, found := a.shards[0].img.Limits, 0
@@ -113,7 +116,7 @@ func (l *Limiter) recall(a *account, req *Request, optional bool, now int64) (sh
 		if short || tokens <= 0 {
 			continue
 		}
-		held, ok := a.heldLocked(k, now)
+		held, ok := a.heldLocked(k, m.now)
 		if !ok {
 			return false, "", false
 		}
@@ -127,13 +130,13 @@ func (l *Limiter) recall(a *account, req *Request, optional bool, now int64) (sh
 
 // isAsWantedLocked reports whether there is an image of every shard, as young as age,
 // and none of them has to be written to have certain limits.
-func (a *account) isAsWantedLocked(w *wanted, limits []Limit, now, age int64) bool {
+func (a *account) isAsWantedLocked(w *wanted, limits []Limit, m moment, age time.Duration) bool {
 	if a.count == 0 || a.uneven {
 		return false
 	}
 	for i := range a.count {
-		img := a.imageLocked(i, now, age)
-		if img == nil || !img.isPlain(now) || img.ShardCount != a.count || w.differsWith(limits, img) {
+		img := a.imageLocked(i, m.up, age)
+		if img == nil || !img.isPlain(m.now) || img.ShardCount != a.count || w.differsWith(limits, img) {
 			return false
 		}
 	}

@@ -369,7 +369,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 					w.take(w.Limiter, some())
 					w.Settle()
 					req := some()
-					if !w.Hopeless(&req, time.Now().UnixMilli()) {
+					if !w.Hopeless(&req) {
 						continue
 					}
 					compared++
@@ -415,9 +415,8 @@ func TestRefusalsAreForgottenForWantOfRoom(t *testing.T) {
 // Not parallel: allocations of others would be counted.
 func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
 	m := newMemory(t, 2)
-	now := time.Now().UnixMilli()
 	if n := testing.AllocsPerRun(100, func() {
-		if !m.Hopeless(&m.reqs[0], now) {
+		if !m.Hopeless(&m.reqs[0]) {
 			t.Error("not hopeless")
 		}
 	}); n != 0 {
@@ -448,9 +447,9 @@ func BenchmarkLocalRefusal(b *testing.B) {
 		w := newMemory(b, limits)
 		b.Run(fmt.Sprintf("limits=%d/decision", limits), func(b *testing.B) {
 			b.ReportAllocs()
-			now, i := time.Now().UnixMilli(), 0
+			i := 0
 			for b.Loop() {
-				if !w.Hopeless(&w.reqs[i&1023], now) {
+				if !w.Hopeless(&w.reqs[i&1023]) {
 					b.Fatal("not hopeless")
 				}
 				i++

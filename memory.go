@@ -3,47 +3,48 @@ package limiter
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // An account is what a limiter remembers of an entity's bucket for a resource:
 // the last image of each shard, and through them how many shards there are,
 // whether the entity cascades, and to whom. Being a memory it may be behind;
 // every write is conditional, so a memory that misleads costs a round trip and
-// never an error.
+// never an error. Instants are by [Limiter.uptime].
 type account struct {
 	mu        sync.Mutex
-	shards    []*shard // by number; nil where nothing is known. At least as many as there are shards.
-	count     int      // of shards, 0 if none was seen
-	countedAt int64    // when an image last said so, in milliseconds
-	grewAt    int64    // when it last grew, in milliseconds
-	uneven    bool     // images disagree about the count: a doubling is half done, or it was changed just now
-	newest    *Image   // the last image seen of any shard
-	seenAt    int64    // when that was, in milliseconds
+	shards    []*shard      // by number; nil where nothing is known. At least as many as there are shards.
+	count     int           // of shards, 0 if none was seen
+	countedAt time.Duration // when an image last said so
+	grewAt    time.Duration // when it last grew
+	uneven    bool          // images disagree about the count: a doubling is half done, or it was changed just now
+	newest    *Image        // the last image seen of any shard
+	seenAt    time.Duration // when that was
 	// wants is what the bucket is to be, as was last found out; nil if it never was.
 	wants     *wanted
-	comparing *comparison // under way; nil if there is none
-	failure   error       // why the last read of the configuration failed; nil if it did not
-	failedAt  int64       // when that was, in milliseconds
-	// stampedAt is when an item was last found disabled, in milliseconds, and
-	// stampedIn the limiter's configuration epoch then.
-	stampedAt int64
+	comparing *comparison   // under way; nil if there is none
+	failure   error         // why the last read of the configuration failed; nil if it did not
+	failedAt  time.Duration // when that was
+	// stampedAt is when an item was last found disabled, and stampedIn the limiter's
+	// configuration epoch then.
+	stampedAt time.Duration
 	stampedIn uint64
 
-	verifying errand // reads of the configuration for the sake of a repair
-	partial   bool   // a shard of several was repaired, and the others are to be looked at
-	roundAt   int64  // when the last round of claims on all shards of a shared bucket began, in milliseconds
-	gathers   lane   // lines up the callers that several shards are to serve
-	widening  errand // doublings and repairs of the set of shards
-	busy      bool   // one of them goes on in the background
-	mendedAt  int64  // when the last repair in the background began, in milliseconds
-	warned    bool   // of more writes than all shards sustain
+	verifying errand        // reads of the configuration for the sake of a repair
+	partial   bool          // a shard of several was repaired, and the others are to be looked at
+	roundAt   time.Duration // when the last round of claims on all shards of a shared bucket began
+	gathers   lane          // lines up the callers that several shards are to serve
+	widening  errand        // doublings and repairs of the set of shards
+	busy      bool          // one of them goes on in the background
+	mendedAt  time.Duration // when the last repair in the background began
+	warned    bool          // of more writes than all shards sustain
 }
 
 // A shard is what is remembered of one bucket item.
 type shard struct {
-	img    *Image
-	seenAt int64 // when img was seen, in milliseconds
-	brake  brake
+	img   *Image
+	seen  moment // when img was seen
+	brake brake
 	// takes and credits line up the callers that want to write to the item.
 	takes, credits lane
 	refilling      errand
@@ -52,20 +53,20 @@ type shard struct {
 
 type accountKey struct{ entity, resource string }
 
-// Ages of what is remembered, in milliseconds.
+// Ages of what is remembered.
 const (
 	// countAge is how long a number of shards is believed that no image has
 	// confirmed.
-	countAge = 60_000
+	countAge = time.Minute
 	// crossing is how long an image keeps one out that is behind it: answers
 	// may cross on their way.
-	crossing = 1_000
+	crossing = time.Second
 	// settling is how long a doubling is given to show its effect before the
 	// next one: what the busy shards lack of the hidden write limit is then
 	// earned again.
-	settling = 1_000
+	settling = time.Second
 	// throttledSettling is the same if partitions throttle all the same.
-	throttledSettling = 250
+	throttledSettling = 250 * time.Millisecond
 )
 
 // shardCount is the number of shards to choose from, at least 1.
@@ -77,11 +78,11 @@ func (a *account) shardCount() int {
 
 // breadth is how many shards there may be: those that shard 0 tells of, and others that
 // were seen although it does not, because it was made anew.
-func (a *account) breadth(now, age int64) int {
+func (a *account) breadth(up, age time.Duration) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.shards) - 1; i >= a.count; i-- {
-		if a.imageLocked(i, now, age) != nil {
+		if a.imageLocked(i, up, age) != nil {
 			return i + 1
 		}
 	}
@@ -107,14 +108,14 @@ func (a *account) shard(i int) *shard {
 }
 
 // image is the last image of a shard, or nil, unless that is older than age.
-func (a *account) image(i int, now, age int64) *Image {
+func (a *account) image(i int, up, age time.Duration) *Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.imageLocked(i, now, age)
+	return a.imageLocked(i, up, age)
 }
 
-func (a *account) imageLocked(i int, now, age int64) *Image {
-	if i >= len(a.shards) || a.shards[i] == nil || now-a.shards[i].seenAt > age {
+func (a *account) imageLocked(i int, up, age time.Duration) *Image {
+	if i >= len(a.shards) || a.shards[i] == nil || up-a.shards[i].seen.up > age {
 		return nil
 	}
 	return a.shards[i].img
@@ -122,12 +123,12 @@ func (a *account) imageLocked(i int, now, age int64) *Image {
 
 // images are the last images of all shards, nil where there is none as young as
 // age. all says that there is none missing.
-func (a *account) images(now, age int64) (images []*Image, all bool) {
+func (a *account) images(up, age time.Duration) (images []*Image, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	images, all = make([]*Image, max(1, a.count)), a.count > 0
 	for i := range images {
-		images[i] = a.imageLocked(i, now, age)
+		images[i] = a.imageLocked(i, up, age)
 		all = all && images[i] != nil
 	}
 	return images, all
@@ -135,10 +136,10 @@ func (a *account) images(now, age int64) (images []*Image, all bool) {
 
 // owner is the entity that the bucket is remembered to cascade to, "" if none,
 // or if no image was seen within age.
-func (a *account) owner(now, age int64) string {
+func (a *account) owner(up, age time.Duration) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.newest == nil || now-a.seenAt > age {
+	if a.newest == nil || up-a.seenAt > age {
 		return ""
 	}
 	return cascadeOf(a.newest)
@@ -163,21 +164,21 @@ func cascadeOf(img *Image) string {
 // has the truth; of another one only a larger number is news, which shard 0 is
 // about to learn, last of all. A smaller one tells of a merge, and that the others
 // are to be looked at.
-func (a *account) remember(img *Image, now int64) {
+func (a *account) remember(img *Image, m moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != nil && now-s.seenAt < crossing && img.isBehind(s.img) || a.isMergedLocked(img, now) {
+	if s.img != nil && m.up-s.seen.up < crossing && img.isBehind(s.img) || a.isMergedLocked(img, m.up) {
 		return
 	}
-	s.img, s.seenAt = img, now
-	a.newest, a.seenAt = img, now
+	s.img, s.seen = img, m
+	a.newest, a.seenAt = img, m.up
 	known := a.count
 	if img.Shard == 0 || img.ShardCount >= a.count {
-		a.count, a.countedAt = img.ShardCount, now
+		a.count, a.countedAt = img.ShardCount, m.up
 	}
 	if known > 0 && a.count > known {
-		a.grewAt = now
+		a.grewAt = m.up
 	}
 	// Shards that are believed in for the first time agree about their number
 	// as far as is known.
@@ -187,11 +188,11 @@ func (a *account) remember(img *Image, now int64) {
 // isMergedLocked reports whether an image is one of a shard from before a merge that
 // is known of: the one that took over what it held is stamped later, and would be
 // earlier if it had given birth to it.
-func (a *account) isMergedLocked(img *Image, now int64) bool {
+func (a *account) isMergedLocked(img *Image, up time.Duration) bool {
 	if a.count == 0 || img.ShardCount <= a.count {
 		return false
 	}
-	heir := a.imageLocked(img.Shard%a.count, now, crossing)
+	heir := a.imageLocked(img.Shard%a.count, up, crossing)
 	return heir != nil && heir.ShardCount == a.count && heir.RefilledAt > img.RefilledAt
 }
 
@@ -226,7 +227,7 @@ func (a *account) forget(i int) {
 }
 
 // recount takes in all the images that there are, read just now.
-func (a *account) recount(images []*Image, now int64) {
+func (a *account) recount(images []*Image, m moment) {
 	a.mu.Lock()
 	count := 0
 	for _, img := range images {
@@ -238,12 +239,12 @@ func (a *account) recount(images []*Image, now int64) {
 		}
 	}
 	if a.count > 0 && count > a.count {
-		a.grewAt = now
+		a.grewAt = m.up
 	}
-	a.count, a.countedAt = count, now
+	a.count, a.countedAt = count, m.up
 	a.mu.Unlock()
 	for _, img := range images {
-		a.remember(img, now)
+		a.remember(img, m)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -261,10 +262,10 @@ func (a *account) completed(count int) {
 // relievable reports whether more shards would help against too many writes:
 // fewer than there may be, and not grown within the time that it takes to see
 // what that did.
-func (a *account) relievable(now, settling int64) bool {
+func (a *account) relievable(up, settling time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.count < MaxShards && (a.grewAt == 0 || now-a.grewAt >= settling)
+	return a.count < MaxShards && (a.grewAt == 0 || up-a.grewAt >= settling)
 }
 
 // warn reports whether a warning has not been given yet.
@@ -312,13 +313,13 @@ func (a *account) beginSpreading() bool {
 // beginComparison returns the comparison that is under way, if it may be joined, and
 // else a new one, which the caller is to carry out: then first is true. It returns nil
 // if the last one failed just now.
-func (a *account) beginComparison(now int64, join bool) (cmp *comparison, first bool) {
+func (a *account) beginComparison(up time.Duration, join bool) (cmp *comparison, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.comparing != nil && join:
 		return a.comparing, false
-	case a.failure != nil && now-a.failedAt < failedPause:
+	case a.failure != nil && up-a.failedAt < failedPause:
 		return nil, false
 	}
 	a.comparing = &comparison{done: make(chan struct{})}
@@ -326,51 +327,51 @@ func (a *account) beginComparison(now int64, join bool) (cmp *comparison, first 
 }
 
 // endComparison lets those go on who wait for a comparison.
-func (a *account) endComparison(cmp *comparison, now int64) {
+func (a *account) endComparison(cmp *comparison, up time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.comparing == cmp {
 		a.comparing = nil
 	}
-	a.failure, a.failedAt = cmp.err, now
+	a.failure, a.failedAt = cmp.err, up
 	close(cmp.done)
 }
 
 // read notes what became of a read of the configuration.
-func (a *account) read(err error, now int64) {
+func (a *account) read(err error, up time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.failure, a.failedAt = err, now
+	a.failure, a.failedAt = err, up
 }
 
 // unreadable is why the configuration could not be read just now, nil if it could be.
-func (a *account) unreadable(now int64) error {
+func (a *account) unreadable(up time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now-a.failedAt >= failedPause {
+	if up-a.failedAt >= failedPause {
 		return nil
 	}
 	return a.failure
 }
 
 // stamp notes that an item was found disabled.
-func (a *account) stamp(now int64, epoch uint64) {
+func (a *account) stamp(up time.Duration, epoch uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stampedAt, a.stampedIn = now, epoch
+	a.stampedAt, a.stampedIn = up, epoch
 }
 
-// isStamped reports whether an item was found disabled after an instant.
-func (a *account) isStamped(since int64, epoch uint64) bool {
+// isStamped reports whether an item was found disabled less than an age ago.
+func (a *account) isStamped(up, age time.Duration, epoch uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.stampedAt > since && a.stampedIn == epoch
+	return a.stampedAt != 0 && up-a.stampedAt < age && a.stampedIn == epoch
 }
 
 // isKnown reports whether an image of any shard is remembered that is as young as
 // age.
-func (a *account) isKnown(now, age int64) bool {
+func (a *account) isKnown(up, age time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.newest != nil && now-a.seenAt <= age
+	return a.newest != nil && up-a.seenAt <= age
 }

@@ -62,12 +62,12 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 				return false, err
 			}
 		}
-		now := l.now()
-		if len(images) != count || !areMergeable(images, now) {
+		m := l.moment()
+		if len(images) != count || !areMergeable(images, m.now) {
 			return false, nil
 		}
-		pairs := pairsOf(images, before, now, l.multiplier)
-		joint, err := l.mergePairs(ctx, acct, images, pairs, now)
+		pairs := pairsOf(images, before, m.now, l.multiplier)
+		joint, err := l.mergePairs(ctx, acct, images, pairs, m)
 		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
@@ -78,7 +78,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 			for i := range survivors {
 				survivors[i] = pairs[i].Survivor.after()
 			}
-			acct.recount(survivors, now)
+			acct.recount(survivors, m)
 			return true, nil
 		}
 	}
@@ -86,7 +86,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 }
 
 // mergePairs merges the second half of a bucket's shards into the first.
-func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*Image, pairs []*Pair, now int64) (Joint, error) {
+func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*Image, pairs []*Pair, m moment) (Joint, error) {
 	of := make([]Bucket, len(images))
 	for i := range of {
 		of[i] = images[i/2+i%2*len(images)/2].Bucket
@@ -97,7 +97,7 @@ func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*Image
 		}
 		return pairs[i/2].Survivor.after()
 	}
-	return l.sendJoint(ctx, acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
+	return l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
 }
 
 // areMergeable reports whether images are all shards of a bucket and of one mind, so

@@ -32,31 +32,31 @@ func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
 
 // pause is how long a writer waits after the last write before it sends one for a
 // claim, in milliseconds: 0 where nobody else writes.
-func (s *shard) pause(c *claim, now int64) float64 {
+func (s *shard) pause(c *claim, up time.Duration) float64 {
 	k := &s.contention
-	if s.img == nil || !k.isShared(now) {
+	if s.img == nil || !k.isShared(up) {
 		return 0
 	}
 	pause := longestPause * min(1, max(0, (k.load-easyLoad)/(fullLoad-easyLoad)))
 	for _, a := range c.amounts {
 		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 {
 			part := s.img.share(l.Params)
-			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seenAt+k.way), a.Milli))
+			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.now+k.way), a.Milli))
 		}
 	}
 	return pause * k.jitter
 }
 
 // heldBack is how long a claim on a shard waits before it is sent.
-func (a *account) heldBack(c *claim, now int64) time.Duration {
+func (a *account) heldBack(c *claim, up time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(c.Shard)
-	pause := int64(s.pause(c, now))
+	pause := time.Duration(s.pause(c, up)) * time.Millisecond
 	if pause == 0 {
 		return 0
 	}
-	return time.Duration(s.contention.sentAt+pause-now) * time.Millisecond
+	return s.contention.sentAt + pause - up
 }
 
 // holdBack waits until the pause before a write has passed, or until its caller
@@ -65,7 +65,7 @@ func (l *Limiter) holdBack(ctx context.Context, c *claim, left <-chan struct{}) 
 	if l.places.base == 0 {
 		return nil
 	}
-	return sleep(ctx, left, c.acct.heldBack(c, l.now()))
+	return sleep(ctx, left, c.acct.heldBack(c, l.uptime()))
 }
 
 // A pool is what all shards of a bucket together held of a limit when they were seen.
@@ -76,10 +76,10 @@ type pool struct {
 	whole  bool         // all shards were seen lately
 }
 
-func (a *account) poolLocked(amount Amount, now int64) pool {
+func (a *account) poolLocked(amount Amount, up time.Duration) pool {
 	p := pool{whole: a.count > 0}
 	for i := range a.count {
-		img := a.imageLocked(i, now, contentionMemory)
+		img := a.imageLocked(i, up, contentionMemory)
 		if img == nil {
 			p.whole = false
 			continue
@@ -87,7 +87,7 @@ func (a *account) poolLocked(amount Amount, now int64) pool {
 		if l, ok := img.Limit(amount.Limit); ok {
 			part := img.share(l.Params)
 			p.limit = l.whole()
-			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.shards[i].seenAt))
+			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.shards[i].seen.now))
 			p.plenty += max(amount.Milli, plentyOf(part, amount.Milli))
 		}
 	}
@@ -97,11 +97,11 @@ func (a *account) poolLocked(amount Amount, now int64) pool {
 // isScarce reports whether a bucket of several shards, to which others write too,
 // holds so little that a claim is better decided on all of them at once: none of
 // them is likely to serve it alone.
-func (a *account) isScarce(c *claim, now int64) bool {
+func (a *account) isScarce(c *claim, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.count > 1 && a.isSharedLocked(now) && slices.ContainsFunc(c.amounts, func(amount Amount) bool {
-		p := a.poolLocked(amount, now)
+	return a.count > 1 && a.isSharedLocked(up) && slices.ContainsFunc(c.amounts, func(amount Amount) bool {
+		p := a.poolLocked(amount, up)
 		return p.whole && amount.Milli > 0 && p.held < p.plenty
 	})
 }
@@ -109,21 +109,21 @@ func (a *account) isScarce(c *claim, now int64) bool {
 // beginRound is how long claims on all shards of a shared bucket wait for the next
 // round in which they are decided: after the last one, they pause as a writer to one
 // item does.
-func (a *account) beginRound(c *claim, now int64, draw func(int64) int64) time.Duration {
+func (a *account) beginRound(c *claim, up time.Duration, draw func(int64) int64) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.isSharedLocked(now) {
+	if !a.isSharedLocked(up) {
 		return 0
 	}
 	var pause float64
 	for _, amount := range c.amounts {
-		if p := a.poolLocked(amount, now); amount.Milli > 0 && p.limit.Capacity > 0 {
+		if p := a.poolLocked(amount, up); amount.Milli > 0 && p.limit.Capacity > 0 {
 			pause = max(pause, scarcityPause(p.limit, p.held, amount.Milli))
 		}
 	}
-	at := max(now, a.roundAt+int64(pause*drawJitter(draw)))
+	at := max(up, a.roundAt+time.Duration(pause*drawJitter(draw))*time.Millisecond)
 	a.roundAt = at
-	return time.Duration(at-now) * time.Millisecond
+	return at - up
 }
 
 // drawJitter draws what a pause is scaled by, from 0.5 to 1.5.
@@ -131,11 +131,11 @@ func drawJitter(draw func(int64) int64) float64 { return 0.5 + float64(draw(mill
 
 // isUnheard reports whether all that this process has sent to a shard for a while was
 // refused: nobody else knows of it.
-func (a *account) isUnheard(shard int, now int64) bool {
+func (a *account) isUnheard(shard int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
-	return c.refusedAt != 0 && now-c.refusedSince > contentionMemory/2
+	return c.refusedAt != 0 && up-c.refusedSince > contentionMemory/2
 }
 
 // space waits before another try. A write that the item would have covered was
@@ -159,14 +159,14 @@ func (p *pursuit) space(ctx context.Context, c *claim, tries int) error {
 // it has sent lately was refused: they go by what the item counts. A write that
 // debits nothing is applied whatever the balances are.
 func (p *pursuit) announce(ctx context.Context) {
-	if p.img == nil || !p.fresh || p.l.places.base == 0 || !p.acct.isUnheard(p.c.Shard, p.l.now()) {
+	if p.img == nil || !p.fresh || p.l.places.base == 0 || !p.acct.isUnheard(p.c.Shard, p.l.uptime()) {
 		return
 	}
-	now := p.l.now()
-	take := (&claim{Bucket: p.img.Bucket}).take(p.img, now)
-	out, err := p.l.send(ctx, p.acct, p.img.Bucket, stampUse{}, now, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
+	m := p.l.moment()
+	take := (&claim{Bucket: p.img.Bucket}).take(p.img, m.now)
+	out, err := p.l.send(ctx, p.acct, p.img.Bucket, stampUse{}, m, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
 	if err == nil && out.Image != nil {
-		p.img, p.met = out.Image, p.l.now()
+		p.img, p.met = out.Image, p.l.uptime()
 	}
 }
 

@@ -27,8 +27,8 @@ func (l *Limiter) route(ctx context.Context, c *claim, left <-chan struct{}) err
 	var failure error
 	for routes := 0; routes < maxRoutes; routes++ {
 		next, shard := together, 0
-		if failure != nil || !c.acct.isScarce(c, l.now()) {
-			next, shard = c.acct.choose(c, tried, busy, l.now(), l.trust, l.rand)
+		if failure != nil || !c.acct.isScarce(c, l.uptime()) {
+			next, shard = c.acct.choose(c, tried, busy, l.moment(), l.trust, l.rand)
 		}
 		var err error
 		switch {
@@ -118,16 +118,16 @@ const (
 // choose draws a shard at random among those that are not known to be short,
 // leaving out those that have been tried, those that were throttled just now,
 // and those that have to earn their next write. The one drawn is being written to.
-func (a *account) choose(c *claim, tried, busy []int, now, trust int64, draw func(int64) int64) (next choice, shard int) {
+func (a *account) choose(c *claim, tried, busy []int, m moment, trust time.Duration, draw func(int64) int64) (next choice, shard int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer func() {
 		if next == alone {
-			a.shardLocked(shard).brake.test(now)
+			a.shardLocked(shard).brake.test(m.up)
 		}
 	}()
 	n := max(1, a.count)
-	if n > 1 && now-a.countedAt > countAge && !slices.Contains(tried, 0) {
+	if n > 1 && m.up-a.countedAt > countAge && !slices.Contains(tried, 0) {
 		return alone, 0 // to learn the number of shards again
 	}
 	var room [MaxShards]int
@@ -136,10 +136,10 @@ func (a *account) choose(c *claim, tried, busy []int, now, trust int64, draw fun
 		switch {
 		case a.isUnbornLocked(i, n):
 			exist--
-		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(c, i, n, now, trust):
-		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.rests(now):
+		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(c, i, n, m, trust):
+		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.rests(m.up):
 			braked++
-		case slices.Contains(busy, i) || n > 1 && a.isRestingLocked(i, now, trust):
+		case slices.Contains(busy, i) || n > 1 && a.isRestingLocked(i, m, trust):
 			rest++
 		default:
 			open = append(open, i)
@@ -170,16 +170,16 @@ func (a *account) isUnbornLocked(i, n int) bool {
 
 // isRestingLocked reports whether a shard is known to have taken all the writes
 // that it can for now.
-func (a *account) isRestingLocked(i int, now, trust int64) bool {
-	img := a.imageLocked(i, now, trust)
-	return img != nil && img.Writes.Name != "" && img.writesLeft(now) < writeCost
+func (a *account) isRestingLocked(i int, m moment, trust time.Duration) bool {
+	img := a.imageLocked(i, m.up, trust)
+	return img != nil && img.Writes.Name != "" && img.writesLeft(m.now) < writeCost
 }
 
 // isShortLocked reports whether a shard is known not to be able to serve a
 // claim: it never could, or could not a moment ago and has not earned enough
 // since.
-func (a *account) isShortLocked(c *claim, i, n int, now, trust int64) bool {
-	img := a.imageLocked(i, now, trust)
+func (a *account) isShortLocked(c *claim, i, n int, m moment, trust time.Duration) bool {
+	img := a.imageLocked(i, m.up, trust)
 	like := img
 	if like == nil {
 		like = a.newest
@@ -193,7 +193,7 @@ func (a *account) isShortLocked(c *claim, i, n int, now, trust int64) bool {
 			continue
 		}
 		part := share(s.Params, i, n)
-		if amount.Milli > part.Capacity || img != nil && !part.Admits(s.Tokens, img.RefilledAt, now, amount.Milli) {
+		if amount.Milli > part.Capacity || img != nil && !part.Admits(s.Tokens, img.RefilledAt, m.now, amount.Milli) {
 			return true
 		}
 	}
@@ -207,7 +207,7 @@ func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) boo
 		b := c.Bucket
 		b.Shard = 1
 		if loaded, err := l.store.Load(ctx, &Load{Bucket: &b}); err == nil && loaded.Image != nil {
-			c.acct.remember(loaded.Image, l.now())
+			c.acct.remember(loaded.Image, l.moment())
 		}
 	})
 	return err == nil && c.acct.shardCount() > 1
@@ -217,33 +217,32 @@ func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) boo
 // pulled, one request is sent in each interval; a throttle doubles the interval,
 // an answer halves it, until none is left.
 type brake struct {
-	delay  int64 // the interval, 0 if the brake is not pulled
-	until  int64 // nothing is sent before
-	tested int64 // nothing else is sent before, because one request was
-	pulled int64 // when it was pulled for the last time
+	delay  time.Duration // the interval, 0 if the brake is not pulled
+	until  time.Duration // nothing is sent before, by [Limiter.uptime]
+	tested time.Duration // nothing else is sent before, because one request was
+	pulled time.Duration // when it was pulled for the last time
 }
 
-// Bounds of a brake's interval, and how long a throttle is remembered, in
-// milliseconds.
+// Bounds of a brake's interval, and how long a throttle is remembered.
 const (
-	minBrake    = 10
-	maxBrake    = 1_000
-	brakeMemory = 10_000
+	minBrake    = 10 * time.Millisecond
+	maxBrake    = time.Second
+	brakeMemory = 10 * time.Second
 )
 
-func (b *brake) holds(now int64) bool { return now < b.until }
+func (b *brake) holds(up time.Duration) bool { return up < b.until }
 
 // rests reports whether nothing is to be sent, or has been for this interval.
-func (b *brake) rests(now int64) bool { return b.holds(now) || now < b.tested }
+func (b *brake) rests(up time.Duration) bool { return b.holds(up) || up < b.tested }
 
 // test lets one request through for this interval.
-func (b *brake) test(now int64) {
+func (b *brake) test(up time.Duration) {
 	switch {
 	case b.delay == 0:
-	case now-b.pulled > brakeMemory:
+	case up-b.pulled > brakeMemory:
 		*b = brake{}
 	default:
-		b.tested = now + b.delay
+		b.tested = up + b.delay
 	}
 }
 
@@ -256,17 +255,17 @@ func (b *brake) ease() {
 
 // pull lengthens the brake, unless what was throttled had been sent before it
 // was last pulled.
-func (b *brake) pull(sent, now int64, draw func(int64) int64) {
+func (b *brake) pull(sent, up time.Duration, draw func(int64) int64) {
 	if b.delay > 0 && sent < b.pulled {
 		return
 	}
 	b.delay = min(maxBrake, max(minBrake, 2*b.delay))
-	b.until, b.pulled = now+b.delay/2+draw(b.delay/2)+1, now
+	b.until, b.pulled = up+b.delay/2+time.Duration(draw(int64(b.delay/2)))+1, up
 }
 
 // answered notes what became of a write to a shard: a throttle pulls its brake,
 // an answer lets it go.
-func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err error, sent int64) {
+func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err error, sent time.Duration) {
 	if err == nil {
 		acct.release(b.Shard)
 		return
@@ -275,19 +274,19 @@ func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err err
 		return
 	}
 	l.counts.throttled.Add(1)
-	acct.brake(b.Shard, sent, l.now(), l.rand)
+	acct.brake(b.Shard, sent, l.uptime(), l.rand)
 	l.relieveThrottled(ctx, acct, b, err)
 }
 
 // turnedAway notes which of the items of a transaction were throttled, if any.
-func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, err error, sent int64, bucket func(i int) Bucket) {
+func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, err error, sent time.Duration, bucket func(i int) Bucket) {
 	if throttled := slices.ContainsFunc(joint.Refusals, func(r Refusal) bool { return r.Throttled }); !throttled && !errors.Is(err, ErrThrottled) {
 		return
 	}
 	l.counts.throttled.Add(1)
 	for i, r := range joint.Refusals {
 		if r.Throttled {
-			acct.brake(bucket(i).Shard, sent, l.now(), l.rand)
+			acct.brake(bucket(i).Shard, sent, l.uptime(), l.rand)
 		}
 	}
 	l.relieveThrottled(ctx, acct, bucket(0), err)
@@ -303,11 +302,11 @@ func (l *Limiter) relieveThrottled(ctx context.Context, acct *account, b Bucket,
 }
 
 // braked are the shards that are not to be written to now.
-func (a *account) braked(now int64) (held []int) {
+func (a *account) braked(up time.Duration) (held []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, s := range a.shards {
-		if s != nil && s.brake.holds(now) {
+		if s != nil && s.brake.holds(up) {
 			held = append(held, i)
 		}
 	}
@@ -315,10 +314,10 @@ func (a *account) braked(now int64) (held []int) {
 }
 
 // testBrake notes that a shard is being written to.
-func (a *account) testBrake(i int, now int64) {
+func (a *account) testBrake(i int, up time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.shardLocked(i).brake.test(now)
+	a.shardLocked(i).brake.test(up)
 }
 
 func (a *account) release(i int) {
@@ -327,10 +326,10 @@ func (a *account) release(i int) {
 	a.shardLocked(i).brake.ease()
 }
 
-func (a *account) brake(i int, sent, now int64, draw func(int64) int64) {
+func (a *account) brake(i int, sent, up time.Duration, draw func(int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.shardLocked(i).brake.pull(sent, now, draw)
+	a.shardLocked(i).brake.pull(sent, up, draw)
 }
 
 // An errand is work that one caller does while the others wait for it.

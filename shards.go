@@ -221,15 +221,15 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
 	const most = 5 // doublings of the time between tries
 	from := acct.shardCount()
-	if l.underWay.isClosed() || !acct.relievable(l.now(), throttledSettling) || !acct.beginWidening() {
+	if l.underWay.isClosed() || !acct.relievable(l.uptime(), throttledSettling) || !acct.beginWidening() {
 		return
 	}
 	l.inBackground(func() {
 		defer acct.endWidening()
 		ctx := l.patience.detach(ctx)
 		for tries := range maxTries {
-			pause := int64(minBrake << min(tries, most))
-			if sleep(ctx, l.closing, time.Duration(pause/2+l.rand(pause))*time.Millisecond) != nil {
+			pause := minBrake << min(tries, most)
+			if sleep(ctx, l.closing, pause/2+time.Duration(l.rand(int64(pause)))) != nil {
 				return
 			}
 			if acct.hasGrown(from) {
@@ -320,16 +320,16 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 // readShards reads the shards of a bucket, as many as are believed to exist, and at
 // least as many as the one that b names.
 func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*Image, error) {
-	return l.readManyShards(ctx, acct, b, max(b.Shard+1, acct.breadth(l.now(), imageAge.Milliseconds())))
+	return l.readManyShards(ctx, acct, b, max(b.Shard+1, acct.breadth(l.uptime(), imageAge)))
 }
 
 func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*Image, error) {
-	now := l.now() // images are at least as young
+	m := l.moment() // images are at least as young
 	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, count)
 	if err != nil {
 		return nil, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
 	}
-	acct.recount(images, now)
+	acct.recount(images, m)
 	return images, nil
 }
 
@@ -400,11 +400,11 @@ func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *Image, count
 // raiseOnce doubles the number of one shard. It returns the shard as it then is,
 // or as it was when that was refused; nil if it is gone.
 func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loose bool) (*Image, error) {
-	now := l.now()
+	m := l.moment()
 	count := 2 * img.ShardCount
-	birth := split(img, img.Shard+img.ShardCount, count, loose, now, l.multiplier)
-	if sibling := acct.image(birth.Shard, now, crossing); sibling == nil || sibling.RefilledAt < img.RefilledAt { // as from before a merge
-		joint, err := l.bear(ctx, acct, birth, now)
+	birth := split(img, img.Shard+img.ShardCount, count, loose, m.now, l.multiplier)
+	if sibling := acct.image(birth.Shard, m.up, crossing); sibling == nil || sibling.RefilledAt < img.RefilledAt { // as from before a merge
+		joint, err := l.bear(ctx, acct, birth, m)
 		switch {
 		case err != nil:
 			return nil, err
@@ -418,15 +418,15 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loos
 		}
 	}
 	// The sibling is there already: a peer makes shards out of nothing.
-	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, tighten(img, count, now)) })
+	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, tighten(img, count, m.now)) })
 	return out.Image, err
 }
 
 // knows reports whether a shard was seen a moment ago.
-func (a *account) knows(i int, now int64) bool { return a.image(i, now, crossing) != nil }
+func (a *account) knows(i int, up time.Duration) bool { return a.image(i, up, crossing) != nil }
 
 // bear carries out a birth and remembers what came of it.
-func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int64) (Joint, error) {
+func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, m moment) (Joint, error) {
 	of := []Bucket{birth.Bucket, {birth.Entity, birth.Resource, birth.Sibling}, {birth.Entity, birth.Resource, 0}}
 	after := func(i int) *Image {
 		switch {
@@ -437,14 +437,14 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int
 		}
 		return nil
 	}
-	joint, err := l.sendJoint(ctx, acct, of, after, now, func(ctx context.Context) (Joint, error) { return l.store.Bear(ctx, birth) })
+	joint, err := l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (Joint, error) { return l.store.Bear(ctx, birth) })
 	if err != nil {
 		return joint, fmt.Errorf("make shard %d of %s of %s: %w", birth.Shard, birth.Resource, birth.Entity, err)
 	}
 	if joint.Applied {
-		acct.remember(birth.image(), now)
+		acct.remember(birth.image(), m)
 		if birth.Donor != nil {
-			acct.remember(birth.Donor.after(), now)
+			acct.remember(birth.Donor.after(), m)
 		}
 		acct.repaired(birth.ShardCount) // it is like another, which may be behind the configuration
 		return joint, nil
@@ -452,7 +452,7 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, now int
 	for i, r := range joint.Refusals {
 		switch {
 		case r.Image != nil:
-			acct.remember(r.Image, now)
+			acct.remember(r.Image, m)
 		case r.Refused:
 			acct.forget([...]int{birth.Shard, birth.Sibling, 0}[i])
 		}
@@ -469,7 +469,7 @@ func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count in
 				return err
 			}
 		}
-		images, all := acct.images(l.now(), imageAge.Milliseconds())
+		images, all := acct.images(l.uptime(), imageAge)
 		if all && len(images) >= count {
 			return nil
 		}
@@ -499,20 +499,20 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 	}
 	done = true
 	for b.Shard = range count {
-		now := l.now()
-		if b.Shard < len(images) && images[b.Shard] != nil || acct.knows(b.Shard, now) {
+		m := l.moment()
+		if b.Shard < len(images) && images[b.Shard] != nil || acct.knows(b.Shard, m.up) {
 			continue
 		}
 		sibling := (b.Shard + count/2) % count
-		birth := orphan(like, b.Shard, sibling, count, now, l.multiplier)
-		if donor := acct.image(sibling, now, imageAge.Milliseconds()); donor != nil && donor.ShardCount == count {
-			birth = split(donor, b.Shard, count, loose, now, l.multiplier)
+		birth := orphan(like, b.Shard, sibling, count, m.now, l.multiplier)
+		if donor := acct.image(sibling, m.up, imageAge); donor != nil && donor.ShardCount == count {
+			birth = split(donor, b.Shard, count, loose, m.now, l.multiplier)
 		}
 		if birth.Donor == nil && birth.Sibling == 0 {
 			done = false // shard 0 is about to learn the number, or to be made
 			continue
 		}
-		joint, err := l.bear(ctx, acct, birth, now)
+		joint, err := l.bear(ctx, acct, birth, m)
 		if err != nil {
 			return false, err
 		}
@@ -540,7 +540,7 @@ func (l *Limiter) relieve(ctx context.Context, acct *account, img *Image, wait t
 	if count >= MaxShards && acct.warn() {
 		l.warnSaturated(ctx, img.Bucket)
 	}
-	if img.Foreign == "" && !img.HasValidUntil && acct.relievable(l.now(), settling) {
+	if img.Foreign == "" && !img.HasValidUntil && acct.relievable(l.uptime(), settling) {
 		switch changed, err := l.widen(ctx, acct, img.Bucket, count, left); {
 		case err == nil && changed:
 			return errRerouted
@@ -572,13 +572,13 @@ func (a *account) beginWidening() bool {
 
 // beginMending claims a repair of the set of shards, if there is anything to
 // repair. What cannot be repaired is not tried all the time.
-func (a *account) beginMending(now int64) bool {
+func (a *account) beginMending(up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.uneven || a.busy || a.mendedAt != 0 && now-a.mendedAt < settling {
+	if !a.uneven || a.busy || a.mendedAt != 0 && up-a.mendedAt < settling {
 		return false
 	}
-	a.busy, a.mendedAt = true, now
+	a.busy, a.mendedAt = true, up
 	return true
 }
 

@@ -28,8 +28,8 @@ type Demand struct {
 // error. One attempt is made. A stamp that lies far ahead is moved back first, which
 // does not count as that.
 func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool, error) {
-	now, acct := l.now(), l.account(img.Entity, img.Resource)
-	if acct.isBraked(img.Shard, now) {
+	m, acct := l.moment(), l.account(img.Entity, img.Resource)
+	if acct.isBraked(img.Shard, m.up) {
 		return false, l.closedFor(img.op("replenish"))
 	}
 	return inTime(ctx, l, img.op("replenish"), func(ctx context.Context) (bool, error) {
@@ -37,11 +37,11 @@ func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool,
 		if img == nil {
 			return false, nil
 		}
-		r := replenishment(img, next, now, l.multiplier)
+		r := replenishment(img, next, m.now, l.multiplier)
 		if r == nil {
 			return false, nil
 		}
-		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, now, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
+		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
 		switch {
 		case errors.Is(err, ErrConflict):
 			return false, nil
@@ -108,12 +108,11 @@ func covers(stored, balance, capacity, need int64) bool {
 // whether there are more shards now than the image says. Errors are those of the
 // [Store]; a doubling that got stuck is finished by whoever meets it.
 func (l *Limiter) Double(ctx context.Context, img *Image, at time.Time) (bool, error) {
-	now := l.now()
-	if !img.isPlain(now) || img.ShardCount >= MaxShards || !img.isPressed(at.UnixMilli()) {
+	if !img.isPlain(l.now()) || img.ShardCount >= MaxShards || !img.isPressed(at.UnixMilli()) {
 		return false, l.closedFor(img.op("double"))
 	}
 	acct := l.account(img.Entity, img.Resource)
-	if acct.shardCount() > img.ShardCount || !acct.relievable(now, settling) {
+	if acct.shardCount() > img.ShardCount || !acct.relievable(l.uptime(), settling) {
 		return false, l.closedFor(img.op("double"))
 	}
 	return inTime(ctx, l, img.op("double"), func(ctx context.Context) (bool, error) {
@@ -147,8 +146,8 @@ func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
 }
 
 // isBraked reports whether a shard is not to be written to now.
-func (a *account) isBraked(i int, now int64) bool {
+func (a *account) isBraked(i int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.holds(now)
+	return i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.holds(up)
 }

@@ -1,6 +1,9 @@
 package limiter
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // A census finds out from an item's own count of writes whether others write to it.
 //
@@ -30,8 +33,8 @@ type stampUse struct {
 type sentWrite struct {
 	stampUse
 	shard int
-	round int   // the census' when it was sent
-	at    int64 // when it was sent, in milliseconds
+	round int           // the census' when it was sent
+	at    time.Duration // when it was sent, by [Limiter.uptime]
 }
 
 // note takes in the count that the answer to a write brought, and whether it was
@@ -63,24 +66,24 @@ func (s *census) note(w sentWrite, count int64, applied bool, sending int) (othe
 }
 
 // heard takes in whether a write was applied.
-func (c *contention) heard(applied bool, now int64) {
+func (c *contention) heard(applied bool, up time.Duration) {
 	switch {
 	case applied:
 		c.refusedAt = 0
 		return
-	case c.refusedAt == 0 || now-c.refusedAt > contentionMemory:
-		c.refusedSince = now
+	case c.refusedAt == 0 || up-c.refusedAt > contentionMemory:
+		c.refusedSince = up
 	}
-	c.refusedAt = now
+	c.refusedAt = up
 }
 
-// send carries out a write to a shard and takes in its answer. at is the instant that
-// the write was worked out for.
-func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUse, at int64, write func(context.Context) (Outcome, error)) (Outcome, error) {
-	sent := acct.beginWrite(b.Shard, use, l.now())
+// send carries out a write to a shard and takes in its answer. at is when the write
+// was worked out.
+func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUse, at moment, write func(context.Context) (Outcome, error)) (Outcome, error) {
+	sent := acct.beginWrite(b.Shard, use, l.uptime())
 	out, err := write(ctx)
-	acct.endWrite(sent, out, err, l.now(), l.rand)
-	l.answered(ctx, acct, b, err, at)
+	acct.endWrite(sent, out, err, l.moment(), l.rand)
+	l.answered(ctx, acct, b, err, at.up)
 	if err == nil {
 		l.learn(acct, b, out, at)
 	}
@@ -90,10 +93,10 @@ func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUs
 // sendJoint carries out a write to several shards and takes in its answer. after is a
 // shard as the write leaves it, nil if it deletes it. It remembers no image: what
 // the shards are like may take more than one to tell.
-func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, after func(i int) *Image, at int64, write func(context.Context) (Joint, error)) (Joint, error) {
+func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, after func(i int) *Image, at moment, write func(context.Context) (Joint, error)) (Joint, error) {
 	sent := make([]sentWrite, len(of))
 	for i, b := range of {
-		sent[i] = acct.beginWrite(b.Shard, stampUse{moves: true}, l.now())
+		sent[i] = acct.beginWrite(b.Shard, stampUse{moves: true}, l.uptime())
 	}
 	joint, err := write(ctx)
 	for i := range sent {
@@ -103,27 +106,27 @@ func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, aft
 		} else if i < len(joint.Refusals) {
 			out.Image = joint.Refusals[i].Image
 		}
-		acct.endWrite(sent[i], out, err, l.now(), l.rand)
+		acct.endWrite(sent[i], out, err, l.moment(), l.rand)
 	}
-	l.turnedAway(ctx, acct, joint, err, at, func(i int) Bucket { return of[i] })
+	l.turnedAway(ctx, acct, joint, err, at.up, func(i int) Bucket { return of[i] })
 	return joint, err
 }
 
 // beginWrite counts a write to a shard as under way.
-func (a *account) beginWrite(shard int, use stampUse, now int64) sentWrite {
+func (a *account) beginWrite(shard int, use stampUse, up time.Duration) sentWrite {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
-	c.sentAt = now
+	c.sentAt = up
 	c.sending++
 	if use.moves {
 		c.moving++
 	}
-	return sentWrite{stampUse: use, shard: shard, round: c.census.round, at: now}
+	return sentWrite{stampUse: use, shard: shard, round: c.census.round, at: up}
 }
 
 // endWrite takes in the answer to a write.
-func (a *account) endWrite(w sentWrite, out Outcome, err error, now int64, draw func(int64) int64) {
+func (a *account) endWrite(w sentWrite, out Outcome, err error, m moment, draw func(int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(w.shard).contention
@@ -137,15 +140,15 @@ func (a *account) endWrite(w sentWrite, out Outcome, err error, now int64, draw 
 	if err != nil || out.Image == nil {
 		return
 	}
-	c.way = (now - w.at) / 2
-	c.heard(out.Applied, now)
-	c.noteStamp(w.stampUse, out, now)
+	c.way = (m.up - w.at).Milliseconds() / 2
+	c.heard(out.Applied, m.up)
+	c.noteStamp(w.stampUse, out, m)
 	count := out.Image.Writes.Consumed / writeCost
 	if c.census.note(w, count, out.Applied, c.sending) > 0 {
-		c.othersAt = now
+		c.othersAt = m.up
 	}
-	if c.isShared(now) {
+	if c.isShared(m.up) {
 		c.jitter = drawJitter(draw)
 	}
-	c.measure(count, now)
+	c.measure(count, m.up)
 }

@@ -20,16 +20,16 @@ func TestOthersAreTheWritesThatNobodyHereSent(t *testing.T) {
 		draw := rand.New(rand.NewPCG(seed, 1))
 		others := seed%2 == 0
 		var w limiter.Writes
-		var count, now int64 = 100, 1_000_000
+		count, up := int64(100), time.Hour
 		type answer struct {
-			end     func(count int64, applied bool, now int64)
+			end     func(count int64, applied bool, up time.Duration)
 			count   int64
 			applied bool
 		}
 		var under []answer // they have taken effect
 		for n := range 200 {
-			now++
-			a := answer{end: w.Begin(now), applied: draw.IntN(3) > 0}
+			up += time.Millisecond
+			a := answer{end: w.Begin(up), applied: draw.IntN(3) > 0}
 			if others && n%10 == 9 {
 				count++
 			}
@@ -40,11 +40,11 @@ func TestOthersAreTheWritesThatNobodyHereSent(t *testing.T) {
 			under = append(under, a)
 			for len(under) > 0 && (draw.IntN(2) == 0 || len(under) > 8) {
 				i := draw.IntN(len(under))
-				under[i].end(under[i].count, under[i].applied, now)
+				under[i].end(under[i].count, under[i].applied, up)
 				under = append(under[:i], under[i+1:]...)
 			}
 		}
-		if got := w.Shared(now); got != others {
+		if got := w.Shared(up); got != others {
 			t.Fatalf("seed %d: others write: %t, want %t", seed, got, others)
 		}
 	}
