@@ -145,22 +145,27 @@ func (s credulous) CheckedNow() (time.Time, bool) {
 }
 
 // TestSteppedClocksAreSeen: a client that believes every step of its clock is reported
-// for its clock. It does not refuse without asking for longer: ages are monotonic.
+// for its clock, and one that trusts what it was shown for longer than it says is reported
+// for refusing without asking.
 func TestSteppedClocksAreSeen(t *testing.T) {
 	t.Parallel()
-	broken := breakage{store: func(s limiter.Store) limiter.Store {
+	believing := breakage{store: func(s limiter.Store) limiter.Store {
 		known, _ := s.(clocked)
 		return credulous{known}
 	}}
-	for text, o := range map[string]odds{
-		"without dates":  {stepped: true, skew: time.Second},
-		"and gets dates": {stepped: true, skew: time.Second, dated: true},
+	for text, b := range map[string]struct {
+		odds   odds
+		broken breakage
+	}{
+		"without dates":  {odds{stepped: true, skew: time.Second}, believing},
+		"and gets dates": {odds{stepped: true, skew: time.Second, dated: true}, believing},
+		"is refused without asking, by what was seen": {odds{stepped: true, skew: time.Second}, breakage{trust: time.Minute}},
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			const tries = 60
 			for seed := uint64(1); seed <= tries; seed++ {
-				if says(simulate(t, seed, o, broken), text) {
+				if says(simulate(t, seed, b.odds, b.broken), text) {
 					return
 				}
 			}
