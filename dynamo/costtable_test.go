@@ -138,7 +138,7 @@ var costs = []cost{
 	{"acquire of a bucket that was so compared, and has to be repaired", price{2, 2, 5, 1}, &price{2, 2, 1, 1}, func(c *till) {
 		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
 		c.overdue()
-		time.Sleep(time.Second / 10) // the comparison is over
+		time.Sleep(overdueTTL / 4) // the comparison is over, and the next one not due
 		c.aside = price{}
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
@@ -367,20 +367,23 @@ func (c *till) available() {
 	})))
 }
 
+// overdueTTL is the time to live of configuration for overdue. A server that is slow
+// has a quarter of it to answer.
+const overdueTTL = 4 * time.Second
+
 // overdue acquires when the comparison of the bucket with its configuration is
 // due, and puts the acquire itself aside.
 func (c *till) overdue() {
 	c.Helper()
-	const ttl = 400 * time.Millisecond
 	system, err := c.admin.Limits(c.Context(), limiter.ConfigKey{})
 	c.must(err)
 	c.must(c.admin.SetSystem(c.Context(), costLimits, ""))
 	c.must(c.limiter.Close())
-	c.limiter, err = limiter.New(c.store, limiter.Options{ConfigTTL: ttl})
+	c.limiter, err = limiter.New(c.store, limiter.Options{ConfigTTL: overdueTTL})
 	c.must(err)
 	c.acquire(c.limiter, "rpd", 5000)
 	c.must(c.admin.SetSystem(c.Context(), system.Limits, ""))
-	time.Sleep(ttl * 3 / 4)
+	time.Sleep(overdueTTL * 3 / 4)
 	c.start()
 	c.acquire(c.limiter, "rpd", 1)
 	c.aside = price{1, 1, 0, 1}
