@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -23,6 +24,7 @@ func (b *both) swarms(entity string) (admitted int64) {
 	var theirs struct {
 		Admitted, Refused int64
 		Failed            []string
+		Began, Ended      int64
 	}
 	done := make(chan error)
 	go func() {
@@ -39,6 +41,7 @@ func (b *both) swarms(entity string) (admitted int64) {
 	}
 	var ours atomic.Int64
 	var wg sync.WaitGroup
+	began := time.Now().UnixMilli()
 	for range swarmThreads {
 		l := b.limiter()
 		wg.Go(func() {
@@ -52,13 +55,14 @@ func (b *both) swarms(entity string) (admitted int64) {
 		})
 	}
 	wg.Wait()
+	ended := time.Now().UnixMilli()
 	b.must(<-done)
 	if len(theirs.Failed) > 0 {
 		b.Errorf("Python failed %d times: %s", len(theirs.Failed), theirs.Failed[0])
 	}
 	b.Logf("Go admitted %d, Python %d", ours.Load(), theirs.Admitted)
-	if ours.Load() == 0 || theirs.Admitted == 0 {
-		b.Error("they did not meet")
+	if ended < theirs.Began || theirs.Ended < began {
+		b.Errorf("they did not meet: Go from %d to %d, Python from %d to %d", began, ended, theirs.Began, theirs.Ended)
 	}
 	return ours.Load() + theirs.Admitted
 }

@@ -12,6 +12,7 @@ import datetime
 import json
 import sys
 import threading
+import time
 import warnings
 
 import zae_limiter as zae
@@ -101,7 +102,9 @@ class Peer:
             pass
 
     def swarm(self, threads, tries, entity, resource, consume):
-        """Acquires from many threads, each with a limiter of its own, and counts."""
+        """Acquires from many threads, each with a limiter of its own, and counts.
+
+        Says also when the first try began and the last one ended, in milliseconds."""
         counts = {"admitted": 0, "refused": 0, "failed": []}
         lock = threading.Lock()
 
@@ -124,10 +127,12 @@ class Peer:
                     counts[outcome] += 1
 
         workers = [threading.Thread(target=work) for _ in range(threads)]
+        counts["began"] = time.time_ns() // 1_000_000
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
+        counts["ended"] = time.time_ns() // 1_000_000
         return counts
 
 
