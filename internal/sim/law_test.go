@@ -28,6 +28,14 @@ func (w *world) trueMS(at time.Duration) int64 { return w.start.Add(at).UnixMill
 
 func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
+// latestMS is the latest that a clock can have said when a write was applied.
+func (c *checker) latestMS(r *write) int64 {
+	if r.client.strays {
+		return c.clientMS(r.client, r.at)
+	}
+	return c.trueMS(r.at) + ceilMS(max(0, c.hi))
+}
+
 // legal: an applied write is a step that a token bucket may take.
 func (c *checker) legal(r *write) {
 	bad := func(format string, args ...any) { c.violate("bucket", r.at, &r.id, format, args...) }
@@ -52,10 +60,7 @@ func (c *checker) legal(r *write) {
 	if r.merges() && r.other.before.rf > a.rf {
 		stamped = r.other.before
 	}
-	latest := c.trueMS(r.at) + ceilMS(max(0, c.hi))
-	if r.client.strays {
-		latest = c.clientMS(r.client, r.at)
-	}
+	latest := c.latestMS(r)
 	if b.rf > latest && (stamped == nil || b.rf > stamped.rf+1) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}

@@ -88,8 +88,12 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	if r.before == nil && r.other == nil {
 		f.sent = min(f.sent, int64(r.call.start)) // a new item is stamped before its configuration is read
 	}
+	latest := r.after.rf
+	if r.before != nil && r.before.rf == r.after.rf {
+		latest = c.latestMS(r) // a take at the stamp counts on what was earned since
+	}
 	switch {
-	case debit > 0 && had && is.tk < 0 && r.before.rf != r.after.rf && !r.call.onlyTakes():
+	case debit > 0 && had && !r.call.onlyTakes() && is.balance(r.after.rf, latest) < 0:
 		// What others settle was carried along: no acquire takes what is not there.
 	case debit > 0 && (r.call.kind == acquiring || !had):
 		f.admitted = debit
