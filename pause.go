@@ -166,7 +166,8 @@ func (p *pursuit) announce(ctx context.Context) {
 	take := (&claim{Bucket: p.img.Bucket}).take(p.img, m.now)
 	out, err := p.l.send(ctx, p.acct, p.img.Bucket, stampUse{}, m, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
 	if err == nil && out.Image != nil {
-		p.img, p.met = out.Image, p.l.uptime()
+		p.see(out.Image, true)
+		p.met = p.l.uptime()
 	}
 }
 
