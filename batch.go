@@ -20,7 +20,7 @@ func (c *claim) anyOf(images []*Image, now int64, draw func(int64) int64) []port
 func modestly(crowd []*ticket, images []*Image, now int64) []*ticket {
 	var asked []Amount
 	for n, t := range crowd {
-		asked = sumOf([]*ticket{{claim: &claim{amounts: asked}}, t})
+		asked = addTo(asked, t.claim.amounts)
 		if n > 0 && slices.ContainsFunc(asked, func(a Amount) bool {
 			var held int64
 			for _, img := range images {

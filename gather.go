@@ -418,15 +418,15 @@ func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*Image, m 
 
 // allotted is what claims together are to take from a shard, by limit name.
 func allotted(crowd []*ticket, shard int) []Amount {
-	var parts []*ticket
+	var sum []Amount
 	for _, t := range crowd {
 		for _, p := range t.claim.portions {
 			if p.image.Shard == shard {
-				parts = append(parts, &ticket{claim: &claim{amounts: p.amounts}})
+				sum = addTo(sum, p.amounts)
 			}
 		}
 	}
-	return sumOf(parts)
+	return sum
 }
 
 // tookFrom notes the image of a shard after a claim was debited from it.

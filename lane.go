@@ -270,13 +270,19 @@ func sumOf(crowd []*ticket) []Amount {
 	}
 	var sum []Amount
 	for _, t := range crowd {
-		for _, a := range t.claim.amounts {
-			i, found := slices.BinarySearchFunc(sum, a.Limit, func(s Amount, name string) int { return strings.Compare(s.Limit, name) })
-			if !found {
-				sum = slices.Insert(sum, i, Amount{Limit: a.Limit})
-			}
-			sum[i].Milli += a.Milli
+		sum = addTo(sum, t.claim.amounts)
+	}
+	return sum
+}
+
+// addTo adds amounts to a sum, which is in the order of the limits' names.
+func addTo(sum, amounts []Amount) []Amount {
+	for _, a := range amounts {
+		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s Amount, name string) int { return strings.Compare(s.Limit, name) })
+		if !found {
+			sum = slices.Insert(sum, i, Amount{Limit: a.Limit})
 		}
+		sum[i].Milli += a.Milli
 	}
 	return sum
 }
