@@ -14,10 +14,10 @@ import (
 // And where a limit is hit, a write asks for tokens that another process has just
 // taken. DynamoDB bills a refused write and counts it against the partition.
 //
-// One rule keeps refused writes rare and the shares of all processes equal. Its
-// only inputs are what every process sees alike: the item's own count of writes,
-// and its balances. A process's own success is no input, because a process that
-// lost once would then lose ever more. While others write to the item, a process
+// One rule keeps refused writes rare and the shares of all processes equal. It sets
+// the pace by what every process sees alike: the item's own count of writes, and its
+// balances. A process's own success does not change its pace, because a process that
+// lost once would then lose more each time. While others write to the item, a process
 //
 //   - leaves the stamp where it is ([claim.takeAtStamp]);
 //   - expects the others to take what the item earns: it plans on the balances
@@ -100,9 +100,10 @@ func (c *contention) isLate(up time.Duration) bool {
 }
 
 // noteStamp takes in what an answer tells of who moves the stamp of a bucket that
-// overflows. A process whose own move is refused, because another one has moved the
-// stamp or because others' debits spoil its moves again and again, leaves that to the others, until
-// nobody has moved the stamp for a while. So one process moves it, in the best case.
+// overflows. A process leaves the stamp to the others when its own move is refused
+// because another one has moved the stamp, or when others' debits have spoiled its
+// moves several times. It moves the stamp again when nobody has for a while. In the
+// best case one process moves it.
 func (c *contention) noteStamp(use stampUse, out Outcome, m moment) {
 	switch {
 	case out.Applied && use.late:

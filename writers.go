@@ -11,7 +11,9 @@ import (
 // count that it raised it to. Counts that no write of this process raised are the
 // others'. While a write is under way nobody knows which count it raises, so the
 // census attributes counts in rounds: a round is complete once every write that was
-// under way when it began has been answered.
+// under way when it began has been answered. A write whose answer was lost may have
+// been applied. Its count is then taken for another's, and the process behaves for
+// [contentionMemory] as if others wrote too.
 type census struct {
 	begun    bool
 	from, to int64 // the counts that this round attributes are greater than from, and at most to
