@@ -347,9 +347,9 @@ func (c *claim) parts() []portion {
 
 // refund returns what claims have debited, if anything: to all shards at once, and
 // then to others what finds no room there. It has the limiter's time once more: that
-// the call's own was up may be the reason. What the store turns away is tried
-// again after the caller has its answer. Where nobody can tell whether it was
-// applied the tokens stay debited, which errs on the safe side.
+// the call's own was up may be the reason. It tries again
+// what the store turns away, after the caller has its answer. If nobody can tell
+// whether a return was applied, the tokens stay debited, which errs on the safe side.
 func (l *Limiter) refund(ctx context.Context, claims ...*claim) {
 	claims = slices.DeleteFunc(claims, func(c *claim) bool { return c == nil || !c.granted })
 	if len(claims) == 0 {

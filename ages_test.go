@@ -136,8 +136,8 @@ func TestABrakeEndsAfterAStep(t *testing.T) {
 	}
 }
 
-// What another process configures is followed within the time to live, and read no more
-// often than that, whatever the wall clock is set to.
+// A limiter follows what another process configures within the time to live, and reads it
+// no more often than that, whatever the wall clock is set to.
 func TestConfigurationIsFollowedAfterAStep(t *testing.T) {
 	for name, steps := range map[string][]time.Duration{
 		"back": {-time.Hour}, "forward": {time.Hour}, "forward and back": {time.Hour, 0}, "back and forth": {-time.Hour, 0},

@@ -51,8 +51,8 @@ func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
 
 // TimeUntilAvailable is the smallest wait after which the request is admitted
 // if nobody else consumes, to the millisecond: 0 if it would be now, [Never] if
-// it asks for more than a limit's capacity. What [Limiter.Available] says of writing
-// holds here too.
+// it asks for more than a limit's capacity. It writes as
+// [Limiter.Available] does.
 func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Duration, error) {
 	statuses, err := l.Available(ctx, req)
 	if err != nil {

@@ -132,8 +132,8 @@ func TestACascadeOfAsManyLimitsAsThereMayBe(t *testing.T) {
 	})
 }
 
-// What is too much is refused where it is set, and where it is asked for, with the
-// bound, and nothing is sent.
+// Too many limits are refused where they are set and where they are asked for. The error
+// names the bound, and nothing is sent.
 func TestMoreLimitsThanThereMayBe(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		limits := manyLimits("a", 2*limiter.MaxLimits+1)

@@ -137,8 +137,8 @@ func (w *wanted) decides(b *Bucket) string {
 }
 
 // adopt takes over what the bucket of a claim is to be: what is configured, or,
-// where no level configures anything, the request's fallback limits. What the bucket
-// is not to have is taken out of the claim's amounts.
+// where no level configures anything, the request's fallback limits. The claim's
+// amounts lose the limits that the bucket is not to have.
 func (c *claim) adopt(w *wanted) {
 	if w == c.configured {
 		return
@@ -239,8 +239,8 @@ func (c *claim) renew() {
 
 // pursue debits a claim. A bucket that was last compared with its configuration
 // longer ago than the time to live is compared side by side with that, and the
-// answer waits for both. What was decided on parameters that no longer hold is
-// returned, and decided again.
+// answer waits for both. If the parameters no longer hold, the limiter returns
+// what it took on them and decides the request again.
 //
 // A comparison that fails, or takes too long, leaves the answer as the bucket gave
 // it: the bucket was reached, so the request is metered. It is tried again later.

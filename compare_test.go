@@ -270,8 +270,8 @@ func TestBothBucketsOfACascadeAreCompared(t *testing.T) {
 	}
 }
 
-// What was taken under parameters that no longer hold is returned exactly once, to the
-// entity's bucket and to its parent's, and is taken once by those that hold.
+// Tokens taken under parameters that no longer hold go back exactly once, to the entity's
+// bucket and to its parent's, and are taken once by the parameters that hold.
 func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 	slow := limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(1000))
 	for name, tt := range map[string]struct {
@@ -363,8 +363,8 @@ func TestAComparisonCostsNoRoundTrip(t *testing.T) {
 				t.Errorf("%d reads for %d callers", w.wire.reads-reads, callers)
 			}
 		}
-		// What they all took under a limit that is lowered since is returned, and
-		// decided again.
+		// Tokens taken under a limit that was lowered since go back, and the requests
+		// are decided again.
 		time.Sleep(70 * time.Second)
 		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
 		if got := w.served(w.queue(nil, of(32, ask("user", "rpd", 1))...)); got != 10 {
@@ -405,8 +405,8 @@ func (f *failing) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInp
 }
 
 // A bucket whose configuration cannot be read goes on as it is: the request was
-// metered, so it is neither failed nor degraded. What cannot be decided without the
-// configuration fails. Once it can be read again, it holds.
+// metered, so it is neither failed nor degraded. Requests that cannot be decided without the
+// configuration fail. Once it can be read again, it holds.
 func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -502,8 +502,8 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 	}
 }
 
-// What was decided on an item that another process has brought to its configuration is
-// quoted by that configuration, though this process compared the bucket only meanwhile.
+// A status quotes the configuration that another process has brought the item to, though
+// this process compared the bucket only meanwhile.
 func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {
 	inWorld(t, limiter.Options{ConfigTTL: time.Second}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 60))

@@ -150,8 +150,8 @@ func (c *config) refresh(ctx context.Context, entity, resource string) (resolved
 	return c.load(ctx, entity, resource, nil, c.ttl/young, false)
 }
 
-// reread reads every level and the record, consistently. What it finds holds now,
-// so it replaces what the cache has.
+// reread reads every level and the record, consistently. Its result is
+// current, so it replaces the cache's entries.
 func (c *config) reread(ctx context.Context, entity, resource string) (resolved, error) {
 	return c.load(ctx, entity, resource, nil, 0, true)
 }

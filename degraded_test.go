@@ -182,7 +182,7 @@ func TestADegradedLeaseIsDropped(t *testing.T) {
 	}
 }
 
-// What was refused in the end, or failed, is not owed.
+// A degraded lease owes nothing for a request that was refused in the end, or failed.
 func TestADegradedLeaseOwesNothingForARefusal(t *testing.T) {
 	t.Parallel()
 	for _, commits := range []bool{true, false} {

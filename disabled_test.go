@@ -52,9 +52,9 @@ var switches = map[string]limiter.ConfigKey{
 	"a resource, by a parent's use": {Entity: "project", Resource: "gpt-4"},
 }
 
-// What an operator switched off is refused within the time to live on buckets in use,
-// although the items carry no stamp, and so is what is switched on again served. In
-// between it costs nothing.
+// Buckets in use follow an operator who switches them off within the time to live,
+// although the items carry no stamp, and also when they are switched on again. In between
+// a request costs nothing.
 func TestDisablingReachesBucketsInUse(t *testing.T) {
 	for name, k := range switches {
 		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {

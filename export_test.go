@@ -73,7 +73,7 @@ func (l *Limiter) Share(b Bucket, shards int) {
 // Writes are those of one process to one item.
 type Writes struct{ acct account }
 
-// Begin sends one. What it returns takes in the answer: the item's count, whether the
+// Begin sends one. The function that it returns takes in the answer: the item's count, whether the
 // write was applied, and when the answer came.
 func (w *Writes) Begin(up time.Duration) func(count int64, applied bool, up time.Duration) {
 	sent := w.acct.beginWrite(0, stampUse{}, up)

@@ -89,8 +89,8 @@ func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
 	})
 }
 
-// What is configured is neither changed nor removed by what requests bring, whatever
-// they ask for: of the entity's bucket, of the parent's, of those of others.
+// Fallback limits neither change nor remove configured ones, whatever the request asks
+// for: of the entity's bucket, of the parent's, of those of others.
 func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 100))
@@ -105,7 +105,7 @@ func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 		if got := w.capacities("key") + ", " + w.capacities("project"); got != "rpm 100, rpm 100" {
 			w.Errorf("the items have %s", got)
 		}
-		// What another process asks for is decided by what is configured.
+		// The configuration decides another process's requests.
 		admitted := 0
 		for range 600 {
 			w.take(w.Limiter, with(ask("key", "rpm", 0), limiter.PerMinute("rpm", 6000)))
@@ -144,8 +144,8 @@ func TestFallbackLimitsAreNotTheParents(t *testing.T) {
 	})
 }
 
-// What the deciding level lacks is invalid, on a bucket that exists as on one that does
-// not, and the error says which level decided.
+// A request for a limit that the deciding level lacks is invalid, on a bucket that exists
+// as on one that does not, and the error says which level decided.
 func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 	rpm, tpm := limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10)
 	for name, tt := range map[string]struct {
@@ -288,8 +288,8 @@ func TestABroughtLimitOutlivesItsOwnTime(t *testing.T) {
 }
 
 // When the last configuration of a resource is deleted, a bucket in use answers as one
-// that does not exist: within the time to live, whoever asks. What it held is there
-// when configuration comes back.
+// that does not exist: within the time to live, whoever asks. It has its
+// balance again when configuration comes back.
 func TestABucketWithoutConfigurationAnswersAsANewOne(t *testing.T) {
 	for _, cascades := range []bool{false, true} {
 		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {

@@ -113,9 +113,9 @@ func (l *Limiter) heal(ctx context.Context, img *Image) *Image {
 // isAhead reports whether an item's stamp is further ahead than any honest clock.
 func (i *Image) isAhead(now int64) bool { return i.RefilledAt-now > maxSkew.Milliseconds() }
 
-// healed is the write that moves an item's stamp back to now. What the item has earned
-// for the time until its stamp is taken back, as far as it is still there; nothing is
-// added to a debt. So the item ends with no more than it would have by now, and what was
+// healed is the write that moves an item's stamp back to now. It takes back what the
+// item has earned for the time until its stamp, as far as that is still there. It adds
+// nothing to a debt. So the item ends with no more than it would have by now, and what was
 // admitted too early is at most what whoever stamped it took: one capacity.
 //
 // Takes may land in between; what they take is owed then. Credits are in the way. The

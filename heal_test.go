@@ -33,8 +33,8 @@ func (w *world) holdsMilli(limit string, want int64) {
 	}
 }
 
-// What a fast clock has earned too early is taken back: of a slow limit exactly that, of
-// a fast one what is there.
+// Healing takes back what a fast clock has earned too early: of a slow limit exactly that,
+// of a fast one what is there.
 func TestHealingTakesBackWhatWasEarnedTooEarly(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		w.system(limiter.PerDay("rpd", 24), limiter.PerSecond("rps", 5), limiter.PerHour("rph", 60))
@@ -196,7 +196,7 @@ func TestEveryPathHeals(t *testing.T) {
 	}
 }
 
-// What a lease took before is settled on a bucket that was moved ahead since.
+// A lease settles on a bucket whose stamp was moved ahead since the acquire.
 func TestALeaseIsSettledOnABucketThatIsAhead(t *testing.T) {
 	for name, c := range map[string]struct {
 		settle func(*limiter.Lease, context.Context) error
@@ -300,7 +300,7 @@ func TestAFrozenWriteLimitDoublesNothing(t *testing.T) {
 	}
 }
 
-// What the hidden write limit lacks when a stamp is moved back doubles nothing either.
+// A hidden write limit that runs dry when a stamp is moved back doubles nothing.
 func TestAWriteLimitThatRanDryDoublesNothing(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		w.system(limiter.PerDay("rpd", 1_000_000))

@@ -20,8 +20,8 @@ func (l *Limiter) closedFor(what string) error {
 
 // inTime does work that may outlive its call, on a goroutine of its own and within
 // the limiter's patience. The call returns when the work is done, when its context
-// ends or when patience does, whichever comes first. What the work is called goes
-// into the error of a call that does not wait for its end.
+// ends or when patience does, whichever comes first. The error of a
+// call that does not wait for the end names the work as what says.
 //
 // A store that never waits is called at once.
 func inTime[T any](ctx context.Context, l *Limiter, what string, work func(context.Context) (T, error)) (T, error) {

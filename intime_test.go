@@ -501,8 +501,7 @@ func (a *lag) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ..
 	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) { return a.API.UpdateItem(ctx, in, o...) })
 }
 
-// What was debited for a call whose time is nearly up is given back in a time of its
-// own.
+// The return of tokens has a time of its own, also where the call's time is nearly up.
 func TestTheReturnHasATimeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {

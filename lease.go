@@ -226,8 +226,8 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 }
 
 // adjust moves a shard's balances by what is taken more (positive) or given
-// back (negative), together with the adjustments of others. What finds no place is
-// left over, for [Limiter.passOn].
+// back (negative), together with the adjustments of others. It returns
+// what finds no room, for [Limiter.passOn].
 func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
 	acct := l.account(img.Entity, img.Resource)
 	if l.places.base == 0 || img.isWide() {

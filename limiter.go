@@ -165,7 +165,7 @@ func New(store Store, o Options) (*Limiter, error) {
 // configuration. It gives up the doubling of a bucket that is throttled.
 //
 // Close takes twice [Options.Timeout] at most: a call under way may take it once,
-// and what it took is given back within as much. What is not done by then is cut off:
+// and what it took is given back within as much. Then Close cuts the rest off:
 // the contexts of its requests end, Close returns as soon as the store has let go
 // of them, and the error says that tokens may stay debited. No goroutine of the
 // limiter is left when Close has returned.

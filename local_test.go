@@ -66,8 +66,8 @@ func TestAKnownRefusalCostsNothing(t *testing.T) {
 	})
 }
 
-// A wait quoted from memory is exact as of the image. What another process takes
-// after that makes it too short, never too long. A limiter that always asks quotes the
+// A wait quoted from memory is exact as of the image. Takes of other processes
+// after that make it too short, never too long. A limiter that always asks quotes the
 // exact wait.
 func TestAWaitQuotedFromMemory(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {

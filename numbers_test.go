@@ -112,8 +112,8 @@ func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 	})
 }
 
-// A debt ends at four times the largest capacity. What commits take beyond that is
-// counted and not owed, and the wait is exact whatever is owed.
+// A debt ends at four times the largest capacity. Commits beyond that are
+// counted and not owed, and the wait is exact for every debt.
 func TestADebtHasAnEnd(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(greatest)
@@ -221,8 +221,8 @@ func TestShardsThatAllOweAreMerged(t *testing.T) {
 	})
 }
 
-// What many shards owe together may be more than 64 bits hold: what callers are told
-// is then the least number, and never a surplus.
+// The debts of many shards together may be more than 64 bits hold. Callers are then told
+// the least number, and never a surplus.
 func TestShardsThatAllOwe(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(greatest)

@@ -300,7 +300,7 @@ func (c *claim) change(img *Image, s *LimitState, repair *wanted, now int64) Cha
 	}
 	switch {
 	case clamped && s.Tokens < -maxDebt:
-		// The item may owe more than the image says. What it earns beyond that is lost.
+		// The item may owe more than the image says. It then loses what it earns beyond that.
 		ch.AtMost = s.Tokens
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens

@@ -150,8 +150,9 @@ func (l *Lease) settleNow(ctx context.Context, how *ending) error {
 }
 
 // settleFrom settles a lease after [Lease.begin]. hasReturned says that the call has,
-// so that nobody is left to try again what is throttled; nil never says so. What had
-// to wait in line for too long leaves the lease open: the store may be out of reach.
+// so that nobody is left to try again what is throttled; nil never says so. A
+// settlement that waits in line for too long leaves the lease open: the store may be out
+// of reach.
 func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool) error {
 	if was == leaseSettling {
 		was = l.wait()
@@ -252,8 +253,8 @@ func total(all [][]Amount) []Amount {
 	return sumOf(crowd)
 }
 
-// settlePart adjusts one shard. What is returned and finds no room there is
-// handed back.
+// settlePart adjusts one shard. It hands back the returned tokens that find no room
+// there.
 func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []Amount) (over []Amount, err error) {
 	if len(deltas) == 0 {
 		return nil, nil

@@ -542,7 +542,7 @@ func (w *world) anew() {
 }
 
 // A shard 0 that a peer made anew beside living siblings learns their number from the
-// first who knows of them. What it holds above its share is cut.
+// first who knows of them. It loses what it holds above its share.
 func TestAShardMadeAnewLearnsTheNumberOfItsSiblings(t *testing.T) {
 	for _, count := range []int{2, 8} {
 		for name, meet := range map[string]func(*world, *limiter.Limiter){

@@ -112,7 +112,7 @@ var loadCases = []interopCase{
 		}
 		images, err := b.store.Buckets(b.Context(), "user", "gpt-4", 1)
 		b.must(err)
-		// What was earned since the stamp may have been taken without moving it.
+		// A take may count on tokens earned since the stamp without moving it.
 		earned := (b.store.Now().UnixMilli() - images[0].RefilledAt) * capacity
 		if s, _ := images[0].Limit("rpd"); s.Consumed != got*1000 || s.Tokens+earned < 0 || s.Tokens > s.Capacity {
 			b.Errorf("%d millitokens held, %d earned since and %d consumed after %d were admitted", s.Tokens, earned, s.Consumed, got)

@@ -47,7 +47,7 @@ func (b interval) narrowed(o interval) interval {
 // itself: instants are arguments, in the time that has passed.
 //
 // Each answer bounds the correction to a second and the round trip. The intervals of
-// many answers meet in milliseconds. What is known is widened by what clocks drift.
+// many answers meet in milliseconds. They widen with age, by the drift of clocks.
 //
 //	date 10   |────────────────|
 //	date 11        |────────────────|

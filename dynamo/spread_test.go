@@ -259,7 +259,7 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 	}
 }
 
-// What uses a feature of a peer is left as it is, and counted.
+// A bucket that uses a feature of a peer stays as it is, and is counted.
 func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 	inTownship(t, func(w *township) {
 		setLimits(w.T, w.Store, limiter.ConfigKey{}, perHour(1000))

@@ -82,8 +82,8 @@ func checkUsageInParts(t *testing.T, api dynamo.API) {
 
 func TestUsageIsWrittenInParts(t *testing.T) { t.Parallel(); checkUsageInParts(t, newTable(t)) }
 
-// What is used in a window, and in several, is exact where 64 bits do not hold it. A
-// batch of it takes a write for as much as they hold.
+// Usage of one window and of several is exact where 64 bits do not hold it. A batch takes
+// one write for as much as 64 bits hold.
 func checkUsageBeyond64Bits(t *testing.T, api dynamo.API) {
 	t.Helper()
 	f := &fault{API: api}

@@ -26,7 +26,7 @@ func newAcquire(a *app.App) *cobra.Command {
 		Use:   "acquire ENTITY RESOURCE",
 		Short: "Take tokens, or be refused with the exact wait",
 		Long: "Take tokens of a resource for an entity, and for its parent if it cascades: all of them\n" +
-			"or none. What is taken is not returned. Limits come from the configuration; where no level\n" +
+			"or none. The command does not return what it took. Limits come from the configuration; where no level\n" +
 			"has any for the entity and the resource, from --fallback.\n\n" +
 			"Exit code 0 is admitted, 3 is refused.",
 		Example: "  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500\n" +

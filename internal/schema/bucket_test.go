@@ -186,7 +186,7 @@ func addLimit(name string, tokens, consumed, capacity, amount, period int64) fun
 	}
 }
 
-// How far two counts are apart is exact, wherever they are.
+// The distance between two counts is exact, wherever they are.
 func countsLaw(t *rapid.T) {
 	digits := rapid.StringMatching(`-?[1-9][0-9]{0,37}`).Draw(t, "count")
 	apart := rapid.Int64().Draw(t, "apart")

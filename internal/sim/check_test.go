@@ -207,8 +207,8 @@ func (c *checker) during(key bucketKey, from, to time.Duration) []*write {
 
 const (
 	storeTimeout = limiter.DefaultTimeout
-	// What a call has begun may go on for its debits, for those it shares, and then
-	// for the return of each.
+	// After its end a call may go on with its debits, with those it shares, and then
+	// with the return of each.
 	worst = 3 * storeTimeout
 )
 

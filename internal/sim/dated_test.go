@@ -189,8 +189,8 @@ func (w *write) heals() bool {
 }
 
 // legalHeal: a stamp is moved back only by a client that knows the time, to now, and
-// only if it lies further ahead than any honest clock. What was earned for the time
-// until then is taken back, as far as it is there; what is owed stays owed. Nothing else
+// only if it lies further ahead than any honest clock. It takes back what was
+// earned for the time until the stamp, as far as it is there; a debt stays. Nothing else
 // changes. The hidden limit may be full.
 func (c *checker) legalHeal(r *write, bad func(string, ...any)) {
 	a, b := r.before, r.after

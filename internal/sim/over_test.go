@@ -60,7 +60,7 @@ func (c *checker) neverOver(key bucketKey) {
 				was = level{tk: is.cp, cp: is.cp, ra: is.ra, rp: is.rp}
 			}
 			f := c.flowOf(r, was, is, had)
-			// What is in force is the whole limit.
+			// The whole limit is in force.
 			f.is, _ = r.after.level(name)
 			if f.was = f.is; had {
 				f.was, _ = r.before.level(name)
@@ -94,7 +94,7 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	}
 	switch {
 	case debit > 0 && had && !r.call.onlyTakes() && is.balance(r.after.rf, latest) < 0:
-		// What others settle was carried along: no acquire takes what is not there.
+		// It carried along a settlement of others: no acquire takes more than there is.
 	case debit > 0 && (r.call.kind == acquiring || !had):
 		f.admitted = debit
 	case debit < 0 && r.before.rf == r.after.rf:

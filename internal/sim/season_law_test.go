@@ -186,9 +186,9 @@ func (s *season) granted(c *checker, k *call, keys []bucketKey, payers []string,
 	}
 }
 
-// forward: nobody undoes a change. What is written to an item is configured later than
-// what the item had, and an item is made from what was configured, and not switched off,
-// since it was asked for.
+// forward: nobody undoes a change. A write to an item brings a later configuration than
+// the item had. A new item has a configuration that held, and was not switched off, at
+// some time since the request.
 func (c *checker) forward(id bucketID) {
 	all, at := c.play.versions(id.whole()), 0
 	for _, r := range c.buckets[id] {

@@ -316,7 +316,7 @@ func (o operator) remake(id, parent string) {
 		_, err := o.c.store.DeleteEntity(o.acting(o.name), id)
 		return err
 	})
-	// What an operator configured for it is gone too.
+	// Its configuration is gone too.
 	for k, limits := range maps.Clone(o.configs) {
 		if k.Entity == id && (limits != nil || o.switched(k) != "") {
 			o.changed(k, from, nil, "")

@@ -121,7 +121,7 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 			shards[i] = append(shards[i], held{l, s.state.rf, i})
 			shards[i] = append(shards[i], c.asHealed(l, s.state.rf, i, s.at, k.start)...)
 			if s.worked {
-				// What landed in between is not in what it worked out.
+				// Its estimate does not include writes that landed in between.
 				taken, credited := c.moved(id, name, s.at-k.client.trust-storeTimeout, s.at)
 				less, more := l, l
 				less.tk, more.tk = l.tk-credited, l.tk+taken
