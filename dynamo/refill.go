@@ -314,8 +314,13 @@ func (b *shapeBuilder) pinSeen(i int, limit string) {
 }
 
 func refillValues(r *limiter.Refill) values {
+	repairs := isRepair(r)
+	perLimit := 4
+	if repairs || r.Loose {
+		perLimit = 9 // the parameters seen, and the new ones
+	}
 	var v numbers
-	v.start(10 + 9*(len(r.Changes)+1))
+	v.start(10 + perLimit*(len(r.Changes)+1))
 	v.put(":rf", r.RefilledAt)
 	switch {
 	case r.FullSince != 0:
@@ -334,7 +339,6 @@ func refillValues(r *limiter.Refill) values {
 		v.put(":ttl", r.Expiry.At)
 	}
 	v.owner(r.Owner, r.Seen)
-	repairs := isRepair(r)
 	full := r.FullSince != 0
 	v.change(len(r.Changes), &r.Writes, full)
 	for i := range r.Changes {
