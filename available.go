@@ -79,7 +79,7 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 	exists := len(shards) > 0
 	switch w := c.want; {
 	case w.disabled || exists && shards[0].Disabled:
-		return &DisabledError{Entity: c.Entity, Resource: c.Resource}
+		return c.disabled()
 	case !exists && w.foreign != "":
 		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.foreign}
 	case exists && (w.foreign != "" || shards[0].Foreign != ""):

@@ -295,9 +295,8 @@ func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 // answerUnasked answers a claim for which the bucket need not be asked: it is
 // disabled, or is not to have what the claim names.
 func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
-	disabled := &DisabledError{Entity: c.Entity, Resource: c.Resource}
 	if c.acct.isStamped(l.uptime(), l.ttl, l.epoch.Load()) {
-		return true, disabled
+		return true, c.disabled()
 	}
 	w := c.acct.wanted()
 	if c.adopt(w); w == nil || !w.disabled && !c.isVain() {
@@ -315,13 +314,15 @@ func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, 
 	}
 	switch {
 	case w.disabled:
-		return true, disabled
+		return true, c.disabled()
 	case c.isVain():
 		c.parent = w.owner.payer()
 		return true, nil
 	}
 	return false, nil
 }
+
+func (c *claim) disabled() error { return &DisabledError{Entity: c.Entity, Resource: c.Resource} }
 
 // isVain reports whether a claim is known to take nothing: it names nothing that
 // the bucket is to have, or something that neither this bucket has nor, there being

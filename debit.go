@@ -450,14 +450,15 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 // prepare finds out all that a bucket is made from, side by side: what it is to be,
 // and whether there are shards of it. It returns nil if there are.
 func (p *pursuit) prepare(ctx context.Context) (w *wanted, err error) {
+	l, acct, of, sought := p.l, p.acct, p.c.Bucket, p.sought // p itself stays on the stack
 	var siblings []*Image
 	var errs [2]error
-	p.l.atOnce(len(errs), func(i int) {
+	l.atOnce(len(errs), func(i int) {
 		switch {
 		case i == 0:
-			w, errs[i] = p.l.verify(ctx, p.acct, p.c.Bucket)
-		case !p.sought:
-			siblings, errs[i] = p.l.store.Buckets(ctx, p.c.Entity, p.c.Resource, 0)
+			w, errs[i] = l.verify(ctx, acct, of)
+		case !sought:
+			siblings, errs[i] = l.store.Buckets(ctx, of.Entity, of.Resource, 0)
 		}
 	})
 	if errs[1] != nil {

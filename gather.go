@@ -338,7 +338,7 @@ func (c *claim) obstacle(images []*Image) error {
 	for _, img := range images {
 		switch {
 		case img.Disabled:
-			return &DisabledError{Entity: c.Entity, Resource: c.Resource}
+			return c.disabled()
 		case img.Foreign != "":
 			return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: img.Foreign}
 		}
