@@ -66,12 +66,14 @@ const (
 	countPeriod = 100 * time.Millisecond
 
 	// longestPause is the pause of a writer to an item that holds nothing, in
-	// milliseconds: 16 processes then send 530 writes a second. If the limit takes
-	// longer to earn what the writer asks for, pauseAsks times, the pause is as long
-	// as that, up to slowestPause.
-	longestPause = 30
-	slowestPause = 200
-	pauseAsks    = 16
+	// milliseconds: 16 processes whose writes take 2 ms to arrive then send 530 writes
+	// a second. If the limit takes longer to earn what the writer asks for, pauseAsks
+	// times, the pause is as long as that, up to slowestPause.
+	longestPause = 36
+	slowestPause = 240
+	pauseAsks    = 19
+	// A writer pauses half as long if its writes take farWay milliseconds to arrive.
+	farWay = 10
 	// An item that holds what a limit earns in plentyTime milliseconds, what the
 	// writer asks for, plentyAsks times, or half of the capacity, makes nobody pause.
 	plentyTime = 60

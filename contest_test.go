@@ -30,9 +30,12 @@ type contest struct {
 	shards    int                     // that the bucket has before; 0 is that there is none
 	light     bool                    // the first process asks for half of an equal share
 	latency   func(int) time.Duration // of a process; nil is 5 ms
+	atLeast   time.Duration           // how long it takes, whatever the flag says
 }
 
 var contestTime = flag.Duration("contest", 10*time.Second, "how long processes contend, in virtual time")
+
+func (c *contest) lasts() time.Duration { return max(*contestTime, c.atLeast) }
 
 // A contestant is what became of one process.
 type contestant struct {
@@ -106,7 +109,7 @@ func (c contest) run(w *world) []contestant {
 		l := w.limiter(w.open(&distance{w.engine, latency}), limiter.Options{})
 		for range c.callers {
 			calls.Go(func() {
-				for time.Since(start) < *contestTime {
+				for time.Since(start) < c.lasts() {
 					time.Sleep(all[p].ask(w.Context(), l))
 				}
 			})
@@ -126,7 +129,7 @@ func (c contest) arrive(process int, start time.Time, calls *sync.WaitGroup, f f
 		rate = 0.5 * float64(c.limit) / float64(c.processes)
 	}
 	draw := rand.New(rand.NewPCG(uint64(process), 7))
-	for at := time.Duration(0); at < *contestTime; at += time.Duration(draw.ExpFloat64() / rate * float64(time.Second)) {
+	for at := time.Duration(0); at < c.lasts(); at += time.Duration(draw.ExpFloat64() / rate * float64(time.Second)) {
 		time.Sleep(at - time.Since(start))
 		calls.Go(f)
 	}
@@ -150,7 +153,7 @@ func (c contest) in(t *testing.T, check func(w *world, all []contestant)) {
 				w.Errorf("%d requests of process %d failed: %v", n, p, *all[p].failure.Load())
 			}
 		}
-		entitled := float64(c.burst) + float64(c.limit)*contestTime.Seconds()
+		entitled := float64(c.burst) + float64(c.limit)*c.lasts().Seconds()
 		if want := min(entitled, float64(asked)); float64(granted) < 0.99*want {
 			w.Errorf("%d of %d requests were granted, want %.0f", granted, asked, want)
 		}
@@ -183,7 +186,7 @@ func TestProcessesShareALimitEqually(t *testing.T) {
 		{name: "sixteen", processes: 16, callers: 16, limit: 1_000, burst: 100},
 		{name: "sixteen on a partition", processes: 16, callers: 4, limit: 1_000, burst: 100, aws: true},
 		{name: "a high limit", processes: 16, callers: 16, limit: 3_000, burst: 300, aws: true},
-		{name: "a low limit", processes: 4, callers: 4, limit: 100, burst: 10},
+		{name: "a low limit", processes: 4, callers: 4, limit: 100, burst: 10, atLeast: time.Minute},
 		{name: "few callers", processes: 2, callers: 4, limit: 1_000, burst: 100},
 		{name: "twice the limit at random", processes: 4, load: 2, limit: 300, burst: 30},
 		{name: "twice the limit of many at random", processes: 16, load: 2, limit: 3_000, burst: 300, aws: true},
@@ -206,6 +209,7 @@ func TestProcessesFarAwayGetAtLeastHalfAShare(t *testing.T) {
 		{name: "sixteen", processes: 16, callers: 16, limit: 1_000, burst: 1_000},
 		{name: "sixteen at random", processes: 16, load: 2, limit: 3_000, burst: 3_000},
 		{name: "sixteen and a small limit", processes: 16, callers: 16, limit: 300, burst: 300},
+		{name: "sixteen and a small burst", processes: 16, callers: 4, limit: 100, burst: 10, atLeast: time.Minute},
 	} {
 		c.latency = latency
 		t.Run(c.name, func(t *testing.T) { c.in(t, within(0.5, math.MaxInt64)) })

@@ -31,7 +31,8 @@ func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
 }
 
 // pause is how long a writer waits after the last write before it sends one for a
-// claim, in milliseconds: 0 where nobody else writes.
+// claim, in milliseconds: 0 where nobody else writes. A write from far away is decided
+// on an older image, so more of them are refused: such a writer pauses for a shorter time.
 func (s *shard) pause(c *claim, up time.Duration) float64 {
 	k := &s.contention
 	if s.img == nil || !k.isShared(up) {
@@ -44,7 +45,7 @@ func (s *shard) pause(c *claim, up time.Duration) float64 {
 			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.now+k.way), a.Milli))
 		}
 	}
-	return pause * k.jitter
+	return pause * k.jitter * farWay / float64(farWay+k.way)
 }
 
 // heldBack is how long a claim on a shard waits before it is sent.
