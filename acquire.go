@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"strings"
 	"sync"
@@ -316,18 +317,18 @@ func (c *claim) asBefore(at int64, up time.Duration) []Status {
 
 // shards are the images that a claim was decided on, by number, as far as they are
 // remembered.
-func (c *claim) shards(up time.Duration) []*Image {
+func (c *claim) shards(up time.Duration) []*store.Image {
 	switch {
 	case c.images != nil:
 		return c.images
 	case c.image == nil:
 		return nil
 	case c.image.ShardCount == 1:
-		return []*Image{c.image}
+		return []*store.Image{c.image}
 	}
 	// Those from before or after a doubling have other shares.
 	last, _ := c.acct.images(up, imageAge)
-	images := make([]*Image, c.image.ShardCount)
+	images := make([]*store.Image, c.image.ShardCount)
 	for i, img := range last {
 		if img != nil && img.ShardCount == len(images) {
 			images[i] = img
@@ -364,11 +365,11 @@ func (l *Limiter) refund(ctx context.Context, claims ...*claim) {
 func (l *Limiter) refundOne(ctx context.Context, c *claim) {
 	c.granted = false
 	parts := c.parts()
-	spare := make([][]Amount, len(parts))
+	spare := make([][]store.Amount, len(parts))
 	l.atOnce(len(parts), func(i int) {
-		img, back := parts[i].image, make([]Amount, 0, len(parts[i].amounts))
+		img, back := parts[i].image, make([]store.Amount, 0, len(parts[i].amounts))
 		for _, a := range parts[i].amounts {
-			back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
+			back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
 		}
 		var err error
 		if spare[i], err = l.adjust(ctx, img, back); isTurnedAway(err) {
@@ -384,7 +385,7 @@ func (l *Limiter) refundOne(ctx context.Context, c *claim) {
 
 // giveBack returns amounts to the shard they were taken from, and to others what
 // finds no room there.
-func (l *Limiter) giveBack(ctx context.Context, img *Image, back []Amount) error {
+func (l *Limiter) giveBack(ctx context.Context, img *store.Image, back []store.Amount) error {
 	over, err := l.adjust(ctx, img, back)
 	if err != nil {
 		return err

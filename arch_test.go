@@ -26,30 +26,31 @@ const (
 // aside. An entry is a folder and holds for all below it, but for the root; the
 // longest that fits counts, and a package without one fails. What may be imported
 // includes all below it if it ends in /... . Dependencies point one way: cmd, cli,
-// dynamo, limiter, bucket. The engine stands apart and knows nothing of limits.
+// dynamo, limiter, store, bucket. The engine stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket", lru},
+	".":                   {"internal/bucket", "store", lru},
+	"store":               {},
 	"internal/bucket":     {},
-	"internal/schema":     {".", sdkDB + "/types"},
-	"dynamo":              {".", "internal/bucket", "internal/schema", sdk + "/..."},
+	"internal/schema":     {"store", sdkDB + "/types"},
+	"dynamo":              {".", "store", "internal/bucket", "internal/schema", sdk + "/..."},
 	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
-	"storetest":           {"."},
-	"internal/sim":        {".", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"storetest":           {".", "store"},
+	"internal/sim":        {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
-	"aggregator":          {".", "dynamo", lru},
+	"aggregator":          {".", "store", "dynamo", lru},
 	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
 	"internal/s3test":     {sdk + "/..."},
 	"internal/dated":      {sdk + "/..."},
 	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
-	"internal/cli":        {".", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli":        {".", "store", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":                 {"internal/cli"},
 	"examples":            {".", "dynamo", "dynamolite"},
-	"loadtest":            {".", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+	"loadtest":            {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 }
 
 // standardOnly are packages that import nothing but the above and the standard library.
-var standardOnly = []string{".", "internal/bucket"}
+var standardOnly = []string{".", "store", "internal/bucket"}
 
 // mayKnowTheTime are the folders whose code may mention time.Now, Since and Until:
 // elsewhere they are defaults that say so to the linter.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Available is how every limit the request names stands, its entity's first
@@ -64,7 +65,7 @@ func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Dur
 // inspect works out the statuses of a claim, on its bucket as an acquire would find
 // it: brought to its configuration, or made anew.
 func (l *Limiter) inspect(ctx context.Context, c *claim) error {
-	var shards []*Image
+	var shards []*store.Image
 	var errs [2]error
 	l.atOnce(len(errs), func(i int) {
 		if i == 0 {
@@ -85,7 +86,7 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 	case exists && (w.foreign != "" || shards[0].Foreign != ""):
 		c.parent = cascadeOf(shards[0]) // what such an item says is left as it is
 	default:
-		c.parent = w.owner.payer()
+		c.parent = payerOf(&w.owner)
 	}
 	c.statuses = c.standing(wholeSet(shards), l.now())
 	if len(c.statuses) < len(c.amounts) {
@@ -95,7 +96,7 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 }
 
 // wholeBucket reads all shards of a claim's bucket.
-func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*Image, error) {
+func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*store.Image, error) {
 	shards, err := l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.shardCount())
 	if err == nil && len(shards) > 0 && !isWhole(shards) { // or read across a merge
 		shards, err = l.store.Buckets(ctx, c.Entity, c.Resource, countOf(shards))
@@ -124,7 +125,7 @@ func (l *Limiter) inform(ctx context.Context, c *claim) error {
 }
 
 // wholeSet is a bucket's shards by number, nil where one is missing.
-func wholeSet(shards []*Image) []*Image {
+func wholeSet(shards []*store.Image) []*store.Image {
 	count := 0
 	for _, img := range shards {
 		count = max(count, img.ShardCount, img.Shard+1)
@@ -132,7 +133,7 @@ func wholeSet(shards []*Image) []*Image {
 	if count == len(shards) {
 		return shards
 	}
-	whole := make([]*Image, count)
+	whole := make([]*store.Image, count)
 	for _, img := range shards {
 		whole[img.Shard] = img
 	}
@@ -143,7 +144,7 @@ func wholeSet(shards []*Image) []*Image {
 // number, the amounts debited or not. A shard that is nil is missing, and will
 // open empty; or, once the claim was granted, it was just not looked at: then
 // its share is taken to stand as the others'.
-func (c *claim) standing(shards []*Image, now int64) []Status {
+func (c *claim) standing(shards []*store.Image, now int64) []Status {
 	statuses := make([]Status, 0, len(c.amounts))
 	for k, a := range c.amounts {
 		var behind int64
@@ -157,7 +158,7 @@ func (c *claim) standing(shards []*Image, now int64) []Status {
 
 // appendStatus appends how one limit stands, if the bucket has it or is to have
 // it. behind is what later callers took of it in the same write.
-func (c *claim) appendStatus(statuses []Status, a Amount, behind int64, shards []*Image, now int64) []Status {
+func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, shards []*store.Image, now int64) []Status {
 	var room [1]holding
 	params, parts := c.holdings(room[:0], a.Limit, shards, now)
 	if len(parts) == 0 {
@@ -169,7 +170,7 @@ func (c *claim) appendStatus(statuses []Status, a Amount, behind int64, shards [
 		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // a debt as far as 64 bits can tell
 	}
 	st := Status{
-		Entity: c.Entity, Resource: c.Resource, Limit: params.limit(a.Limit),
+		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(params, a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
 	if !c.granted && a.Milli > 0 {
@@ -184,7 +185,7 @@ func (c *claim) appendStatus(statuses []Status, a Amount, behind int64, shards [
 
 // missingOf are the shards of a bucket that none of the images has or has yet to
 // give away.
-func missingOf(shards []*Image) (missing []int) {
+func missingOf(shards []*store.Image) (missing []int) {
 	for i, img := range shards {
 		if img == nil && holdersOf(shards, i) == 0 {
 			missing = append(missing, i)
@@ -200,7 +201,7 @@ type holding struct {
 }
 
 // holdings are what an acquire would find of a limit, shard by shard.
-func (c *claim) holdings(parts []holding, limit string, shards []*Image, now int64) (params Params, _ []holding) {
+func (c *claim) holdings(parts []holding, limit string, shards []*store.Image, now int64) (params store.Params, _ []holding) {
 	for _, img := range shards {
 		if img == nil {
 			continue
@@ -211,7 +212,7 @@ func (c *claim) holdings(parts []holding, limit string, shards []*Image, now int
 	}
 	if len(shards) == 0 && c.want != nil {
 		if w := c.want.find(limit); w != nil {
-			params = w.params()
+			params = w.Params()
 			parts = append(parts, holding{share(params, 0, 1), params.Capacity, now})
 		}
 	}
@@ -220,24 +221,24 @@ func (c *claim) holdings(parts []holding, limit string, shards []*Image, now int
 
 // holding is what an acquire would find of a limit on one shard: as it is on
 // the item, repaired to what is wanted, or new and full.
-func (c *claim) holding(img *Image, limit string, now int64) (h holding, params Params, ok bool) {
+func (c *claim) holding(img *store.Image, limit string, now int64) (h holding, params store.Params, ok bool) {
 	var w *Limit
 	if c.want != nil {
 		w = c.want.find(limit)
 	}
 	s, ok := img.Limit(limit)
 	switch {
-	case ok && (w == nil || w.params() == s.Params):
-		return holding{img.share(s.Params), s.Tokens, img.RefilledAt}, s.Params, true
+	case ok && (w == nil || w.Params() == s.Params):
+		return holding{shareOf(img, s.Params), s.Tokens, img.RefilledAt}, s.Params, true
 	case ok:
-		part := img.share(w.params())
-		earned := img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now)
-		return holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.params(), true
+		part := shareOf(img, w.Params())
+		earned := shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
+		return holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.Params(), true
 	case w != nil:
-		part := img.share(w.params())
-		return holding{part, part.Capacity, now}, w.params(), true
+		part := shareOf(img, w.Params())
+		return holding{part, part.Capacity, now}, w.Params(), true
 	}
-	return holding{}, Params{}, false
+	return holding{}, store.Params{}, false
 }
 
 // balance is what shards together hold: what they can be debited, or, if that is

@@ -2,13 +2,14 @@ package limiter
 
 import (
 	"context"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 )
 
 // anyOf is a shard that can serve a claim alone, drawn at random so that processes
 // do not all choose the same; none if there is none.
-func (c *claim) anyOf(images []*Image, now int64, draw func(int64) int64) []portion {
-	able := slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return !c.isCovered(img, now) })
+func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) []portion {
+	able := slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.isCovered(img, now) })
 	if len(able) == 0 {
 		return nil
 	}
@@ -17,11 +18,11 @@ func (c *claim) anyOf(images []*Image, now int64, draw func(int64) int64) []port
 
 // modestly is as many of a crowd, first come first served, as ask for a part of what
 // all shards hold, so that other processes find the rest; the first in any case.
-func modestly(crowd []*ticket, images []*Image, now int64) []*ticket {
-	var asked []Amount
+func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
+	var asked []store.Amount
 	for n, t := range crowd {
 		asked = addTo(asked, t.claim.amounts)
-		if n > 0 && slices.ContainsFunc(asked, func(a Amount) bool {
+		if n > 0 && slices.ContainsFunc(asked, func(a store.Amount) bool {
 			var held int64
 			for _, img := range images {
 				held += t.claim.holds(img, a.Limit, now)
@@ -44,7 +45,7 @@ type batch struct {
 // debitEach debits claims at the front of a crowd that were allotted one shard each,
 // by a write for each shard. It returns those that were debited, those that were
 // told of an error, and the shards as they are then, nil if nothing was debited.
-func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Image, m moment) (served, failed []*ticket, after []*Image) {
+func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*store.Image, m moment) (served, failed []*ticket, after []*store.Image) {
 	batches := make([]*batch, len(images))
 	var some []*batch
 	for _, t := range crowd {
@@ -52,7 +53,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*Imag
 		if len(c.portions) != 1 {
 			break
 		}
-		i := slices.IndexFunc(images, func(img *Image) bool { return img.Shard == c.portions[0].image.Shard })
+		i := slices.IndexFunc(images, func(img *store.Image) bool { return img.Shard == c.portions[0].image.Shard })
 		if batches[i] == nil {
 			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], moment: m}}
 			some = append(some, batches[i])
@@ -85,7 +86,7 @@ func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
 	p.c = b.crowd[0].claim.common()
 	p.c.Bucket, p.c.pressing, p.c.amounts = img.Bucket, true, sumOf(b.crowd)
-	if img.writesLeft(p.now) < writeCost {
+	if writesLeft(img, p.now) < writeCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)
 	}
 	p.acct.testBrake(img.Shard, p.up)

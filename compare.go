@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ type wanted struct {
 	limits   []Limit // by name; empty if no level configures any
 	level    int     // the level that they are from, an index into configKeys; configLevels is no level: they came with a request
 	expires  bool    // whether the bucket expires when idle
-	owner    Owner
+	owner    store.Owner
 	disabled bool
 	foreign  string        // a peer's feature that the limits use and this version cannot evaluate
 	read     time.Duration // when the read of the oldest level began, by [Limiter.uptime]
@@ -46,20 +47,20 @@ func (l *Limiter) wantedOf(r *resolved, epoch uint64) *wanted {
 // ownerFrom is what a bucket copies of its entity's record, the configured
 // cascade policy coming before the entity's own. An entity without a record has no
 // parent.
-func ownerFrom(r *resolved) Owner {
-	var o Owner
+func ownerFrom(r *resolved) store.Owner {
+	var o store.Owner
 	if e := r.meta; e != nil {
-		o = Owner{Cascade: e.Cascade, Parent: e.Parent, Generation: e.Generation, Incarnation: e.Incarnation}
+		o = store.Owner{Cascade: e.Cascade, Parent: e.Parent, Generation: e.Generation, Incarnation: e.Incarnation}
 	}
-	if r.cascade != Inherit {
-		o.Cascade = r.cascade == Yes
+	if r.cascade != store.Inherit {
+		o.Cascade = r.cascade == store.Yes
 	}
 	o.Cascade = o.Cascade && o.Parent != ""
 	return o
 }
 
-// payer is the entity that an owner cascades to, "" if none.
-func (o *Owner) payer() string {
+// payerOf is the entity that an owner cascades to, "" if none.
+func payerOf(o *store.Owner) string {
 	if !o.Cascade {
 		return ""
 	}
@@ -88,10 +89,10 @@ func find(limits []Limit, name string) *Limit {
 
 // differs reports whether an item has to be written to become what is wanted. What
 // this version cannot evaluate stays as it is.
-func (w *wanted) differs(img *Image) bool { return w.differsWith(w.limits, img) }
+func (w *wanted) differs(img *store.Image) bool { return w.differsWith(w.limits, img) }
 
 // differsWith is differs as if the limits wanted were others.
-func (w *wanted) differsWith(limits []Limit, img *Image) bool {
+func (w *wanted) differsWith(limits []Limit, img *store.Image) bool {
 	if len(limits) == 0 || w.foreign != "" || img.Foreign != "" {
 		return false
 	}
@@ -102,7 +103,7 @@ func (w *wanted) differsWith(limits []Limit, img *Image) bool {
 		case l == nil && w.isWhole():
 			return true
 		case l == nil:
-		case l.params() != s.Params:
+		case l.Params() != s.Params:
 			return true
 		default:
 			found++
@@ -111,8 +112,8 @@ func (w *wanted) differsWith(limits []Limit, img *Image) bool {
 	return found < len(limits) || w.expires != (img.ExpiresAt != 0) || w.owner != ownerOf(img)
 }
 
-func ownerOf(img *Image) Owner {
-	return Owner{
+func ownerOf(img *store.Image) store.Owner {
+	return store.Owner{
 		Cascade: img.Cascade, Parent: img.Parent,
 		Generation: img.ParentGeneration, Incarnation: img.Incarnation,
 	}
@@ -153,7 +154,7 @@ func (c *claim) adopt(w *wanted) {
 		fallback.limits = c.fallback
 		c.want = &fallback
 	}
-	if !slices.ContainsFunc(c.asked, func(a Amount) bool { return !c.want.has(a.Limit) }) {
+	if !slices.ContainsFunc(c.asked, func(a store.Amount) bool { return !c.want.has(a.Limit) }) {
 		return
 	}
 	c.amounts = nil
@@ -169,8 +170,8 @@ func (c *claim) adopt(w *wanted) {
 // takeAsIs makes a claim take an item as it is, because the configuration could not be
 // read. It is not ok if the claim names a limit that the item lacks, and that the bucket
 // has by the configuration that is remembered.
-func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *Image, cause error) (ok bool) {
-	var amounts []Amount
+func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *store.Image, cause error) (ok bool) {
+	var amounts []store.Amount
 	var unknown []string
 	for _, a := range c.asked {
 		switch _, has := img.Limit(a.Limit); {
@@ -189,13 +190,13 @@ func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *Image, cause erro
 
 // fits reports whether a claim can be carried out on an item as it is: it takes
 // something, and there is nothing to repair first.
-func (c *claim) fits(img *Image) bool {
-	return c.want != nil && len(c.amounts) > 0 && !c.want.differs(img) && !c.lacks(img) && !img.isWide()
+func (c *claim) fits(img *store.Image) bool {
+	return c.want != nil && len(c.amounts) > 0 && !c.want.differs(img) && !c.lacks(img) && !isWide(img)
 }
 
 // repair is what a write also changes an item to. It is nil unless the item differs from
 // a configuration that was read after the image.
-func (c *claim) repair(img *Image) *wanted {
+func (c *claim) repair(img *store.Image) *wanted {
 	if c.want == nil || !c.sure || !c.want.differs(img) {
 		return nil
 	}
@@ -218,16 +219,16 @@ func (c *claim) stands(w *wanted) bool {
 }
 
 // decidedOn are the images that a claim was decided on.
-func (c *claim) decidedOn() (images []*Image) {
+func (c *claim) decidedOn() (images []*store.Image) {
 	switch {
 	case c.granted && len(c.portions) > 0:
 		for _, p := range c.portions {
 			images = append(images, p.image)
 		}
 	case c.refused && c.images != nil:
-		images = slices.DeleteFunc(slices.Clone(c.images), func(img *Image) bool { return img == nil })
+		images = slices.DeleteFunc(slices.Clone(c.images), func(img *store.Image) bool { return img == nil })
 	case c.image != nil:
-		images = []*Image{c.image}
+		images = []*store.Image{c.image}
 	}
 	return images
 }
@@ -280,9 +281,9 @@ func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 	parts := c.parts()
 	errs := make([]error, len(parts))
 	l.atOnce(len(parts), func(i int) {
-		back := make([]Amount, 0, len(parts[i].amounts))
+		back := make([]store.Amount, 0, len(parts[i].amounts))
 		for _, a := range parts[i].amounts {
-			back = append(back, Amount{Limit: a.Limit, Milli: -a.Milli})
+			back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
 		}
 		errs[i] = l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, parts[i].image, back) })
 	})
@@ -316,7 +317,7 @@ func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, 
 	case w.disabled:
 		return true, c.disabled()
 	case c.isVain():
-		c.parent = w.owner.payer()
+		c.parent = payerOf(&w.owner)
 		return true, nil
 	}
 	return false, nil
@@ -328,7 +329,7 @@ func (c *claim) disabled() error { return &DisabledError{Entity: c.Entity, Resou
 // the bucket is to have, or something that neither this bucket has nor, there being
 // none, the parent's.
 func (c *claim) isVain() bool {
-	return len(c.unknown) > 0 && (len(c.amounts) == 0 || !c.optional && c.configured.owner.payer() == "")
+	return len(c.unknown) > 0 && (len(c.amounts) == 0 || !c.optional && payerOf(&c.configured.owner) == "")
 }
 
 // isDisabled reports whether a bucket is known, within the time to live of
@@ -488,13 +489,13 @@ func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wan
 
 // bring repairs those shards of a bucket that differ from what a claim wants. The
 // images must have been read before, the configuration is read now.
-func (l *Limiter) bring(ctx context.Context, c *claim, images []*Image) error {
+func (l *Limiter) bring(ctx context.Context, c *claim, images []*store.Image) error {
 	w, err := l.verifySoon(ctx, c.acct, c.Bucket)
 	if err != nil {
 		return err
 	}
 	c.adopt(w)
-	images = slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return !c.want.differs(img) })
+	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.want.differs(img) })
 	errs := make([]error, len(images))
 	l.atOnce(len(images), func(i int) {
 		repair := &claim{Bucket: images[i].Bucket, acct: c.acct, fallback: c.fallback, pressing: true}

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // elsewhere is a store of another process, whose changes nobody here is told of.
@@ -172,7 +173,7 @@ func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 				w.take(l, ask("user", "rpd", 1))
 				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 500), limiter.PerDay("tpd", 1000)}, ""))
 				l.InvalidateConfig()
-				var then *limiter.Image
+				var then *store.Image
 				api.f = func() {
 					w.must(w.elsewhere().SetSystem(w.Context(), peer.limits, ""))
 					w.patch(peer.update, schema.Item{":c": schema.N(20_000)})

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"strings"
 	"sync"
@@ -34,11 +35,11 @@ type resolved struct {
 	limits   []Limit // by name; empty if no level has any
 	level    int     // the level that has them, an index into configKeys; configLevels if none has
 	disabled bool
-	cascade  Policy
+	cascade  store.Policy
 	foreign  string
 	fetched  time.Duration // when the read of the oldest level began, by [Limiter.uptime]
 	meta     *Entity       // nil if the entity has no record
-	image    *Image        // if a bucket was asked for
+	image    *store.Image  // if a bucket was asked for
 }
 
 // levelName is a level as errors quote it.
@@ -162,7 +163,7 @@ func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, a
 	keys := configKeys(entity, resource)
 	var entries [configLevels]configEntry
 	var missing []int
-	load := Load{Entity: entity, Bucket: b, Consistent: consistent}
+	load := store.Load{Entity: entity, Bucket: b, Consistent: consistent}
 	for i, k := range keys {
 		if e, ok := c.entries.get(k); ok && up-e.fetched < age {
 			entries[i] = e
@@ -206,7 +207,7 @@ func (c *config) keep(k ConfigKey, e configEntry) {
 // policy the first level that has one, the system's excepted, which has none.
 func settle(entries [configLevels]configEntry) resolved {
 	r := resolved{fetched: entries[0].fetched, level: configLevels}
-	disabled := Inherit
+	disabled := store.Inherit
 	for i, e := range entries {
 		r.fetched = min(r.fetched, e.fetched)
 		if e.value == nil {
@@ -218,14 +219,14 @@ func settle(entries [configLevels]configEntry) resolved {
 		if i == configLevels-1 {
 			continue
 		}
-		if disabled == Inherit {
+		if disabled == store.Inherit {
 			disabled = e.value.Disabled
 		}
-		if r.cascade == Inherit {
+		if r.cascade == store.Inherit {
 			r.cascade = e.value.Cascade
 		}
 	}
-	r.disabled = disabled == Yes
+	r.disabled = disabled == store.Yes
 	return r
 }
 

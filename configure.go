@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 )
 
@@ -21,7 +22,7 @@ import (
 // level configures limits, nothing is written. Other errors are those of the [Store];
 // what was interrupted is completed by doing it again.
 func (l *Limiter) Configure(ctx context.Context, b Bucket) (changed bool, err error) {
-	return inTime(ctx, l, b.op("configure"), func(ctx context.Context) (bool, error) { return l.configure(ctx, b) })
+	return inTime(ctx, l, opOn(b, "configure"), func(ctx context.Context) (bool, error) { return l.configure(ctx, b) })
 }
 
 func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err error) {
@@ -35,7 +36,7 @@ func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err er
 		if err != nil {
 			return changed, err
 		}
-		images := slices.DeleteFunc(slices.Clone(all), func(img *Image) bool { return slices.Contains(written, img.Shard) })
+		images := slices.DeleteFunc(slices.Clone(all), func(img *store.Image) bool { return slices.Contains(written, img.Shard) })
 		if len(images) == 0 {
 			return changed, nil
 		}
@@ -60,7 +61,7 @@ func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err er
 
 // isEvaluable fails if a configuration, or an item that it is for, uses a feature that
 // this version cannot evaluate.
-func isEvaluable(w *wanted, images []*Image) error {
+func isEvaluable(w *wanted, images []*store.Image) error {
 	feature := w.foreign
 	for _, img := range images {
 		if feature == "" {
@@ -76,14 +77,14 @@ func isEvaluable(w *wanted, images []*Image) error {
 // configureAll makes one attempt to bring each of some shards to a configuration, read
 // after their images. It returns those that were written, and whether any of them
 // differed.
-func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*Image, w *wanted) (differed bool, written []int, _ error) {
+func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*store.Image, w *wanted) (differed bool, written []int, _ error) {
 	applied, errs := make([]bool, len(images)), make([]error, len(images))
 	l.atOnce(len(images), func(i int) {
 		img := images[i]
 		c := claim{Bucket: img.Bucket, want: w, sure: true, pressing: true}
 		m := l.moment()
 		r, _, _ := c.refill(img, max(m.now, img.RefilledAt+1), l.multiplier)
-		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
+		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) { return l.store.Refill(ctx, r) })
 		if !isTurnedAway(err) {
 			errs[i] = err
 		}

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"github.com/zeroae/zae-limiter-go/store"
 	"math"
 	"math/bits"
 	"slices"
@@ -106,7 +107,7 @@ func (c *contention) isLate(up time.Duration) bool {
 // because another one has moved the stamp, or when others' debits have spoiled its
 // moves several times. It moves the stamp again when nobody has for a while. In the
 // best case one process moves it.
-func (c *contention) noteStamp(use stampUse, out Outcome, m moment) {
+func (c *contention) noteStamp(use stampUse, out store.Outcome, m moment) {
 	switch {
 	case out.Applied && use.late:
 		c.movedAt = m.up
@@ -187,7 +188,7 @@ func (a *account) isSharedLocked(up time.Duration) bool {
 // predicted is an image of a shard as the item probably is by now. Where others
 // write to it, they take what it earns: it holds what it held when it was seen,
 // unless that was so much that it is probably full.
-func (a *account) predicted(img *Image, m moment) *Image {
+func (a *account) predicted(img *store.Image, m moment) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
@@ -198,7 +199,7 @@ func (a *account) predicted(img *Image, m moment) *Image {
 	guess.Limits = slices.Clone(img.Limits)
 	for i := range guess.Limits {
 		l := &guess.Limits[i]
-		part := img.share(l.Params)
+		part := shareOf(img, l.Params)
 		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.now); was < part.Capacity/2 {
 			l.Tokens = was - part.Earned(img.RefilledAt, m.now)
 		}
@@ -233,7 +234,7 @@ func (a *account) stampRule(shard int, up time.Duration, draw func(int64) int64)
 
 // moves reports whether this writer moves a stamp that is older than an age, in
 // milliseconds. Of those who have come since then, one does on average.
-func (r stampRule) moves(img *Image, age, now int64) bool {
+func (r stampRule) moves(img *store.Image, age, now int64) bool {
 	old := img.RefilledAt + age
 	return !r.moving && now >= old && r.luck*r.others*float64(now-max(r.seenAt, old)) < milli
 }
@@ -246,20 +247,20 @@ func (r stampRule) moves(img *Image, age, now int64) bool {
 // exact as a refill, but such takes do not refuse each other. A balance that
 // overflows would first have to be cut. It is decided as of an instant up to
 // lateness ago, by a take that asks for a stamp no older than that.
-func (c *claim) takeAtStamp(img *Image, fresh bool, now int64) *Take {
-	if !c.stamp.leave && !c.stamp.late || img.Foreign != "" || !img.isPlain(now) {
+func (c *claim) takeAtStamp(img *store.Image, fresh bool, now int64) *store.Take {
+	if !c.stamp.leave && !c.stamp.late || img.Foreign != "" || !isPlain(img, now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, c.take(img, now)
-	full := slices.ContainsFunc(c.amounts, func(a Amount) bool {
+	full := slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && img.overflows(&s, now)
+		return a.Milli > 0 && overflows(img, &s, now)
 	})
 	oldest := int64(stampAge)
 	if full {
 		oldest = lateness
 	}
-	writes := img.Writes.whole()
+	writes := wholeOf(&img.Writes)
 	moves := c.stamp.moves(img, oldest/2, now)
 	if full {
 		// Those who share a bucket that overflows leave its stamp to one of them.
@@ -279,7 +280,7 @@ func (c *claim) takeAtStamp(img *Image, fresh bool, now int64) *Take {
 	for i := range t.Debits {
 		d := &t.Debits[i]
 		s, _ := img.Limit(d.Limit)
-		l := img.share(s.Params)
+		l := shareOf(img, s.Params)
 		if d.AtMost = l.Capacity; t.Stamp != 0 {
 			d.Earned = l.Earned(t.Stamp, now)
 			d.AtMost -= d.Earned
@@ -293,18 +294,18 @@ func (c *claim) takeAtStamp(img *Image, fresh bool, now int64) *Take {
 
 // refillAtStamp is [claim.takeAtStamp] for an item that is debited together with
 // others: a refill that keeps the stamp seen.
-func (c *claim) refillAtStamp(img *Image, now int64) *Refill {
+func (c *claim) refillAtStamp(img *store.Image, now int64) *store.Refill {
 	t := c.takeAtStamp(img, true, now)
 	if t == nil || t.Stamp == 0 {
 		return nil
 	}
-	r := &Refill{
+	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt,
-		Writes:  Change{Limit: reservedLimit, Debit: writeCost, AtLeast: writeCost - t.Earned, AtMost: math.MaxInt64},
-		Changes: make([]Change, 0, len(t.Debits)),
+		Writes:  store.Change{Limit: store.WriteLimit, Debit: writeCost, AtLeast: writeCost - t.Earned, AtMost: math.MaxInt64},
+		Changes: make([]store.Change, 0, len(t.Debits)),
 	}
 	for _, d := range t.Debits {
-		r.Changes = append(r.Changes, Change{Limit: d.Limit, Debit: d.Milli, AtLeast: d.Milli - d.Earned, AtMost: d.AtMost})
+		r.Changes = append(r.Changes, store.Change{Limit: d.Limit, Debit: d.Milli, AtLeast: d.Milli - d.Earned, AtMost: d.AtMost})
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A tug is two processes at one bucket.
@@ -44,7 +45,7 @@ func (g *tug) writes(f func()) int64 {
 }
 
 // image is the bucket, and its limit.
-func (g *tug) image() (*limiter.Image, limiter.LimitState) {
+func (g *tug) image() (*store.Image, store.LimitState) {
 	g.Helper()
 	img := g.shards("user")[0]
 	s, _ := img.Limit("rps")

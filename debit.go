@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"time"
 )
@@ -60,7 +61,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 
 // alike tells the claims of one bucket that can be added up with c, on an item as it
 // is. All of them go by what c goes by.
-func (c *claim) alike(img *Image) func(*claim) bool {
+func (c *claim) alike(img *store.Image) func(*claim) bool {
 	return func(other *claim) bool {
 		other.adopt(c.configured)
 		return other.fits(img)
@@ -118,9 +119,9 @@ type pursuit struct {
 
 	moment // one reading of the clocks serves a step whole
 
-	img   *Image        // what is known of the bucket
+	img   *store.Image  // what is known of the bucket
 	sure  *wanted       // what it is to be, by a consistent read that began after img was received
-	asIs  *Image        // what the claim takes as it is, because the configuration cannot be read
+	asIs  *store.Image  // what the claim takes as it is, because the configuration cannot be read
 	fresh bool          // img has just refused a write
 	met   time.Duration // when that was, by [Limiter.uptime]
 	// lacked says that the write that img has just refused was for more than it held.
@@ -154,7 +155,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		p.end()
 		return true, nil
 	}
-	if p.img != nil && p.img.isOverfull() && !p.mended && p.acct.image(p.img.sibling(), p.up, imageAge) == nil {
+	if p.img != nil && isOverfull(p.img) && !p.mended && p.acct.image(siblingOf(p.img), p.up, imageAge) == nil {
 		p.mended = true
 		return p.replace(ctx)
 	}
@@ -198,7 +199,7 @@ func (p *pursuit) unsupported() error {
 }
 
 // see takes in an image of the item.
-func (p *pursuit) see(img *Image, fresh bool) { p.img, p.fresh, p.sure = img, fresh, nil }
+func (p *pursuit) see(img *store.Image, fresh bool) { p.img, p.fresh, p.sure = img, fresh, nil }
 
 // catchUp looks at the clocks. An image that refused a write is not fresh any more
 // once a pause has given others the time for theirs.
@@ -223,13 +224,13 @@ func (p *pursuit) recall(up time.Duration) {
 }
 
 // plan decides the next step on what is known.
-func (p *pursuit) plan() (step, *Refill, time.Duration) {
+func (p *pursuit) plan() (step, *store.Refill, time.Duration) {
 	p.c.stamp, p.c.sure = p.acct.stampRule(p.c.Shard, p.up, p.l.rand), p.sure != nil
 	return p.c.plan(p.likely(), p.fresh, p.now, p.l.multiplier)
 }
 
 // likely is the bucket as it probably is by now.
-func (p *pursuit) likely() *Image {
+func (p *pursuit) likely() *store.Image {
 	if p.img == nil || p.fresh {
 		return p.img
 	}
@@ -240,27 +241,27 @@ func (p *pursuit) likely() *Image {
 func (p *pursuit) end() {
 	p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img)
 	if p.img == nil {
-		p.c.parent = p.c.configured.owner.payer()
+		p.c.parent = payerOf(&p.c.configured.owner)
 	}
 }
 
 // refusedBy ends a claim that an item cannot serve: with a refusal, if that is
 // the whole bucket.
-func (c *claim) refusedBy(img *Image, now int64) {
+func (c *claim) refusedBy(img *store.Image, now int64) {
 	c.image, c.at, c.parent = img, now, cascadeOf(img)
 	c.short = img.ShardCount > 1
 	c.refused = !c.short
 }
 
 // write takes or refills, and takes in the outcome.
-func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bool, err error) {
-	var out Outcome
+func (p *pursuit) write(ctx context.Context, next step, refill *store.Refill) (done bool, err error) {
+	var out store.Outcome
 	if next == stepTake {
 		take := p.c.takeAtStamp(p.likely(), p.fresh, p.now)
 		if take == nil {
 			take = p.c.take(p.img, p.now)
 		}
-		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.moment, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
+		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Take(ctx, take) })
 		return p.wrote(out, err, true)
 	}
 	if p.l.places.base == 0 || refill.FullSince != 0 {
@@ -281,8 +282,8 @@ func (p *pursuit) write(ctx context.Context, next step, refill *Refill) (done bo
 	return done, cmp.Or(err, waited)
 }
 
-func (p *pursuit) refill(ctx context.Context, r *Refill) (Outcome, error) {
-	out, err := p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.moment, func(ctx context.Context) (Outcome, error) { return p.l.store.Refill(ctx, r) })
+func (p *pursuit) refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+	out, err := p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Refill(ctx, r) })
 	if out.Applied && len(p.c.asked) > 0 && p.c.repair(p.img) != nil {
 		p.acct.repaired(p.img.ShardCount)
 	}
@@ -290,7 +291,7 @@ func (p *pursuit) refill(ctx context.Context, r *Refill) (Outcome, error) {
 }
 
 // stampOf is the stamp of an image, 0 if there is none.
-func stampOf(img *Image) int64 {
+func stampOf(img *store.Image) int64 {
 	if img == nil {
 		return 0
 	}
@@ -298,7 +299,7 @@ func stampOf(img *Image) int64 {
 }
 
 // wrote takes in the outcome of a write; debits says that it carried the claim.
-func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error) {
+func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _ error) {
 	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.isCovered(out.Image, p.now)
 	if err != nil {
 		return false, err
@@ -313,15 +314,15 @@ func (p *pursuit) wrote(out Outcome, err error, debits bool) (done bool, _ error
 	return true, nil
 }
 
-func (c *claim) take(img *Image, now int64) *Take {
-	t := &Take{Bucket: c.Bucket, Now: now, Debits: make([]Debit, 0, len(c.amounts))}
+func (c *claim) take(img *store.Image, now int64) *store.Take {
+	t := &store.Take{Bucket: c.Bucket, Now: now, Debits: make([]store.Debit, 0, len(c.amounts))}
 	if img.Foreign == "" {
 		t.ShardCount = img.ShardCount
 	}
 	for _, a := range c.amounts {
-		d := Debit{Amount: a}
+		d := store.Debit{Amount: a}
 		if s, ok := img.Limit(a.Limit); ok {
-			if d.AtMost = img.ceiling(&s, now); img.Foreign == "" {
+			if d.AtMost = ceilingOf(img, &s, now); img.Foreign == "" {
 				d.Params = s.Params
 			}
 		}
@@ -332,7 +333,7 @@ func (c *claim) take(img *Image, now int64) *Take {
 
 // learn keeps the image an outcome carries, or forgets the bucket it says is
 // not there.
-func (l *Limiter) learn(acct *account, b Bucket, out Outcome, at moment) {
+func (l *Limiter) learn(acct *account, b Bucket, out store.Outcome, at moment) {
 	if out.Image == nil {
 		acct.forget(b.Shard)
 		return
@@ -346,14 +347,14 @@ func (l *Limiter) learn(acct *account, b Bucket, out Outcome, at moment) {
 
 // isOverfull reports whether a shard holds more than its share: a peer doubled the
 // bucket, and it may be for a shard that does not exist yet.
-func (i *Image) isOverfull() bool {
-	return i.ShardCount > 1 && i.isPlain(i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s LimitState) bool {
-		return s.Tokens > i.share(s.Params).Capacity
+func isOverfull(i *store.Image) bool {
+	return i.ShardCount > 1 && isPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
+		return s.Tokens > shareOf(i, s.Params).Capacity
 	})
 }
 
-// sibling is the shard that an item shares half of what it once was with.
-func (i *Image) sibling() int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
+// siblingOf is the shard that an item shares half of what it once was with.
+func siblingOf(i *store.Image) int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
 
 // look reads what is not known of the bucket in one request: the item, and, unless
 // that was found out within the time to live, its configuration and its entity's
@@ -361,7 +362,7 @@ func (i *Image) sibling() int { return (i.Shard + i.ShardCount/2) % i.ShardCount
 func (p *pursuit) look(ctx context.Context) error {
 	l, b := p.l, p.c.Bucket
 	if w := p.acct.wanted(); w != nil && l.isYoung(w, p.up) {
-		loaded, err := l.store.Load(ctx, &Load{Bucket: &b})
+		loaded, err := l.store.Load(ctx, &store.Load{Bucket: &b})
 		if err != nil {
 			return fmt.Errorf("read the bucket of %s for %s: %w", b.Entity, b.Resource, err)
 		}
@@ -380,7 +381,7 @@ func (p *pursuit) look(ctx context.Context) error {
 }
 
 // saw takes in what was read of the item; if that is nothing, there is none.
-func (p *pursuit) saw(img *Image) {
+func (p *pursuit) saw(img *store.Image) {
 	p.see(img, img == nil)
 	if img != nil {
 		p.acct.remember(img, p.moment)
@@ -432,10 +433,10 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		p.end()
 		return true, nil
 	}
-	c.parent = w.owner.payer()
+	c.parent = payerOf(&w.owner)
 	n := l.newBucket(c, p.now)
-	if img := n.image(); c.exceeds(img) {
-		c.refused, c.statuses = true, c.standing([]*Image{img}, p.now)
+	if img := imageOf(n); c.exceeds(img) {
+		c.refused, c.statuses = true, c.standing([]*store.Image{img}, p.now)
 		return true, nil
 	}
 	for i := range n.Limits {
@@ -443,7 +444,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		limit.Consumed = c.amount(limit.Limit)
 		limit.Tokens -= limit.Consumed
 	}
-	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.moment, func(ctx context.Context) (Outcome, error) { return l.store.Create(ctx, n) })
+	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.moment, func(ctx context.Context) (store.Outcome, error) { return l.store.Create(ctx, n) })
 	return p.wrote(out, err, true)
 }
 
@@ -451,7 +452,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 // and whether there are shards of it. It returns nil if there are.
 func (p *pursuit) prepare(ctx context.Context) (w *wanted, err error) {
 	l, acct, of, sought := p.l, p.acct, p.c.Bucket, p.sought // p itself stays on the stack
-	var siblings []*Image
+	var siblings []*store.Image
 	var errs [2]error
 	l.atOnce(len(errs), func(i int) {
 		switch {
@@ -490,14 +491,14 @@ func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 }
 
 // newBucket is the bucket wanted, full but for the write that makes it.
-func (l *Limiter) newBucket(c *claim, now int64) *Create {
-	n := &Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.want.owner, Writes: firstWrite()}
+func (l *Limiter) newBucket(c *claim, now int64) *store.Create {
+	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.want.owner, Writes: firstWrite()}
 	var life int64
 	for _, limit := range c.want.limits {
-		p := limit.params()
-		life = max(life, lifeOf(&LimitState{Params: p}, 0, 1, l.multiplier))
-		n.Limits = append(n.Limits, NewLimit{
-			NamedParams: NamedParams{Limit: limit.Name, Params: p},
+		p := limit.Params()
+		life = max(life, lifeOf(&store.LimitState{Params: p}, 0, 1, l.multiplier))
+		n.Limits = append(n.Limits, store.NewLimit{
+			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      p.Capacity,
 		})
 	}
@@ -507,27 +508,27 @@ func (l *Limiter) newBucket(c *claim, now int64) *Create {
 	return n
 }
 
-// image is the item that the create would make.
-func (n *Create) image() *Image {
-	img := &Image{
+// imageOf is the item that the create would make.
+func imageOf(n *store.Create) *store.Image {
+	img := &store.Image{
 		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, ExpiresAt: n.ExpiresAt,
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
-		Writes: n.Writes.state(),
+		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {
-		img.Limits = append(img.Limits, n.Limits[i].state())
+		img.Limits = append(img.Limits, stateOf(&n.Limits[i]))
 	}
 	return img
 }
 
-func (l *NewLimit) state() LimitState {
-	return LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+func stateOf(l *store.NewLimit) store.LimitState {
+	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 }
 
 // exceeds reports whether a claim is more than the balances of an image.
-func (c *claim) exceeds(img *Image) bool {
-	return slices.ContainsFunc(c.amounts, func(a Amount) bool {
+func (c *claim) exceeds(img *store.Image) bool {
+	return slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > s.Tokens && a.Milli > 0
 	})

@@ -41,7 +41,7 @@
 //
 // A clock more than 30 s ahead, which a store corrects but a peer may have, leaves a
 // stamp that would stop the bucket until then. Clients that have compared their clocks
-// with the store's move such a stamp back ([CheckedClock], [Stats]). Each time, up to
+// with the store's move such a stamp back ([store.CheckedClock], [Stats]). Each time, up to
 // one capacity is admitted in excess.
 //
 // A bucket takes about 1,000 writes a second, which is what a DynamoDB partition

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"github.com/zeroae/zae-limiter-go/store"
 	"time"
 )
 
@@ -78,8 +79,8 @@ type Writes struct{ acct account }
 func (w *Writes) Begin(up time.Duration) func(count int64, applied bool, up time.Duration) {
 	sent := w.acct.beginWrite(0, stampUse{}, up)
 	return func(count int64, applied bool, up time.Duration) {
-		img := &Image{Writes: LimitState{Consumed: count * writeCost}}
-		w.acct.endWrite(sent, Outcome{Applied: applied, Image: img}, nil, moment{up: up}, func(int64) int64 { return 0 })
+		img := &store.Image{Writes: store.LimitState{Consumed: count * writeCost}}
+		w.acct.endWrite(sent, store.Outcome{Applied: applied, Image: img}, nil, moment{up: up}, func(int64) int64 { return 0 })
 	}
 }
 
@@ -92,4 +93,4 @@ func (l *Limiter) IsShared(b Bucket) bool {
 }
 
 // IsBehind reports whether an image is an earlier one of the same item.
-func (i *Image) IsBehind(other *Image) bool { return i.isBehind(other) }
+func IsBehind(i *store.Image, other *store.Image) bool { return isBehind(i, other) }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // asFull turns the refill of a bucket whose every limit is full by now into one
@@ -21,14 +22,14 @@ import (
 // lies some times as far back as the limits took to fill, as far as the image
 // tells, so that it also holds if other clients have meanwhile done what this
 // one did.
-func asFull(r *Refill, now int64) {
+func asFull(r *store.Refill, now int64) {
 	img := r.Seen
 	if r.Lapse || r.Owner != nil {
 		return
 	}
 	took, full := int64(0), true
-	eachChange(r, func(ch *Change, s *LimitState, l bucket.Limit) {
-		if ch.Kind != KeepParams || l.Balance(s.Tokens, img.RefilledAt, now) < l.Capacity {
+	eachChange(r, func(ch *store.Change, s *store.LimitState, l bucket.Limit) {
+		if ch.Kind != store.KeepParams || l.Balance(s.Tokens, img.RefilledAt, now) < l.Capacity {
 			full = false
 			return
 		}
@@ -40,14 +41,14 @@ func asFull(r *Refill, now int64) {
 	if !full || since >= now {
 		return
 	}
-	eachChange(r, func(_ *Change, s *LimitState, l bucket.Limit) {
+	eachChange(r, func(_ *store.Change, s *store.LimitState, l bucket.Limit) {
 		full = full && s.Tokens >= leastFull(l, since, now)
 	})
 	if !full {
 		return
 	}
 	r.FullSince = since
-	eachChange(r, func(ch *Change, s *LimitState, l bucket.Limit) {
+	eachChange(r, func(ch *store.Change, s *store.LimitState, l bucket.Limit) {
 		ch.Earned = l.Capacity + min(0, ch.Debit) // a credit finds no room
 		ch.AtLeast, ch.AtMost = leastFull(l, since, now), math.MaxInt64
 		ch.Params = s.Params
@@ -61,14 +62,14 @@ func leastFull(l bucket.Limit, since, now int64) int64 {
 
 // eachChange visits the changes of a refill that neither adds nor removes
 // limits, with the limits they change.
-func eachChange(r *Refill, f func(*Change, *LimitState, bucket.Limit)) {
+func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket.Limit)) {
 	img := r.Seen
-	f(&r.Writes, &img.Writes, img.Writes.whole())
+	f(&r.Writes, &img.Writes, wholeOf(&img.Writes))
 	for i := range r.Changes {
-		s := &LimitState{}
+		s := &store.LimitState{}
 		if i < len(img.Limits) {
 			s = &img.Limits[i]
 		}
-		f(&r.Changes[i], s, img.share(s.Params))
+		f(&r.Changes[i], s, shareOf(img, s.Params))
 	}
 }

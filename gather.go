@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 )
 
@@ -129,7 +130,7 @@ func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int
 
 // conform brings the shards of a claim's bucket to their configuration, where they
 // differ from it: they are to be looked at again then.
-func (l *Limiter) conform(ctx context.Context, c *claim, images []*Image) (differ bool, err error) {
+func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) (differ bool, err error) {
 	if c.asIs {
 		c.configured = nil // they were other images that were taken as they are
 	}
@@ -146,7 +147,7 @@ func (l *Limiter) conform(ctx context.Context, c *claim, images []*Image) (diffe
 
 // sendOn lets those go on by themselves who want a limit that the bucket has lost
 // since they came; whoever is at the front finds out about it.
-func sendOn(crowd []*ticket, images []*Image) []*ticket {
+func sendOn(crowd []*ticket, images []*store.Image) []*ticket {
 	stay := crowd[:1:1]
 	for _, t := range crowd[1:] {
 		if slices.ContainsFunc(images, t.claim.lacks) {
@@ -160,23 +161,23 @@ func sendOn(crowd []*ticket, images []*Image) []*ticket {
 
 // A round is one try to decide a crowd's claims.
 type round struct {
-	rest  []*ticket // whom it has not told
-	after []*Image  // the shards as they are then; nil if nothing was debited
-	lost  bool      // some of those it tried to serve were not
+	rest  []*ticket      // whom it has not told
+	after []*store.Image // the shards as they are then; nil if nothing was debited
+	lost  bool           // some of those it tried to serve were not
 }
 
 // A ballot is what becomes of a crowd.
 type ballot struct {
 	admitted []*ticket
-	left     []*Image  // what those leave
-	refused  []*ticket // whom the shards together cannot serve
-	braked   []*ticket // whom they could, but for those that were throttled just now
-	idle     []*ticket // who named only limits that the bucket is not to have
+	left     []*store.Image // what those leave
+	refused  []*ticket      // whom the shards together cannot serve
+	braked   []*ticket      // whom they could, but for those that were throttled just now
+	idle     []*ticket      // who named only limits that the bucket is not to have
 }
 
 // vote serves a crowd, first come first served, with what shards hold: each claim
 // from one shard, if that can be, and otherwise from several.
-func vote(crowd []*ticket, images []*Image, held []int, now int64, draw func(int64) int64) (b ballot) {
+func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw func(int64) int64) (b ballot) {
 	rest := slices.Clone(images)
 	b.left = rest
 	for _, t := range crowd {
@@ -194,8 +195,8 @@ func vote(crowd []*ticket, images []*Image, held []int, now int64, draw func(int
 			b.admitted = append(b.admitted, t)
 			t.claim.portions = parts
 			for _, p := range parts {
-				i := slices.IndexFunc(rest, func(img *Image) bool { return img.Shard == p.image.Shard })
-				rest[i] = p.image.debited(p.amounts, now)
+				i := slices.IndexFunc(rest, func(img *store.Image) bool { return img.Shard == p.image.Shard })
+				rest[i] = debited(p.image, p.amounts, now)
 			}
 			continue
 		}
@@ -209,11 +210,11 @@ func vote(crowd []*ticket, images []*Image, held []int, now int64, draw func(int
 }
 
 // unbraked are the images of shards that may be written to.
-func unbraked(images []*Image, held []int) []*Image {
+func unbraked(images []*store.Image, held []int) []*store.Image {
 	if len(held) == 0 {
 		return images
 	}
-	return slices.DeleteFunc(slices.Clone(images), func(img *Image) bool { return slices.Contains(held, img.Shard) })
+	return slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return slices.Contains(held, img.Shard) })
 }
 
 // decide serves what the shards together hold, first come first served: claims that
@@ -221,7 +222,7 @@ func unbraked(images []*Image, held []int) []*Image {
 // refuses those who come too late for that, provided that the images were read for
 // it. If those before them are not served in the end, somebody else has taken what
 // there was.
-func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, read, shared bool) (r round, err error) {
+func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.Image, read, shared bool) (r round, err error) {
 	m := l.moment()
 	now, front := m.now, crowd[0].claim
 	r.rest = crowd
@@ -254,7 +255,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*Image, 
 }
 
 // announce tells a crowd what became of it, on the shards as they are then.
-func (l *Limiter) announce(b *ballot, after []*Image, now int64) {
+func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
 	whole, left, parent := wholeSet(after), wholeSet(b.left), cascadeOf(after[0])
 	leaveBehind(b.admitted)
 	for _, t := range b.admitted {
@@ -278,13 +279,13 @@ func (l *Limiter) announce(b *ballot, after []*Image, now int64) {
 
 // debited is an image as it would be once it had accrued and amounts had been
 // taken from it.
-func (i *Image) debited(amounts []Amount, now int64) *Image {
+func debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	img := *i
 	img.RefilledAt = max(now, i.RefilledAt)
 	img.Limits = slices.Clone(i.Limits)
 	for k := range img.Limits {
 		s := &img.Limits[k]
-		s.Tokens = i.share(s.Params).Balance(s.Tokens, i.RefilledAt, now)
+		s.Tokens = shareOf(i, s.Params).Balance(s.Tokens, i.RefilledAt, now)
 		for _, a := range amounts {
 			if a.Limit == s.Name {
 				s.Tokens -= a.Milli
@@ -297,7 +298,7 @@ func (i *Image) debited(amounts []Amount, now int64) *Image {
 // survey reads all shards of a bucket, after any that are missing were made: what a
 // part of them holds refuses nobody. Shards that disagree about their number are
 // as good as others, as long as they are all there.
-func (l *Limiter) survey(ctx context.Context, c *claim) ([]*Image, error) {
+func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) {
 	for range maxRetries {
 		images, err := l.readShards(ctx, c.acct, c.Bucket)
 		if err != nil || isWhole(images) || areStamped(images) {
@@ -313,7 +314,7 @@ func (l *Limiter) survey(ctx context.Context, c *claim) ([]*Image, error) {
 // isWhole reports whether images are those of all shards of a bucket, each read as
 // it was at the same time as the others, for all that can be told: every shard
 // that there could be is one of them or has not been split off one yet.
-func isWhole(images []*Image) bool {
+func isWhole(images []*store.Image) bool {
 	for i := range countOf(images) {
 		if holdersOf(images, i) != 1 {
 			return false
@@ -323,7 +324,7 @@ func isWhole(images []*Image) bool {
 }
 
 // holdersOf is how many of some images hold what belongs to a shard.
-func holdersOf(images []*Image, shard int) (n int) {
+func holdersOf(images []*store.Image, shard int) (n int) {
 	for _, img := range images {
 		if img != nil && shard%img.ShardCount == img.Shard {
 			n++
@@ -334,7 +335,7 @@ func holdersOf(images []*Image, shard int) (n int) {
 
 // obstacle is why this version cannot tell what several shards hold, or may not
 // take it.
-func (c *claim) obstacle(images []*Image) error {
+func (c *claim) obstacle(images []*store.Image) error {
 	for _, img := range images {
 		switch {
 		case img.Disabled:
@@ -348,7 +349,7 @@ func (c *claim) obstacle(images []*Image) error {
 
 // debitAll debits what claims were allotted, all or none. It returns all shards
 // as they are then, nil if nothing was debited.
-func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*Image, m moment) ([]*Image, error) {
+func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*store.Image, m moment) ([]*store.Image, error) {
 	refills, short := l.refillsFor(front.acct, crowd, images, m)
 	switch {
 	case short:
@@ -357,7 +358,7 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		return images, nil
 	}
 	for _, r := range refills {
-		if img := r.Seen; img.writesLeft(m.now) < writeCost {
+		if img := r.Seen; writesLeft(img, m.now) < writeCost {
 			l.widenInBackground(ctx, front.acct, img.Bucket)
 		}
 		front.acct.testBrake(r.Shard, m.up)
@@ -366,8 +367,8 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 	for i, r := range refills {
 		of[i] = r.Bucket
 	}
-	after := func(i int) *Image { return refills[i].after() }
-	joint, err := l.sendJoint(ctx, front.acct, of, after, m, func(ctx context.Context) (Joint, error) { return l.store.Gather(ctx, refills) })
+	after := func(i int) *store.Image { return afterRefill(refills[i]) }
+	joint, err := l.sendJoint(ctx, front.acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Gather(ctx, refills) })
 	if err != nil {
 		return nil, fmt.Errorf("debit shards of %s of %s: %w", front.Resource, front.Entity, err)
 	}
@@ -398,7 +399,7 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 
 // refillsFor are the writes that debit what claims were allotted. short says that
 // one of the shards has less than that.
-func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*Image, m moment) (refills []*Refill, short bool) {
+func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Image, m moment) (refills []*store.Refill, short bool) {
 	for _, img := range images {
 		part := claim{Bucket: img.Bucket, pressing: true, amounts: allotted(crowd, img.Shard)}
 		if len(part.amounts) == 0 {
@@ -417,8 +418,8 @@ func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*Image, m 
 }
 
 // allotted is what claims together are to take from a shard, by limit name.
-func allotted(crowd []*ticket, shard int) []Amount {
-	var sum []Amount
+func allotted(crowd []*ticket, shard int) []store.Amount {
+	var sum []store.Amount
 	for _, t := range crowd {
 		for _, p := range t.claim.portions {
 			if p.image.Shard == shard {
@@ -430,7 +431,7 @@ func allotted(crowd []*ticket, shard int) []Amount {
 }
 
 // tookFrom notes the image of a shard after a claim was debited from it.
-func (c *claim) tookFrom(img *Image) {
+func (c *claim) tookFrom(img *store.Image) {
 	for i := range c.portions {
 		if c.portions[i].image.Shard == img.Shard {
 			c.portions[i].image = img
@@ -440,16 +441,16 @@ func (c *claim) tookFrom(img *Image) {
 
 // A portion is what one shard contributes to a claim.
 type portion struct {
-	image   *Image
-	amounts []Amount // by limit name
+	image   *store.Image
+	amounts []store.Amount // by limit name
 }
 
 // allot divides a claim's amounts among shards, the fullest first, so that few
 // have to be written to. short says that all of them together do not hold
 // enough; what is lacking is then debited evenly, for a claim that settles.
-func (c *claim) allot(images []*Image, now int64) (parts []portion, short bool) {
+func (c *claim) allot(images []*store.Image, now int64) (parts []portion, short bool) {
 	type rest struct {
-		Amount
+		store.Amount
 		total int64 // held by all shards
 	}
 	var needs []rest
@@ -471,7 +472,7 @@ func (c *claim) allot(images []*Image, now int64) (parts []portion, short bool) 
 	slices.SortStableFunc(needs, func(a, b rest) int { return cmp.Compare(a.total-a.Milli, b.total-b.Milli) })
 	order := slices.Clone(images)
 	if len(needs) > 0 {
-		slices.SortStableFunc(order, func(a, b *Image) int {
+		slices.SortStableFunc(order, func(a, b *store.Image) int {
 			return cmp.Compare(c.holds(b, needs[0].Limit, now), c.holds(a, needs[0].Limit, now))
 		})
 	}
@@ -480,7 +481,7 @@ func (c *claim) allot(images []*Image, now int64) (parts []portion, short bool) 
 		for i := range needs {
 			if take := min(needs[i].Milli, c.holds(img, needs[i].Limit, now)); take > 0 {
 				needs[i].Milli -= take
-				p.amounts = append(p.amounts, Amount{needs[i].Limit, take})
+				p.amounts = append(p.amounts, store.Amount{Limit: needs[i].Limit, Milli: take})
 			}
 		}
 		parts = append(parts, p)
@@ -489,18 +490,18 @@ func (c *claim) allot(images []*Image, now int64) (parts []portion, short bool) 
 		for i := range parts {
 			owed := need.Milli / int64(len(parts)-i)
 			need.Milli -= owed
-			parts[i].owe(Amount{need.Limit, owed})
+			parts[i].owe(store.Amount{Limit: need.Limit, Milli: owed})
 		}
 	}
 	parts = slices.DeleteFunc(parts, func(p portion) bool { return len(p.amounts) == 0 })
 	for i := range parts {
-		slices.SortFunc(parts[i].amounts, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
+		slices.SortFunc(parts[i].amounts, func(a, b store.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
 	}
 	return parts, short
 }
 
 // owe adds to what a shard contributes.
-func (p *portion) owe(a Amount) {
+func (p *portion) owe(a store.Amount) {
 	if a.Milli == 0 {
 		return
 	}
@@ -514,7 +515,7 @@ func (p *portion) owe(a Amount) {
 }
 
 // holds is what a shard can contribute of a limit.
-func (c *claim) holds(img *Image, limit string, now int64) int64 {
+func (c *claim) holds(img *store.Image, limit string, now int64) int64 {
 	h, _, ok := c.holding(img, limit, now)
 	if !ok {
 		return 0

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"github.com/zeroae/zae-limiter-go/store"
 	"log/slog"
 	"math"
 	"time"
@@ -24,7 +25,7 @@ import (
 type healer struct {
 	Store
 
-	clock      CheckedClock
+	clock      store.CheckedClock
 	multiplier int64                // see [Options.TTLMultiplier]
 	uptime     func() time.Duration // of the limiter
 	counts     *counts
@@ -50,21 +51,21 @@ const (
 
 // newHealer is a store that heals, or the store itself, if it does not tell whether it
 // has checked its clock.
-func newHealer(store Store, multiplier int64, uptime func() time.Duration, counts *counts, logger *slog.Logger) Store {
-	clock, ok := store.(CheckedClock)
+func newHealer(inner Store, multiplier int64, uptime func() time.Duration, counts *counts, logger *slog.Logger) Store {
+	clock, ok := inner.(store.CheckedClock)
 	if !ok {
-		return store
+		return inner
 	}
-	return &healer{store, clock, multiplier, uptime, counts, logger, newCache[Bucket, healing](rememberedHealings)}
+	return &healer{inner, clock, multiplier, uptime, counts, logger, newCache[Bucket, healing](rememberedHealings)}
 }
 
 // heal is an item after its stamp was moved back, if it has to be; nil if the item has
 // gone meanwhile. If the write fails, it is the item as the write would have left it.
-func (h *healer) heal(ctx context.Context, img *Image) *Image {
+func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 	for tries := 0; img != nil && img.Foreign == "" && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
 		now, up := at.UnixMilli(), h.uptime()
-		if !checked || !img.isAhead(now) {
+		if !checked || !isAhead(img, now) {
 			return img
 		}
 		last, again := h.healings.get(img.Bucket)
@@ -73,13 +74,13 @@ func (h *healer) heal(ctx context.Context, img *Image) *Image {
 		}
 		r := healed(img, now, h.multiplier)
 		if tries == healingTries {
-			return r.after()
+			return afterRefill(r)
 		}
 		out, err := h.Store.Refill(ctx, r)
 		if err != nil {
 			h.logger.WarnContext(ctx, "stamp of a bucket lies ahead and was not moved back", "entity", img.Entity, "resource", img.Resource,
 				"shard", img.Shard, "ahead_ms", img.RefilledAt-now, "error", err)
-			return r.after()
+			return afterRefill(r)
 		}
 		if out.Applied {
 			h.noteHealing(ctx, img, last, moment{now, up})
@@ -90,7 +91,7 @@ func (h *healer) heal(ctx context.Context, img *Image) *Image {
 }
 
 // noteHealing counts a healing and works out for how long there will be no other one.
-func (h *healer) noteHealing(ctx context.Context, img *Image, last healing, m moment) {
+func (h *healer) noteHealing(ctx context.Context, img *store.Image, last healing, m moment) {
 	pause := minHealingPause
 	if m.up-last.at < 2*last.pause {
 		pause = min(2*last.pause, maxHealingPause)
@@ -103,7 +104,7 @@ func (h *healer) noteHealing(ctx context.Context, img *Image, last healing, m mo
 
 // heal is an image that no answer of the store brought, healed if it has to be; nil if
 // there is no such item any more.
-func (l *Limiter) heal(ctx context.Context, img *Image) *Image {
+func (l *Limiter) heal(ctx context.Context, img *store.Image) *store.Image {
 	if h, ok := l.store.(*healer); ok {
 		return h.heal(ctx, img)
 	}
@@ -111,7 +112,7 @@ func (l *Limiter) heal(ctx context.Context, img *Image) *Image {
 }
 
 // isAhead reports whether an item's stamp is further ahead than any honest clock.
-func (i *Image) isAhead(now int64) bool { return i.RefilledAt-now > maxSkew.Milliseconds() }
+func isAhead(i *store.Image, now int64) bool { return i.RefilledAt-now > maxSkew.Milliseconds() }
 
 // healed is the write that moves an item's stamp back to now. It takes back what the
 // item has earned for the time until its stamp, as far as that is still there. It adds
@@ -121,68 +122,68 @@ func (i *Image) isAhead(now int64) bool { return i.RefilledAt-now > maxSkew.Mill
 // Takes may land in between; what they take is owed then. Credits are in the way. The
 // hidden write limit is as if nothing had been written: how much of it was earned since
 // it ran dry nobody can tell.
-func healed(img *Image, now, multiplier int64) *Refill {
-	r := &Refill{
+func healed(img *store.Image, now, multiplier int64) *store.Refill {
+	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: now,
 		Writes:  pressingWrite(img),
-		Changes: make([]Change, 0, len(img.Limits)),
+		Changes: make([]store.Change, 0, len(img.Limits)),
 	}
-	if r.Writes.Kind == KeepParams {
+	if r.Writes.Kind == store.KeepParams {
 		r.Writes.Earned, r.Writes.AtMost = img.Writes.Capacity-img.Writes.Tokens, img.Writes.Tokens
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		early := min(max(0, s.Tokens), img.share(s.Params).Earned(now, img.RefilledAt))
-		r.Changes = append(r.Changes, Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
+		early := min(max(0, s.Tokens), shareOf(img, s.Params).Earned(now, img.RefilledAt))
+		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
 	}
-	r.Expiry = r.expiry(img.ExpiresAt != 0, now, multiplier)
+	r.Expiry = refillExpiry(r, img.ExpiresAt != 0, now, multiplier)
 	return r
 }
 
 // Take is the store's, and so are the others, with the images of healed items.
-func (h *healer) Take(ctx context.Context, t *Take) (Outcome, error) {
+func (h *healer) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	out, err := h.Store.Take(ctx, t)
 	return h.outcome(ctx, out), err
 }
 
 // Refill is the store's.
-func (h *healer) Refill(ctx context.Context, r *Refill) (Outcome, error) {
+func (h *healer) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	out, err := h.Store.Refill(ctx, r)
 	return h.outcome(ctx, out), err
 }
 
 // Create is the store's.
-func (h *healer) Create(ctx context.Context, c *Create) (Outcome, error) {
+func (h *healer) Create(ctx context.Context, c *store.Create) (store.Outcome, error) {
 	out, err := h.Store.Create(ctx, c)
 	return h.outcome(ctx, out), err
 }
 
 // Adjust is the store's.
-func (h *healer) Adjust(ctx context.Context, a *Adjust) (Outcome, error) {
+func (h *healer) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
 	out, err := h.Store.Adjust(ctx, a)
 	return h.outcome(ctx, out), err
 }
 
 // Bear is the store's.
-func (h *healer) Bear(ctx context.Context, b *Birth) (Joint, error) {
+func (h *healer) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	joint, err := h.Store.Bear(ctx, b)
 	return h.joint(ctx, joint), err
 }
 
 // Gather is the store's.
-func (h *healer) Gather(ctx context.Context, rs []*Refill) (Joint, error) {
+func (h *healer) Gather(ctx context.Context, rs []*store.Refill) (store.Joint, error) {
 	joint, err := h.Store.Gather(ctx, rs)
 	return h.joint(ctx, joint), err
 }
 
 // Merge is the store's.
-func (h *healer) Merge(ctx context.Context, pairs []*Pair) (Joint, error) {
+func (h *healer) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
 	joint, err := h.Store.Merge(ctx, pairs)
 	return h.joint(ctx, joint), err
 }
 
 // Buckets is the store's.
-func (h *healer) Buckets(ctx context.Context, entity, resource string, shards int) ([]*Image, error) {
+func (h *healer) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
 	images, err := h.Store.Buckets(ctx, entity, resource, shards)
 	there := images[:0]
 	for _, img := range images {
@@ -194,7 +195,7 @@ func (h *healer) Buckets(ctx context.Context, entity, resource string, shards in
 }
 
 // Load is the store's.
-func (h *healer) Load(ctx context.Context, l *Load) (*Loaded, error) {
+func (h *healer) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	loaded, err := h.Store.Load(ctx, l)
 	if err == nil {
 		loaded.Image = h.heal(ctx, loaded.Image)
@@ -202,12 +203,12 @@ func (h *healer) Load(ctx context.Context, l *Load) (*Loaded, error) {
 	return loaded, err
 }
 
-func (h *healer) outcome(ctx context.Context, out Outcome) Outcome {
+func (h *healer) outcome(ctx context.Context, out store.Outcome) store.Outcome {
 	out.Image = h.heal(ctx, out.Image)
 	return out
 }
 
-func (h *healer) joint(ctx context.Context, joint Joint) Joint {
+func (h *healer) joint(ctx context.Context, joint store.Joint) store.Joint {
 	for i := range joint.Refusals {
 		joint.Refusals[i].Image = h.heal(ctx, joint.Refusals[i].Image)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // advance moves the stamp of a shard, as a client with a fast clock does that finds the
@@ -159,7 +160,7 @@ func TestEveryPathHeals(t *testing.T) {
 			return w.Mend(w.Context(), user)
 		}, 3, 4},
 		"an aggregator's refill": {func(w *world) error {
-			_, err := w.Replenish(w.Context(), w.shards("user")[1], limiter.Demand{Amounts: []limiter.Amount{{Limit: "rph", Milli: 1000}}})
+			_, err := w.Replenish(w.Context(), w.shards("user")[1], limiter.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 1000}}})
 			return err
 		}, 1, 4},
 	} {
@@ -429,10 +430,10 @@ type clumsy struct {
 	tries *int
 }
 
-func (s clumsy) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s clumsy) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	if r.RefilledAt < r.Seen.RefilledAt {
 		*s.tries++
-		return limiter.Outcome{Image: r.Seen}, s.err
+		return store.Outcome{Image: r.Seen}, s.err
 	}
 	return s.Store.Refill(ctx, r)
 }
@@ -468,11 +469,11 @@ func TestAStampThatCannotBeMovedBack(t *testing.T) {
 // A healed item has an older stamp than before, and is newer all the same.
 func TestAHealedImageIsNotBehind(t *testing.T) {
 	t.Parallel()
-	image := func(stamp, writes int64, shards int) *limiter.Image {
-		return &limiter.Image{RefilledAt: stamp, ShardCount: shards, Writes: limiter.LimitState{Consumed: writes}}
+	image := func(stamp, writes int64, shards int) *store.Image {
+		return &store.Image{RefilledAt: stamp, ShardCount: shards, Writes: store.LimitState{Consumed: writes}}
 	}
 	for name, c := range map[string]struct {
-		is, other *limiter.Image
+		is, other *store.Image
 		behind    bool
 	}{
 		"an older stamp":                   {image(10, 5, 1), image(20, 6, 1), true},
@@ -483,7 +484,7 @@ func TestAHealedImageIsNotBehind(t *testing.T) {
 		"a take after":                     {image(10, 6, 1), image(10, 5, 1), false},
 		"another number of shards, a take": {image(10, 5, 2), image(10, 6, 1), false},
 	} {
-		if got := c.is.IsBehind(c.other); got != c.behind {
+		if got := limiter.IsBehind(c.is, c.other); got != c.behind {
 			t.Errorf("%s: behind is %t, want %t", name, got, c.behind)
 		}
 	}

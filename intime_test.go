@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A hole is an API that answers nothing once it is open: a request returns when its
@@ -64,7 +65,7 @@ type method struct {
 }
 
 // methods are all that there are, on a bucket whose shards are given.
-func methods(images []*limiter.Image) []method {
+func methods(images []*store.Image) []method {
 	req := ask("user", "rph", 1)
 	many := ask("user", "rph", 1100) // more than one of several shards holds
 	b := images[0].Bucket
@@ -106,7 +107,7 @@ func methods(images []*limiter.Image) []method {
 			return errOf(l.Double(ctx, &pressed, time.UnixMilli(pressed.RefilledAt)))
 		}},
 		{"Replenish", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
-			return errOf(l.Replenish(ctx, &empty, limiter.Demand{Amounts: []limiter.Amount{{Limit: "rph", Milli: 1_000_000}}}))
+			return errOf(l.Replenish(ctx, &empty, limiter.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 1_000_000}}}))
 		}},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"runtime"
 	"slices"
 	"strings"
@@ -64,11 +65,11 @@ const longLine = 16
 // Where it is not known, whoever comes first finds out for the others. There are
 // more for long lines as long as the item's partition has capacity to spare. Where
 // others write too, there is one: a second write would know no more than the first.
-func (l *Limiter) placesFor(c *claim, img *Image) places {
+func (l *Limiter) placesFor(c *claim, img *store.Image) places {
 	if img == nil || c.acct.isSharedShard(c.Shard, l.uptime()) {
 		return places{base: 1}
 	}
-	if img.isRelaxed(l.now()) {
+	if isRelaxed(img, l.now()) {
 		return l.places
 	}
 	return places{base: l.places.base}
@@ -264,11 +265,11 @@ func (t *ticket) tell(err error) {
 }
 
 // sumOf is what a crowd wants together, by limit name.
-func sumOf(crowd []*ticket) []Amount {
+func sumOf(crowd []*ticket) []store.Amount {
 	if len(crowd) == 1 {
 		return crowd[0].claim.amounts
 	}
-	var sum []Amount
+	var sum []store.Amount
 	for _, t := range crowd {
 		sum = addTo(sum, t.claim.amounts)
 	}
@@ -276,11 +277,11 @@ func sumOf(crowd []*ticket) []Amount {
 }
 
 // addTo adds amounts to a sum, which is in the order of the limits' names.
-func addTo(sum, amounts []Amount) []Amount {
+func addTo(sum, amounts []store.Amount) []store.Amount {
 	for _, a := range amounts {
-		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s Amount, name string) int { return strings.Compare(s.Limit, name) })
+		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s store.Amount, name string) int { return strings.Compare(s.Limit, name) })
 		if !found {
-			sum = slices.Insert(sum, i, Amount{Limit: a.Limit})
+			sum = slices.Insert(sum, i, store.Amount{Limit: a.Limit})
 		}
 		sum[i].Milli += a.Milli
 	}
@@ -300,7 +301,7 @@ func addTo(sum, amounts []Amount) []Amount {
 // caller alone; the others line up again behind it. The time for the write is
 // no caller's own: the one at the front has waited for longest and has the
 // least left.
-func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *Image, left <-chan struct{}) {
+func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *store.Image, left <-chan struct{}) {
 	shared := l.patience.detach(ctx)
 	front, acct := crowd[0], crowd[0].claim.acct
 	p := pursuit{l: l, acct: acct, img: img, left: left, c: front.claim.common()}
@@ -387,8 +388,8 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 }
 
 // isCovered reports whether an item holds what a claim wants.
-func (c *claim) isCovered(img *Image, now int64) bool {
-	return !slices.ContainsFunc(c.amounts, func(a Amount) bool { return a.Milli > 0 && c.holds(img, a.Limit, now) < a.Milli })
+func (c *claim) isCovered(img *store.Image, now int64) bool {
+	return !slices.ContainsFunc(c.amounts, func(a store.Amount) bool { return a.Milli > 0 && c.holds(img, a.Limit, now) < a.Milli })
 }
 
 // pick is whom of a crowd to write for: whom the item serves, everybody if it
@@ -447,7 +448,7 @@ func without(crowd, others []*ticket) []*ticket {
 // that this version cannot refill, with what it holds as it is.
 // Together they ask for no more than is modest, but for no less than the first of
 // them wants.
-func admit(crowd []*ticket, img *Image, m modesty, now int64) []*ticket {
+func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 	if img == nil {
 		return nil
 	}
@@ -456,17 +457,17 @@ func admit(crowd []*ticket, img *Image, m modesty, now int64) []*ticket {
 		s := &img.Limits[i]
 		held[i] = s.Tokens
 		if img.Foreign == "" {
-			held[i] = img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now)
+			held[i] = shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
 	least := make([]int64, len(held)) // what is to be left
 	for i := range least {
-		least[i] = held[i] - (held[i]+img.share(img.Limits[i].Params).Earned(now, now+m.way))/m.part
+		least[i] = held[i] - (held[i]+shareOf(img, img.Limits[i].Params).Earned(now, now+m.way))/m.part
 	}
 	// leaves says whether a claim leaves that much of each limit.
 	leaves := func(c *claim, least []int64) bool {
-		return !slices.ContainsFunc(c.amounts, func(a Amount) bool {
-			i := slices.IndexFunc(img.Limits, func(s LimitState) bool { return s.Name == a.Limit })
+		return !slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
+			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
 			return i >= 0 && a.Milli > 0 && held[i]-a.Milli < least[i]
 		})
 	}
@@ -488,7 +489,7 @@ func admit(crowd []*ticket, img *Image, m modesty, now int64) []*ticket {
 }
 
 // grant tells a crowd that one write has debited what they wanted.
-func grant(crowd []*ticket, img *Image, now int64) {
+func grant(crowd []*ticket, img *store.Image, now int64) {
 	leaveBehind(crowd)
 	for _, t := range crowd {
 		c := t.claim
@@ -523,18 +524,18 @@ func leaveBehind(crowd []*ticket) {
 // just seen holds: at once, for something is earned all the time, and who waits
 // for it in line is neither served nor refused. It returns the others. If those
 // lose what there is, somebody else has taken it.
-func (l *Limiter) refuseRest(crowd []*ticket, img *Image, now int64) []*ticket {
+func (l *Limiter) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
 	if len(crowd) == 0 || img.Foreign != "" || crowd[0].claim.want.differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, modesty{part: 1}, now)
 	// What it could give one of the others goes to those who are served.
-	refuse(without(crowd, served), img.debited(sumOf(served), now), now)
+	refuse(without(crowd, served), debited(img, sumOf(served), now), now)
 	return served
 }
 
 // refuse tells a crowd that an item can serve none of them.
-func refuse(crowd []*ticket, img *Image, now int64) {
+func refuse(crowd []*ticket, img *store.Image, now int64) {
 	for _, t := range crowd {
 		t.claim.refusedBy(img, now)
 		t.tell(nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"strconv"
 	"sync"
@@ -60,8 +61,8 @@ type entry struct {
 
 // A part is what a lease took of one shard.
 type part struct {
-	image   *Image  // the shard when it was last written to, or seen
-	written []int64 // of each entry, what is debited in the store, in millitokens
+	image   *store.Image // the shard when it was last written to, or seen
+	written []int64      // of each entry, what is debited in the store, in millitokens
 }
 
 func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
@@ -92,7 +93,7 @@ func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
 }
 
 // add notes that amounts were debited from a shard.
-func (s *side) add(img *Image, amounts []Amount) {
+func (s *side) add(img *store.Image, amounts []store.Amount) {
 	p := part{image: img, written: make([]int64, len(s.entries))}
 	for i := range s.entries {
 		for _, a := range amounts {
@@ -202,7 +203,7 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 // The one that the lease was taken from comes first. Where it lacks something,
 // the others pay too: a bucket must not admit from one shard what it owes on
 // another.
-func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []portion {
+func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Amount) []portion {
 	m := l.moment()
 	acct := l.account(img.Entity, img.Resource)
 	count := acct.shardCount()
@@ -210,7 +211,7 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 		img = last
 	}
 	c := &claim{Bucket: img.Bucket, acct: acct, settling: true, amounts: amounts}
-	if parts, short := c.allot([]*Image{img}, m.now); !short || count == 1 || img.Foreign != "" {
+	if parts, short := c.allot([]*store.Image{img}, m.now); !short || count == 1 || img.Foreign != "" {
 		return parts
 	}
 	images, all := acct.images(m.up, l.trust)
@@ -228,9 +229,9 @@ func (l *Limiter) lend(ctx context.Context, img *Image, amounts []Amount) []port
 // adjust moves a shard's balances by what is taken more (positive) or given
 // back (negative), together with the adjustments of others. It returns
 // what finds no room, for [Limiter.passOn].
-func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over []Amount, err error) {
+func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	acct := l.account(img.Entity, img.Resource)
-	if l.places.base == 0 || img.isWide() {
+	if l.places.base == 0 || isWide(img) {
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	ln := &acct.shard(img.Shard).credits
@@ -263,20 +264,20 @@ func (l *Limiter) adjust(ctx context.Context, img *Image, deltas []Amount) (over
 // adjustAlone adjusts one shard. What is returned and finds no room there, because
 // the shard has been split since it was taken, say, is left over; so is all that
 // was meant for a shard that is gone, because it was merged, say.
-func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *Image, deltas []Amount) (over []Amount, err error) {
+func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	if last := acct.image(img.Shard, l.uptime(), imageAge); last != nil {
 		img = last
 	}
 	over, gone, err := l.adjustShard(ctx, acct, img, deltas, true)
 	if gone && img.ShardCount > 1 {
-		over = slices.DeleteFunc(slices.Clone(deltas), func(a Amount) bool { return a.Milli == 0 })
+		over = slices.DeleteFunc(slices.Clone(deltas), func(a store.Amount) bool { return a.Milli == 0 })
 	}
 	return over, err
 }
 
 // adjustShard adjusts one shard. With spare it leaves out, and returns, what finds
 // no room there; else that overflows. gone says that there is no such shard.
-func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, deltas []Amount, spare bool) (over []Amount, gone bool, err error) {
+func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount, spare bool) (over []store.Amount, gone bool, err error) {
 	for tries := range maxTries {
 		if tries > 0 {
 			if err := l.pause(ctx, nil, tries); err != nil {
@@ -305,12 +306,12 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *Image, de
 }
 
 // settle carries out a settling claim on the image seen.
-func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Image, m moment) (Outcome, error) {
+func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *store.Image, m moment) (store.Outcome, error) {
 	if len(c.amounts) == 0 {
-		return Outcome{Applied: true, Image: img}, nil
+		return store.Outcome{Applied: true, Image: img}, nil
 	}
 	refills := c.overflows(img, m.now) || c.owes(img)
-	return l.send(ctx, acct, img.Bucket, stampUse{moves: refills}, m, func(ctx context.Context) (Outcome, error) {
+	return l.send(ctx, acct, img.Bucket, stampUse{moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
 		if refills {
 			refill, _, _ := c.refill(img, m.now, l.multiplier)
 			return l.store.Refill(ctx, refill)
@@ -321,7 +322,7 @@ func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *Imag
 
 // splitOff takes out of a settling claim what is returned and finds no room on
 // the shard. An unsharded bucket has no others to turn to.
-func (c *claim) splitOff(img *Image, now int64) (over []Amount) {
+func (c *claim) splitOff(img *store.Image, now int64) (over []store.Amount) {
 	if img.ShardCount == 1 || img.Foreign != "" {
 		return nil
 	}
@@ -329,19 +330,19 @@ func (c *claim) splitOff(img *Image, now int64) (over []Amount) {
 		a := &c.amounts[i]
 		if h, _, ok := c.holding(img, a.Limit, now); ok && a.Milli < 0 {
 			if rest := -a.Milli - h.Room(h.Balance(h.tokens, h.at, now), -a.Milli); rest > 0 {
-				over = append(over, Amount{a.Limit, -rest})
+				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest})
 				a.Milli += rest
 			}
 		}
 	}
-	c.amounts = slices.DeleteFunc(c.amounts, func(a Amount) bool { return a.Milli == 0 })
+	c.amounts = slices.DeleteFunc(c.amounts, func(a store.Amount) bool { return a.Milli == 0 })
 	return over
 }
 
 // passOn settles on other shards what one had no room for, or what was meant for one
 // that is gone; the one that it was merged into comes first. What none has room for
 // overflows, on the first that has the limit.
-func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
+func (l *Limiter) passOn(ctx context.Context, img *store.Image, over []store.Amount) error {
 	if len(over) == 0 {
 		return nil
 	}
@@ -350,7 +351,7 @@ func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
 	if err != nil {
 		return partly(err)
 	}
-	heir := max(0, slices.IndexFunc(images, func(other *Image) bool { return img.Shard%other.ShardCount == other.Shard }))
+	heir := max(0, slices.IndexFunc(images, func(other *store.Image) bool { return img.Shard%other.ShardCount == other.Shard }))
 	images = slices.Concat(images[heir:], images[:heir])
 	for _, spare := range [...]bool{true, false} {
 		for _, other := range images {
@@ -364,7 +365,7 @@ func (l *Limiter) passOn(ctx context.Context, img *Image, over []Amount) error {
 
 // passOnTo settles on a shard what it has the limits for and, with spare, room. It
 // returns the rest.
-func (l *Limiter) passOnTo(ctx context.Context, acct *account, img *Image, over []Amount, spare bool) (rest []Amount, err error) {
+func (l *Limiter) passOnTo(ctx context.Context, acct *account, img *store.Image, over []store.Amount, spare bool) (rest []store.Amount, err error) {
 	here := present(img, over)
 	c := &claim{Bucket: img.Bucket, settling: true, amounts: slices.Clone(here)}
 	if spare {
@@ -382,7 +383,7 @@ func (l *Limiter) passOnTo(ctx context.Context, acct *account, img *Image, over 
 			left = append(left, a)
 		}
 	}
-	slices.SortFunc(left, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
+	slices.SortFunc(left, func(a, b store.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
 	return left, nil
 }
 
@@ -397,8 +398,8 @@ func partly(err error) error {
 
 // present are the amounts that move a balance the bucket still has: a limit that
 // was taken off took its balance with it.
-func present(img *Image, amounts []Amount) []Amount {
-	return slices.DeleteFunc(slices.Clone(amounts), func(a Amount) bool {
+func present(img *store.Image, amounts []store.Amount) []store.Amount {
+	return slices.DeleteFunc(slices.Clone(amounts), func(a store.Amount) bool {
 		_, ok := img.Limit(a.Limit)
 		return !ok || a.Milli == 0
 	})
@@ -406,17 +407,17 @@ func present(img *Image, amounts []Amount) []Amount {
 
 // overflows reports whether a limit that is debited has accrued past its
 // capacity, so that it has to be cut first.
-func (c *claim) overflows(img *Image, now int64) bool {
-	return img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a Amount) bool {
+func (c *claim) overflows(img *store.Image, now int64) bool {
+	return img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && img.overflows(&s, now)
+		return a.Milli > 0 && overflows(img, &s, now)
 	})
 }
 
 // owes reports whether an item that expires may be left owing something: that has to be
 // counted in, so that the item is not swept before it has paid.
-func (c *claim) owes(img *Image) bool {
-	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a Amount) bool {
+func (c *claim) owes(img *store.Image) bool {
+	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > max(0, s.Tokens)
 	})
@@ -427,20 +428,20 @@ func (c *claim) owes(img *Image) bool {
 // of them takes, and 64 bits have room for four of those.
 const maxDebt = 4 * MaxTokens * milli
 
-// leastBalance is what a store gives for a balance below it, see [LimitState].
+// leastBalance is what a store gives for a balance below it, see [store.LimitState].
 const leastBalance = -2 * maxDebt
 
 // adjustment is the write for a settling claim. Of a credit only what finds room
 // below the capacity reaches the balance, and of a debit only what maxDebt leaves
 // room for; all of it counts as returned or consumed.
-func (c *claim) adjustment(img *Image, now int64) *Adjust {
-	a := &Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]Delta, 0, len(c.amounts))}
+func (c *claim) adjustment(img *store.Image, now int64) *store.Adjust {
+	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]store.Delta, 0, len(c.amounts))}
 	for _, d := range c.amounts {
 		s, _ := img.Limit(d.Limit)
-		delta := Delta{Limit: d.Limit, Tokens: -min(d.Milli, max(0, s.Tokens+maxDebt)), Consumed: d.Milli, AtMost: img.ceiling(&s, now)}
+		delta := store.Delta{Limit: d.Limit, Tokens: -min(d.Milli, max(0, s.Tokens+maxDebt)), Consumed: d.Milli, AtMost: ceilingOf(img, &s, now)}
 		delta.Covered = d.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
 		if d.Milli < 0 {
-			part := img.share(s.Params)
+			part := shareOf(img, s.Params)
 			delta.Tokens = part.Room(s.Tokens, -d.Milli)
 			delta.AtMost = part.Capacity - delta.Tokens
 			delta.Pinned = delta.Tokens < -d.Milli

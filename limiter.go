@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Defaults of [Options].
@@ -98,8 +100,8 @@ type Limiter struct {
 }
 
 // New makes a limiter on a store. It does no I/O.
-func New(store Store, o Options) (*Limiter, error) {
-	if store == nil {
+func New(s Store, o Options) (*Limiter, error) {
+	if s == nil {
 		return nil, &ValidationError{Field: "store", Reason: "open one, with dynamo.Open for instance"}
 	}
 	if o.Timeout < 0 || o.Memory < 0 {
@@ -140,17 +142,17 @@ func New(store Store, o Options) (*Limiter, error) {
 		l.rand = rand.Int64N
 	}
 	l.closing, l.closed, l.underWay.empty = make(chan struct{}), make(chan struct{}), make(chan struct{})
-	l.store = newHealer(store, l.multiplier, l.uptime, &l.counts, l.logger)
+	l.store = newHealer(s, l.multiplier, l.uptime, &l.counts, l.logger)
 	l.config = newConfig(l.store, l.uptime, l.ttl, o.Memory)
 	l.accounts = newCache[accountKey, *account](o.Memory)
-	if s, ok := store.(ImmediateStore); ok {
-		l.immediate = s.Immediate()
+	if i, ok := s.(store.ImmediateStore); ok {
+		l.immediate = i.Immediate()
 	}
 	if l.immediate {
 		l.places = places{}
 	}
 	l.unwatch = func() {}
-	if w, ok := store.(ConfigWatcher); ok {
+	if w, ok := s.(store.ConfigWatcher); ok {
 		l.unwatch = w.WatchConfig(func(k ConfigKey) {
 			l.config.evict(k)
 			l.epoch.Add(1)

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"time"
 )
@@ -23,7 +24,7 @@ func (l *Limiter) refuseLocally(req *Request) error {
 		return nil
 	}
 	e := &ExceededError{Statuses: make([]Status, 0, len(req.Consume))}
-	var room [1]*Image
+	var room [1]*store.Image
 	for i, acct := range of {
 		if acct == nil {
 			continue
@@ -38,7 +39,7 @@ func (l *Limiter) refuseLocally(req *Request) error {
 		c, limits := claim{Bucket: images[0].Bucket, acct: acct}, images[0].Limits
 		for k := range limits {
 			if tokens, asked := req.Consume[limits[k].Name]; asked {
-				e.Statuses = c.appendStatus(e.Statuses, Amount{limits[k].Name, tokens * milli}, 0, images, m.now)
+				e.Statuses = c.appendStatus(e.Statuses, store.Amount{Limit: limits[k].Name, Milli: tokens * milli}, 0, images, m.now)
 			}
 		}
 	}
@@ -51,7 +52,7 @@ func (l *Limiter) refuseLocally(req *Request) error {
 
 // appendImages appends the last images of all shards; all says that there is none
 // missing or older than age.
-func (a *account) appendImages(images []*Image, up, age time.Duration) (_ []*Image, all bool) {
+func (a *account) appendImages(images []*store.Image, up, age time.Duration) (_ []*store.Image, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.count {
@@ -136,7 +137,7 @@ func (a *account) isAsWantedLocked(w *wanted, limits []Limit, m moment, age time
 	}
 	for i := range a.count {
 		img := a.imageLocked(i, m.up, age)
-		if img == nil || !img.isPlain(m.now) || img.ShardCount != a.count || w.differsWith(limits, img) {
+		if img == nil || !isPlain(img, m.now) || img.ShardCount != a.count || w.differsWith(limits, img) {
 			return false
 		}
 	}
@@ -164,13 +165,13 @@ func (a *account) heldLocked(k int, now int64) (held int64, ok bool) {
 			return 0, false
 		}
 		s := &img.Limits[k]
-		held += max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, now))
+		held += max(0, shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now))
 	}
 	return held, true
 }
 
 // isPlain reports whether an item is one that takes debits as it is: not
 // switched off, not due for a peer's trimming, not swept any moment.
-func (i *Image) isPlain(now int64) bool {
+func isPlain(i *store.Image, now int64) bool {
 	return !i.Disabled && i.Foreign == "" && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/milli)
 }

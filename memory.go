@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ type account struct {
 	countedAt time.Duration // when an image last said so
 	grewAt    time.Duration // when it last grew
 	uneven    bool          // images disagree about the count: a doubling is half done, or it was changed just now
-	newest    *Image        // the last image seen of any shard
+	newest    *store.Image  // the last image seen of any shard
 	seenAt    time.Duration // when that was
 	// wants is what the bucket is to be, as was last found out; nil if it never was.
 	wants     *wanted
@@ -42,7 +43,7 @@ type account struct {
 
 // A shard is what is remembered of one bucket item.
 type shard struct {
-	img   *Image
+	img   *store.Image
 	seen  moment // when img was seen
 	brake brake
 	// takes and credits line up the callers that want to write to the item.
@@ -108,13 +109,13 @@ func (a *account) shard(i int) *shard {
 }
 
 // image is the last image of a shard, or nil, unless that is older than age.
-func (a *account) image(i int, up, age time.Duration) *Image {
+func (a *account) image(i int, up, age time.Duration) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.imageLocked(i, up, age)
 }
 
-func (a *account) imageLocked(i int, up, age time.Duration) *Image {
+func (a *account) imageLocked(i int, up, age time.Duration) *store.Image {
 	if i >= len(a.shards) || a.shards[i] == nil || up-a.shards[i].seen.up > age {
 		return nil
 	}
@@ -123,10 +124,10 @@ func (a *account) imageLocked(i int, up, age time.Duration) *Image {
 
 // images are the last images of all shards, nil where there is none as young as
 // age. all says that there is none missing.
-func (a *account) images(up, age time.Duration) (images []*Image, all bool) {
+func (a *account) images(up, age time.Duration) (images []*store.Image, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	images, all = make([]*Image, max(1, a.count)), a.count > 0
+	images, all = make([]*store.Image, max(1, a.count)), a.count > 0
 	for i := range images {
 		images[i] = a.imageLocked(i, up, age)
 		all = all && images[i] != nil
@@ -146,14 +147,14 @@ func (a *account) owner(up, age time.Duration) string {
 }
 
 // last is the last image seen of any shard, nil if there is none.
-func (a *account) last() *Image {
+func (a *account) last() *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.newest
 }
 
 // cascadeOf is the entity an image cascades to, "" if none.
-func cascadeOf(img *Image) string {
+func cascadeOf(img *store.Image) string {
 	if img == nil || !img.Cascade {
 		return ""
 	}
@@ -164,11 +165,11 @@ func cascadeOf(img *Image) string {
 // has the truth; of another one only a larger number is news, which shard 0 is
 // about to learn, last of all. A smaller one tells of a merge, and that the others
 // are to be looked at.
-func (a *account) remember(img *Image, m moment) {
+func (a *account) remember(img *store.Image, m moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != nil && m.up-s.seen.up < crossing && img.isBehind(s.img) || a.isMergedLocked(img, m.up) {
+	if s.img != nil && m.up-s.seen.up < crossing && isBehind(img, s.img) || a.isMergedLocked(img, m.up) {
 		return
 	}
 	s.img, s.seen = img, m
@@ -188,7 +189,7 @@ func (a *account) remember(img *Image, m moment) {
 // isMergedLocked reports whether an image is one of a shard from before a merge that
 // is known of: the one that took over what it held is stamped later, and would be
 // earlier if it had given birth to it.
-func (a *account) isMergedLocked(img *Image, up time.Duration) bool {
+func (a *account) isMergedLocked(img *store.Image, up time.Duration) bool {
 	if a.count == 0 || img.ShardCount <= a.count {
 		return false
 	}
@@ -206,11 +207,11 @@ func (a *account) hasRetired(shard int) bool {
 // isBehind reports whether an image is an earlier one of the same item. Each write
 // moves the stamp on or counts as one; only one that heals the stamp moves it back,
 // and that counts.
-func (i *Image) isBehind(other *Image) bool {
+func isBehind(i *store.Image, other *store.Image) bool {
 	if i.RefilledAt != other.RefilledAt {
-		return i.RefilledAt < other.RefilledAt && i.Writes.since(&other.Writes) <= 0
+		return i.RefilledAt < other.RefilledAt && i.Writes.ConsumedSince(&other.Writes) <= 0
 	}
-	return i.ShardCount == other.ShardCount && i.Writes.since(&other.Writes) < 0
+	return i.ShardCount == other.ShardCount && i.Writes.ConsumedSince(&other.Writes) < 0
 }
 
 // forget drops a shard that turned out not to exist.
@@ -227,14 +228,14 @@ func (a *account) forget(i int) {
 }
 
 // recount takes in all the images that there are, read just now.
-func (a *account) recount(images []*Image, m moment) {
+func (a *account) recount(images []*store.Image, m moment) {
 	a.mu.Lock()
 	count := 0
 	for _, img := range images {
 		count = max(count, img.ShardCount)
 	}
 	for i := range a.shards {
-		if a.shards[i] != nil && !slices.ContainsFunc(images, func(img *Image) bool { return img.Shard == i }) {
+		if a.shards[i] != nil && !slices.ContainsFunc(images, func(img *store.Image) bool { return img.Shard == i }) {
 			a.shards[i].img = nil
 		}
 	}

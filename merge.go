@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"math"
 	"slices"
 )
@@ -14,8 +15,8 @@ const mergeTries = 10
 
 // Shards reads the shards of a bucket that exist, in order, those included that only the
 // one that b names tells of: what [Limiter.Merge] starts from. Errors are those of the [Store].
-func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
-	return inTime(ctx, l, b.op("read"), func(ctx context.Context) ([]*Image, error) {
+func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*store.Image, error) {
+	return inTime(ctx, l, opOn(b, "read"), func(ctx context.Context) ([]*store.Image, error) {
 		return l.readShards(ctx, l.account(b.Entity, b.Resource), b)
 	})
 }
@@ -37,20 +38,20 @@ func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*Image, error) {
 // knows whether it was merged.
 //
 // A peer's client that still knows of a shard that was retired makes it anew, full.
-func (l *Limiter) Merge(ctx context.Context, images []*Image) (bool, error) {
+func (l *Limiter) Merge(ctx context.Context, images []*store.Image) (bool, error) {
 	if len(images) == 0 {
 		return false, l.closedFor("merge no shards")
 	}
-	return inTime(ctx, l, images[0].op("merge"), func(ctx context.Context) (merged bool, err error) {
+	return inTime(ctx, l, opOn(images[0].Bucket, "merge"), func(ctx context.Context) (merged bool, err error) {
 		acct := l.account(images[0].Entity, images[0].Resource)
 		_, waited := acct.widening.do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
 		return merged, errors.Join(err, waited)
 	})
 }
 
-func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bool, error) {
+func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Image) (bool, error) {
 	b, count := images[0].Bucket, len(images)
-	var before []*Image
+	var before []*store.Image
 	for tries := range mergeTries {
 		if tries > 0 {
 			if err := l.pause(ctx, nil, tries); err != nil {
@@ -74,9 +75,9 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 			return false, fmt.Errorf("merge the shards of %s of %s: %w", b.Resource, b.Entity, err)
 		case joint.Applied:
 			l.counts.merges.Add(1)
-			survivors := make([]*Image, len(pairs))
+			survivors := make([]*store.Image, len(pairs))
 			for i := range survivors {
-				survivors[i] = pairs[i].Survivor.after()
+				survivors[i] = afterRefill(pairs[i].Survivor)
 			}
 			acct.recount(survivors, m)
 			return true, nil
@@ -86,28 +87,28 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*Image) (bo
 }
 
 // mergePairs merges the second half of a bucket's shards into the first.
-func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*Image, pairs []*Pair, m moment) (Joint, error) {
+func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*store.Image, pairs []*store.Pair, m moment) (store.Joint, error) {
 	of := make([]Bucket, len(images))
 	for i := range of {
 		of[i] = images[i/2+i%2*len(images)/2].Bucket
 	}
-	after := func(i int) *Image {
+	after := func(i int) *store.Image {
 		if i%2 == 1 {
 			return nil
 		}
-		return pairs[i/2].Survivor.after()
+		return afterRefill(pairs[i/2].Survivor)
 	}
-	return l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (Joint, error) { return l.store.Merge(ctx, pairs) })
+	return l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Merge(ctx, pairs) })
 }
 
 // areMergeable reports whether images are all shards of a bucket and of one mind, so
 // that one of two can stand for both.
-func areMergeable(images []*Image, now int64) bool {
+func areMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
-		if img.Shard != i || img.ShardCount != len(images) || !img.isPlain(now) || img.isOverfull() || img.isAhead(now) ||
+		if img.Shard != i || img.ShardCount != len(images) || !isPlain(img, now) || isOverfull(img) || isAhead(img, now) ||
 			ownerOf(img) != ownerOf(first) || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
-			!slices.EqualFunc(img.Limits, first.Limits, func(s, o LimitState) bool { return s.Name == o.Name && s.Params == o.Params }) {
+			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool { return s.Name == o.Name && s.Params == o.Params }) {
 			return false
 		}
 	}
@@ -116,11 +117,11 @@ func areMergeable(images []*Image, now int64) bool {
 
 // pairsOf are the pairs that images of all shards make up. before are images from a
 // moment earlier, if it was tried with them in vain.
-func pairsOf(images, before []*Image, now, multiplier int64) []*Pair {
+func pairsOf(images, before []*store.Image, now, multiplier int64) []*store.Pair {
 	n := len(images) / 2
-	pairs := make([]*Pair, n)
+	pairs := make([]*store.Pair, n)
 	for i := range pairs {
-		var earlier *Image
+		var earlier *store.Image
 		if before != nil {
 			earlier = before[i+n]
 		}
@@ -140,37 +141,37 @@ func pairsOf(images, before []*Image, now, multiplier int64) []*Pair {
 // taken of it since an earlier image. What it holds then is at least that,
 // whatever overflowed: a balance that somebody took from had not overflowed then.
 // Credits in between would be lost, and are in the way.
-func join(survivor, retired, earlier *Image, now, multiplier int64) *Pair {
+func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store.Pair {
 	at := max(now, survivor.RefilledAt+1, retired.RefilledAt+1)
-	r := &Refill{
+	r := &store.Refill{
 		Bucket: survivor.Bucket, Seen: survivor, RefilledAt: at, ShardCount: survivor.ShardCount / 2,
-		Changes: make([]Change, 0, len(survivor.Limits)),
+		Changes: make([]store.Change, 0, len(survivor.Limits)),
 	}
 	r.Writes, _ = (&claim{pressing: true}).writesChange(survivor, at)
-	p := &Pair{Survivor: r, Retired: retired, AtLeast: make([]int64, 0, len(retired.Limits))}
+	p := &store.Pair{Survivor: r, Retired: retired, AtLeast: make([]int64, 0, len(retired.Limits))}
 	for i := range survivor.Limits {
 		s, t := &survivor.Limits[i], &retired.Limits[i]
 		least := t.Tokens - allowance(t, earlier, retired, at)
-		given := retired.share(t.Params).Balance(least, retired.RefilledAt, at)
-		part := survivor.share(s.Params)
+		given := shareOf(retired, t.Params).Balance(least, retired.RefilledAt, at)
+		part := shareOf(survivor, s.Params)
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
-		ch := Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
 		if clamped && earlier == nil {
 			ch.AtLeast = s.Tokens // what overflowed is not cut off what is taken
 		}
 		r.Changes, p.AtLeast = append(r.Changes, ch), append(p.AtLeast, least)
 	}
-	r.Expiry = r.expiry(survivor.ExpiresAt != 0, now, multiplier)
+	r.Expiry = refillExpiry(r, survivor.ExpiresAt != 0, now, multiplier)
 	return p
 }
 
 // allowance is how much less of a limit is moved than a shard holds: twice what was
 // taken of it since an earlier image, and not more than there is.
-func allowance(s *LimitState, earlier, img *Image, at int64) int64 {
+func allowance(s *store.LimitState, earlier, img *store.Image, at int64) int64 {
 	if earlier == nil {
 		return 0
 	}
 	was, _ := earlier.Limit(s.Name)
-	took := min(max(0, s.since(&was)), math.MaxInt64/2)
-	return min(2*took, max(0, img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)))
+	took := min(max(0, s.ConsumedSince(&was)), math.MaxInt64/2)
+	return min(2*took, max(0, shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)))
 }

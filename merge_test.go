@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // merge merges the user's bucket once.
@@ -43,7 +44,7 @@ func (w *world) halve(l *limiter.Limiter, to int) {
 }
 
 // balanceAt is what a shard holds of a limit at an instant, by its own share.
-func balanceAt(img *limiter.Image, s limiter.LimitState, at int64) int64 {
+func balanceAt(img *store.Image, s store.LimitState, at int64) int64 {
 	part := bucket.Limit{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period}.Share(img.Shard, img.ShardCount)
 	return part.Balance(s.Tokens, img.RefilledAt, at)
 }
@@ -72,7 +73,7 @@ func TestAMergeIsTheSumOfItsShards(t *testing.T) {
 					s, _ := img.Limit("rph")
 					at := max(time.Now().UnixMilli(), before[i].RefilledAt+1, before[i+n/2].RefilledAt+1)
 					want := int64(0)
-					for _, old := range []*limiter.Image{before[i], before[i+n/2]} {
+					for _, old := range []*store.Image{before[i], before[i+n/2]} {
 						was, _ := old.Limit("rph")
 						want += balanceAt(old, was, at)
 					}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // plentyOf is how much a shard holds of a limit that is not scarce to one who asks
@@ -41,7 +42,7 @@ func (s *shard) pause(c *claim, up time.Duration) float64 {
 	pause := longestPause * min(1, max(0, (k.load-easyLoad)/(fullLoad-easyLoad)))
 	for _, a := range c.amounts {
 		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 {
-			part := s.img.share(l.Params)
+			part := shareOf(s.img, l.Params)
 			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.now+k.way), a.Milli))
 		}
 	}
@@ -77,7 +78,7 @@ type pool struct {
 	whole  bool         // all shards were seen lately
 }
 
-func (a *account) poolLocked(amount Amount, up time.Duration) pool {
+func (a *account) poolLocked(amount store.Amount, up time.Duration) pool {
 	p := pool{whole: a.count > 0}
 	for i := range a.count {
 		img := a.imageLocked(i, up, contentionMemory)
@@ -86,8 +87,8 @@ func (a *account) poolLocked(amount Amount, up time.Duration) pool {
 			continue
 		}
 		if l, ok := img.Limit(amount.Limit); ok {
-			part := img.share(l.Params)
-			p.limit = l.whole()
+			part := shareOf(img, l.Params)
+			p.limit = wholeOf(&l)
 			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.shards[i].seen.now))
 			p.plenty += max(amount.Milli, plentyOf(part, amount.Milli))
 		}
@@ -101,7 +102,7 @@ func (a *account) poolLocked(amount Amount, up time.Duration) pool {
 func (a *account) isScarce(c *claim, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.count > 1 && a.isSharedLocked(up) && slices.ContainsFunc(c.amounts, func(amount Amount) bool {
+	return a.count > 1 && a.isSharedLocked(up) && slices.ContainsFunc(c.amounts, func(amount store.Amount) bool {
 		p := a.poolLocked(amount, up)
 		return p.whole && amount.Milli > 0 && p.held < p.plenty
 	})
@@ -165,7 +166,7 @@ func (p *pursuit) announce(ctx context.Context) {
 	}
 	m := p.l.moment()
 	take := (&claim{Bucket: p.img.Bucket}).take(p.img, m.now)
-	out, err := p.l.send(ctx, p.acct, p.img.Bucket, stampUse{}, m, func(ctx context.Context) (Outcome, error) { return p.l.store.Take(ctx, take) })
+	out, err := p.l.send(ctx, p.acct, p.img.Bucket, stampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Take(ctx, take) })
 	if err == nil && out.Image != nil {
 		p.see(out.Image, true)
 		p.met = p.l.uptime()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // writeCost is what every write to a bucket item debits from its hidden write
@@ -16,16 +17,16 @@ const writeCost = milli
 // writeParams are the hidden write limit's: 1,000 writes a second, what one
 // DynamoDB partition sustains. Never divided by the number of shards, because
 // each shard has a partition of its own.
-var writeParams = Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
+var writeParams = store.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
 
 // A claim is what a request wants of one bucket: the entity's, or its parent's.
 type claim struct {
 	Bucket
-	acct  *account // what is remembered of the bucket, whatever the shard
-	asked []Amount // by limit name
+	acct  *account       // what is remembered of the bucket, whatever the shard
+	asked []store.Amount // by limit name
 	// amounts are those asked of limits that the bucket is to have; for all that is
 	// known, if that is not known yet.
-	amounts []Amount
+	amounts []store.Amount
 	// fallback are the limits that hold where no level configures any, by name; none
 	// for a parent.
 	fallback []Limit
@@ -50,17 +51,17 @@ type claim struct {
 	optional bool
 
 	// What came of it.
-	image    *Image    // the item after the debit, or the one that refused; nil if there is none
-	images   []*Image  // all shards of the bucket, if several had to be looked at
-	portions []portion // what each of several shards was debited, if several were
-	behind   []int64   // of each amount, what later callers took in the same write
-	at       int64     // the instant of image, in milliseconds
-	granted  bool      // the amounts are debited
-	refused  bool      // the bucket cannot serve them
-	short    bool      // the shard cannot serve them, others may
-	statuses []Status  // if refused without a bucket
-	unknown  []string  // limits the bucket does not have and is not configured to have
-	parent   string    // whom the entity cascades to
+	image    *store.Image   // the item after the debit, or the one that refused; nil if there is none
+	images   []*store.Image // all shards of the bucket, if several had to be looked at
+	portions []portion      // what each of several shards was debited, if several were
+	behind   []int64        // of each amount, what later callers took in the same write
+	at       int64          // the instant of image, in milliseconds
+	granted  bool           // the amounts are debited
+	refused  bool           // the bucket cannot serve them
+	short    bool           // the shard cannot serve them, others may
+	statuses []Status       // if refused without a bucket
+	unknown  []string       // limits the bucket does not have and is not configured to have
+	parent   string         // whom the entity cascades to
 }
 
 // A step is what to do next about a claim.
@@ -85,7 +86,7 @@ const (
 // whatever cannot be done according to it is tried all the same.
 //
 // It is a pure function: no clock, no store.
-func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refill, time.Duration) {
+func (c *claim) plan(img *store.Image, fresh bool, now, multiplier int64) (step, *store.Refill, time.Duration) {
 	if img == nil {
 		if fresh {
 			return stepCreate, nil, 0
@@ -133,15 +134,15 @@ func (c *claim) plan(img *Image, fresh bool, now, multiplier int64) (step, *Refi
 }
 
 // lacks reports whether the claim takes of a limit that an item does not have.
-func (c *claim) lacks(img *Image) bool {
-	return slices.ContainsFunc(c.amounts, func(a Amount) bool {
+func (c *claim) lacks(img *store.Image) bool {
+	return slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		_, ok := img.Limit(a.Limit)
 		return !ok
 	})
 }
 
 // servedAsIs reports whether a plain take would be admitted.
-func (c *claim) servedAsIs(img *Image, now int64) bool {
+func (c *claim) servedAsIs(img *store.Image, now int64) bool {
 	if img.ExpiresAt != 0 && img.ExpiresAt <= now/milli || img.HasValidUntil && img.ValidUntil <= now {
 		return false
 	}
@@ -149,7 +150,7 @@ func (c *claim) servedAsIs(img *Image, now int64) bool {
 		return false
 	}
 	for _, a := range c.amounts {
-		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.Foreign == "" && img.overflows(&s, now)) {
+		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.Foreign == "" && overflows(img, &s, now)) {
 			return false
 		}
 	}
@@ -157,29 +158,29 @@ func (c *claim) servedAsIs(img *Image, now int64) bool {
 }
 
 // overflows reports whether a balance has, by now, accrued past its capacity.
-func (i *Image) overflows(s *LimitState, now int64) bool {
-	_, clamped := i.share(s.Params).Refill(s.Tokens, i.RefilledAt, now)
+func overflows(i *store.Image, s *store.LimitState, now int64) bool {
+	_, clamped := shareOf(i, s.Params).Refill(s.Tokens, i.RefilledAt, now)
 	return clamped
 }
 
-// ceiling is the highest balance of a limit, at the image's stamp or a later
+// ceilingOf is the highest balance of a limit, at the image's stamp or a later
 // one, that has not accrued past the capacity by now.
-func (i *Image) ceiling(s *LimitState, now int64) int64 {
+func ceilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 	if i.Foreign != "" {
 		return math.MaxInt64 // what the capacity is, this version cannot tell
 	}
-	l := i.share(s.Params)
+	l := shareOf(i, s.Params)
 	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
 }
 
-// whole is a limit that is not divided among shards.
-func (s *LimitState) whole() bucket.Limit { return share(s.Params, 0, 1) }
+// wholeOf is a limit that is not divided among shards.
+func wholeOf(s *store.LimitState) bucket.Limit { return share(s.Params, 0, 1) }
 
-// share is the image's part of a limit.
-func (i *Image) share(p Params) bucket.Limit { return share(p, i.Shard, i.ShardCount) }
+// shareOf is the image's part of a limit.
+func shareOf(i *store.Image, p store.Params) bucket.Limit { return share(p, i.Shard, i.ShardCount) }
 
 // share is the part of a limit that falls to one of n shards.
-func share(p Params, shard, n int) bucket.Limit {
+func share(p store.Params, shard, n int) bucket.Limit {
 	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}.Share(shard, n)
 }
 
@@ -187,21 +188,21 @@ func share(p Params, shard, n int) bucket.Limit {
 // makes of the bucket what is wanted. short says that the balances do not
 // cover the claim even so; wait, if not 0, is how long until the hidden write
 // limit has a token.
-func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.Duration, short bool) {
+func (c *claim) refill(img *store.Image, now, multiplier int64) (r *store.Refill, wait time.Duration, short bool) {
 	at, repair := max(now, img.RefilledAt), c.repair(img)
 	if repair != nil || c.settling {
 		// Only if the stamp moves is a change of parameters, or a debt, seen by those who
 		// are on their way with an image from before.
 		at = max(now, img.RefilledAt+1)
 	}
-	r = &Refill{
+	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img,
 		RefilledAt: at,
 		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
-		Changes:    make([]Change, 0, len(img.Limits)+1),
+		Changes:    make([]store.Change, 0, len(img.Limits)+1),
 	}
 	r.Writes, wait = c.writesChange(img, at)
-	if img.isFrozen(now) {
+	if isFrozen(img, now) {
 		r.Writes.AtLeast, wait = math.MinInt64, 0
 	}
 	if wait > 0 && !c.settling && !c.pressing {
@@ -210,7 +211,7 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := c.change(img, s, repair, at)
-		if ch.Kind != RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned < ch.Debit {
+		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned < ch.Debit {
 			short = true
 		}
 		r.Changes = append(r.Changes, ch)
@@ -223,7 +224,7 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 			r.Owner = &repair.owner
 		}
 	}
-	r.Expiry = r.expiry(expires, now, multiplier)
+	r.Expiry = refillExpiry(r, expires, now, multiplier)
 	asFull(r, now)
 	return r, 0, short && !c.settling
 }
@@ -231,11 +232,11 @@ func (c *claim) refill(img *Image, now, multiplier int64) (r *Refill, wait time.
 // isFrozen reports whether the item's stamp lies so far ahead that the hidden write limit
 // would have filled by then. Nothing accrues to it until then, and its balance does not
 // tell how much the item is written to.
-func (i *Image) isFrozen(now int64) bool { return i.RefilledAt-now > writeParams.Period }
+func isFrozen(i *store.Image, now int64) bool { return i.RefilledAt-now > writeParams.Period }
 
 // writesLeft is what the hidden write limit holds, as far as that can be told.
-func (i *Image) writesLeft(now int64) int64 {
-	if w := i.Writes.whole(); !i.isFrozen(now) {
+func writesLeft(i *store.Image, now int64) int64 {
+	if w := wholeOf(&i.Writes); !isFrozen(i, now) {
 		return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
 	}
 	return i.Writes.Capacity
@@ -243,22 +244,22 @@ func (i *Image) writesLeft(now int64) int64 {
 
 // writesChange accrues the hidden write limit and debits the refill itself; it
 // tells how long until there is a token for it.
-func (c *claim) writesChange(img *Image, now int64) (ch Change, wait time.Duration) {
+func (c *claim) writesChange(img *store.Image, now int64) (ch store.Change, wait time.Duration) {
 	if img.Writes.Name == "" {
-		return Change{
-			Limit: reservedLimit, Kind: AddLimit, Params: writeParams,
+		return store.Change{
+			Limit: store.WriteLimit, Kind: store.AddLimit, Params: writeParams,
 			Earned: writeParams.Capacity, Debit: writeCost,
 		}, 0
 	}
-	writes := img.Writes.whole()
+	writes := wholeOf(&img.Writes)
 	if ms, ok := writes.Wait(img.Writes.Tokens, img.RefilledAt, now, writeCost); !ok || ms > 0 {
 		wait = time.Duration(max(1, ms)) * time.Millisecond
 	}
 	// Not pinned when clamped: a take that lands in between counts as landing
 	// after the refill, and what is lost is only part of an estimate of writes.
 	delta, _ := writes.Refill(img.Writes.Tokens, img.RefilledAt, now)
-	ch = Change{
-		Limit: reservedLimit, Earned: delta, Debit: writeCost,
+	ch = store.Change{
+		Limit: store.WriteLimit, Earned: delta, Debit: writeCost,
 		AtLeast: writeCost - delta, AtMost: writes.Capacity - delta,
 	}
 	if c.settling || c.pressing {
@@ -268,23 +269,23 @@ func (c *claim) writesChange(img *Image, now int64) (ch Change, wait time.Durati
 }
 
 // change is what the refill does to a limit of the item.
-func (c *claim) change(img *Image, s *LimitState, repair *wanted, now int64) Change {
-	ch := Change{Limit: s.Name, Debit: c.amount(s.Name)}
+func (c *claim) change(img *store.Image, s *store.LimitState, repair *wanted, now int64) store.Change {
+	ch := store.Change{Limit: s.Name, Debit: c.amount(s.Name)}
 	next := s.Params
 	if repair != nil {
 		switch l := repair.find(s.Name); {
-		case l != nil && l.params() != s.Params:
-			next = l.params()
-			ch.Kind, ch.Params = SetParams, next
+		case l != nil && l.Params() != s.Params:
+			next = l.Params()
+			ch.Kind, ch.Params = store.SetParams, next
 		case l == nil && repair.isWhole():
-			ch.Kind = RemoveLimit
+			ch.Kind = store.RemoveLimit
 			return ch
 		}
 	}
 	// What was earned up to now was earned at the old rate.
-	old := img.share(s.Params)
+	old := shareOf(img, s.Params)
 	delta, clamped := old.Refill(s.Tokens, img.RefilledAt, now)
-	capacity := min(old.Capacity, img.share(next).Capacity)
+	capacity := min(old.Capacity, shareOf(img, next).Capacity)
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
@@ -311,14 +312,14 @@ func (c *claim) change(img *Image, s *LimitState, repair *wanted, now int64) Cha
 }
 
 // add gives the item the wanted limits that it lacks, full.
-func (c *claim) add(img *Image, repair *wanted, r *Refill) (short bool) {
+func (c *claim) add(img *store.Image, repair *wanted, r *store.Refill) (short bool) {
 	for _, l := range repair.limits {
 		if _, ok := img.Limit(l.Name); ok {
 			continue
 		}
-		ch := Change{
-			Limit: l.Name, Kind: AddLimit, Params: l.params(),
-			Earned: share(l.params(), img.Shard, img.ShardCount).Capacity,
+		ch := store.Change{
+			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
+			Earned: share(l.Params(), img.Shard, img.ShardCount).Capacity,
 			Debit:  c.amount(l.Name),
 		}
 		short = short || ch.Debit > ch.Earned
@@ -337,14 +338,14 @@ func (c *claim) amount(limit string) int64 {
 	return 0
 }
 
-// expiry renews when the item expires, by the limits that the write leaves on it and
+// refillExpiry renews when the item expires, by the limits that the write leaves on it and
 // what they owe, or changes whether it does.
-func (r *Refill) expiry(expires bool, now, multiplier int64) Expiry {
+func refillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Expiry {
 	switch {
 	case !expires && r.Seen.ExpiresAt == 0:
-		return Expiry{}
+		return store.Expiry{}
 	case !expires:
-		return Expiry{Change: true}
+		return store.Expiry{Change: true}
 	}
 	count := r.ShardCount
 	if count == 0 {
@@ -353,28 +354,28 @@ func (r *Refill) expiry(expires bool, now, multiplier int64) Expiry {
 	var life int64
 	for i := range r.Changes {
 		ch := &r.Changes[i]
-		if ch.Kind == RemoveLimit {
+		if ch.Kind == store.RemoveLimit {
 			continue
 		}
 		s, _ := r.Seen.Limit(ch.Limit)
-		if s = ch.after(s, false); ch.Kind == AddLimit {
+		if s = afterChange(ch, s, false); ch.Kind == store.AddLimit {
 			s.Tokens = 0
 		}
 		life = max(life, lifeOf(&s, r.Shard, count, multiplier))
 	}
-	return Expiry{Change: true, At: expiresAt(life, now, multiplier)}
+	return store.Expiry{Change: true, At: expiresAt(life, now, multiplier)}
 }
 
 // lifeOf is for how long a shard, one of count, is kept for the sake of one limit, in
 // milliseconds: for as long as it takes to earn what it owes, and then to fill, several
 // times over.
-func lifeOf(s *LimitState, shard, count int, multiplier int64) int64 {
+func lifeOf(s *store.LimitState, shard, count int, multiplier int64) int64 {
 	const most = math.MaxInt64 / milli
 	debt, pays := share(s.Params, shard, count).Wait(min(0, s.Tokens), 0, 0, min(1, s.Capacity))
 	if s.Tokens >= 0 {
 		debt, pays = 0, true
 	}
-	fill, fills := s.whole().Wait(0, 0, 0, s.Capacity)
+	fill, fills := wholeOf(s).Wait(0, 0, 0, s.Capacity)
 	if !pays || !fills || fill > most/max(1, multiplier) {
 		return most
 	}
@@ -400,9 +401,9 @@ func retryAfter(l bucket.Limit, tokens, at, now, need int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// limit is p as users see it: whole tokens, and whole seconds where the stored
+// limitOf is p as users see it: whole tokens, and whole seconds where the stored
 // figures are whole.
-func (p Params) limit(name string) Limit {
+func limitOf(p store.Params, name string) Limit {
 	return Limit{
 		Name: name, Capacity: max(1, p.Capacity/milli), Amount: p.Amount / milli,
 		Period: time.Duration(p.Period) * time.Millisecond,
@@ -418,15 +419,19 @@ func floorDiv(a, b int64) int64 {
 }
 
 // claimAmounts are a request's amounts by limit name, in millitokens.
-func claimAmounts(consume map[string]int64) []Amount {
-	amounts := make([]Amount, 0, len(consume))
+func claimAmounts(consume map[string]int64) []store.Amount {
+	amounts := make([]store.Amount, 0, len(consume))
 	for name, tokens := range consume {
 		i := len(amounts)
-		amounts = append(amounts, Amount{})
+		amounts = append(amounts, store.Amount{})
 		for ; i > 0 && strings.Compare(amounts[i-1].Limit, name) > 0; i-- {
 			amounts[i] = amounts[i-1]
 		}
-		amounts[i] = Amount{Limit: name, Milli: tokens * milli}
+		amounts[i] = store.Amount{Limit: name, Milli: tokens * milli}
 	}
 	return amounts
 }
+
+// isWide reports whether an item has more limits than one write can carry, as only
+// a peer makes it. Callers then write for themselves what they name.
+func isWide(i *store.Image) bool { return i != nil && len(i.Limits) > MaxLimits }

@@ -3,21 +3,10 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"maps"
 	"slices"
 	"strconv"
-)
-
-// OnUnavailable is what an acquire does when the store cannot be reached.
-type OnUnavailable string
-
-// The values of [OnUnavailable]. The zero value leaves the choice to the system
-// level of configuration, and failing that to [Block].
-const (
-	// Block returns [ErrUnavailable].
-	Block OnUnavailable = "block"
-	// Allow returns a degraded lease: the work goes on, unmetered.
-	Allow OnUnavailable = "allow"
 )
 
 // A Request asks for tokens of one resource on behalf of one entity.
@@ -58,10 +47,10 @@ func (r *Request) clone() Request {
 // Validate reports the first field that cannot be accepted, as a
 // [*ValidationError]. Whether limits are known is found out when acquiring.
 func (r *Request) Validate() error {
-	if err := CheckEntity(r.Entity); err != nil {
+	if err := store.CheckEntity(r.Entity); err != nil {
 		return err
 	}
-	if err := CheckResource(r.Resource); err != nil {
+	if err := store.CheckResource(r.Resource); err != nil {
 		return err
 	}
 	if len(r.Consume) == 0 {
@@ -74,7 +63,7 @@ func (r *Request) Validate() error {
 		}
 	}
 	for name, tokens := range r.Consume {
-		if err := CheckLimitName(name); err != nil {
+		if err := store.CheckLimitName(name); err != nil {
 			return err
 		}
 		if tokens < 0 || tokens > MaxTokens {
@@ -89,7 +78,7 @@ func (r *Request) Validate() error {
 	default:
 		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
 	}
-	if err := ValidateLimits(r.Fallback); err != nil {
+	if err := store.ValidateLimits(r.Fallback); err != nil {
 		if e, ok := errors.AsType[*ValidationError](err); ok && e.Field == "limits" {
 			e.Field = "fallback"
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"sync"
 	"time"
@@ -172,7 +173,7 @@ func (a *account) isUnbornLocked(i, n int) bool {
 // that it can for now.
 func (a *account) isRestingLocked(i int, m moment, trust time.Duration) bool {
 	img := a.imageLocked(i, m.up, trust)
-	return img != nil && img.Writes.Name != "" && img.writesLeft(m.now) < writeCost
+	return img != nil && img.Writes.Name != "" && writesLeft(img, m.now) < writeCost
 }
 
 // isShortLocked reports whether a shard is known not to be able to serve a
@@ -206,7 +207,7 @@ func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) boo
 	_, err := c.acct.widening.do(ctx, left, func() {
 		b := c.Bucket
 		b.Shard = 1
-		if loaded, err := l.store.Load(ctx, &Load{Bucket: &b}); err == nil && loaded.Image != nil {
+		if loaded, err := l.store.Load(ctx, &store.Load{Bucket: &b}); err == nil && loaded.Image != nil {
 			c.acct.remember(loaded.Image, l.moment())
 		}
 	})
@@ -279,8 +280,8 @@ func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err err
 }
 
 // turnedAway notes which of the items of a transaction were throttled, if any.
-func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint Joint, err error, sent time.Duration, bucket func(i int) Bucket) {
-	if throttled := slices.ContainsFunc(joint.Refusals, func(r Refusal) bool { return r.Throttled }); !throttled && !errors.Is(err, ErrThrottled) {
+func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint store.Joint, err error, sent time.Duration, bucket func(i int) Bucket) {
+	if throttled := slices.ContainsFunc(joint.Refusals, func(r store.Refusal) bool { return r.Throttled }); !throttled && !errors.Is(err, ErrThrottled) {
 		return
 	}
 	l.counts.throttled.Add(1)

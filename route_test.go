@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // plant writes shards of a bucket of a limit as if somebody else had: as many as
@@ -36,18 +37,18 @@ const plantedWrites = math.MaxInt64 - 1500
 func (w *world) plantShard(entity string, l limiter.Limit, shard, count int, tokens int64) {
 	w.Helper()
 	now := time.Now().UnixMilli()
-	limit := func(name string, capacity, tokens int64) limiter.NewLimit {
-		return limiter.NewLimit{NamedParams: limiter.NamedParams{Limit: name, Params: limiter.Params{
+	limit := func(name string, capacity, tokens int64) store.NewLimit {
+		return store.NewLimit{NamedParams: store.NamedParams{Limit: name, Params: store.Params{
 			Capacity: capacity * 1000, Amount: capacity * 1000, Period: l.Period.Milliseconds(),
 		}}, Tokens: tokens}
 	}
-	c := &limiter.Create{
+	c := &store.Create{
 		Bucket: limiter.Bucket{Entity: entity, Resource: "gpt-4", Shard: shard}, Now: now, ShardCount: count,
 		ExpiresAt: now/1000 + 1_000_000,
 	}
 	n := limit(l.Name, l.Capacity, tokens)
 	n.Amount = l.Amount * 1000
-	c.Limits = []limiter.NewLimit{n}
+	c.Limits = []store.NewLimit{n}
 	c.Writes = limit("wcu", 1000, 1_000_000)
 	c.Writes.Period, c.Writes.Consumed = 1000, plantedWrites
 	out, err := w.store.Create(w.Context(), c)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 )
 
@@ -205,16 +206,16 @@ func (l *Lease) writeLate(ctx context.Context, how *ending) error {
 // settleSide returns to the shards it was taken from what is to be returned, and
 // takes more, if that is to be, from whichever shards have it.
 func (l *Lease) settleSide(ctx context.Context, s *side, how *ending) error {
-	var more []Amount
-	deltas := make([][]Amount, len(s.parts), len(s.parts)+1)
+	var more []store.Amount
+	deltas := make([][]store.Amount, len(s.parts), len(s.parts)+1)
 	for i := range s.entries {
 		d := how.target(&s.entries[i]) - s.written(i)
 		if d > 0 {
-			more = append(more, Amount{s.entries[i].limit, d})
+			more = append(more, store.Amount{Limit: s.entries[i].limit, Milli: d})
 		}
 		for j := 0; d < 0 && j < len(s.parts); j++ {
 			if back := min(-d, max(0, s.parts[j].written[i])); back > 0 {
-				deltas[j] = append(deltas[j], Amount{s.entries[i].limit, -back})
+				deltas[j] = append(deltas[j], store.Amount{Limit: s.entries[i].limit, Milli: -back})
 				d += back
 			}
 		}
@@ -235,15 +236,15 @@ func (l *Lease) settleSide(ctx context.Context, s *side, how *ending) error {
 
 // settleParts adjusts the shards of a side, all at once, and then passes on what
 // finds no room where it was taken from.
-func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]Amount) error {
-	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]Amount, len(deltas))
+func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]store.Amount) error {
+	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]store.Amount, len(deltas))
 	l.limiter.atOnce(len(deltas), func(j int) { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) })
 	errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, total(spare)))
 	return errors.Join(errs...)
 }
 
 // total adds amounts up, by limit name.
-func total(all [][]Amount) []Amount {
+func total(all [][]store.Amount) []store.Amount {
 	var crowd []*ticket
 	for _, amounts := range all {
 		if len(amounts) > 0 {
@@ -255,11 +256,11 @@ func total(all [][]Amount) []Amount {
 
 // settlePart adjusts one shard. It hands back the returned tokens that find no room
 // there.
-func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []Amount) (over []Amount, err error) {
+func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []store.Amount) (over []store.Amount, err error) {
 	if len(deltas) == 0 {
 		return nil, nil
 	}
-	slices.SortFunc(deltas, func(a, b Amount) int { return cmp.Compare(a.Limit, b.Limit) })
+	slices.SortFunc(deltas, func(a, b store.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
 	over, err = l.limiter.adjust(ctx, p.image, deltas)
 	if err != nil {
 		err = fmt.Errorf("adjust %s of %s: %w", p.image.Resource, p.image.Entity, err)

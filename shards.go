@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"math"
 	"slices"
 	"time"
@@ -43,23 +44,23 @@ func (w SaturatedWarning) String() string {
 // A sibling that is refilled all the time, as hot ones are, never has the stamp
 // seen for long. A loose split of such a one therefore stamps both anew, and
 // accepts any stamp up to that: what accrued in between, in milliseconds, is lost.
-func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birth {
-	at, replaces := img.RefilledAt, count == img.ShardCount && !img.isOverfull()
+func split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
+	at, replaces := img.RefilledAt, count == img.ShardCount && !isOverfull(img)
 	if loose = loose && now-at < lateness; loose || replaces {
 		at = max(now, at)
 	}
-	donor := &Refill{
+	donor := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: at, Loose: loose, ShardCount: count,
 		Writes:  pressingWrite(img),
-		Changes: make([]Change, 0, len(img.Limits)),
+		Changes: make([]store.Change, 0, len(img.Limits)),
 	}
 	if replaces && !loose {
 		donor.Writes, _ = (&claim{pressing: true}).writesChange(img, at)
 	}
-	b := &Birth{
-		Create: Create{
-			Bucket: Bucket{img.Entity, img.Resource, born}, Now: at, ShardCount: count,
-			Limits: make([]NewLimit, 0, len(img.Limits)), Writes: firstWrite(), Owner: ownerOf(img),
+	b := &store.Birth{
+		Create: store.Create{
+			Bucket: Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: at, ShardCount: count,
+			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: firstWrite(), Owner: ownerOf(img),
 		},
 		Donor: donor, Sibling: img.Shard,
 	}
@@ -69,13 +70,13 @@ func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birt
 		most := share(s.Params, born, count).Capacity
 		given := min(s.Tokens/2, most) // of less than nothing, too: more may have been earned since the stamp
 		if replaces && !loose {
-			given = max(0, min(img.share(s.Params).Balance(s.Tokens, img.RefilledAt, at)/2, most))
+			given = max(0, min(shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)/2, most))
 			donor.Changes = append(donor.Changes, give(img, s, at, given))
 		} else {
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		}
-		b.Limits = append(b.Limits, NewLimit{NamedParams: NamedParams{s.Name, s.Params}, Tokens: given})
-		life = max(life, lifeOf(&LimitState{Tokens: given, Params: s.Params}, born, count, multiplier))
+		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
+		life = max(life, lifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, multiplier))
 	}
 	if img.ExpiresAt != 0 {
 		b.ExpiresAt = expiresAt(life, now, multiplier)
@@ -85,10 +86,10 @@ func split(img *Image, born, count int, loose bool, now, multiplier int64) *Birt
 
 // narrow is what becomes of a shard's limit if that many tokens are given away
 // and the share becomes that of another count.
-func narrow(img *Image, s *LimitState, count int, given int64) Change {
+func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
 	capacity := share(s.Params, img.Shard, count).Capacity
 	trimmed := max(0, s.Tokens-given-capacity)
-	ch := Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
 	if given > 0 {
 		ch.AtLeast = given + trimmed
 	}
@@ -97,10 +98,10 @@ func narrow(img *Image, s *LimitState, count int, given int64) Change {
 
 // give is what becomes of a shard's limit if it is refilled and that many tokens
 // are given away.
-func give(img *Image, s *LimitState, at, given int64) Change {
-	part := img.share(s.Params)
+func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
+	part := shareOf(img, s.Params)
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
-	ch := Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
@@ -111,39 +112,39 @@ func give(img *Image, s *LimitState, at, given int64) Change {
 }
 
 // tighten gives a shard whose sibling exists already a larger count.
-func tighten(img *Image, count int, now int64) *Refill {
-	r := &Refill{
+func tighten(img *store.Image, count int, now int64) *store.Refill {
+	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: max(now, img.RefilledAt), ShardCount: count,
-		Writes: pressingWrite(img), Changes: make([]Change, 0, len(img.Limits)),
+		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		earned, _ := img.share(s.Params).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
+		earned, _ := shareOf(img, s.Params).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
 		over := max(0, s.Tokens+earned-share(s.Params, img.Shard, count).Capacity)
-		r.Changes = append(r.Changes, Change{Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens})
+		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens})
 	}
 	return r
 }
 
 // pressingWrite debits the hidden write limit although it may be short.
-func pressingWrite(img *Image) Change {
+func pressingWrite(img *store.Image) store.Change {
 	if img.Writes.Name == "" {
-		return Change{Limit: reservedLimit, Kind: AddLimit, Params: writeParams, Earned: writeParams.Capacity, Debit: writeCost}
+		return store.Change{Limit: store.WriteLimit, Kind: store.AddLimit, Params: writeParams, Earned: writeParams.Capacity, Debit: writeCost}
 	}
-	return Change{Limit: reservedLimit, Debit: writeCost, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
+	return store.Change{Limit: store.WriteLimit, Debit: writeCost, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
 }
 
 // firstWrite is the hidden write limit of a new item, which takes one write.
-func firstWrite() NewLimit {
-	return NewLimit{
-		NamedParams: NamedParams{Limit: reservedLimit, Params: writeParams},
+func firstWrite() store.NewLimit {
+	return store.NewLimit{
+		NamedParams: store.NamedParams{Limit: store.WriteLimit, Params: writeParams},
 		Tokens:      writeParams.Capacity - writeCost, Consumed: writeCost,
 	}
 }
 
-// after is the item as a refill leaves it, if nobody else has written since it
+// afterRefill is the item as a refill leaves it, if nobody else has written since it
 // was seen.
-func (r *Refill) after() *Image {
+func afterRefill(r *store.Refill) *store.Image {
 	img := *r.Seen
 	img.RefilledAt = r.RefilledAt
 	if r.ShardCount != 0 {
@@ -158,32 +159,32 @@ func (r *Refill) after() *Image {
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
 	}
-	img.Writes = r.Writes.after(img.Writes, r.FullSince != 0)
-	img.Limits = make([]LimitState, 0, len(r.Changes))
+	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
+	img.Limits = make([]store.LimitState, 0, len(r.Changes))
 	for i := range r.Changes {
 		ch := &r.Changes[i]
-		if s, ok := r.Seen.Limit(ch.Limit); (ok || ch.Kind == AddLimit) && ch.Kind != RemoveLimit {
-			img.Limits = append(img.Limits, ch.after(s, r.FullSince != 0))
+		if s, ok := r.Seen.Limit(ch.Limit); (ok || ch.Kind == store.AddLimit) && ch.Kind != store.RemoveLimit {
+			img.Limits = append(img.Limits, afterChange(ch, s, r.FullSince != 0))
 		}
 	}
 	for i := range r.Seen.Limits {
 		s := r.Seen.Limits[i]
-		if !slices.ContainsFunc(r.Changes, func(ch Change) bool { return ch.Limit == s.Name }) {
+		if !slices.ContainsFunc(r.Changes, func(ch store.Change) bool { return ch.Limit == s.Name }) {
 			img.Limits = append(img.Limits, s)
 		}
 	}
-	slices.SortFunc(img.Limits, func(a, b LimitState) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(img.Limits, func(a, b store.LimitState) int { return cmp.Compare(a.Name, b.Name) })
 	return &img
 }
 
-func (ch *Change) after(s LimitState, set bool) LimitState {
-	if set || ch.Kind == AddLimit {
+func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitState {
+	if set || ch.Kind == store.AddLimit {
 		s.Tokens = 0
 	}
-	if ch.Kind == AddLimit {
+	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	if ch.Kind == AddLimit || ch.Kind == SetParams {
+	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params = ch.Params
 	}
 	s.Name = ch.Limit
@@ -319,11 +320,11 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 
 // readShards reads the shards of a bucket, as many as are believed to exist, and at
 // least as many as the one that b names.
-func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*Image, error) {
+func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*store.Image, error) {
 	return l.readManyShards(ctx, acct, b, max(b.Shard+1, acct.breadth(l.uptime(), imageAge)))
 }
 
-func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*Image, error) {
+func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*store.Image, error) {
 	m := l.moment() // images are at least as young
 	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, count)
 	if err != nil {
@@ -335,7 +336,7 @@ func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, c
 
 // countOf is the largest number of shards that any of them believes in, or is one
 // of.
-func countOf(images []*Image) (count int) {
+func countOf(images []*store.Image) (count int) {
 	for _, img := range images {
 		for count = max(count, img.ShardCount); count <= img.Shard; count *= 2 {
 		}
@@ -345,17 +346,17 @@ func countOf(images []*Image) (count int) {
 
 // areStamped reports whether images have stamps of a peer's that a new shard could
 // not copy: such a set is left as it is.
-func areStamped(images []*Image) bool {
-	return slices.ContainsFunc(images, func(img *Image) bool { return img.Foreign != "" || img.Disabled || img.HasValidUntil })
+func areStamped(images []*store.Image) bool {
+	return slices.ContainsFunc(images, func(img *store.Image) bool { return img.Foreign != "" || img.Disabled || img.HasValidUntil })
 }
 
 // areEven reports whether images agree about the number of shards.
-func areEven(images []*Image) bool {
-	return !slices.ContainsFunc(images, func(img *Image) bool { return img.ShardCount != images[0].ShardCount })
+func areEven(images []*store.Image) bool {
+	return !slices.ContainsFunc(images, func(img *store.Image) bool { return img.ShardCount != images[0].ShardCount })
 }
 
 // raise gives all shards a number that some do not have yet, shard 0 last.
-func (l *Limiter) raise(ctx context.Context, acct *account, images []*Image, count int) error {
+func (l *Limiter) raise(ctx context.Context, acct *account, images []*store.Image, count int) error {
 	others := images
 	if images[0].Shard == 0 {
 		others = images[1:]
@@ -373,7 +374,7 @@ func (l *Limiter) raise(ctx context.Context, acct *account, images []*Image, cou
 var errMerged = errors.New("the shards were merged")
 
 // raiseOne gives a shard a larger number, doubling by doubling.
-func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *Image, count int) error {
+func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *store.Image, count int) error {
 	for tries := range maxTries {
 		if img.ShardCount >= count {
 			return nil
@@ -399,7 +400,7 @@ func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *Image, count
 
 // raiseOnce doubles the number of one shard. It returns the shard as it then is,
 // or as it was when that was refused; nil if it is gone.
-func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loose bool) (*Image, error) {
+func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image, loose bool) (*store.Image, error) {
 	m := l.moment()
 	count := 2 * img.ShardCount
 	birth := split(img, img.Shard+img.ShardCount, count, loose, m.now, l.multiplier)
@@ -409,7 +410,7 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loos
 		case err != nil:
 			return nil, err
 		case joint.Applied:
-			return birth.Donor.after(), nil
+			return afterRefill(birth.Donor), nil
 		case !joint.Refusals[0].Refused:
 			return joint.Refusals[1].Image, nil
 		}
@@ -418,7 +419,9 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loos
 		}
 	}
 	// The sibling is there already: a peer makes shards out of nothing.
-	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, tighten(img, count, m.now)) })
+	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) {
+		return l.store.Refill(ctx, tighten(img, count, m.now))
+	})
 	return out.Image, err
 }
 
@@ -426,25 +429,25 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *Image, loos
 func (a *account) knows(i int, up time.Duration) bool { return a.image(i, up, crossing) != nil }
 
 // bear carries out a birth and remembers what came of it.
-func (l *Limiter) bear(ctx context.Context, acct *account, birth *Birth, m moment) (Joint, error) {
-	of := []Bucket{birth.Bucket, {birth.Entity, birth.Resource, birth.Sibling}, {birth.Entity, birth.Resource, 0}}
-	after := func(i int) *Image {
+func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m moment) (store.Joint, error) {
+	of := []Bucket{birth.Bucket, {Entity: birth.Entity, Resource: birth.Resource, Shard: birth.Sibling}, {Entity: birth.Entity, Resource: birth.Resource}}
+	after := func(i int) *store.Image {
 		switch {
 		case i == 0:
-			return birth.image()
+			return imageOf(&birth.Create)
 		case i == 1 && birth.Donor != nil:
-			return birth.Donor.after()
+			return afterRefill(birth.Donor)
 		}
 		return nil
 	}
-	joint, err := l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (Joint, error) { return l.store.Bear(ctx, birth) })
+	joint, err := l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Bear(ctx, birth) })
 	if err != nil {
 		return joint, fmt.Errorf("make shard %d of %s of %s: %w", birth.Shard, birth.Resource, birth.Entity, err)
 	}
 	if joint.Applied {
-		acct.remember(birth.image(), m)
+		acct.remember(imageOf(&birth.Create), m)
 		if birth.Donor != nil {
-			acct.remember(birth.Donor.after(), m)
+			acct.remember(afterRefill(birth.Donor), m)
 		}
 		acct.repaired(birth.ShardCount) // it is like another, which may be behind the configuration
 		return joint, nil
@@ -487,8 +490,8 @@ func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count in
 	return fmt.Errorf("replace shards of %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, maxTries, ErrConflict)
 }
 
-func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, images []*Image, count int, loose bool) (done bool, err error) {
-	var like *Image
+func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, images []*store.Image, count int, loose bool) (done bool, err error) {
+	var like *store.Image
 	for _, img := range images {
 		if img != nil {
 			like = img
@@ -523,7 +526,7 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 
 // orphan is the birth of a shard that has no sibling to get tokens from. It is
 // like another shard, and opens empty.
-func orphan(like *Image, born, sibling, count int, now, multiplier int64) *Birth {
+func orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
 	b := split(like, born, count, false, now, multiplier)
 	b.Donor, b.Sibling, b.Now = nil, sibling, now // what it earned before is nobody's
 	for i := range b.Limits {
@@ -535,7 +538,7 @@ func orphan(like *Image, born, sibling, count int, now, multiplier int64) *Birth
 // relieve deals with an item that has taken all the writes it can, until after a
 // wait: more shards take more. It returns nil after the wait, if that is all
 // that can be done.
-func (l *Limiter) relieve(ctx context.Context, acct *account, img *Image, wait time.Duration, left <-chan struct{}) error {
+func (l *Limiter) relieve(ctx context.Context, acct *account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
 	count := acct.shardCount()
 	if count >= MaxShards && acct.warn() {
 		l.warnSaturated(ctx, img.Bucket)

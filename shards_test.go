@@ -14,10 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // shards are the shards of a user's bucket, in order.
-func (w *world) shards(entity string) []*limiter.Image {
+func (w *world) shards(entity string) []*store.Image {
 	w.Helper()
 	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", limiter.MaxShards)
 	w.must(err)

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zeroae/zae-limiter-go/store"
 	"time"
 )
 
 // A Demand is what is expected to be debited from a bucket item before somebody
 // looks at it again.
 type Demand struct {
-	Amounts []Amount // by limit; limits without one are not expected to be used
-	Writes  int64    // writes to the item
+	Amounts []store.Amount // by limit; limits without one are not expected to be used
+	Writes  int64          // writes to the item
 }
 
 // Replenish accrues a bucket item ahead of those who use it, if the item, as an
@@ -27,12 +28,12 @@ type Demand struct {
 // written: it is not if anybody has refilled it since the image, which is not an
 // error. One attempt is made. A stamp that lies far ahead is moved back first, which
 // does not count as that.
-func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool, error) {
+func (l *Limiter) Replenish(ctx context.Context, img *store.Image, next Demand) (bool, error) {
 	m, acct := l.moment(), l.account(img.Entity, img.Resource)
 	if acct.isBraked(img.Shard, m.up) {
-		return false, l.closedFor(img.op("replenish"))
+		return false, l.closedFor(opOn(img.Bucket, "replenish"))
 	}
-	return inTime(ctx, l, img.op("replenish"), func(ctx context.Context) (bool, error) {
+	return inTime(ctx, l, opOn(img.Bucket, "replenish"), func(ctx context.Context) (bool, error) {
 		img := l.heal(ctx, img)
 		if img == nil {
 			return false, nil
@@ -41,26 +42,26 @@ func (l *Limiter) Replenish(ctx context.Context, img *Image, next Demand) (bool,
 		if r == nil {
 			return false, nil
 		}
-		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (Outcome, error) { return l.store.Refill(ctx, r) })
+		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) { return l.store.Refill(ctx, r) })
 		switch {
 		case errors.Is(err, ErrConflict):
 			return false, nil
 		case err != nil:
-			return false, fmt.Errorf("%s: %w", img.op("replenish"), err)
+			return false, fmt.Errorf("%s: %w", opOn(img.Bucket, "replenish"), err)
 		}
 		return out.Applied, nil
 	})
 }
 
-// op names what is done to a bucket item, for errors.
-func (b Bucket) op(verb string) string {
+// opOn names what is done to a bucket item, for errors.
+func opOn(b Bucket, verb string) string {
 	return fmt.Sprintf("%s shard %d of %s of %s", verb, b.Shard, b.Resource, b.Entity)
 }
 
 // replenishment is the refill that makes an item meet a demand, nil if there is
 // none that is worth its write.
-func replenishment(img *Image, next Demand, now, multiplier int64) *Refill {
-	if !img.isPlain(now) || img.isOverfull() || !next.gains(img, now) {
+func replenishment(img *store.Image, next Demand, now, multiplier int64) *store.Refill {
+	if !isPlain(img, now) || isOverfull(img) || !next.gains(img, now) {
 		return nil
 	}
 	c := claim{Bucket: img.Bucket}
@@ -73,8 +74,8 @@ func replenishment(img *Image, next Demand, now, multiplier int64) *Refill {
 
 // gains reports whether accruing up to now makes up for at least half of what an
 // item lacks of some limit.
-func (d *Demand) gains(img *Image, now int64) bool {
-	writes := img.Writes.whole()
+func (d *Demand) gains(img *store.Image, now int64) bool {
+	writes := wholeOf(&img.Writes)
 	if img.Writes.Name != "" && covers(img.Writes.Tokens, writes.Balance(img.Writes.Tokens, img.RefilledAt, now), writes.Capacity, d.Writes*writeCost) {
 		return true
 	}
@@ -83,7 +84,7 @@ func (d *Demand) gains(img *Image, now int64) bool {
 		if !ok {
 			continue
 		}
-		if l := img.share(s.Params); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
+		if l := shareOf(img, s.Params); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
 			return true
 		}
 	}
@@ -107,29 +108,29 @@ func covers(stored, balance, capacity, need int64) bool {
 // that are disabled, have expired or belong to a peer's feature. It reports
 // whether there are more shards now than the image says. Errors are those of the
 // [Store]; a doubling that got stuck is finished by whoever meets it.
-func (l *Limiter) Double(ctx context.Context, img *Image, at time.Time) (bool, error) {
-	if !img.isPlain(l.now()) || img.ShardCount >= MaxShards || !img.isPressed(at.UnixMilli()) {
-		return false, l.closedFor(img.op("double"))
+func (l *Limiter) Double(ctx context.Context, img *store.Image, at time.Time) (bool, error) {
+	if !isPlain(img, l.now()) || img.ShardCount >= MaxShards || !isPressed(img, at.UnixMilli()) {
+		return false, l.closedFor(opOn(img.Bucket, "double"))
 	}
 	acct := l.account(img.Entity, img.Resource)
 	if acct.shardCount() > img.ShardCount || !acct.relievable(l.uptime(), settling) {
-		return false, l.closedFor(img.op("double"))
+		return false, l.closedFor(opOn(img.Bucket, "double"))
 	}
-	return inTime(ctx, l, img.op("double"), func(ctx context.Context) (bool, error) {
+	return inTime(ctx, l, opOn(img.Bucket, "double"), func(ctx context.Context) (bool, error) {
 		return l.widen(ctx, acct, img.Bucket, img.ShardCount, nil)
 	})
 }
 
 // isPressed reports whether an item has used up four fifths of the hidden write
 // limit.
-func (i *Image) isPressed(at int64) bool {
+func isPressed(i *store.Image, at int64) bool {
 	const left = 5 // one part in so many, or less
-	return i.Writes.Name != "" && i.writesLeft(at) <= i.Writes.Capacity/left
+	return i.Writes.Name != "" && writesLeft(i, at) <= i.Writes.Capacity/left
 }
 
 // isRelaxed reports whether an item has half of the hidden write limit, or more.
-func (i *Image) isRelaxed(at int64) bool {
-	return i.Writes.Name != "" && 2*i.writesLeft(at) >= i.Writes.Capacity
+func isRelaxed(i *store.Image, at int64) bool {
+	return i.Writes.Name != "" && 2*writesLeft(i, at) >= i.Writes.Capacity
 }
 
 // Mend completes the set of shards of a bucket: a doubling that is half done, by a
@@ -139,7 +140,7 @@ func (i *Image) isRelaxed(at int64) bool {
 // at least up to the one that b names. Shards that agree cost the read that finds it out.
 // Errors are those of the [Store].
 func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
-	_, err := inTime(ctx, l, b.op("mend"), func(ctx context.Context) (bool, error) {
+	_, err := inTime(ctx, l, opOn(b, "mend"), func(ctx context.Context) (bool, error) {
 		return l.mend(ctx, l.account(b.Entity, b.Resource), b, nil)
 	})
 	return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // tended is what requests a call sent, and its answer.
@@ -22,7 +23,7 @@ func TestDoubleOnceUntilItHasItsEffect(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 96_000))
 		w.take(w.Limiter, ask("user", "rph", 1))
-		double := func(img *limiter.Image) (bool, int64) {
+		double := func(img *store.Image) (bool, int64) {
 			w.Helper()
 			return w.tended(func() (bool, error) { return w.Double(w.Context(), img, time.UnixMilli(img.RefilledAt)) })
 		}
@@ -35,7 +36,7 @@ func TestDoubleOnceUntilItHasItsEffect(t *testing.T) {
 			t.Fatalf("not doubled: %d shards", w.count())
 		}
 		w.exhaust("user", 100_000)
-		for _, img := range []*limiter.Image{old, w.shards("user")[0], w.shards("user")[1]} {
+		for _, img := range []*store.Image{old, w.shards("user")[0], w.shards("user")[1]} {
 			if done, n := double(img); done || n != 0 {
 				t.Errorf("doubled again at once, by shard %d of %d: %v, %d requests", img.Shard, img.ShardCount, done, n)
 			}
@@ -80,7 +81,7 @@ func TestReplenishUnderTheLockOfTheStamp(t *testing.T) {
 		w.system(limiter.PerSecond("rps", 100), limiter.PerHour("rph", 3_600))
 		w.take(w.Limiter, ask("user", "rps", 90, "rph", 100))
 		img := w.shards("user")[0]
-		next := limiter.Demand{Amounts: []limiter.Amount{{Limit: "rps", Milli: 50_000}, {Limit: "gone", Milli: 1}}, Writes: 1}
+		next := limiter.Demand{Amounts: []store.Amount{{Limit: "rps", Milli: 50_000}, {Limit: "gone", Milli: 1}}, Writes: 1}
 		replenish := func() (bool, int64) {
 			w.Helper()
 			return w.tended(func() (bool, error) { return w.Replenish(w.Context(), img, next) })

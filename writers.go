@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"github.com/zeroae/zae-limiter-go/store"
 	"time"
 )
 
@@ -81,7 +82,7 @@ func (c *contention) heard(applied bool, up time.Duration) {
 
 // send carries out a write to a shard and takes in its answer. at is when the write
 // was worked out.
-func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUse, at moment, write func(context.Context) (Outcome, error)) (Outcome, error) {
+func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUse, at moment, write func(context.Context) (store.Outcome, error)) (store.Outcome, error) {
 	sent := acct.beginWrite(b.Shard, use, l.uptime())
 	out, err := write(ctx)
 	acct.endWrite(sent, out, err, l.moment(), l.rand)
@@ -95,14 +96,14 @@ func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUs
 // sendJoint carries out a write to several shards and takes in its answer. after is a
 // shard as the write leaves it, nil if it deletes it. It remembers no image: what
 // the shards are like may take more than one to tell.
-func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, after func(i int) *Image, at moment, write func(context.Context) (Joint, error)) (Joint, error) {
+func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, after func(i int) *store.Image, at moment, write func(context.Context) (store.Joint, error)) (store.Joint, error) {
 	sent := make([]sentWrite, len(of))
 	for i, b := range of {
 		sent[i] = acct.beginWrite(b.Shard, stampUse{moves: true}, l.uptime())
 	}
 	joint, err := write(ctx)
 	for i := range sent {
-		out := Outcome{Applied: joint.Applied}
+		out := store.Outcome{Applied: joint.Applied}
 		if joint.Applied {
 			out.Image = after(i)
 		} else if i < len(joint.Refusals) {
@@ -128,7 +129,7 @@ func (a *account) beginWrite(shard int, use stampUse, up time.Duration) sentWrit
 }
 
 // endWrite takes in the answer to a write.
-func (a *account) endWrite(w sentWrite, out Outcome, err error, m moment, draw func(int64) int64) {
+func (a *account) endWrite(w sentWrite, out store.Outcome, err error, m moment, draw func(int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(w.shard).contention

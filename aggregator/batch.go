@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A batch is the records of one call, by the items that they tell of.
@@ -43,16 +44,16 @@ type item struct {
 	itemKey
 
 	tended *Namespace
-	writes []write        // in the order of their sequence numbers, each once
-	last   *limiter.Image // after the last of them; nil if the item was deleted
-	at     time.Time      // when that was
+	writes []write      // in the order of their sequence numbers, each once
+	last   *store.Image // after the last of them; nil if the item was deleted
+	at     time.Time    // when that was
 }
 
 // A write is what one record says was consumed.
 type write struct {
 	record   int
-	consumed []limiter.Amount // by limit; nil if nothing
-	counted  bool             // the item counts it: as many writes as the hidden limit says
+	consumed []store.Amount // by limit; nil if nothing
+	counted  bool           // the item counts it: as many writes as the hidden limit says
 }
 
 // newBatch sorts records by the items that they tell of.
@@ -111,11 +112,11 @@ func (b *batch) order(it *item) {
 // consumed is what the write between two images of an item consumed of each
 // limit. A limit that is new has counted from 0. An item that is deleted has
 // consumed nothing by that.
-func consumed(before, after *limiter.Image) (amounts []limiter.Amount, counted bool) {
+func consumed(before, after *store.Image) (amounts []store.Amount, counted bool) {
 	if after == nil {
 		return nil, false
 	}
-	var none limiter.Image
+	var none store.Image
 	if before == nil {
 		before = &none
 	}
@@ -123,7 +124,7 @@ func consumed(before, after *limiter.Image) (amounts []limiter.Amount, counted b
 		s := &after.Limits[i]
 		was, _ := before.Limit(s.Name)
 		if d := s.Consumed - was.Consumed; d != 0 {
-			amounts = append(amounts, limiter.Amount{Limit: s.Name, Milli: d})
+			amounts = append(amounts, store.Amount{Limit: s.Name, Milli: d})
 		}
 	}
 	return amounts, after.Writes.Consumed != before.Writes.Consumed
@@ -156,7 +157,7 @@ func (it *item) demand() (d limiter.Demand) {
 			d.Writes++
 		}
 		for _, a := range w.consumed {
-			k := slices.IndexFunc(d.Amounts, func(b limiter.Amount) bool { return b.Limit == a.Limit })
+			k := slices.IndexFunc(d.Amounts, func(b store.Amount) bool { return b.Limit == a.Limit })
 			if k < 0 {
 				d.Amounts = append(d.Amounts, a)
 				continue
@@ -217,8 +218,8 @@ func (b *batch) usage(windows []dynamo.Window) []*sum {
 }
 
 // events is 1 for a write that took tokens of anybody's.
-func events(amounts []limiter.Amount) int64 {
-	if slices.ContainsFunc(amounts, func(a limiter.Amount) bool { return a.Milli > 0 }) {
+func events(amounts []store.Amount) int64 {
+	if slices.ContainsFunc(amounts, func(a store.Amount) bool { return a.Milli > 0 }) {
 		return 1
 	}
 	return 0

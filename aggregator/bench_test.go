@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // nobody takes usage and keeps nothing.
@@ -136,7 +137,7 @@ func BenchmarkAddUsage(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	tokens := []limiter.Amount{{Limit: "rpm", Milli: 1_000}, {Limit: "tpm", Milli: 100_000}}
+	tokens := []store.Amount{{Limit: "rpm", Milli: 1_000}, {Limit: "tpm", Milli: 100_000}}
 	d := dynamo.UsageDelta{
 		UsageKey: dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Window: dynamo.Daily, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
 		Steps:    []dynamo.UsageStep{{Events: 1, Tokens: tokens}},

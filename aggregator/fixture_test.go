@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const table = "limits"
@@ -181,7 +182,7 @@ func (w *world) system(limits ...limiter.Limit) {
 }
 
 // shards are the items of a bucket.
-func (w *world) shards(entity string) []*limiter.Image {
+func (w *world) shards(entity string) []*store.Image {
 	w.Helper()
 	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", limiter.MaxShards)
 	w.must(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // written is a batch of writes to buckets that no other batch has told of, half of
@@ -21,11 +22,11 @@ func written(batch, records int, ns string, now time.Time) []dynamo.Record {
 	all := make([]dynamo.Record, records)
 	for i := range all {
 		n := batch*records + i
-		img := &limiter.Image{
+		img := &store.Image{
 			Bucket:     limiter.Bucket{Entity: fmt.Sprint("user-", n), Resource: "gpt-4"},
 			RefilledAt: now.Add(-time.Second).UnixMilli(), ShardCount: 1,
-			Limits: []limiter.LimitState{{
-				Name: "rps", Params: limiter.Params{Capacity: 600_000, Amount: 600_000, Period: 1000}, Tokens: 200_000, Consumed: 400_000,
+			Limits: []store.LimitState{{
+				Name: "rps", Params: store.Params{Capacity: 600_000, Amount: 600_000, Period: 1000}, Tokens: 200_000, Consumed: 400_000,
 			}},
 		}
 		all[i] = dynamo.Record{ID: strconv.Itoa(n), Sequence: strconv.Itoa(1_000_000 + n), At: now, Namespace: ns, New: img}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // DefaultQuiet is how long shards must have been quiet to be merged, by default.
@@ -191,7 +191,7 @@ func (a *Aggregator) visit(ctx context.Context, one *watched, now time.Time) (me
 
 // wasQuiet reports whether the shards are those of the last time, and all of them have
 // been written to little since.
-func (one *watched) wasQuiet(images []*limiter.Image, now time.Time) bool {
+func (one *watched) wasQuiet(images []*store.Image, now time.Time) bool {
 	took := now.Sub(one.at).Milliseconds()
 	if one.at.IsZero() || took <= 0 || len(images) != len(one.counts) {
 		return false

@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // widen has a limiter double the user's bucket until it has so many shards.
@@ -140,13 +141,13 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 				w.widen(2)
 				w.process(w.drain())
 				write := func(shard int) bool {
-					out, err := w.store.Take(t.Context(), &limiter.Take{
+					out, err := w.store.Take(t.Context(), &store.Take{
 						Bucket: limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: shard}, Now: time.Now().UnixMilli(),
-						Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpd", Milli: 1000}, AtMost: 1 << 60}},
+						Debits: []store.Debit{{Amount: store.Amount{Limit: "rpd", Milli: 1000}, AtMost: 1 << 60}},
 					})
 					w.must(err)
 					if !out.Applied && out.Image != nil { // short of writes
-						_, err := w.Replenish(t.Context(), out.Image, limiter.Demand{Amounts: []limiter.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
+						_, err := w.Replenish(t.Context(), out.Image, limiter.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
 						w.must(err)
 					}
 					return out.Image != nil
@@ -253,7 +254,7 @@ type shut struct {
 	closed atomic.Bool
 }
 
-func (s *shut) Buckets(ctx context.Context, entity, resource string, shards int) ([]*limiter.Image, error) {
+func (s *shut) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
 	if s.closed.Load() {
 		s.t.Error("read through a limiter of a namespace that was closed")
 	}

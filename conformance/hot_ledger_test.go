@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // update updates one shard of a bucket behind everybody's back.
@@ -48,7 +49,7 @@ func (b *both) double(entity, resource string, count int) {
 
 // shards reads the shards of a bucket. All must be there, with the same count
 // and the whole limit's parameters, and hold no more than their share.
-func (b *both) shards(entity, resource string, count int) []*limiter.Image {
+func (b *both) shards(entity, resource string, count int) []*store.Image {
 	b.Helper()
 	images := b.images(entity, resource, count)
 	for _, img := range images {
@@ -62,7 +63,7 @@ func (b *both) shards(entity, resource string, count int) []*limiter.Image {
 }
 
 // images reads so many shards of a bucket.
-func (b *both) images(entity, resource string, count int) []*limiter.Image {
+func (b *both) images(entity, resource string, count int) []*store.Image {
 	b.Helper()
 	images, err := b.store.Buckets(b.Context(), entity, resource, count)
 	b.must(err)
@@ -180,7 +181,7 @@ func (b *both) finds(count int) {
 }
 
 // some are the shards that there are of user's bucket.
-func (b *both) some() []*limiter.Image {
+func (b *both) some() []*store.Image {
 	b.Helper()
 	images, err := b.store.Buckets(b.Context(), "user", "gpt-4", schema.MaxShards)
 	b.must(err)
@@ -199,7 +200,7 @@ func (b *both) even(count int) bool {
 }
 
 // sums are the millitokens of rpd that shards hold, and have consumed.
-func sums(images []*limiter.Image) (held, consumed int64) {
+func sums(images []*store.Image) (held, consumed int64) {
 	for _, img := range images {
 		l, _ := img.Limit("rpd")
 		held, consumed = held+l.Tokens, consumed+l.Consumed

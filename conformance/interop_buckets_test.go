@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // project makes project, and user that cascades to it, by either library.
@@ -209,7 +210,7 @@ var bucketCases = []interopCase{
 
 // rounded is how many whole tokens shards hold of a limit when refilled to now:
 // each rounded down by itself, as the peer adds them up, and all together.
-func rounded(images []*limiter.Image, limit string, now int64) (each, all int64) {
+func rounded(images []*store.Image, limit string, now int64) (each, all int64) {
 	for _, img := range images {
 		l, _ := img.Limit(limit)
 		part := bucket.Limit{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}.Share(img.Shard, img.ShardCount)

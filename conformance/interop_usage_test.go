@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A peerSnapshot is a usage snapshot as the peer shows it.
@@ -48,8 +49,8 @@ var usageCases = []interopCase{
 				b.must(b.store.AddUsage(b.Context(), &dynamo.UsageDelta{
 					UsageKey: dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Window: w, Start: w.Start(at)},
 					Steps: []dynamo.UsageStep{
-						{Shard: i, Sequence: "300000000000000499659", Events: 1, Tokens: []limiter.Amount{{Limit: "rpm", Milli: 1000}, {Limit: "tpm", Milli: 500_000}}},
-						{Shard: 2, Sequence: "300000000000000499660", Events: 1, Tokens: []limiter.Amount{{Limit: "rpm", Milli: 1000}, {Limit: "ttl", Milli: 3000}}},
+						{Shard: i, Sequence: "300000000000000499659", Events: 1, Tokens: []store.Amount{{Limit: "rpm", Milli: 1000}, {Limit: "tpm", Milli: 500_000}}},
+						{Shard: 2, Sequence: "300000000000000499660", Events: 1, Tokens: []store.Amount{{Limit: "rpm", Milli: 1000}, {Limit: "ttl", Milli: 3000}}},
 					},
 				}))
 			}

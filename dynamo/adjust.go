@@ -3,8 +3,8 @@ package dynamo
 import (
 	"context"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Adjust moves balances of a bucket that exists, in one update:
@@ -17,9 +17,9 @@ import (
 //
 // The hidden write limit is debited although it may be short: an adjustment is
 // not for refusing.
-func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome, error) {
+func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
 	if err := checkBucket(a.Bucket); err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	var v numbers
 	v.start(4 + 6*len(a.Deltas))
@@ -48,22 +48,22 @@ func (s *Store) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 	var room [128]byte
 	sh, err := s.adjusts.get(adjustKey(room[:0], a), func() (*shape, error) { return adjustShape(a) })
 	if err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	return s.update(ctx, "adjust", a.Bucket, sh, v.done())
 }
 
 // isCredit reports whether a delta gives back, be it that nothing of it finds
 // room.
-func isCredit(d *limiter.Delta) bool { return d.Consumed < 0 }
+func isCredit(d *store.Delta) bool { return d.Consumed < 0 }
 
 // isBetween reports whether the balance is to lie between two bounds, the lower one
 // first: the server accepts no others.
-func isBetween(d *limiter.Delta) bool { return d.Covered && !d.Pinned && d.Consumed <= d.AtMost }
+func isBetween(d *store.Delta) bool { return d.Covered && !d.Pinned && d.Consumed <= d.AtMost }
 
-func pinsValidity(a *limiter.Adjust) bool { return a.Seen.Foreign != "" && a.Seen.HasValidUntil }
+func pinsValidity(a *store.Adjust) bool { return a.Seen.Foreign != "" && a.Seen.HasValidUntil }
 
-func adjustKey(key []byte, a *limiter.Adjust) []byte {
+func adjustKey(key []byte, a *store.Adjust) []byte {
 	flags := byte(1)
 	if a.Seen.ShardCount == 1 {
 		flags |= 2
@@ -95,7 +95,7 @@ func adjustKey(key []byte, a *limiter.Adjust) []byte {
 	return key
 }
 
-func adjustShape(a *limiter.Adjust) (*shape, error) {
+func adjustShape(a *store.Adjust) (*shape, error) {
 	b := newShapeBuilder()
 	b.debitWrite()
 	credits := false

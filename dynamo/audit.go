@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/oklog/ulid/v2"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Actions of audit events. Peers, which can change an entity's parent and the
@@ -106,7 +106,7 @@ func (s *Store) auditPut(ctx context.Context, e *schema.AuditEvent) (types.Trans
 }
 
 // CheckPrincipal reports why an event cannot name a principal, as a
-// [*limiter.ValidationError]: a principal is at most 2048 bytes of printable
+// [*store.ValidationError]: a principal is at most 2048 bytes of printable
 // UTF-8. "" is taken, and means that it is found out.
 func CheckPrincipal(principal string) error {
 	const most = 2048
@@ -126,7 +126,7 @@ func CheckPrincipal(principal string) error {
 	if reason == "" {
 		return nil
 	}
-	return &limiter.ValidationError{Field: "principal", Value: principal, Reason: reason}
+	return &store.ValidationError{Field: "principal", Value: principal, Reason: reason}
 }
 
 // retentionTTL is for how long a namespace's retention of events is remembered:
@@ -172,7 +172,7 @@ func (s *Store) learnRetention(ctx context.Context, it item) int {
 // now: 90 if nothing was set. Each event is kept for as long as was set when it
 // was written, by this store or up to a minute before by another.
 func (s *Store) AuditRetention(ctx context.Context) (days int, err error) {
-	it, err := s.getItem(ctx, "read audit retention", schema.ConfigKey(s.ns, limiter.ConfigKey{}))
+	it, err := s.getItem(ctx, "read audit retention", schema.ConfigKey(s.ns, store.ConfigKey{}))
 	if err != nil {
 		return 0, err
 	}
@@ -184,12 +184,12 @@ func (s *Store) AuditRetention(ctx context.Context) (days int, err error) {
 // exist keep their expiry.
 func (s *Store) SetAuditRetention(ctx context.Context, days int) error {
 	if days < 1 || days > schema.MaxAuditRetention {
-		return &limiter.ValidationError{
+		return &store.ValidationError{
 			Field: "audit retention", Value: strconv.Itoa(days),
 			Reason: "give a number of days from 1 to " + strconv.Itoa(schema.MaxAuditRetention),
 		}
 	}
-	system := limiter.ConfigKey{}
+	system := store.ConfigKey{}
 	return s.changeConfig(ctx, system, "set audit retention", func(old item) error {
 		before, readable := schema.AuditRetention(old)
 		if _, set := old[schema.AuditRetentionDays]; set && readable && before == days {
@@ -216,7 +216,7 @@ func (s *Store) SetAuditRetention(ctx context.Context, days int) error {
 // that has nothing else perhaps.
 func (s *Store) retentionUpdate(old item, days int) *types.Update {
 	update := &types.Update{
-		TableName: s.table, Key: schema.ConfigKey(s.ns, limiter.ConfigKey{}).Item(),
+		TableName: s.table, Key: schema.ConfigKey(s.ns, store.ConfigKey{}).Item(),
 		UpdateExpression: aws.String("SET audit_retention_days = :days, config_version = if_not_exists(config_version, :one), " +
 			"GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk)"),
 		ConditionExpression: aws.String("attribute_not_exists(audit_retention_days)"),

@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // An account is AWS as a client's HTTP client sees it: STS alone.
@@ -131,7 +131,7 @@ func TestACallerThatCannotBeAskedForDelaysOneChange(t *testing.T) {
 		defer cancel()
 		err := s.SetLimits(hurried, levels[0], rpm10)
 		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, limiter.ErrUnavailable)
+		wantErr(t, err, store.ErrUnavailable)
 		wantActions(t, s, "user")
 		setLimits(t, s, levels[0], rpm10)
 		setLimits(t, s, levels[0], tpm20)

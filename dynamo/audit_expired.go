@@ -7,8 +7,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A TrailEvent is an audit event and the namespace whose trail it is of.
@@ -26,7 +26,7 @@ type TrailEvent struct {
 // delete is theirs. It knows the id of the namespace, and not its name. An event
 // without a time that can be read has that of its ID.
 //
-// An error is a [*limiter.CorruptError], or says that the stream does not show
+// An error is a [*store.CorruptError], or says that the stream does not show
 // what was deleted.
 func (r *Record) ExpiredEvent() (e TrailEvent, ok bool, err error) {
 	key := schema.KeyOf(r.Item)
@@ -37,7 +37,7 @@ func (r *Record) ExpiredEvent() (e TrailEvent, ok bool, err error) {
 		return TrailEvent{}, true, errNoImages
 	}
 	corrupt := func(attr, reason string) (TrailEvent, bool, error) {
-		return TrailEvent{}, true, &limiter.CorruptError{Key: r.Key, Attr: attr, Reason: reason}
+		return TrailEvent{}, true, &store.CorruptError{Key: r.Key, Attr: attr, Reason: reason}
 	}
 	ns, event, isEvent := schema.DecodeAuditEvent(r.Item)
 	if !isEvent {
@@ -55,7 +55,7 @@ func (r *Record) ExpiredEvent() (e TrailEvent, ok bool, err error) {
 }
 
 // NameOf is the name that leads to a namespace's id, or led to it until the
-// namespace was deleted. It fails with [limiter.ErrNotFound] if there never was
+// namespace was deleted. It fails with [store.ErrNotFound] if there never was
 // one, or the id was purged.
 func (n *Namespaces) NameOf(ctx context.Context, id string) (string, error) {
 	it, err := n.getItem(ctx, "find the namespace with the id "+id, schema.NamespaceIDKey(id))
@@ -63,7 +63,7 @@ func (n *Namespaces) NameOf(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	if it == nil {
-		return "", &limiter.NotFoundError{Kind: "namespace", Name: id, Hint: "it was purged, or never registered"}
+		return "", &store.NotFoundError{Kind: "namespace", Name: id, Hint: "it was purged, or never registered"}
 	}
 	ns, err := schema.DecodeNamespace(it)
 	return ns.Name, err

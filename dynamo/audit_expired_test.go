@@ -9,9 +9,9 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // removal is the record of a deletion, by the table's sweep or by somebody.
@@ -77,7 +77,7 @@ func TestExpiredEvents(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
-		corrupt := (*limiter.CorruptError)(nil)
+		corrupt := (*store.CorruptError)(nil)
 		if c.fails && name != "only its key is told" && (!errors.As(err, &corrupt) || corrupt.Key != c.record.Key) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -99,5 +99,5 @@ func TestNameOf(t *testing.T) {
 		_ = n.Delete(t.Context(), "team/a") // the second time there is none
 	}
 	_, err = n.NameOf(t.Context(), "other")
-	wantErr(t, err, limiter.ErrNotFound)
+	wantErr(t, err, store.ErrNotFound)
 }

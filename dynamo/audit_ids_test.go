@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // limitsSet are the limits that each event set, oldest first.
@@ -43,7 +44,7 @@ func TestEventIDsAreMonotonic(t *testing.T) {
 			instant = instant.Add(-time.Hour)
 		}
 		name := fmt.Sprintf("l%d", i)
-		setLimits(t, s, levels[0], []limiter.Limit{limiter.PerMinute(name, 1)})
+		setLimits(t, s, levels[0], []store.Limit{limiter.PerMinute(name, 1)})
 		want = append(want, name)
 	}
 	if diff := cmp.Diff(want, limitsSet(t, s, "user")); diff != "" {
@@ -67,7 +68,7 @@ func TestEventIDsAreMonotonicInAProcess(t *testing.T) {
 	var want []string
 	for i := range 90 {
 		name := fmt.Sprintf("l%d", i)
-		setLimits(t, stores[i%len(stores)], levels[0], []limiter.Limit{limiter.PerMinute(name, 1)})
+		setLimits(t, stores[i%len(stores)], levels[0], []store.Limit{limiter.PerMinute(name, 1)})
 		want = append(want, name)
 	}
 	if diff := cmp.Diff(want, limitsSet(t, stores[0], "user")); diff != "" {
@@ -105,7 +106,7 @@ func TestACreationThatIsSentAgainIsOneEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "user"})
+	e, err := s.CreateEntity(t.Context(), store.Entity{ID: "user"})
 	if err != nil || e.ID != "user" || transactions != 2 {
 		t.Fatalf("%+v, %v after %d transactions", e, err, transactions)
 	}
@@ -131,11 +132,11 @@ func TestACreationThatIsRepeatedIsOneEvent(t *testing.T) {
 	t.Parallel()
 	db := newTable(t)
 	s := openStore(t, deaf{db})
-	_, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "user"})
-	wantErr(t, err, limiter.ErrUnavailable)
-	_, err = s.CreateEntity(t.Context(), limiter.Entity{ID: "user"})
-	wantErr(t, err, limiter.ErrExists)
-	_, err = openStore(t, db).CreateEntity(t.Context(), limiter.Entity{ID: "user"})
-	wantErr(t, err, limiter.ErrExists)
+	_, err := s.CreateEntity(t.Context(), store.Entity{ID: "user"})
+	wantErr(t, err, store.ErrUnavailable)
+	_, err = s.CreateEntity(t.Context(), store.Entity{ID: "user"})
+	wantErr(t, err, store.ErrExists)
+	_, err = openStore(t, db).CreateEntity(t.Context(), store.Entity{ID: "user"})
+	wantErr(t, err, store.ErrExists)
 	wantActions(t, s, "user", "entity_created")
 }

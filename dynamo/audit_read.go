@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // AuditSystem is the entity of events about the system level: its limits, and
@@ -69,7 +69,7 @@ const (
 // first, as of now. Limit counts what is returned, through as many requests as
 // that takes. Events that expired are there until the table deletes them.
 //
-// A Cursor of another entity is a [*limiter.ValidationError].
+// A Cursor of another entity is a [*store.ValidationError].
 func (s *Store) AuditEvents(ctx context.Context, q AuditQuery) (AuditPage, error) {
 	if err := schema.CheckAudited(q.Entity); err != nil {
 		return AuditPage{}, err
@@ -81,7 +81,7 @@ func (s *Store) AuditEvents(ctx context.Context, q AuditQuery) (AuditPage, error
 // led to, as [Store.AuditEvents] does those about an entity: when it was
 // registered, and when deleted. q.Entity is not used.
 func (n *Namespaces) AuditEvents(ctx context.Context, name string, q AuditQuery) (AuditPage, error) {
-	if err := limiter.CheckNamespace(name); err != nil {
+	if err := store.CheckNamespace(name); err != nil {
 		return AuditPage{}, err
 	}
 	q.Entity = schema.AuditNamespace(name)
@@ -128,7 +128,7 @@ func (c *conn) auditQuery(ns string, q *AuditQuery) (in *dynamodb.QueryInput, er
 		q.Limit = defaultAuditLimit
 	}
 	if q.Limit < 1 || q.Limit > maxAuditLimit {
-		return nil, &limiter.ValidationError{
+		return nil, &store.ValidationError{
 			Field: "limit", Value: strconv.Itoa(q.Limit), Reason: "give 1 to " + strconv.Itoa(maxAuditLimit) + " events",
 		}
 	}
@@ -171,7 +171,7 @@ func parseAuditCursor(pk, cursor string) (id string, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	of, id, _ := strings.Cut(string(raw), "\n")
 	if err != nil || of != pk || id == "" {
-		return "", &limiter.ValidationError{Field: "cursor", Value: cursor, Reason: "give the cursor of a page of the same entity's events"}
+		return "", &store.ValidationError{Field: "cursor", Value: cursor, Reason: "give the cursor of a page of the same entity's events"}
 	}
 	return id, nil
 }

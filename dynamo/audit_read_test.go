@@ -13,20 +13,21 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestAuditPages(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	for i := range 12 {
-		setLimits(t, s, levels[0], []limiter.Limit{limiter.PerMinute("rpm", int64(i+1))})
+		setLimits(t, s, levels[0], []store.Limit{limiter.PerMinute("rpm", int64(i+1))})
 		if i%4 == 3 {
 			if err := s.DeleteLimits(t.Context(), levels[0]); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	createEntity(t, s, limiter.Entity{ID: "user2"})
+	createEntity(t, s, store.Entity{ID: "user2"})
 	all := trail(t, s, "user")
 	slices.Reverse(all)
 	for _, page := range []int{0, 1, 2, 7} { // of the table
@@ -82,17 +83,17 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 		"cursor":   {Entity: "user2", Cursor: page.Cursor},
 	} {
 		_, err := s.AuditEvents(t.Context(), q)
-		invalid := (*limiter.ValidationError)(nil)
+		invalid := (*store.ValidationError)(nil)
 		if !errors.As(err, &invalid) || invalid.Field != field {
 			t.Errorf("%+v: got error %v, want one of %s", q, err, field)
 		}
 	}
 	for _, cursor := range []string{"x", "####", "dXNlcg"} {
 		_, err := s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: "user", Cursor: cursor})
-		wantErr(t, err, limiter.ErrInvalid)
+		wantErr(t, err, store.ErrInvalid)
 	}
 	_, err = s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: "user", Limit: 10_001})
-	wantErr(t, err, limiter.ErrInvalid)
+	wantErr(t, err, store.ErrInvalid)
 	if len(f.ops) != 0 {
 		t.Errorf("requests were sent: %q", f.ops)
 	}
@@ -118,7 +119,7 @@ func TestAuditRetention(t *testing.T) {
 		t.Helper()
 		entities++
 		id := fmt.Sprintf("user-%d", entities)
-		createEntity(t, s, limiter.Entity{ID: id})
+		createEntity(t, s, store.Entity{ID: id})
 		e := trail(t, s, id)[0]
 		if days := int(e.Expires.Sub(e.Time) / (24 * time.Hour)); days != want {
 			t.Errorf("the event is kept for %d days, want %d", days, want)
@@ -136,8 +137,8 @@ func TestAuditRetention(t *testing.T) {
 	}
 	kept(36_500)
 	// Setting limits keeps it, and deleting them does.
-	setLimits(t, s, limiter.ConfigKey{}, rpm10)
-	if err := s.DeleteLimits(t.Context(), limiter.ConfigKey{}); err != nil {
+	setLimits(t, s, store.ConfigKey{}, rpm10)
+	if err := s.DeleteLimits(t.Context(), store.ConfigKey{}); err != nil {
 		t.Fatal(err)
 	}
 	if days, err := other.AuditRetention(t.Context()); err != nil || days != 36_500 {
@@ -148,7 +149,7 @@ func TestAuditRetention(t *testing.T) {
 		t.Errorf("the item says %v", n)
 	}
 	for _, days := range []int{0, -1, 36_501} {
-		invalid := (*limiter.ValidationError)(nil)
+		invalid := (*store.ValidationError)(nil)
 		if err := s.SetAuditRetention(t.Context(), days); !errors.As(err, &invalid) || invalid.Field != "audit retention" {
 			t.Errorf("%d: got error %v", days, err)
 		}

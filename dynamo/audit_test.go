@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // trail is all events about an entity, oldest first.
@@ -62,9 +63,9 @@ func newAuditedStore(t *testing.T) (*dynamo.Store, *fault) {
 func TestChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	s, _ := newAuditedStore(t)
-	createEntity(t, s, limiter.Entity{ID: "proj"})
-	createEntity(t, s, limiter.Entity{ID: "user", Parent: "proj", Cascade: true, Metadata: map[string]string{"plan": "free"}})
-	entity, resource := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, limiter.ConfigKey{Resource: "gpt-4"}
+	createEntity(t, s, store.Entity{ID: "proj"})
+	createEntity(t, s, store.Entity{ID: "user", Parent: "proj", Cascade: true, Metadata: map[string]string{"plan": "free"}})
+	entity, resource := store.ConfigKey{Entity: "user", Resource: "gpt-4"}, store.ConfigKey{Resource: "gpt-4"}
 	setLimits(t, s, entity, rpm10)
 	setLimits(t, s, resource, tpm20)
 	must := func(err error) {
@@ -73,9 +74,9 @@ func TestChangesAreAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.SetSystem(t.Context(), rpm10, limiter.Allow))
+	must(s.SetSystem(t.Context(), rpm10, store.Allow))
 	must(s.SetAuditRetention(t.Context(), 7))
-	must(s.DeleteLimits(t.Context(), limiter.ConfigKey{}))
+	must(s.DeleteLimits(t.Context(), store.ConfigKey{}))
 	must(s.DeleteLimits(t.Context(), resource))
 	must(errOf(s.DeleteEntity(t.Context(), "user")))
 
@@ -135,7 +136,7 @@ func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 		}
 		del()
 		_, err := s.DeleteEntity(t.Context(), "user")
-		wantErr(t, err, limiter.ErrNotFound)
+		wantErr(t, err, store.ErrNotFound)
 		setLimits(t, s, k, append(rpm10, tpm20...))
 		setLimits(t, s, k, append(tpm20, rpm10...))
 		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
@@ -151,17 +152,17 @@ func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 		del()
 		del()
 		want := []string{"limits_set", "limits_deleted"}
-		if k == (limiter.ConfigKey{}) {
+		if k == (store.ConfigKey{}) {
 			want = []string{"limits_set", "audit_retention_set", "limits_deleted"}
 		}
 		wantActions(t, s, schema.AuditLevel(k), want...)
 	}
 	s, _ := newStore(t)
-	createEntity(t, s, limiter.Entity{ID: "user"})
-	_, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "user"})
-	wantErr(t, err, limiter.ErrExists)
-	_, err = s.CreateEntity(t.Context(), limiter.Entity{ID: "orphan", Parent: "nobody"})
-	wantErr(t, err, limiter.ErrNotFound)
+	createEntity(t, s, store.Entity{ID: "user"})
+	_, err := s.CreateEntity(t.Context(), store.Entity{ID: "user"})
+	wantErr(t, err, store.ErrExists)
+	_, err = s.CreateEntity(t.Context(), store.Entity{ID: "orphan", Parent: "nobody"})
+	wantErr(t, err, store.ErrNotFound)
 	wantActions(t, s, "user", "entity_created")
 	wantActions(t, s, "orphan")
 }
@@ -171,8 +172,8 @@ func TestSettingWhatIsSetRepairsTheRegistry(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	_, ns := s.Namespace()
-	k := limiter.ConfigKey{Resource: "gpt-4"}
-	put(t, f, schema.EncodeConfig(ns, k, &limiter.Config{Limits: rpm10}))
+	k := store.ConfigKey{Resource: "gpt-4"}
+	put(t, f, schema.EncodeConfig(ns, k, &store.Config{Limits: rpm10}))
 	setLimits(t, s, k, rpm10)
 	if got, err := s.ResourcesWithDefaults(t.Context()); err != nil || len(got) != 1 {
 		t.Errorf("listed %q, %v", got, err)
@@ -185,7 +186,7 @@ func TestSettingWhatIsSetRepairsTheRegistry(t *testing.T) {
 func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		entity := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
+		entity := store.ConfigKey{Entity: "user", Resource: "gpt-4"}
 		for name, c := range map[string]struct {
 			entity string
 			do     func(context.Context, *dynamo.Store) error
@@ -194,7 +195,7 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 		}{
 			"create an entity": {
 				"new", func(ctx context.Context, s *dynamo.Store) error {
-					return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "new", Parent: "user"}))
+					return errOf(s.CreateEntity(ctx, store.Entity{ID: "new", Parent: "user"}))
 				}, func(ns string) schema.Key { return schema.MetaKey(ns, "new") }, "entity_created",
 			},
 			"delete an entity": {
@@ -214,20 +215,20 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 				func(ns string) schema.Key { return schema.ConfigKey(ns, entity) }, "limits_deleted",
 			},
 			"delete the system's limits": {
-				"$SYSTEM", func(ctx context.Context, s *dynamo.Store) error { return s.DeleteLimits(ctx, limiter.ConfigKey{}) },
-				func(ns string) schema.Key { return schema.ConfigKey(ns, limiter.ConfigKey{}) }, "limits_deleted",
+				"$SYSTEM", func(ctx context.Context, s *dynamo.Store) error { return s.DeleteLimits(ctx, store.ConfigKey{}) },
+				func(ns string) schema.Key { return schema.ConfigKey(ns, store.ConfigKey{}) }, "limits_deleted",
 			},
 			"set the retention": {
 				"$SYSTEM", func(ctx context.Context, s *dynamo.Store) error { return s.SetAuditRetention(ctx, 3) },
-				func(ns string) schema.Key { return schema.ConfigKey(ns, limiter.ConfigKey{}) }, "audit_retention_set",
+				func(ns string) schema.Key { return schema.ConfigKey(ns, store.ConfigKey{}) }, "audit_retention_set",
 			},
 		} {
 			for through := 0; ; through++ {
 				s, f := newStore(t)
 				_, ns := s.Namespace()
-				createEntity(t, s, limiter.Entity{ID: "user"})
+				createEntity(t, s, store.Entity{ID: "user"})
 				setLimits(t, s, entity, rpm10)
-				setLimits(t, s, limiter.ConfigKey{}, rpm10)
+				setLimits(t, s, store.ConfigKey{}, rpm10)
 				bucket(t, s, f, "user", "gpt-4", 0, 1)
 				before, events := notations(get(t, f, c.key(ns))), len(trail(t, s, c.entity))
 				f.reset()
@@ -268,7 +269,7 @@ func TestConcurrentChangesAreAllAudited(t *testing.T) {
 		for i, s := range []*dynamo.Store{s, other} {
 			wg.Go(func() {
 				for n := range 5 {
-					if err := s.SetLimits(t.Context(), k, []limiter.Limit{limiter.PerMinute("rpm", int64(10*i+n+1))}); err != nil {
+					if err := s.SetLimits(t.Context(), k, []store.Limit{limiter.PerMinute("rpm", int64(10*i+n+1))}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -350,7 +351,7 @@ func TestNamespacesAreAudited(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	_, err = n.AuditEvents(t.Context(), "a#b", dynamo.AuditQuery{})
-	wantErr(t, err, limiter.ErrInvalid)
+	wantErr(t, err, store.ErrInvalid)
 }
 
 func TestPrincipalsAreChecked(t *testing.T) {
@@ -365,7 +366,7 @@ func TestPrincipalsAreChecked(t *testing.T) {
 		_, namespaces := dynamo.NewNamespaces(o)
 		create := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Principal: principal})
 		for _, err := range []error{open, namespaces, create, dynamo.CheckPrincipal(principal)} {
-			invalid := (*limiter.ValidationError)(nil)
+			invalid := (*store.ValidationError)(nil)
 			if ok != (err == nil) || !ok && (!errors.As(err, &invalid) || invalid.Field != "principal") {
 				t.Errorf("%.20q: got error %v", principal, err)
 			}
@@ -377,7 +378,7 @@ func TestPrincipalsAreChecked(t *testing.T) {
 func TestAcquiresAreNotAudited(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
-	setLimits(t, s, limiter.ConfigKey{}, rpm10)
+	setLimits(t, s, store.ConfigKey{}, rpm10)
 	l, err := limiter.New(s, limiter.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Buckets reads every shard that exists of an entity's bucket for a resource, in
@@ -19,8 +19,8 @@ import (
 // believed, and another one if there are more. If shard 0 is missing, or said to
 // be, the index tells of siblings, whose own counts lead to those that it does
 // not name yet.
-func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int) ([]*limiter.Image, error) {
-	b := limiter.Bucket{Entity: entity, Resource: resource}
+func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
+	b := store.Bucket{Entity: entity, Resource: resource}
 	if err := checkBucket(b); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int
 //
 // While a bucket is being doubled, its other shards know of more shards than
 // shard 0 does.
-func (s *Store) readShards(ctx context.Context, op string, b limiter.Bucket, next, count int) (images []*limiter.Image, asked int, err error) {
+func (s *Store) readShards(ctx context.Context, op string, b store.Bucket, next, count int) (images []*store.Image, asked int, err error) {
 	for count = min(count, schema.MaxShards); next < count; {
 		keys := make([]schema.Key, 0, count-next)
 		for ; next < count; next++ {
@@ -74,8 +74,8 @@ func (s *Store) readShards(ctx context.Context, op string, b limiter.Bucket, nex
 
 // EntityBuckets reads every bucket of an entity, by resource and shard. The
 // index that names them lags behind: a bucket just made may be missing.
-func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*limiter.Image, error) {
-	if err := limiter.CheckEntity(entity); err != nil {
+func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*store.Image, error) {
+	if err := store.CheckEntity(entity); err != nil {
 		return nil, err
 	}
 	return s.indexedBuckets(ctx, "list buckets of "+entity, schema.GSI3, schema.EntityPK(s.ns, entity), schema.BucketIndexPrefix)
@@ -83,8 +83,8 @@ func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*limiter.Im
 
 // ResourceBuckets reads every bucket of a resource, by entity and shard. The
 // index that names them lags behind: a bucket just made may be missing.
-func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*limiter.Image, error) {
-	if err := limiter.CheckResource(resource); err != nil {
+func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*store.Image, error) {
+	if err := store.CheckResource(resource); err != nil {
 		return nil, err
 	}
 	return s.indexedBuckets(ctx, "list buckets for "+resource, schema.GSI2, schema.ResourcePK(s.ns, resource), schema.BucketIndexPrefix)
@@ -92,7 +92,7 @@ func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*limite
 
 // indexedBuckets reads the buckets that an index names. The items themselves
 // come from the table: an index may project only its keys, and lags behind.
-func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string) ([]*limiter.Image, error) {
+func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string) ([]*store.Image, error) {
 	var keys []schema.Key
 	err := s.query(ctx, op, indexQuery(index, pk, prefix), func(it item) error {
 		keys = append(keys, schema.KeyOf(it))
@@ -120,12 +120,12 @@ func indexQuery(index, pk, prefix string) *dynamodb.QueryInput {
 }
 
 // readBuckets reads bucket items consistently; those that are gone are left out.
-func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key) ([]*limiter.Image, error) {
+func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key) ([]*store.Image, error) {
 	items, err := s.batchGet(ctx, op, keys, true)
 	if err != nil {
 		return nil, err
 	}
-	images := make([]*limiter.Image, 0, len(items))
+	images := make([]*store.Image, 0, len(items))
 	for _, it := range items {
 		img, err := schema.DecodeBucket(it)
 		if err != nil {
@@ -133,7 +133,7 @@ func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key) (
 		}
 		images = append(images, img)
 	}
-	slices.SortFunc(images, func(a, b *limiter.Image) int {
+	slices.SortFunc(images, func(a, b *store.Image) int {
 		return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Shard, b.Shard))
 	})
 	return images, nil

@@ -9,23 +9,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func shards(images []*limiter.Image) []limiter.Bucket {
-	var all []limiter.Bucket
+func shards(images []*store.Image) []store.Bucket {
+	var all []store.Bucket
 	for _, img := range images {
 		all = append(all, img.Bucket)
 	}
 	return all
 }
 
-func of(entity, resource string, shards ...int) []limiter.Bucket {
-	var all []limiter.Bucket
+func of(entity, resource string, shards ...int) []store.Bucket {
+	var all []store.Bucket
 	for _, i := range shards {
-		all = append(all, limiter.Bucket{Entity: entity, Resource: resource, Shard: i})
+		all = append(all, store.Bucket{Entity: entity, Resource: resource, Shard: i})
 	}
 	return all
 }
@@ -145,7 +145,7 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := openStore(t, f)
-			var want []limiter.Bucket
+			var want []store.Bucket
 			for i := range 120 {
 				e := fmt.Sprintf("user-%03d", i)
 				bucket(t, s, f, e, "gpt-4", 0, 2)
@@ -187,19 +187,19 @@ func TestDamagedBucketsAreReported(t *testing.T) {
 	s, f := newStore(t)
 	_, ns := s.Namespace()
 	bucket(t, s, f, "user", "gpt-4", 0, 1)
-	it := get(t, f, schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+	it := get(t, f, schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 	delete(it, schema.RF)
 	put(t, f, it)
 	_, one := s.Buckets(t.Context(), "user", "gpt-4", 1)
 	_, all := s.EntityBuckets(t.Context(), "user")
-	wantErr(t, one, limiter.ErrCorrupt)
-	wantErr(t, all, limiter.ErrCorrupt)
+	wantErr(t, one, store.ErrCorrupt)
+	wantErr(t, all, store.ErrCorrupt)
 }
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
-	e := createEntity(t, s, limiter.Entity{ID: "user"})
+	e := createEntity(t, s, store.Entity{ID: "user"})
 	setLimits(t, s, levels[1], rpm10)
 	setLimits(t, s, levels[3], tpm20)
 	for shard := range 2 {
@@ -210,14 +210,14 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.reset()
-	got, err := s.Load(t.Context(), &limiter.Load{
-		Entity: "user", Configs: append(levels, levels[1]), Bucket: &limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1},
+	got, err := s.Load(t.Context(), &store.Load{
+		Entity: "user", Configs: append(levels, levels[1]), Bucket: &store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &limiter.Loaded{
-		Entity: e, Configs: []*limiter.Config{nil, {Limits: rpm10}, nil, {Limits: tpm20}, {Limits: rpm10}}, Image: images[1],
+	want := &store.Loaded{
+		Entity: e, Configs: []*store.Config{nil, {Limits: rpm10}, nil, {Limits: tpm20}, {Limits: rpm10}}, Image: images[1],
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -225,14 +225,14 @@ func TestLoad(t *testing.T) {
 	if diff := cmp.Diff([]string{"BatchGetItem"}, f.ops); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	got, err = s.Load(t.Context(), &limiter.Load{
-		Entity: "nobody", Configs: levels[:1], Bucket: &limiter.Bucket{Entity: "nobody", Resource: "gpt-4"},
+	got, err = s.Load(t.Context(), &store.Load{
+		Entity: "nobody", Configs: levels[:1], Bucket: &store.Bucket{Entity: "nobody", Resource: "gpt-4"},
 	})
 	if err != nil || got.Entity != nil || got.Image != nil || len(got.Configs) != 1 || got.Configs[0] != nil {
 		t.Errorf("of nothing: %+v, %v", got, err)
 	}
 	f.reset()
-	if got, err := s.Load(t.Context(), &limiter.Load{}); err != nil || len(got.Configs) != 0 || len(f.ops) != 0 {
+	if got, err := s.Load(t.Context(), &store.Load{}); err != nil || len(got.Configs) != 0 || len(f.ops) != 0 {
 		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.ops)
 	}
 }
@@ -246,7 +246,7 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		}
 		f.reset()
 		f.batch = 1
-		got, err := s.Load(t.Context(), &limiter.Load{Configs: levels})
+		got, err := s.Load(t.Context(), &store.Load{Configs: levels})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,13 +261,13 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		stuck := &stuckBatch{API: newTable(t)}
 		s = openStore(t, stuck)
 		stuck.stick = true
-		_, err = s.Load(t.Context(), &limiter.Load{Configs: levels})
-		wantErr(t, err, limiter.ErrThrottled)
+		_, err = s.Load(t.Context(), &store.Load{Configs: levels})
+		wantErr(t, err, store.ErrThrottled)
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
-		_, err = s.Load(ctx, &limiter.Load{Configs: levels})
+		_, err = s.Load(ctx, &store.Load{Configs: levels})
 		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, limiter.ErrUnavailable)
+		wantErr(t, err, store.ErrUnavailable)
 	})
 }
 

@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/dated"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A house is a table behind a server whose answers have dates, in a bubble.
@@ -64,7 +64,7 @@ func (h *house) open(o dynamo.Options) *dynamo.Store {
 
 // ask sends a request, whatever comes of it.
 func (h *house) ask(s *dynamo.Store) {
-	_, _ = s.Load(h.Context(), &limiter.Load{Entity: "user"})
+	_, _ = s.Load(h.Context(), &store.Load{Entity: "user"})
 }
 
 // listen sends so many requests, one after the other.
@@ -179,26 +179,26 @@ func TestAnEngineInProcessGoesByTheLocalClock(t *testing.T) {
 
 // A request that fails teaches as well as any other.
 func TestFailuresHaveDatesToo(t *testing.T) {
-	b := limiter.Bucket{Entity: "user", Resource: "gpt-4"}
+	b := store.Bucket{Entity: "user", Resource: "gpt-4"}
 	for name, fail := range map[string]func(*dynamo.Store, context.Context) error{
 		"a write that is refused": func(s *dynamo.Store, ctx context.Context) error {
-			out, err := s.Take(ctx, &limiter.Take{Bucket: b, Now: 1})
+			out, err := s.Take(ctx, &store.Take{Bucket: b, Now: 1})
 			return expect(err == nil && !out.Applied, "the take is not refused", err)
 		},
 		"a creation that is refused": func(s *dynamo.Store, ctx context.Context) error {
-			one := limiter.Params{Capacity: 1, Amount: 1, Period: 1}
-			c := &limiter.Create{Bucket: b, Now: 1, ShardCount: 1, Writes: limiter.NewLimit{NamedParams: limiter.NamedParams{Limit: "wcu", Params: one}}}
+			one := store.Params{Capacity: 1, Amount: 1, Period: 1}
+			c := &store.Create{Bucket: b, Now: 1, ShardCount: 1, Writes: store.NewLimit{NamedParams: store.NamedParams{Limit: "wcu", Params: one}}}
 			_, _ = s.Create(ctx, c)
 			out, err := s.Create(ctx, c)
 			return expect(err == nil && !out.Applied, "the creation is not refused", err)
 		},
 		"a transaction that is refused": func(s *dynamo.Store, ctx context.Context) error {
-			joint, err := s.Gather(ctx, []*limiter.Refill{{Bucket: b, Seen: &limiter.Image{ShardCount: 1}, Writes: limiter.Change{Limit: "wcu"}}})
+			joint, err := s.Gather(ctx, []*store.Refill{{Bucket: b, Seen: &store.Image{ShardCount: 1}, Writes: store.Change{Limit: "wcu"}}})
 			return expect(err == nil && !joint.Applied, "the transaction is not refused", err)
 		},
 		"a change that is wrong": func(s *dynamo.Store, ctx context.Context) error {
-			_, err := s.CreateEntity(ctx, limiter.Entity{ID: "child", Parent: "nobody"})
-			return expect(errors.Is(err, limiter.ErrNotFound), "a child of nobody", err)
+			_, err := s.CreateEntity(ctx, store.Entity{ID: "child", Parent: "nobody"})
+			return expect(errors.Is(err, store.ErrNotFound), "a child of nobody", err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // SetLimits replaces the limits of one level of configuration, all of them; the
@@ -24,15 +24,15 @@ import (
 // Limits hold for new buckets at once. An entity's limits are brought to its buckets
 // before SetLimits returns, because Python clients never compare a bucket with its
 // configuration: see [limiter.Limiter.Configure]. If that fails half-way, the error is
-// a [limiter.IncompleteError], and the same call made again completes it. Buckets that
+// a [store.IncompleteError], and the same call made again completes it. Buckets that
 // use a feature which this version cannot evaluate are left as they are. Limits of a
 // resource or of the system reach a bucket when a limiter compares it, within
 // [limiter.Options.ConfigTTL].
-func (s *Store) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) error {
+func (s *Store) SetLimits(ctx context.Context, k store.ConfigKey, limits []store.Limit) error {
 	if len(limits) == 0 {
-		return &limiter.ValidationError{Field: "limits", Value: "", Reason: "give at least one; delete the limits to fall back to the next level"}
+		return &store.ValidationError{Field: "limits", Value: "", Reason: "give at least one; delete the limits to fall back to the next level"}
 	}
-	if err := s.setConfig(ctx, k, &limiter.Config{Limits: limits}, false); err != nil {
+	if err := s.setConfig(ctx, k, &store.Config{Limits: limits}, false); err != nil {
 		return err
 	}
 	return s.spread(ctx, k)
@@ -41,27 +41,27 @@ func (s *Store) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []lim
 // SetSystem replaces the limits of the system level and what an acquire does
 // when the store cannot be reached; "" leaves that to the caller. Either may be
 // given without the other.
-func (s *Store) SetSystem(ctx context.Context, limits []limiter.Limit, on limiter.OnUnavailable) error {
+func (s *Store) SetSystem(ctx context.Context, limits []store.Limit, on store.OnUnavailable) error {
 	switch on {
-	case "", limiter.Block, limiter.Allow:
+	case "", store.Block, store.Allow:
 	default:
-		return &limiter.ValidationError{Field: "on unavailable", Value: string(on), Reason: `give "block" or "allow"`}
+		return &store.ValidationError{Field: "on unavailable", Value: string(on), Reason: `give "block" or "allow"`}
 	}
 	if len(limits) == 0 && on == "" {
-		return &limiter.ValidationError{Field: "limits", Value: "", Reason: "give at least one, or what to do when the store is unavailable"}
+		return &store.ValidationError{Field: "limits", Value: "", Reason: "give at least one, or what to do when the store is unavailable"}
 	}
-	return s.setConfig(ctx, limiter.ConfigKey{}, &limiter.Config{Limits: limits, OnUnavailable: on}, true)
+	return s.setConfig(ctx, store.ConfigKey{}, &store.Config{Limits: limits, OnUnavailable: on}, true)
 }
 
 // Limits reads one level of configuration, as of now. It fails with
-// [limiter.ErrNotFound] if the level has none.
-func (s *Store) Limits(ctx context.Context, k limiter.ConfigKey) (*limiter.Config, error) {
+// [store.ErrNotFound] if the level has none.
+func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, error) {
 	it, err := s.configItem(ctx, k)
 	if err != nil {
 		return nil, err
 	}
 	if it == nil {
-		return nil, &limiter.NotFoundError{Kind: "configuration", Name: levelName(k), Hint: "the next level holds"}
+		return nil, &store.NotFoundError{Kind: "configuration", Name: levelName(k), Hint: "the next level holds"}
 	}
 	return schema.DecodeConfig(it)
 }
@@ -73,13 +73,13 @@ func (s *Store) Limits(ctx context.Context, k limiter.ConfigKey) (*limiter.Confi
 // An entity's buckets are brought to the next level's limits as [Store.SetLimits]
 // brings them to new ones. Where no level is left, they keep what they hold, and
 // requests of this library are answered as on a bucket that does not exist.
-func (s *Store) DeleteLimits(ctx context.Context, k limiter.ConfigKey) error {
+func (s *Store) DeleteLimits(ctx context.Context, k store.ConfigKey) error {
 	err := s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
 		switch {
 		case old == nil || schema.HasPolicy(old) && !schema.HasLimits(old):
 			return nil
 		case schema.HasPolicy(old):
-			return s.putConfig(ctx, k, old, schema.EncodeConfig(s.ns, k, &limiter.Config{}), true, limitsDeleted(k, old))
+			return s.putConfig(ctx, k, old, schema.EncodeConfig(s.ns, k, &store.Config{}), true, limitsDeleted(k, old))
 		}
 		return s.dropConfig(ctx, k, old)
 	})
@@ -89,8 +89,8 @@ func (s *Store) DeleteLimits(ctx context.Context, k limiter.ConfigKey) error {
 	return s.spread(ctx, k)
 }
 
-func (s *Store) setConfig(ctx context.Context, k limiter.ConfigKey, c *limiter.Config, whole bool) error {
-	if err := limiter.ValidateLimits(c.Limits); err != nil {
+func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Config, whole bool) error {
+	if err := store.ValidateLimits(c.Limits); err != nil {
 		return err
 	}
 	it := schema.EncodeConfig(s.ns, k, c)
@@ -100,7 +100,7 @@ func (s *Store) setConfig(ctx context.Context, k limiter.ConfigKey, c *limiter.C
 }
 
 // limitsSet is the event of setting the limits of a level.
-func limitsSet(k limiter.ConfigKey, c *limiter.Config) *schema.AuditEvent {
+func limitsSet(k store.ConfigKey, c *store.Config) *schema.AuditEvent {
 	e := &schema.AuditEvent{
 		Action: ActionLimitsSet, Entity: schema.AuditLevel(k), Resource: k.Resource,
 		Details: schema.Item{"limits": schema.LimitsDetail(c.Limits)},
@@ -112,7 +112,7 @@ func limitsSet(k limiter.ConfigKey, c *limiter.Config) *schema.AuditEvent {
 }
 
 // limitsDeleted is the event of deleting the limits of a level, which it names.
-func limitsDeleted(k limiter.ConfigKey, old item) *schema.AuditEvent {
+func limitsDeleted(k store.ConfigKey, old item) *schema.AuditEvent {
 	e := &schema.AuditEvent{
 		Action: ActionLimitsDeleted, Entity: schema.AuditLevel(k), Resource: k.Resource,
 		Details: schema.Item{"limits": schema.Strings(schema.ConfigLimits(old)...)},
@@ -126,14 +126,14 @@ func limitsDeleted(k limiter.ConfigKey, old item) *schema.AuditEvent {
 // changeConfig reads a level's item and writes what write makes of it, again if
 // the item changed in between. Watchers hear of it whatever the outcome: a write
 // whose answer was lost may have landed.
-func (s *Store) changeConfig(ctx context.Context, k limiter.ConfigKey, op string, write func(old item) error) error {
+func (s *Store) changeConfig(ctx context.Context, k store.ConfigKey, op string, write func(old item) error) error {
 	var old item
 	for range adminAttempts {
 		var err error
 		if old, err = s.configItem(ctx, k); err != nil {
 			return err
 		}
-		if k == (limiter.ConfigKey{}) {
+		if k == (store.ConfigKey{}) {
 			s.learnRetention(ctx, old)
 		}
 		err = write(old)
@@ -145,12 +145,12 @@ func (s *Store) changeConfig(ctx context.Context, k limiter.ConfigKey, op string
 			return fmt.Errorf("%s: %w", op, err)
 		}
 	}
-	return fmt.Errorf("%s: %w: try again", op, limiter.ErrConflict)
+	return fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }
 
 // configItem reads a level's item consistently; nil if there is none. Every read
 // and write of configuration by name passes here and is checked here.
-func (s *Store) configItem(ctx context.Context, k limiter.ConfigKey) (item, error) {
+func (s *Store) configItem(ctx context.Context, k store.ConfigKey) (item, error) {
 	if err := schema.CheckConfigKey(k); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (s *Store) configItem(ctx context.Context, k limiter.ConfigKey) (item, erro
 // The item is put, not updated, so that its limits are exactly the ones given:
 // an update could not remove limits that another writer added since old was read.
 // One that is as it should be already is not written, nor is its event.
-func (s *Store) putConfig(ctx context.Context, k limiter.ConfigKey, old, it item, whole bool, e *schema.AuditEvent) error {
+func (s *Store) putConfig(ctx context.Context, k store.ConfigKey, old, it item, whole bool, e *schema.AuditEvent) error {
 	put := s.putNew(it)
 	if old != nil {
 		seen := policies(old, whole)
@@ -193,7 +193,7 @@ func (s *Store) putConfig(ctx context.Context, k limiter.ConfigKey, old, it item
 
 // dropConfig deletes a level's item, provided that it still says nothing besides
 // limits, and takes it off its registry in the same transaction.
-func (s *Store) dropConfig(ctx context.Context, k limiter.ConfigKey, old item) error {
+func (s *Store) dropConfig(ctx context.Context, k store.ConfigKey, old item) error {
 	condition, names, values := unchanged(nil, true)
 	return s.deleteConfig(ctx, k, old, &types.Delete{
 		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
@@ -202,7 +202,7 @@ func (s *Store) dropConfig(ctx context.Context, k limiter.ConfigKey, old item) e
 
 // deleteConfig deletes a level's item, if del's condition holds, takes it off its
 // registry, and says so in an event.
-func (s *Store) deleteConfig(ctx context.Context, k limiter.ConfigKey, old item, del *types.Delete) error {
+func (s *Store) deleteConfig(ctx context.Context, k store.ConfigKey, old item, del *types.Delete) error {
 	del.TableName, del.Key = s.table, schema.ConfigKey(s.ns, k).Item()
 	event, err := s.auditPut(ctx, limitsDeleted(k, old))
 	if err != nil {
@@ -267,7 +267,7 @@ func unchanged(seen item, whole bool) (condition *string, names map[string]strin
 }
 
 // levelName is a level as errors quote it.
-func levelName(k limiter.ConfigKey) string {
+func levelName(k store.ConfigKey) string {
 	switch {
 	case k.Entity != "":
 		return "entity " + k.Entity + " for " + k.Resource

@@ -18,25 +18,26 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var (
-	rpm10 = []limiter.Limit{limiter.PerMinute("rpm", 10)}
-	tpm20 = []limiter.Limit{limiter.PerMinute("tpm", 20)}
+	rpm10 = []store.Limit{limiter.PerMinute("rpm", 10)}
+	tpm20 = []store.Limit{limiter.PerMinute("tpm", 20)}
 	// levels are the four of an entity's configuration for a resource.
-	levels = []limiter.ConfigKey{
-		{Entity: "user", Resource: "gpt-4"}, {Entity: "user", Resource: limiter.DefaultResource}, {Resource: "gpt-4"}, {},
+	levels = []store.ConfigKey{
+		{Entity: "user", Resource: "gpt-4"}, {Entity: "user", Resource: store.DefaultResource}, {Resource: "gpt-4"}, {},
 	}
 )
 
-func setLimits(t *testing.T, s *dynamo.Store, k limiter.ConfigKey, limits []limiter.Limit) {
+func setLimits(t *testing.T, s *dynamo.Store, k store.ConfigKey, limits []store.Limit) {
 	t.Helper()
 	if err := s.SetLimits(t.Context(), k, limits); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantConfig(t *testing.T, s *dynamo.Store, k limiter.ConfigKey, want *limiter.Config) {
+func wantConfig(t *testing.T, s *dynamo.Store, k store.ConfigKey, want *store.Config) {
 	t.Helper()
 	got, err := s.Limits(t.Context(), k)
 	if err != nil {
@@ -55,12 +56,12 @@ func TestLimitsOfEveryLevel(t *testing.T) {
 			s, f := newStore(t)
 			_, ns := s.Namespace()
 			_, err := s.Limits(t.Context(), k)
-			wantErr(t, err, limiter.ErrNotFound)
+			wantErr(t, err, store.ErrNotFound)
 			setLimits(t, s, k, append(rpm10, tpm20...))
-			wantConfig(t, s, k, &limiter.Config{Limits: append(rpm10, tpm20...)})
+			wantConfig(t, s, k, &store.Config{Limits: append(rpm10, tpm20...)})
 			setLimits(t, s, k, tpm20)
-			wantConfig(t, s, k, &limiter.Config{Limits: tpm20})
-			want := schema.EncodeConfig(ns, k, &limiter.Config{Limits: tpm20})
+			wantConfig(t, s, k, &store.Config{Limits: tpm20})
+			want := schema.EncodeConfig(ns, k, &store.Config{Limits: tpm20})
 			if diff := cmp.Diff(fmt.Sprint(attrNames(want)), fmt.Sprint(attrNames(get(t, f, schema.ConfigKey(ns, k))))); diff != "" {
 				t.Errorf("the item (-want +got):\n%s", diff)
 			}
@@ -100,7 +101,7 @@ func TestRegistryCountsEntityConfigurations(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	f.page = 1
-	a, b := limiter.ConfigKey{Entity: "a", Resource: "gpt-4"}, limiter.ConfigKey{Entity: "b", Resource: "gpt-4"}
+	a, b := store.ConfigKey{Entity: "a", Resource: "gpt-4"}, store.ConfigKey{Entity: "b", Resource: "gpt-4"}
 	for _, step := range []struct {
 		do   func() error
 		want string
@@ -123,12 +124,12 @@ func TestRegistryCountsEntityConfigurations(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || err != nil {
 		t.Errorf("entities (-want +got): %v\n%s", err, diff)
 	}
-	setLimits(t, s, limiter.ConfigKey{Entity: "a", Resource: limiter.DefaultResource}, rpm10)
+	setLimits(t, s, store.ConfigKey{Entity: "a", Resource: store.DefaultResource}, rpm10)
 	resources, err := s.ResourcesWithEntityLimits(t.Context())
-	if diff := cmp.Diff([]string{limiter.DefaultResource, "gpt-4"}, resources); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{store.DefaultResource, "gpt-4"}, resources); diff != "" || err != nil {
 		t.Errorf("resources (-want +got): %v\n%s", err, diff)
 	}
-	for _, k := range []limiter.ConfigKey{a, b} {
+	for _, k := range []store.ConfigKey{a, b} {
 		if err := s.DeleteLimits(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
@@ -149,12 +150,12 @@ func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	}
 	remove := func(entity string) {
 		t.Helper()
-		if err := s.DeleteLimits(t.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}); err != nil {
+		if err := s.DeleteLimits(t.Context(), store.ConfigKey{Entity: entity, Resource: "gpt-4"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, e := range []string{"a", "b", "c"} {
-		setLimits(t, s, limiter.ConfigKey{Entity: e, Resource: "gpt-4"}, rpm10)
+		setLimits(t, s, store.ConfigKey{Entity: e, Resource: "gpt-4"}, rpm10)
 	}
 	remove("a") // the count is still in use
 	if log.Len() > 0 {
@@ -178,11 +179,11 @@ func TestRegistryOfUncountedConfigurations(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	_, ns := s.Namespace()
-	k := limiter.ConfigKey{Entity: "a", Resource: "gpt-4"}
-	uncounted := schema.EncodeConfig(ns, k, &limiter.Config{Limits: rpm10})
+	k := store.ConfigKey{Entity: "a", Resource: "gpt-4"}
+	uncounted := schema.EncodeConfig(ns, k, &store.Config{Limits: rpm10})
 	delete(uncounted, schema.GSI3PK)
 	delete(uncounted, schema.GSI3SK)
-	setLimits(t, s, limiter.ConfigKey{Entity: "b", Resource: "gpt-4"}, rpm10)
+	setLimits(t, s, store.ConfigKey{Entity: "b", Resource: "gpt-4"}, rpm10)
 
 	put(t, f, uncounted)
 	if err := s.DeleteLimits(t.Context(), k); err != nil {
@@ -206,14 +207,14 @@ func TestResourcesWithDefaults(t *testing.T) {
 	s, f := newStore(t)
 	_, ns := s.Namespace()
 	for _, r := range []string{"b", "a", "b"} {
-		setLimits(t, s, limiter.ConfigKey{Resource: r}, rpm10)
+		setLimits(t, s, store.ConfigKey{Resource: r}, rpm10)
 	}
 	got, err := s.ResourcesWithDefaults(t.Context())
 	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || err != nil {
 		t.Errorf("(-want +got): %v\n%s", err, diff)
 	}
 	for _, r := range []string{"b", "a"} {
-		if err := s.DeleteLimits(t.Context(), limiter.ConfigKey{Resource: r}); err != nil {
+		if err := s.DeleteLimits(t.Context(), store.ConfigKey{Resource: r}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,7 +235,7 @@ func TestSettingLimitsKeepsWhatOperatorsSet(t *testing.T) {
 			schema.Disabled: schema.S("bypass"), schema.Cascade: schema.Bool(false), schema.AuditRetentionDays: schema.N(7),
 			"of the future": schema.Set("x"),
 		}
-		old := schema.EncodeConfig(ns, k, &limiter.Config{Limits: rpm10})
+		old := schema.EncodeConfig(ns, k, &store.Config{Limits: rpm10})
 		maps.Copy(old, settings)
 		old[schema.SchedTZ], old["l_rpm_sched"], old["w_s_rsa"] = schema.S("UTC"), schema.S("1s500"), schema.N(1)
 		put(t, f, old)
@@ -270,7 +271,7 @@ func TestSystemLimitsAndOnUnavailable(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	_, ns := s.Namespace()
-	system := limiter.ConfigKey{}
+	system := store.ConfigKey{}
 	retention := func() {
 		t.Helper()
 		if it := get(t, f, schema.ConfigKey(ns, system)); it[schema.AuditRetentionDays] == nil {
@@ -280,31 +281,31 @@ func TestSystemLimitsAndOnUnavailable(t *testing.T) {
 	put(t, f, schema.Item{
 		schema.PK: schema.S(schema.SystemPK(ns)), schema.SK: schema.S(schema.ConfigSK), schema.AuditRetentionDays: schema.N(30),
 	})
-	if err := s.SetSystem(t.Context(), rpm10, limiter.Allow); err != nil {
+	if err := s.SetSystem(t.Context(), rpm10, store.Allow); err != nil {
 		t.Fatal(err)
 	}
-	wantConfig(t, s, system, &limiter.Config{Limits: rpm10, OnUnavailable: limiter.Allow})
+	wantConfig(t, s, system, &store.Config{Limits: rpm10, OnUnavailable: store.Allow})
 	setLimits(t, s, system, tpm20)
-	wantConfig(t, s, system, &limiter.Config{Limits: tpm20, OnUnavailable: limiter.Allow})
+	wantConfig(t, s, system, &store.Config{Limits: tpm20, OnUnavailable: store.Allow})
 	retention()
-	if err := s.SetSystem(t.Context(), nil, limiter.Block); err != nil {
+	if err := s.SetSystem(t.Context(), nil, store.Block); err != nil {
 		t.Fatal(err)
 	}
-	wantConfig(t, s, system, &limiter.Config{OnUnavailable: limiter.Block})
+	wantConfig(t, s, system, &store.Config{OnUnavailable: store.Block})
 	if err := s.SetSystem(t.Context(), rpm10, ""); err != nil {
 		t.Fatal(err)
 	}
-	wantConfig(t, s, system, &limiter.Config{Limits: rpm10})
-	if err := s.SetSystem(t.Context(), rpm10, limiter.Block); err != nil {
+	wantConfig(t, s, system, &store.Config{Limits: rpm10})
+	if err := s.SetSystem(t.Context(), rpm10, store.Block); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.DeleteLimits(t.Context(), system); err != nil {
 		t.Fatal(err)
 	}
-	wantConfig(t, s, system, &limiter.Config{})
+	wantConfig(t, s, system, &store.Config{})
 	retention()
-	wantErr(t, s.SetSystem(t.Context(), nil, ""), limiter.ErrInvalid)
-	wantErr(t, s.SetSystem(t.Context(), rpm10, "shrug"), limiter.ErrInvalid)
+	wantErr(t, s.SetSystem(t.Context(), nil, ""), store.ErrInvalid)
+	wantErr(t, s.SetSystem(t.Context(), rpm10, "shrug"), store.ErrInvalid)
 }
 
 // A switch that an operator throws between the read and the write is kept: the
@@ -328,7 +329,7 @@ func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
 				})
 				return err
 			}
-			want := &limiter.Config{Disabled: limiter.Yes}
+			want := &store.Config{Disabled: store.Yes}
 			var err error
 			if remove {
 				err = s.DeleteLimits(t.Context(), k)
@@ -349,7 +350,7 @@ func TestSettingLimitsAtOnceLeavesOneOfThem(t *testing.T) {
 	for _, k := range levels {
 		s, f := newStore(t)
 		var wg sync.WaitGroup
-		for _, limits := range [][]limiter.Limit{rpm10, tpm20, append(rpm10, tpm20...)} {
+		for _, limits := range [][]store.Limit{rpm10, tpm20, append(rpm10, tpm20...)} {
 			wg.Go(func() {
 				if err := s.SetLimits(t.Context(), k, limits); err != nil {
 					t.Error(err)
@@ -372,35 +373,35 @@ func TestSettingLimitsAtOnceLeavesOneOfThem(t *testing.T) {
 func TestConfigIsCheckedOnEveryPath(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
-	for _, k := range []limiter.ConfigKey{
+	for _, k := range []store.ConfigKey{
 		{Entity: "bad#id", Resource: "gpt-4"},
 		{Entity: "user\n", Resource: "gpt-4"},
 		{Entity: "user", Resource: "r#x"},
 		{Entity: "user"},
 		{Entity: "user", Resource: "GSI4PK"},
-		{Resource: limiter.DefaultResource},
+		{Resource: store.DefaultResource},
 		{Resource: "r\n"},
 	} {
 		_, read := s.Limits(t.Context(), k)
 		for what, err := range map[string]error{
 			"set": s.SetLimits(t.Context(), k, rpm10), "read": read, "delete": s.DeleteLimits(t.Context(), k),
 		} {
-			if !errors.Is(err, limiter.ErrInvalid) {
+			if !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%s %+v: got error %v", what, k, err)
 			}
 		}
 		if k.Resource != "GSI4PK" {
-			_, err := s.Load(t.Context(), &limiter.Load{Configs: []limiter.ConfigKey{k}})
-			wantErr(t, err, limiter.ErrInvalid)
+			_, err := s.Load(t.Context(), &store.Load{Configs: []store.ConfigKey{k}})
+			wantErr(t, err, store.ErrInvalid)
 		}
 	}
 	_, err := s.EntitiesWithLimits(t.Context(), "r#x")
-	wantErr(t, err, limiter.ErrInvalid)
-	for _, limits := range [][]limiter.Limit{
+	wantErr(t, err, store.ErrInvalid)
+	for _, limits := range [][]store.Limit{
 		nil, {limiter.PerMinute("wcu", 1)}, {limiter.PerMinute("rpm", 0)}, {limiter.PerMinute("rpm", 1), limiter.PerMinute("rpm", 2)},
 	} {
 		for _, k := range levels {
-			wantErr(t, s.SetLimits(t.Context(), k, limits), limiter.ErrInvalid)
+			wantErr(t, s.SetLimits(t.Context(), k, limits), store.ErrInvalid)
 		}
 	}
 	if len(f.ops) != 0 {
@@ -411,8 +412,8 @@ func TestConfigIsCheckedOnEveryPath(t *testing.T) {
 func TestWatchersHearOfEveryChange(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
-	var heard []limiter.ConfigKey
-	stop := s.WatchConfig(func(k limiter.ConfigKey) { heard = append(heard, k) })
+	var heard []store.ConfigKey
+	stop := s.WatchConfig(func(k store.ConfigKey) { heard = append(heard, k) })
 	for _, k := range levels {
 		setLimits(t, s, k, rpm10)
 		if err := s.DeleteLimits(t.Context(), k); err != nil {
@@ -423,7 +424,7 @@ func TestWatchersHearOfEveryChange(t *testing.T) {
 	if _, err := s.DeleteEntity(t.Context(), "user"); err != nil {
 		t.Fatal(err)
 	}
-	want := []limiter.ConfigKey{
+	want := []store.ConfigKey{
 		levels[0], levels[0], levels[1], levels[1], levels[2], levels[2], levels[3], levels[3], levels[0], levels[0],
 	}
 	if diff := cmp.Diff(want, heard); diff != "" {
@@ -437,7 +438,7 @@ func TestWatchersHearOfEveryChange(t *testing.T) {
 		}
 		return nil
 	}
-	wantErr(t, s.SetLimits(t.Context(), levels[3], rpm10), limiter.ErrUnavailable)
+	wantErr(t, s.SetLimits(t.Context(), levels[3], rpm10), store.ErrUnavailable)
 	if len(heard) != 1 {
 		t.Errorf("a failed write was heard of %d times", len(heard))
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type item = schema.Item
@@ -30,7 +30,7 @@ type conn struct {
 
 func newConn(o Options) *conn {
 	c := &conn{api: o.API, table: &o.Table, timeout: o.Timeout, audit: newAuditor(o)}
-	if api, ok := o.API.(limiter.ImmediateStore); ok {
+	if api, ok := o.API.(store.ImmediateStore); ok {
 		c.immediate = api.Immediate()
 	}
 	c.clock = newClock(&o, c.immediate)
@@ -92,7 +92,7 @@ func (c *conn) transact(ctx context.Context, op string, in *dynamodb.TransactWri
 	for attempt := 0; ; attempt++ {
 		_, err := call(ctx, c, op, func(o *dynamodb.TransactWriteItemsOutput) middleware.Metadata { return o.ResultMetadata },
 			c.api.TransactWriteItems, in)
-		if _, decided := conditionFailed(err); decided || !errors.Is(err, limiter.ErrConflict) || attempt == adminAttempts {
+		if _, decided := conditionFailed(err); decided || !errors.Is(err, store.ErrConflict) || attempt == adminAttempts {
 			return err
 		}
 		if err := sleep(ctx, backoff(writeBackoff, attempt)); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A price is what a path costs: requests, how many of them one after the other,
@@ -55,7 +56,7 @@ type till struct {
 
 // The limits of every path. A day's worth of the first two hardly accrues
 // while a path is measured; the third earns a token a millisecond.
-var costLimits = []limiter.Limit{
+var costLimits = []store.Limit{
 	limiter.PerDay("rpd", 86_400), limiter.PerDay("tpd", 86_400), limiter.PerSecond("fast", 1000, limiter.Burst(50_000)),
 }
 
@@ -179,8 +180,8 @@ func (c *till) refuseAs(want error) {
 // cascade makes the user a child that cascades.
 func (c *till) cascade() {
 	c.Helper()
-	createEntity(c.T, c.admin, limiter.Entity{ID: "project"})
-	createEntity(c.T, c.admin, limiter.Entity{ID: "user", Parent: "project", Cascade: true})
+	createEntity(c.T, c.admin, store.Entity{ID: "project"})
+	createEntity(c.T, c.admin, store.Entity{ID: "user", Parent: "project", Cascade: true})
 }
 
 // A measure passes requests on, each after a while, and finds out how many
@@ -273,9 +274,9 @@ func checkCostOfLimits(t *testing.T, api dynamo.API) {
 	for n := 1; n <= most; n++ {
 		c := newTill(t, api, fmt.Sprintf("limits-%02d", n))
 		_, ns := c.store.Namespace()
-		b := limiter.Bucket{Entity: "user-0123456789", Resource: "gpt-4"}
+		b := store.Bucket{Entity: "user-0123456789", Resource: "gpt-4"}
 		req := limiter.Request{Entity: b.Entity, Resource: b.Resource, Consume: map[string]int64{}}
-		var limits []limiter.Limit
+		var limits []store.Limit
 		for i := range n {
 			limits = append(limits, limiter.PerMinute(fmt.Sprintf("tp%c", 'a'+i), 100_000))
 			req.Consume[limits[i].Name] = 1234

@@ -7,6 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // a pause in which the fast limit earns some tokens.
@@ -107,8 +108,8 @@ var costs = []cost{
 	}},
 	{"cascade refused by the child", price{2, 3, 0, 3}, nil, func(c *till) {
 		c.cascade()
-		c.must(c.admin.SetLimits(c.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"},
-			[]limiter.Limit{limiter.PerDay("rpd", 500_000)}))
+		c.must(c.admin.SetLimits(c.Context(), store.ConfigKey{Entity: "project", Resource: "gpt-4"},
+			[]store.Limit{limiter.PerDay("rpd", 500_000)}))
 		c.acquire(c.limiter, "rpd", 5000)
 		c.drain("user")
 		c.start()
@@ -128,7 +129,7 @@ var costs = []cost{
 	}},
 	{"the same, and the configuration has changed", price{3, 3, 8, 1}, &price{3, 3, 2, 1}, func(c *till) {
 		c.acquire(c.other, "rpd", 5000)
-		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
+		c.must(c.admin.SetSystem(c.Context(), []store.Limit{limiter.PerDay("rpd", 100_000)}, ""))
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
 	}},
@@ -136,7 +137,7 @@ var costs = []cost{
 		c.overdue()
 	}},
 	{"acquire of a bucket that was so compared, and has to be repaired", price{2, 2, 5, 1}, &price{2, 2, 1, 1}, func(c *till) {
-		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
+		c.must(c.admin.SetSystem(c.Context(), []store.Limit{limiter.PerDay("rpd", 100_000)}, ""))
 		c.overdue()
 		time.Sleep(overdueTTL / 4) // the comparison is over, and the next one not due
 		c.aside = price{}
@@ -159,7 +160,7 @@ var costs = []cost{
 	}},
 	{"the same as before the last, and the configuration has changed", price{4, 5, 7.5, 3}, &price{4, 5, 1.5, 3}, func(c *till) {
 		c.acquire(c.limiter, "rpd", 5000)
-		c.must(c.admin.SetSystem(c.Context(), []limiter.Limit{limiter.PerDay("rpd", 100_000)}, ""))
+		c.must(c.admin.SetSystem(c.Context(), []store.Limit{limiter.PerDay("rpd", 100_000)}, ""))
 		time.Sleep(limiter.DefaultConfigTTL)
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
@@ -167,11 +168,11 @@ var costs = []cost{
 	{"refused, of a bucket that is known to be disabled", price{}, nil, func(c *till) {
 		_, ns := c.store.Namespace()
 		c.acquire(c.limiter, "rpd", 5000)
-		behind(c.T, c.api, schema.ConfigKey(ns, limiter.ConfigKey{Resource: "gpt-4"}), schema.Item{schema.Disabled: schema.Bool(true)})
+		behind(c.T, c.api, schema.ConfigKey(ns, store.ConfigKey{Resource: "gpt-4"}), schema.Item{schema.Disabled: schema.Bool(true)})
 		c.limiter.InvalidateConfig()
-		c.refuseAs(limiter.ErrDisabled)
+		c.refuseAs(store.ErrDisabled)
 		c.start()
-		c.refuseAs(limiter.ErrDisabled)
+		c.refuseAs(store.ErrDisabled)
 	}},
 	{"available, of a bucket", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.acquire(c.limiter, "rpd", 5000)
@@ -232,20 +233,20 @@ var costs = []cost{
 	{"create an entity", price{1, 1, 0, 8}, nil, func(c *till) {
 		c.audited()
 		c.start()
-		createEntity(c.T, c.store, limiter.Entity{ID: "project"})
+		createEntity(c.T, c.store, store.Entity{ID: "project"})
 	}},
 	{"the same, the first change in a minute", price{2, 2, 1, 8}, nil, func(c *till) {
 		c.start()
-		createEntity(c.T, c.store, limiter.Entity{ID: "project"})
+		createEntity(c.T, c.store, store.Entity{ID: "project"})
 	}},
 	{"create an entity that has a parent", price{1, 1, 0, 12}, &price{1, 1, 0, 24}, func(c *till) {
 		c.audited()
-		createEntity(c.T, c.admin, limiter.Entity{ID: "project"})
+		createEntity(c.T, c.admin, store.Entity{ID: "project"})
 		c.start()
-		createEntity(c.T, c.store, limiter.Entity{ID: "user", Parent: "project"})
+		createEntity(c.T, c.store, store.Entity{ID: "user", Parent: "project"})
 	}},
 	{"read an entity", price{1, 1, 1, 0}, nil, func(c *till) {
-		createEntity(c.T, c.admin, limiter.Entity{ID: "user"})
+		createEntity(c.T, c.admin, store.Entity{ID: "user"})
 		c.start()
 		c.must(errOf(c.store.Entity(c.Context(), "user")))
 	}},
@@ -265,30 +266,30 @@ var costs = []cost{
 		c.start()
 		c.must(errOf(c.store.AuditEvents(c.Context(), dynamo.AuditQuery{Entity: dynamo.AuditSystem})))
 	}},
-	firstLimits("a resource's", limiter.ConfigKey{Resource: "gpt-4"}, price{2, 2, 1, 12}, &price{2, 2, 1, 8}),
-	firstLimits("an entity's default", limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, price{4, 4, 2, 14}, &price{4, 4, 1, 20}),
-	firstLimits("an entity's", limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{4, 4, 2, 14}, &price{4, 4, 1, 20}),
+	firstLimits("a resource's", store.ConfigKey{Resource: "gpt-4"}, price{2, 2, 1, 12}, &price{2, 2, 1, 8}),
+	firstLimits("an entity's default", store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, price{4, 4, 2, 14}, &price{4, 4, 1, 20}),
+	firstLimits("an entity's", store.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{4, 4, 2, 14}, &price{4, 4, 1, 20}),
 	{"the same, of an entity that has a bucket", price{7, 7, 8, 15}, &price{7, 7, 5, 21}, func(c *till) {
 		c.audited()
 		c.acquire(c.other, "rpd", 1)
 		c.start()
-		c.must(c.store.SetLimits(c.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
+		c.must(c.store.SetLimits(c.Context(), store.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
 	}},
 	{"read limits of a level", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.start()
-		c.must(errOf(c.store.Limits(c.Context(), limiter.ConfigKey{})))
+		c.must(errOf(c.store.Limits(c.Context(), store.ConfigKey{})))
 	}},
 	{"delete an entity's limits", price{5, 5, 2, 13}, &price{5, 5, 1, 25}, func(c *till) {
 		c.audited()
-		k := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
+		k := store.ConfigKey{Entity: "user", Resource: "gpt-4"}
 		c.must(c.admin.SetLimits(c.Context(), k, costLimits))
 		c.start()
 		c.must(c.store.DeleteLimits(c.Context(), k))
 	}},
 	{"delete an entity with a bucket and limits of its own", price{8, 8, 3.5, 25}, &price{8, 8, 2.5, 37}, func(c *till) {
 		c.audited()
-		createEntity(c.T, c.admin, limiter.Entity{ID: "user"})
-		c.must(c.admin.SetLimits(c.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
+		createEntity(c.T, c.admin, store.Entity{ID: "user"})
+		c.must(c.admin.SetLimits(c.Context(), store.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
 		c.acquire(c.other, "rpd", 1)
 		c.start()
 		c.must(errOf(c.store.DeleteEntity(c.Context(), "user")))
@@ -296,7 +297,7 @@ var costs = []cost{
 }
 
 // firstLimits sets the limits of a level for the first time.
-func firstLimits(whose string, k limiter.ConfigKey, want price, local *price) cost {
+func firstLimits(whose string, k store.ConfigKey, want price, local *price) cost {
 	return cost{"set " + whose + " limits", want, local, func(c *till) {
 		c.audited()
 		c.start()
@@ -329,8 +330,8 @@ func merges(n int, want price, local *price) cost {
 	}}
 }
 
-func gathering(images []*limiter.Image) []*limiter.Refill {
-	var refills []*limiter.Refill
+func gathering(images []*store.Image) []*store.Refill {
+	var refills []*store.Refill
 	for _, img := range images {
 		refills = append(refills, oneToken(img))
 	}
@@ -338,20 +339,20 @@ func gathering(images []*limiter.Image) []*limiter.Refill {
 }
 
 // later is a refill that moves the stamp.
-func later(img *limiter.Image) *limiter.Refill {
+func later(img *store.Image) *store.Refill {
 	r := oneToken(img)
 	r.RefilledAt++
 	return r
 }
 
 // shards makes n shards of the user's bucket past the client that is measured.
-func (c *till) shards(n int) []*limiter.Image {
+func (c *till) shards(n int) []*store.Image {
 	c.Helper()
 	return shardsOf(c.T, c.admin, "user", n)
 }
 
 // joint is a write of several items that has to take place.
-func (c *till) joint(j limiter.Joint, err error) {
+func (c *till) joint(j store.Joint, err error) {
 	c.Helper()
 	c.must(err)
 	if !j.Applied {
@@ -375,7 +376,7 @@ const overdueTTL = 4 * time.Second
 // due, and puts the acquire itself aside.
 func (c *till) overdue() {
 	c.Helper()
-	system, err := c.admin.Limits(c.Context(), limiter.ConfigKey{})
+	system, err := c.admin.Limits(c.Context(), store.ConfigKey{})
 	c.must(err)
 	c.must(c.admin.SetSystem(c.Context(), costLimits, ""))
 	c.must(c.limiter.Close())

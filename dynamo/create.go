@@ -9,17 +9,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Create makes a bucket item that does not exist, already debited:
 //
 //	PUT    the whole item
 //	if     there is none
-func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome, error) {
+func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, error) {
 	if err := checkCreate(c); err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -37,11 +37,11 @@ func (s *Store) Create(ctx context.Context, c *limiter.Create) (limiter.Outcome,
 	}
 	s.clock.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(it)
-	return limiter.Outcome{Applied: true, Image: img}, err
+	return store.Outcome{Applied: true, Image: img}, err
 }
 
 // checkCreate checks the names that a new bucket is made of.
-func checkCreate(c *limiter.Create) error {
+func checkCreate(c *store.Create) error {
 	if err := checkBucket(c.Bucket); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func checkCreate(c *limiter.Create) error {
 		return err
 	}
 	for i := range c.Limits {
-		if err := limiter.CheckLimitName(c.Limits[i].Limit); err != nil {
+		if err := store.CheckLimitName(c.Limits[i].Limit); err != nil {
 			return err
 		}
 	}
@@ -59,9 +59,9 @@ func checkCreate(c *limiter.Create) error {
 // checkCount checks how many limits a bucket is to have: no more than a write to it
 // can carry.
 func checkCount(limits int) error {
-	if limits > limiter.MaxLimits {
-		return &limiter.ValidationError{
-			Field: "limits", Value: strconv.Itoa(limits), Reason: fmt.Sprintf("a bucket has at most %d", limiter.MaxLimits),
+	if limits > store.MaxLimits {
+		return &store.ValidationError{
+			Field: "limits", Value: strconv.Itoa(limits), Reason: fmt.Sprintf("a bucket has at most %d", store.MaxLimits),
 		}
 	}
 	return nil

@@ -11,26 +11,26 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // CreateEntity makes an entity's record from e's ID, Name, Parent, Cascade and
 // Metadata, with its audit event, and returns it complete. An entity needs no record to be limited;
 // it needs one to have a parent.
 //
-// It fails with [limiter.ErrExists] if the entity has a record, and with
-// [limiter.ErrNotFound] if there is no record of the parent.
-func (s *Store) CreateEntity(ctx context.Context, e limiter.Entity) (*limiter.Entity, error) {
-	if err := limiter.CheckEntity(e.ID); err != nil {
+// It fails with [store.ErrExists] if the entity has a record, and with
+// [store.ErrNotFound] if there is no record of the parent.
+func (s *Store) CreateEntity(ctx context.Context, e store.Entity) (*store.Entity, error) {
+	if err := store.CheckEntity(e.ID); err != nil {
 		return nil, err
 	}
 	if e.Parent != "" {
-		if err := limiter.CheckEntity(e.Parent); err != nil {
+		if err := store.CheckEntity(e.Parent); err != nil {
 			return nil, err
 		}
 		if e.Parent == e.ID {
-			return nil, &limiter.ValidationError{Field: "parent", Value: e.Parent, Reason: "an entity cannot be its own parent"}
+			return nil, &store.ValidationError{Field: "parent", Value: e.Parent, Reason: "an entity cannot be its own parent"}
 		}
 	}
 	if e.Name == "" {
@@ -61,9 +61,9 @@ func (s *Store) CreateEntity(ctx context.Context, e limiter.Entity) (*limiter.En
 	case err == nil:
 		return &e, nil
 	case failedAt(err, 0):
-		return nil, &limiter.ExistsError{Kind: "entity", Name: e.ID}
+		return nil, &store.ExistsError{Kind: "entity", Name: e.ID}
 	case failedAt(err, parent):
-		return nil, &limiter.NotFoundError{Kind: "entity", Name: e.Parent, Hint: "create the parent first"}
+		return nil, &store.NotFoundError{Kind: "entity", Name: e.Parent, Hint: "create the parent first"}
 	}
 	return nil, err
 }
@@ -77,9 +77,9 @@ func newIncarnation() string {
 }
 
 // Entity reads an entity's record, as of now. It fails with
-// [limiter.ErrNotFound] if there is none.
-func (s *Store) Entity(ctx context.Context, id string) (*limiter.Entity, error) {
-	if err := limiter.CheckEntity(id); err != nil {
+// [store.ErrNotFound] if there is none.
+func (s *Store) Entity(ctx context.Context, id string) (*store.Entity, error) {
+	if err := store.CheckEntity(id); err != nil {
 		return nil, err
 	}
 	it, err := s.getItem(ctx, "read entity "+id, schema.MetaKey(s.ns, id))
@@ -87,18 +87,18 @@ func (s *Store) Entity(ctx context.Context, id string) (*limiter.Entity, error) 
 		return nil, err
 	}
 	if it == nil {
-		return nil, &limiter.NotFoundError{Kind: "entity", Name: id}
+		return nil, &store.NotFoundError{Kind: "entity", Name: id}
 	}
 	return schema.DecodeEntity(it)
 }
 
 // Children reads the records of an entity's children, by ID. The index that
 // names them lags behind: a child just created may be missing.
-func (s *Store) Children(ctx context.Context, parent string) ([]*limiter.Entity, error) {
-	if err := limiter.CheckEntity(parent); err != nil {
+func (s *Store) Children(ctx context.Context, parent string) ([]*store.Entity, error) {
+	if err := store.CheckEntity(parent); err != nil {
 		return nil, err
 	}
-	var children []*limiter.Entity
+	var children []*store.Entity
 	in := indexQuery(schema.GSI1, schema.ParentIndexPK(s.ns, parent), "")
 	in.ProjectionExpression = nil // the index has it all
 	err := s.query(ctx, "list children of "+parent, in, func(it item) error {
@@ -114,7 +114,7 @@ func (s *Store) Children(ctx context.Context, parent string) ([]*limiter.Entity,
 
 // DeleteEntity deletes everything of an entity but its audit events, its record
 // last, and returns the number of items deleted. It fails with
-// [limiter.ErrNotFound] if there was nothing.
+// [store.ErrNotFound] if there was nothing.
 //
 // Each of its limits goes with an event of its own, and the record with that of
 // the deletion; where there is no record, another item but limits takes its place.
@@ -123,7 +123,7 @@ func (s *Store) Children(ctx context.Context, parent string) ([]*limiter.Entity,
 // naming it as their parent. A deletion that fails half-way is completed by
 // deleting again.
 func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err error) {
-	if err := limiter.CheckEntity(id); err != nil {
+	if err := store.CheckEntity(id); err != nil {
 		return 0, err
 	}
 	op := "delete entity " + id
@@ -145,7 +145,7 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 		return 0, err
 	}
 	doomed := append(records, buckets...)
-	var configs []limiter.ConfigKey
+	var configs []store.ConfigKey
 	var last *schema.Key
 	for _, k := range own {
 		resource, isConfig := schema.ParseEntityConfigSK(k.SK)
@@ -153,7 +153,7 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 		case k.SK == schema.MetaSK:
 			last = &k
 		case isConfig && schema.CheckRegistered(resource) == nil:
-			configs = append(configs, limiter.ConfigKey{Entity: id, Resource: resource})
+			configs = append(configs, store.ConfigKey{Entity: id, Resource: resource})
 		default:
 			doomed = append(doomed, k)
 		}
@@ -179,7 +179,7 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 		deleted++
 	}
 	if deleted == 0 {
-		return 0, &limiter.NotFoundError{Kind: "entity", Name: id}
+		return 0, &store.NotFoundError{Kind: "entity", Name: id}
 	}
 	return deleted, nil
 }
@@ -208,7 +208,7 @@ func (s *Store) deleteLast(ctx context.Context, op, id string, last schema.Key, 
 
 // purgeConfig deletes a level's item with all that it says, and takes it off its
 // registry.
-func (s *Store) purgeConfig(ctx context.Context, k limiter.ConfigKey) (deleted int, err error) {
+func (s *Store) purgeConfig(ctx context.Context, k store.ConfigKey) (deleted int, err error) {
 	err = s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
 		if old == nil {
 			return nil

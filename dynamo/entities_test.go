@@ -15,9 +15,10 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func createEntity(t *testing.T, s *dynamo.Store, e limiter.Entity) *limiter.Entity {
+func createEntity(t *testing.T, s *dynamo.Store, e store.Entity) *store.Entity {
 	t.Helper()
 	got, err := s.CreateEntity(t.Context(), e)
 	if err != nil {
@@ -29,21 +30,21 @@ func createEntity(t *testing.T, s *dynamo.Store, e limiter.Entity) *limiter.Enti
 func TestCreateEntity(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
-	parent := createEntity(t, s, limiter.Entity{ID: "proj-1"})
+	parent := createEntity(t, s, store.Entity{ID: "proj-1"})
 	if diff := cmp.Diff([]string{"GetItem", "TransactWriteItems"}, f.ops); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	child := createEntity(t, s, limiter.Entity{
+	child := createEntity(t, s, store.Entity{
 		ID: "key-1", Name: "a key", Parent: "proj-1", Cascade: true, Metadata: map[string]string{"plan": "free"},
 	})
-	want := &limiter.Entity{
+	want := &store.Entity{
 		ID: "key-1", Name: "a key", Parent: "proj-1", Cascade: true, Metadata: map[string]string{"plan": "free"},
 		Created: start.UTC().Truncate(time.Second), Generation: start.UnixMilli(), Incarnation: child.Incarnation,
 	}
 	if diff := cmp.Diff(want, child); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
-	for _, e := range []*limiter.Entity{parent, child} {
+	for _, e := range []*store.Entity{parent, child} {
 		got, err := s.Entity(t.Context(), e.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -63,16 +64,16 @@ func TestCreateEntity(t *testing.T) {
 func TestCreateEntityIsRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := newStore(t)
-	createEntity(t, s, limiter.Entity{ID: "a"})
-	createEntity(t, s, limiter.Entity{ID: "b", Parent: "a"})
+	createEntity(t, s, store.Entity{ID: "a"})
+	createEntity(t, s, store.Entity{ID: "b", Parent: "a"})
 	for _, c := range []struct {
-		e    limiter.Entity
+		e    store.Entity
 		want error
 	}{
-		{limiter.Entity{ID: "a"}, &limiter.ExistsError{Kind: "entity", Name: "a"}},
-		{limiter.Entity{ID: "b", Parent: "a"}, &limiter.ExistsError{Kind: "entity", Name: "b"}},
-		{limiter.Entity{ID: "c", Parent: "nobody"}, &limiter.NotFoundError{Kind: "entity", Name: "nobody", Hint: "create the parent first"}},
-		{limiter.Entity{ID: "c", Parent: "c"}, &limiter.ValidationError{Field: "parent", Value: "c", Reason: "an entity cannot be its own parent"}},
+		{store.Entity{ID: "a"}, &store.ExistsError{Kind: "entity", Name: "a"}},
+		{store.Entity{ID: "b", Parent: "a"}, &store.ExistsError{Kind: "entity", Name: "b"}},
+		{store.Entity{ID: "c", Parent: "nobody"}, &store.NotFoundError{Kind: "entity", Name: "nobody", Hint: "create the parent first"}},
+		{store.Entity{ID: "c", Parent: "c"}, &store.ValidationError{Field: "parent", Value: "c", Reason: "an entity cannot be its own parent"}},
 	} {
 		_, err := s.CreateEntity(t.Context(), c.e)
 		if diff := cmp.Diff(c.want.Error(), fmt.Sprint(err)); diff != "" {
@@ -80,14 +81,14 @@ func TestCreateEntityIsRefused(t *testing.T) {
 		}
 	}
 	_, err := s.Entity(t.Context(), "c")
-	wantErr(t, err, limiter.ErrNotFound)
+	wantErr(t, err, store.ErrNotFound)
 }
 
 func TestCreateEntityWaitsForOtherTransactions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newStore(t)
-		createEntity(t, s, limiter.Entity{ID: "a"})
+		createEntity(t, s, store.Entity{ID: "a"})
 		in := 2
 		f.before = func(op string, _ any) error {
 			if op != "TransactWriteItems" {
@@ -98,10 +99,10 @@ func TestCreateEntityWaitsForOtherTransactions(t *testing.T) {
 			}
 			return nil
 		}
-		createEntity(t, s, limiter.Entity{ID: "b", Parent: "a"})
+		createEntity(t, s, store.Entity{ID: "b", Parent: "a"})
 		f.before = func(string, any) error { return cancelled("None", "TransactionConflict") }
-		_, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "c", Parent: "a"})
-		wantErr(t, err, limiter.ErrConflict)
+		_, err := s.CreateEntity(t.Context(), store.Entity{ID: "c", Parent: "a"})
+		wantErr(t, err, store.ErrConflict)
 	})
 }
 
@@ -117,12 +118,12 @@ func TestChildrenOverPages(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	f.page = 2
-	createEntity(t, s, limiter.Entity{ID: "proj"})
-	createEntity(t, s, limiter.Entity{ID: "proj-2"})
-	createEntity(t, s, limiter.Entity{ID: "other", Parent: "proj-2"})
+	createEntity(t, s, store.Entity{ID: "proj"})
+	createEntity(t, s, store.Entity{ID: "proj-2"})
+	createEntity(t, s, store.Entity{ID: "other", Parent: "proj-2"})
 	var want []string
 	for i := range 7 {
-		e := createEntity(t, s, limiter.Entity{ID: fmt.Sprintf("key-%d", i), Parent: "proj"})
+		e := createEntity(t, s, store.Entity{ID: fmt.Sprintf("key-%d", i), Parent: "proj"})
 		want = append(want, e.ID)
 	}
 	children, err := s.Children(t.Context(), "proj")
@@ -146,12 +147,12 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newStore(t)
 		_, ns := s.Namespace()
-		createEntity(t, s, limiter.Entity{ID: "user"})
-		createEntity(t, s, limiter.Entity{ID: "user2"})
-		limits := []limiter.Limit{limiter.PerMinute("rpm", 10)}
-		for _, r := range []string{"gpt-4", limiter.DefaultResource} {
+		createEntity(t, s, store.Entity{ID: "user"})
+		createEntity(t, s, store.Entity{ID: "user2"})
+		limits := []store.Limit{limiter.PerMinute("rpm", 10)}
+		for _, r := range []string{"gpt-4", store.DefaultResource} {
 			for _, e := range []string{"user", "user2"} {
-				if err := s.SetLimits(t.Context(), limiter.ConfigKey{Entity: e, Resource: r}, limits); err != nil {
+				if err := s.SetLimits(t.Context(), store.ConfigKey{Entity: e, Resource: r}, limits); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -162,8 +163,8 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 		bucket(t, s, f, "user", "a/b", 1, 2) // shard 0 is gone, its records are not
 		bucket(t, s, f, "user2", "gpt-4", 0, 1)
 		for _, k := range []schema.Key{
-			{PK: schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}).PK, SK: "#OP#k1"},
-			{PK: schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "a/b"}).PK, SK: "#OP#k2"},
+			{PK: schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4"}).PK, SK: "#OP#k1"},
+			{PK: schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "a/b"}).PK, SK: "#OP#k2"},
 			{PK: schema.EntityPK(ns, "user"), SK: "#USAGE#gpt-4#2026-01-01T00:00:00Z"},
 			{PK: ns + "/AUDIT#user", SK: "#AUDIT#01"},
 		} {
@@ -190,13 +191,13 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 			t.Errorf("of another entity: %v", left)
 		}
 		registry := get(t, f, schema.EntityConfigRegistryKey(ns))
-		for _, r := range []string{"gpt-4", limiter.DefaultResource} {
+		for _, r := range []string{"gpt-4", store.DefaultResource} {
 			if n, ok := registry[r].(*types.AttributeValueMemberN); !ok || n.Value != "1" {
 				t.Errorf("registry counts %s as %v, want the other entity's", r, registry[r])
 			}
 		}
 		_, err = s.DeleteEntity(t.Context(), "user")
-		wantErr(t, err, limiter.ErrNotFound)
+		wantErr(t, err, store.ErrNotFound)
 	})
 }
 
@@ -242,13 +243,13 @@ func TestDeleteEntityGivesUpOnAThrottledTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newStore(t)
-		createEntity(t, s, limiter.Entity{ID: "user"})
+		createEntity(t, s, store.Entity{ID: "user"})
 		bucket(t, s, f, "user", "gpt-4", 0, 1)
 		stuck := &stuckBatch{API: f.API}
 		s = openStore(t, stuck)
 		_, err := s.DeleteEntity(t.Context(), "user")
-		wantErr(t, err, limiter.ErrThrottled)
-		wantErr(t, err, limiter.ErrUnavailable)
+		wantErr(t, err, store.ErrThrottled)
+		wantErr(t, err, store.ErrUnavailable)
 		if stuck.writes != 10 {
 			t.Errorf("%d attempts, want 10", stuck.writes)
 		}
@@ -259,30 +260,30 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	for _, id := range []string{"", "bad#id", "user\n", "a/b", strings.Repeat("x", 257)} {
-		_, create := s.CreateEntity(t.Context(), limiter.Entity{ID: id})
+		_, create := s.CreateEntity(t.Context(), store.Entity{ID: id})
 		_, read := s.Entity(t.Context(), id)
 		_, children := s.Children(t.Context(), id)
 		_, remove := s.DeleteEntity(t.Context(), id)
 		_, buckets := s.Buckets(t.Context(), id, "gpt-4", 1)
 		_, entityBuckets := s.EntityBuckets(t.Context(), id)
-		_, image := s.Load(t.Context(), &limiter.Load{Bucket: &limiter.Bucket{Entity: id, Resource: "gpt-4"}})
+		_, image := s.Load(t.Context(), &store.Load{Bucket: &store.Bucket{Entity: id, Resource: "gpt-4"}})
 		for _, err := range []error{create, read, children, remove, buckets, entityBuckets, image} {
-			wantErr(t, err, limiter.ErrInvalid)
+			wantErr(t, err, store.ErrInvalid)
 		}
 		if id != "" { // which asks for no entity, and names no parent
-			_, load := s.Load(t.Context(), &limiter.Load{Entity: id})
-			_, parent := s.CreateEntity(t.Context(), limiter.Entity{ID: "x", Parent: id})
-			wantErr(t, load, limiter.ErrInvalid)
-			wantErr(t, parent, limiter.ErrInvalid)
+			_, load := s.Load(t.Context(), &store.Load{Entity: id})
+			_, parent := s.CreateEntity(t.Context(), store.Entity{ID: "x", Parent: id})
+			wantErr(t, load, store.ErrInvalid)
+			wantErr(t, parent, store.ErrInvalid)
 		}
 	}
-	for _, resource := range []string{"", "r#x", "r\n", "1r", limiter.DefaultResource} {
+	for _, resource := range []string{"", "r#x", "r\n", "1r", store.DefaultResource} {
 		_, buckets := s.Buckets(t.Context(), "user", resource, 1)
 		_, resourceBuckets := s.ResourceBuckets(t.Context(), resource)
-		_, image := s.Load(t.Context(), &limiter.Load{Bucket: &limiter.Bucket{Entity: "user", Resource: resource}})
-		wantErr(t, image, limiter.ErrInvalid)
-		wantErr(t, buckets, limiter.ErrInvalid)
-		wantErr(t, resourceBuckets, limiter.ErrInvalid)
+		_, image := s.Load(t.Context(), &store.Load{Bucket: &store.Bucket{Entity: "user", Resource: resource}})
+		wantErr(t, image, store.ErrInvalid)
+		wantErr(t, buckets, store.ErrInvalid)
+		wantErr(t, resourceBuckets, store.ErrInvalid)
 	}
 	if len(f.ops) != 0 {
 		t.Errorf("requests were sent: %q", f.ops)
@@ -293,7 +294,7 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 func TestTwoDeletionsAreToldOfOnce(t *testing.T) {
 	t.Parallel()
 	s, f := newAuditedStore(t)
-	createEntity(t, s, limiter.Entity{ID: "user"})
+	createEntity(t, s, store.Entity{ID: "user"})
 	// Of one millisecond, the events of two processes have no order.
 	later := dynamo.Following(dynamo.Options{API: f.API, Table: table, Now: func() time.Time { return now().Add(time.Millisecond) }})
 	other, err := dynamo.Open(t.Context(), later)

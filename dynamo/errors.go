@@ -13,7 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A callError is a failed request: what was being done, the conditions it stands
@@ -42,7 +42,7 @@ func (c *conn) translate(op string, err error) error {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	if missing := (*types.ResourceNotFoundException)(nil); errors.As(err, &missing) {
-		return fmt.Errorf("%s: %w", op, &limiter.NotFoundError{Kind: "table", Name: *c.table, Hint: "create it, or check its name, region and endpoint"})
+		return fmt.Errorf("%s: %w", op, &store.NotFoundError{Kind: "table", Name: *c.table, Hint: "create it, or check its name, region and endpoint"})
 	}
 	if is := conditions(err); is != nil {
 		return &callError{op, is, err}
@@ -62,7 +62,7 @@ func conditions(err error) []error {
 	case code != "" && !isServerFault(err):
 		return nil
 	case isCredentialFailure(err):
-		return []error{limiter.ErrAccessDenied}
+		return []error{store.ErrAccessDenied}
 	case isClientFault(err):
 		return nil
 	}
@@ -73,14 +73,14 @@ func conditions(err error) []error {
 // isUnknown reports whether err leaves open what became of a request.
 func isUnknown(err error) bool {
 	is := conditions(err)
-	return len(is) > 0 && errors.Is(is[0], limiter.ErrUnavailable)
+	return len(is) > 0 && errors.Is(is[0], store.ErrUnavailable)
 }
 
 // turnedAway reports whether err says that nothing was applied, because of
 // another write or the rate.
 func turnedAway(err error) bool {
 	kind := kindOf(codeOf(err))
-	return len(kind) > 0 && (errors.Is(kind[0], limiter.ErrConflict) || errors.Is(kind[0], limiter.ErrThrottled))
+	return len(kind) > 0 && (errors.Is(kind[0], store.ErrConflict) || errors.Is(kind[0], store.ErrThrottled))
 }
 
 // A lostError is the last of several attempts, an earlier one of which may have
@@ -94,11 +94,11 @@ func (e *lostError) Error() string {
 }
 
 var (
-	throttled = []error{limiter.ErrThrottled, limiter.ErrUnavailable}
-	hot       = []error{limiter.ErrHotPartition, limiter.ErrThrottled, limiter.ErrUnavailable}
-	conflict  = []error{limiter.ErrConflict}
-	denied    = []error{limiter.ErrAccessDenied}
-	unknown   = []error{limiter.ErrUnavailable}
+	throttled = []error{store.ErrThrottled, store.ErrUnavailable}
+	hot       = []error{store.ErrHotPartition, store.ErrThrottled, store.ErrUnavailable}
+	conflict  = []error{store.ErrConflict}
+	denied    = []error{store.ErrAccessDenied}
+	unknown   = []error{store.ErrUnavailable}
 )
 
 // kindOf is what an error code stands for, nil if the code alone does not tell.

@@ -20,9 +20,9 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func api(code string) error { return &smithy.GenericAPIError{Code: code, Message: "m"} }
@@ -46,7 +46,7 @@ func reset() error {
 
 // all are the errors that translate tells apart.
 var all = []error{
-	limiter.ErrHotPartition, limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrAccessDenied, limiter.ErrNotFound,
+	store.ErrHotPartition, store.ErrThrottled, store.ErrUnavailable, store.ErrConflict, store.ErrAccessDenied, store.ErrNotFound,
 	context.Canceled, context.DeadlineExceeded,
 }
 
@@ -60,11 +60,11 @@ func because(reasons ...string) []types.ThrottlingReason {
 }
 
 var (
-	isThrottled   = []error{limiter.ErrThrottled, limiter.ErrUnavailable}
-	isHot         = []error{limiter.ErrHotPartition, limiter.ErrThrottled, limiter.ErrUnavailable}
-	isConflict    = []error{limiter.ErrConflict}
-	isDenied      = []error{limiter.ErrAccessDenied}
-	isUnavailable = []error{limiter.ErrUnavailable}
+	isThrottled   = []error{store.ErrThrottled, store.ErrUnavailable}
+	isHot         = []error{store.ErrHotPartition, store.ErrThrottled, store.ErrUnavailable}
+	isConflict    = []error{store.ErrConflict}
+	isDenied      = []error{store.ErrAccessDenied}
+	isUnavailable = []error{store.ErrUnavailable}
 )
 
 // What is sent again: a write of one item, a transaction.
@@ -117,7 +117,7 @@ var translations = map[string]struct {
 	"expired token":                        {api("ExpiredTokenException"), isDenied, never},
 	"no token":                             {api("MissingAuthenticationTokenException"), isDenied, never},
 	"clock skew":                           {skewed{api("InvalidSignatureException")}, isDenied, always},
-	"no table":                             {&types.ResourceNotFoundException{}, []error{limiter.ErrNotFound}, never},
+	"no table":                             {&types.ResourceNotFoundException{}, []error{store.ErrNotFound}, never},
 	"validation":                           {api("ValidationException"), nil, never},
 	"idempotency":                          {&types.IdempotentParameterMismatchException{}, nil, never},
 	"refused before it was sent":           {&smithy.SerializationError{Err: errors.New("x")}, nil, never},
@@ -128,7 +128,7 @@ var translations = map[string]struct {
 	"connection refused":                   {dial(syscall.ECONNREFUSED), isUnavailable, always},
 	"no such host":                         {dial(&net.DNSError{IsNotFound: true}), isUnavailable, always},
 	"connection reset":                     {reset(), isUnavailable, joint},
-	"deadline":                             {&smithy.CanceledError{Err: context.DeadlineExceeded}, []error{limiter.ErrUnavailable, context.DeadlineExceeded}, never},
+	"deadline":                             {&smithy.CanceledError{Err: context.DeadlineExceeded}, []error{store.ErrUnavailable, context.DeadlineExceeded}, never},
 	"cancelled by the caller":              {&smithy.CanceledError{Err: context.Canceled}, []error{context.Canceled}, never},
 	"cancelled by the caller when dialing": {dial(context.Canceled), []error{context.Canceled}, never},
 	"something else":                       {errors.New("x"), isUnavailable, joint},
@@ -153,7 +153,7 @@ func TestTranslate(t *testing.T) {
 		if !strings.HasPrefix(err.Error(), "take a token: ") {
 			t.Errorf("%s: %q does not begin with what was being done", name, err)
 		}
-		if !errors.Is(err, limiter.ErrNotFound) && !errors.Is(err, c.err) {
+		if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, c.err) {
 			t.Errorf("%s: %v has lost its cause", name, err)
 		}
 	}
@@ -237,21 +237,21 @@ func TestErrorsOfTheSDKClient(t *testing.T) {
 		provider aws.CredentialsProvider
 		want     error
 	}{
-		"no credentials": {answer{}, credentials.NewStaticCredentialsProvider("", "", ""), limiter.ErrAccessDenied},
+		"no credentials": {answer{}, credentials.NewStaticCredentialsProvider("", "", ""), store.ErrAccessDenied},
 		"failing provider": {answer{}, aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{}, dial(syscall.ECONNREFUSED)
-		})), limiter.ErrAccessDenied},
-		"no table":      {answer{status: 400, body: exception("ResourceNotFoundException")}, static, limiter.ErrNotFound},
-		"access denied": {answer{status: 400, body: exception("AccessDeniedException")}, static, limiter.ErrAccessDenied},
-		"bad token":     {answer{status: 400, body: exception("UnrecognizedClientException")}, static, limiter.ErrAccessDenied},
-		"garbled":       {answer{status: 200, body: "{"}, static, limiter.ErrUnavailable},
+		})), store.ErrAccessDenied},
+		"no table":      {answer{status: 400, body: exception("ResourceNotFoundException")}, static, store.ErrNotFound},
+		"access denied": {answer{status: 400, body: exception("AccessDeniedException")}, static, store.ErrAccessDenied},
+		"bad token":     {answer{status: 400, body: exception("UnrecognizedClientException")}, static, store.ErrAccessDenied},
+		"garbled":       {answer{status: 200, body: "{"}, static, store.ErrUnavailable},
 	} {
 		synctest.Test(t, func(t *testing.T) { // the SDK waits before it repeats some of them
 			_, err := dynamo.Open(t.Context(), dynamo.Options{API: client(&c.answer, c.provider), Table: table})
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s: got error %v, want %v", name, err, c.want)
 			}
-			if errors.Is(err, limiter.ErrAccessDenied) && errors.Is(err, limiter.ErrUnavailable) {
+			if errors.Is(err, store.ErrAccessDenied) && errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%s: %v is taken for an outage", name, err)
 			}
 		})
@@ -260,7 +260,7 @@ func TestErrorsOfTheSDKClient(t *testing.T) {
 	cancel()
 	_, err := dynamo.Open(ctx, dynamo.Options{API: client(&answer{}, static), Table: table})
 	wantErr(t, err, context.Canceled)
-	if errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrAccessDenied) {
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrAccessDenied) {
 		t.Errorf("%v is more than cancelled", err)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const table = "limits"
@@ -208,15 +208,15 @@ func get(t *testing.T, api dynamo.API, k schema.Key) schema.Item {
 func bucket(t *testing.T, s *dynamo.Store, api dynamo.API, entity, resource string, shard, shards int) {
 	t.Helper()
 	_, ns := s.Namespace()
-	limit := func(name string) limiter.NewLimit {
-		return limiter.NewLimit{
-			NamedParams: limiter.NamedParams{Limit: name, Params: limiter.Params{Capacity: 1000, Amount: 1000, Period: 1000}},
+	limit := func(name string) store.NewLimit {
+		return store.NewLimit{
+			NamedParams: store.NamedParams{Limit: name, Params: store.Params{Capacity: 1000, Amount: 1000, Period: 1000}},
 			Tokens:      int64(shard),
 		}
 	}
-	put(t, api, schema.EncodeNewBucket(ns, &limiter.Create{
-		Bucket: limiter.Bucket{Entity: entity, Resource: resource, Shard: shard},
-		Now:    start.UnixMilli(), ShardCount: shards, Limits: []limiter.NewLimit{limit("rpm")}, Writes: limit(schema.WCU),
+	put(t, api, schema.EncodeNewBucket(ns, &store.Create{
+		Bucket: store.Bucket{Entity: entity, Resource: resource, Shard: shard},
+		Now:    start.UnixMilli(), ShardCount: shards, Limits: []store.NewLimit{limit("rpm")}, Writes: limit(schema.WCU),
 	}))
 }
 

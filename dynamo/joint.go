@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // maxTransaction is how many items a transaction may touch.
@@ -27,26 +27,26 @@ const maxTransaction = 100
 // least one refill is given and at most 100, no two of the same bucket.
 //
 // A refusal outweighs whatever was in the way of the other items. Without one,
-// throttling of any item is [limiter.ErrThrottled], else another transaction or
-// write that got in between is [limiter.ErrConflict]; neither is tried again
-// here. [limiter.ErrHotPartition] is rare: a transaction that was cancelled does
+// throttling of any item is [store.ErrThrottled], else another transaction or
+// write that got in between is [store.ErrConflict]; neither is tried again
+// here. [store.ErrHotPartition] is rare: a transaction that was cancelled does
 // not say which limit of the table it ran into, only one that was turned away as
 // a whole does.
-func (s *Store) Gather(ctx context.Context, refills []*limiter.Refill) (limiter.Joint, error) {
+func (s *Store) Gather(ctx context.Context, refills []*store.Refill) (store.Joint, error) {
 	if n := len(refills); n == 0 || n > maxTransaction {
-		return limiter.Joint{}, &limiter.ValidationError{
+		return store.Joint{}, &store.ValidationError{
 			Field: "refills", Value: strconv.Itoa(n), Reason: fmt.Sprintf("gather from 1 to %d shards at once", maxTransaction),
 		}
 	}
 	writes := make([]types.TransactWriteItem, len(refills))
-	named := make(map[limiter.Bucket]bool, len(refills))
+	named := make(map[store.Bucket]bool, len(refills))
 	for i, r := range refills {
 		update, err := s.refillUpdate(r)
 		if err != nil {
-			return limiter.Joint{}, err
+			return store.Joint{}, err
 		}
 		if named[r.Bucket] {
-			return limiter.Joint{}, &limiter.ValidationError{
+			return store.Joint{}, &store.ValidationError{
 				Field: "refills", Value: schema.BucketKey(s.ns, r.Bucket).PK, Reason: "refill a shard once in a transaction",
 			}
 		}
@@ -57,7 +57,7 @@ func (s *Store) Gather(ctx context.Context, refills []*limiter.Refill) (limiter.
 }
 
 // refillUpdate is the refill as a part of a transaction.
-func (s *Store) refillUpdate(r *limiter.Refill) (*types.Update, error) {
+func (s *Store) refillUpdate(r *store.Refill) (*types.Update, error) {
 	sh, err := s.refillShape(r)
 	if err != nil {
 		return nil, err
@@ -94,10 +94,10 @@ func (s *Store) refillUpdate(r *limiter.Refill) (*types.Update, error) {
 // [Store.Gather].
 //
 // Without a donor, shard 0 cannot be the sibling of another shard: both would be
-// missing, and shard 0 is born first. That is a [*limiter.ValidationError].
-func (s *Store) Bear(ctx context.Context, b *limiter.Birth) (limiter.Joint, error) {
+// missing, and shard 0 is born first. That is a [*store.ValidationError].
+func (s *Store) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	if err := checkBirth(b); err != nil {
-		return limiter.Joint{}, err
+		return store.Joint{}, err
 	}
 	const most = 3
 	writes := append(make([]types.TransactWriteItem, 0, most), types.TransactWriteItem{Put: &types.Put{
@@ -110,7 +110,7 @@ func (s *Store) Bear(ctx context.Context, b *limiter.Birth) (limiter.Joint, erro
 	if b.Donor != nil {
 		update, err := s.refillUpdate(b.Donor)
 		if err != nil {
-			return limiter.Joint{}, err
+			return store.Joint{}, err
 		}
 		return s.together(ctx, op, append(writes, types.TransactWriteItem{Update: update}))
 	}
@@ -131,12 +131,12 @@ func (s *Store) Bear(ctx context.Context, b *limiter.Birth) (limiter.Joint, erro
 }
 
 // checkBirth checks what Bear is given, but for the donor's own refill.
-func checkBirth(b *limiter.Birth) error {
+func checkBirth(b *store.Birth) error {
 	if err := checkCreate(&b.Create); err != nil {
 		return err
 	}
 	invalid := func(field string, value int, reason string) error {
-		return &limiter.ValidationError{Field: field, Value: strconv.Itoa(value), Reason: reason}
+		return &store.ValidationError{Field: field, Value: strconv.Itoa(value), Reason: reason}
 	}
 	sibling := b.Bucket
 	sibling.Shard = b.Sibling
@@ -157,7 +157,7 @@ func checkBirth(b *limiter.Birth) error {
 
 // together sends writes as one transaction and reads which items refused it. Its
 // token makes it harmless to send it twice: see [jointRetryer].
-func (s *Store) together(ctx context.Context, op string, writes []types.TransactWriteItem) (limiter.Joint, error) {
+func (s *Store) together(ctx context.Context, op string, writes []types.TransactWriteItem) (store.Joint, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	sent := s.clock.sending()
@@ -165,20 +165,20 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 	out, err := s.api.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, retryer.option)
 	if err == nil {
 		s.clock.answered(out.ResultMetadata, sent)
-		return limiter.Joint{Applied: true}, nil
+		return store.Joint{Applied: true}, nil
 	}
 	s.clock.failed(err, sent)
 	reasons := cancellation(err)
 	if _, refused := conditionFailed(err); !refused {
-		var joint limiter.Joint
-		if err = s.translate(op, retryer.verdict(err)); errors.Is(err, limiter.ErrThrottled) {
+		var joint store.Joint
+		if err = s.translate(op, retryer.verdict(err)); errors.Is(err, store.ErrThrottled) {
 			joint.Refusals = throttledBy(reasons, len(writes))
 		}
 		return joint, err
 	}
 	refusals := throttledBy(reasons, len(writes))
 	if refusals == nil {
-		refusals = make([]limiter.Refusal, len(writes))
+		refusals = make([]store.Refusal, len(writes))
 	}
 	for i := range refusals {
 		refusals[i].Refused = failedAt(err, i)
@@ -187,22 +187,22 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 		}
 		img, err := schema.DecodeBucket(reasons[i].Item)
 		if err != nil {
-			return limiter.Joint{}, err
+			return store.Joint{}, err
 		}
 		refusals[i].Image = img
 	}
-	return limiter.Joint{Refusals: refusals}, nil
+	return store.Joint{Refusals: refusals}, nil
 }
 
 // throttledBy says which of n writes of a cancelled transaction were throttled,
 // nil if none was.
-func throttledBy(reasons []types.CancellationReason, n int) (refusals []limiter.Refusal) {
+func throttledBy(reasons []types.CancellationReason, n int) (refusals []store.Refusal) {
 	for i, r := range reasons {
-		if r.Code == nil || !slices.Contains(kindOf(*r.Code), limiter.ErrThrottled) {
+		if r.Code == nil || !slices.Contains(kindOf(*r.Code), store.ErrThrottled) {
 			continue
 		}
 		if refusals == nil {
-			refusals = make([]limiter.Refusal, n)
+			refusals = make([]store.Refusal, n)
 		}
 		refusals[i].Throttled = true
 	}

@@ -17,24 +17,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // shardsOf makes n shards of a bucket and returns their images.
-func shardsOf(t *testing.T, s *dynamo.Store, entity string, n int) []*limiter.Image {
+func shardsOf(t *testing.T, s *dynamo.Store, entity string, n int) []*store.Image {
 	t.Helper()
-	params := limiter.Params{Capacity: 1_000_000_000, Amount: 1000, Period: 1000}
-	limit := func(name string) limiter.NewLimit {
-		return limiter.NewLimit{NamedParams: limiter.NamedParams{Limit: name, Params: params}, Tokens: params.Capacity}
+	params := store.Params{Capacity: 1_000_000_000, Amount: 1000, Period: 1000}
+	limit := func(name string) store.NewLimit {
+		return store.NewLimit{NamedParams: store.NamedParams{Limit: name, Params: params}, Tokens: params.Capacity}
 	}
-	var images []*limiter.Image
+	var images []*store.Image
 	for i := range n {
-		out, err := s.Create(t.Context(), &limiter.Create{
-			Bucket: limiter.Bucket{Entity: entity, Resource: "gpt-4", Shard: i},
-			Now:    start.UnixMilli(), ShardCount: n, Limits: []limiter.NewLimit{limit("rpm")}, Writes: limit(schema.WCU),
+		out, err := s.Create(t.Context(), &store.Create{
+			Bucket: store.Bucket{Entity: entity, Resource: "gpt-4", Shard: i},
+			Now:    start.UnixMilli(), ShardCount: n, Limits: []store.NewLimit{limit("rpm")}, Writes: limit(schema.WCU),
 		})
 		if err != nil || !out.Applied {
 			t.Fatalf("shard %d: %+v, %v", i, out, err)
@@ -45,35 +45,35 @@ func shardsOf(t *testing.T, s *dynamo.Store, entity string, n int) []*limiter.Im
 }
 
 // oneToken is a refill that debits one token and moves no stamp.
-func oneToken(img *limiter.Image) *limiter.Refill {
+func oneToken(img *store.Image) *store.Refill {
 	const token = 1000
-	change := func(name string) limiter.Change {
-		return limiter.Change{Limit: name, Debit: token, AtLeast: token, AtMost: 1_000_000_000}
+	change := func(name string) store.Change {
+		return store.Change{Limit: name, Debit: token, AtLeast: token, AtMost: 1_000_000_000}
 	}
-	return &limiter.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt, Writes: change(schema.WCU), Changes: []limiter.Change{change("rpm")},
+	return &store.Refill{
+		Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt, Writes: change(schema.WCU), Changes: []store.Change{change("rpm")},
 	}
 }
 
 // split is the split of a single shard into two.
-func split(img *limiter.Image) *limiter.Birth {
+func split(img *store.Image) *store.Birth {
 	donor := oneToken(img)
 	donor.ShardCount = 2
 	b := img.Bucket
 	b.Shard = 1
-	return &limiter.Birth{
-		Create: limiter.Create{
+	return &store.Birth{
+		Create: store.Create{
 			Bucket: b, Now: img.RefilledAt, ShardCount: 2,
-			Writes: limiter.NewLimit{NamedParams: limiter.NamedParams{Limit: schema.WCU, Params: img.Writes.Params}},
+			Writes: store.NewLimit{NamedParams: store.NamedParams{Limit: schema.WCU, Params: img.Writes.Params}},
 		},
 		Donor: donor, Sibling: 0,
 	}
 }
 
-func takeToken(t *testing.T, s *dynamo.Store, b limiter.Bucket) error {
+func takeToken(t *testing.T, s *dynamo.Store, b store.Bucket) error {
 	t.Helper()
-	out, err := s.Take(t.Context(), &limiter.Take{Bucket: b, Now: start.UnixMilli(), Debits: []limiter.Debit{
-		{Amount: limiter.Amount{Limit: "rpm", Milli: 1000}, AtMost: 1_000_000_000},
+	out, err := s.Take(t.Context(), &store.Take{Bucket: b, Now: start.UnixMilli(), Debits: []store.Debit{
+		{Amount: store.Amount{Limit: "rpm", Milli: 1000}, AtMost: 1_000_000_000},
 	}})
 	if err == nil && !out.Applied {
 		t.Fatalf("refused by %+v", out.Image)
@@ -83,7 +83,7 @@ func takeToken(t *testing.T, s *dynamo.Store, b limiter.Bucket) error {
 
 // exhaust takes from buckets by turns until the engine throttles one of them,
 // of which it must admit at least so many.
-func exhaust(t *testing.T, s *dynamo.Store, atLeast int, images ...*limiter.Image) error {
+func exhaust(t *testing.T, s *dynamo.Store, atLeast int, images ...*store.Image) error {
 	t.Helper()
 	for i := range 10 * atLeast {
 		if err := takeToken(t, s, images[i%len(images)].Bucket); err != nil {
@@ -99,7 +99,7 @@ func exhaust(t *testing.T, s *dynamo.Store, atLeast int, images ...*limiter.Imag
 
 func wantThrottled(t *testing.T, what string, err error, hot bool) {
 	t.Helper()
-	if !errors.Is(err, limiter.ErrThrottled) || !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrHotPartition) != hot {
+	if !errors.Is(err, store.ErrThrottled) || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrHotPartition) != hot {
 		t.Errorf("%s: got %v, want it throttled, by a hot partition: %t", what, err, hot)
 	}
 }
@@ -134,11 +134,11 @@ func TestHotPartitions(t *testing.T) {
 			neighbor := shardsOf(t, s, "neighbor", 1)[0]
 			wantThrottled(t, "take", exhaust(t, s, c.perPartition-100, img), true)
 			wantThrottled(t, "refill", errOf(s.Refill(t.Context(), oneToken(img))), true)
-			wantThrottled(t, "adjust", errOf(s.Adjust(t.Context(), &limiter.Adjust{Bucket: img.Bucket, Seen: img, Deltas: []limiter.Delta{
+			wantThrottled(t, "adjust", errOf(s.Adjust(t.Context(), &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: []store.Delta{
 				{Limit: "rpm", Tokens: -1, Consumed: 1, AtMost: 1_000_000_000},
 			}})), true)
 			// A cancelled transaction has no room for the reason.
-			wantThrottled(t, "gather", errOf(s.Gather(t.Context(), []*limiter.Refill{oneToken(neighbor), oneToken(img)})), false)
+			wantThrottled(t, "gather", errOf(s.Gather(t.Context(), []*store.Refill{oneToken(neighbor), oneToken(img)})), false)
 			wantThrottled(t, "bear", errOf(s.Bear(t.Context(), split(img))), false)
 			if err := takeToken(t, s, neighbor.Bucket); err != nil {
 				t.Errorf("a neighbor: %v", err)
@@ -148,7 +148,7 @@ func TestHotPartitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var crowd []*limiter.Image
+			var crowd []*store.Image
 			for i := range 20 {
 				crowd = append(crowd, shardsOf(t, s, fmt.Sprintf("user-%d", i), 1)...)
 			}
@@ -180,30 +180,30 @@ func TestCancelledTransactions(t *testing.T) {
 	_, ns := s.Namespace()
 	second := get(t, f, schema.BucketKey(ns, images[1].Bucket))
 	damaged := schema.Item{}
-	refused, tooBusy := limiter.Refusal{Refused: true}, limiter.Refusal{Throttled: true}
+	refused, tooBusy := store.Refusal{Refused: true}, store.Refusal{Throttled: true}
 	for name, c := range map[string]struct {
 		met  error
-		want []limiter.Refusal
+		want []store.Refusal
 		err  error
 	}{
-		"the second refuses":                 {reasons("None", second), []limiter.Refusal{{}, {Refused: true, Image: images[1]}}, nil},
-		"both refuse":                        {reasons(schema.Item(nil), second), []limiter.Refusal{refused, {Refused: true, Image: images[1]}}, nil},
-		"a conflict, and the second refuses": {reasons("TransactionConflict", second), []limiter.Refusal{{}, {Refused: true, Image: images[1]}}, nil},
-		"throttled, and the second refuses":  {reasons("ThrottlingError", schema.Item(nil)), []limiter.Refusal{tooBusy, refused}, nil},
-		"the first refuses, and a conflict":  {reasons(schema.Item(nil), "TransactionConflict"), []limiter.Refusal{refused, {}}, nil},
-		"fewer reasons than writes":          {reasons(schema.Item(nil)), []limiter.Refusal{refused, {}}, nil},
-		"a conflict":                         {reasons("None", "TransactionConflict"), nil, limiter.ErrConflict},
-		"a conflict, and throttled":          {reasons("TransactionConflict", "ThrottlingError"), []limiter.Refusal{{}, tooBusy}, limiter.ErrThrottled},
-		"throttled, and a conflict":          {reasons("ProvisionedThroughputExceeded", "TransactionConflict"), []limiter.Refusal{tooBusy, {}}, limiter.ErrThrottled},
-		"the second refuses, and is damaged": {reasons("None", damaged), nil, limiter.ErrCorrupt},
+		"the second refuses":                 {reasons("None", second), []store.Refusal{{}, {Refused: true, Image: images[1]}}, nil},
+		"both refuse":                        {reasons(schema.Item(nil), second), []store.Refusal{refused, {Refused: true, Image: images[1]}}, nil},
+		"a conflict, and the second refuses": {reasons("TransactionConflict", second), []store.Refusal{{}, {Refused: true, Image: images[1]}}, nil},
+		"throttled, and the second refuses":  {reasons("ThrottlingError", schema.Item(nil)), []store.Refusal{tooBusy, refused}, nil},
+		"the first refuses, and a conflict":  {reasons(schema.Item(nil), "TransactionConflict"), []store.Refusal{refused, {}}, nil},
+		"fewer reasons than writes":          {reasons(schema.Item(nil)), []store.Refusal{refused, {}}, nil},
+		"a conflict":                         {reasons("None", "TransactionConflict"), nil, store.ErrConflict},
+		"a conflict, and throttled":          {reasons("TransactionConflict", "ThrottlingError"), []store.Refusal{{}, tooBusy}, store.ErrThrottled},
+		"throttled, and a conflict":          {reasons("ProvisionedThroughputExceeded", "TransactionConflict"), []store.Refusal{tooBusy, {}}, store.ErrThrottled},
+		"the second refuses, and is damaged": {reasons("None", damaged), nil, store.ErrCorrupt},
 		"throttled as a whole": {
-			&types.ThrottlingException{ThrottlingReasons: because("TableWriteKeyRangeThroughputExceeded")}, nil, limiter.ErrHotPartition,
+			&types.ThrottlingException{ThrottlingReasons: because("TableWriteKeyRangeThroughputExceeded")}, nil, store.ErrHotPartition,
 		},
-		"no such table": {&types.ResourceNotFoundException{}, nil, limiter.ErrNotFound},
+		"no such table": {&types.ResourceNotFoundException{}, nil, store.ErrNotFound},
 	} {
 		f.before = func(string, any) error { return wrapped(c.met) }
 		f.reset()
-		gathered, err := s.Gather(t.Context(), []*limiter.Refill{oneToken(images[0]), oneToken(images[1])})
+		gathered, err := s.Gather(t.Context(), []*store.Refill{oneToken(images[0]), oneToken(images[1])})
 		if !errors.Is(err, c.err) || len(f.ops) != 1 {
 			t.Errorf("%s: got error %v, want %v; requests %q", name, err, c.err, f.ops)
 		}
@@ -215,13 +215,13 @@ func TestCancelledTransactions(t *testing.T) {
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: got error %v, want %v", name, err, c.err)
 		}
-		for _, got := range []limiter.Joint{gathered, merged, born} {
-			if diff := cmp.Diff(limiter.Joint{Refusals: c.want}, got); diff != "" {
+		for _, got := range []store.Joint{gathered, merged, born} {
+			if diff := cmp.Diff(store.Joint{Refusals: c.want}, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
-		if c.err != nil && !strings.Contains(err.Error(), "bear "+schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}).PK) &&
-			!errors.Is(err, limiter.ErrCorrupt) {
+		if c.err != nil && !strings.Contains(err.Error(), "bear "+schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}).PK) &&
+			!errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: %v does not say what was being done", name, err)
 		}
 	}
@@ -291,14 +291,14 @@ func TestTransactionsThroughTheSDKClient(t *testing.T) {
 			}))
 			wire.bodies, wire.answers = nil, c.answers
 			begun := time.Now()
-			img := &limiter.Image{Bucket: limiter.Bucket{Entity: "user", Resource: "gpt-4"}, ShardCount: 1}
-			j, err := s.Gather(t.Context(), []*limiter.Refill{oneToken(img)})
+			img := &store.Image{Bucket: store.Bucket{Entity: "user", Resource: "gpt-4"}, ShardCount: 1}
+			j, err := s.Gather(t.Context(), []*store.Refill{oneToken(img)})
 			for _, sentinel := range all {
 				if want := contains(c.want, sentinel); errors.Is(err, sentinel) != want {
 					t.Errorf("%s: %v is %v: %v", name, err, sentinel, !want)
 				}
 			}
-			if err != nil && len(c.want) == 0 || j.Applied != (err == nil && !c.refused) || c.refused != slices.ContainsFunc(j.Refusals, func(r limiter.Refusal) bool { return r.Refused }) {
+			if err != nil && len(c.want) == 0 || j.Applied != (err == nil && !c.refused) || c.refused != slices.ContainsFunc(j.Refusals, func(r store.Refusal) bool { return r.Refused }) {
 				t.Errorf("%s: got %+v, %v", name, j, err)
 			}
 			if len(wire.bodies) != c.sent {

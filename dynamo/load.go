@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Bounds of batches: what DynamoDB takes in one, and how often and how long what
@@ -29,7 +29,7 @@ const adminAttempts = 5
 
 // Load reads an entity's record, configuration and a bucket in one request. An answer
 // is whole or an error.
-func (s *Store) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, error) {
+func (s *Store) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	keys, err := s.loadKeys(l)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *Store) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, err
 	if err != nil {
 		return nil, err
 	}
-	loaded := &limiter.Loaded{Configs: make([]*limiter.Config, len(l.Configs))}
+	loaded := &store.Loaded{Configs: make([]*store.Config, len(l.Configs))}
 	for i := range l.Configs {
 		if it, ok := items[keys[i]]; ok {
 			if loaded.Configs[i], err = schema.DecodeConfig(it); err != nil {
@@ -64,7 +64,7 @@ func (s *Store) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, err
 
 // loadKeys are the keys of the configurations asked for, then those of the record
 // and of the bucket, if they are. All names are checked.
-func (s *Store) loadKeys(l *limiter.Load) ([]schema.Key, error) {
+func (s *Store) loadKeys(l *store.Load) ([]schema.Key, error) {
 	const others = 2
 	keys := make([]schema.Key, 0, len(l.Configs)+others)
 	for _, k := range l.Configs {
@@ -74,7 +74,7 @@ func (s *Store) loadKeys(l *limiter.Load) ([]schema.Key, error) {
 		keys = append(keys, schema.ConfigKey(s.ns, k))
 	}
 	if l.Entity != "" {
-		if err := limiter.CheckEntity(l.Entity); err != nil {
+		if err := store.CheckEntity(l.Entity); err != nil {
 			return nil, err
 		}
 		keys = append(keys, schema.MetaKey(s.ns, l.Entity))
@@ -139,7 +139,7 @@ func (c *conn) batchDelete(ctx context.Context, op string, keys []schema.Key) er
 			c.api.BatchWriteItem, &dynamodb.BatchWriteItemInput{
 				RequestItems: map[string][]types.WriteRequest{*c.table: pending[:n:n]},
 			})
-		if errors.Is(err, limiter.ErrThrottled) {
+		if errors.Is(err, store.ErrThrottled) {
 			if attempt, err = c.again(ctx, op, attempt); err != nil {
 				return err
 			}

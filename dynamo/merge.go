@@ -7,8 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Merge makes one shard of two, for each pair, in one transaction:
@@ -19,26 +19,26 @@ import (
 //	                           neither disabled nor limited in its validity
 //
 // Refusals are in that order, pair by pair. Errors are as for [Store.Gather].
-func (s *Store) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joint, error) {
+func (s *Store) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
 	const each = 2
 	if n := len(pairs); n == 0 || each*n > maxTransaction {
-		return limiter.Joint{}, &limiter.ValidationError{
+		return store.Joint{}, &store.ValidationError{
 			Field: "pairs", Value: strconv.Itoa(n), Reason: fmt.Sprintf("merge 1 to %d pairs of shards at once", maxTransaction/each),
 		}
 	}
 	writes := make([]types.TransactWriteItem, 0, each*len(pairs))
-	named := make(map[limiter.Bucket]bool, each*len(pairs))
+	named := make(map[store.Bucket]bool, each*len(pairs))
 	for _, p := range pairs {
 		if err := checkPair(p, named); err != nil {
-			return limiter.Joint{}, err
+			return store.Joint{}, err
 		}
 		survives, err := s.refillUpdate(p.Survivor)
 		if err != nil {
-			return limiter.Joint{}, err
+			return store.Joint{}, err
 		}
 		retires, err := s.retirement(p)
 		if err != nil {
-			return limiter.Joint{}, err
+			return store.Joint{}, err
 		}
 		writes = append(writes, types.TransactWriteItem{Update: survives}, types.TransactWriteItem{Delete: retires})
 	}
@@ -47,10 +47,10 @@ func (s *Store) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joint
 
 // checkPair checks what Merge is given, but for the survivor's own refill, and that
 // no shard was named before.
-func checkPair(p *limiter.Pair, named map[limiter.Bucket]bool) error {
+func checkPair(p *store.Pair, named map[store.Bucket]bool) error {
 	survivor, retired := p.Survivor, p.Retired
 	invalid := func(field string, value int, reason string) error {
-		return &limiter.ValidationError{Field: field, Value: strconv.Itoa(value), Reason: reason}
+		return &store.ValidationError{Field: field, Value: strconv.Itoa(value), Reason: reason}
 	}
 	sibling := survivor.Bucket
 	sibling.Shard += survivor.ShardCount
@@ -73,7 +73,7 @@ func checkPair(p *limiter.Pair, named map[limiter.Bucket]bool) error {
 }
 
 // retirement is the deletion of a pair's retired shard.
-func (s *Store) retirement(p *limiter.Pair) (*types.Delete, error) {
+func (s *Store) retirement(p *store.Pair) (*types.Delete, error) {
 	img := p.Retired
 	b := newShapeBuilder()
 	var v numbers

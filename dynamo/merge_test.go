@@ -7,18 +7,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // halving is the merge of n shards into half as many.
-func halving(images []*limiter.Image) (pairs []*limiter.Pair) {
+func halving(images []*store.Image) (pairs []*store.Pair) {
 	half := len(images) / 2
 	for i, img := range images[:half] {
 		survivor, retired := oneToken(img), images[i+half]
 		survivor.ShardCount = half
-		pairs = append(pairs, &limiter.Pair{Survivor: survivor, Retired: retired, AtLeast: []int64{retired.Limits[0].Tokens}})
+		pairs = append(pairs, &store.Pair{Survivor: survivor, Retired: retired, AtLeast: []int64{retired.Limits[0].Tokens}})
 	}
 	return pairs
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Usage is what requests cost.
@@ -195,6 +195,6 @@ func pointers(consumed []types.ConsumedCapacity) []*types.ConsumedCapacity {
 
 // Immediate reports whether the API behind the meter says that it never waits.
 func (m *Meter) Immediate() bool {
-	api, ok := m.api.(limiter.ImmediateStore)
+	api, ok := m.api.(store.ImmediateStore)
 	return ok && api.Immediate()
 }

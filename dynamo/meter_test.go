@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestMeter(t *testing.T) {
@@ -32,7 +32,7 @@ func TestMeter(t *testing.T) {
 		if diff := cmp.Diff(dynamo.Totals{"BatchGetItem": {Requests: 1, RCU: 2}}, opened); diff != "" {
 			t.Errorf("open (-want +got):\n%s", diff)
 		}
-		b := limiter.Bucket{Entity: "user", Resource: "gpt-4"}
+		b := store.Bucket{Entity: "user", Resource: "gpt-4"}
 		bucket(t, s, m, "user", "gpt-4", 0, 1) // table, GSI2, GSI3, GSI4
 		in := &dynamodb.UpdateItemInput{
 			TableName: aws.String(table), Key: schema.BucketKey(ns, b).Item(),
@@ -54,8 +54,8 @@ func TestMeter(t *testing.T) {
 		if _, err := s.ResourceBuckets(t.Context(), "gpt-4"); err != nil {
 			t.Fatal(err)
 		}
-		createEntity(t, s, limiter.Entity{ID: "proj"})
-		if _, err := s.CreateEntity(t.Context(), limiter.Entity{ID: "x", Parent: "nobody"}); err == nil {
+		createEntity(t, s, store.Entity{ID: "proj"})
+		if _, err := s.CreateEntity(t.Context(), store.Entity{ID: "x", Parent: "nobody"}); err == nil {
 			t.Fatal("there is no parent")
 		}
 		want := dynamo.Totals{

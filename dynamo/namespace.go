@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Namespace is a part of a table that nothing outside it sees. Its name leads
@@ -41,7 +41,7 @@ func NewNamespaces(o Options) (*Namespaces, error) {
 // Register makes a namespace, with its audit event, or returns the one that has
 // the name already.
 func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, error) {
-	if err := limiter.CheckNamespace(name); err != nil {
+	if err := store.CheckNamespace(name); err != nil {
 		return Namespace{}, err
 	}
 	op := "register namespace " + name
@@ -58,16 +58,16 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 		if err == nil {
 			return Namespace{ns.Name, ns.ID, ns.Created.UTC().Truncate(time.Second)}, nil
 		}
-		if !errors.Is(err, limiter.ErrConflict) {
+		if !errors.Is(err, store.ErrConflict) {
 			return Namespace{}, err
 		}
 		// Somebody has the name, or, beyond belief, the id.
 		winner, err := n.Get(ctx, name)
-		if err == nil || !errors.Is(err, limiter.ErrNotFound) {
+		if err == nil || !errors.Is(err, store.ErrNotFound) {
 			return winner, err
 		}
 	}
-	return Namespace{}, fmt.Errorf("%s: %w: try again", op, limiter.ErrConflict)
+	return Namespace{}, fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }
 
 // auditNamespace is the event of a change of a namespace. It is the table's: it
@@ -94,10 +94,10 @@ func newNamespaceID() string {
 	}
 }
 
-// Get finds a namespace by name, as of now. It fails with [limiter.ErrNotFound]
+// Get finds a namespace by name, as of now. It fails with [store.ErrNotFound]
 // if there is none.
 func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
-	if err := limiter.CheckNamespace(name); err != nil {
+	if err := store.CheckNamespace(name); err != nil {
 		return Namespace{}, err
 	}
 	it, err := n.getItem(ctx, "read namespace "+name, schema.NamespaceKey(name))
@@ -110,7 +110,7 @@ func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 // activeNamespace reads a forward record. A namespace that is deleted or being
 // purged is absent.
 func activeNamespace(name string, it item) (Namespace, error) {
-	missing := &limiter.NotFoundError{Kind: "namespace", Name: name, Hint: "register it first"}
+	missing := &store.NotFoundError{Kind: "namespace", Name: name, Hint: "register it first"}
 	if it == nil {
 		return Namespace{}, missing
 	}
@@ -138,7 +138,7 @@ func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 		ns, err := activeNamespace(name, it)
 		if err == nil {
 			all = append(all, ns)
-		} else if !errors.Is(err, limiter.ErrNotFound) {
+		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 		return nil
@@ -149,7 +149,7 @@ func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 // Delete takes a namespace's name away, in one transaction with marking its id
 // deleted and with its audit event, which is kept for as long as the namespace
 // keeps events. Its items stay until the id is purged; stores that are open go on
-// writing them. It fails with [limiter.ErrNotFound] if there is no such namespace.
+// writing them. It fails with [store.ErrNotFound] if there is no such namespace.
 func (n *Namespaces) Delete(ctx context.Context, name string) error {
 	op := "delete namespace " + name
 	for range adminAttempts {
@@ -157,7 +157,7 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		system, err := n.getItem(ctx, op, schema.ConfigKey(ns.ID, limiter.ConfigKey{}))
+		system, err := n.getItem(ctx, op, schema.ConfigKey(ns.ID, store.ConfigKey{}))
 		if err != nil {
 			return err
 		}
@@ -187,9 +187,9 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 			}},
 			event,
 		}})
-		if err == nil || !errors.Is(err, limiter.ErrConflict) {
+		if err == nil || !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 	}
-	return fmt.Errorf("%s: %w: try again", op, limiter.ErrConflict)
+	return fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func newNamespaces(t *testing.T) (*dynamo.Namespaces, *fault) {
@@ -124,7 +124,7 @@ func TestDeletingANamespaceIsAtomic(t *testing.T) {
 		}
 		return nil
 	}
-	wantErr(t, n.Delete(t.Context(), "tenant-a"), limiter.ErrUnavailable)
+	wantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrUnavailable)
 	f.before = nil
 	if still, err := n.Get(t.Context(), "tenant-a"); err != nil || still != ns {
 		t.Errorf("after the crash: %+v, %v", still, err)
@@ -142,9 +142,9 @@ func TestDeletingANamespaceIsAtomic(t *testing.T) {
 	if err != nil || reverse.Status != schema.StatusDeleted || reverse.Name != "tenant-a" {
 		t.Errorf("the id is %+v, %v", reverse, err)
 	}
-	wantErr(t, n.Delete(t.Context(), "tenant-a"), limiter.ErrNotFound)
+	wantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrNotFound)
 	_, err = dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Namespace: "tenant-a"})
-	wantErr(t, err, limiter.ErrNotFound)
+	wantErr(t, err, store.ErrNotFound)
 
 	again, err := n.Register(t.Context(), "tenant-a")
 	if err != nil || again.ID == ns.ID {
@@ -159,9 +159,9 @@ func TestNamespacesBeingDeletedAreAbsent(t *testing.T) {
 		forward, _ := schema.EncodeNamespace(schema.Namespace{ID: "abc", Name: "gone", Status: status})
 		put(t, f, forward)
 		_, err := n.Get(t.Context(), "gone")
-		wantErr(t, err, limiter.ErrNotFound)
+		wantErr(t, err, store.ErrNotFound)
 		_, err = dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Namespace: "gone"})
-		wantErr(t, err, limiter.ErrNotFound)
+		wantErr(t, err, store.ErrNotFound)
 		if all, err := n.List(t.Context()); err != nil || len(all) != 1 {
 			t.Errorf("%s: listed %+v, %v", status, all, err)
 		}
@@ -173,10 +173,10 @@ func TestNamespaceNamesAreChecked(t *testing.T) {
 	n, f := newNamespaces(t)
 	for _, name := range []string{"", "_", "a#b", "a\n"} {
 		_, err := n.Register(t.Context(), name)
-		wantErr(t, err, limiter.ErrInvalid)
+		wantErr(t, err, store.ErrInvalid)
 		_, err = n.Get(t.Context(), name)
-		wantErr(t, err, limiter.ErrInvalid)
-		wantErr(t, n.Delete(t.Context(), name), limiter.ErrInvalid)
+		wantErr(t, err, store.ErrInvalid)
+		wantErr(t, n.Delete(t.Context(), name), store.ErrInvalid)
 	}
 	if len(f.ops) != 0 {
 		t.Errorf("requests were sent: %q", f.ops)

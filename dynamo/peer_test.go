@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A peerWrite is a write as the Python peer 0.17.0 sent it.
@@ -247,18 +248,18 @@ func TestAdministrationLeavesWhatThePeersLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entity := limiter.ConfigKey{Entity: "user-1", Resource: "gpt-4"}
+	entity := store.ConfigKey{Entity: "user-1", Resource: "gpt-4"}
 	acts := map[string]func() error{
-		"set_system_defaults": func() error { return s.SetSystem(t.Context(), rpm10, limiter.Block) },
+		"set_system_defaults": func() error { return s.SetSystem(t.Context(), rpm10, store.Block) },
 		"set_resource_defaults": func() error {
-			return s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, append(rpm10, limiter.PerMinute("tpm", 1000)))
+			return s.SetLimits(t.Context(), store.ConfigKey{Resource: "gpt-4"}, append(rpm10, limiter.PerMinute("tpm", 1000)))
 		},
 		"create_entity x2": func() error {
-			createEntity(t, s, limiter.Entity{ID: "proj-1"})
-			createEntity(t, s, limiter.Entity{ID: "key-1", Parent: "proj-1", Cascade: true})
+			createEntity(t, s, store.Entity{ID: "proj-1"})
+			createEntity(t, s, store.Entity{ID: "key-1", Parent: "proj-1", Cascade: true})
 			return nil
 		},
-		"set_limits entity": func() error { return s.SetLimits(t.Context(), entity, []limiter.Limit{limiter.PerMinute("rpm", 20)}) },
+		"set_limits entity": func() error { return s.SetLimits(t.Context(), entity, []store.Limit{limiter.PerMinute("rpm", 20)}) },
 		"delete_limits":     func() error { return s.DeleteLimits(t.Context(), entity) },
 		"register ns": func() error {
 			_, err := namespaces.Register(t.Context(), "tenant-a")

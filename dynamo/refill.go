@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Refill accrues to a new stamp, debits, and repairs, in one update that holds
@@ -36,17 +36,17 @@ import (
 //	       every limit imply that it is; the rest as above
 //
 // The rf lock alone lets takes and credits land between image and write, which
-// move tk and leave rf: hence the bounds. See [limiter.Change].
-func (s *Store) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+// move tk and leave rf: hence the bounds. See [store.Change].
+func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	sh, err := s.refillShape(r)
 	if err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	return s.update(ctx, "refill", r.Bucket, sh, refillValues(r))
 }
 
 // refillShape checks the refill and is its shape.
-func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
+func (s *Store) refillShape(r *store.Refill) (*shape, error) {
 	if err := checkBucket(r.Bucket); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
 		return nil, err
 	}
 	if r.ShardCount < 0 || r.ShardCount > schema.MaxShards {
-		return nil, &limiter.ValidationError{
+		return nil, &store.ValidationError{
 			Field: "shard count", Value: strconv.Itoa(r.ShardCount), Reason: fmt.Sprintf("give 1 to %d, or 0 to keep it", schema.MaxShards),
 		}
 	}
@@ -66,15 +66,15 @@ func (s *Store) refillShape(r *limiter.Refill) (*shape, error) {
 }
 
 // limitsAfter is how many limits a bucket has after a refill.
-func limitsAfter(r *limiter.Refill) int {
+func limitsAfter(r *store.Refill) int {
 	n := len(r.Seen.Limits)
 	for i := range r.Changes {
 		switch r.Changes[i].Kind {
-		case limiter.AddLimit:
+		case store.AddLimit:
 			n++
-		case limiter.RemoveLimit:
+		case store.RemoveLimit:
 			n--
-		case limiter.KeepParams, limiter.SetParams:
+		case store.KeepParams, store.SetParams:
 		}
 	}
 	return n
@@ -82,8 +82,8 @@ func limitsAfter(r *limiter.Refill) int {
 
 // refillKey tells two refills of different shape apart. One that changes
 // parameters, or the number of shards, or a disabled item, is rare and has no key.
-func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
-	if r.Writes.Kind != limiter.KeepParams || r.Owner != nil || r.ShardCount != 0 || r.Seen.Disabled {
+func refillKey(key []byte, r *store.Refill) (_ []byte, ok bool) {
+	if r.Writes.Kind != store.KeepParams || r.Owner != nil || r.ShardCount != 0 || r.Seen.Disabled {
 		return nil, false
 	}
 	key = append(key, byte(1+boundsOf(&r.Writes)))
@@ -96,7 +96,7 @@ func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
 	key = append(key, flags)
 	for i := range r.Changes {
 		c := &r.Changes[i]
-		if c.Kind != limiter.KeepParams {
+		if c.Kind != store.KeepParams {
 			return nil, false
 		}
 		key = append(append(key, c.Limit...), byte(1+boundsOf(c)))
@@ -111,7 +111,7 @@ func refillKey(key []byte, r *limiter.Refill) (_ []byte, ok bool) {
 // condition that an added limit is absent is written with two operators instead of
 // four, so that all fit one write. Then a limit that a peer has left half there, its
 // parameters without a balance, is not completed.
-const tersely = limiter.MaxLimits + 8
+const tersely = store.MaxLimits + 8
 
 // bounds is how a change's condition on the balance is written.
 type bounds byte
@@ -123,7 +123,7 @@ const (
 	impossible // between two of which the first is the larger
 )
 
-func boundsOf(c *limiter.Change) bounds {
+func boundsOf(c *store.Change) bounds {
 	switch {
 	case c.AtLeast == c.AtMost:
 		return pinned
@@ -135,7 +135,7 @@ func boundsOf(c *limiter.Change) bounds {
 	return bounded
 }
 
-func newRefillShape(r *limiter.Refill) (*shape, error) {
+func newRefillShape(r *store.Refill) (*shape, error) {
 	b := newShapeBuilder()
 	b.set.part(b.name("#rf", schema.RF), "=:rf")
 	switch {
@@ -184,7 +184,7 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 		switch {
 		case r.Loose:
 			b.pin(i, r.Changes[i].Limit)
-		case repairs && r.Changes[i].Kind != limiter.AddLimit:
+		case repairs && r.Changes[i].Kind != store.AddLimit:
 			b.pinSeen(i, r.Changes[i].Limit)
 		}
 	}
@@ -192,8 +192,8 @@ func newRefillShape(r *limiter.Refill) (*shape, error) {
 }
 
 // isRepair reports whether a refill changes parameters or the owner.
-func isRepair(r *limiter.Refill) bool {
-	return r.Owner != nil || slices.ContainsFunc(r.Changes, func(c limiter.Change) bool { return c.Kind != limiter.KeepParams })
+func isRepair(r *store.Refill) bool {
+	return r.Owner != nil || slices.ContainsFunc(r.Changes, func(c store.Change) bool { return c.Kind != store.KeepParams })
 }
 
 // shardCount pins the number of shards, on which every share depends.
@@ -208,7 +208,7 @@ func (b *shapeBuilder) shardCount(n int) {
 
 // owner restamps what the item copies of its entity's record, if that is still what
 // was seen.
-func (b *shapeBuilder) owner(o *limiter.Owner, seen *limiter.Image) {
+func (b *shapeBuilder) owner(o *store.Owner, seen *store.Image) {
 	if o == nil {
 		return
 	}
@@ -246,20 +246,20 @@ func (b *shapeBuilder) was(attr, value string, seen, hasZero bool) {
 }
 
 // change is what happens to limit number i.
-func (b *shapeBuilder) change(i int, c *limiter.Change) {
-	if c.Kind == limiter.RemoveLimit {
+func (b *shapeBuilder) change(i int, c *store.Change) {
+	if c.Kind == store.RemoveLimit {
 		for _, f := range schema.LimitFields {
 			b.remove.part(b.field(i, c.Limit, f))
 		}
 		return
 	}
 	tokens := b.field(i, c.Limit, schema.FieldTokens)
-	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
+	if c.Kind == store.SetParams || c.Kind == store.AddLimit {
 		b.set.part(b.field(i, c.Limit, schema.FieldCapacity), "=", alias('p', i))
 		b.set.part(b.field(i, c.Limit, schema.FieldAmount), "=", alias('q', i))
 		b.set.part(b.field(i, c.Limit, schema.FieldPeriod), "=", alias('r', i))
 	}
-	if c.Kind == limiter.AddLimit {
+	if c.Kind == store.AddLimit {
 		b.set.part(tokens, "=", alias('d', i))
 		b.set.part(b.field(i, c.Limit, schema.FieldConsumed), "=", alias('a', i))
 		if capacity := b.field(i, c.Limit, schema.FieldCapacity); b.terse {
@@ -287,7 +287,7 @@ func (b *shapeBuilder) change(i int, c *limiter.Change) {
 }
 
 // fill is what happens to limit number i of a bucket that is full anyway.
-func (b *shapeBuilder) fill(i int, c *limiter.Change) {
+func (b *shapeBuilder) fill(i int, c *store.Change) {
 	tokens := b.field(i, c.Limit, schema.FieldTokens)
 	b.set.part(tokens, "=", alias('d', i))
 	if c.Debit != 0 {
@@ -313,7 +313,7 @@ func (b *shapeBuilder) pinSeen(i int, limit string) {
 	b.condition.part(b.field(i, limit, schema.FieldPeriod), "=", alias('u', i))
 }
 
-func refillValues(r *limiter.Refill) values {
+func refillValues(r *store.Refill) values {
 	repairs := isRepair(r)
 	perLimit := 4
 	if repairs || r.Loose {
@@ -346,7 +346,7 @@ func refillValues(r *limiter.Refill) values {
 		switch {
 		case r.Loose:
 			v.params(i, &r.Changes[i].Params)
-		case repairs && r.Changes[i].Kind != limiter.AddLimit:
+		case repairs && r.Changes[i].Kind != store.AddLimit:
 			seen, _ := r.Seen.Limit(r.Changes[i].Limit)
 			v.put(alias('s', i), seen.Capacity)
 			v.put(alias('t', i), seen.Amount)
@@ -357,7 +357,7 @@ func refillValues(r *limiter.Refill) values {
 }
 
 // owner are the values of [shapeBuilder.owner].
-func (s *numbers) owner(o *limiter.Owner, seen *limiter.Image) {
+func (s *numbers) owner(o *store.Owner, seen *store.Image) {
 	if o == nil {
 		return
 	}
@@ -379,22 +379,22 @@ func (s *numbers) owner(o *limiter.Owner, seen *limiter.Image) {
 }
 
 // change are the values of [shapeBuilder.change], or of [shapeBuilder.fill].
-func (s *numbers) change(i int, c *limiter.Change, full bool) {
+func (s *numbers) change(i int, c *store.Change, full bool) {
 	switch {
 	case full:
 		s.fill(i, c)
 		return
-	case c.Kind == limiter.RemoveLimit:
+	case c.Kind == store.RemoveLimit:
 		return
 	}
 	s.put(alias('d', i), c.Earned-c.Debit)
-	if c.Debit != 0 || c.Kind == limiter.AddLimit {
+	if c.Debit != 0 || c.Kind == store.AddLimit {
 		s.put(alias('a', i), c.Debit)
 	}
-	if c.Kind == limiter.SetParams || c.Kind == limiter.AddLimit {
+	if c.Kind == store.SetParams || c.Kind == store.AddLimit {
 		s.params(i, &c.Params)
 	}
-	if c.Kind == limiter.AddLimit {
+	if c.Kind == store.AddLimit {
 		return
 	}
 	switch boundsOf(c) {
@@ -408,7 +408,7 @@ func (s *numbers) change(i int, c *limiter.Change, full bool) {
 	}
 }
 
-func (s *numbers) fill(i int, c *limiter.Change) {
+func (s *numbers) fill(i int, c *store.Change) {
 	s.put(alias('d', i), c.Earned-c.Debit)
 	s.put(alias('l', i), c.AtLeast)
 	if c.Debit != 0 {
@@ -417,7 +417,7 @@ func (s *numbers) fill(i int, c *limiter.Change) {
 	s.params(i, &c.Params)
 }
 
-func (s *numbers) params(i int, p *limiter.Params) {
+func (s *numbers) params(i int, p *store.Params) {
 	s.put(alias('p', i), p.Capacity)
 	s.put(alias('q', i), p.Amount)
 	s.put(alias('r', i), p.Period)

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // ResourcesWithDefaults lists the resources that have configuration, by name.
@@ -19,17 +19,17 @@ func (s *Store) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
 }
 
 // ResourcesWithEntityLimits lists the resources for which at least one entity
-// has configuration of its own, by name; [limiter.DefaultResource] may be one.
+// has configuration of its own, by name; [store.DefaultResource] may be one.
 func (s *Store) ResourcesWithEntityLimits(ctx context.Context) ([]string, error) {
 	it, err := s.getItem(ctx, "list resources with entity limits", schema.EntityConfigRegistryKey(s.ns))
 	return schema.DecodeEntityConfigRegistry(it), err
 }
 
 // EntitiesWithLimits lists the entities that have configuration of their own for
-// a resource, or for [limiter.DefaultResource], by name. The index that names
+// a resource, or for [store.DefaultResource], by name. The index that names
 // them lags behind: what was just set may be missing.
 func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]string, error) {
-	if err := limiter.CheckConfigResource(resource); err != nil {
+	if err := store.CheckConfigResource(resource); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -50,7 +50,7 @@ func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]stri
 //
 // An item of an entity without index keys came from a writer that did not count
 // it either; the write adds the keys, and this the count.
-func (s *Store) registration(k limiter.ConfigKey, old item) *types.Update {
+func (s *Store) registration(k store.ConfigKey, old item) *types.Update {
 	switch {
 	case k.Entity != "":
 		if old[schema.GSI3PK] != nil {
@@ -89,7 +89,7 @@ func (s *Store) register(ctx context.Context, r *types.Update) error {
 }
 
 // deregistration is the registry's part of a write that deletes a level's item.
-func (s *Store) deregistration(k limiter.ConfigKey, old item) *types.Update {
+func (s *Store) deregistration(k store.ConfigKey, old item) *types.Update {
 	switch {
 	case k.Entity != "":
 		if old[schema.GSI3PK] == nil {

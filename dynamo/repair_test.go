@@ -9,9 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // behind changes attributes of an item behind a store's back, REMOVE for nil.
@@ -43,19 +43,19 @@ func behind(t *testing.T, api dynamo.API, key schema.Key, changes schema.Item) {
 }
 
 // repairs are refills that change parameters or the owner.
-var repairs = map[string]func(*limiter.Refill){
-	"sets": func(r *limiter.Refill) {
-		r.Changes[0].Kind, r.Changes[0].Params = limiter.SetParams, limiter.Params{Capacity: 100_000, Amount: 2000, Period: 1000}
+var repairs = map[string]func(*store.Refill){
+	"sets": func(r *store.Refill) {
+		r.Changes[0].Kind, r.Changes[0].Params = store.SetParams, store.Params{Capacity: 100_000, Amount: 2000, Period: 1000}
 	},
-	"removes": func(r *limiter.Refill) { r.Changes[0] = limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit} },
-	"keeps and adds": func(r *limiter.Refill) {
-		added := limiter.Params{Capacity: 1000, Amount: 1000, Period: 1000}
-		r.Changes = append(r.Changes, limiter.Change{Limit: "tpm", Kind: limiter.AddLimit, Params: added, Earned: 1000})
+	"removes": func(r *store.Refill) { r.Changes[0] = store.Change{Limit: "rpm", Kind: store.RemoveLimit} },
+	"keeps and adds": func(r *store.Refill) {
+		added := store.Params{Capacity: 1000, Amount: 1000, Period: 1000}
+		r.Changes = append(r.Changes, store.Change{Limit: "tpm", Kind: store.AddLimit, Params: added, Earned: 1000})
 	},
-	"restamps": func(r *limiter.Refill) {
-		r.Owner = &limiter.Owner{Cascade: true, Parent: "other", Generation: 8, Incarnation: "j"}
+	"restamps": func(r *store.Refill) {
+		r.Owner = &store.Owner{Cascade: true, Parent: "other", Generation: 8, Incarnation: "j"}
 	},
-	"drops a stamp": func(r *limiter.Refill) { r.Owner = &limiter.Owner{} },
+	"drops a stamp": func(r *store.Refill) { r.Owner = &store.Owner{} },
 }
 
 // A refill that changes parameters or the owner lands only if all that it goes by is as
@@ -114,7 +114,7 @@ func TestARepairLandsOnWhatWasSeenAlone(t *testing.T) {
 				t.Errorf("a write that %s, after %s changed: applied %t, want %t", name, tt.name, out.Applied, want)
 			}
 			if o := r.Owner; out.Applied && o != nil {
-				got := limiter.Owner{Cascade: out.Image.Cascade, Parent: out.Image.Parent, Generation: out.Image.ParentGeneration, Incarnation: out.Image.Incarnation}
+				got := store.Owner{Cascade: out.Image.Cascade, Parent: out.Image.Parent, Generation: out.Image.ParentGeneration, Incarnation: out.Image.Incarnation}
 				if got != *o {
 					t.Errorf("a write that %s left %+v, want %+v", name, got, *o)
 				}

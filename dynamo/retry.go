@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // bucketWrite is the option of every write to a single bucket item. Such a write
@@ -40,7 +40,7 @@ func (writeRetryer) IsErrorRetryable(err error) bool {
 		return false
 	}
 	if kind := kindOf(codeOf(err)); len(kind) > 0 {
-		return errors.Is(kind[0], limiter.ErrConflict) || isClockSkew(err)
+		return errors.Is(kind[0], store.ErrConflict) || isClockSkew(err)
 	}
 	dial := (*net.OpError)(nil)
 	return errors.As(err, &dial) && dial.Op == "dial" && !errors.Is(err, context.Canceled)

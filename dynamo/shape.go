@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A shape is the constant part of a bucket write: its expressions, and the
@@ -17,7 +17,7 @@ import (
 // way share one shape. It is immutable; requests point into it.
 //
 // DynamoDB takes 4 KB of an expression, and 300 operators and functions. Every
-// shape stays within both for [limiter.MaxLimits] limits, whatever their names: a
+// shape stays within both for [store.MaxLimits] limits, whatever their names: a
 // limit is at most eight operators of a condition, and its aliases are two or three
 // characters long. That also holds for a write that replaces as many limits by as
 // many others.
@@ -98,7 +98,7 @@ func (b *shapeBuilder) name(alias, attr string) string {
 // check keeps the error of the first limit name that is none.
 func (b *shapeBuilder) check(limit string) {
 	if b.err == nil {
-		b.err = limiter.CheckLimitName(limit)
+		b.err = store.CheckLimitName(limit)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Stats are counts since a store was opened.
@@ -33,7 +34,7 @@ func (s *Store) Stats() Stats {
 //
 // Buckets are looked for twice: the second time finds one that was being made from the
 // configuration before the change while they were looked for first.
-func (s *Store) spread(ctx context.Context, k limiter.ConfigKey) error {
+func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 	if k.Entity == "" {
 		return nil
 	}
@@ -41,7 +42,7 @@ func (s *Store) spread(ctx context.Context, k limiter.ConfigKey) error {
 	if err != nil {
 		return err
 	}
-	incomplete := &limiter.IncompleteError{Entity: k.Entity, Resource: k.Resource}
+	incomplete := &store.IncompleteError{Entity: k.Entity, Resource: k.Resource}
 	var done []string
 	var errs []error
 	for range 2 {
@@ -55,7 +56,7 @@ func (s *Store) spread(ctx context.Context, k limiter.ConfigKey) error {
 				continue
 			}
 			done = append(done, resource)
-			if err := s.configure(ctx, l, limiter.Bucket{Entity: k.Entity, Resource: resource}); err != nil {
+			if err := s.configure(ctx, l, store.Bucket{Entity: k.Entity, Resource: resource}); err != nil {
 				errs = append(errs, err)
 			} else {
 				incomplete.Reached++
@@ -71,10 +72,10 @@ func (s *Store) spread(ctx context.Context, k limiter.ConfigKey) error {
 }
 
 // configure brings a bucket to its configuration, and counts it.
-func (s *Store) configure(ctx context.Context, l *limiter.Limiter, b limiter.Bucket) error {
+func (s *Store) configure(ctx context.Context, l *limiter.Limiter, b store.Bucket) error {
 	changed, err := l.Configure(ctx, b)
 	switch {
-	case errors.Is(err, limiter.ErrUnsupported):
+	case errors.Is(err, store.ErrUnsupported):
 		s.counts.left.Add(1)
 		s.log.WarnContext(ctx, "bucket left as it is", "entity", b.Entity, "resource", b.Resource, "error", err)
 		return nil
@@ -90,9 +91,9 @@ func (s *Store) configure(ctx context.Context, l *limiter.Limiter, b limiter.Buc
 
 // bucketResources are the resources that an entity has buckets for, of those that a
 // level of its configuration is about.
-func (s *Store) bucketResources(ctx context.Context, k limiter.ConfigKey) (resources []string, err error) {
+func (s *Store) bucketResources(ctx context.Context, k store.ConfigKey) (resources []string, err error) {
 	prefix := schema.BucketIndexPrefix
-	if k.Resource != limiter.DefaultResource {
+	if k.Resource != store.DefaultResource {
 		prefix = schema.ResourceBucketPrefix(k.Resource)
 	}
 	err = s.query(ctx, "list buckets of "+k.Entity, indexQuery(schema.GSI3, schema.EntityPK(s.ns, k.Entity), prefix), func(it item) error {

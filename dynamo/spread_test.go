@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A township is a table in a bubble, an operator's store, and what reads and writes
@@ -66,7 +67,7 @@ func (w *township) took(resource string, tokens int64) {
 // patch changes attributes of a shard as a peer does.
 func (w *township) patch(resource string, shard int, changes schema.Item) {
 	w.Helper()
-	behind(w.T, w.api.API, schema.BucketKey(w.ns, limiter.Bucket{Entity: "user", Resource: resource, Shard: shard}), changes)
+	behind(w.T, w.api.API, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: resource, Shard: shard}), changes)
 }
 
 // stands is how a bucket's shards stand as they are stored: name, tokens, capacity,
@@ -99,10 +100,10 @@ func (w *township) wantStands(resource, want string) {
 	}
 }
 
-var theEntity = limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
+var theEntity = store.ConfigKey{Entity: "user", Resource: "gpt-4"}
 
-func perHour(tokens int64) []limiter.Limit {
-	return []limiter.Limit{limiter.PerHour("rph", tokens)}
+func perHour(tokens int64) []store.Limit {
+	return []store.Limit{limiter.PerHour("rph", tokens)}
 }
 
 // An entity's limits are on its buckets when SetLimits returns, and the next level's
@@ -119,29 +120,29 @@ func TestAnEntitysLimitsReachItsBucketsAtOnce(t *testing.T) {
 			setLimits(w.T, w.Store, theEntity, perHour(36_000))
 		}, "rph 70/36000+36000"},
 		{"another one", func(w *township) {
-			setLimits(w.T, w.Store, theEntity, []limiter.Limit{limiter.PerHour("rph", 1000), limiter.PerHour("tph", 50)})
+			setLimits(w.T, w.Store, theEntity, []store.Limit{limiter.PerHour("rph", 1000), limiter.PerHour("tph", 50)})
 		}, "rph 60/1000+1000, tph 50/50+50"},
 		{"none that there was", func(w *township) {
-			setLimits(w.T, w.Store, theEntity, []limiter.Limit{limiter.PerHour("tph", 50)})
+			setLimits(w.T, w.Store, theEntity, []store.Limit{limiter.PerHour("tph", 50)})
 		}, "tph 50/50+50"},
 		{"set, and deleted", func(w *township) {
 			setLimits(w.T, w.Store, theEntity, perHour(10))
 			w.must(w.DeleteLimits(w.Context(), theEntity))
 		}, "rph 10/1000+1000, expires"},
 		{"set by default", func(w *township) {
-			setLimits(w.T, w.Store, limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, perHour(10))
+			setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(10))
 		}, "rph 10/10+10"},
 		{"set, and no limits left when it is deleted", func(w *township) {
 			setLimits(w.T, w.Store, theEntity, perHour(10))
-			w.must(w.DeleteLimits(w.Context(), limiter.ConfigKey{}))
+			w.must(w.DeleteLimits(w.Context(), store.ConfigKey{}))
 			w.must(w.DeleteLimits(w.Context(), theEntity))
 		}, "rph 10/10+10"},
 		{"a resource's, which follow when they are compared", func(w *township) {
-			setLimits(w.T, w.Store, limiter.ConfigKey{Resource: "gpt-4"}, perHour(10))
+			setLimits(w.T, w.Store, store.ConfigKey{Resource: "gpt-4"}, perHour(10))
 		}, "rph 60/1000+1000, expires"},
 		{"another entity's", func(w *township) {
-			setLimits(w.T, w.Store, limiter.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, perHour(10))
-			setLimits(w.T, w.Store, limiter.ConfigKey{Entity: "user", Resource: "gpt-4o"}, perHour(10))
+			setLimits(w.T, w.Store, store.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, perHour(10))
+			setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: "gpt-4o"}, perHour(10))
 		}, "rph 60/1000+1000, expires"},
 		{"on a bucket that is disabled", func(w *township) {
 			w.patch("gpt-4", 0, schema.Item{schema.Disabled: schema.Bool(true)})
@@ -154,7 +155,7 @@ func TestAnEntitysLimitsReachItsBucketsAtOnce(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inTownship(t, func(w *township) {
-				setLimits(w.T, w.Store, limiter.ConfigKey{}, perHour(1000))
+				setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 				w.took("gpt-4", 940)
 				w.wantStands("gpt-4", "rph 60/1000+1000, expires")
 				tt.do(w)
@@ -168,14 +169,14 @@ func TestAnEntitysLimitsReachItsBucketsAtOnce(t *testing.T) {
 // its resource, and say how many.
 func TestAnEntitysDefaultLimitsReachAllItsBuckets(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, limiter.ConfigKey{}, perHour(1000))
+		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		shardsOf(w.T, w.Store, "user", 4) // of gpt-4
 		w.took("gpt-3", 1)
-		own := limiter.ConfigKey{Entity: "user", Resource: "own"}
+		own := store.ConfigKey{Entity: "user", Resource: "own"}
 		setLimits(w.T, w.Store, own, perHour(77))
 		w.took("own", 1)
 		before := w.Stats()
-		setLimits(w.T, w.Store, limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, perHour(40))
+		setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 		w.wantStands("gpt-3", "rph 40/40+40")
 		w.wantStands("own", "rph 76/77+77")
 		if got := w.stands("gpt-4"); strings.Count(got, "/40+40") != 4 {
@@ -198,10 +199,10 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 		want string
 	}{
 		{"set", func(w *township) error {
-			return w.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, perHour(40))
+			return w.SetLimits(w.Context(), store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 		}, "/40+40"},
 		{"deleted", func(w *township) error {
-			return w.DeleteLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource})
+			return w.DeleteLimits(w.Context(), store.ConfigKey{Entity: "user", Resource: store.DefaultResource})
 		}, "/1000+1000"},
 	} {
 		for _, failing := range []struct {
@@ -209,17 +210,17 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 			err      error
 			is       error
 		}{
-			{"writes", "UpdateItem", errors.New("connection reset"), limiter.ErrUnavailable},
-			{"writes without a right to", "UpdateItem", &types.ResourceNotFoundException{}, limiter.ErrNotFound},
-			{"reads", "BatchGetItem", errors.New("connection reset"), limiter.ErrUnavailable},
-			{"the list", "Query", errors.New("connection reset"), limiter.ErrUnavailable},
+			{"writes", "UpdateItem", errors.New("connection reset"), store.ErrUnavailable},
+			{"writes without a right to", "UpdateItem", &types.ResourceNotFoundException{}, store.ErrNotFound},
+			{"reads", "BatchGetItem", errors.New("connection reset"), store.ErrUnavailable},
+			{"the list", "Query", errors.New("connection reset"), store.ErrUnavailable},
 		} {
 			t.Run(change.name+", failing "+failing.name, func(t *testing.T) {
 				inTownship(t, func(w *township) {
-					setLimits(w.T, w.Store, limiter.ConfigKey{}, perHour(1000))
+					setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 					resources := []string{"a", "b", "c", "d", "e"}
 					if change.name == "deleted" {
-						setLimits(w.T, w.Store, limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, perHour(40))
+						setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 					}
 					for _, r := range resources {
 						w.took(r, 1)
@@ -235,8 +236,8 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 						return nil
 					}
 					err := change.do(w)
-					var incomplete *limiter.IncompleteError
-					if !errors.As(err, &incomplete) || !errors.Is(err, limiter.ErrIncomplete) || !errors.Is(err, failing.is) {
+					var incomplete *store.IncompleteError
+					if !errors.As(err, &incomplete) || !errors.Is(err, store.ErrIncomplete) || !errors.Is(err, failing.is) {
 						t.Fatalf("got %v, want an incomplete change and %v", err, failing.is)
 					}
 					of := len(resources)
@@ -262,14 +263,14 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 // A bucket that uses a feature of a peer stays as it is, and is counted.
 func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, limiter.ConfigKey{}, perHour(1000))
+		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		w.took("gpt-4", 1)
 		w.took("gpt-3", 1)
 		w.patch("gpt-4", 0, schema.Item{"sched": schema.S("1h9-17s500")})
-		before := get(w.T, w.api.API, schema.BucketKey(w.ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
-		setLimits(w.T, w.Store, limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, perHour(40))
+		before := get(w.T, w.api.API, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
+		setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 		w.wantStands("gpt-3", "rph 40/40+40")
-		after := get(w.T, w.api.API, schema.BucketKey(w.ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+		after := get(w.T, w.api.API, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 		if diff := cmp.Diff(before, after, cmpopts.IgnoreTypes(document.NoSerde{})); diff != "" {
 			t.Errorf("it was changed (-before +after):\n%s", diff)
 		}
@@ -283,7 +284,7 @@ func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 // looked for again.
 func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, limiter.ConfigKey{}, perHour(1000))
+		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		made := false
 		w.api.before = func(op string, _ any) error {
 			if op == "Query" && !made { // from the configuration before the change
@@ -306,7 +307,7 @@ func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 // what they take.
 func TestABucketInUseIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, limiter.ConfigKey{}, perHour(1000))
+		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		w.took("gpt-4", 900)
 		writes := 0
 		w.api.before = func(op string, in any) error {
@@ -337,7 +338,7 @@ func TestNoRepairFromBeforeLandsAfterAChange(t *testing.T) {
 		w.must(err)
 		// The limits change past the buckets, a client is about to repair the bucket,
 		// and then they change back.
-		put(w.T, w.api.API, schema.EncodeConfig(w.ns, theEntity, &limiter.Config{Limits: perHour(10)}))
+		put(w.T, w.api.API, schema.EncodeConfig(w.ns, theEntity, &store.Config{Limits: perHour(10)}))
 		slow.before = func(op string, _ any) error {
 			if op == "UpdateItem" {
 				slow.before = nil

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // DefaultNamespace is the name of the namespace that is used if none is given.
@@ -48,16 +48,16 @@ const defaultTimeout = 10 * time.Second
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.API == nil:
-		return o, &limiter.ValidationError{Field: "API", Value: "nil", Reason: "give a DynamoDB client"}
+		return o, &store.ValidationError{Field: "API", Value: "nil", Reason: "give a DynamoDB client"}
 	case o.Table == "":
-		return o, &limiter.ValidationError{Field: "table", Value: "", Reason: "name the table"}
+		return o, &store.ValidationError{Field: "table", Value: "", Reason: "name the table"}
 	case o.Timeout < 0:
-		return o, &limiter.ValidationError{Field: "timeout", Value: o.Timeout.String(), Reason: "give a positive duration, or 0 for 10 s"}
+		return o, &store.ValidationError{Field: "timeout", Value: o.Timeout.String(), Reason: "give a positive duration, or 0 for 10 s"}
 	}
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
 	}
-	if err := limiter.CheckNamespace(o.Namespace); err != nil {
+	if err := store.CheckNamespace(o.Namespace); err != nil {
 		return o, err
 	}
 	if err := CheckPrincipal(o.Principal); err != nil {
@@ -82,11 +82,11 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// A Store is one namespace of a table: a [limiter.Store] and its
+// A Store is one namespace of a table: a [store.Store] and its
 // administration. It is safe for concurrent use.
 //
 // Configuration changed through a store reaches whoever watches it
-// ([limiter.ConfigWatcher]); changes by others are seen when caches expire.
+// ([store.ConfigWatcher]); changes by others are seen when caches expire.
 type Store struct {
 	*conn
 	// ns is the opaque id that the namespace's name led to when the store was
@@ -106,27 +106,27 @@ type Store struct {
 	takes, refills, adjusts, usages shapes
 
 	watch    sync.Mutex
-	watchers map[int]func(limiter.ConfigKey)
+	watchers map[int]func(store.ConfigKey)
 	watched  int // the last id given out
 }
 
 var (
-	_ limiter.Store         = (*Store)(nil)
-	_ limiter.ConfigWatcher = (*Store)(nil)
+	_ store.Store         = (*Store)(nil)
+	_ store.ConfigWatcher = (*Store)(nil)
 )
 
 // Open reads the version record of a table and resolves the namespace, in one
 // request. It creates nothing.
 //
-// It fails with [limiter.ErrNotFound] if the table or the namespace does not
-// exist, and with [limiter.ErrIncompatible] if the table asks for a newer client
+// It fails with [store.ErrNotFound] if the table or the namespace does not
+// exist, and with [store.ErrIncompatible] if the table asks for a newer client
 // or has another schema. A table without a version record is accepted.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{conn: newConn(o), name: o.Namespace, log: o.Logger, usageTTL: o.UsageTTL, watchers: map[int]func(limiter.ConfigKey){}}
+	s := &Store{conn: newConn(o), name: o.Namespace, log: o.Logger, usageTTL: o.UsageTTL, watchers: map[int]func(store.ConfigKey){}}
 	version, namespace := schema.VersionKey(), schema.NamespaceKey(o.Namespace)
 	items, err := s.batchGet(ctx, "open table "+o.Table, []schema.Key{version, namespace}, true)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Store) Namespace() (name, id string) { return s.name, s.ns }
 
 // WatchConfig calls f after every change of configuration made through s, until
 // stop is called. f must not block and must not call s.
-func (s *Store) WatchConfig(f func(limiter.ConfigKey)) (stop func()) {
+func (s *Store) WatchConfig(f func(store.ConfigKey)) (stop func()) {
 	s.watch.Lock()
 	defer s.watch.Unlock()
 	s.watched++
@@ -176,7 +176,7 @@ func (s *Store) WatchConfig(f func(limiter.ConfigKey)) (stop func()) {
 }
 
 // changed tells the watchers that a level of configuration changed, or may have.
-func (s *Store) changed(k limiter.ConfigKey) {
+func (s *Store) changed(k store.ConfigKey) {
 	s.watch.Lock()
 	defer s.watch.Unlock()
 	for _, f := range s.watchers {

@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestOpenIsOneRequestAndCreatesNothing(t *testing.T) {
@@ -38,13 +38,13 @@ func TestOpenOfWhatDoesNotExist(t *testing.T) {
 	db := newTable(t)
 	for _, c := range []struct {
 		options dynamo.Options
-		want    limiter.NotFoundError
+		want    store.NotFoundError
 	}{
-		{dynamo.Options{API: db, Table: "nowhere"}, limiter.NotFoundError{Kind: "table", Name: "nowhere"}},
-		{dynamo.Options{API: db, Table: table, Namespace: "nobody"}, limiter.NotFoundError{Kind: "namespace", Name: "nobody"}},
+		{dynamo.Options{API: db, Table: "nowhere"}, store.NotFoundError{Kind: "table", Name: "nowhere"}},
+		{dynamo.Options{API: db, Table: table, Namespace: "nobody"}, store.NotFoundError{Kind: "namespace", Name: "nobody"}},
 	} {
 		_, err := dynamo.Open(t.Context(), c.options)
-		missing := (*limiter.NotFoundError)(nil)
+		missing := (*store.NotFoundError)(nil)
 		if !errors.As(err, &missing) || missing.Kind != c.want.Kind || missing.Name != c.want.Name || missing.Hint == "" {
 			t.Errorf("got error %v, want %v with a hint", err, &c.want)
 		}
@@ -62,7 +62,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{API: db, Table: table, Timeout: -time.Second},
 	} {
 		_, err := dynamo.Open(t.Context(), o)
-		wantErr(t, err, limiter.ErrInvalid)
+		wantErr(t, err, store.ErrInvalid)
 	}
 }
 
@@ -76,11 +76,11 @@ func TestOpenRespectsTheVersionRecord(t *testing.T) {
 		{schema.Version{Schema: "0.10.0", ClientMin: "0.17.0"}, nil},
 		{schema.Version{Schema: "0.10.0", ClientMin: "0.17.0rc1"}, nil},
 		{schema.Version{Schema: "0.10.0", ClientMin: "0.17.0", Lambda: "0.9.0"}, nil},
-		{schema.Version{Schema: "0.10.0", ClientMin: "0.17.1"}, limiter.ErrIncompatible},
-		{schema.Version{Schema: "0.10.0", ClientMin: "1.0.0"}, limiter.ErrIncompatible},
-		{schema.Version{Schema: "1.0.0", ClientMin: "0.0.0"}, limiter.ErrIncompatible},
-		{schema.Version{Schema: "0.10.0", ClientMin: "latest"}, limiter.ErrIncompatible},
-		{schema.Version{Schema: "latest", ClientMin: "0.0.0"}, limiter.ErrIncompatible},
+		{schema.Version{Schema: "0.10.0", ClientMin: "0.17.1"}, store.ErrIncompatible},
+		{schema.Version{Schema: "0.10.0", ClientMin: "1.0.0"}, store.ErrIncompatible},
+		{schema.Version{Schema: "1.0.0", ClientMin: "0.0.0"}, store.ErrIncompatible},
+		{schema.Version{Schema: "0.10.0", ClientMin: "latest"}, store.ErrIncompatible},
+		{schema.Version{Schema: "latest", ClientMin: "0.0.0"}, store.ErrIncompatible},
 		{schema.Version{}, nil},
 	} {
 		db := newTable(t)
@@ -168,7 +168,7 @@ func TestRequestsAreBoundedInTime(t *testing.T) {
 			t.Helper()
 			begun := time.Now()
 			_, err := s.Entity(ctx, "user")
-			wantErr(t, err, limiter.ErrUnavailable)
+			wantErr(t, err, store.ErrUnavailable)
 			wantErr(t, err, context.DeadlineExceeded)
 			if waited := time.Since(begun); waited != want {
 				t.Errorf("waited %v, want %v", waited, want)

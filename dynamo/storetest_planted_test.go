@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A planted is a bucket that became what only a peer or an operator makes of
@@ -32,7 +32,7 @@ type planted struct {
 
 const plantedAt = 1_700_000_000_000
 
-var plantedBucket = limiter.Bucket{Entity: "user", Resource: "gpt-4"}
+var plantedBucket = store.Bucket{Entity: "user", Resource: "gpt-4"}
 
 var planteds = []planted{
 	{name: "nothing", update: "SET rf = rf", take: true, refill: true, debit: true, credit: true},
@@ -91,20 +91,20 @@ func checkPlanted(t *testing.T, api dynamo.API) {
 type plot struct {
 	*dynamo.Store
 	key  schema.Key
-	seen *limiter.Image
+	seen *store.Image
 }
 
 func plant(t *testing.T, api dynamo.API, namespace string, p planted) *plot {
 	t.Helper()
 	s := openNamespace(t, api, namespace)
 	_, ns := s.Namespace()
-	limit := func(name string) limiter.NewLimit {
-		return limiter.NewLimit{
-			NamedParams: limiter.NamedParams{Limit: name, Params: limiter.Params{Capacity: 100_000, Amount: 1000, Period: 1000}}, Tokens: 50_000,
+	limit := func(name string) store.NewLimit {
+		return store.NewLimit{
+			NamedParams: store.NamedParams{Limit: name, Params: store.Params{Capacity: 100_000, Amount: 1000, Period: 1000}}, Tokens: 50_000,
 		}
 	}
-	out, err := s.Create(t.Context(), &limiter.Create{
-		Bucket: plantedBucket, Now: plantedAt, ShardCount: 1, Limits: []limiter.NewLimit{limit("rpm")}, Writes: limit(schema.WCU),
+	out, err := s.Create(t.Context(), &store.Create{
+		Bucket: plantedBucket, Now: plantedAt, ShardCount: 1, Limits: []store.NewLimit{limit("rpm")}, Writes: limit(schema.WCU),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,53 +124,53 @@ func plant(t *testing.T, api dynamo.API, namespace string, p planted) *plot {
 }
 
 // write sends a write of the kind named, at the instant of the bucket's stamp.
-func (w *plot) write(ctx context.Context, kind string) (limiter.Outcome, error) {
+func (w *plot) write(ctx context.Context, kind string) (store.Outcome, error) {
 	const token = 1000
 	switch kind {
 	case "take":
-		return w.Take(ctx, &limiter.Take{Bucket: plantedBucket, Now: plantedAt, Debits: []limiter.Debit{
-			{Amount: limiter.Amount{Limit: "rpm", Milli: token}, AtMost: 100_000},
+		return w.Take(ctx, &store.Take{Bucket: plantedBucket, Now: plantedAt, Debits: []store.Debit{
+			{Amount: store.Amount{Limit: "rpm", Milli: token}, AtMost: 100_000},
 		}})
 	case "refill":
 		return w.Refill(ctx, w.refill())
 	case "gather":
 		return w.gather(ctx)
 	case "debit":
-		return w.Adjust(ctx, &limiter.Adjust{Bucket: plantedBucket, Seen: w.seen, Deltas: []limiter.Delta{
+		return w.Adjust(ctx, &store.Adjust{Bucket: plantedBucket, Seen: w.seen, Deltas: []store.Delta{
 			{Limit: "rpm", Tokens: -token, Consumed: token, AtMost: 100_000},
 		}})
 	default:
-		return w.Adjust(ctx, &limiter.Adjust{Bucket: plantedBucket, Seen: w.seen, Deltas: []limiter.Delta{
+		return w.Adjust(ctx, &store.Adjust{Bucket: plantedBucket, Seen: w.seen, Deltas: []store.Delta{
 			{Limit: "rpm", Tokens: token, Consumed: -token, AtMost: 99_000},
 		}})
 	}
 }
 
 // refill earns a token and carries out the trim that is due.
-func (w *plot) refill() *limiter.Refill {
+func (w *plot) refill() *store.Refill {
 	const token = 1000
-	return &limiter.Refill{
+	return &store.Refill{
 		Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1, Lapse: w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt,
-		Writes:  limiter.Change{Limit: schema.WCU, Debit: token, AtLeast: token, AtMost: 100_000},
-		Changes: []limiter.Change{{Limit: "rpm", Earned: token, AtLeast: 0, AtMost: 99_000}},
+		Writes:  store.Change{Limit: schema.WCU, Debit: token, AtLeast: token, AtMost: 100_000},
+		Changes: []store.Change{{Limit: "rpm", Earned: token, AtLeast: 0, AtMost: 99_000}},
 	}
 }
 
 // gather is the refill in a transaction of its own, which does not answer with
 // the image after it.
-func (w *plot) gather(ctx context.Context) (limiter.Outcome, error) {
-	j, err := w.Gather(ctx, []*limiter.Refill{w.refill()})
+func (w *plot) gather(ctx context.Context) (store.Outcome, error) {
+	j, err := w.Gather(ctx, []*store.Refill{w.refill()})
 	if err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	if !j.Applied {
-		return limiter.Outcome{Image: j.Refusals[0].Image}, nil
+		return store.Outcome{Image: j.Refusals[0].Image}, nil
 	}
-	loaded, err := w.Load(ctx, &limiter.Load{Bucket: &plantedBucket})
+	loaded, err := w.Load(ctx, &store.Load{Bucket: &plantedBucket})
 	if err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
-	return limiter.Outcome{Applied: true, Image: loaded.Image}, nil
+	return store.Outcome{Applied: true, Image: loaded.Image}, nil
 }
 
 func TestPlantedBuckets(t *testing.T) {
@@ -209,10 +209,10 @@ func TestRemovingALimitLeavesNothingOfIt(t *testing.T) {
 		}
 	}
 	w := plant(t, api, "remove", planted{update: "SET " + strings.Join(update, ", "), values: schema.Item{":one": schema.N(1)}})
-	out, err := w.Refill(t.Context(), &limiter.Refill{
+	out, err := w.Refill(t.Context(), &store.Refill{
 		Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1,
-		Writes:  limiter.Change{Limit: schema.WCU, AtLeast: 0, AtMost: 100_000},
-		Changes: []limiter.Change{{Limit: "rpm", Kind: limiter.RemoveLimit}},
+		Writes:  store.Change{Limit: schema.WCU, AtLeast: 0, AtMost: 100_000},
+		Changes: []store.Change{{Limit: "rpm", Kind: store.RemoveLimit}},
 	})
 	if err != nil || !out.Applied {
 		t.Fatalf("refill: %+v, %v", out, err)
@@ -233,12 +233,12 @@ func TestABucketWithoutTheHiddenLimit(t *testing.T) {
 	if err != nil || out.Applied || out.Image.Writes.Name != "" {
 		t.Fatalf("take: %+v, %v", out, err)
 	}
-	params := limiter.Params{Capacity: 1_000_000, Amount: 1_000_000, Period: 1000}
-	out, err = w.Refill(t.Context(), &limiter.Refill{
+	params := store.Params{Capacity: 1_000_000, Amount: 1_000_000, Period: 1000}
+	out, err = w.Refill(t.Context(), &store.Refill{
 		Bucket: plantedBucket, Seen: out.Image, RefilledAt: plantedAt + 1,
-		Writes: limiter.Change{Limit: schema.WCU, Kind: limiter.AddLimit, Params: params, Earned: 1_000_000, Debit: 1000},
+		Writes: store.Change{Limit: schema.WCU, Kind: store.AddLimit, Params: params, Earned: 1_000_000, Debit: 1000},
 	})
-	want := limiter.LimitState{Name: schema.WCU, Tokens: 999_000, Consumed: 1000, Params: params}
+	want := store.LimitState{Name: schema.WCU, Tokens: 999_000, Consumed: 1000, Params: params}
 	if err != nil || !out.Applied || out.Image.Writes != want {
 		t.Errorf("refill: %+v, %v", out, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Record is one write to an item of the table, as the table's stream tells of
@@ -30,7 +30,7 @@ type Record struct {
 	Namespace string
 	// Old and New are a bucket item before and after the write; nil where it did
 	// not exist, and if the item is not a bucket.
-	Old, New *limiter.Image
+	Old, New *store.Image
 	// ByTTL says that the item had expired, and that nobody but the table's own
 	// sweep deleted it.
 	ByTTL bool
@@ -122,7 +122,7 @@ func DecodeRecord(r *streamtypes.Record) Record {
 }
 
 // bucketFromStream reads an image of a bucket; nil for nil.
-func bucketFromStream(image map[string]streamtypes.AttributeValue) (*limiter.Image, error) {
+func bucketFromStream(image map[string]streamtypes.AttributeValue) (*store.Image, error) {
 	if len(image) == 0 {
 		return nil, nil
 	}
@@ -185,7 +185,7 @@ func valueFromStream(v streamtypes.AttributeValue) types.AttributeValue {
 }
 
 // OpenID is [Open] by the id of a namespace, as records of the stream have it,
-// instead of its name. It fails with [limiter.ErrNotFound] if the namespace was
+// instead of its name. It fails with [store.ErrNotFound] if the namespace was
 // deleted, or never registered.
 func OpenID(ctx context.Context, o Options, id string) (*Store, error) {
 	o, err := o.withDefaults()
@@ -197,7 +197,7 @@ func OpenID(ctx context.Context, o Options, id string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing := &limiter.NotFoundError{Kind: "namespace", Name: id, Hint: "it was deleted, or never registered"}
+	missing := &store.NotFoundError{Kind: "namespace", Name: id, Hint: "it was deleted, or never registered"}
 	if it == nil {
 		return nil, missing
 	}

@@ -17,8 +17,8 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A StreamAPI is the part of DynamoDB Streams that this package calls, with the
@@ -96,13 +96,13 @@ func NewFollower(o FollowOptions) (*Follower, error) {
 	o.Poll, o.Batch, o.Checkpoint = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Batch, DefaultBatch), cmp.Or(o.Checkpoint, DefaultCheckpoint)
 	switch {
 	case o.Streams == nil:
-		return nil, &limiter.ValidationError{Field: "Streams", Value: "nil", Reason: "give a client of DynamoDB Streams"}
+		return nil, &store.ValidationError{Field: "Streams", Value: "nil", Reason: "give a client of DynamoDB Streams"}
 	case strings.Trim(o.Reader, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "":
-		return nil, &limiter.ValidationError{Field: "reader", Value: o.Reader, Reason: `use letters, digits and "_.-"`}
+		return nil, &store.ValidationError{Field: "reader", Value: o.Reader, Reason: `use letters, digits and "_.-"`}
 	case o.Batch < 1 || o.Batch > DefaultBatch:
-		return nil, &limiter.ValidationError{Field: "batch", Value: strconv.Itoa(o.Batch), Reason: fmt.Sprintf("give 1 to %d, or 0 for %d", DefaultBatch, DefaultBatch)}
+		return nil, &store.ValidationError{Field: "batch", Value: strconv.Itoa(o.Batch), Reason: fmt.Sprintf("give 1 to %d, or 0 for %d", DefaultBatch, DefaultBatch)}
 	case o.Poll < 0 || o.Checkpoint < 0:
-		return nil, &limiter.ValidationError{Field: "options", Value: fmt.Sprintf("Poll %v, Checkpoint %v", o.Poll, o.Checkpoint), Reason: "use 0 for the default, or a positive value"}
+		return nil, &store.ValidationError{Field: "options", Value: fmt.Sprintf("Poll %v, Checkpoint %v", o.Poll, o.Checkpoint), Reason: "use 0 for the default, or a positive value"}
 	}
 	return &Follower{newConn(o.Options), o, o.Logger}, nil
 }
@@ -129,7 +129,7 @@ func (f *Follower) Check(ctx context.Context) error {
 //
 // It returns nil when the context has ended, after the batches under way have
 // been handled and checkpoints written, and an error for what waiting does not
-// mend: there is no table, no stream of the right view ([limiter.ErrNotFound]), or
+// mend: there is no table, no stream of the right view ([store.ErrNotFound]), or
 // no access.
 func (f *Follower) Run(ctx context.Context, handle func(context.Context, []Record) (putOff []int, err error), later func(context.Context, []Record) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -170,7 +170,7 @@ func (*Follower) ended(ctx context.Context, err error) error {
 
 // isFinal reports whether an error will not go away by itself.
 func isFinal(err error) bool {
-	return errors.Is(err, limiter.ErrAccessDenied) || errors.Is(err, limiter.ErrNotFound)
+	return errors.Is(err, store.ErrAccessDenied) || errors.Is(err, store.ErrNotFound)
 }
 
 // streamARN finds the table's stream.
@@ -183,7 +183,7 @@ func (f *Follower) streamARN(ctx context.Context) (*string, error) {
 	}
 	spec := out.Table.StreamSpecification
 	if spec == nil || !aws.ToBool(spec.StreamEnabled) || spec.StreamViewType != streamView || out.Table.LatestStreamArn == nil {
-		return nil, fmt.Errorf("%s: %w", op, &limiter.NotFoundError{
+		return nil, fmt.Errorf("%s: %w", op, &store.NotFoundError{
 			Kind: "stream", Name: *f.table, Hint: "enable one with the view NEW_AND_OLD_IMAGES on the table; zae-limiter table create --stream makes new tables with one",
 		})
 	}
@@ -227,7 +227,7 @@ func (r *reading) place(ctx context.Context) (err error) {
 		if r.arn, err = r.streamARN(ctx); err == nil {
 			r.checkpoints, err = r.readCheckpoints(ctx)
 		}
-		passes := errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrThrottled) || errors.Is(err, limiter.ErrConflict)
+		passes := errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrThrottled) || errors.Is(err, store.ErrConflict)
 		if !passes || ctx.Err() != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (r *reading) wait(ctx context.Context, d time.Duration) {
 // errors under other types.
 func (c *conn) translateStream(op string, err error) error {
 	if missing := (*streamtypes.ResourceNotFoundException)(nil); errors.As(err, &missing) {
-		return fmt.Errorf("%s: %w: %w", op, &limiter.NotFoundError{Kind: "stream", Name: *c.table, Hint: "it was disabled, or the table deleted"}, err)
+		return fmt.Errorf("%s: %w: %w", op, &store.NotFoundError{Kind: "stream", Name: *c.table, Hint: "it was disabled, or the table deleted"}, err)
 	}
 	return c.translate(op, err)
 }

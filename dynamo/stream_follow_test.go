@@ -19,9 +19,9 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A follow is a follower and what it handed on.
@@ -422,9 +422,9 @@ func TestFollowerThatCannotFollow(t *testing.T) {
 		err  error
 		want error
 	}{
-		{"no access to the stream", "DescribeStream", denied, limiter.ErrAccessDenied},
-		{"no access to its records", "GetRecords", denied, limiter.ErrAccessDenied},
-		{"no stream any more", "DescribeStream", &streamtypes.ResourceNotFoundException{}, limiter.ErrNotFound},
+		{"no access to the stream", "DescribeStream", denied, store.ErrAccessDenied},
+		{"no access to its records", "GetRecords", denied, store.ErrAccessDenied},
+		{"no stream any more", "DescribeStream", &streamtypes.ResourceNotFoundException{}, store.ErrNotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			following(t, func(f *follow) {
@@ -444,7 +444,7 @@ func TestFollowerThatCannotFollow(t *testing.T) {
 		db := newTable(t)
 		f := newFollow(t, db, db)
 		f.start()
-		wantErr(t, <-f.ended, limiter.ErrNotFound)
+		wantErr(t, <-f.ended, store.ErrNotFound)
 	})
 	t.Run("no table", func(t *testing.T) {
 		t.Parallel()
@@ -452,7 +452,7 @@ func TestFollowerThatCannotFollow(t *testing.T) {
 		f := newFollow(t, db, db)
 		f.o.Table = "nothing"
 		f.start()
-		wantErr(t, <-f.ended, limiter.ErrNotFound)
+		wantErr(t, <-f.ended, store.ErrNotFound)
 	})
 }
 
@@ -469,7 +469,7 @@ func TestFollowOptions(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if _, err := dynamo.NewFollower(o); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := dynamo.NewFollower(o); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("change %d: %v", i, fmt.Sprint(err))
 		}
 	}

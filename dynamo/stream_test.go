@@ -14,10 +14,10 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // newStreamed is an engine with a table that has a stream, by the clock of the
@@ -61,7 +61,7 @@ func TestRecordsOfABucket(t *testing.T) {
 		_, ns := s.Namespace()
 		began := time.Now()
 		bucket(t, s, db, "user", "openai/gpt-4", 1, 2)
-		b := limiter.Bucket{Entity: "user", Resource: "openai/gpt-4", Shard: 1}
+		b := store.Bucket{Entity: "user", Resource: "openai/gpt-4", Shard: 1}
 		key := schema.BucketKey(ns, b)
 		first, err := schema.DecodeBucket(get(t, db, key))
 		if err != nil {
@@ -84,7 +84,7 @@ func TestRecordsOfABucket(t *testing.T) {
 		if len(got) != 3 {
 			t.Fatalf("%d records, want 3", len(got))
 		}
-		images := [...][2]*limiter.Image{{nil, first}, {first, &second}, {&second, nil}}
+		images := [...][2]*store.Image{{nil, first}, {first, &second}, {&second, nil}}
 		for i, r := range got {
 			want := dynamo.Record{
 				ID: r.ID, Sequence: r.Sequence, At: began.Truncate(time.Second), Key: key.String(), Namespace: ns,
@@ -192,7 +192,7 @@ func TestOpenID(t *testing.T) {
 		t.Errorf("opened %s, %s", name, got)
 	}
 	_, err = dynamo.OpenID(t.Context(), o, "nobody")
-	wantErr(t, err, limiter.ErrNotFound)
+	wantErr(t, err, store.ErrNotFound)
 	namespaces, err := dynamo.NewNamespaces(o)
 	if err != nil {
 		t.Fatal(err)
@@ -201,19 +201,19 @@ func TestOpenID(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = dynamo.OpenID(t.Context(), o, id)
-	wantErr(t, err, limiter.ErrNotFound)
+	wantErr(t, err, store.ErrNotFound)
 	if _, err := namespaces.Register(t.Context(), dynamo.DefaultNamespace); err != nil {
 		t.Fatal(err)
 	}
 	_, err = dynamo.OpenID(t.Context(), o, id) // the name leads elsewhere now
-	wantErr(t, err, limiter.ErrNotFound)
+	wantErr(t, err, store.ErrNotFound)
 }
 
 func TestATableWithAStream(t *testing.T) {
 	t.Parallel()
 	db := newTable(t) // without
 	err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Stream: true, Now: now})
-	wantErr(t, err, limiter.ErrExists)
+	wantErr(t, err, store.ErrExists)
 	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: "streamed", Stream: true, Now: now}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Projection is what the index of a resource's buckets keeps of each.
@@ -58,7 +58,7 @@ const (
 // CreateTable makes a table, waits until it is ready, and writes its version
 // record and the namespace [DefaultNamespace]. A table of that name is taken as
 // it is if its keys and indexes fit, so that an interrupted CreateTable can be
-// repeated; else it fails with [limiter.ErrExists]. Of a table that exists,
+// repeated; else it fails with [store.ErrExists]. Of a table that exists,
 // expiry is switched on if it is off; it must not be on for another attribute.
 //
 // The table is billed per request.
@@ -70,7 +70,7 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	switch o.GSI2Projection {
 	case "", ProjectKeys, ProjectAll:
 	default:
-		return &limiter.ValidationError{Field: "GSI2 projection", Value: string(o.GSI2Projection), Reason: `give "keys" or "all"`}
+		return &store.ValidationError{Field: "GSI2 projection", Value: string(o.GSI2Projection), Reason: `give "keys" or "all"`}
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -93,7 +93,7 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 		misfit = "it has no stream of old and new images"
 	}
 	if misfit != "" {
-		return fmt.Errorf("%s: %s, use another name: %w", op, misfit, &limiter.ExistsError{Kind: "table", Name: o.Name})
+		return fmt.Errorf("%s: %s, use another name: %w", op, misfit, &store.ExistsError{Kind: "table", Name: o.Name})
 	}
 	if !o.KeepExpired {
 		if err := c.expire(ctx, op); err != nil {
@@ -165,7 +165,7 @@ func (c *conn) awaitTable(ctx context.Context, op string) (*types.TableDescripti
 		out, err := call(ctx, c, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
 			c.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: c.table})
 		switch {
-		case errors.Is(err, limiter.ErrNotFound):
+		case errors.Is(err, store.ErrNotFound):
 			// DescribeTable lags behind CreateTable.
 		case err != nil:
 			return nil, err
@@ -206,7 +206,7 @@ func (c *conn) expire(ctx context.Context, op string) error {
 	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
 		if by := aws.ToString(d.AttributeName); by != schema.TTL {
 			return fmt.Errorf("%s: its items expire by the attribute %s instead of %s, use another name: %w", op, by, schema.TTL,
-				&limiter.ExistsError{Kind: "table", Name: *c.table})
+				&store.ExistsError{Kind: "table", Name: *c.table})
 		}
 		return nil
 	case types.TimeToLiveStatusDisabled, types.TimeToLiveStatusDisabling:

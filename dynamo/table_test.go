@@ -13,10 +13,10 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func projections(t *testing.T, db *dynamolite.DB) map[string]types.ProjectionType {
@@ -99,14 +99,14 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantErr(t, dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}), limiter.ErrExists)
+			wantErr(t, dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}), store.ErrExists)
 		})
 	}
 	t.Run("another projection", func(t *testing.T) {
 		t.Parallel()
-		wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), limiter.ErrExists)
+		wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), store.ErrExists)
 	})
-	wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), limiter.ErrInvalid)
+	wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), store.ErrInvalid)
 }
 
 // expiry is whether a table's items expire, and by what.
@@ -155,7 +155,7 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 		t.Fatal(err)
 	}
 	err := create(other, false)
-	wantErr(t, err, limiter.ErrExists)
+	wantErr(t, err, store.ErrExists)
 	if err == nil || !strings.Contains(err.Error(), "until") {
 		t.Errorf("it does not say what items expire by: %v", err)
 	}
@@ -173,7 +173,7 @@ func TestTablesLetItemsExpire(t *testing.T) {
 func TestExpiryThatIsRefused(t *testing.T) {
 	t.Parallel()
 	err := dynamo.CreateTable(t.Context(), &noExpiry{API: newTable(t)}, dynamo.TableOptions{Name: table})
-	wantErr(t, err, limiter.ErrAccessDenied)
+	wantErr(t, err, store.ErrAccessDenied)
 }
 
 type noExpiry struct{ dynamo.API }
@@ -232,7 +232,7 @@ func TestCreateTableWaitsNoLongerThanItsContext(t *testing.T) {
 		begun := time.Now()
 		err := dynamo.CreateTable(ctx, &slowTable{API: newEngine(t), never: true}, dynamo.TableOptions{Name: table})
 		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, limiter.ErrUnavailable)
+		wantErr(t, err, store.ErrUnavailable)
 		if waited := time.Since(begun); waited != time.Minute {
 			t.Errorf("waited %v", waited)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // takeGuards are the conditions of a take that hold for the item as a whole.
@@ -23,20 +23,20 @@ const takeGuards = "(attribute_not_exists(#ttl) OR #ttl > :s)" +
 //	       cp, ra, rp and shard_count as that was worked out from; the limits with
 //	       amount 0 exist;
 //	       if it was refilled since when it had to be; wcu holds a token; not expired, not disabled, not lapsed
-func (s *Store) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
+func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	if err := checkBucket(t.Bucket); err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	var room [128]byte
 	asks := coversOf(t)
 	sh, err := s.takes.get(takeKey(room[:0], t, asks), func() (*shape, error) { return takeShape(t, asks) })
 	if err != nil {
-		return limiter.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	return s.update(ctx, "take", t.Bucket, sh, takeValues(t, asks))
 }
 
-func takeValues(t *limiter.Take, asks covers) values {
+func takeValues(t *store.Take, asks covers) values {
 	var v numbers
 	v.start(7 + 7*len(t.Debits))
 	v.values[":w"], v.values[":x"] = writeDebit, writeCost
@@ -63,7 +63,7 @@ func takeValues(t *limiter.Take, asks covers) values {
 			if stamped {
 				v.put(alias('l', i), d.Milli-d.Earned)
 			}
-			if d.Params != (limiter.Params{}) {
+			if d.Params != (store.Params{}) {
 				v.params(i, &d.Params)
 			}
 		}
@@ -71,7 +71,7 @@ func takeValues(t *limiter.Take, asks covers) values {
 	return v.done()
 }
 
-func takeShape(t *limiter.Take, asks covers) (*shape, error) {
+func takeShape(t *store.Take, asks covers) (*shape, error) {
 	b := newShapeBuilder()
 	b.debitWrite()
 	b.name("#ttl", schema.TTL)
@@ -94,7 +94,7 @@ func takeShape(t *limiter.Take, asks covers) (*shape, error) {
 		}
 		b.add.part(tokens, " ", alias('d', i))
 		b.add.part(b.field(i, a.Limit, schema.FieldConsumed), " ", alias('a', i))
-		if a.Params != (limiter.Params{}) {
+		if a.Params != (store.Params{}) {
 			b.pin(i, a.Limit)
 		}
 	}
@@ -116,12 +116,12 @@ const (
 
 // coversOf is how a take asks that the balances are enough. A bound above that is
 // smaller than the one below is met by no balance.
-func coversOf(t *limiter.Take) covers {
-	isOpen := func(least func(*limiter.Debit) int64) bool {
-		return !slices.ContainsFunc(t.Debits, func(d limiter.Debit) bool { return d.Milli > 0 && least(&d) > d.AtMost })
+func coversOf(t *store.Take) covers {
+	isOpen := func(least func(*store.Debit) int64) bool {
+		return !slices.ContainsFunc(t.Debits, func(d store.Debit) bool { return d.Milli > 0 && least(&d) > d.AtMost })
 	}
-	plain := isOpen(func(d *limiter.Debit) int64 { return d.Milli })
-	stamped := t.Stamp != 0 && isOpen(func(d *limiter.Debit) int64 { return d.Milli - d.Earned })
+	plain := isOpen(func(d *store.Debit) int64 { return d.Milli })
+	stamped := t.Stamp != 0 && isOpen(func(d *store.Debit) int64 { return d.Milli - d.Earned })
 	switch {
 	case plain && stamped && len(t.Debits) <= eitherLimits:
 		return either
@@ -139,7 +139,7 @@ func coversOf(t *limiter.Take) covers {
 // With what was earned since the stamp, each is enough at a lower balance. So asking
 // each for the one or the other is asking all for the one or all for the other,
 // which takes half of the operators.
-func (b *shapeBuilder) covers(t *limiter.Take, asks covers) {
+func (b *shapeBuilder) covers(t *store.Take, asks covers) {
 	asIs := clause{sep: " AND "}
 	atStamp := clause{sep: " AND "}
 	asIs.part("#w >= :x")
@@ -169,7 +169,7 @@ func (b *shapeBuilder) covers(t *limiter.Take, asks covers) {
 
 // takeKey tells two takes of different shape apart. Limit names hold no control
 // characters.
-func takeKey(key []byte, t *limiter.Take, asks covers) []byte {
+func takeKey(key []byte, t *store.Take, asks covers) []byte {
 	flags := byte(1 + min(t.ShardCount, 2))
 	if t.Since != 0 {
 		flags |= 4
@@ -180,7 +180,7 @@ func takeKey(key []byte, t *limiter.Take, asks covers) []byte {
 		switch {
 		case a.Milli == 0:
 			key = append(key, 1)
-		case a.Params == limiter.Params{}:
+		case a.Params == store.Params{}:
 			key = append(key, 2)
 		default:
 			key = append(key, 3)
@@ -190,7 +190,7 @@ func takeKey(key []byte, t *limiter.Take, asks covers) []byte {
 }
 
 // update sends a write to a bucket item and reads the item it met.
-func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *shape, v values) (limiter.Outcome, error) {
+func (s *Store) update(ctx context.Context, op string, b store.Bucket, sh *shape, v values) (store.Outcome, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	sent := s.clock.sending()
@@ -210,32 +210,32 @@ func (s *Store) update(ctx context.Context, op string, b limiter.Bucket, sh *sha
 	}
 	s.clock.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(out.Attributes)
-	return limiter.Outcome{Applied: true, Image: img}, err
+	return store.Outcome{Applied: true, Image: img}, err
 }
 
 // bucketKey is the key of a bucket item, as requests name it.
-func (s *Store) bucketKey(b limiter.Bucket) item {
+func (s *Store) bucketKey(b store.Bucket) item {
 	return item{schema.PK: schema.S(schema.BucketKey(s.ns, b).PK), schema.SK: stateSK}
 }
 
 // refused is the outcome of a write that failed: the item whose state refused
 // it, or an error.
-func (s *Store) refused(op string, b limiter.Bucket, err error) (limiter.Outcome, error) {
+func (s *Store) refused(op string, b store.Bucket, err error) (store.Outcome, error) {
 	it, ok := conditionFailed(err)
 	if !ok {
-		return limiter.Outcome{}, s.translate(op+" "+schema.BucketKey(s.ns, b).PK, err)
+		return store.Outcome{}, s.translate(op+" "+schema.BucketKey(s.ns, b).PK, err)
 	}
 	if it == nil {
-		return limiter.Outcome{}, nil
+		return store.Outcome{}, nil
 	}
 	img, err := schema.DecodeBucket(it)
-	return limiter.Outcome{Image: img}, err
+	return store.Outcome{Image: img}, err
 }
 
 // checkBucket checks the names that a bucket's key is made of.
-func checkBucket(b limiter.Bucket) error {
-	if err := limiter.CheckEntity(b.Entity); err != nil {
+func checkBucket(b store.Bucket) error {
+	if err := store.CheckEntity(b.Entity); err != nil {
 		return err
 	}
-	return limiter.CheckResource(b.Resource)
+	return store.CheckResource(b.Resource)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // DefaultUsageTTL is how long a usage snapshot is kept after its window has
@@ -38,7 +38,7 @@ type UsageStep struct {
 	Events   int64 // acquires, whatever the number of limits; not negative
 	// Tokens are millitokens, negative if they were returned. A limit named twice adds
 	// up, to what 64 bits hold.
-	Tokens []limiter.Amount
+	Tokens []store.Amount
 }
 
 // A UsageDelta is what several changes add to one snapshot.
@@ -65,8 +65,8 @@ type UsageDelta struct {
 // what another writer counted or by an attempt of its own whose answer was lost,
 // learns from the refusal what to leave out.
 //
-// It fails with [limiter.ErrInvalid] if the delta cannot be one, with nothing
-// written; and with [limiter.ErrCorrupt] if the snapshot's sequence numbers are
+// It fails with [store.ErrInvalid] if the delta cannot be one, with nothing
+// written; and with [store.ErrCorrupt] if the snapshot's sequence numbers are
 // damaged. After any other error the delta can be given again.
 func (s *Store) AddUsage(ctx context.Context, d *UsageDelta) error {
 	steps, err := d.steps()
@@ -94,7 +94,7 @@ func (s *Store) AddUsage(ctx context.Context, d *UsageDelta) error {
 			return step.sequence <= schema.UsageSequence(counted, step.Shard)
 		})
 		if len(steps) == left {
-			return &limiter.CorruptError{
+			return &store.CorruptError{
 				Key: key.String(), Attr: schema.UsageSequenceAttr(steps[0].Shard),
 				Reason: "it is not a sequence number that the stream can have given",
 			}
@@ -121,7 +121,7 @@ func (d *UsageDelta) steps() ([]usageStep, error) {
 		if err != nil {
 			return nil, err
 		}
-		if step.Events != 0 || slices.ContainsFunc(step.Tokens, func(a limiter.Amount) bool { return a.Milli != 0 }) {
+		if step.Events != 0 || slices.ContainsFunc(step.Tokens, func(a store.Amount) bool { return a.Milli != 0 }) {
 			steps = append(steps, usageStep{step, sequence})
 		}
 	}
@@ -133,17 +133,17 @@ func (d *UsageDelta) steps() ([]usageStep, error) {
 }
 
 func (k *UsageKey) check() error {
-	if err := limiter.CheckEntity(k.Entity); err != nil {
+	if err := store.CheckEntity(k.Entity); err != nil {
 		return err
 	}
-	if err := limiter.CheckResource(k.Resource); err != nil {
+	if err := store.CheckResource(k.Resource); err != nil {
 		return err
 	}
 	if err := k.Window.check(); err != nil {
 		return err
 	}
 	if start := k.Window.Start(k.Start); !start.Equal(k.Start) {
-		return &limiter.ValidationError{
+		return &store.ValidationError{
 			Field: "start", Value: k.Start.Format(time.RFC3339Nano),
 			Reason: fmt.Sprintf("no %s window starts then, but at %s", k.Window, schema.Timestamp(start)),
 		}
@@ -160,17 +160,17 @@ func (w Window) check() error {
 // that is stored.
 func (s *UsageStep) check() (merged *UsageStep, sequence string, err error) {
 	if s.Shard < 0 || s.Shard >= schema.MaxShards {
-		return nil, "", &limiter.ValidationError{Field: "shard", Value: strconv.Itoa(s.Shard), Reason: "give the number of a shard"}
+		return nil, "", &store.ValidationError{Field: "shard", Value: strconv.Itoa(s.Shard), Reason: "give the number of a shard"}
 	}
 	if s.Events < 0 {
-		return nil, "", &limiter.ValidationError{Field: "events", Value: strconv.FormatInt(s.Events, 10), Reason: "give a number of acquires"}
+		return nil, "", &store.ValidationError{Field: "events", Value: strconv.FormatInt(s.Events, 10), Reason: "give a number of acquires"}
 	}
 	sequence, ok := schema.PadSequence(s.Sequence)
 	if !ok {
-		return nil, "", &limiter.ValidationError{Field: "sequence", Value: s.Sequence, Reason: "give a sequence number of a stream, up to 40 digits"}
+		return nil, "", &store.ValidationError{Field: "sequence", Value: s.Sequence, Reason: "give a sequence number of a stream, up to 40 digits"}
 	}
 	for i := range s.Tokens {
-		if err := limiter.CheckLimitName(s.Tokens[i].Limit); err != nil {
+		if err := store.CheckLimitName(s.Tokens[i].Limit); err != nil {
 			return nil, "", err
 		}
 	}
@@ -186,14 +186,14 @@ func (s *UsageStep) merged() (*UsageStep, error) {
 	m := *s
 	m.Tokens = nil
 	for _, a := range s.Tokens {
-		i := slices.IndexFunc(m.Tokens, func(b limiter.Amount) bool { return b.Limit == a.Limit })
+		i := slices.IndexFunc(m.Tokens, func(b store.Amount) bool { return b.Limit == a.Limit })
 		if i < 0 {
 			m.Tokens = append(m.Tokens, a)
 			continue
 		}
 		sum, ok := added(m.Tokens[i].Milli, a.Milli)
 		if !ok {
-			return nil, &limiter.ValidationError{
+			return nil, &store.ValidationError{
 				Field: "tokens of " + a.Limit, Value: strconv.FormatInt(a.Milli, 10), Reason: "give amounts whose sum 64 bits hold",
 			}
 		}
@@ -202,7 +202,7 @@ func (s *UsageStep) merged() (*UsageStep, error) {
 	return &m, nil
 }
 
-func namesTwice(amounts []limiter.Amount) bool {
+func namesTwice(amounts []store.Amount) bool {
 	for i := range amounts {
 		for j := range i {
 			if amounts[j].Limit == amounts[i].Limit {
@@ -223,7 +223,7 @@ func added(a, b int64) (sum int64, ok bool) {
 // number, if none of them is counted: the first n, which is as many as one write
 // has room for.
 func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_ *dynamodb.UpdateItemInput, n int, err error) {
-	var room [8]limiter.Amount
+	var room [8]store.Amount
 	sums, events, n := sumUsage(room[:0], steps)
 	steps = steps[:n]
 	// Room for one shard, and for sums without rests: more is rare.
@@ -282,7 +282,7 @@ const (
 
 // sumUsage adds steps up, by limit name: the first n, as many as one write has
 // room for, but one at least.
-func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, events int64, n int) {
+func sumUsage(sums []store.Amount, steps []usageStep) (_ []store.Amount, events int64, n int) {
 	shards := 0
 	for i, step := range steps {
 		if startsShard(steps, i) {
@@ -296,7 +296,7 @@ func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, eve
 		for _, a := range step.Tokens {
 			i, there := findUsage(sums, a.Limit)
 			if !there {
-				sums = slices.Insert(sums, i, limiter.Amount{Limit: a.Limit})
+				sums = slices.Insert(sums, i, store.Amount{Limit: a.Limit})
 			}
 			sums[i].Milli += a.Milli
 		}
@@ -305,14 +305,14 @@ func sumUsage(sums []limiter.Amount, steps []usageStep) (_ []limiter.Amount, eve
 }
 
 // findUsage looks a limit up in sums, which are by name.
-func findUsage(sums []limiter.Amount, limit string) (i int, there bool) {
-	return slices.BinarySearchFunc(sums, limit, func(b limiter.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
+func findUsage(sums []store.Amount, limit string) (i int, there bool) {
+	return slices.BinarySearchFunc(sums, limit, func(b store.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
 }
 
 // overflows reports whether 64 bits do not hold what sums are with a step.
-func overflows(sums []limiter.Amount, events int64, step *UsageStep) bool {
+func overflows(sums []store.Amount, events int64, step *UsageStep) bool {
 	_, ok := added(events, step.Events)
-	return !ok || slices.ContainsFunc(step.Tokens, func(a limiter.Amount) bool {
+	return !ok || slices.ContainsFunc(step.Tokens, func(a store.Amount) bool {
 		i, there := findUsage(sums, a.Limit)
 		if !there {
 			return false
@@ -323,7 +323,7 @@ func overflows(sums []limiter.Amount, events int64, step *UsageStep) bool {
 }
 
 // newLimits is how many amounts are of limits that are not in sums.
-func newLimits(sums, amounts []limiter.Amount) (n int) {
+func newLimits(sums, amounts []store.Amount) (n int) {
 	for _, a := range amounts {
 		if _, there := findUsage(sums, a.Limit); !there {
 			n++
@@ -334,7 +334,7 @@ func newLimits(sums, amounts []limiter.Amount) (n int) {
 
 // usageShapeKey tells shapes of a store apart: the shards, and the limits with
 // whether they have a rest.
-func usageShapeKey(key []byte, steps []usageStep, sums []limiter.Amount) []byte {
+func usageShapeKey(key []byte, steps []usageStep, sums []store.Amount) []byte {
 	for i := range steps {
 		if startsShard(steps, i) {
 			key = binary.AppendUvarint(key, uint64(steps[i].Shard)+1)
@@ -354,7 +354,7 @@ func usageShapeKey(key []byte, steps []usageStep, sums []limiter.Amount) []byte 
 
 // usageShape sets what the snapshot is of with every write: nobody knows which one
 // is the first.
-func (s *Store) usageShape(steps []usageStep, sums []limiter.Amount) (*shape, error) {
+func (s *Store) usageShape(steps []usageStep, sums []store.Amount) (*shape, error) {
 	b := newShapeBuilder()
 	b.set.part(schema.EntityID, " = :e")
 	b.set.part(b.name("#resource", schema.Resource), " = :r")

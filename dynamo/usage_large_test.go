@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // wide are steps of so many shards, a few of each, with names of limits as long as
@@ -28,7 +28,7 @@ func wide(shards, steps, limits int, others bool) (all []dynamo.UsageStep, event
 			}
 			name += strings.Repeat("x", 64-len(name))
 			amount := int64(1e12 + 1_000*j + i + 1)
-			step.Tokens = append(step.Tokens, limiter.Amount{Limit: name, Milli: amount})
+			step.Tokens = append(step.Tokens, store.Amount{Limit: name, Milli: amount})
 			tokens[name] += amount
 		}
 		all = append(all, step)
@@ -128,12 +128,12 @@ func TestAStepIsWithin64Bits(t *testing.T) {
 	amounts := func(milli ...int64) *dynamo.UsageDelta {
 		d := &dynamo.UsageDelta{UsageKey: hourly("user"), Steps: []dynamo.UsageStep{{Sequence: "1"}}}
 		for _, m := range milli {
-			d.Steps[0].Tokens = append(d.Steps[0].Tokens, limiter.Amount{Limit: "rpm", Milli: m})
+			d.Steps[0].Tokens = append(d.Steps[0].Tokens, store.Amount{Limit: "rpm", Milli: m})
 		}
 		return d
 	}
 	for _, d := range []*dynamo.UsageDelta{amounts(math.MaxInt64, 1), amounts(-1, math.MinInt64)} {
-		wantErr(t, s.AddUsage(t.Context(), d), limiter.ErrInvalid)
+		wantErr(t, s.AddUsage(t.Context(), d), store.ErrInvalid)
 	}
 	if len(f.ops) > 0 {
 		t.Errorf("%v were sent", f.ops)

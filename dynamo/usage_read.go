@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // DefaultUsageLimit and MaxUsageLimit are how many snapshots a page has, if
@@ -73,7 +73,7 @@ type UsagePage struct {
 // alone first asks which resources it has, in a request for each.
 func (s *Store) Usage(ctx context.Context, q UsageQuery) (UsagePage, error) {
 	if q.Limit < 0 || q.Limit > MaxUsageLimit {
-		return UsagePage{}, &limiter.ValidationError{
+		return UsagePage{}, &store.ValidationError{
 			Field: "limit", Value: strconv.Itoa(q.Limit), Reason: fmt.Sprintf("give 1 to %d, or 0 for %d", MaxUsageLimit, DefaultUsageLimit),
 		}
 	}
@@ -173,15 +173,15 @@ func (s *Store) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, e
 // cursor, which is nil if there is none.
 func (q *UsageQuery) check() (after *schema.Usage, err error) {
 	if q.Entity == "" && q.Resource == "" {
-		return nil, &limiter.ValidationError{Field: "entity", Value: "", Reason: "give an entity, a resource, or both"}
+		return nil, &store.ValidationError{Field: "entity", Value: "", Reason: "give an entity, a resource, or both"}
 	}
 	if q.Entity != "" {
-		if err := limiter.CheckEntity(q.Entity); err != nil {
+		if err := store.CheckEntity(q.Entity); err != nil {
 			return nil, err
 		}
 	}
 	if q.Resource != "" {
-		if err := limiter.CheckResource(q.Resource); err != nil {
+		if err := store.CheckResource(q.Resource); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +189,7 @@ func (q *UsageQuery) check() (after *schema.Usage, err error) {
 		return nil, err
 	}
 	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
-		return nil, &limiter.ValidationError{
+		return nil, &store.ValidationError{
 			Field: "to", Value: q.To.Format(time.RFC3339), Reason: "give a time after " + q.From.Format(time.RFC3339),
 		}
 	}
@@ -199,7 +199,7 @@ func (q *UsageQuery) check() (after *schema.Usage, err error) {
 	after, ok := parseCursor(q.Cursor)
 	if !ok || after.Window != q.Window.String() ||
 		q.Entity != "" && q.Entity != after.Entity || q.Resource != "" && q.Resource != after.Resource {
-		return nil, &limiter.ValidationError{Field: "cursor", Value: q.Cursor, Reason: "give the one that a page of the same query ended with"}
+		return nil, &store.ValidationError{Field: "cursor", Value: q.Cursor, Reason: "give the one that a page of the same query ended with"}
 	}
 	return after, nil
 }
@@ -224,7 +224,7 @@ func parseCursor(cursor string) (*schema.Usage, bool) {
 		return nil, false
 	}
 	start, err := schema.ParseTimestamp(parts[1])
-	if err != nil || limiter.CheckEntity(parts[2]) != nil || limiter.CheckResource(parts[3]) != nil {
+	if err != nil || store.CheckEntity(parts[2]) != nil || store.CheckResource(parts[3]) != nil {
 		return nil, false
 	}
 	return &schema.Usage{Window: parts[0], Start: start, Entity: parts[2], Resource: parts[3], Peer: parts[4] != ""}, true

@@ -13,9 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // peerUsage is a snapshot as the peer writes it: no window in the keys, and
@@ -61,7 +61,7 @@ func writeUsage(t *testing.T, s *dynamo.Store, api dynamo.API) (all []written) {
 						by = 0 // the peer has one item for all three
 					}
 					if by != 1 {
-						add(t, s, u.UsageKey, dynamo.UsageStep{Sequence: "1", Events: 1, Tokens: []limiter.Amount{{Limit: "rpm", Milli: 1000 * int64(n+10)}}})
+						add(t, s, u.UsageKey, dynamo.UsageStep{Sequence: "1", Events: 1, Tokens: []store.Amount{{Limit: "rpm", Milli: 1000 * int64(n+10)}}})
 						all = append(all, written{u, false})
 					}
 					if by != 0 {
@@ -75,7 +75,7 @@ func writeUsage(t *testing.T, s *dynamo.Store, api dynamo.API) (all []written) {
 	}
 	// What is none of them: another kind of item in the partition, and a window of
 	// the peer's that nobody knows.
-	createEntity(t, s, limiter.Entity{ID: "user"})
+	createEntity(t, s, store.Entity{ID: "user"})
 	put(t, api, peerUsage(ns, dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Start: noon}, " daily", 9))
 	return all
 }
@@ -319,7 +319,7 @@ func TestUsageQueriesThatCannotBe(t *testing.T) {
 	} {
 		for _, q := range queries {
 			_, err := s.Usage(t.Context(), q)
-			wantErr(t, err, limiter.ErrInvalid)
+			wantErr(t, err, store.ErrInvalid)
 			if err == nil || !strings.Contains(err.Error(), "invalid "+field) {
 				t.Errorf("%+v: %v, want the %s named", q, err, field)
 			}
@@ -345,7 +345,7 @@ func TestDamagedUsageIsReported(t *testing.T) {
 		damage(it)
 		put(t, db, it)
 		_, err := s.Usage(t.Context(), dynamo.UsageQuery{Entity: "user"})
-		wantErr(t, err, limiter.ErrCorrupt)
+		wantErr(t, err, store.ErrCorrupt)
 		if err == nil || !strings.Contains(err.Error(), "ENTITY#user") {
 			t.Errorf("%s: %v, want the item named", name, err)
 		}

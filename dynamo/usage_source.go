@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A usageReader merges sources into the order of [orderUsage].
@@ -225,7 +225,7 @@ func (s *Store) uses(ctx context.Context, entity string) ([]use, error) {
 		key := schema.KeyOf(out.Items[0])
 		u, ok := schema.ParseUsageKey(key)
 		if !ok {
-			return nil, &limiter.CorruptError{Key: key.String(), Attr: schema.SK, Reason: "it is not the key of a usage snapshot"}
+			return nil, &store.CorruptError{Key: key.String(), Attr: schema.SK, Reason: "it is not the key of a usage snapshot"}
 		}
 		found = append(found, use{u.Resource, u.Peer})
 		from = schema.UsagePrefix + u.Resource + afterHash

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // noon is when the windows of most tests start.
@@ -29,7 +29,7 @@ func hourly(entity string) dynamo.UsageKey {
 // step is a change with one acquire of tokens of tpm.
 func step(shard, sequence int, tokensMilli int64) dynamo.UsageStep {
 	return dynamo.UsageStep{
-		Shard: shard, Sequence: strconv.Itoa(sequence), Events: 1, Tokens: []limiter.Amount{{Limit: "tpm", Milli: tokensMilli}},
+		Shard: shard, Sequence: strconv.Itoa(sequence), Events: 1, Tokens: []store.Amount{{Limit: "tpm", Milli: tokensMilli}},
 	}
 }
 
@@ -105,7 +105,7 @@ func TestWindows(t *testing.T) {
 		}
 	}
 	_, err := dynamo.ParseWindow(dynamo.Window(3).String())
-	wantErr(t, err, limiter.ErrInvalid)
+	wantErr(t, err, store.ErrInvalid)
 	if w := dynamo.Window(0); w != dynamo.Hourly {
 		t.Errorf("the zero window is %s", w)
 	}
@@ -127,7 +127,7 @@ func newHistory(t *rapid.T) *history {
 		sequence += rapid.IntRange(1, 1_000_000).Draw(t, "gap") // so that numbers differ in length
 		s := dynamo.UsageStep{Shard: shard, Sequence: strconv.Itoa(sequence), Events: rapid.Int64Range(0, 3).Draw(t, "events")}
 		for _, limit := range rapid.SliceOfN(rapid.SampledFrom([]string{"rpm", "tpm", "ttl"}), 0, 4).Draw(t, "limits") {
-			s.Tokens = append(s.Tokens, limiter.Amount{Limit: limit, Milli: rapid.Int64Range(-2500, 2500).Draw(t, "tokens")})
+			s.Tokens = append(s.Tokens, store.Amount{Limit: limit, Milli: rapid.Int64Range(-2500, 2500).Draw(t, "tokens")})
 		}
 		h.steps[shard] = append(h.steps[shard], s)
 	}
@@ -254,7 +254,7 @@ func checkUsageCosts(t *testing.T, api dynamo.API, p dynamo.Projection) {
 		{"the same again", batch(100, 200), 1, 1},
 		{"a batch that overlaps", batch(150, 250), 2, 1 + again},
 		{"no step", nil, 0, 0},
-		{"steps that change nothing", []dynamo.UsageStep{{Sequence: "5000", Tokens: []limiter.Amount{{Limit: "tpm"}}}}, 0, 0},
+		{"steps that change nothing", []dynamo.UsageStep{{Sequence: "5000", Tokens: []store.Amount{{Limit: "tpm"}}}}, 0, 0},
 	} {
 		before := meter.Totals()
 		add(t, s, k, c.steps...)
@@ -285,7 +285,7 @@ func TestUsageItem(t *testing.T) {
 	day := dynamo.UsageKey{Entity: "user-1", Resource: "a/b", Window: dynamo.Daily, Start: dynamo.Daily.Start(noon)}
 	add(t, s, day,
 		step(0, 77, 2_000),
-		dynamo.UsageStep{Shard: 13, Sequence: strings.Repeat("9", 40), Events: 2, Tokens: []limiter.Amount{
+		dynamo.UsageStep{Shard: 13, Sequence: strings.Repeat("9", 40), Events: 2, Tokens: []store.Amount{
 			{Limit: "ttl", Milli: 4_000}, {Limit: "rpm", Milli: -1_500}, {Limit: "rpm", Milli: -500}, {Limit: "x.y-z", Milli: 1},
 		}})
 	got := map[string]string{}
@@ -323,7 +323,7 @@ func TestUsageCollidesWithNothing(t *testing.T) {
 		all := dynamo.UsageStep{Sequence: "1", Events: int64(i + 1)}
 		for j, name := range names {
 			want[name] = int64(i*1000 + j*10 + 1)
-			all.Tokens = append(all.Tokens, limiter.Amount{Limit: name, Milli: want[name]})
+			all.Tokens = append(all.Tokens, store.Amount{Limit: name, Milli: want[name]})
 		}
 		k := dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Window: w, Start: newYear}
 		add(t, s, k, all)
@@ -350,7 +350,7 @@ func TestUsageOfManyShards(t *testing.T) {
 	for i := range 64 {
 		st := step(i%32, 100+i, 500)
 		limit := "limit-" + strconv.Itoa(i%20)
-		st.Tokens = append(st.Tokens, limiter.Amount{Limit: limit, Milli: int64(i)})
+		st.Tokens = append(st.Tokens, store.Amount{Limit: limit, Milli: int64(i)})
 		want[limit] += int64(i)
 		all = append(all, st)
 	}
@@ -411,14 +411,14 @@ func TestUsageThatCannotBe(t *testing.T) {
 		d := &dynamo.UsageDelta{UsageKey: hourly("user"), Steps: []dynamo.UsageStep{step(0, 1, 1), step(0, 2, 1)}}
 		change(d)
 		err := s.AddUsage(t.Context(), d)
-		wantErr(t, err, limiter.ErrInvalid)
+		wantErr(t, err, store.ErrInvalid)
 		if err == nil || !strings.Contains(err.Error(), "invalid "+field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	for _, sequence := range []string{"", "-1", "1e3", "0x10", " 1", "１"} {
 		d := &dynamo.UsageDelta{UsageKey: hourly("user"), Steps: []dynamo.UsageStep{{Sequence: sequence, Events: 1}}}
-		wantErr(t, s.AddUsage(t.Context(), d), limiter.ErrInvalid)
+		wantErr(t, s.AddUsage(t.Context(), d), store.ErrInvalid)
 	}
 	if len(f.ops) > 0 {
 		t.Errorf("%v were sent", f.ops)
@@ -434,7 +434,7 @@ func TestUsageWithDamagedSequence(t *testing.T) {
 	it[schema.UsageSequenceAttr(0)] = schema.N(1)
 	put(t, f, it)
 	err := s.AddUsage(t.Context(), &dynamo.UsageDelta{UsageKey: hourly("user"), Steps: []dynamo.UsageStep{step(0, 2, 1)}})
-	wantErr(t, err, limiter.ErrCorrupt)
+	wantErr(t, err, store.ErrCorrupt)
 }
 
 // A failure between two batches loses nothing when both are given again.
@@ -444,7 +444,7 @@ func TestUsageAfterAFailure(t *testing.T) {
 	k := hourly("user")
 	f.before = func(string, any) error { return dial(syscall.ECONNREFUSED) }
 	err := s.AddUsage(t.Context(), &dynamo.UsageDelta{UsageKey: k, Steps: []dynamo.UsageStep{step(0, 1, 1000)}})
-	wantErr(t, err, limiter.ErrUnavailable)
+	wantErr(t, err, store.ErrUnavailable)
 	f.before = nil
 	add(t, s, k, step(0, 1, 1000), step(0, 2, 1000))
 	wantUsed(t, s, k, 2, map[string]int64{"tpm": 2000})

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // ClientVersion is the version of the Python peer whose wire format this client
@@ -42,11 +42,11 @@ func checkCompatible(v schema.Version) error {
 		least, ok := parseRelease(v.ClientMin)
 		if !ok {
 			return fmt.Errorf("%w: %s %q is no version: repair the version record",
-				limiter.ErrIncompatible, schema.ClientMinVersion, v.ClientMin)
+				store.ErrIncompatible, schema.ClientMinVersion, v.ClientMin)
 		}
 		if client.compare(least) < 0 {
 			return fmt.Errorf("%w: it asks for clients of version %s, and this one presents itself as %s: upgrade this library",
-				limiter.ErrIncompatible, v.ClientMin, ClientVersion)
+				store.ErrIncompatible, v.ClientMin, ClientVersion)
 		}
 	}
 	if v.Schema == "" {
@@ -55,11 +55,11 @@ func checkCompatible(v schema.Version) error {
 	of, ok := parseRelease(v.Schema)
 	if !ok {
 		return fmt.Errorf("%w: %s %q is no version: repair the version record",
-			limiter.ErrIncompatible, schema.SchemaVersion, v.Schema)
+			store.ErrIncompatible, schema.SchemaVersion, v.Schema)
 	}
 	if of.major != client.major {
 		return fmt.Errorf("%w: its schema is %s, and this client speaks %d.x: migrate the table, or use a client of that schema",
-			limiter.ErrIncompatible, v.Schema, client.major)
+			store.ErrIncompatible, v.Schema, client.major)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Window is a length of time over which usage is added up. Windows begin on the
@@ -21,14 +21,14 @@ const (
 var windowNames = [...]string{Hourly: "hourly", Daily: "daily", Monthly: "monthly"}
 
 // ParseWindow reads what [Window.String] wrote. It fails with a
-// [*limiter.ValidationError].
+// [*store.ValidationError].
 func ParseWindow(s string) (Window, error) {
 	for i, name := range windowNames {
 		if s == name {
 			return Window(i), nil
 		}
 	}
-	return 0, &limiter.ValidationError{Field: "window", Value: s, Reason: `give "hourly", "daily" or "monthly"`}
+	return 0, &store.ValidationError{Field: "window", Value: s, Reason: `give "hourly", "daily" or "monthly"`}
 }
 
 // String is hourly, daily or monthly.

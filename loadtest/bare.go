@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // bare is an actor that knows no limiter: one item for each entity and resource,
@@ -74,9 +75,9 @@ func (b *bare) prime(ctx context.Context, _ func(context.Context, int, draw) err
 }
 
 // item is an item as the limiter makes it.
-func (b *bare) item(bucket limiter.Bucket) *limiter.Create {
-	c := &limiter.Create{Bucket: bucket, Now: b.now(), ShardCount: 1, Writes: limiter.NewLimit{
-		NamedParams: limiter.NamedParams{Limit: schema.WCU, Params: limiter.Params{
+func (b *bare) item(bucket limiter.Bucket) *store.Create {
+	c := &store.Create{Bucket: bucket, Now: b.now(), ShardCount: 1, Writes: store.NewLimit{
+		NamedParams: store.NamedParams{Limit: schema.WCU, Params: store.Params{
 			Capacity: schema.WCUCapacity, Amount: schema.WCUAmount, Period: schema.WCUPeriod,
 		}},
 		Tokens: schema.WCUCapacity,
@@ -86,8 +87,8 @@ func (b *bare) item(bucket limiter.Bucket) *limiter.Create {
 		if b.w.exhausted {
 			tokens = 0
 		}
-		c.Limits = append(c.Limits, limiter.NewLimit{Tokens: tokens, NamedParams: limiter.NamedParams{
-			Limit: l.Name, Params: limiter.Params{Capacity: l.Capacity * milli, Amount: l.Amount * milli, Period: l.Period.Milliseconds()},
+		c.Limits = append(c.Limits, store.NewLimit{Tokens: tokens, NamedParams: store.NamedParams{
+			Limit: l.Name, Params: store.Params{Capacity: l.Capacity * milli, Amount: l.Amount * milli, Period: l.Period.Milliseconds()},
 		}})
 	}
 	return c

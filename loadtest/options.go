@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Scenario is a kind of load.
@@ -174,13 +175,13 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Scenario == Attack && len(o.Table)+len(bareSuffix) > maxTableName:
 		return o, &OptionError{"table", o.Table, "give a shorter name: another table is made with " + bareSuffix + " appended"}
 	}
-	if err := limiter.ValidateLimits(o.Limits); err != nil {
+	if err := store.ValidateLimits(o.Limits); err != nil {
 		return o, &OptionError{"limit", fmt.Sprint(o.Limits), err.Error()}
 	}
 	if o.Namespace == "" {
 		o.Namespace = fmt.Sprintf("bench-%08x", rand.Uint32())
 	}
-	if err := limiter.CheckNamespace(o.Namespace); err != nil {
+	if err := store.CheckNamespace(o.Namespace); err != nil {
 		return o, &OptionError{"namespace", o.Namespace, err.Error()}
 	}
 	if o.Now == nil {

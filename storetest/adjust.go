@@ -3,110 +3,110 @@ package storetest
 import (
 	"math"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // debits takes tokens whatever the balance.
-func debits(limit string, tokens int64) limiter.Delta {
-	return limiter.Delta{Limit: limit, Tokens: -tokens, Consumed: tokens, AtMost: math.MaxInt64}
+func debits(limit string, tokens int64) store.Delta {
+	return store.Delta{Limit: limit, Tokens: -tokens, Consumed: tokens, AtMost: math.MaxInt64}
 }
 
 // credits gives tokens of rpm back.
-func credits(tokens int64) limiter.Delta {
-	return limiter.Delta{Limit: "rpm", Tokens: tokens, Consumed: -tokens, AtMost: rpm.Capacity - tokens}
+func credits(tokens int64) store.Delta {
+	return store.Delta{Limit: "rpm", Tokens: tokens, Consumed: -tokens, AtMost: rpm.Capacity - tokens}
 }
 
 // adjust writes deltas on the image seen, and wants the image after it, or the
 // bucket unchanged where want is nil.
-func (k *kit) adjust(seen, met *limiter.Image, want func(*limiter.Image), deltas ...limiter.Delta) {
+func (k *kit) adjust(seen, met *store.Image, want func(*store.Image), deltas ...store.Delta) {
 	k.Helper()
-	out, err := k.Adjust(k.Context(), &limiter.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: deltas})
+	out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: deltas})
 	if want == nil {
 		k.refused(out, err, met)
 		return
 	}
-	k.applied(out, err, with(met, func(i *limiter.Image) { want(i); written(i) }))
+	k.applied(out, err, with(met, func(i *store.Image) { want(i); written(i) }))
 }
 
 var adjustTests = []test{
 	{"a debt beyond what an image tells is told as that", func(k *kit) {
-		const deepest, more = -8 * limiter.MaxTokens * milli, limiter.MaxTokens * milli
+		const deepest, more = -8 * store.MaxTokens * milli, store.MaxTokens * milli
 		c := k.newBucket()
 		c.Limits[0].Tokens = deepest + 1
 		img := k.create(c)
 		for range 4 {
-			out, err := k.Adjust(k.Context(), &limiter.Adjust{Bucket: theBucket, Seen: img, Deltas: []limiter.Delta{debits("rpm", more)}})
-			img = with(img, func(i *limiter.Image) { debit(i, "rpm", more); i.Limits[0].Tokens = deepest; written(i) })
+			out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: theBucket, Seen: img, Deltas: []store.Delta{debits("rpm", more)}})
+			img = with(img, func(i *store.Image) { debit(i, "rpm", more); i.Limits[0].Tokens = deepest; written(i) })
 			k.applied(out, err, img)
 		}
 	}},
 	{"debits into debt", func(k *kit) {
 		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *limiter.Image) { debit(i, "rpm", 51*milli); debit(i, "tpm", 1) }, debits("rpm", 51*milli), debits("tpm", 1))
+		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", 51*milli); debit(i, "tpm", 1) }, debits("rpm", 51*milli), debits("tpm", 1))
 	}},
 	{"debits deeper into debt, whatever was seen", func(k *kit) {
 		seen := k.create(k.newBucket())
 		met := k.mustAdjust(seen, debits("rpm", 80*milli))
-		k.adjust(seen, met, func(i *limiter.Image) { debit(i, "rpm", 80*milli) }, debits("rpm", 80*milli))
+		k.adjust(seen, met, func(i *store.Image) { debit(i, "rpm", 80*milli) }, debits("rpm", 80*milli))
 	}},
 	{"debits an expired bucket whose write limit is exhausted", func(k *kit) {
 		c := k.newBucket()
 		c.ExpiresAt, c.Writes.Tokens = k.now/milli-60, 0
 		img := k.create(c)
-		k.adjust(img, img, func(i *limiter.Image) { debit(i, "rpm", milli) }, debits("rpm", milli))
+		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", milli) }, debits("rpm", milli))
 	}},
 	{"debits a balance that is at its bound", func(k *kit) {
 		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *limiter.Image) { debit(i, "rpm", milli) },
-			limiter.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli})
+		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", milli) },
+			store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli})
 	}},
 	{"refused: a debit, and the balance is above its bound", func(k *kit) {
 		img := k.create(k.newBucket())
-		k.adjust(img, img, nil, limiter.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50*milli - 1}, debits("tpm", milli))
+		k.adjust(img, img, nil, store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50*milli - 1}, debits("tpm", milli))
 	}},
 	{"pinned: debits and credits", func(k *kit) {
 		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *limiter.Image) { debit(i, "rpm", milli); debit(i, "tpm", -milli) },
-			limiter.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true},
-			limiter.Delta{Limit: "tpm", Tokens: milli, Consumed: -milli, AtMost: 500 * milli, Pinned: true})
+		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", milli); debit(i, "tpm", -milli) },
+			store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true},
+			store.Delta{Limit: "tpm", Tokens: milli, Consumed: -milli, AtMost: 500 * milli, Pinned: true})
 	}},
 	{"refused: pinned, and a take came in between", func(k *kit) {
 		seen := k.create(k.newBucket())
-		met := k.mustTake(limiter.Amount{Limit: "rpm", Milli: 1})
-		k.adjust(seen, met, nil, limiter.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true})
-		k.adjust(seen, met, nil, limiter.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: 50 * milli, Pinned: true})
+		met := k.mustTake(store.Amount{Limit: "rpm", Milli: 1})
+		k.adjust(seen, met, nil, store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true})
+		k.adjust(seen, met, nil, store.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: 50 * milli, Pinned: true})
 	}},
 	{"refused: pinned, and a credit came in between", func(k *kit) {
 		seen := k.create(k.newBucket())
 		met := k.mustAdjust(seen, credits(1))
-		k.adjust(seen, met, nil, limiter.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true})
+		k.adjust(seen, met, nil, store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true})
 	}},
 	{"credits", func(k *kit) {
 		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *limiter.Image) { debit(i, "rpm", -20*milli) }, credits(20*milli))
+		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", -20*milli) }, credits(20*milli))
 	}},
 	{"credits up to the capacity", func(k *kit) {
 		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *limiter.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli))
+		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli))
 	}},
 	{"counts all of a credit of which part finds room", func(k *kit) {
 		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *limiter.Image) {
+		k.adjust(img, img, func(i *store.Image) {
 			i.Limits[0].Tokens += 50 * milli
 			i.Limits[0].Consumed -= 70 * milli
-		}, limiter.Delta{Limit: "rpm", Tokens: 50 * milli, Consumed: -70 * milli, AtMost: 50 * milli})
+		}, store.Delta{Limit: "rpm", Tokens: 50 * milli, Consumed: -70 * milli, AtMost: 50 * milli})
 	}},
 	{"counts a credit that finds no room", func(k *kit) {
 		c := k.newBucket()
 		c.Limits[0].Tokens = rpm.Capacity
 		img := k.create(c)
-		k.adjust(img, img, func(i *limiter.Image) { i.Limits[0].Consumed -= 70 * milli },
-			limiter.Delta{Limit: "rpm", Consumed: -70 * milli, AtMost: rpm.Capacity})
+		k.adjust(img, img, func(i *store.Image) { i.Limits[0].Consumed -= 70 * milli },
+			store.Delta{Limit: "rpm", Consumed: -70 * milli, AtMost: rpm.Capacity})
 	}},
 	{"credits what was seen although a take came in between", func(k *kit) {
 		seen := k.create(k.newBucket())
-		met := k.mustTake(limiter.Amount{Limit: "rpm", Milli: milli})
-		k.adjust(seen, met, func(i *limiter.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli))
+		met := k.mustTake(store.Amount{Limit: "rpm", Milli: milli})
+		k.adjust(seen, met, func(i *store.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli))
 	}},
 	{"refused: a credit in between is a millitoken too much", func(k *kit) {
 		seen := k.create(k.newBucket())
@@ -118,19 +118,19 @@ var adjustTests = []test{
 		met := k.mustAdjust(seen, credits(1))
 		k.adjust(seen, met, nil, credits(50*milli), debits("tpm", milli))
 	}},
-	reparameterized("refused: a credit, and the capacity has changed", limiter.Params{Capacity: 60 * milli, Amount: rpm.Amount, Period: rpm.Period},
+	reparameterized("refused: a credit, and the capacity has changed", store.Params{Capacity: 60 * milli, Amount: rpm.Amount, Period: rpm.Period},
 		credits(5*milli), false),
-	reparameterized("refused: a credit, and the capacity has been raised", limiter.Params{Capacity: 160 * milli, Amount: rpm.Amount, Period: rpm.Period},
+	reparameterized("refused: a credit, and the capacity has been raised", store.Params{Capacity: 160 * milli, Amount: rpm.Amount, Period: rpm.Period},
 		credits(5*milli), false),
-	reparameterized("credits although the rate has changed", limiter.Params{Capacity: rpm.Capacity, Amount: 1, Period: 1},
+	reparameterized("credits although the rate has changed", store.Params{Capacity: rpm.Capacity, Amount: 1, Period: 1},
 		credits(5*milli), true),
-	reparameterized("refused: a debit, and the capacity has changed", limiter.Params{Capacity: 60 * milli, Amount: rpm.Amount, Period: rpm.Period},
+	reparameterized("refused: a debit, and the capacity has changed", store.Params{Capacity: 60 * milli, Amount: rpm.Amount, Period: rpm.Period},
 		debits("rpm", milli), false),
-	reparameterized("refused: a debit, and the amount has changed", limiter.Params{Capacity: rpm.Capacity, Amount: rpm.Amount + 1, Period: rpm.Period},
+	reparameterized("refused: a debit, and the amount has changed", store.Params{Capacity: rpm.Capacity, Amount: rpm.Amount + 1, Period: rpm.Period},
 		debits("rpm", milli), false),
-	reparameterized("refused: a debit, and the period has changed", limiter.Params{Capacity: rpm.Capacity, Amount: rpm.Amount, Period: rpm.Period + 1},
+	reparameterized("refused: a debit, and the period has changed", store.Params{Capacity: rpm.Capacity, Amount: rpm.Amount, Period: rpm.Period + 1},
 		debits("rpm", milli), false),
-	reparameterized("debits although another limit's parameters have changed", limiter.Params{Capacity: 1, Amount: 1, Period: 1},
+	reparameterized("debits although another limit's parameters have changed", store.Params{Capacity: 1, Amount: 1, Period: 1},
 		debits("tpm", milli), true),
 	{"refused: the number of shards has changed", func(k *kit) {
 		seen := k.create(k.newBucket())
@@ -139,16 +139,16 @@ var adjustTests = []test{
 		met := k.mustApply(k.Refill(k.Context(), r))
 		k.adjust(seen, met, nil, debits("rpm", milli))
 		k.adjust(seen, met, nil, credits(milli))
-		k.adjust(met, met, func(i *limiter.Image) { debit(i, "rpm", milli) }, debits("rpm", milli))
+		k.adjust(met, met, func(i *store.Image) { debit(i, "rpm", milli) }, debits("rpm", milli))
 	}},
 	{"refused: a credit, and the limit has gone", func(k *kit) {
 		seen := k.create(k.newBucket())
-		met := k.mustApply(k.Refill(k.Context(), refill(seen, limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit})))
+		met := k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
 		k.adjust(seen, met, nil, credits(5*milli))
 	}},
 	{"refused: a debit, and the limit has gone", func(k *kit) {
 		seen := k.create(k.newBucket())
-		met := k.mustApply(k.Refill(k.Context(), refill(seen, limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit})))
+		met := k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
 		k.adjust(seen, met, nil, debits("rpm", 5*milli), debits("tpm", milli))
 	}},
 	{"refused: no bucket", func(k *kit) {
@@ -159,16 +159,16 @@ var adjustTests = []test{
 }
 
 // reparameterized adjusts after the parameters of rpm have changed.
-func reparameterized(name string, to limiter.Params, d limiter.Delta, admitted bool) test {
+func reparameterized(name string, to store.Params, d store.Delta, admitted bool) test {
 	return test{name, func(k *kit) {
 		seen := k.create(k.newBucket())
-		met := k.mustApply(k.Refill(k.Context(), refill(seen, limiter.Change{
-			Limit: "rpm", Kind: limiter.SetParams, AtLeast: 0, AtMost: rpm.Capacity, Params: to,
+		met := k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{
+			Limit: "rpm", Kind: store.SetParams, AtLeast: 0, AtMost: rpm.Capacity, Params: to,
 		})))
 		if !admitted {
 			k.adjust(seen, met, nil, d)
 			return
 		}
-		k.adjust(seen, met, func(i *limiter.Image) { debit(i, d.Limit, d.Consumed) }, d)
+		k.adjust(seen, met, func(i *store.Image) { debit(i, d.Limit, d.Consumed) }, d)
 	}}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const crowd = 64
@@ -28,12 +28,12 @@ func atOnce(n int, f func(i int)) {
 // A tally counts outcomes from many goroutines.
 type tally struct {
 	mu      sync.Mutex
-	images  []*limiter.Image // of the writes that were applied
+	images  []*store.Image // of the writes that were applied
 	refused int
 }
 
 // add is called from goroutines other than the test's.
-func (t *tally) add(k *kit, out limiter.Outcome, err error) (applied bool) {
+func (t *tally) add(k *kit, out store.Outcome, err error) (applied bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -58,7 +58,7 @@ var concurrentTests = []test{
 		var sum tally
 		atOnce(crowd, func(int) {
 			for range each {
-				out, err := k.take(limiter.Amount{Limit: "rpm", Milli: milli})
+				out, err := k.take(store.Amount{Limit: "rpm", Milli: milli})
 				sum.add(k, out, err)
 			}
 		})
@@ -73,14 +73,14 @@ var concurrentTests = []test{
 			}
 			seen[l.Tokens] = true
 		}
-		k.stored(theBucket, with(imageOf(c), func(i *limiter.Image) {
+		k.stored(theBucket, with(imageOf(c), func(i *store.Image) {
 			debit(i, "rpm", tokens*milli)
 			i.Writes.Tokens -= tokens * milli
 			i.Writes.Consumed += tokens * milli
 		}))
 	}},
 	{"one create wins and the others get its image", func(k *kit) {
-		outcomes := make([]limiter.Outcome, crowd)
+		outcomes := make([]store.Outcome, crowd)
 		atOnce(crowd, func(i int) {
 			c := k.newBucket()
 			c.Limits[0].Tokens = int64(i)
@@ -130,9 +130,9 @@ var concurrentTests = []test{
 			case 1:
 				k.anyAdjust(img, debits("rpm", milli))
 			case 2:
-				k.anyAdjust(img, limiter.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: math.MaxInt64})
+				k.anyAdjust(img, store.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: math.MaxInt64})
 			default:
-				out, err := k.take(limiter.Amount{Limit: "rpm", Milli: milli})
+				out, err := k.take(store.Amount{Limit: "rpm", Milli: milli})
 				takes.add(k, out, err)
 			}
 		})
@@ -153,7 +153,7 @@ var concurrentTests = []test{
 
 // earnOnce earns three tokens, whatever others do: a refill that loses its
 // stamp is tried again on the image that refused it.
-func earnOnce(k *kit, img *limiter.Image, sum *tally) {
+func earnOnce(k *kit, img *store.Image, sum *tally) {
 	for range 20 * crowd {
 		r := refill(img, keep("rpm", 3*milli, 0))
 		r.RefilledAt = img.RefilledAt + 1
@@ -167,8 +167,8 @@ func earnOnce(k *kit, img *limiter.Image, sum *tally) {
 }
 
 // anyAdjust is an adjustment that nothing may refuse, from any goroutine.
-func (k *kit) anyAdjust(seen *limiter.Image, d limiter.Delta) {
-	out, err := k.Adjust(k.Context(), &limiter.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: []limiter.Delta{d}})
+func (k *kit) anyAdjust(seen *store.Image, d store.Delta) {
+	out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: []store.Delta{d}})
 	if err != nil || !out.Applied {
 		k.Errorf("adjust %+v: applied %t, %v", d, out.Applied, err)
 	}

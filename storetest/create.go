@@ -3,14 +3,14 @@ package storetest
 import (
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var createTests = []test{
 	{"makes a bucket as given", func(k *kit) {
 		c := k.newBucket()
 		c.ExpiresAt = k.now/milli + 420
-		c.Owner = limiter.Owner{Cascade: true, Parent: "project-1", Generation: 3, Incarnation: "0123456789abcdef"}
+		c.Owner = store.Owner{Cascade: true, Parent: "project-1", Generation: 3, Incarnation: "0123456789abcdef"}
 		c.Limits[0].Consumed, c.Limits[1].Tokens = 50*milli, -7
 		c.Writes.Consumed = milli
 		k.create(c)
@@ -41,14 +41,14 @@ var createTests = []test{
 		k.refused(out, err, img)
 	}},
 	{"identifiers as long and as odd as they come", func(k *kit) {
-		for _, b := range []limiter.Bucket{
+		for _, b := range []store.Bucket{
 			{Entity: "0", Resource: "a"},
 			{Entity: "user@example.com:a-b_c.d", Resource: "vendor/model:2024-01-01_a.b"},
 			{Entity: longest(256), Resource: longest(64)},
 		} {
 			c := k.newBucket()
 			c.Bucket = b
-			c.Limits = []limiter.NewLimit{holds(longest(64), rpm, milli)}
+			c.Limits = []store.NewLimit{holds(longest(64), rpm, milli)}
 			k.create(c)
 		}
 	}},

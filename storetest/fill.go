@@ -1,15 +1,17 @@
 package storetest
 
-import "github.com/zeroae/zae-limiter-go"
+import (
+	"github.com/zeroae/zae-limiter-go/store"
+)
 
 // fill is a refill of a bucket that is full anyway if its stamp is at most
 // since and its balances at least those of a new bucket: it debits 7 tokens of
 // rpm and a write.
-func fill(seen *limiter.Image, since int64) *limiter.Refill {
-	return &limiter.Refill{
+func fill(seen *store.Image, since int64) *store.Refill {
+	return &store.Refill{
 		Bucket: seen.Bucket, Seen: seen, RefilledAt: seen.RefilledAt + later, FullSince: since,
-		Writes: limiter.Change{Limit: hidden, Earned: writes.Capacity, Debit: milli, AtLeast: 0, AtMost: writes.Capacity, Params: writes},
-		Changes: []limiter.Change{
+		Writes: store.Change{Limit: hidden, Earned: writes.Capacity, Debit: milli, AtLeast: 0, AtMost: writes.Capacity, Params: writes},
+		Changes: []store.Change{
 			{Limit: "rpm", Earned: rpm.Capacity, Debit: 7 * milli, AtLeast: 50 * milli, AtMost: rpm.Capacity, Params: rpm},
 			{Limit: "tpm", Earned: tpm.Capacity, AtLeast: 0, AtMost: tpm.Capacity, Params: tpm},
 		},
@@ -17,7 +19,7 @@ func fill(seen *limiter.Image, since int64) *limiter.Refill {
 }
 
 // filled is the image after fill.
-func filled(img *limiter.Image) {
+func filled(img *store.Image) {
 	img.RefilledAt += later
 	img.Limits[0].Tokens = rpm.Capacity - 7*milli
 	img.Limits[0].Consumed += 7 * milli
@@ -27,13 +29,13 @@ func filled(img *limiter.Image) {
 }
 
 // fills writes since a number of milliseconds after the stamp seen.
-func fills(after int64) func(*limiter.Image) *limiter.Refill {
-	return func(seen *limiter.Image) *limiter.Refill { return fill(seen, seen.RefilledAt+after) }
+func fills(after int64) func(*store.Image) *store.Refill {
+	return func(seen *store.Image) *store.Refill { return fill(seen, seen.RefilledAt+after) }
 }
 
 // moved moves the stamp by so much, and nothing else.
-func moved(by int64) func(*kit, *limiter.Image) {
-	return func(k *kit, seen *limiter.Image) {
+func moved(by int64) func(*kit, *store.Image) {
+	return func(k *kit, seen *store.Image) {
 		r := refill(seen)
 		r.RefilledAt = seen.RefilledAt + by
 		k.mustApply(k.Refill(k.Context(), r))
@@ -44,31 +46,31 @@ var fillTests = []test{
 	afterRefill("fills and debits, whatever was held", nil, fills(100), filled),
 	afterRefill("fills at the latest stamp", nil, fills(0), filled),
 	afterRefill("refused: a stamp after the latest", nil, fills(-1), nil),
-	afterRefill("fills although another refill came in between", moved(100), fills(100), func(i *limiter.Image) {
+	afterRefill("fills although another refill came in between", moved(100), fills(100), func(i *store.Image) {
 		filled(i)
 		i.RefilledAt -= 100
 	}),
 	afterRefill("refused: another refill came too late", moved(101), fills(100), nil),
 	afterRefill("fills although a credit came in between", credited(9*milli), fills(100), filled),
 	afterRefill("refused: a take in between leaves less than implies that it is full", took(1), fills(100), nil),
-	afterRefill("fills where the take in between is of a limit with room", func(k *kit, _ *limiter.Image) {
-		k.mustTake(limiter.Amount{Limit: "tpm", Milli: 400 * milli})
+	afterRefill("fills where the take in between is of a limit with room", func(k *kit, _ *store.Image) {
+		k.mustTake(store.Amount{Limit: "tpm", Milli: 400 * milli})
 	}, fills(100), filled),
-	afterRefill("refused: the parameters have changed", func(k *kit, seen *limiter.Image) {
-		r := refill(seen, limiter.Change{Limit: "tpm", Kind: limiter.SetParams, Params: rpm, AtLeast: 0, AtMost: tpm.Capacity})
+	afterRefill("refused: the parameters have changed", func(k *kit, seen *store.Image) {
+		r := refill(seen, store.Change{Limit: "tpm", Kind: store.SetParams, Params: rpm, AtLeast: 0, AtMost: tpm.Capacity})
 		r.RefilledAt = seen.RefilledAt
 		k.mustApply(k.Refill(k.Context(), r))
 	}, fills(100), nil),
-	afterRefill("refused: a limit has gone", func(k *kit, seen *limiter.Image) {
-		r := refill(seen, limiter.Change{Limit: "tpm", Kind: limiter.RemoveLimit})
+	afterRefill("refused: a limit has gone", func(k *kit, seen *store.Image) {
+		r := refill(seen, store.Change{Limit: "tpm", Kind: store.RemoveLimit})
 		r.RefilledAt = seen.RefilledAt
 		k.mustApply(k.Refill(k.Context(), r))
 	}, fills(100), nil),
-	afterRefill("fills and sets the expiry", nil, func(seen *limiter.Image) *limiter.Refill {
+	afterRefill("fills and sets the expiry", nil, func(seen *store.Image) *store.Refill {
 		r := fill(seen, seen.RefilledAt)
-		r.Expiry = limiter.Expiry{Change: true, At: seen.RefilledAt/milli + 99}
+		r.Expiry = store.Expiry{Change: true, At: seen.RefilledAt/milli + 99}
 		return r
-	}, func(i *limiter.Image) {
+	}, func(i *store.Image) {
 		i.ExpiresAt = i.RefilledAt/milli + 99
 		filled(i)
 	}),

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Time is whether the clock of a store under test is virtual.
@@ -66,7 +67,7 @@ type user struct {
 	*limiter.Limiter
 }
 
-func newLimiter(t *testing.T, s limiter.Store) *limiter.Limiter {
+func newLimiter(t *testing.T, s store.Store) *limiter.Limiter {
 	t.Helper()
 	l, err := limiter.New(s, limiter.Options{Timeout: time.Minute})
 	if err != nil {
@@ -81,7 +82,7 @@ func newLimiter(t *testing.T, s limiter.Store) *limiter.Limiter {
 }
 
 // daily is a limit that earns nothing worth mentioning during a test.
-func daily(name string, tokens int64) limiter.Limit {
+func daily(name string, tokens int64) store.Limit {
 	return limiter.Custom(name, tokens, 1000*24*time.Hour)
 }
 
@@ -98,7 +99,7 @@ func (u *user) must(err error) {
 	}
 }
 
-func (u *user) system(limits ...limiter.Limit) {
+func (u *user) system(limits ...store.Limit) {
 	u.Helper()
 	u.must(u.SetSystem(u.Context(), limits, ""))
 }
@@ -145,8 +146,8 @@ func (u *user) holds(entity string, want map[string]int64) {
 // family makes project, and user-1 that cascades to it.
 func (u *user) family() {
 	u.Helper()
-	u.must(errOf(u.CreateEntity(u.Context(), limiter.Entity{ID: "project"})))
-	u.must(errOf(u.CreateEntity(u.Context(), limiter.Entity{ID: "user-1", Parent: "project", Cascade: true})))
+	u.must(errOf(u.CreateEntity(u.Context(), store.Entity{ID: "project"})))
+	u.must(errOf(u.CreateEntity(u.Context(), store.Entity{ID: "user-1", Parent: "project", Cascade: true})))
 }
 
 var limiterTests = []limiterTest{
@@ -191,7 +192,7 @@ var limiterTests = []limiterTest{
 		u.system(daily("rpd", 100))
 		for range 2 {
 			_, err := u.Acquire(u.Context(), ask("user-1", map[string]int64{"rpd": 1, "rps": 1}))
-			if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "rps") {
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "rps") {
 				u.Errorf("got %v", err)
 			}
 			u.holds("user-1", one("rpd", 100))
@@ -200,8 +201,8 @@ var limiterTests = []limiterTest{
 	}},
 	{"the first level that has limits holds", Real, func(u *user) {
 		for i, level := range slices.Backward(levels) {
-			limits := []limiter.Limit{daily("rpd", int64(100*(i+1)))}
-			if level == (limiter.ConfigKey{}) {
+			limits := []store.Limit{daily("rpd", int64(100*(i+1)))}
+			if level == (store.ConfigKey{}) {
 				u.system(limits...)
 			} else {
 				u.must(u.SetLimits(u.Context(), level, limits))
@@ -230,7 +231,7 @@ var limiterTests = []limiterTest{
 	}},
 	{"fallback limits hold where nothing is configured", Real, func(u *user) {
 		req := ask("user-1", one("rpd", 3))
-		req.Fallback = []limiter.Limit{daily("rpd", 20)}
+		req.Fallback = []store.Limit{daily("rpd", 20)}
 		lease, err := u.Acquire(u.Context(), req)
 		u.must(err)
 		if s := lease.Statuses()[0]; s.Limit != req.Fallback[0] || s.Available != 17 {
@@ -246,7 +247,7 @@ var limiterTests = []limiterTest{
 	{"cascades, and a refusal of either takes from neither", Real, func(u *user) {
 		u.family()
 		u.system(daily("rpd", 100))
-		u.must(u.SetLimits(u.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{daily("rpd", 50)}))
+		u.must(u.SetLimits(u.Context(), store.ConfigKey{Entity: "project", Resource: "gpt-4"}, []store.Limit{daily("rpd", 50)}))
 		for range 2 { // cold, then with the parent known
 			lease := u.acquire("user-1", one("rpd", 10))
 			if s := lease.Statuses(); len(s) != 2 || s[0].Entity != "user-1" || s[1].Entity != "project" {
@@ -309,7 +310,7 @@ var limiterTests = []limiterTest{
 		const tokens, tries = 40, 3
 		u.family()
 		u.system(daily("rpd", 1000))
-		u.must(u.SetLimits(u.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{daily("rpd", tokens)}))
+		u.must(u.SetLimits(u.Context(), store.ConfigKey{Entity: "project", Resource: "gpt-4"}, []store.Limit{daily("rpd", tokens)}))
 		limiters := make([]*limiter.Limiter, 4)
 		for i := range limiters {
 			limiters[i] = newLimiter(u.T, u.Store)

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // joins is the merge of two shards of 2n into one of n, which takes over all rpm
 // that the other one holds. The stamp stays.
-func joins(survivor, retired *limiter.Image) *limiter.Pair {
+func joins(survivor, retired *store.Image) *store.Pair {
 	l, _ := retired.Limit("rpm")
-	p := &limiter.Pair{Survivor: refill(survivor, bounded(l.Tokens, 0, 0, rpm.Capacity)), Retired: retired}
+	p := &store.Pair{Survivor: refill(survivor, bounded(l.Tokens, 0, 0, rpm.Capacity)), Retired: retired}
 	p.Survivor.RefilledAt, p.Survivor.ShardCount = survivor.RefilledAt, survivor.ShardCount/2
 	for _, l := range retired.Limits {
 		p.AtLeast = append(p.AtLeast, l.Tokens)
@@ -20,8 +20,8 @@ func joins(survivor, retired *limiter.Image) *limiter.Pair {
 }
 
 // joined is the image of the survivor then.
-func joined(survivor, retired *limiter.Image) *limiter.Image {
-	return with(survivor, func(i *limiter.Image) {
+func joined(survivor, retired *store.Image) *store.Image {
+	return with(survivor, func(i *store.Image) {
 		l, _ := retired.Limit("rpm")
 		earn(i, "rpm", l.Tokens)
 		written(i)
@@ -30,7 +30,7 @@ func joined(survivor, retired *limiter.Image) *limiter.Image {
 }
 
 // halved are the merges of all shards of a bucket.
-func halved(s []*limiter.Image) (pairs []*limiter.Pair) {
+func halved(s []*store.Image) (pairs []*store.Pair) {
 	for i := range len(s) / 2 {
 		pairs = append(pairs, joins(s[i], s[i+len(s)/2]))
 	}
@@ -38,7 +38,7 @@ func halved(s []*limiter.Image) (pairs []*limiter.Pair) {
 }
 
 // merges wants pairs to be merged, and the shards then to be those given.
-func (k *kit) merges(pairs []*limiter.Pair, want ...*limiter.Image) {
+func (k *kit) merges(pairs []*store.Pair, want ...*store.Image) {
 	k.Helper()
 	j, err := k.Merge(k.Context(), pairs)
 	k.joint(j, err)
@@ -47,9 +47,9 @@ func (k *kit) merges(pairs []*limiter.Pair, want ...*limiter.Image) {
 
 // apart wants a merge of the only pair to be refused, and the shards to stay as
 // they are.
-func (k *kit) apart(p *limiter.Pair, want []limiter.Refusal, shards ...*limiter.Image) {
+func (k *kit) apart(p *store.Pair, want []store.Refusal, shards ...*store.Image) {
 	k.Helper()
-	j, err := k.Merge(k.Context(), []*limiter.Pair{p})
+	j, err := k.Merge(k.Context(), []*store.Pair{p})
 	k.joint(j, err, want...)
 	k.stored(theBucket, shards...)
 }
@@ -57,37 +57,37 @@ func (k *kit) apart(p *limiter.Pair, want []limiter.Refusal, shards ...*limiter.
 // An encounter is a write to a shard that a merge meets.
 type encounter struct {
 	name  string
-	write func(*kit, *limiter.Image) *limiter.Image
+	write func(*kit, *store.Image) *store.Image
 }
 
 var encounters = []encounter{
-	{"was refilled", func(k *kit, img *limiter.Image) *limiter.Image {
+	{"was refilled", func(k *kit, img *store.Image) *store.Image {
 		return k.mustApply(k.Refill(k.Context(), refill(img)))
 	}},
-	{"learnt of more shards", func(k *kit, img *limiter.Image) *limiter.Image {
+	{"learnt of more shards", func(k *kit, img *store.Image) *store.Image {
 		return k.mustApply(k.Refill(k.Context(), gives(img, 0, 2*img.ShardCount)))
 	}},
-	{"got other parameters", func(k *kit, img *limiter.Image) *limiter.Image {
+	{"got other parameters", func(k *kit, img *store.Image) *store.Image {
 		more := rpm
 		more.Capacity *= 2
-		r := refill(img, limiter.Change{Limit: "rpm", Kind: limiter.SetParams, AtLeast: 0, AtMost: rpm.Capacity, Params: more})
+		r := refill(img, store.Change{Limit: "rpm", Kind: store.SetParams, AtLeast: 0, AtMost: rpm.Capacity, Params: more})
 		return k.mustApply(k.Refill(k.Context(), r))
 	}},
-	{"got another limit", func(k *kit, img *limiter.Image) *limiter.Image {
-		return k.mustApply(k.Refill(k.Context(), refill(img, limiter.Change{Limit: "rps", Kind: limiter.AddLimit, Params: rpm})))
+	{"got another limit", func(k *kit, img *store.Image) *store.Image {
+		return k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rps", Kind: store.AddLimit, Params: rpm})))
 	}},
 }
 
 // takeFrom takes rpm off a shard and returns it as it then is.
-func (k *kit) takeFrom(img *limiter.Image, tokens int64) *limiter.Image {
+func (k *kit) takeFrom(img *store.Image, tokens int64) *store.Image {
 	k.Helper()
-	return k.mustApply(k.Take(k.Context(), &limiter.Take{Bucket: img.Bucket, Now: k.now, Debits: debitsOf(limiter.Amount{Limit: "rpm", Milli: tokens})}))
+	return k.mustApply(k.Take(k.Context(), &store.Take{Bucket: img.Bucket, Now: k.now, Debits: debitsOf(store.Amount{Limit: "rpm", Milli: tokens})}))
 }
 
 // giveTo returns rpm to a shard.
-func (k *kit) giveTo(img *limiter.Image, tokens int64) *limiter.Image {
+func (k *kit) giveTo(img *store.Image, tokens int64) *store.Image {
 	k.Helper()
-	return k.mustApply(k.Adjust(k.Context(), &limiter.Adjust{Bucket: img.Bucket, Seen: img, Deltas: []limiter.Delta{credits(tokens)}}))
+	return k.mustApply(k.Adjust(k.Context(), &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: []store.Delta{credits(tokens)}}))
 }
 
 var mergeTests = []test{
@@ -97,7 +97,7 @@ var mergeTests = []test{
 	}},
 	{"makes 16 shards of 32", func(k *kit) {
 		s := k.split(32)
-		var want []*limiter.Image
+		var want []*store.Image
 		for i := range 16 {
 			want = append(want, joined(s[i], s[i+16]))
 		}
@@ -111,9 +111,9 @@ var mergeTests = []test{
 		s := k.split(2)
 		p := joins(s[0], s[1])
 		p.Survivor.RefilledAt += later
-		p.Survivor.Changes = []limiter.Change{bounded(-7, 0, 50*milli, 50*milli), keep("tpm", 9, 0)}
-		p.Survivor.Expiry = limiter.Expiry{Change: true, At: k.now/milli + 9}
-		k.merges([]*limiter.Pair{p}, with(s[0], func(i *limiter.Image) {
+		p.Survivor.Changes = []store.Change{bounded(-7, 0, 50*milli, 50*milli), keep("tpm", 9, 0)}
+		p.Survivor.Expiry = store.Expiry{Change: true, At: k.now/milli + 9}
+		k.merges([]*store.Pair{p}, with(s[0], func(i *store.Image) {
 			refilled(i)
 			earn(i, "rpm", -7)
 			earn(i, "tpm", 9)
@@ -127,7 +127,7 @@ var mergeTests = []test{
 		p.Survivor.Changes[0].Earned -= 5 * milli
 		met := k.takeFrom(s[0], milli)
 		k.takeFrom(s[1], 5*milli)
-		k.merges([]*limiter.Pair{p}, with(met, func(i *limiter.Image) {
+		k.merges([]*store.Pair{p}, with(met, func(i *store.Image) {
 			earn(i, "rpm", 45*milli)
 			written(i)
 			i.ShardCount = 1
@@ -136,28 +136,28 @@ var mergeTests = []test{
 	{"a debt is taken over", func(k *kit) {
 		s := k.split(2)
 		owes := k.mustAdjust(s[1], debits("rpm", 70*milli))
-		k.merges(halved([]*limiter.Image{s[0], owes}), joined(s[0], owes))
+		k.merges(halved([]*store.Image{s[0], owes}), joined(s[0], owes))
 	}},
 	{"refused: the retired holds a millitoken less than it must", func(k *kit) {
 		s := k.split(2)
 		p := joins(s[0], s[1])
 		p.AtLeast[0] -= 5*milli - 1
 		met := k.takeFrom(s[1], 5*milli)
-		k.apart(p, []limiter.Refusal{notRefused, refusedBy(met)}, s[0], met)
+		k.apart(p, []store.Refusal{notRefused, refusedBy(met)}, s[0], met)
 	}},
 	{"refused: something was returned to the retired", func(k *kit) {
 		s := k.split(2)
 		met := k.giveTo(s[1], 1)
-		k.apart(joins(s[0], s[1]), []limiter.Refusal{notRefused, refusedBy(met)}, s[0], met)
+		k.apart(joins(s[0], s[1]), []store.Refusal{notRefused, refusedBy(met)}, s[0], met)
 	}},
 	{"refused: one of them", func(k *kit) {
 		for i, m := range encounters {
 			for _, who := range []int{0, 1} {
 				entity := []string{"survivor", "retired"}[who]
-				b := limiter.Bucket{Entity: entity, Resource: theBucket.Resource + "-" + string(rune('a'+i))}
+				b := store.Bucket{Entity: entity, Resource: theBucket.Resource + "-" + string(rune('a'+i))}
 				s := k.splitOf(b, 2)
 				met := m.write(k, s[who])
-				want := []limiter.Refusal{notRefused, notRefused}
+				want := []store.Refusal{notRefused, notRefused}
 				want[who] = refusedBy(met)
 				j, err := k.Merge(k.Context(), halved(s))
 				k.joint(j, err, want...)
@@ -171,13 +171,13 @@ var mergeTests = []test{
 		s := k.shards(map[int]int{1: 2})
 		c := k.newBucket()
 		c.ShardCount = 2
-		k.apart(joins(imageOf(c), s[0]), []limiter.Refusal{refusedBy(nil), notRefused}, s[0])
+		k.apart(joins(imageOf(c), s[0]), []store.Refusal{refusedBy(nil), notRefused}, s[0])
 	}},
 	{"refused: there is no shard to retire", func(k *kit) {
 		s := k.shards(map[int]int{0: 2})
 		c := k.newBucket()
 		c.Shard, c.ShardCount = 1, 2
-		k.apart(joins(s[0], imageOf(c)), []limiter.Refusal{notRefused, refusedBy(nil)}, s[0])
+		k.apart(joins(s[0], imageOf(c)), []store.Refusal{notRefused, refusedBy(nil)}, s[0])
 	}},
 	{"refused: the same merge again", func(k *kit) {
 		s := k.split(2)
@@ -192,7 +192,7 @@ var mergeTests = []test{
 		s := k.split(32)
 		pairs := halved(s)
 		s[31] = k.takeFrom(s[31], 1)
-		want := make([]limiter.Refusal, 32)
+		want := make([]store.Refusal, 32)
 		want[31] = refusedBy(s[31])
 		j, err := k.Merge(k.Context(), pairs)
 		k.joint(j, err, want...)
@@ -205,7 +205,7 @@ var mergeTests = []test{
 			donor := gave(img, 25*milli, 2)
 			k.bears(b, donor)
 			img = joined(donor, imageOf(&b.Create))
-			k.merges(halved([]*limiter.Image{donor, imageOf(&b.Create)}), img)
+			k.merges(halved([]*store.Image{donor, imageOf(&b.Create)}), img)
 		}
 	}},
 	{"one of many merges at once takes place, and no take is lost", func(k *kit) {
@@ -219,7 +219,7 @@ var mergeTests = []test{
 				return
 			}
 			p := joins(s[0], s[1])
-			j := decided(k, func() (limiter.Joint, error) { return k.Merge(k.Context(), []*limiter.Pair{p}) })
+			j := decided(k, func() (store.Joint, error) { return k.Merge(k.Context(), []*store.Pair{p}) })
 			if j.Applied {
 				merged.Add(1)
 			}
@@ -232,28 +232,28 @@ var mergeTests = []test{
 	}},
 	{"invalid merges", func(k *kit) {
 		s := k.split(4)
-		for name, change := range map[string]func([]*limiter.Pair) []*limiter.Pair{
-			"none": func([]*limiter.Pair) []*limiter.Pair { return nil },
-			"51":   func(p []*limiter.Pair) []*limiter.Pair { return slices.Repeat(p[:1], 51) },
-			"one twice": func(p []*limiter.Pair) []*limiter.Pair {
+		for name, change := range map[string]func([]*store.Pair) []*store.Pair{
+			"none": func([]*store.Pair) []*store.Pair { return nil },
+			"51":   func(p []*store.Pair) []*store.Pair { return slices.Repeat(p[:1], 51) },
+			"one twice": func(p []*store.Pair) []*store.Pair {
 				return append(p, p[0])
 			},
-			"no count":              func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.ShardCount = 0; return p },
-			"the count it has":      func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.ShardCount = 4; return p },
-			"a count beyond belief": func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.ShardCount = 1024; return p },
-			"another's sibling":     func(p []*limiter.Pair) []*limiter.Pair { p[1].Retired = s[2]; return p },
-			"itself":                func(p []*limiter.Pair) []*limiter.Pair { p[1].Retired = s[1]; return p },
-			"a survivor too large":  func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.Shard = 2; return p },
-			"a negative survivor":   func(p []*limiter.Pair) []*limiter.Pair { p[1].Survivor.Shard = -1; return p },
-			"a retired of another entity": func(p []*limiter.Pair) []*limiter.Pair {
-				p[1].Retired = with(s[3], func(i *limiter.Image) { i.Entity = "user-2" })
+			"no count":              func(p []*store.Pair) []*store.Pair { p[1].Survivor.ShardCount = 0; return p },
+			"the count it has":      func(p []*store.Pair) []*store.Pair { p[1].Survivor.ShardCount = 4; return p },
+			"a count beyond belief": func(p []*store.Pair) []*store.Pair { p[1].Survivor.ShardCount = 1024; return p },
+			"another's sibling":     func(p []*store.Pair) []*store.Pair { p[1].Retired = s[2]; return p },
+			"itself":                func(p []*store.Pair) []*store.Pair { p[1].Retired = s[1]; return p },
+			"a survivor too large":  func(p []*store.Pair) []*store.Pair { p[1].Survivor.Shard = 2; return p },
+			"a negative survivor":   func(p []*store.Pair) []*store.Pair { p[1].Survivor.Shard = -1; return p },
+			"a retired of another entity": func(p []*store.Pair) []*store.Pair {
+				p[1].Retired = with(s[3], func(i *store.Image) { i.Entity = "user-2" })
 				return p
 			},
-			"a retired of another count": func(p []*limiter.Pair) []*limiter.Pair {
-				p[1].Retired = with(s[3], func(i *limiter.Image) { i.ShardCount = 8 })
+			"a retired of another count": func(p []*store.Pair) []*store.Pair {
+				p[1].Retired = with(s[3], func(i *store.Image) { i.ShardCount = 8 })
 				return p
 			},
-			"a limit without a balance": func(p []*limiter.Pair) []*limiter.Pair { p[1].AtLeast = p[1].AtLeast[1:]; return p },
+			"a limit without a balance": func(p []*store.Pair) []*store.Pair { p[1].AtLeast = p[1].AtLeast[1:]; return p },
 		} {
 			k.invalid(name, errOf(k.Merge(k.Context(), change(halved(s)))))
 		}

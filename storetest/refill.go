@@ -3,7 +3,7 @@ package storetest
 import (
 	"math"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A minute later, both limits of theBucket have earned their capacity; a test
@@ -12,31 +12,31 @@ const later = 60_000
 
 // refill is a write that stamps a minute after the image and changes nothing,
 // but debits the hidden limit.
-func refill(seen *limiter.Image, changes ...limiter.Change) *limiter.Refill {
-	return &limiter.Refill{
+func refill(seen *store.Image, changes ...store.Change) *store.Refill {
+	return &store.Refill{
 		Bucket: seen.Bucket, Seen: seen, RefilledAt: seen.RefilledAt + later, Changes: changes,
-		Writes: limiter.Change{Limit: hidden, Earned: 0, Debit: milli, AtLeast: milli, AtMost: writes.Capacity},
+		Writes: store.Change{Limit: hidden, Earned: 0, Debit: milli, AtLeast: milli, AtMost: writes.Capacity},
 	}
 }
 
 // refilled is the image after a refill that changed nothing.
-func refilled(img *limiter.Image) {
+func refilled(img *store.Image) {
 	img.RefilledAt += later
 	written(img)
 }
 
 // keep bounds nothing.
-func keep(limit string, earned, debit int64) limiter.Change {
-	return limiter.Change{Limit: limit, Earned: earned, Debit: debit, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
+func keep(limit string, earned, debit int64) store.Change {
+	return store.Change{Limit: limit, Earned: earned, Debit: debit, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
 }
 
 // bounded moves rpm if its balance lies between two.
-func bounded(earned, debit, atLeast, atMost int64) limiter.Change {
-	return limiter.Change{Limit: "rpm", Earned: earned, Debit: debit, AtLeast: atLeast, AtMost: atMost}
+func bounded(earned, debit, atLeast, atMost int64) store.Change {
+	return store.Change{Limit: "rpm", Earned: earned, Debit: debit, AtLeast: atLeast, AtMost: atMost}
 }
 
 // earn credits a limit of the image with what it accrued.
-func earn(img *limiter.Image, limit string, tokens int64) {
+func earn(img *store.Image, limit string, tokens int64) {
 	for i := range img.Limits {
 		if l := &img.Limits[i]; l.Name == limit {
 			l.Tokens += tokens
@@ -46,7 +46,7 @@ func earn(img *limiter.Image, limit string, tokens int64) {
 
 // afterRefill writes one refill to a new bucket, with what happened in between,
 // and wants the image after it, or the bucket unchanged where want is nil.
-func afterRefill(name string, between func(*kit, *limiter.Image), write func(*limiter.Image) *limiter.Refill, want func(*limiter.Image)) test {
+func afterRefill(name string, between func(*kit, *store.Image), write func(*store.Image) *store.Refill, want func(*store.Image)) test {
 	return test{name, func(k *kit) {
 		seen := k.create(k.newBucket())
 		met := seen
@@ -67,23 +67,23 @@ func afterRefill(name string, between func(*kit, *limiter.Image), write func(*li
 	}}
 }
 
-func took(milli int64) func(*kit, *limiter.Image) {
-	return func(k *kit, _ *limiter.Image) { k.mustTake(limiter.Amount{Limit: "rpm", Milli: milli}) }
+func took(milli int64) func(*kit, *store.Image) {
+	return func(k *kit, _ *store.Image) { k.mustTake(store.Amount{Limit: "rpm", Milli: milli}) }
 }
 
-func credited(milli int64) func(*kit, *limiter.Image) {
-	return func(k *kit, seen *limiter.Image) {
-		k.mustAdjust(seen, limiter.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: rpm.Capacity - milli})
+func credited(milli int64) func(*kit, *store.Image) {
+	return func(k *kit, seen *store.Image) {
+		k.mustAdjust(seen, store.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: rpm.Capacity - milli})
 	}
 }
 
-func refills(changes ...limiter.Change) func(*limiter.Image) *limiter.Refill {
-	return func(seen *limiter.Image) *limiter.Refill { return refill(seen, changes...) }
+func refills(changes ...store.Change) func(*store.Image) *store.Refill {
+	return func(seen *store.Image) *store.Refill { return refill(seen, changes...) }
 }
 
 // loosely is a refill of whatever stamp there is.
-func loosely(changes ...limiter.Change) func(*limiter.Image) *limiter.Refill {
-	return func(seen *limiter.Image) *limiter.Refill {
+func loosely(changes ...store.Change) func(*store.Image) *store.Refill {
+	return func(seen *store.Image) *store.Refill {
 		r := refill(seen, changes...)
 		r.Loose = true
 		for i := range r.Changes {
@@ -97,53 +97,53 @@ func loosely(changes ...limiter.Change) func(*limiter.Image) *limiter.Refill {
 var refillTests = []test{
 	afterRefill("moves the stamp, accrues, debits and counts", nil,
 		refills(keep("rpm", 20*milli, 3*milli), keep("tpm", 7, 0)),
-		func(i *limiter.Image) {
+		func(i *store.Image) {
 			refilled(i)
 			earn(i, "rpm", 20*milli)
 			debit(i, "rpm", 3*milli)
 			earn(i, "tpm", 7)
 		}),
 	afterRefill("returns", nil, refills(keep("rpm", 20*milli, -3*milli)),
-		func(i *limiter.Image) {
+		func(i *store.Image) {
 			refilled(i)
 			earn(i, "rpm", 20*milli)
 			debit(i, "rpm", -3*milli)
 		}),
 	afterRefill("leaves limits without a change alone", nil, refills(keep("rpm", milli, 0)),
-		func(i *limiter.Image) { refilled(i); earn(i, "rpm", milli) }),
-	afterRefill("may keep the stamp", nil, func(seen *limiter.Image) *limiter.Refill {
+		func(i *store.Image) { refilled(i); earn(i, "rpm", milli) }),
+	afterRefill("may keep the stamp", nil, func(seen *store.Image) *store.Refill {
 		r := refill(seen, keep("rpm", 0, milli))
 		r.RefilledAt = seen.RefilledAt
 		return r
-	}, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }),
-	afterRefill("may move the stamp back", took(milli), func(seen *limiter.Image) *limiter.Refill {
+	}, func(i *store.Image) { debit(i, "rpm", milli); written(i) }),
+	afterRefill("may move the stamp back", took(milli), func(seen *store.Image) *store.Refill {
 		r := refill(seen, bounded(-20*milli, 0, math.MinInt64, 50*milli))
 		r.RefilledAt = seen.RefilledAt - later
 		return r
-	}, func(i *limiter.Image) { i.RefilledAt -= later; written(i); earn(i, "rpm", -20*milli) }),
-	afterRefill("refused: may move the stamp back, and it has moved", func(k *kit, seen *limiter.Image) {
+	}, func(i *store.Image) { i.RefilledAt -= later; written(i); earn(i, "rpm", -20*milli) }),
+	afterRefill("refused: may move the stamp back, and it has moved", func(k *kit, seen *store.Image) {
 		r := refill(seen)
 		r.RefilledAt = seen.RefilledAt + 1
 		k.mustApply(k.Refill(k.Context(), r))
-	}, func(seen *limiter.Image) *limiter.Refill {
+	}, func(seen *store.Image) *store.Refill {
 		r := refill(seen)
 		r.RefilledAt = seen.RefilledAt - later
 		return r
 	}, nil),
-	afterRefill("accrues the hidden limit", nil, func(seen *limiter.Image) *limiter.Refill {
+	afterRefill("accrues the hidden limit", nil, func(seen *store.Image) *store.Refill {
 		r := refill(seen)
-		r.Writes = limiter.Change{Limit: hidden, Earned: milli, Debit: milli, AtLeast: 0, AtMost: writes.Capacity - milli}
+		r.Writes = store.Change{Limit: hidden, Earned: milli, Debit: milli, AtLeast: 0, AtMost: writes.Capacity - milli}
 		return r
-	}, func(i *limiter.Image) {
+	}, func(i *store.Image) {
 		refilled(i)
 		i.Writes.Tokens += milli
 	}),
-	afterRefill("refused: the hidden limit is out of its bounds", nil, func(seen *limiter.Image) *limiter.Refill {
+	afterRefill("refused: the hidden limit is out of its bounds", nil, func(seen *store.Image) *store.Refill {
 		r := refill(seen)
 		r.Writes.AtLeast = seen.Writes.Tokens + 1
 		return r
 	}, nil),
-	afterRefill("refused: the stamp has moved", func(k *kit, seen *limiter.Image) {
+	afterRefill("refused: the stamp has moved", func(k *kit, seen *store.Image) {
 		r := refill(seen)
 		r.RefilledAt = seen.RefilledAt + 1
 		k.mustApply(k.Refill(k.Context(), r))
@@ -155,11 +155,11 @@ var refillTests = []test{
 
 	// Takes and credits move balances and leave the stamp.
 	afterRefill("pinned: nothing in between", nil, refills(bounded(50*milli, 0, 50*milli, 50*milli)),
-		func(i *limiter.Image) { refilled(i); earn(i, "rpm", 50*milli) }),
+		func(i *store.Image) { refilled(i); earn(i, "rpm", 50*milli) }),
 	afterRefill("refused: pinned, and a take in between", took(1), refills(bounded(50*milli, 0, 50*milli, 50*milli)), nil),
 	afterRefill("refused: pinned, and a credit in between", credited(1), refills(bounded(50*milli, 0, 50*milli, 50*milli)), nil),
 	afterRefill("bounded: a take in between leaves just enough", took(30*milli), refills(bounded(10*milli, 30*milli, 20*milli, 90*milli)),
-		func(i *limiter.Image) {
+		func(i *store.Image) {
 			refilled(i)
 			earn(i, "rpm", 10*milli)
 			debit(i, "rpm", 30*milli)
@@ -167,51 +167,51 @@ var refillTests = []test{
 	afterRefill("refused: a take in between leaves a millitoken too little", took(30*milli+1),
 		refills(bounded(10*milli, 30*milli, 20*milli, 90*milli)), nil),
 	afterRefill("bounded: a credit in between just fits", credited(40*milli), refills(bounded(10*milli, 0, math.MinInt64, 90*milli)),
-		func(i *limiter.Image) { refilled(i); earn(i, "rpm", 10*milli) }),
+		func(i *store.Image) { refilled(i); earn(i, "rpm", 10*milli) }),
 	afterRefill("refused: a credit in between is a millitoken too much", credited(40*milli+1),
 		refills(bounded(10*milli, 0, math.MinInt64, 90*milli)), nil),
-	afterRefill("bounded above: debt in between is no obstacle", func(k *kit, seen *limiter.Image) {
+	afterRefill("bounded above: debt in between is no obstacle", func(k *kit, seen *store.Image) {
 		k.mustAdjust(seen, debits("rpm", 500*milli))
 	}, refills(bounded(10*milli, 0, math.MinInt64, 90*milli)),
-		func(i *limiter.Image) { refilled(i); earn(i, "rpm", 10*milli) }),
+		func(i *store.Image) { refilled(i); earn(i, "rpm", 10*milli) }),
 	afterRefill("refused: one limit of two is out of its bounds, and neither moves", took(milli),
 		refills(bounded(milli, 0, 50*milli, 50*milli), keep("tpm", milli, 0)), nil),
 
 	// Parameters.
 	afterRefill("trims", nil, refills(bounded(-20*milli, 0, 50*milli, 50*milli)),
-		func(i *limiter.Image) { refilled(i); earn(i, "rpm", -20*milli) }),
-	afterRefill("sets parameters", nil, refills(limiter.Change{
-		Limit: "rpm", Kind: limiter.SetParams, Params: tpm, Earned: 5, Debit: milli, AtLeast: milli, AtMost: tpm.Capacity,
-	}), func(i *limiter.Image) {
+		func(i *store.Image) { refilled(i); earn(i, "rpm", -20*milli) }),
+	afterRefill("sets parameters", nil, refills(store.Change{
+		Limit: "rpm", Kind: store.SetParams, Params: tpm, Earned: 5, Debit: milli, AtLeast: milli, AtMost: tpm.Capacity,
+	}), func(i *store.Image) {
 		refilled(i)
 		i.Limits[0].Params = tpm
 		earn(i, "rpm", 5)
 		debit(i, "rpm", milli)
 	}),
-	afterRefill("refused: sets parameters, out of bounds", nil, refills(limiter.Change{
-		Limit: "rpm", Kind: limiter.SetParams, Params: tpm, AtLeast: 0, AtMost: 0,
+	afterRefill("refused: sets parameters, out of bounds", nil, refills(store.Change{
+		Limit: "rpm", Kind: store.SetParams, Params: tpm, AtLeast: 0, AtMost: 0,
 	}), nil),
-	afterRefill("adds a limit", nil, refills(limiter.Change{Limit: "rps", Kind: limiter.AddLimit, Params: rpm, Earned: 90, Debit: 7}),
-		func(i *limiter.Image) {
+	afterRefill("adds a limit", nil, refills(store.Change{Limit: "rps", Kind: store.AddLimit, Params: rpm, Earned: 90, Debit: 7}),
+		func(i *store.Image) {
 			refilled(i)
-			i.Limits = append(i.Limits[:1:1], limiter.LimitState{Name: "rps", Tokens: 83, Consumed: 7, Params: rpm}, i.Limits[1])
+			i.Limits = append(i.Limits[:1:1], store.LimitState{Name: "rps", Tokens: 83, Consumed: 7, Params: rpm}, i.Limits[1])
 		}),
-	afterRefill("refused: adds a limit that is there", nil, refills(limiter.Change{Limit: "rpm", Kind: limiter.AddLimit, Params: rpm, Earned: 90}), nil),
-	afterRefill("removes a limit", nil, refills(limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit}, keep("tpm", 0, milli)),
-		func(i *limiter.Image) {
+	afterRefill("refused: adds a limit that is there", nil, refills(store.Change{Limit: "rpm", Kind: store.AddLimit, Params: rpm, Earned: 90}), nil),
+	afterRefill("removes a limit", nil, refills(store.Change{Limit: "rpm", Kind: store.RemoveLimit}, keep("tpm", 0, milli)),
+		func(i *store.Image) {
 			refilled(i)
 			i.Limits = i.Limits[1:]
 			debit(i, "tpm", milli)
 		}),
 	{"a limit that was removed can be added again", func(k *kit) {
 		img := k.create(k.newBucket())
-		img = k.mustApply(k.Refill(k.Context(), refill(img, limiter.Change{Limit: "rpm", Kind: limiter.RemoveLimit})))
-		out, err := k.take(limiter.Amount{Limit: "rpm"})
+		img = k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
+		out, err := k.take(store.Amount{Limit: "rpm"})
 		k.refused(out, err, img)
-		out, err = k.Refill(k.Context(), refill(img, limiter.Change{Limit: "rpm", Kind: limiter.AddLimit, Params: tpm, Earned: 9}))
-		k.applied(out, err, with(img, func(i *limiter.Image) {
+		out, err = k.Refill(k.Context(), refill(img, store.Change{Limit: "rpm", Kind: store.AddLimit, Params: tpm, Earned: 9}))
+		k.applied(out, err, with(img, func(i *store.Image) {
 			refilled(i)
-			i.Limits = []limiter.LimitState{{Name: "rpm", Tokens: 9, Params: tpm}, i.Limits[0]}
+			i.Limits = []store.LimitState{{Name: "rpm", Tokens: 9, Params: tpm}, i.Limits[0]}
 		}))
 	}},
 
@@ -221,7 +221,7 @@ var refillTests = []test{
 		for _, n := range []int{2, 0, 32, 32, 1, 0} {
 			r := refill(img, keep("rpm", 0, 1))
 			r.ShardCount = n
-			want := with(img, func(i *limiter.Image) { refilled(i); debit(i, "rpm", 1) })
+			want := with(img, func(i *store.Image) { refilled(i); debit(i, "rpm", 1) })
 			if n != 0 {
 				want.ShardCount = n
 			}
@@ -235,18 +235,18 @@ var refillTests = []test{
 		r := fill(img, img.RefilledAt)
 		r.ShardCount = 2
 		out, err := k.Refill(k.Context(), r)
-		k.applied(out, err, with(img, func(i *limiter.Image) { filled(i); i.ShardCount = 2 }))
+		k.applied(out, err, with(img, func(i *store.Image) { filled(i); i.ShardCount = 2 }))
 	}},
-	afterRefill("refused: the number of shards has changed, and is not what it is set to", func(k *kit, seen *limiter.Image) {
+	afterRefill("refused: the number of shards has changed, and is not what it is set to", func(k *kit, seen *store.Image) {
 		r := refill(seen)
 		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
 		k.mustApply(k.Refill(k.Context(), r))
-	}, func(seen *limiter.Image) *limiter.Refill {
+	}, func(seen *store.Image) *store.Refill {
 		r := refill(seen)
 		r.ShardCount = 4
 		return r
 	}, nil),
-	afterRefill("refused: the number of shards has changed", func(k *kit, seen *limiter.Image) {
+	afterRefill("refused: the number of shards has changed", func(k *kit, seen *store.Image) {
 		r := refill(seen)
 		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
 		k.mustApply(k.Refill(k.Context(), r))
@@ -261,20 +261,20 @@ var refillTests = []test{
 		k.stored(theBucket, img)
 	}},
 	afterRefill("loose: another refill came in between", moved(later), loosely(keep("rpm", 0, milli)),
-		func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }),
+		func(i *store.Image) { debit(i, "rpm", milli); written(i) }),
 	afterRefill("loose: moves an older stamp", nil, loosely(keep("rpm", 0, milli)),
-		func(i *limiter.Image) { refilled(i); debit(i, "rpm", milli) }),
+		func(i *store.Image) { refilled(i); debit(i, "rpm", milli) }),
 	afterRefill("refused: loose, and the stamp is later", moved(later+1), loosely(keep("rpm", 0, milli)), nil),
 	afterRefill("refused: loose, and out of bounds", moved(1), loosely(bounded(0, 51*milli, 51*milli, rpm.Capacity)), nil),
 	{"loose and locked refills of the same limits are not taken for one another", func(k *kit) {
 		img := k.create(k.newBucket())
 		for range 2 {
 			moved(1)(k, img)
-			met := with(img, func(i *limiter.Image) { written(i); i.RefilledAt++ })
+			met := with(img, func(i *store.Image) { written(i); i.RefilledAt++ })
 			out, err := k.Refill(k.Context(), refill(img, keep("rpm", 0, milli)))
 			k.refused(out, err, met)
 			out, err = k.Refill(k.Context(), loosely(keep("rpm", 0, milli))(img))
-			k.applied(out, err, with(met, func(i *limiter.Image) {
+			k.applied(out, err, with(met, func(i *store.Image) {
 				i.RefilledAt = img.RefilledAt + later
 				debit(i, "rpm", milli)
 				written(i)
@@ -284,7 +284,7 @@ var refillTests = []test{
 	}},
 	{"sets, leaves and removes the expiry", func(k *kit) {
 		img := k.create(k.newBucket())
-		for _, e := range []limiter.Expiry{{Change: true, At: k.now/milli + 7}, {}, {Change: true, At: k.now/milli + 9}, {Change: true}, {}} {
+		for _, e := range []store.Expiry{{Change: true, At: k.now/milli + 7}, {}, {Change: true, At: k.now/milli + 9}, {Change: true}, {}} {
 			r := refill(img)
 			r.Expiry = e
 			want := with(img, refilled)
@@ -298,7 +298,7 @@ var refillTests = []test{
 	}},
 	{"restamps the owner", func(k *kit) {
 		img := k.create(k.newBucket())
-		for _, o := range []limiter.Owner{
+		for _, o := range []store.Owner{
 			{Cascade: true, Parent: "project-1", Generation: 5, Incarnation: "abc"},
 			{Cascade: false, Parent: "project-2", Generation: 6, Incarnation: "abc"},
 			{Generation: 7, Incarnation: "abc"},
@@ -306,7 +306,7 @@ var refillTests = []test{
 			r := refill(img)
 			r.Owner = &o
 			out, err := k.Refill(k.Context(), r)
-			k.applied(out, err, with(img, func(i *limiter.Image) {
+			k.applied(out, err, with(img, func(i *store.Image) {
 				refilled(i)
 				i.Cascade, i.Parent, i.ParentGeneration, i.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
 			}))

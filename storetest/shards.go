@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // decided repeats, from any goroutine, what others got in the way of. It lets them go
@@ -20,7 +20,7 @@ func decided[T any](k *kit, try func() (T, error)) (out T) {
 		if err == nil {
 			return out
 		}
-		if !errors.Is(err, limiter.ErrConflict) {
+		if !errors.Is(err, store.ErrConflict) {
 			k.Error(err)
 			return out
 		}
@@ -31,7 +31,7 @@ func decided[T any](k *kit, try func() (T, error)) (out T) {
 }
 
 // onShards are the shards of theBucket, from any goroutine.
-func (k *kit) onShards() []*limiter.Image {
+func (k *kit) onShards() []*store.Image {
 	images, err := k.Buckets(k.Context(), theBucket.Entity, theBucket.Resource, 1)
 	if err != nil {
 		k.Error(err)
@@ -43,8 +43,8 @@ func (k *kit) onShards() []*limiter.Image {
 func (k *kit) takeOf(shard int) (admitted bool) {
 	b := theBucket
 	b.Shard = shard
-	return decided(k, func() (limiter.Outcome, error) {
-		return k.Take(k.Context(), &limiter.Take{Bucket: b, Now: k.now, Debits: debitsOf(limiter.Amount{Limit: "rpm", Milli: milli})})
+	return decided(k, func() (store.Outcome, error) {
+		return k.Take(k.Context(), &store.Take{Bucket: b, Now: k.now, Debits: debitsOf(store.Amount{Limit: "rpm", Milli: milli})})
 	}).Applied
 }
 
@@ -60,14 +60,14 @@ func (k *kit) doubleOne(shard, count int) {
 	const most = 1000
 	for range most {
 		images := k.onShards()
-		i := slices.IndexFunc(images, func(img *limiter.Image) bool { return img.Shard == shard })
+		i := slices.IndexFunc(images, func(img *store.Image) bool { return img.Shard == shard })
 		if i < 0 {
 			break
 		}
 		if images[i].ShardCount > count {
 			return
 		}
-		decided(k, func() (limiter.Joint, error) { return k.Bear(k.Context(), k.halves(images[i])) })
+		decided(k, func() (store.Joint, error) { return k.Bear(k.Context(), k.halves(images[i])) })
 	}
 	k.Errorf("shard %d of %d is gone, or cannot be split", shard, count)
 }
@@ -77,7 +77,7 @@ var shardTests = []test{
 		img := k.create(k.newBucket())
 		var won atomic.Int64
 		atOnce(crowd, func(int) {
-			j := decided(k, func() (limiter.Joint, error) { return k.Bear(k.Context(), k.halves(img)) })
+			j := decided(k, func() (store.Joint, error) { return k.Bear(k.Context(), k.halves(img)) })
 			if j.Applied {
 				won.Add(1)
 			} else if len(j.Refusals) != 2 || !j.Refusals[0].Refused && !j.Refusals[1].Refused {
@@ -128,7 +128,7 @@ var shardTests = []test{
 	{"gathers in either order, and takes, debit all of their shards or none", func(k *kit) {
 		s := k.split(2)
 		var gathered, taken atomic.Int64
-		debit := func(img *limiter.Image) *limiter.Refill {
+		debit := func(img *store.Image) *store.Refill {
 			r := consumes(img, milli)
 			r.RefilledAt = img.RefilledAt
 			return r
@@ -141,7 +141,7 @@ var shardTests = []test{
 				return
 			}
 			first, second := debit(s[i%2]), debit(s[1-i%2])
-			j := decided(k, func() (limiter.Joint, error) { return k.Gather(k.Context(), []*limiter.Refill{first, second}) })
+			j := decided(k, func() (store.Joint, error) { return k.Gather(k.Context(), []*store.Refill{first, second}) })
 			if j.Applied {
 				gathered.Add(milli)
 			}

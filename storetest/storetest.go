@@ -1,4 +1,4 @@
-// Package storetest is the suite that every [limiter.Store] passes: each
+// Package storetest is the suite that every [store.Store] passes: each
 // sentence of the interface's contract is a subtest of [Run], and the limiter
 // itself, on that store, is [RunLimiter].
 //
@@ -14,16 +14,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Store is what the suite runs on: a [limiter.Store], and the administration
-// that writes what [limiter.Store.Load] reads.
+// A Store is what the suite runs on: a [store.Store], and the administration
+// that writes what [store.Store.Load] reads.
 type Store interface {
-	limiter.Store
-	SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) error
-	SetSystem(ctx context.Context, limits []limiter.Limit, on limiter.OnUnavailable) error
-	CreateEntity(ctx context.Context, e limiter.Entity) (*limiter.Entity, error)
+	store.Store
+	SetLimits(ctx context.Context, k store.ConfigKey, limits []store.Limit) error
+	SetSystem(ctx context.Context, limits []store.Limit, on store.OnUnavailable) error
+	CreateEntity(ctx context.Context, e store.Entity) (*store.Entity, error)
 }
 
 // Run runs the suite. Every subtest opens a store of its own, in parallel with
@@ -65,41 +65,41 @@ type kit struct {
 const milli = 1000
 
 // The bucket most tests are about, and its limits: a minute fills either.
-var theBucket = limiter.Bucket{Entity: "user-1", Resource: "gpt-4"}
+var theBucket = store.Bucket{Entity: "user-1", Resource: "gpt-4"}
 
 var (
-	rpm = limiter.Params{Capacity: 100 * milli, Amount: 100 * milli, Period: 60_000}
-	tpm = limiter.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 60_000}
+	rpm = store.Params{Capacity: 100 * milli, Amount: 100 * milli, Period: 60_000}
+	tpm = store.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 60_000}
 	// What every store is given for the hidden limit on writes.
-	writes = limiter.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
+	writes = store.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
 )
 
 const hidden = "wcu"
 
-func named(name string, p limiter.Params) limiter.NamedParams {
-	return limiter.NamedParams{Limit: name, Params: p}
+func named(name string, p store.Params) store.NamedParams {
+	return store.NamedParams{Limit: name, Params: p}
 }
 
 // holds is a limit of a new bucket with so many millitokens.
-func holds(name string, p limiter.Params, tokens int64) limiter.NewLimit {
-	return limiter.NewLimit{NamedParams: named(name, p), Tokens: tokens}
+func holds(name string, p store.Params, tokens int64) store.NewLimit {
+	return store.NewLimit{NamedParams: named(name, p), Tokens: tokens}
 }
 
 // newBucket is theBucket with 50 of 100 rpm and 500 of 1000 tpm, stamped now.
-func (k *kit) newBucket() *limiter.Create {
-	return &limiter.Create{
+func (k *kit) newBucket() *store.Create {
+	return &store.Create{
 		Bucket: theBucket, Now: k.now, ShardCount: 1,
-		Limits: []limiter.NewLimit{holds("rpm", rpm, 50*milli), holds("tpm", tpm, 500*milli)},
+		Limits: []store.NewLimit{holds("rpm", rpm, 50*milli), holds("tpm", tpm, 500*milli)},
 		Writes: holds(hidden, writes, writes.Capacity-milli),
 	}
 }
 
 // imageOf is the item that a create makes.
-func imageOf(c *limiter.Create) *limiter.Image {
-	state := func(l limiter.NewLimit) limiter.LimitState {
-		return limiter.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+func imageOf(c *store.Create) *store.Image {
+	state := func(l store.NewLimit) store.LimitState {
+		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 	}
-	img := &limiter.Image{
+	img := &store.Image{
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, ExpiresAt: c.ExpiresAt,
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
@@ -112,7 +112,7 @@ func imageOf(c *limiter.Create) *limiter.Image {
 }
 
 // create makes a bucket and returns its image.
-func (k *kit) create(c *limiter.Create) *limiter.Image {
+func (k *kit) create(c *store.Create) *store.Image {
 	k.Helper()
 	out, err := k.Create(k.Context(), c)
 	k.applied(out, err, imageOf(c))
@@ -121,19 +121,19 @@ func (k *kit) create(c *limiter.Create) *limiter.Image {
 
 // applied checks that a write took place and that the item is the one wanted,
 // in the outcome and in the store.
-func (k *kit) applied(out limiter.Outcome, err error, want *limiter.Image) {
+func (k *kit) applied(out store.Outcome, err error, want *store.Image) {
 	k.Helper()
 	k.outcome(out, err, true, want)
 }
 
 // refused checks that a write did not take place, that it hands back the item
 // wanted, and that the store still has that item.
-func (k *kit) refused(out limiter.Outcome, err error, want *limiter.Image) {
+func (k *kit) refused(out store.Outcome, err error, want *store.Image) {
 	k.Helper()
 	k.outcome(out, err, false, want)
 }
 
-func (k *kit) outcome(out limiter.Outcome, err error, applied bool, want *limiter.Image) {
+func (k *kit) outcome(out store.Outcome, err error, applied bool, want *store.Image) {
 	k.Helper()
 	if err != nil {
 		k.Fatal(err)
@@ -152,7 +152,7 @@ func (k *kit) outcome(out limiter.Outcome, err error, applied bool, want *limite
 }
 
 // stored checks the shards that exist of a bucket.
-func (k *kit) stored(b limiter.Bucket, want ...*limiter.Image) {
+func (k *kit) stored(b store.Bucket, want ...*store.Image) {
 	k.Helper()
 	got, err := k.Buckets(k.Context(), b.Entity, b.Resource, 1)
 	if err != nil {
@@ -164,15 +164,15 @@ func (k *kit) stored(b limiter.Bucket, want ...*limiter.Image) {
 }
 
 // with is a copy of an image with a change.
-func with(img *limiter.Image, change func(*limiter.Image)) *limiter.Image {
+func with(img *store.Image, change func(*store.Image)) *store.Image {
 	c := *img
-	c.Limits = append([]limiter.LimitState(nil), img.Limits...)
+	c.Limits = append([]store.LimitState(nil), img.Limits...)
 	change(&c)
 	return &c
 }
 
 // debit moves a limit of the image as a take does.
-func debit(img *limiter.Image, limit string, tokens int64) {
+func debit(img *store.Image, limit string, tokens int64) {
 	for i := range img.Limits {
 		if l := &img.Limits[i]; l.Name == limit {
 			l.Tokens -= tokens
@@ -182,28 +182,28 @@ func debit(img *limiter.Image, limit string, tokens int64) {
 }
 
 // written is what every write does to the hidden limit.
-func written(img *limiter.Image) {
+func written(img *store.Image) {
 	img.Writes.Tokens -= milli
 	img.Writes.Consumed += milli
 }
 
-func (k *kit) take(amounts ...limiter.Amount) (limiter.Outcome, error) {
-	return k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Debits: debitsOf(amounts...)})
+func (k *kit) take(amounts ...store.Amount) (store.Outcome, error) {
+	return k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Debits: debitsOf(amounts...)})
 }
 
 // mustTake is a take that has to be admitted.
-func (k *kit) mustTake(amounts ...limiter.Amount) *limiter.Image {
+func (k *kit) mustTake(amounts ...store.Amount) *store.Image {
 	k.Helper()
 	return k.mustApply(k.take(amounts...))
 }
 
 // mustAdjust moves balances of theBucket as last seen.
-func (k *kit) mustAdjust(seen *limiter.Image, deltas ...limiter.Delta) *limiter.Image {
+func (k *kit) mustAdjust(seen *store.Image, deltas ...store.Delta) *store.Image {
 	k.Helper()
-	return k.mustApply(k.Adjust(k.Context(), &limiter.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: deltas}))
+	return k.mustApply(k.Adjust(k.Context(), &store.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: deltas}))
 }
 
-func (k *kit) mustApply(out limiter.Outcome, err error) *limiter.Image {
+func (k *kit) mustApply(out store.Outcome, err error) *store.Image {
 	k.Helper()
 	if err != nil {
 		k.Fatal(err)

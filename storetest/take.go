@@ -3,14 +3,14 @@ package storetest
 import (
 	"math"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var takeTests = []test{
 	{"debits every amount and a write", func(k *kit) {
 		img := k.create(k.newBucket())
-		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: 1}, limiter.Amount{Limit: "tpm", Milli: 400 * milli})
-		k.applied(out, err, with(img, func(i *limiter.Image) {
+		out, err := k.take(store.Amount{Limit: "rpm", Milli: 1}, store.Amount{Limit: "tpm", Milli: 400 * milli})
+		k.applied(out, err, with(img, func(i *store.Image) {
 			debit(i, "rpm", 1)
 			debit(i, "tpm", 400*milli)
 			written(i)
@@ -18,104 +18,104 @@ var takeTests = []test{
 	}},
 	{"may take all there is", func(k *kit) {
 		img := k.create(k.newBucket())
-		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: 50 * milli})
-		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", 50*milli); written(i) }))
+		out, err := k.take(store.Amount{Limit: "rpm", Milli: 50 * milli})
+		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", 50*milli); written(i) }))
 	}},
 	{"leaves the stamp and the expiry", func(k *kit) {
 		c := k.newBucket()
 		c.ExpiresAt = k.now/milli + 60
 		img := k.create(c)
-		out, err := k.Take(k.Context(), &limiter.Take{
-			Bucket: theBucket, Now: k.now + 30_000, Debits: debitsOf(limiter.Amount{Limit: "rpm", Milli: milli}),
+		out, err := k.Take(k.Context(), &store.Take{
+			Bucket: theBucket, Now: k.now + 30_000, Debits: debitsOf(store.Amount{Limit: "rpm", Milli: milli}),
 		})
-		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }))
+		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", milli); written(i) }))
 	}},
 	{"counts beyond 64 bits, from the beginning again", func(k *kit) {
 		c := k.newBucket()
 		c.Limits[0].Consumed, c.Writes.Consumed = math.MaxInt64-1, math.MaxInt64-milli+1
 		img := k.create(c)
 		for range 2 {
-			out, err := k.take(limiter.Amount{Limit: "rpm", Milli: milli})
-			img = with(img, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) })
+			out, err := k.take(store.Amount{Limit: "rpm", Milli: milli})
+			img = with(img, func(i *store.Image) { debit(i, "rpm", milli); written(i) })
 			k.applied(out, err, img)
 		}
 		if s, _ := img.Limit("rpm"); s.Consumed != math.MinInt64+2*milli-2 || img.Writes.Consumed != math.MinInt64+milli {
 			k.Errorf("counted %d and %d writes", s.Consumed, img.Writes.Consumed)
 		}
 	}},
-	refusedTake("short by a millitoken", nil, limiter.Amount{Limit: "rpm", Milli: 50*milli + 1}),
+	refusedTake("short by a millitoken", nil, store.Amount{Limit: "rpm", Milli: 50*milli + 1}),
 	refusedTake("the second limit is short: the first is not debited", nil,
-		limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "tpm", Milli: 501 * milli}),
+		store.Amount{Limit: "rpm", Milli: milli}, store.Amount{Limit: "tpm", Milli: 501 * milli}),
 	refusedTake("the limit is missing", nil,
-		limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "rps", Milli: milli}),
+		store.Amount{Limit: "rpm", Milli: milli}, store.Amount{Limit: "rps", Milli: milli}),
 	refusedTake("the limit is missing and the amount 0", nil,
-		limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "rps"}),
-	refusedTake("in debt", func(c *limiter.Create) { c.Limits[0].Tokens = -1 }, limiter.Amount{Limit: "rpm", Milli: 1}),
-	refusedTake("expired this second", func(c *limiter.Create) { c.ExpiresAt = c.Now / milli }, limiter.Amount{Limit: "rpm", Milli: milli}),
-	refusedTake("the hidden write limit is exhausted", func(c *limiter.Create) { c.Writes.Tokens = milli - 1 },
-		limiter.Amount{Limit: "rpm", Milli: milli}),
-	admittedTake("an amount of 0 in debt", func(c *limiter.Create) { c.Limits[0].Tokens = -50 * milli },
-		limiter.Amount{Limit: "rpm"}, limiter.Amount{Limit: "tpm", Milli: milli}),
-	admittedTake("expires next second", func(c *limiter.Create) { c.ExpiresAt = c.Now/milli + 1 }, limiter.Amount{Limit: "rpm", Milli: milli}),
-	admittedTake("the last token of the hidden write limit", func(c *limiter.Create) { c.Writes.Tokens = milli },
-		limiter.Amount{Limit: "rpm", Milli: milli}),
+		store.Amount{Limit: "rpm", Milli: milli}, store.Amount{Limit: "rps"}),
+	refusedTake("in debt", func(c *store.Create) { c.Limits[0].Tokens = -1 }, store.Amount{Limit: "rpm", Milli: 1}),
+	refusedTake("expired this second", func(c *store.Create) { c.ExpiresAt = c.Now / milli }, store.Amount{Limit: "rpm", Milli: milli}),
+	refusedTake("the hidden write limit is exhausted", func(c *store.Create) { c.Writes.Tokens = milli - 1 },
+		store.Amount{Limit: "rpm", Milli: milli}),
+	admittedTake("an amount of 0 in debt", func(c *store.Create) { c.Limits[0].Tokens = -50 * milli },
+		store.Amount{Limit: "rpm"}, store.Amount{Limit: "tpm", Milli: milli}),
+	admittedTake("expires next second", func(c *store.Create) { c.ExpiresAt = c.Now/milli + 1 }, store.Amount{Limit: "rpm", Milli: milli}),
+	admittedTake("the last token of the hidden write limit", func(c *store.Create) { c.Writes.Tokens = milli },
+		store.Amount{Limit: "rpm", Milli: milli}),
 	boundedTake("a balance at its bound", true, 50*milli),
 	boundedTake("a balance above its bound", false, 50*milli-1),
 	{"admitted: an amount of 0 and a balance above its bound", func(k *kit) {
 		img := k.create(k.newBucket())
-		out, err := k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpm"}}}})
+		out, err := k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm"}}}})
 		k.applied(out, err, with(img, written))
 	}},
 	pinnedTake("parameters as pinned", true, rpm, tpm),
-	pinnedTake("another capacity", false, limiter.Params{Capacity: rpm.Capacity + 1, Amount: rpm.Amount, Period: rpm.Period}, limiter.Params{}),
-	pinnedTake("another amount", false, limiter.Params{Capacity: rpm.Capacity, Amount: rpm.Amount + 1, Period: rpm.Period}, limiter.Params{}),
-	pinnedTake("another period", false, limiter.Params{Capacity: rpm.Capacity, Amount: rpm.Amount, Period: rpm.Period + 1}, limiter.Params{}),
-	pinnedTake("one of two is pinned, and as pinned", true, limiter.Params{}, tpm),
+	pinnedTake("another capacity", false, store.Params{Capacity: rpm.Capacity + 1, Amount: rpm.Amount, Period: rpm.Period}, store.Params{}),
+	pinnedTake("another amount", false, store.Params{Capacity: rpm.Capacity, Amount: rpm.Amount + 1, Period: rpm.Period}, store.Params{}),
+	pinnedTake("another period", false, store.Params{Capacity: rpm.Capacity, Amount: rpm.Amount, Period: rpm.Period + 1}, store.Params{}),
+	pinnedTake("one of two is pinned, and as pinned", true, store.Params{}, tpm),
 	pinnedTake("one of two differs", false, rpm, rpm),
 	{"admitted: an amount of 0, whatever is pinned", func(k *kit) {
 		img := k.create(k.newBucket())
-		out, err := k.Take(k.Context(), &limiter.Take{
-			Bucket: theBucket, Now: k.now, Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpm"}, Params: tpm}},
+		out, err := k.Take(k.Context(), &store.Take{
+			Bucket: theBucket, Now: k.now, Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm"}, Params: tpm}},
 		})
 		k.applied(out, err, with(img, written))
 	}},
-	stampedTake("a stamp that is as old as it may be", true, 50*milli, 1000*milli, limiter.Take{Since: fromStamp}),
-	stampedTake("a stamp that is older", false, 50*milli, 1000*milli, limiter.Take{Since: fromStamp + 1}),
-	stampedTake("what was earned since the stamp counts", true, 0, 1000*milli, limiter.Take{Stamp: fromStamp}, milli),
-	stampedTake("in debt, and more was earned since", true, -milli, 1000*milli, limiter.Take{Stamp: fromStamp}, 2*milli),
-	stampedTake("a millitoken too little was earned", false, 0, 1000*milli, limiter.Take{Stamp: fromStamp}, milli-1),
-	stampedTake("earned since another stamp", false, 0, 1000*milli, limiter.Take{Stamp: fromStamp - 1}, milli),
-	stampedTake("enough under another stamp", true, milli, 1000*milli, limiter.Take{Stamp: fromStamp - 1}, milli),
-	stampedTake("the hidden write limit earned a write", true, milli, 0, limiter.Take{Stamp: fromStamp, Earned: milli}, 0),
-	stampedTake("the hidden write limit did not", false, milli, 0, limiter.Take{Stamp: fromStamp, Earned: milli - 1}, 0),
-	stampedTake("the hidden write limit earned a write since another stamp", false, milli, 0, limiter.Take{Stamp: fromStamp + 1, Earned: milli}, 0),
+	stampedTake("a stamp that is as old as it may be", true, 50*milli, 1000*milli, store.Take{Since: fromStamp}),
+	stampedTake("a stamp that is older", false, 50*milli, 1000*milli, store.Take{Since: fromStamp + 1}),
+	stampedTake("what was earned since the stamp counts", true, 0, 1000*milli, store.Take{Stamp: fromStamp}, milli),
+	stampedTake("in debt, and more was earned since", true, -milli, 1000*milli, store.Take{Stamp: fromStamp}, 2*milli),
+	stampedTake("a millitoken too little was earned", false, 0, 1000*milli, store.Take{Stamp: fromStamp}, milli-1),
+	stampedTake("earned since another stamp", false, 0, 1000*milli, store.Take{Stamp: fromStamp - 1}, milli),
+	stampedTake("enough under another stamp", true, milli, 1000*milli, store.Take{Stamp: fromStamp - 1}, milli),
+	stampedTake("the hidden write limit earned a write", true, milli, 0, store.Take{Stamp: fromStamp, Earned: milli}, 0),
+	stampedTake("the hidden write limit did not", false, milli, 0, store.Take{Stamp: fromStamp, Earned: milli - 1}, 0),
+	stampedTake("the hidden write limit earned a write since another stamp", false, milli, 0, store.Take{Stamp: fromStamp + 1, Earned: milli}, 0),
 	{"takes that differ in their conditions only, in turn", func(k *kit) {
 		c := k.newBucket()
 		c.Limits[0].Tokens = 2 * milli
 		img := k.create(c)
-		one := debitsOf(limiter.Amount{Limit: "rpm", Milli: milli})
-		took := func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }
-		out, err := k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Debits: one})
+		one := debitsOf(store.Amount{Limit: "rpm", Milli: milli})
+		took := func(i *store.Image) { debit(i, "rpm", milli); written(i) }
+		out, err := k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Debits: one})
 		img = with(img, took)
 		k.applied(out, err, img)
-		out, err = k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Since: k.now + 1, Debits: one})
+		out, err = k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Since: k.now + 1, Debits: one})
 		k.refused(out, err, img)
 		one[0].Earned = milli
 		for range 2 {
-			out, err = k.Take(k.Context(), &limiter.Take{Bucket: theBucket, Now: k.now, Stamp: k.now, Debits: one})
+			out, err = k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Stamp: k.now, Debits: one})
 			img = with(img, took)
 			k.applied(out, err, img)
 		}
 	}},
 	{"no bucket", func(k *kit) {
-		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: milli})
+		out, err := k.take(store.Amount{Limit: "rpm", Milli: milli})
 		k.refused(out, err, nil)
 	}},
 	{"no such shard", func(k *kit) {
 		img := k.create(k.newBucket())
 		b := theBucket
 		b.Shard = 1
-		out, err := k.Take(k.Context(), &limiter.Take{Bucket: b, Now: k.now, Debits: debitsOf(limiter.Amount{Limit: "rpm", Milli: milli})})
+		out, err := k.Take(k.Context(), &store.Take{Bucket: b, Now: k.now, Debits: debitsOf(store.Amount{Limit: "rpm", Milli: milli})})
 		if err != nil || out.Applied || out.Image != nil {
 			k.Errorf("took of shard 1: %+v, %v", out, err)
 		}
@@ -128,12 +128,12 @@ var takeTests = []test{
 			c.Limits = append(c.Limits, holds(name, rpm, 10*milli))
 		}
 		img := k.create(c)
-		var amounts []limiter.Amount
+		var amounts []store.Amount
 		for i, l := range c.Limits {
-			amounts = append(amounts, limiter.Amount{Limit: l.Limit, Milli: int64(i+1) * milli})
+			amounts = append(amounts, store.Amount{Limit: l.Limit, Milli: int64(i+1) * milli})
 		}
 		out, err := k.take(amounts...)
-		k.applied(out, err, with(img, func(i *limiter.Image) {
+		k.applied(out, err, with(img, func(i *store.Image) {
 			for _, a := range amounts {
 				debit(i, a.Limit, a.Milli)
 			}
@@ -141,17 +141,17 @@ var takeTests = []test{
 		}))
 	}},
 	{"amounts up to the largest", func(k *kit) {
-		const most = limiter.MaxTokens * milli
+		const most = store.MaxTokens * milli
 		c := k.newBucket()
-		c.Limits = []limiter.NewLimit{holds("rpm", limiter.Params{Capacity: most, Amount: most, Period: 1000}, most)}
+		c.Limits = []store.NewLimit{holds("rpm", store.Params{Capacity: most, Amount: most, Period: 1000}, most)}
 		img := k.create(c)
-		out, err := k.take(limiter.Amount{Limit: "rpm", Milli: most - 1})
-		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", most-1); written(i) }))
+		out, err := k.take(store.Amount{Limit: "rpm", Milli: most - 1})
+		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", most-1); written(i) }))
 	}},
 }
 
 // refusedTake is a take that the bucket, as changed, refuses.
-func refusedTake(name string, change func(*limiter.Create), amounts ...limiter.Amount) test {
+func refusedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
 	return test{"refused: " + name, func(k *kit) {
 		c := k.newBucket()
 		if change != nil {
@@ -164,13 +164,13 @@ func refusedTake(name string, change func(*limiter.Create), amounts ...limiter.A
 }
 
 // admittedTake is a take that the bucket, as changed, admits.
-func admittedTake(name string, change func(*limiter.Create), amounts ...limiter.Amount) test {
+func admittedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
 	return test{"admitted: " + name, func(k *kit) {
 		c := k.newBucket()
 		change(c)
 		img := k.create(c)
 		out, err := k.take(amounts...)
-		k.applied(out, err, with(img, func(i *limiter.Image) {
+		k.applied(out, err, with(img, func(i *store.Image) {
 			for _, a := range amounts {
 				debit(i, a.Limit, a.Milli)
 			}
@@ -181,16 +181,16 @@ func admittedTake(name string, change func(*limiter.Create), amounts ...limiter.
 
 // boundedTake takes a token of rpm if the balance is at most atMost.
 func boundedTake(name string, admitted bool, atMost int64) test {
-	return verdictOn(name, admitted, &limiter.Take{
-		Debits: []limiter.Debit{{Amount: limiter.Amount{Limit: "rpm", Milli: milli}, AtMost: atMost}},
+	return verdictOn(name, admitted, &store.Take{
+		Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm", Milli: milli}, AtMost: atMost}},
 	})
 }
 
 // pinnedTake takes a token of rpm and one of tpm, under pinned parameters.
-func pinnedTake(name string, admitted bool, first, second limiter.Params) test {
-	debits := debitsOf(limiter.Amount{Limit: "rpm", Milli: milli}, limiter.Amount{Limit: "tpm", Milli: milli})
+func pinnedTake(name string, admitted bool, first, second store.Params) test {
+	debits := debitsOf(store.Amount{Limit: "rpm", Milli: milli}, store.Amount{Limit: "tpm", Milli: milli})
 	debits[0].Params, debits[1].Params = first, second
-	return verdictOn(name, admitted, &limiter.Take{Debits: debits})
+	return verdictOn(name, admitted, &store.Take{Debits: debits})
 }
 
 // fromStamp stands for the stamp of theBucket in a take's Since and Stamp.
@@ -198,7 +198,7 @@ const fromStamp = 1_000_000
 
 // stampedTake takes a token of rpm, of which there are so many, and of the hidden
 // write limit so many; earned is what rpm has earned since the take's stamp.
-func stampedTake(name string, admitted bool, tokens, writes int64, t limiter.Take, earned ...int64) test {
+func stampedTake(name string, admitted bool, tokens, writes int64, t store.Take, earned ...int64) test {
 	verdict := "refused: "
 	if admitted {
 		verdict = "admitted: "
@@ -208,7 +208,7 @@ func stampedTake(name string, admitted bool, tokens, writes int64, t limiter.Tak
 		c.Limits[0].Tokens, c.Writes.Tokens = tokens, writes
 		img := k.create(c)
 		t := t
-		t.Bucket, t.Now, t.Debits = theBucket, k.now, debitsOf(limiter.Amount{Limit: "rpm", Milli: milli})
+		t.Bucket, t.Now, t.Debits = theBucket, k.now, debitsOf(store.Amount{Limit: "rpm", Milli: milli})
 		for _, at := range [...]*int64{&t.Since, &t.Stamp} {
 			if *at != 0 {
 				*at += k.now - fromStamp
@@ -222,12 +222,12 @@ func stampedTake(name string, admitted bool, tokens, writes int64, t limiter.Tak
 			k.refused(out, err, img)
 			return
 		}
-		k.applied(out, err, with(img, func(i *limiter.Image) { debit(i, "rpm", milli); written(i) }))
+		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", milli); written(i) }))
 	}}
 }
 
 // verdictOn sends a take to theBucket.
-func verdictOn(name string, admitted bool, t *limiter.Take) test {
+func verdictOn(name string, admitted bool, t *store.Take) test {
 	verdict := "refused: "
 	if admitted {
 		verdict = "admitted: "
@@ -238,7 +238,7 @@ func verdictOn(name string, admitted bool, t *limiter.Take) test {
 		t.Bucket, t.Now = theBucket, k.now
 		out, err := k.Take(k.Context(), &t)
 		if admitted {
-			k.applied(out, err, with(img, func(i *limiter.Image) {
+			k.applied(out, err, with(img, func(i *store.Image) {
 				for _, d := range t.Debits {
 					debit(i, d.Limit, d.Milli)
 				}
@@ -251,10 +251,10 @@ func verdictOn(name string, admitted bool, t *limiter.Take) test {
 }
 
 // debitsOf are debits that bound nothing from above.
-func debitsOf(amounts ...limiter.Amount) []limiter.Debit {
-	var debits []limiter.Debit
+func debitsOf(amounts ...store.Amount) []store.Debit {
+	var debits []store.Debit
 	for _, a := range amounts {
-		debits = append(debits, limiter.Debit{Amount: a, AtMost: math.MaxInt64})
+		debits = append(debits, store.Debit{Amount: a, AtMost: math.MaxInt64})
 	}
 	return debits
 }

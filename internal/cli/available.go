@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type availableOptions struct {
@@ -48,13 +49,13 @@ func (o *availableOptions) Validate() error {
 	if len(o.request.Consume) > 0 {
 		return o.request.Validate()
 	}
-	if err := limiter.CheckEntity(o.request.Entity); err != nil {
+	if err := store.CheckEntity(o.request.Entity); err != nil {
 		return err
 	}
-	if err := limiter.CheckResource(o.request.Resource); err != nil {
+	if err := store.CheckResource(o.request.Resource); err != nil {
 		return err
 	}
-	return limiter.ValidateLimits(o.request.Fallback)
+	return store.ValidateLimits(o.request.Fallback)
 }
 
 // declared asks for nothing of each limit.
@@ -121,14 +122,14 @@ func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) 
 
 // limitsOf is the names of the limits configured for an entity's bucket, and the parent
 // that the entity cascades to.
-func limitsOf(ctx context.Context, store *dynamo.Store, entity, resource string) (names map[string]int64, parent string, err error) {
-	loaded, err := store.Load(ctx, &limiter.Load{Entity: entity, Configs: []limiter.ConfigKey{
+func limitsOf(ctx context.Context, s *dynamo.Store, entity, resource string) (names map[string]int64, parent string, err error) {
+	loaded, err := s.Load(ctx, &store.Load{Entity: entity, Configs: []limiter.ConfigKey{
 		{Entity: entity, Resource: resource}, {Entity: entity, Resource: limiter.DefaultResource}, {Resource: resource}, {},
 	}})
 	if err != nil {
 		return nil, "", err
 	}
-	cascade := limiter.Inherit
+	cascade := store.Inherit
 	for _, c := range loaded.Configs {
 		if c == nil {
 			continue
@@ -136,11 +137,11 @@ func limitsOf(ctx context.Context, store *dynamo.Store, entity, resource string)
 		if names == nil && len(c.Limits) > 0 {
 			names = declared(c.Limits)
 		}
-		if cascade == limiter.Inherit {
+		if cascade == store.Inherit {
 			cascade = c.Cascade
 		}
 	}
-	if e := loaded.Entity; e != nil && (cascade == limiter.Yes || cascade == limiter.Inherit && e.Cascade) {
+	if e := loaded.Entity; e != nil && (cascade == store.Yes || cascade == store.Inherit && e.Cascade) {
 		parent = e.Parent
 	}
 	return names, parent, nil

@@ -14,11 +14,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var update = flag.Bool("update", false, "write what the program prints into the scripts and the golden help")
@@ -222,7 +222,7 @@ func used(ts *testscript.TestScript, _ bool, args []string) {
 		limit, amount, _ := strings.Cut(arg, "=")
 		tokens, err := strconv.ParseInt(amount, 10, 64)
 		ts.Check(err)
-		step.Tokens = append(step.Tokens, limiter.Amount{Limit: limit, Milli: tokens})
+		step.Tokens = append(step.Tokens, store.Amount{Limit: limit, Milli: tokens})
 	}
 	store, err := dynamo.Open(context.Background(), dynamo.Options{API: w.meter, Table: "zae-limiter", Now: w.now})
 	ts.Check(err)

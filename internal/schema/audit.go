@@ -7,7 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Names of the attributes of an audit event.
@@ -40,7 +40,7 @@ func AuditResource(name string) string { return auditResource + name }
 func AuditNamespace(name string) string { return auditNamespace + name }
 
 // AuditLevel is what events about a level of configuration are about.
-func AuditLevel(k limiter.ConfigKey) string {
+func AuditLevel(k store.ConfigKey) string {
 	switch {
 	case k.Entity != "":
 		return k.Entity
@@ -51,15 +51,15 @@ func AuditLevel(k limiter.ConfigKey) string {
 }
 
 // CheckAudited reports why nothing in a namespace can have events under a name,
-// as a [*limiter.ValidationError].
+// as a [*store.ValidationError].
 func CheckAudited(name string) error {
 	if name == AuditSystem {
 		return nil
 	}
 	if resource, ok := strings.CutPrefix(name, auditResource); ok {
-		return limiter.CheckResource(resource)
+		return store.CheckResource(resource)
 	}
-	return limiter.CheckEntity(name)
+	return store.CheckEntity(name)
 }
 
 // AuditPK is the partition of the events about an entity, or about what has no
@@ -122,7 +122,7 @@ func DecodeAuditEvent(item Item) (ns string, e AuditEvent, ok bool) {
 }
 
 // LimitsDetail is limits as the details of an event have them.
-func LimitsDetail(limits []limiter.Limit) types.AttributeValue {
+func LimitsDetail(limits []store.Limit) types.AttributeValue {
 	list := make([]types.AttributeValue, len(limits))
 	for i, l := range limits {
 		list[i] = Map(Item{
@@ -134,7 +134,7 @@ func LimitsDetail(limits []limiter.Limit) types.AttributeValue {
 }
 
 // EntityDetail is the details of an entity's creation.
-func EntityDetail(e *limiter.Entity) Item {
+func EntityDetail(e *store.Entity) Item {
 	metadata := make(Item, len(e.Metadata))
 	for k, v := range e.Metadata {
 		metadata[k] = S(v)

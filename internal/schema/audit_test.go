@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestAuditEventsAreReadBack(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAuditedNamesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{
 		"user": true, "$SYSTEM": true, "$RESOURCE:a/b": true, "": false, "$RESOURCE:": false, "$RESOURCE:a#b": false,
-		"$RESOURCE:" + limiter.DefaultResource: false, "$NAMESPACE:x": false, "$SYSTEM#": false, "a#b": false,
+		"$RESOURCE:" + store.DefaultResource: false, "$NAMESPACE:x": false, "$SYSTEM#": false, "a#b": false,
 	} {
 		if err := schema.CheckAudited(name); ok != (err == nil) {
 			t.Errorf("%q: %v", name, err)

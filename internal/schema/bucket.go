@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Names of the features of a peer that an item may carry and that are not
-// evaluated here, as [limiter.Image] and [limiter.Config] report them.
+// evaluated here, as [store.Image] and [store.Config] report them.
 const (
 	FeatureSchedule = "parameter schedule"
 	FeatureQuota    = "quota"
@@ -18,7 +18,7 @@ const (
 
 // featureMany names a bucket or a configuration with more limits than a write can
 // carry. A peer has no such bound.
-var featureMany = fmt.Sprintf("more than %d limits", limiter.MaxLimits)
+var featureMany = fmt.Sprintf("more than %d limits", store.MaxLimits)
 
 const badNumber = "it is not a whole number in range"
 
@@ -36,7 +36,7 @@ const (
 )
 
 type limitScan struct {
-	limiter.LimitState
+	store.LimitState
 	seen uint8
 	// bad is an attribute that could not be read. It matters only if the limit
 	// exists.
@@ -50,8 +50,8 @@ const typicalLimits = 8
 // bounds of stored parameters: within them no product of the bucket arithmetic
 // leaves 128 bits, and none of its results 64.
 const (
-	maxMilli    = limiter.MaxTokens * 1000
-	maxPeriodMS = int64(limiter.MaxPeriod / 1_000_000)
+	maxMilli    = store.MaxTokens * 1000
+	maxPeriodMS = int64(store.MaxPeriod / 1_000_000)
 )
 
 // leastBalance is what a balance below it is read as. From it, the largest amount
@@ -63,25 +63,25 @@ const leastBalance = -8 * maxMilli
 //
 // A limit exists if its balance and its capacity do. An item without rf, or with
 // a number that is not whole, out of range, or no number, is a
-// [*limiter.CorruptError]. Two numbers have no range: what was consumed is read
+// [*store.CorruptError]. Two numbers have no range: what was consumed is read
 // modulo 2^64, and a balance below leastBalance as leastBalance.
 //
-// [limiter.Image.Writes] has no name where the item lacks the hidden limit. A
+// [store.Image.Writes] has no name where the item lacks the hidden limit. A
 // window of a limit that is not a quota any more is a leftover and no feature.
-func DecodeBucket(item Item) (*limiter.Image, error) { return DecodeBucketAs(item, scalarOf) }
+func DecodeBucket(item Item) (*store.Image, error) { return DecodeBucketAs(item, scalarOf) }
 
 // DecodeBucketAs is [DecodeBucket] for items of other types than the data
 // plane's: scalar says what a value holds.
-func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*limiter.Image, error) {
+func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Image, error) {
 	key := KeyAs(item, scalar)
 	corrupt := func(attr, reason string) error {
-		return &limiter.CorruptError{Key: key.String(), Attr: attr, Reason: reason}
+		return &store.CorruptError{Key: key.String(), Attr: attr, Reason: reason}
 	}
 	_, bucket, ok := ParseBucketPK(key.PK)
 	if !ok || key.SK != StateSK {
 		return nil, corrupt(PK, "it is not the key of a bucket")
 	}
-	img := &limiter.Image{Bucket: bucket, ShardCount: 1, RefilledAt: -1}
+	img := &store.Image{Bucket: bucket, ShardCount: 1, RefilledAt: -1}
 	var room [typicalLimits]limitScan
 	limits := room[:0]
 	for attr, v := range item {
@@ -99,7 +99,7 @@ func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*limiter.I
 		return nil, corrupt(damaged, reason)
 	}
 	if len(limits) > 0 {
-		img.Limits = make([]limiter.LimitState, len(limits))
+		img.Limits = make([]store.LimitState, len(limits))
 		for i := range limits {
 			img.Limits[i] = limits[i].LimitState
 		}
@@ -114,7 +114,7 @@ func scan(limits []limitScan, name, field, attr string, v Scalar) []limitScan {
 		i++
 	}
 	if i == len(limits) {
-		limits = append(limits, limitScan{LimitState: limiter.LimitState{Name: name}})
+		limits = append(limits, limitScan{LimitState: store.LimitState{Name: name}})
 	}
 	if !limits[i].decode(field, v) {
 		limits[i].bad = attr
@@ -124,7 +124,7 @@ func scan(limits []limitScan, name, field, attr string, v Scalar) []limitScan {
 
 // decodeBucketAttr reads an attribute of the item as a whole; false if it cannot
 // be read.
-func decodeBucketAttr(img *limiter.Image, attr string, v Scalar) (ok bool) {
+func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 	switch attr {
 	case RF:
 		img.RefilledAt, ok = v.integer()
@@ -200,7 +200,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 // gather tells the limits that exist, by name. It fills in the hidden one, which is
 // not among them, and the first feature that cannot be evaluated. A reason is why an
 // attribute of one of them is damaged.
-func gather(img *limiter.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
+func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
 	scheduled, quota := img.Foreign == FeatureSchedule, img.Foreign == FeatureQuota
 	exist = limits[:0]
 	for i := range limits {
@@ -228,18 +228,18 @@ func gather(img *limiter.Image, limits []limitScan) (exist []limitScan, damaged,
 		img.Foreign = FeatureSchedule
 	case quota:
 		img.Foreign = FeatureQuota
-	case len(exist) > limiter.MaxLimits:
+	case len(exist) > store.MaxLimits:
 		img.Foreign = featureMany
 	}
 	slices.SortFunc(exist, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	return exist, "", ""
 }
 
-func knownLimit(name string) bool { return name == WCU || limiter.CheckLimitName(name) == nil }
+func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(name) == nil }
 
 // EncodeNewBucket is the item that c creates, in the namespace with the id ns.
 // Parameters are stored whole, not divided by the number of shards.
-func EncodeNewBucket(ns string, c *limiter.Create) Item {
+func EncodeNewBucket(ns string, c *store.Create) Item {
 	path := bucketPath(c.Bucket)
 	shard := path[len(bucketPrefix)+len(c.Entity)+1+len(c.Resource):]
 	item := make(Item, 18+5*(len(c.Limits)+1))
@@ -265,7 +265,7 @@ func EncodeNewBucket(ns string, c *limiter.Create) Item {
 	return item
 }
 
-func putLimit(item Item, l *limiter.NewLimit) {
+func putLimit(item Item, l *store.NewLimit) {
 	item[LimitAttr(l.Limit, FieldTokens)] = N(l.Tokens)
 	item[LimitAttr(l.Limit, FieldCapacity)] = N(l.Capacity)
 	item[LimitAttr(l.Limit, FieldAmount)] = N(l.Amount)

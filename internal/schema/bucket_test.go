@@ -12,42 +12,42 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func whole(name string, tokens, consumed, capacity, amount, period int64) limiter.NewLimit {
-	return limiter.NewLimit{
-		NamedParams: limiter.NamedParams{Limit: name, Params: limiter.Params{Capacity: capacity, Amount: amount, Period: period}},
+func whole(name string, tokens, consumed, capacity, amount, period int64) store.NewLimit {
+	return store.NewLimit{
+		NamedParams: store.NamedParams{Limit: name, Params: store.Params{Capacity: capacity, Amount: amount, Period: period}},
 		Tokens:      tokens, Consumed: consumed,
 	}
 }
 
 // first are the buckets that the peer created in its recorded flows.
-func first() map[string]*limiter.Create {
+func first() map[string]*store.Create {
 	wcu := whole(schema.WCU, schema.WCUCapacity, 0, schema.WCUCapacity, schema.WCUAmount, schema.WCUPeriod)
-	return map[string]*limiter.Create{
+	return map[string]*store.Create{
 		"ns1/BUCKET#user-1#gpt-4#0 #STATE": {
-			Bucket: limiter.Bucket{Entity: "user-1", Resource: "gpt-4"},
+			Bucket: store.Bucket{Entity: "user-1", Resource: "gpt-4"},
 			Now:    1700000000000, ShardCount: 1, ExpiresAt: 1700000420, Writes: wcu,
-			Limits: []limiter.NewLimit{
+			Limits: []store.NewLimit{
 				whole("rpm", 9000, 1000, 10_000, 10_000, 60_000),
 				whole("tpm", 900_000, 100_000, 1_000_000, 1_000_000, 60_000),
 			},
 		},
 		"ns1/BUCKET#key-1#gpt-4#0 #STATE": {
-			Bucket: limiter.Bucket{Entity: "key-1", Resource: "gpt-4"},
+			Bucket: store.Bucket{Entity: "key-1", Resource: "gpt-4"},
 			Now:    1700000020000, ShardCount: 1, ExpiresAt: 1700000440, Writes: wcu,
-			Owner: limiter.Owner{Cascade: true, Parent: "proj-1", Generation: 1700000020000, Incarnation: "12237d82a08a3bce"},
-			Limits: []limiter.NewLimit{
+			Owner: store.Owner{Cascade: true, Parent: "proj-1", Generation: 1700000020000, Incarnation: "12237d82a08a3bce"},
+			Limits: []store.NewLimit{
 				whole("rpm", 9000, 1000, 10_000, 10_000, 60_000),
 				whole("tpm", 1_000_000, 0, 1_000_000, 1_000_000, 60_000),
 			},
 		},
 		"ns1/BUCKET#user-1#gpt-4#1 #STATE": {
-			Bucket: limiter.Bucket{Entity: "user-1", Resource: "gpt-4", Shard: 1},
+			Bucket: store.Bucket{Entity: "user-1", Resource: "gpt-4", Shard: 1},
 			Now:    1700000081000, ShardCount: 2, ExpiresAt: 1700000501, Writes: wcu,
-			Limits: []limiter.NewLimit{
+			Limits: []store.NewLimit{
 				whole("rpm", 4000, 1000, 10_000, 10_000, 60_000),
 				whole("tpm", 500_000, 0, 1_000_000, 1_000_000, 60_000),
 			},
@@ -108,59 +108,59 @@ func TestDecodeBucket(t *testing.T) {
 	base := image(first()[stateKey])
 	for name, c := range map[string]struct {
 		changes schema.Item
-		want    func(*limiter.Image)
+		want    func(*store.Image)
 	}{
 		"unknown attributes": {
 			schema.Item{"x": n("nonsense"), "b_": n("?"), "b_x": n("?"), "b__tk": n("1"), "b_rpm_new": n("?"), "b_1x_tk": n("1"), "b_1x_cp": n("1")},
-			func(*limiter.Image) {},
+			func(*store.Image) {},
 		},
-		"no shard count":    {schema.Item{schema.ShardCount: nil}, func(i *limiter.Image) { i.ShardCount = 1 }},
-		"shard count below": {schema.Item{schema.ShardCount: n("-3")}, func(i *limiter.Image) { i.ShardCount = 1 }},
-		"many shards":       {schema.Item{schema.ShardCount: n("32")}, func(i *limiter.Image) { i.ShardCount = 32 }},
-		"no expiry":         {schema.Item{schema.TTL: nil}, func(i *limiter.Image) { i.ExpiresAt = 0 }},
-		"expired at zero":   {schema.Item{schema.TTL: n("0")}, func(i *limiter.Image) { i.ExpiresAt = 1 }},
-		"trim asked for":    {schema.Item{schema.ValidUntil: n("0")}, func(i *limiter.Image) { i.HasValidUntil = true }},
-		"valid until": {schema.Item{schema.ValidUntil: n("1700006400000")}, func(i *limiter.Image) {
+		"no shard count":    {schema.Item{schema.ShardCount: nil}, func(i *store.Image) { i.ShardCount = 1 }},
+		"shard count below": {schema.Item{schema.ShardCount: n("-3")}, func(i *store.Image) { i.ShardCount = 1 }},
+		"many shards":       {schema.Item{schema.ShardCount: n("32")}, func(i *store.Image) { i.ShardCount = 32 }},
+		"no expiry":         {schema.Item{schema.TTL: nil}, func(i *store.Image) { i.ExpiresAt = 0 }},
+		"expired at zero":   {schema.Item{schema.TTL: n("0")}, func(i *store.Image) { i.ExpiresAt = 1 }},
+		"trim asked for":    {schema.Item{schema.ValidUntil: n("0")}, func(i *store.Image) { i.HasValidUntil = true }},
+		"valid until": {schema.Item{schema.ValidUntil: n("1700006400000")}, func(i *store.Image) {
 			i.HasValidUntil, i.ValidUntil = true, 1700006400000
 		}},
-		"disabled":           {schema.Item{schema.Disabled: schema.Bool(true)}, func(i *limiter.Image) { i.Disabled = true }},
-		"disabled, strange":  {schema.Item{schema.Disabled: schema.S("")}, func(i *limiter.Image) { i.Disabled = true }},
-		"bypass is enforced": {schema.Item{schema.Bypass: n("99")}, func(*limiter.Image) {}},
-		"soft is enforced":   {schema.Item{"b_rpm_soft": n("99")}, func(*limiter.Image) {}},
-		"parameter schedule": {schema.Item{schema.Sched: schema.S("1s500")}, func(i *limiter.Image) { i.Foreign = schema.FeatureSchedule }},
-		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *limiter.Image) { i.Foreign = schema.FeatureSchedule }},
-		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*limiter.Image) {}},
-		"reset schedule":     {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *limiter.Image) { i.Foreign = schema.FeatureQuota }},
-		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *limiter.Image) { i.Foreign = schema.FeatureQuota }},
-		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *limiter.Image) { i.Foreign = schema.FeatureQuota }},
-		"schedule first":     {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *limiter.Image) { i.Foreign = schema.FeatureSchedule }},
-		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*limiter.Image) {}},
-		"no rate": {schema.Item{"b_rpm_ra": n("0")}, func(i *limiter.Image) {
+		"disabled":           {schema.Item{schema.Disabled: schema.Bool(true)}, func(i *store.Image) { i.Disabled = true }},
+		"disabled, strange":  {schema.Item{schema.Disabled: schema.S("")}, func(i *store.Image) { i.Disabled = true }},
+		"bypass is enforced": {schema.Item{schema.Bypass: n("99")}, func(*store.Image) {}},
+		"soft is enforced":   {schema.Item{"b_rpm_soft": n("99")}, func(*store.Image) {}},
+		"parameter schedule": {schema.Item{schema.Sched: schema.S("1s500")}, func(i *store.Image) { i.Foreign = schema.FeatureSchedule }},
+		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Foreign = schema.FeatureSchedule }},
+		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*store.Image) {}},
+		"reset schedule":     {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) { i.Foreign = schema.FeatureQuota }},
+		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Foreign = schema.FeatureQuota }},
+		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Foreign = schema.FeatureQuota }},
+		"schedule first":     {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Foreign = schema.FeatureSchedule }},
+		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
+		"no rate": {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) {
 			i.Foreign, i.Limits[0].Amount = schema.FeatureQuota, 0
 		}},
-		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *limiter.Image) { i.Limits = i.Limits[1:] }},
-		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *limiter.Image) { i.Limits = i.Limits[1:] }},
-		"no limits":                 {schema.Item{"b_rpm_cp": nil, "b_tpm_tk": nil}, func(i *limiter.Image) { i.Limits = nil }},
-		"no hidden limit":           {schema.Item{"b_wcu_tk": nil}, func(i *limiter.Image) { i.Writes = limiter.LimitState{} }},
-		"nothing counted":           {schema.Item{"b_rpm_tc": nil}, func(i *limiter.Image) { i.Limits[0].Consumed = 0 }},
-		"in debt":                   {schema.Item{"b_rpm_tk": n("-91000")}, func(i *limiter.Image) { i.Limits[0].Tokens = -91000 }},
-		"deep in debt":              {schema.Item{"b_rpm_tk": n("-8000000000000000000")}, func(i *limiter.Image) { i.Limits[0].Tokens = -8e18 }},
-		"deeper in debt":            {schema.Item{"b_rpm_tk": n("-8000000000000000001")}, func(i *limiter.Image) { i.Limits[0].Tokens = -8e18 }},
-		"deepest in debt":           {schema.Item{"b_rpm_tk": n("-99999999999999999999999999999999999999")}, func(i *limiter.Image) { i.Limits[0].Tokens = -8e18 }},
+		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
+		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
+		"no limits":                 {schema.Item{"b_rpm_cp": nil, "b_tpm_tk": nil}, func(i *store.Image) { i.Limits = nil }},
+		"no hidden limit":           {schema.Item{"b_wcu_tk": nil}, func(i *store.Image) { i.Writes = store.LimitState{} }},
+		"nothing counted":           {schema.Item{"b_rpm_tc": nil}, func(i *store.Image) { i.Limits[0].Consumed = 0 }},
+		"in debt":                   {schema.Item{"b_rpm_tk": n("-91000")}, func(i *store.Image) { i.Limits[0].Tokens = -91000 }},
+		"deep in debt":              {schema.Item{"b_rpm_tk": n("-8000000000000000000")}, func(i *store.Image) { i.Limits[0].Tokens = -8e18 }},
+		"deeper in debt":            {schema.Item{"b_rpm_tk": n("-8000000000000000001")}, func(i *store.Image) { i.Limits[0].Tokens = -8e18 }},
+		"deepest in debt":           {schema.Item{"b_rpm_tk": n("-99999999999999999999999999999999999999")}, func(i *store.Image) { i.Limits[0].Tokens = -8e18 }},
 		"counted to 2^63":           {schema.Item{"b_rpm_tc": n("9223372036854775808"), "b_wcu_tc": n("9223372036854776808")}, countedTo(math.MinInt64, math.MinInt64+1000)},
 		"counted to 2^64":           {schema.Item{"b_rpm_tc": n("18446744073709551616"), "b_wcu_tc": n("18446744073709551617")}, countedTo(0, 1)},
 		"counted to 10^38":          {schema.Item{"b_rpm_tc": n("99999999999999999999999999999999999999")}, countedTo(687399551400673279, base.Writes.Consumed)},
 		"returned beyond 2^63":      {schema.Item{"b_rpm_tc": n("-9223372036854775809")}, countedTo(math.MaxInt64, base.Writes.Consumed)},
 		"limit called like a field": {schema.Item{"b_a_tk_tk": n("1"), "b_a_tk_cp": n("2"), "b_a_tk_ra": n("3"), "b_a_tk_rp": n("4")}, addLimit("a_tk", 1, 0, 2, 3, 4)},
 		"limit with a dot":          {schema.Item{"b_a.b_tk": n("1"), "b_a.b_cp": n("2"), "b_a.b_ra": n("3"), "b_a.b_rp": n("4"), "b_a.b_tc": n("5")}, addLimit("a.b", 1, 5, 2, 3, 4)},
-		"parent": {schema.Item{schema.ParentID: schema.S("p"), schema.PGen: n("3"), schema.PInc: schema.S("abc"), schema.Cascade: schema.Bool(true)}, func(i *limiter.Image) {
+		"parent": {schema.Item{schema.ParentID: schema.S("p"), schema.PGen: n("3"), schema.PInc: schema.S("abc"), schema.Cascade: schema.Bool(true)}, func(i *store.Image) {
 			i.Cascade, i.Parent, i.ParentGeneration, i.Incarnation = true, "p", 3, "abc"
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := *base
-			want.Limits = append([]limiter.LimitState(nil), base.Limits...)
+			want.Limits = append([]store.LimitState(nil), base.Limits...)
 			c.want(&want)
 			got, err := schema.DecodeBucket(edited(t, c.changes))
 			if err != nil {
@@ -173,15 +173,15 @@ func TestDecodeBucket(t *testing.T) {
 	}
 }
 
-func countedTo(rpm, writes int64) func(*limiter.Image) {
-	return func(i *limiter.Image) { i.Limits[0].Consumed, i.Writes.Consumed = rpm, writes }
+func countedTo(rpm, writes int64) func(*store.Image) {
+	return func(i *store.Image) { i.Limits[0].Consumed, i.Writes.Consumed = rpm, writes }
 }
 
-func addLimit(name string, tokens, consumed, capacity, amount, period int64) func(*limiter.Image) {
-	return func(i *limiter.Image) {
-		i.Limits = append([]limiter.LimitState{{
+func addLimit(name string, tokens, consumed, capacity, amount, period int64) func(*store.Image) {
+	return func(i *store.Image) {
+		i.Limits = append([]store.LimitState{{
 			Name: name, Tokens: tokens, Consumed: consumed,
-			Params: limiter.Params{Capacity: capacity, Amount: amount, Period: period},
+			Params: store.Params{Capacity: capacity, Amount: amount, Period: period},
 		}}, i.Limits...)
 	}
 }
@@ -227,12 +227,12 @@ func limitsOf(count int, attr func(limit, field string) string) schema.Item {
 func TestMoreLimitsThanAWriteCarries(t *testing.T) {
 	t.Parallel()
 	const here = 2 // limits of the peer's item besides
-	for count, feature := range map[int]string{limiter.MaxLimits: "", limiter.MaxLimits + 1: "more than 32 limits", 500: "more than 32 limits"} {
+	for count, feature := range map[int]string{store.MaxLimits: "", store.MaxLimits + 1: "more than 32 limits", 500: "more than 32 limits"} {
 		img, err := schema.DecodeBucket(edited(t, limitsOf(count-here, schema.LimitAttr)))
 		if err != nil || img.Foreign != feature || len(img.Limits) != count {
 			t.Errorf("a bucket of %d limits: %d, foreign %q, %v", count, len(img.Limits), img.Foreign, err)
 		}
-		it := schema.ConfigKey("ns1", limiter.ConfigKey{}).Item()
+		it := schema.ConfigKey("ns1", store.ConfigKey{}).Item()
 		maps.Copy(it, limitsOf(count, func(limit, field string) string { return "l_" + limit + "_" + field }))
 		c, err := schema.DecodeConfig(it)
 		if err != nil || c.Foreign != feature || len(c.Limits) != count {
@@ -282,12 +282,12 @@ func TestDamagedBucketsAreNamed(t *testing.T) {
 		{schema.PK, nil},
 	} {
 		_, err := schema.DecodeBucket(edited(t, schema.Item{c.attr: c.v}))
-		corrupt := (*limiter.CorruptError)(nil)
-		if !errors.As(err, &corrupt) || corrupt.Attr != c.attr || !errors.Is(err, limiter.ErrCorrupt) {
+		corrupt := (*store.CorruptError)(nil)
+		if !errors.As(err, &corrupt) || corrupt.Attr != c.attr || !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s = %v: got error %v", c.attr, c.v, err)
 		}
 	}
-	if _, err := schema.DecodeBucket(edited(t, schema.Item{schema.SK: schema.S(schema.MetaSK)})); !errors.Is(err, limiter.ErrCorrupt) {
+	if _, err := schema.DecodeBucket(edited(t, schema.Item{schema.SK: schema.S(schema.MetaSK)})); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("the key of a record: got error %v", err)
 	}
 }
@@ -346,7 +346,7 @@ func decodeLaw(t *rapid.T) {
 }
 
 func check(t *rapid.T, value bool, err error) {
-	if value != (err == nil) || err != nil && !errors.Is(err, limiter.ErrCorrupt) {
+	if value != (err == nil) || err != nil && !errors.Is(err, store.ErrCorrupt) {
 		t.Fatalf("value: %v, error: %v", value, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Configuration keeps whole tokens and seconds, where bucket items keep
@@ -20,7 +20,7 @@ const (
 
 // EncodeConfig is the configuration item of a level. Limits of a peer's kinds
 // cannot be written.
-func EncodeConfig(ns string, k limiter.ConfigKey, c *limiter.Config) Item {
+func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	item := ConfigKey(ns, k).Item()
 	item[ConfigVersion] = N(1)
 	switch {
@@ -47,13 +47,13 @@ func EncodeConfig(ns string, k limiter.ConfigKey, c *limiter.Config) Item {
 	return item
 }
 
-func putPolicy(item Item, attr string, p limiter.Policy) {
+func putPolicy(item Item, attr string, p store.Policy) {
 	switch p {
-	case limiter.Yes:
+	case store.Yes:
 		item[attr] = Bool(true)
-	case limiter.No:
+	case store.No:
 		item[attr] = Bool(false)
-	case limiter.Inherit:
+	case store.Inherit:
 	}
 }
 
@@ -104,17 +104,17 @@ func HasLimits(item Item) bool {
 }
 
 type configScan struct {
-	limiter.Limit
+	store.Limit
 	window, plain, seen bool
 }
 
 // DecodeConfig reads a configuration item of any level. Limits come by name.
-// [limiter.Config.Foreign] names what of them cannot be evaluated; their other
+// [store.Config.Foreign] names what of them cannot be evaluated; their other
 // fields are still those of the item, so that an amount may be 0.
-func DecodeConfig(item Item) (*limiter.Config, error) {
-	c := &limiter.Config{OnUnavailable: limiter.OnUnavailable(str(item[OnUnavailable]))}
+func DecodeConfig(item Item) (*store.Config, error) {
+	c := &store.Config{OnUnavailable: store.OnUnavailable(str(item[OnUnavailable]))}
 	switch c.OnUnavailable {
-	case "", limiter.Block, limiter.Allow:
+	case "", store.Block, store.Allow:
 	default:
 		return nil, corrupt(item, OnUnavailable, `it is neither "block" nor "allow"`)
 	}
@@ -127,7 +127,7 @@ func DecodeConfig(item Item) (*limiter.Config, error) {
 		}
 		l := limits[name]
 		if l == nil {
-			l = &configScan{Limit: limiter.Limit{Name: name}}
+			l = &configScan{Limit: store.Limit{Name: name}}
 			limits[name] = l
 		}
 		l.window = l.window || prefix == windowPrefix
@@ -151,10 +151,10 @@ func DecodeConfig(item Item) (*limiter.Config, error) {
 		}
 		c.Limits = append(c.Limits, l.Limit)
 	}
-	if c.Foreign == "" && len(c.Limits) > limiter.MaxLimits {
+	if c.Foreign == "" && len(c.Limits) > store.MaxLimits {
 		c.Foreign = featureMany
 	}
-	slices.SortFunc(c.Limits, func(a, b limiter.Limit) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Limits, func(a, b store.Limit) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }
 
@@ -164,13 +164,13 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature strin
 	case FieldCapacity:
 		l.seen = true
 		l.Capacity, ok = integer(v)
-		return "", ok && 1 <= l.Capacity && l.Capacity <= limiter.MaxTokens
+		return "", ok && 1 <= l.Capacity && l.Capacity <= store.MaxTokens
 	case FieldAmount:
 		l.Amount, ok = integer(v)
-		return "", ok && 0 <= l.Amount && l.Amount <= limiter.MaxTokens
+		return "", ok && 0 <= l.Amount && l.Amount <= store.MaxTokens
 	case FieldPeriod:
 		seconds, ok := integer(v)
-		if !ok || seconds < 1 || seconds > int64(limiter.MaxPeriod/time.Second) {
+		if !ok || seconds < 1 || seconds > int64(store.MaxPeriod/time.Second) {
 			return "", false
 		}
 		l.Period = time.Duration(seconds) * time.Second
@@ -198,7 +198,7 @@ func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {
 	}
 	prefix, rest := attr[:len(configPrefix)], attr[len(configPrefix):]
 	i := strings.LastIndexByte(rest, '_')
-	if prefix != configPrefix && prefix != windowPrefix || i <= 0 || limiter.CheckLimitName(rest[:i]) != nil {
+	if prefix != configPrefix && prefix != windowPrefix || i <= 0 || store.CheckLimitName(rest[:i]) != nil {
 		return "", "", "", false
 	}
 	return prefix, rest[:i], rest[i+1:], true
@@ -207,12 +207,12 @@ func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {
 // policy reads a switch: absent leaves it to the next level, true is yes, and
 // anything else is an explicit no, as the peer reads it. That goes for "bypass"
 // too, a peer's third way, which lets everything pass: here limits are enforced.
-func policy(v types.AttributeValue) limiter.Policy {
+func policy(v types.AttributeValue) store.Policy {
 	if v == nil {
-		return limiter.Inherit
+		return store.Inherit
 	}
 	if b, ok := v.(*types.AttributeValueMemberBOOL); ok && b != nil && b.Value {
-		return limiter.Yes
+		return store.Yes
 	}
-	return limiter.No
+	return store.No
 }

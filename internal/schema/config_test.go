@@ -12,18 +12,19 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestConfigsAreWrittenAsThePeerWritesThem(t *testing.T) {
 	t.Parallel()
 	rpm, tpm := limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000)
 	for _, c := range []struct {
-		key    limiter.ConfigKey
-		config limiter.Config
+		key    store.ConfigKey
+		config store.Config
 	}{
-		{limiter.ConfigKey{}, limiter.Config{Limits: []limiter.Limit{rpm}, OnUnavailable: limiter.Block}},
-		{limiter.ConfigKey{Resource: "gpt-4"}, limiter.Config{Limits: []limiter.Limit{rpm, tpm}}},
-		{limiter.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)}}},
+		{store.ConfigKey{}, store.Config{Limits: []store.Limit{rpm}, OnUnavailable: store.Block}},
+		{store.ConfigKey{Resource: "gpt-4"}, store.Config{Limits: []store.Limit{rpm, tpm}}},
+		{store.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, store.Config{Limits: []store.Limit{limiter.PerMinute("rpm", 20)}}},
 	} {
 		peer := peerItem(t, schema.ConfigKey("ns1", c.key).String())
 		if diff := cmp.Diff(wire(peer), wire(schema.EncodeConfig("ns1", c.key, &c.config))); diff != "" {
@@ -50,7 +51,7 @@ func configLaw(t *rapid.T) {
 	if diff := cmp.Diff(c, got); diff != "" {
 		t.Fatalf("decoded (-want +got):\n%s", diff)
 	}
-	if want := c.Disabled != limiter.Inherit || c.Cascade != limiter.Inherit; schema.HasPolicy(item) != want {
+	if want := c.Disabled != store.Inherit || c.Cascade != store.Inherit; schema.HasPolicy(item) != want {
 		t.Fatalf("HasPolicy is %v", !want)
 	}
 }
@@ -64,32 +65,32 @@ func TestDecodeConfig(t *testing.T) {
 	rpm := limiter.PerMinute("rpm", 10)
 	for name, c := range map[string]struct {
 		add  schema.Item
-		want limiter.Config
+		want store.Config
 	}{
-		"unknown attributes":    {schema.Item{"x": n("?"), "l_": n("?"), "l_x": n("?"), "l_1_cp": n("?"), "audit_retention_days": n("7")}, limiter.Config{}},
-		"disabled":              {schema.Item{schema.Disabled: schema.Bool(true)}, limiter.Config{Disabled: limiter.Yes}},
-		"enforced":              {schema.Item{schema.Disabled: schema.Bool(false)}, limiter.Config{Disabled: limiter.No}},
-		"strange switch":        {schema.Item{schema.Disabled: schema.S("maybe")}, limiter.Config{Disabled: limiter.No}},
-		"bypass is enforced":    {schema.Item{schema.Disabled: schema.S("bypass")}, limiter.Config{Disabled: limiter.No}},
-		"cascade":               {schema.Item{schema.Cascade: schema.Bool(true)}, limiter.Config{Cascade: limiter.Yes}},
-		"schedule":              {schema.Item{"l_rpm_sched": schema.S("1s500")}, limiter.Config{Foreign: schema.FeatureSchedule}},
-		"reset schedule":        {schema.Item{"l_rpm_rsched": schema.S("1m0h0")}, limiter.Config{Foreign: schema.FeatureQuota}},
-		"soft":                  {schema.Item{"l_rpm_soft": schema.Bool(true)}, limiter.Config{Foreign: schema.FeatureSoft}},
-		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("1s500")}, limiter.Config{Foreign: schema.FeatureSchedule}},
-		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, limiter.Config{Foreign: schema.FeatureQuota}},
-		"field without a limit": {schema.Item{"l_tpm_ra": n("10")}, limiter.Config{}},
-		"allow":                 {schema.Item{schema.OnUnavailable: schema.S("allow")}, limiter.Config{OnUnavailable: limiter.Allow}},
+		"unknown attributes":    {schema.Item{"x": n("?"), "l_": n("?"), "l_x": n("?"), "l_1_cp": n("?"), "audit_retention_days": n("7")}, store.Config{}},
+		"disabled":              {schema.Item{schema.Disabled: schema.Bool(true)}, store.Config{Disabled: store.Yes}},
+		"enforced":              {schema.Item{schema.Disabled: schema.Bool(false)}, store.Config{Disabled: store.No}},
+		"strange switch":        {schema.Item{schema.Disabled: schema.S("maybe")}, store.Config{Disabled: store.No}},
+		"bypass is enforced":    {schema.Item{schema.Disabled: schema.S("bypass")}, store.Config{Disabled: store.No}},
+		"cascade":               {schema.Item{schema.Cascade: schema.Bool(true)}, store.Config{Cascade: store.Yes}},
+		"schedule":              {schema.Item{"l_rpm_sched": schema.S("1s500")}, store.Config{Foreign: schema.FeatureSchedule}},
+		"reset schedule":        {schema.Item{"l_rpm_rsched": schema.S("1m0h0")}, store.Config{Foreign: schema.FeatureQuota}},
+		"soft":                  {schema.Item{"l_rpm_soft": schema.Bool(true)}, store.Config{Foreign: schema.FeatureSoft}},
+		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("1s500")}, store.Config{Foreign: schema.FeatureSchedule}},
+		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, store.Config{Foreign: schema.FeatureQuota}},
+		"field without a limit": {schema.Item{"l_tpm_ra": n("10")}, store.Config{}},
+		"allow":                 {schema.Item{schema.OnUnavailable: schema.S("allow")}, store.Config{OnUnavailable: store.Allow}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := limiter.ConfigKey{Resource: "r"}
-			item := schema.EncodeConfig("ns1", k, &limiter.Config{Limits: []limiter.Limit{rpm}})
+			k := store.ConfigKey{Resource: "r"}
+			item := schema.EncodeConfig("ns1", k, &store.Config{Limits: []store.Limit{rpm}})
 			maps.Copy(item, c.add)
 			got, err := schema.DecodeConfig(item)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.Limits = []limiter.Limit{rpm}
+			c.want.Limits = []store.Limit{rpm}
 			if diff := cmp.Diff(&c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -103,7 +104,7 @@ func TestPeersQuotaConfigIsForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &limiter.Config{Foreign: schema.FeatureSchedule, Limits: []limiter.Limit{
+	want := &store.Config{Foreign: schema.FeatureSchedule, Limits: []store.Limit{
 		{Name: "rpd", Capacity: 100, Period: time.Second},
 		{Name: "rpm", Capacity: 5, Amount: 5, Period: time.Minute},
 		{Name: "sess", Capacity: 10, Period: time.Second},
@@ -123,17 +124,17 @@ func TestDamagedConfigsAreNamed(t *testing.T) {
 		"w_rpm_cp":           n("10"),
 		schema.OnUnavailable: schema.S("shrug"),
 	} {
-		item := schema.EncodeConfig("ns1", limiter.ConfigKey{}, &limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}})
+		item := schema.EncodeConfig("ns1", store.ConfigKey{}, &store.Config{Limits: []store.Limit{limiter.PerMinute("rpm", 10)}})
 		item[attr] = v
 		_, err := schema.DecodeConfig(item)
-		corrupt := (*limiter.CorruptError)(nil)
+		corrupt := (*store.CorruptError)(nil)
 		if !errors.As(err, &corrupt) || corrupt.Attr != attr || corrupt.Key != "ns1/SYSTEM# #CONFIG" {
 			t.Errorf("%s = %v: got error %v", attr, v, err)
 		}
 	}
-	item := schema.EncodeConfig("ns1", limiter.ConfigKey{}, &limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}})
+	item := schema.EncodeConfig("ns1", store.ConfigKey{}, &store.Config{Limits: []store.Limit{limiter.PerMinute("rpm", 10)}})
 	delete(item, "l_rpm_rp")
-	if _, err := schema.DecodeConfig(item); !errors.Is(err, limiter.ErrCorrupt) {
+	if _, err := schema.DecodeConfig(item); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("without a period: got error %v", err)
 	}
 }
@@ -144,7 +145,7 @@ func TestWhatOutlivesLimits(t *testing.T) {
 		schema.Disabled: true, schema.Cascade: true, schema.AuditRetentionDays: true, "of the future": true,
 		schema.OnUnavailable: false, schema.SchedTZ: false, "l_rpm_cp": false, "w_s_rsa": false, schema.GSI3PK: false,
 	} {
-		item := schema.EncodeConfig("ns1", limiter.ConfigKey{Entity: "e", Resource: "r"}, &limiter.Config{})
+		item := schema.EncodeConfig("ns1", store.ConfigKey{Entity: "e", Resource: "r"}, &store.Config{})
 		item[attr] = schema.Bool(true)
 		if got := schema.HasPolicy(item); got != want {
 			t.Errorf("%s: got %v", attr, got)

@@ -3,12 +3,12 @@ package schema
 import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // EncodeEntity is an entity's record. It has index keys of its parent if it has
 // one, and no incarnation if that is "".
-func EncodeEntity(ns string, e *limiter.Entity) Item {
+func EncodeEntity(ns string, e *store.Entity) Item {
 	item := MetaKey(ns, e.ID).Item()
 	item[EntityID], item[Name], item[ParentID] = S(e.ID), S(e.Name), sOrNull(e.Parent)
 	item[Cascade], item[PGen] = Bool(e.Cascade), N(e.Generation)
@@ -33,20 +33,20 @@ const noIncarnation = "-"
 
 // DecodeEntity reads an entity's record. The incarnation of one that has none is
 // when it was created, or else "-", as the peer has it.
-func DecodeEntity(item Item) (*limiter.Entity, error) {
+func DecodeEntity(item Item) (*store.Entity, error) {
 	key := KeyOf(item)
 	_, id, ok := ParseEntityPK(key.PK)
 	if !ok || key.SK != MetaSK {
 		return nil, corrupt(item, PK, "it is not the key of an entity's record")
 	}
-	e := &limiter.Entity{
+	e := &store.Entity{
 		ID: id, Name: str(item[Name]), Parent: str(item[ParentID]),
 		Metadata: map[string]string{}, Incarnation: str(item[PInc]),
 	}
 	if e.Name == "" {
 		e.Name = id
 	}
-	if e.Parent != "" && limiter.CheckEntity(e.Parent) != nil {
+	if e.Parent != "" && store.CheckEntity(e.Parent) != nil {
 		return nil, corrupt(item, ParentID, "it does not name an entity")
 	}
 	if b, isBool := item[Cascade].(*types.AttributeValueMemberBOOL); isBool && b != nil {

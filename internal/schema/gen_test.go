@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var (
@@ -24,36 +24,36 @@ var (
 	instants = rapid.Int64Range(0, 1<<43)
 )
 
-func buckets(t *rapid.T) limiter.Bucket {
-	return limiter.Bucket{
+func buckets(t *rapid.T) store.Bucket {
+	return store.Bucket{
 		Entity: entities.Draw(t, "entity"), Resource: resources.Draw(t, "resource"),
 		Shard: rapid.IntRange(0, schema.MaxShards-1).Draw(t, "shard"),
 	}
 }
 
-func params(t *rapid.T) limiter.Params {
-	return limiter.Params{
-		Capacity: rapid.Int64Range(1, limiter.MaxTokens*1000).Draw(t, "capacity"),
-		Amount:   rapid.Int64Range(1, limiter.MaxTokens*1000).Draw(t, "amount"),
-		Period:   rapid.Int64Range(1, limiter.MaxPeriod.Milliseconds()).Draw(t, "period"),
+func params(t *rapid.T) store.Params {
+	return store.Params{
+		Capacity: rapid.Int64Range(1, store.MaxTokens*1000).Draw(t, "capacity"),
+		Amount:   rapid.Int64Range(1, store.MaxTokens*1000).Draw(t, "amount"),
+		Period:   rapid.Int64Range(1, store.MaxPeriod.Milliseconds()).Draw(t, "period"),
 	}
 }
 
-func newLimit(t *rapid.T, name string) limiter.NewLimit {
-	return limiter.NewLimit{
-		NamedParams: limiter.NamedParams{Limit: name, Params: params(t)},
-		Tokens:      rapid.Int64Range(-8*limiter.MaxTokens*1000, math.MaxInt64).Draw(t, "tokens"),
+func newLimit(t *rapid.T, name string) store.NewLimit {
+	return store.NewLimit{
+		NamedParams: store.NamedParams{Limit: name, Params: params(t)},
+		Tokens:      rapid.Int64Range(-8*store.MaxTokens*1000, math.MaxInt64).Draw(t, "tokens"),
 		Consumed:    rapid.Int64().Draw(t, "consumed"),
 	}
 }
 
-func creates(t *rapid.T) *limiter.Create {
-	c := &limiter.Create{
+func creates(t *rapid.T) *store.Create {
+	c := &store.Create{
 		Bucket:     buckets(t),
 		Now:        instants.Draw(t, "now"),
 		ShardCount: rapid.IntRange(1, schema.MaxShards).Draw(t, "shards"),
 		Writes:     newLimit(t, schema.WCU),
-		Owner:      limiter.Owner{Cascade: rapid.Bool().Draw(t, "cascade")},
+		Owner:      store.Owner{Cascade: rapid.Bool().Draw(t, "cascade")},
 		ExpiresAt:  rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "expires"),
 	}
 	names := rapid.SliceOfNDistinct(limitNames, 0, 12, rapid.ID[string]).Draw(t, "names")
@@ -72,11 +72,11 @@ func creates(t *rapid.T) *limiter.Create {
 }
 
 // image is what decoding the item that c creates must give.
-func image(c *limiter.Create) *limiter.Image {
-	state := func(l limiter.NewLimit) limiter.LimitState {
-		return limiter.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+func image(c *store.Create) *store.Image {
+	state := func(l store.NewLimit) store.LimitState {
+		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 	}
-	img := &limiter.Image{
+	img := &store.Image{
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, ExpiresAt: c.ExpiresAt,
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
@@ -88,37 +88,37 @@ func image(c *limiter.Create) *limiter.Image {
 	return img
 }
 
-func configs(t *rapid.T, k limiter.ConfigKey) *limiter.Config {
-	c := &limiter.Config{}
+func configs(t *rapid.T, k store.ConfigKey) *store.Config {
+	c := &store.Config{}
 	names := rapid.SliceOfNDistinct(limitNames, 0, 8, rapid.ID[string]).Draw(t, "names")
 	slices.Sort(names)
 	for _, name := range names {
-		c.Limits = append(c.Limits, limiter.Limit{
+		c.Limits = append(c.Limits, store.Limit{
 			Name:     name,
-			Capacity: rapid.Int64Range(1, limiter.MaxTokens).Draw(t, "capacity"),
-			Amount:   rapid.Int64Range(1, limiter.MaxTokens).Draw(t, "amount"),
-			Period:   time.Duration(rapid.Int64Range(1, int64(limiter.MaxPeriod/time.Second)).Draw(t, "period")) * time.Second,
+			Capacity: rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"),
+			Amount:   rapid.Int64Range(1, store.MaxTokens).Draw(t, "amount"),
+			Period:   time.Duration(rapid.Int64Range(1, int64(store.MaxPeriod/time.Second)).Draw(t, "period")) * time.Second,
 		})
 	}
-	if k == (limiter.ConfigKey{}) {
-		c.OnUnavailable = rapid.SampledFrom([]limiter.OnUnavailable{"", limiter.Block, limiter.Allow}).Draw(t, "on unavailable")
+	if k == (store.ConfigKey{}) {
+		c.OnUnavailable = rapid.SampledFrom([]store.OnUnavailable{"", store.Block, store.Allow}).Draw(t, "on unavailable")
 		return c
 	}
-	policies := rapid.SampledFrom([]limiter.Policy{limiter.Inherit, limiter.Yes, limiter.No})
+	policies := rapid.SampledFrom([]store.Policy{store.Inherit, store.Yes, store.No})
 	c.Disabled, c.Cascade = policies.Draw(t, "disabled"), policies.Draw(t, "cascade")
 	return c
 }
 
-func configKeys(t *rapid.T) limiter.ConfigKey {
+func configKeys(t *rapid.T) store.ConfigKey {
 	switch rapid.IntRange(0, 3).Draw(t, "level") {
 	case 0:
-		return limiter.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: resources.Draw(t, "resource")}
+		return store.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: resources.Draw(t, "resource")}
 	case 1:
-		return limiter.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: limiter.DefaultResource}
+		return store.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: store.DefaultResource}
 	case 2:
-		return limiter.ConfigKey{Resource: resources.Draw(t, "resource")}
+		return store.ConfigKey{Resource: resources.Draw(t, "resource")}
 	}
-	return limiter.ConfigKey{}
+	return store.ConfigKey{}
 }
 
 // law runs a property over generated values; fuzz lets the fuzzer choose them.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // TableNamespace is the reserved namespace id of records that belong to the
@@ -50,11 +50,11 @@ func KeyAs[V any](item map[string]V, scalar func(V) Scalar) Key {
 }
 
 // BucketKey is the key of one shard of a bucket.
-func BucketKey(ns string, b limiter.Bucket) Key {
+func BucketKey(ns string, b store.Bucket) Key {
 	return Key{ns + "/" + bucketPath(b), StateSK}
 }
 
-func bucketPath(b limiter.Bucket) string {
+func bucketPath(b store.Bucket) string {
 	return bucketPrefix + b.Entity + "#" + b.Resource + "#" + strconv.Itoa(b.Shard)
 }
 
@@ -66,7 +66,7 @@ func MetaKey(ns, entity string) Key { return Key{EntityPK(ns, entity), MetaSK} }
 func EntityPK(ns, entity string) string { return ns + "/" + entityPrefix + entity }
 
 // ConfigKey is the key of the configuration item of a level.
-func ConfigKey(ns string, k limiter.ConfigKey) Key {
+func ConfigKey(ns string, k store.ConfigKey) Key {
 	switch {
 	case k.Entity != "":
 		return Key{EntityPK(ns, k.Entity), EntityConfigPrefix + k.Resource}
@@ -77,16 +77,16 @@ func ConfigKey(ns string, k limiter.ConfigKey) Key {
 }
 
 // CheckConfigKey reports why k cannot name a level of configuration, as a
-// [*limiter.ValidationError].
-func CheckConfigKey(k limiter.ConfigKey) error {
+// [*store.ValidationError].
+func CheckConfigKey(k store.ConfigKey) error {
 	switch {
 	case k.Entity != "":
-		if err := limiter.CheckEntity(k.Entity); err != nil {
+		if err := store.CheckEntity(k.Entity); err != nil {
 			return err
 		}
-		return limiter.CheckConfigResource(k.Resource)
+		return store.CheckConfigResource(k.Resource)
 	case k.Resource != "":
-		return limiter.CheckResource(k.Resource)
+		return store.CheckResource(k.Resource)
 	}
 	return nil
 }
@@ -136,15 +136,15 @@ func ResourceBucketPrefix(resource string) string { return bucketPrefix + resour
 //
 // A namespace id and an entity hold neither "/" nor "#", so the first "/" ends
 // the one and the first "#" the other; a resource may hold "/".
-func ParseBucketPK(pk string) (ns string, b limiter.Bucket, ok bool) {
+func ParseBucketPK(pk string) (ns string, b store.Bucket, ok bool) {
 	ns, b, ok = splitBucketPK(pk)
-	if !ok || ns == "" || limiter.CheckEntity(b.Entity) != nil || limiter.CheckResource(b.Resource) != nil {
-		return "", limiter.Bucket{}, false
+	if !ok || ns == "" || store.CheckEntity(b.Entity) != nil || store.CheckResource(b.Resource) != nil {
+		return "", store.Bucket{}, false
 	}
 	return ns, b, true
 }
 
-func splitBucketPK(pk string) (ns string, b limiter.Bucket, ok bool) {
+func splitBucketPK(pk string) (ns string, b store.Bucket, ok bool) {
 	ns, path, _ := strings.Cut(pk, "/")
 	rest, isBucket := strings.CutPrefix(path, bucketPrefix)
 	first, last := strings.IndexByte(rest, '#'), strings.LastIndexByte(rest, '#')
@@ -155,7 +155,7 @@ func splitBucketPK(pk string) (ns string, b limiter.Bucket, ok bool) {
 	if !ok {
 		return "", b, false
 	}
-	return ns, limiter.Bucket{Entity: rest[:first], Resource: rest[first+1 : last], Shard: shard}, true
+	return ns, store.Bucket{Entity: rest[:first], Resource: rest[first+1 : last], Shard: shard}, true
 }
 
 // MaxShards bounds the number of shards that is believed. The peer stops at 32;
@@ -175,7 +175,7 @@ func parseShard(s string) (int, bool) {
 func ParseEntityPK(pk string) (ns, entity string, ok bool) {
 	ns, rest, _ := strings.Cut(pk, "/")
 	entity, isEntity := strings.CutPrefix(rest, entityPrefix)
-	if ns == "" || !isEntity || limiter.CheckEntity(entity) != nil {
+	if ns == "" || !isEntity || store.CheckEntity(entity) != nil {
 		return "", "", false
 	}
 	return ns, entity, true
@@ -184,7 +184,7 @@ func ParseEntityPK(pk string) (ns, entity string, ok bool) {
 // ParseEntityConfigSK takes the sort key of an entity's configuration apart.
 func ParseEntityConfigSK(sk string) (resource string, ok bool) {
 	resource, ok = strings.CutPrefix(sk, EntityConfigPrefix)
-	if !ok || limiter.CheckConfigResource(resource) != nil {
+	if !ok || store.CheckConfigResource(resource) != nil {
 		return "", false
 	}
 	return resource, true

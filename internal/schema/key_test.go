@@ -6,20 +6,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	b := limiter.Bucket{Entity: "user-1", Resource: "a/b:c", Shard: 7}
+	b := store.Bucket{Entity: "user-1", Resource: "a/b:c", Shard: 7}
 	for _, c := range []struct{ got, want schema.Key }{
 		{schema.BucketKey("ns1", b), schema.Key{"ns1/BUCKET#user-1#a/b:c#7", "#STATE"}},
 		{schema.MetaKey("ns1", "user-1"), schema.Key{"ns1/ENTITY#user-1", "#META"}},
-		{schema.ConfigKey("ns1", limiter.ConfigKey{Entity: "e", Resource: "r"}), schema.Key{"ns1/ENTITY#e", "#CONFIG#r"}},
-		{schema.ConfigKey("ns1", limiter.ConfigKey{Entity: "e", Resource: limiter.DefaultResource}), schema.Key{"ns1/ENTITY#e", "#CONFIG#_default_"}},
-		{schema.ConfigKey("ns1", limiter.ConfigKey{Resource: "r"}), schema.Key{"ns1/RESOURCE#r", "#CONFIG"}},
-		{schema.ConfigKey("ns1", limiter.ConfigKey{}), schema.Key{"ns1/SYSTEM#", "#CONFIG"}},
+		{schema.ConfigKey("ns1", store.ConfigKey{Entity: "e", Resource: "r"}), schema.Key{"ns1/ENTITY#e", "#CONFIG#r"}},
+		{schema.ConfigKey("ns1", store.ConfigKey{Entity: "e", Resource: store.DefaultResource}), schema.Key{"ns1/ENTITY#e", "#CONFIG#_default_"}},
+		{schema.ConfigKey("ns1", store.ConfigKey{Resource: "r"}), schema.Key{"ns1/RESOURCE#r", "#CONFIG"}},
+		{schema.ConfigKey("ns1", store.ConfigKey{}), schema.Key{"ns1/SYSTEM#", "#CONFIG"}},
 		{schema.ResourceRegistryKey("ns1"), schema.Key{"ns1/SYSTEM#", "#RESOURCES"}},
 		{schema.EntityConfigRegistryKey("ns1"), schema.Key{"ns1/SYSTEM#", "#ENTITY_CONFIG_RESOURCES"}},
 		{schema.VersionKey(), schema.Key{"_/SYSTEM#", "#VERSION"}},
@@ -43,8 +43,8 @@ func bucketKeyLaw(t *rapid.T) {
 	if !ok || gotNS != ns || got != b {
 		t.Fatalf("parsed %q: %q %+v %v, want %q %+v", schema.BucketKey(ns, b).PK, gotNS, got, ok, ns, b)
 	}
-	e, r := entities.Draw(t, "owner"), rapid.OneOf(resources, rapid.Just(limiter.DefaultResource)).Draw(t, "configured")
-	k := schema.ConfigKey(ns, limiter.ConfigKey{Entity: e, Resource: r})
+	e, r := entities.Draw(t, "owner"), rapid.OneOf(resources, rapid.Just(store.DefaultResource)).Draw(t, "configured")
+	k := schema.ConfigKey(ns, store.ConfigKey{Entity: e, Resource: r})
 	gotNS, gotEntity, ok1 := schema.ParseEntityPK(k.PK)
 	gotResource, ok2 := schema.ParseEntityConfigSK(k.SK)
 	if !ok1 || !ok2 || gotNS != ns || gotEntity != e || gotResource != r {
@@ -70,7 +70,7 @@ func FuzzParseBucketPK(f *testing.F) {
 		if !ok {
 			return
 		}
-		if limiter.CheckEntity(b.Entity) != nil || limiter.CheckResource(b.Resource) != nil {
+		if store.CheckEntity(b.Entity) != nil || store.CheckResource(b.Resource) != nil {
 			t.Errorf("%q parsed to invalid names %+v", pk, b)
 		}
 		if again := schema.BucketKey(ns, b).PK; again != pk {
@@ -93,15 +93,15 @@ func TestKeysOfOthersDoNotParse(t *testing.T) {
 
 func TestConfigKeysAreChecked(t *testing.T) {
 	t.Parallel()
-	for _, k := range []limiter.ConfigKey{
-		{}, {Resource: "r"}, {Entity: "e", Resource: "r"}, {Entity: "e", Resource: limiter.DefaultResource},
+	for _, k := range []store.ConfigKey{
+		{}, {Resource: "r"}, {Entity: "e", Resource: "r"}, {Entity: "e", Resource: store.DefaultResource},
 	} {
 		if err := schema.CheckConfigKey(k); err != nil {
 			t.Errorf("%+v: %v", k, err)
 		}
 	}
-	for _, k := range []limiter.ConfigKey{
-		{Resource: limiter.DefaultResource}, {Entity: "e"}, {Entity: "bad#id", Resource: "r"}, {Entity: "e", Resource: "r\n"}, {Resource: "1r"},
+	for _, k := range []store.ConfigKey{
+		{Resource: store.DefaultResource}, {Entity: "e"}, {Entity: "bad#id", Resource: "r"}, {Entity: "e", Resource: "r\n"}, {Resource: "1r"},
 	} {
 		if err := schema.CheckConfigKey(k); err == nil {
 			t.Errorf("%+v is accepted", k)

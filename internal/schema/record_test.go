@@ -9,15 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var created = time.Date(2026, 11, 21, 7, 41, 39, 0, time.UTC)
 
 func TestEntitiesAreWrittenAsThePeerWritesThem(t *testing.T) {
 	t.Parallel()
-	for _, e := range []*limiter.Entity{
+	for _, e := range []*store.Entity{
 		{
 			ID: "proj-1", Name: "proj-1", Metadata: map[string]string{}, Created: created,
 			Generation: 1700000020000, Incarnation: "55e65307be8a05d1",
@@ -42,7 +42,7 @@ func TestEntitiesAreWrittenAsThePeerWritesThem(t *testing.T) {
 }
 
 func entityLaw(t *rapid.T) {
-	e := &limiter.Entity{
+	e := &store.Entity{
 		ID:          entities.Draw(t, "id"),
 		Name:        rapid.StringN(1, 20, -1).Draw(t, "name"),
 		Cascade:     rapid.Bool().Draw(t, "cascade"),
@@ -73,7 +73,7 @@ func TestDecodeEntityOfOtherWriters(t *testing.T) {
 	item[schema.Metadata] = &types.AttributeValueMemberM{Value: schema.Item{
 		"n": n("1.5"), "s": schema.S("x"), "b": schema.Bool(true), "l": &types.AttributeValueMemberL{},
 	}}
-	want := &limiter.Entity{
+	want := &store.Entity{
 		ID: "e", Name: "e", Incarnation: "-",
 		Metadata: map[string]string{"n": "1.5", "s": "x", "b": "true", "l": ""},
 	}
@@ -100,10 +100,10 @@ func TestDamagedEntitiesAreNamed(t *testing.T) {
 		schema.PK: schema.S("ns1/ENTITY#bad#id"), schema.PGen: schema.S("1"),
 		schema.CreatedAt: schema.S("yesterday"), schema.ParentID: schema.S("bad#id"),
 	} {
-		item := schema.EncodeEntity("ns1", &limiter.Entity{ID: "e"})
+		item := schema.EncodeEntity("ns1", &store.Entity{ID: "e"})
 		item[attr] = v
 		_, err := schema.DecodeEntity(item)
-		corrupt := (*limiter.CorruptError)(nil)
+		corrupt := (*store.CorruptError)(nil)
 		if !errors.As(err, &corrupt) || corrupt.Attr != attr {
 			t.Errorf("%s: got error %v", attr, err)
 		}
@@ -127,7 +127,7 @@ func TestNamespacesAreWrittenAsThePeerWritesThem(t *testing.T) {
 	}
 	for _, id := range []string{"", "_", "a/b", "a#b", "a b"} {
 		forward[schema.NamespaceID] = schema.S(id)
-		if _, err := schema.DecodeNamespace(forward); !errors.Is(err, limiter.ErrCorrupt) {
+		if _, err := schema.DecodeNamespace(forward); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("id %q: got error %v", id, err)
 		}
 	}
@@ -165,12 +165,12 @@ func TestRegistries(t *testing.T) {
 	}
 	got := schema.DecodeEntityConfigRegistry(schema.Item{
 		schema.PK: schema.S("ns1/SYSTEM#"), schema.SK: schema.S(schema.EntityConfigRegistrySK), schema.GSI4PK: schema.S("ns1"),
-		"gpt-4": n("2"), "gone": n("0"), "below": n("-1"), limiter.DefaultResource: n("1"),
+		"gpt-4": n("2"), "gone": n("0"), "below": n("-1"), store.DefaultResource: n("1"),
 	})
-	if want := []string{limiter.DefaultResource, "gpt-4"}; !cmp.Equal(got, want) {
+	if want := []string{store.DefaultResource, "gpt-4"}; !cmp.Equal(got, want) {
 		t.Errorf("entity limits: got %q, want %q", got, want)
 	}
-	if err := schema.CheckRegistered("GSI4PK"); !errors.Is(err, limiter.ErrInvalid) {
+	if err := schema.CheckRegistered("GSI4PK"); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("the registry's own key: got %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // DecodeResourceRegistry lists the resources that have configuration, sorted.
@@ -20,7 +20,7 @@ func DecodeResourceRegistry(item Item) []string {
 }
 
 // DecodeEntityConfigRegistry lists the resources for which at least one entity
-// has configuration of its own, sorted; [limiter.DefaultResource] may be one.
+// has configuration of its own, sorted; [store.DefaultResource] may be one.
 func DecodeEntityConfigRegistry(item Item) []string {
 	var names []string
 	for attr, v := range item {
@@ -33,16 +33,16 @@ func DecodeEntityConfigRegistry(item Item) []string {
 	return names
 }
 
-// CheckRegistered is [limiter.CheckConfigResource] for the registry of entity
+// CheckRegistered is [store.CheckConfigResource] for the registry of entity
 // configuration, which keeps a count in an attribute named after the resource:
 // the names of its own keys cannot be counted.
 func CheckRegistered(resource string) error {
 	switch resource {
 	case PK, SK, GSI4PK, GSI4SK:
-		return &limiter.ValidationError{
+		return &store.ValidationError{
 			Field: "resource", Value: resource,
 			Reason: "the table needs the name for itself; give the limits to the resource, or rename it",
 		}
 	}
-	return limiter.CheckConfigResource(resource)
+	return store.CheckConfigResource(resource)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Names of the attributes of a usage snapshot, besides those that it shares.
@@ -140,7 +140,7 @@ func ParseUsageKey(key Key) (u Usage, ok bool) {
 		return Usage{}, false
 	}
 	parts := strings.Split(rest, "#")
-	if len(parts) < 2 || len(parts) > 3 || limiter.CheckResource(parts[0]) != nil {
+	if len(parts) < 2 || len(parts) > 3 || store.CheckResource(parts[0]) != nil {
 		return Usage{}, false
 	}
 	start, err := ParseTimestamp(parts[len(parts)-1])
@@ -172,7 +172,7 @@ func DecodeUsage(item Item) (Usage, error) {
 	for attr, v := range item {
 		limit := strings.TrimPrefix(attr, escape)
 		_, isNumber := v.(*types.AttributeValueMemberN)
-		if !isNumber || UsageAttr(limit) != attr || limiter.CheckLimitName(limit) != nil {
+		if !isNumber || UsageAttr(limit) != attr || store.CheckLimitName(limit) != nil {
 			continue
 		}
 		tokens, err := usageTokens(item, limit)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // An Item is an item as the SDK has it.
@@ -151,7 +151,7 @@ func integer(v types.AttributeValue) (int64, bool) { return scalarOf(v).integer(
 
 // corrupt says what is wrong with an attribute of an item.
 func corrupt(item Item, attr, reason string) error {
-	return &limiter.CorruptError{Key: KeyOf(item).String(), Attr: attr, Reason: reason}
+	return &store.CorruptError{Key: KeyOf(item).String(), Attr: attr, Reason: reason}
 }
 
 // Set is a set of strings.

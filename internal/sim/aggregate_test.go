@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // double doubles a bucket before anybody needs it to, as an aggregator does: pair
@@ -32,18 +32,18 @@ func (c *client) double(ctx context.Context, key bucketKey) {
 
 // halved is the birth by which a shard gives half of what it holds, and of its
 // share, to a new one.
-func halved(img *limiter.Image) *limiter.Birth {
+func halved(img *store.Image) *store.Birth {
 	count := 2 * img.ShardCount
-	donor := &limiter.Refill{
+	donor := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt, ShardCount: count,
-		Writes: limiter.Change{Limit: hidden, Debit: 1000, AtLeast: math.MinInt64, AtMost: math.MaxInt64},
+		Writes: store.Change{Limit: hidden, Debit: 1000, AtLeast: math.MinInt64, AtMost: math.MaxInt64},
 	}
 	writes := img.Writes.Params
-	b := &limiter.Birth{
-		Create: limiter.Create{
+	b := &store.Birth{
+		Create: store.Create{
 			Bucket: img.Bucket, Now: img.RefilledAt, ShardCount: count, ExpiresAt: img.ExpiresAt,
-			Writes: limiter.NewLimit{NamedParams: limiter.NamedParams{Limit: hidden, Params: writes}, Tokens: writes.Capacity - 1000, Consumed: 1000},
-			Owner:  limiter.Owner{Cascade: img.Cascade, Parent: img.Parent, Generation: img.ParentGeneration, Incarnation: img.Incarnation},
+			Writes: store.NewLimit{NamedParams: store.NamedParams{Limit: hidden, Params: writes}, Tokens: writes.Capacity - 1000, Consumed: 1000},
+			Owner:  store.Owner{Cascade: img.Cascade, Parent: img.Parent, Generation: img.ParentGeneration, Incarnation: img.Incarnation},
 		},
 		Donor: donor, Sibling: img.Shard,
 	}
@@ -53,12 +53,12 @@ func halved(img *limiter.Image) *limiter.Birth {
 		most := whole.of(img.Shard, count).cp
 		given := max(0, min(s.Tokens/2, whole.of(b.Shard, count).cp))
 		lost := max(0, s.Tokens-given-most)
-		ch := limiter.Change{Limit: s.Name, Params: s.Params, Earned: -given - lost, AtLeast: math.MinInt64, AtMost: most + given + lost}
+		ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - lost, AtLeast: math.MinInt64, AtMost: most + given + lost}
 		if given > 0 {
 			ch.AtLeast = given + lost
 		}
 		donor.Changes = append(donor.Changes, ch)
-		b.Limits = append(b.Limits, limiter.NewLimit{NamedParams: limiter.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
+		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
 	}
 	return b
 }

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // flickering loses the last limit of every level every other second.
 type flickering struct{ limiter.Store }
 
-func (s flickering) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, error) {
+func (s flickering) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	loaded, err := s.Store.Load(ctx, l)
 	if err != nil || time.Now().Unix()%2 == 0 {
 		return loaded, err
@@ -30,12 +31,12 @@ func (s flickering) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded,
 // for which the limits of a request are all that the bucket is to have.
 type whole struct{ limiter.Store }
 
-func (s whole) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s whole) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	all := *r
-	all.Changes = append([]limiter.Change(nil), r.Changes...)
+	all.Changes = append([]store.Change(nil), r.Changes...)
 	for i, ch := range all.Changes {
-		if r.Entity == guest && ch.Kind == limiter.KeepParams && ch.Debit == 0 && ch.Limit != hidden && len(all.Changes) > 1 {
-			all.Changes[i] = limiter.Change{Kind: limiter.RemoveLimit, Limit: ch.Limit}
+		if r.Entity == guest && ch.Kind == store.KeepParams && ch.Debit == 0 && ch.Limit != hidden && len(all.Changes) > 1 {
+			all.Changes[i] = store.Change{Kind: store.RemoveLimit, Limit: ch.Limit}
 		}
 	}
 	return s.Store.Refill(ctx, &all)

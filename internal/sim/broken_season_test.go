@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // loads hands on what a store loads after a change. It has one goroutine at a time.
@@ -16,10 +17,10 @@ type loads struct {
 	clocked
 
 	mu     *sync.Mutex
-	change func(*limiter.Load, *limiter.Loaded)
+	change func(*store.Load, *store.Loaded)
 }
 
-func (s loads) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, error) {
+func (s loads) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	loaded, err := s.Store.Load(ctx, l)
 	if err != nil {
 		return nil, err
@@ -31,15 +32,15 @@ func (s loads) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, erro
 }
 
 // staleFor answers what a read of the same found up to so long ago.
-func staleFor(age time.Duration, records bool) func() func(*limiter.Load, *limiter.Loaded) {
+func staleFor(age time.Duration, records bool) func() func(*store.Load, *store.Loaded) {
 	type entry struct {
 		at     time.Time
 		config *limiter.Config
 		entity *limiter.Entity
 	}
-	return func() func(*limiter.Load, *limiter.Loaded) {
+	return func() func(*store.Load, *store.Loaded) {
 		configs, entities := map[limiter.ConfigKey]entry{}, map[string]entry{}
-		return func(l *limiter.Load, loaded *limiter.Loaded) {
+		return func(l *store.Load, loaded *store.Loaded) {
 			now := time.Now()
 			for i, k := range l.Configs {
 				if e, ok := configs[k]; !ok || now.Sub(e.at) > age {
@@ -60,9 +61,9 @@ func staleFor(age time.Duration, records bool) func() func(*limiter.Load, *limit
 }
 
 // without hands on every level after a change of it.
-func without(f func(*limiter.Config)) func() func(*limiter.Load, *limiter.Loaded) {
-	return func() func(*limiter.Load, *limiter.Loaded) {
-		return func(_ *limiter.Load, loaded *limiter.Loaded) {
+func without(f func(*limiter.Config)) func() func(*store.Load, *store.Loaded) {
+	return func() func(*store.Load, *store.Loaded) {
+		return func(_ *store.Load, loaded *store.Loaded) {
 			for i, c := range loaded.Configs {
 				if c != nil {
 					other := *c
@@ -80,13 +81,13 @@ func TestBrokenSeasonsAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		change func() func(*limiter.Load, *limiter.Loaded)
+		change func() func(*store.Load, *store.Loaded)
 		texts  []string
 	}{
 		{"old configuration", staleFor(7*time.Minute, false), []string{"granted by", "it is told", "brings it to something", "made from something", "is put on the item again"}},
 		{"old records", staleFor(7*time.Minute, true), []string{"charged to"}},
-		{"off for good", without(func(c *limiter.Config) { c.Disabled = limiter.Yes }), []string{"nothing was switched off"}},
-		{"never off", without(func(c *limiter.Config) { c.Disabled = limiter.Inherit }), []string{"granted by"}},
+		{"off for good", without(func(c *limiter.Config) { c.Disabled = store.Yes }), []string{"nothing was switched off"}},
+		{"never off", without(func(c *limiter.Config) { c.Disabled = store.Inherit }), []string{"granted by"}},
 		{"no limits", without(func(c *limiter.Config) { c.Limits = nil }), []string{"all of it was configured"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

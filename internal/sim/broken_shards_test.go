@@ -6,18 +6,19 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // doubler hands births on after a change.
 type doubler struct {
 	limiter.Store
 
-	change func(*limiter.Birth)
+	change func(*store.Birth)
 }
 
-func (s doubler) Bear(ctx context.Context, b *limiter.Birth) (limiter.Joint, error) {
+func (s doubler) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	changed := *b
-	changed.Limits = append([]limiter.NewLimit(nil), b.Limits...)
+	changed.Limits = append([]store.NewLimit(nil), b.Limits...)
 	if b.Donor != nil {
 		donor := *b.Donor
 		changed.Donor = &donor
@@ -26,14 +27,14 @@ func (s doubler) Bear(ctx context.Context, b *limiter.Birth) (limiter.Joint, err
 	return s.Store.Bear(ctx, &changed)
 }
 
-func bornFull(b *limiter.Birth) {
+func bornFull(b *store.Birth) {
 	for i := range b.Limits {
 		b.Limits[i].Tokens = b.Limits[i].Capacity / int64(b.ShardCount)
 	}
 }
 
 // untightened leaves the sibling with the share that it had.
-func untightened(b *limiter.Birth) {
+func untightened(b *store.Birth) {
 	if b.Donor != nil {
 		b.Donor.ShardCount = 0
 	}
@@ -42,11 +43,11 @@ func untightened(b *limiter.Birth) {
 // myopic sees what one shard holds and takes the others for empty.
 type myopic struct{ limiter.Store }
 
-func (s myopic) Buckets(ctx context.Context, entity, resource string, shards int) ([]*limiter.Image, error) {
+func (s myopic) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
 	images, err := s.Store.Buckets(ctx, entity, resource, shards)
 	for i := 1; i < len(images); i++ {
 		emptied := *images[i]
-		emptied.Limits = append([]limiter.LimitState(nil), emptied.Limits...)
+		emptied.Limits = append([]store.LimitState(nil), emptied.Limits...)
 		for k := range emptied.Limits {
 			emptied.Limits[k].Tokens = 0
 		}
@@ -58,7 +59,7 @@ func (s myopic) Buckets(ctx context.Context, entity, resource string, shards int
 // lonely does not look for the siblings of a shard 0 that is missing.
 type lonely struct{ limiter.Store }
 
-func (s lonely) Buckets(ctx context.Context, entity, resource string, shards int) ([]*limiter.Image, error) {
+func (s lonely) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
 	images, err := s.Store.Buckets(ctx, entity, resource, shards)
 	if len(images) > 0 && images[0].Shard != 0 {
 		images = nil
@@ -69,16 +70,16 @@ func (s lonely) Buckets(ctx context.Context, entity, resource string, shards int
 // partial carries out the first half of what is gathered.
 type partial struct{ limiter.Store }
 
-func (s partial) Gather(ctx context.Context, rs []*limiter.Refill) (limiter.Joint, error) {
+func (s partial) Gather(ctx context.Context, rs []*store.Refill) (store.Joint, error) {
 	return s.Store.Gather(ctx, rs[:(len(rs)+1)/2])
 }
 
 // thrifty returns half of what is to be returned.
 type thrifty struct{ limiter.Store }
 
-func (s thrifty) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome, error) {
+func (s thrifty) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
 	less := *a
-	less.Deltas = append([]limiter.Delta(nil), a.Deltas...)
+	less.Deltas = append([]store.Delta(nil), a.Deltas...)
 	for i := range less.Deltas {
 		if d := &less.Deltas[i]; d.Consumed < 0 && !d.Pinned {
 			d.Tokens, d.Consumed = d.Tokens/2, d.Consumed/2

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // bookkeeper hands what is to be counted on after a change, and may have an opinion
@@ -71,10 +72,10 @@ func ahead(request any) {
 type tender struct {
 	limiter.Store
 
-	change func(*limiter.Refill)
+	change func(*store.Refill)
 }
 
-func (s tender) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s tender) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	changed := *r
 	changed.Changes = slices.Clone(r.Changes)
 	s.change(&changed)
@@ -102,7 +103,7 @@ func TestBrokenAggregatorsAreSeen(t *testing.T) {
 		{"what failed is forgotten", "usage", wild, breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, hush: true} }}},
 		{"returns are not counted", "usage", one, counting(func(d *dynamo.UsageDelta) {
 			for i := range d.Steps {
-				d.Steps[i].Tokens = slices.DeleteFunc(slices.Clone(d.Steps[i].Tokens), func(a limiter.Amount) bool { return a.Milli < 0 })
+				d.Steps[i].Tokens = slices.DeleteFunc(slices.Clone(d.Steps[i].Tokens), func(a store.Amount) bool { return a.Milli < 0 })
 			}
 		})},
 		{"limits count as events", "usage", one, counting(func(d *dynamo.UsageDelta) {
@@ -119,14 +120,14 @@ func TestBrokenAggregatorsAreSeen(t *testing.T) {
 		{"followers skip", "usage", odds{crash: 0.004, followers: 1, tailed: true}, breakage{mangle: ahead}},
 		{"aggregators refill without the lock", "bucket", odds{followers: 1, hot: true}, tending(func(s limiter.Store) limiter.Store { return lockless{s} })},
 		{"aggregators consume", "usage", one, tending(func(s limiter.Store) limiter.Store {
-			return tender{s, func(r *limiter.Refill) {
+			return tender{s, func(r *store.Refill) {
 				for i := range r.Changes {
 					r.Changes[i].Debit += 1000
 				}
 			}}
 		})},
 		{"aggregators write for nothing", "P8", one, tending(func(s limiter.Store) limiter.Store {
-			return tender{s, func(r *limiter.Refill) {
+			return tender{s, func(r *store.Refill) {
 				r.RefilledAt = r.Seen.RefilledAt
 				r.Writes.Earned = 0
 				for i := range r.Changes {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A breakage is what is broken on purpose, to see that the checker sees it.
@@ -30,7 +31,7 @@ type breakage struct {
 // refilled in between.
 type lockless struct{ limiter.Store }
 
-func (s lockless) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s lockless) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	out, err := s.Store.Refill(ctx, r)
 	if err != nil || out.Applied || out.Image == nil || out.Image.RefilledAt == r.Seen.RefilledAt || len(out.Image.Limits) != len(r.Seen.Limits) {
 		return out, err
@@ -49,7 +50,7 @@ func (s lockless) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcom
 // lavish credits without looking at the capacity.
 type lavish struct{ limiter.Store }
 
-func (s lavish) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome, error) {
+func (s lavish) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
 	more := *a
 	more.Deltas = slices.Clone(a.Deltas)
 	for i := range more.Deltas {
@@ -63,7 +64,7 @@ func (s lavish) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 // stubborn sends a take again whose answer was lost.
 type stubborn struct{ limiter.Store }
 
-func (s stubborn) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
+func (s stubborn) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	out, err := s.Store.Take(ctx, t)
 	if errors.Is(err, limiter.ErrUnavailable) && ctx.Err() == nil {
 		return s.Store.Take(ctx, t)
@@ -74,9 +75,9 @@ func (s stubborn) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, e
 // greedy returns nothing and says that it did.
 type greedy struct{ limiter.Store }
 
-func (s greedy) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome, error) {
-	if slices.ContainsFunc(a.Deltas, func(d limiter.Delta) bool { return d.Consumed < 0 }) {
-		return limiter.Outcome{Applied: true, Image: a.Seen}, nil
+func (s greedy) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
+	if slices.ContainsFunc(a.Deltas, func(d store.Delta) bool { return d.Consumed < 0 }) {
+		return store.Outcome{Applied: true, Image: a.Seen}, nil
 	}
 	return s.Store.Adjust(ctx, a)
 }
@@ -84,7 +85,7 @@ func (s greedy) Adjust(ctx context.Context, a *limiter.Adjust) (limiter.Outcome,
 // careless takes from balances that have overflowed since they were stamped.
 type careless struct{ limiter.Store }
 
-func (s careless) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
+func (s careless) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	blind := *t
 	blind.Debits = slices.Clone(t.Debits)
 	for i := range blind.Debits {
@@ -93,14 +94,14 @@ func (s careless) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, e
 	return s.Store.Take(ctx, &blind)
 }
 
-func (s careless) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
-	t := &limiter.Take{Bucket: r.Bucket, Now: r.RefilledAt}
+func (s careless) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+	t := &store.Take{Bucket: r.Bucket, Now: r.RefilledAt}
 	for _, ch := range r.Changes {
-		if ch.Kind != limiter.KeepParams || ch.Debit < 0 {
+		if ch.Kind != store.KeepParams || ch.Debit < 0 {
 			return s.Store.Refill(ctx, r)
 		}
 		if ch.Debit > 0 {
-			t.Debits = append(t.Debits, limiter.Debit{Amount: limiter.Amount{Limit: ch.Limit, Milli: ch.Debit}, AtMost: math.MaxInt64})
+			t.Debits = append(t.Debits, store.Debit{Amount: store.Amount{Limit: ch.Limit, Milli: ch.Debit}, AtMost: math.MaxInt64})
 		}
 	}
 	if len(t.Debits) > 0 {
@@ -125,12 +126,12 @@ func (s hasty) Now() time.Time {
 // rounding credits whole tokens only and stamps all the same.
 type rounding struct{ limiter.Store }
 
-func (s rounding) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s rounding) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	whole := *r
 	whole.Changes = slices.Clone(r.Changes)
 	for i := range whole.Changes {
 		ch := &whole.Changes[i]
-		if ch.Kind != limiter.KeepParams || r.FullSince != 0 {
+		if ch.Kind != store.KeepParams || r.FullSince != 0 {
 			continue
 		}
 		ch.Earned -= (ch.Earned%1000 + 1000) % 1000
@@ -148,7 +149,7 @@ type forgetful struct {
 	configs map[limiter.ConfigKey]*limiter.Config
 }
 
-func (s forgetful) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, error) {
+func (s forgetful) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	loaded, err := s.Store.Load(ctx, l)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/dated"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const (
@@ -269,10 +270,10 @@ func TestSimWithDates(t *testing.T) {
 type healings struct {
 	clocked
 
-	change func(*limiter.Refill)
+	change func(*store.Refill)
 }
 
-func (s healings) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s healings) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	if r.RefilledAt < r.Seen.RefilledAt {
 		s.change(r)
 	}
@@ -295,7 +296,7 @@ func (s late) CheckedNow() (time.Time, bool) {
 // broken.
 func TestBrokenHealingsAreSeen(t *testing.T) {
 	t.Parallel()
-	with := func(f func(*limiter.Refill)) breakage {
+	with := func(f func(*store.Refill)) breakage {
 		return breakage{store: func(s limiter.Store) limiter.Store {
 			known, _ := s.(clocked)
 			return healings{known, f}
@@ -311,24 +312,24 @@ func TestBrokenHealingsAreSeen(t *testing.T) {
 		dated  bool
 		broken breakage
 	}{
-		"nothing is taken back": {true, with(func(r *limiter.Refill) {
+		"nothing is taken back": {true, with(func(r *store.Refill) {
 			for i := range r.Changes {
 				r.Changes[i].Earned = 0
 			}
 		})},
-		"a debt is forgiven": {true, with(func(r *limiter.Refill) {
+		"a debt is forgiven": {true, with(func(r *store.Refill) {
 			for i := range r.Changes {
 				if s, _ := r.Seen.Limit(r.Changes[i].Limit); s.Tokens < 0 {
 					r.Changes[i].Earned = -s.Tokens
 				}
 			}
 		})},
-		"more is taken back":         {true, with(func(r *limiter.Refill) { r.Changes[0].Earned -= 1_000_000_000 })},
-		"further back than to now":   {true, with(func(r *limiter.Refill) { r.RefilledAt -= 10_000 })},
-		"not far enough":             {true, with(func(r *limiter.Refill) { r.RefilledAt += 10_000 })},
+		"more is taken back":         {true, with(func(r *store.Refill) { r.Changes[0].Earned -= 1_000_000_000 })},
+		"further back than to now":   {true, with(func(r *store.Refill) { r.RefilledAt -= 10_000 })},
+		"not far enough":             {true, with(func(r *store.Refill) { r.RefilledAt += 10_000 })},
 		"honest stamps":              {true, lately(time.Minute)},
 		"by who does not know":       {false, lately(time.Minute)},
-		"the hidden limit overflows": {true, with(func(r *limiter.Refill) { r.Writes.Earned += 2000; r.Writes.AtMost = math.MaxInt64 })},
+		"the hidden limit overflows": {true, with(func(r *store.Refill) { r.Writes.Earned += 2000; r.Writes.AtMost = math.MaxInt64 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

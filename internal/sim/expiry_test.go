@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // outlasts is that nothing is forgiven: an item that expires is kept until it has paid
@@ -61,7 +62,7 @@ func (c *checker) swept(r *write) {
 // forgiving lets an item expire by its limits alone, whatever it owes.
 type forgiving struct{ limiter.Store }
 
-func (s forgiving) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s forgiving) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	const multiplier = 7
 	if !r.Expiry.Change || r.Expiry.At == 0 {
 		return s.Store.Refill(ctx, r)
@@ -78,7 +79,7 @@ func (s forgiving) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outco
 // brief lets every item expire within two seconds.
 type brief struct{ limiter.Store }
 
-func (s brief) Create(ctx context.Context, n *limiter.Create) (limiter.Outcome, error) {
+func (s brief) Create(ctx context.Context, n *store.Create) (store.Outcome, error) {
 	early := *n
 	if n.ExpiresAt != 0 {
 		early.ExpiresAt = n.Now/1000 + 2
@@ -86,7 +87,7 @@ func (s brief) Create(ctx context.Context, n *limiter.Create) (limiter.Outcome, 
 	return s.Store.Create(ctx, &early)
 }
 
-func (s brief) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s brief) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	early := *r
 	if r.Expiry.At != 0 {
 		early.Expiry.At = r.RefilledAt/1000 + 2

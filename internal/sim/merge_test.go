@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // mergers are how many clients merge buckets at the same time.
@@ -146,10 +147,10 @@ func (c *checker) outlives(at lived, name string, life int) bool {
 type marriages struct {
 	limiter.Store
 
-	change func(*limiter.Pair)
+	change func(*store.Pair)
 }
 
-func (s marriages) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joint, error) {
+func (s marriages) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
 	for _, p := range pairs {
 		s.change(p)
 	}
@@ -159,8 +160,8 @@ func (s marriages) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Jo
 // bigamist has the survivors take over, and leaves the others where they are.
 type bigamist struct{ limiter.Store }
 
-func (s bigamist) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joint, error) {
-	var rs []*limiter.Refill
+func (s bigamist) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
+	var rs []*store.Refill
 	for _, p := range pairs {
 		rs = append(rs, p.Survivor)
 	}
@@ -171,27 +172,27 @@ func (s bigamist) Merge(ctx context.Context, pairs []*limiter.Pair) (limiter.Joi
 func TestBrokenMergesAreSeen(t *testing.T) {
 	t.Parallel()
 	o := odds{hot: true, merged: true}
-	with := func(f func(*limiter.Pair)) breakage {
+	with := func(f func(*store.Pair)) breakage {
 		return breakage{store: func(s limiter.Store) limiter.Store { return marriages{s, f} }}
 	}
-	each := func(f func(*limiter.Change)) breakage {
-		return with(func(p *limiter.Pair) {
+	each := func(f func(*store.Change)) breakage {
+		return with(func(p *store.Pair) {
 			for i := range p.Survivor.Changes {
 				f(&p.Survivor.Changes[i])
 			}
 		})
 	}
 	for name, broken := range map[string]breakage{
-		"a millitoken is made":                       each(func(ch *limiter.Change) { ch.Earned++ }),
-		"a millitoken is lost":                       each(func(ch *limiter.Change) { ch.Earned-- }),
-		"what was consumed is added to the survivor": each(func(ch *limiter.Change) { ch.Debit, ch.Earned = 1, ch.Earned+1 }),
+		"a millitoken is made":                       each(func(ch *store.Change) { ch.Earned++ }),
+		"a millitoken is lost":                       each(func(ch *store.Change) { ch.Earned-- }),
+		"what was consumed is added to the survivor": each(func(ch *store.Change) { ch.Debit, ch.Earned = 1, ch.Earned+1 }),
 		"nothing is deleted":                         {store: func(s limiter.Store) limiter.Store { return bigamist{s} }},
-		"what was taken of the retired is minted": with(func(p *limiter.Pair) {
+		"what was taken of the retired is minted": with(func(p *store.Pair) {
 			for i := range p.AtLeast {
 				p.AtLeast[i] -= 1_000_000
 			}
 		}),
-		"the survivor keeps its stamp": with(func(p *limiter.Pair) { p.Survivor.RefilledAt = p.Survivor.Seen.RefilledAt }),
+		"the survivor keeps its stamp": with(func(p *store.Pair) { p.Survivor.RefilledAt = p.Survivor.Seen.RefilledAt }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

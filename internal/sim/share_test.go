@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // unfair is by how much a process's share of a limit may differ from an equal one.
@@ -171,16 +172,16 @@ func (s unlucky) loses() bool {
 	return s.n.Add(1)%every != 0
 }
 
-func (s unlucky) Take(ctx context.Context, t *limiter.Take) (limiter.Outcome, error) {
+func (s unlucky) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	if s.loses() {
-		return limiter.Outcome{}, limiter.ErrThrottled
+		return store.Outcome{}, limiter.ErrThrottled
 	}
 	return s.Store.Take(ctx, t)
 }
 
-func (s unlucky) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {
+func (s unlucky) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	if s.loses() {
-		return limiter.Outcome{}, limiter.ErrThrottled
+		return store.Outcome{}, limiter.ErrThrottled
 	}
 	return s.Store.Refill(ctx, r)
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Environment variables that stand in for flags that are not given.
@@ -67,7 +67,7 @@ func (f *Flags) resolve(getenv func(string) string) error {
 	if err := checkTable(f.Table); err != nil {
 		return fmt.Errorf("invalid %s %q: %w", table, f.Table, err)
 	}
-	if err := limiter.CheckNamespace(f.Namespace); err != nil {
+	if err := store.CheckNamespace(f.Namespace); err != nil {
 		return fmt.Errorf("%s: %w", namespace, err)
 	}
 	if f.set.Changed("region") && (f.Region == "" || strings.Trim(f.Region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "") {

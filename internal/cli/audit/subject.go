@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // subject is the flags that say what events are about.
@@ -44,11 +44,11 @@ func (s *subject) given() (n int) {
 func (s *subject) name() (string, error) {
 	switch {
 	case s.entity != "":
-		return s.entity, limiter.CheckEntity(s.entity)
+		return s.entity, store.CheckEntity(s.entity)
 	case s.resource != "":
-		return dynamo.AuditResource(s.resource), limiter.CheckResource(s.resource)
+		return dynamo.AuditResource(s.resource), store.CheckResource(s.resource)
 	case s.namespace != "":
-		return dynamo.AuditNamespace(s.namespace), limiter.CheckNamespace(s.namespace)
+		return dynamo.AuditNamespace(s.namespace), store.CheckNamespace(s.namespace)
 	case s.system:
 		return dynamo.AuditSystem, nil
 	}

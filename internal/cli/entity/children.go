@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type childrenOptions struct {
@@ -29,7 +29,7 @@ func newChildren(a *app.App) *cobra.Command {
 }
 
 // Validate checks the ID.
-func (o *childrenOptions) Validate() error { return limiter.CheckEntity(o.id) }
+func (o *childrenOptions) Validate() error { return store.CheckEntity(o.id) }
 
 // Run lists the children.
 func (o *childrenOptions) Run(ctx context.Context) error {

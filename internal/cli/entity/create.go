@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type createOptions struct {
@@ -44,7 +45,7 @@ func newCreate(a *app.App) *cobra.Command {
 // Validate checks the entity.
 func (o *createOptions) Validate() error {
 	e := &o.entity
-	if err := limiter.CheckEntity(e.ID); err != nil {
+	if err := store.CheckEntity(e.ID); err != nil {
 		return err
 	}
 	switch {
@@ -55,7 +56,7 @@ func (o *createOptions) Validate() error {
 	case e.Parent == e.ID:
 		return errors.New("--parent: an entity cannot be its own parent")
 	}
-	if err := limiter.CheckEntity(e.Parent); err != nil {
+	if err := store.CheckEntity(e.Parent); err != nil {
 		return fmt.Errorf("--parent: %w", err)
 	}
 	return nil

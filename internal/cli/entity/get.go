@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type getOptions struct {
@@ -29,7 +29,7 @@ func newGet(a *app.App) *cobra.Command {
 }
 
 // Validate checks the ID.
-func (o *getOptions) Validate() error { return limiter.CheckEntity(o.id) }
+func (o *getOptions) Validate() error { return store.CheckEntity(o.id) }
 
 // Run shows the entity.
 func (o *getOptions) Run(ctx context.Context) error {

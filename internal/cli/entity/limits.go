@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // level is the level of configuration that a command is about.
@@ -19,10 +20,10 @@ func (l *level) bind(cmd *cobra.Command) {
 
 // Validate checks the names.
 func (l *level) Validate() error {
-	if err := limiter.CheckEntity(l.Entity); err != nil {
+	if err := store.CheckEntity(l.Entity); err != nil {
 		return err
 	}
-	if err := limiter.CheckConfigResource(l.Resource); err != nil {
+	if err := store.CheckConfigResource(l.Resource); err != nil {
 		return fmt.Errorf("--resource: %w", err)
 	}
 	return nil

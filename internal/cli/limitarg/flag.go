@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Limits is the value of a flag that may be repeated, one limit at a time.
@@ -53,7 +54,7 @@ func (v *Amounts) Set(s string) error {
 		if !ok {
 			return errors.New("write name=tokens, several between commas: rpm=1,tpm=500 for instance")
 		}
-		if err := limiter.CheckLimitName(name); err != nil {
+		if err := store.CheckLimitName(name); err != nil {
 			return err
 		}
 		n, err := number(tokens)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // units are the periods a rate may have, the longest first.
@@ -34,7 +35,7 @@ func Parse(s string) (limiter.Limit, error) {
 	if len(parts) < 2 || len(parts) > 3 {
 		return limiter.Limit{}, fmt.Errorf("a limit has two or three parts between colons: %s", shape)
 	}
-	if err := limiter.CheckLimitName(parts[0]); err != nil {
+	if err := store.CheckLimitName(parts[0]); err != nil {
 		return limiter.Limit{}, err
 	}
 	rate, span, hasSpan := strings.Cut(parts[1], "/")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type deleteOptions struct {
@@ -37,7 +37,7 @@ func newDelete(a *app.App) *cobra.Command {
 
 // Validate checks the name.
 func (o *deleteOptions) Validate() error {
-	if err := limiter.CheckNamespace(o.name); err != nil {
+	if err := store.CheckNamespace(o.name); err != nil {
 		return err
 	}
 	return o.confirm.Validate()

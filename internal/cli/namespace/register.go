@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type registerOptions struct {
@@ -33,7 +33,7 @@ func newRegister(a *app.App) *cobra.Command {
 // Validate checks the names.
 func (o *registerOptions) Validate() error {
 	for _, name := range o.names {
-		if err := limiter.CheckNamespace(name); err != nil {
+		if err := store.CheckNamespace(name); err != nil {
 			return err
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type showOptions struct {
@@ -31,7 +31,7 @@ func newShow(a *app.App) *cobra.Command {
 }
 
 // Validate checks the name.
-func (o *showOptions) Validate() error { return limiter.CheckNamespace(o.name) }
+func (o *showOptions) Validate() error { return store.CheckNamespace(o.name) }
 
 // Run shows the namespace.
 func (o *showOptions) Run(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // New is the command resource.
@@ -19,7 +20,7 @@ func New(a *app.App) *cobra.Command {
 type level struct{ limiter.ConfigKey }
 
 // Validate checks the name.
-func (l *level) Validate() error { return limiter.CheckResource(l.Resource) }
+func (l *level) Validate() error { return store.CheckResource(l.Resource) }
 
 func newLevel(a *app.App, verb, short string, l *level, r app.Runner) *cobra.Command {
 	return &cobra.Command{

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // New is the command usage.
@@ -52,12 +52,12 @@ func (f *filter) Validate() (err error) {
 		return errors.New("nothing to look for: give --entity, --resource or both")
 	}
 	if f.query.Entity != "" {
-		if err := limiter.CheckEntity(f.query.Entity); err != nil {
+		if err := store.CheckEntity(f.query.Entity); err != nil {
 			return fmt.Errorf("--entity: %w", err)
 		}
 	}
 	if f.query.Resource != "" {
-		if err := limiter.CheckResource(f.query.Resource); err != nil {
+		if err := store.CheckResource(f.query.Resource); err != nil {
 			return fmt.Errorf("--resource: %w", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package limiter
+package store
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 // names configuration only; nothing can be acquired on it.
 const DefaultResource = "_default_"
 
-// reservedLimit is the hidden limit every bucket item carries: one token for
+// WriteLimit is the hidden limit every bucket item carries: one token for
 // each write to the item's partition.
-const reservedLimit = "wcu"
+const WriteLimit = "wcu"
 
 // Lengths of identifiers, in characters.
 const (
@@ -50,7 +50,7 @@ func CheckConfigResource(name string) error {
 // [*ValidationError]: 1 to 64 characters, a letter first, then letters, digits
 // and "_.-"; "wcu" is reserved.
 func CheckLimitName(name string) error {
-	if name == reservedLimit {
+	if name == WriteLimit {
 		return &ValidationError{Field: "limit name", Value: name, Reason: "the name is reserved, choose another"}
 	}
 	return check("limit name", name, maxLimitName, isLetter, "_.-", "a letter")

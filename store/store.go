@@ -1,4 +1,4 @@
-package limiter
+package store
 
 import (
 	"context"
@@ -148,10 +148,6 @@ func (i *Image) index(limit string) int {
 	return -1
 }
 
-// isWide reports whether an item has more limits than one write can carry, as only
-// a peer makes it. Callers then write for themselves what they name.
-func (i *Image) isWide() bool { return i != nil && len(i.Limits) > MaxLimits }
-
 // A LimitState is one limit on a bucket item: this shard's balance, and the
 // whole limit's parameters, not divided by the number of shards.
 type LimitState struct {
@@ -166,8 +162,9 @@ type LimitState struct {
 	Params
 }
 
-// since is what was consumed between an earlier image of the limit and this one.
-func (s *LimitState) since(earlier *LimitState) int64 { return s.Consumed - earlier.Consumed }
+// ConsumedSince is how much was consumed between an earlier image of the limit and this
+// one, in millitokens.
+func (s *LimitState) ConsumedSince(earlier *LimitState) int64 { return s.Consumed - earlier.Consumed }
 
 // Params are a limit's parameters as a bucket item stores them.
 type Params struct {
@@ -176,9 +173,9 @@ type Params struct {
 	Period   int64 // milliseconds
 }
 
-// params is l as it is stored on a bucket item.
-func (l Limit) params() Params {
-	return Params{Capacity: l.Capacity * milli, Amount: l.Amount * milli, Period: l.Period.Milliseconds()}
+// Params are the limit's parameters as a bucket item stores them.
+func (l Limit) Params() Params {
+	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds()}
 }
 
 // An Outcome is the answer to a conditional write.
@@ -469,3 +466,15 @@ type Loaded struct {
 	Configs []*Config // as asked for; nil where there is none
 	Image   *Image    // nil if there is none
 }
+
+// OnUnavailable is what an acquire does when the store cannot be reached.
+type OnUnavailable string
+
+// The values of [OnUnavailable]. The zero value leaves the choice to the system
+// level of configuration, and failing that to [Block].
+const (
+	// Block returns [ErrUnavailable].
+	Block OnUnavailable = "block"
+	// Allow returns a degraded lease: the work goes on, unmetered.
+	Allow OnUnavailable = "allow"
+)

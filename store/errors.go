@@ -1,0 +1,169 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Conditions that callers branch on. Errors that carry data answer errors.Is
+// to one of these and errors.As to their type.
+var (
+	// ErrInvalid: an argument cannot be accepted. See [ValidationError].
+	ErrInvalid = errors.New("invalid argument")
+	// ErrUnavailable: the store could not be reached or did not answer in
+	// time; what was asked of it may or may not have happened. Throttling is
+	// ErrUnavailable too.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrThrottled: the store turned the request away for its rate; nothing
+	// was applied.
+	ErrThrottled = errors.New("store throttled the request")
+	// ErrHotPartition: the store turned the request away because of the rate
+	// at the one partition that holds the item, which more shards relieve. It
+	// is always ErrThrottled too.
+	ErrHotPartition = errors.New("partition of the item is too busy")
+	// ErrConflict: another writer kept getting in between; nothing was applied.
+	ErrConflict = errors.New("conflicting writes")
+	// ErrAccessDenied: the credentials are missing, expired or may not do
+	// this. It is never taken for an outage.
+	ErrAccessDenied = errors.New("access denied")
+	// ErrNotFound: the table, namespace or entity does not exist. See
+	// [NotFoundError].
+	ErrNotFound = errors.New("not found")
+	// ErrExists: it exists already. See [ExistsError].
+	ErrExists = errors.New("already exists")
+	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
+	ErrDisabled = errors.New("resource disabled")
+	// ErrUnsupported: an item uses a feature of a peer that this version does
+	// not evaluate. See [UnsupportedError].
+	ErrUnsupported = errors.New("unsupported feature")
+	// ErrIncomplete: a change was made, and not all of what it concerns has
+	// followed. See [IncompleteError].
+	ErrIncomplete = errors.New("change incomplete")
+	// ErrCorrupt: a stored item cannot be decoded. See [CorruptError].
+	ErrCorrupt = errors.New("corrupt item")
+	// ErrIncompatible: the table asks for another version of this library.
+	ErrIncompatible = errors.New("incompatible table version")
+)
+
+// A ValidationError names an argument that cannot be accepted and what to do
+// about it. It is [ErrInvalid].
+type ValidationError struct {
+	Field  string
+	Value  string
+	Reason string
+}
+
+// Error quotes at most 50 characters of the value.
+func (e *ValidationError) Error() string {
+	value := e.Value
+	if utf8.RuneCountInString(value) > maxQuoted {
+		value = string([]rune(value)[:maxQuoted]) + "…"
+	}
+	return fmt.Sprintf("invalid %s %q: %s", e.Field, value, e.Reason)
+}
+
+const maxQuoted = 50
+
+// Is reports whether target is [ErrInvalid].
+func (e *ValidationError) Is(target error) bool { return target == ErrInvalid }
+
+// A NotFoundError names what does not exist. It is [ErrNotFound].
+type NotFoundError struct {
+	Kind string // "table", "namespace", "entity"
+	Name string
+	Hint string // what to do next; may be ""
+}
+
+// Error names what is missing and what to do next.
+func (e *NotFoundError) Error() string {
+	s := fmt.Sprintf("%s %q not found", e.Kind, e.Name)
+	if e.Hint != "" {
+		s += ": " + e.Hint
+	}
+	return s
+}
+
+// Is reports whether target is [ErrNotFound].
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// An ExistsError names what exists already. It is [ErrExists].
+type ExistsError struct {
+	Kind string
+	Name string
+}
+
+// Error names what exists already.
+func (e *ExistsError) Error() string { return fmt.Sprintf("%s %q already exists", e.Kind, e.Name) }
+
+// Is reports whether target is [ErrExists].
+func (e *ExistsError) Is(target error) bool { return target == ErrExists }
+
+// A DisabledError says that an operator has switched a resource off for an
+// entity. It is [ErrDisabled].
+type DisabledError struct{ Entity, Resource string }
+
+// Error names the entity and the resource.
+func (e *DisabledError) Error() string {
+	return fmt.Sprintf("resource %q is disabled for entity %q", e.Resource, e.Entity)
+}
+
+// Is reports whether target is [ErrDisabled].
+func (e *DisabledError) Is(target error) bool { return target == ErrDisabled }
+
+// An UnsupportedError says that a stored item uses a feature this version does
+// not evaluate; deciding without it would decide wrongly, so nothing was
+// decided and the item was left as it is. It is [ErrUnsupported].
+type UnsupportedError struct {
+	Entity, Resource string
+	Feature          string
+}
+
+// Error names the item and the feature.
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s of entity %q uses a feature this version cannot evaluate (%s): acquire with a client that can, or remove it from the limits",
+		e.Resource, e.Entity, e.Feature)
+}
+
+// Is reports whether target is [ErrUnsupported].
+func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// An IncompleteError says that an entity's limits were changed, and that not all of
+// its buckets could be brought to them. The same change made again completes it; until
+// then, buckets that limiters of this library use follow within their
+// [Options.ConfigTTL]. It is [ErrIncomplete], and what kept the others from following.
+type IncompleteError struct {
+	Entity, Resource string // the level that was changed
+	// Reached is how many buckets were brought to the change, Of how many that were
+	// found.
+	Reached, Of int
+	Err         error
+}
+
+// Error says how far the change came and what to do.
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("the limits of entity %q for %s are changed, and %d of %d buckets follow so far: make the same change again: %v",
+		e.Entity, e.Resource, e.Reached, e.Of, e.Err)
+}
+
+// Is reports whether target is [ErrIncomplete].
+func (e *IncompleteError) Is(target error) bool { return target == ErrIncomplete }
+
+// Unwrap is why the others do not follow.
+func (e *IncompleteError) Unwrap() error { return e.Err }
+
+// A CorruptError names a stored item that cannot be decoded. It is
+// [ErrCorrupt].
+type CorruptError struct {
+	Key    string // partition and sort key
+	Attr   string
+	Reason string
+}
+
+// Error names the item, the attribute and what is wrong with it.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("item %s: attribute %s: %s", e.Key, e.Attr, e.Reason)
+}
+
+// Is reports whether target is [ErrCorrupt].
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
