@@ -118,8 +118,8 @@ func isULID(id string) bool {
 	return err == nil
 }
 
-// compare orders events of one day: by ID, which orders them by time, and then by entity
-// and namespace.
+// compare orders events of one day: by ID, which orders them by time, and then by
+// namespace and entity.
 func compare(e, f dynamo.TrailEvent) int {
 	return cmp.Or(cmp.Compare(e.ID, f.ID), cmp.Compare(e.NamespaceID, f.NamespaceID), cmp.Compare(e.Entity, f.Entity))
 }

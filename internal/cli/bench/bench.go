@@ -49,9 +49,9 @@ per million WCU, 0.125 per million RCU). The entitlement is what the buckets cou
 admit from their first use to their last, or the demand if that is less.
 
 The command creates the table if it does not exist; for attack it also creates
-NAME-bare. It leaves these tables in place. It uses its own namespace and deletes it at
-the end, keeping only that namespace's audit events. A load on DynamoDB itself, or on
-any other machine, costs money and capacity: it needs --yes.`
+NAME-bare. It leaves its tables in place and deletes its namespace at the end, keeping
+only that namespace's audit events and two small records. A load on DynamoDB itself, or
+on any other machine, costs money and capacity: it needs --yes.`
 
 // New is the command bench.
 func New(a *app.App) *cobra.Command {
