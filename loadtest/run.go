@@ -200,7 +200,7 @@ func (r *run) cleanUp(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("delete namespace %s and its items, some of which are left: %w", r.o.Namespace, err)
+		return fmt.Errorf("delete namespace %s and its items; some are left: %w", r.o.Namespace, err)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (o *options) Validate() error {
 	for _, name := range o.windows {
 		i := slices.Index(names, strings.TrimSpace(name))
 		if i < 0 {
-			return fmt.Errorf("invalid --windows %q: give some of %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("invalid --windows %q: choose from %s", name, strings.Join(names, ", "))
 		}
 		if !slices.Contains(o.kinds, kinds[i]) {
 			o.kinds = append(o.kinds, kinds[i])
@@ -132,7 +132,7 @@ func (o *options) checkQuiet() (err error) {
 	}
 	switch {
 	case err != nil || o.quiet < 0 || o.quiet > 0 && o.quiet < time.Second:
-		return fmt.Errorf("invalid %s %q: give a second at least, 30m for instance, or 0 never to merge", source, text)
+		return fmt.Errorf("invalid %s %q: give at least a second, 30m for instance, or 0 to never merge", source, text)
 	case o.quiet == 0:
 		o.quiet = -1
 	}

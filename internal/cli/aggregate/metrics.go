@@ -131,7 +131,7 @@ func (m *measures) serve(ctx context.Context, addr string, log *slog.Logger) (st
 	go func() {
 		defer close(ended)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.ErrorContext(ctx, "metrics are not served any more", "error", err)
+			log.ErrorContext(ctx, "metrics server failed", "error", err)
 		}
 	}()
 	log.InfoContext(ctx, "serving metrics", "url", "http://"+listener.Addr().String()+"/metrics")

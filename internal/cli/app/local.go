@@ -59,7 +59,7 @@ func (p *parsed[T]) Type() string { return p.kind }
 // local opens the database of the flag --local, once.
 func (a *App) local() (dynamo.API, error) {
 	if a.Flags.Local == Memory {
-		return nil, Usagef("--local %s has no meaning here: give a directory, or what is done is gone with this command", Memory)
+		return nil, Usagef("--local %s has no meaning here: the database would end with this command; give a directory", Memory)
 	}
 	return a.Engine(dynamolite.Options{Now: a.Now})
 }

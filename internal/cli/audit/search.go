@@ -110,7 +110,7 @@ func (o *searchOptions) Run(ctx context.Context) error {
 	for i, e := range page.Unread {
 		unread[i] = e
 	}
-	return fmt.Errorf("of %d objects not everything could be read; the rest was searched:\n%w", len(unread), errors.Join(unread...))
+	return fmt.Errorf("%d objects could not be read completely; the rest was searched:\n%w", len(unread), errors.Join(unread...))
 }
 
 // found is an archived event in JSON.

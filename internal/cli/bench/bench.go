@@ -102,7 +102,7 @@ func (o *options) Validate() error {
 	local := f.Local != ""
 	for _, name := range []string{"partition-limits", "latency"} {
 		if o.flags.Changed(name) && !local {
-			return fmt.Errorf("--%s has no meaning without --local: it is about an engine in this process", name)
+			return fmt.Errorf("--%s has no meaning without --local: it configures an engine in this process", name)
 		}
 	}
 	if o.load.Scenario == loadtest.Attack {
@@ -203,6 +203,6 @@ func text(w *strings.Builder, r *loadtest.Result) {
 		w.WriteString("First error of " + e + "\n")
 	}
 	if r.Interrupted {
-		w.WriteString("Interrupted: this is what was measured until then.\n")
+		w.WriteString("Interrupted: these are the measurements so far.\n")
 	}
 }
