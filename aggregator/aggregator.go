@@ -197,7 +197,7 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 		a.o.Logger.ErrorContext(ctx, "record cannot be read", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
 	for _, f := range res.Failed {
-		a.o.Logger.WarnContext(ctx, "record was not taken in", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
+		a.o.Logger.WarnContext(ctx, "record was not processed", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
 	level := slog.LevelInfo
 	if res.Buckets+res.Merges+res.Archived+len(res.Failed)+len(res.Poisoned) == 0 {

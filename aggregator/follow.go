@@ -69,5 +69,5 @@ func again(records []dynamo.Record, res *Result, keep []int) error {
 			records[i] = dynamo.Record{ID: records[i].ID, Sequence: records[i].Sequence, At: records[i].At}
 		}
 	}
-	return fmt.Errorf("%d of %d records were not taken in: %w", len(res.Failed), len(records), res.Failed[0].Err)
+	return fmt.Errorf("%d of %d records were not processed: %w", len(res.Failed), len(records), res.Failed[0].Err)
 }

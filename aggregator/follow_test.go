@@ -27,8 +27,8 @@ func (w *world) follow() (end func()) {
 	}
 }
 
-// In one process with its table, restarted while users are active, and unable to write for
-// a while, the aggregator's books are exact in the end.
+// An aggregator runs in one process with its table. It restarts while users are active, and
+// cannot write for a while. Its books are exact in the end.
 func TestFollowingBesideATable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

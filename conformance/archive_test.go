@@ -280,7 +280,7 @@ func TestArchive(t *testing.T) {
 	w.bucket(false)
 	want = w.events("second", 5)
 	w.ahead.Add(int64(25 * time.Hour))
-	w.await("it fails", func() bool { return k.logged("record was not taken in") && k.logged(`bucket \"trail\" not found`) })
+	w.await("it fails", func() bool { return k.logged("record was not processed") && k.logged(`bucket \"trail\" not found`) })
 	w.bucket(true)
 	w.await("all is archived", func() bool { return len(w.search()) == len(want) })
 	if diff := cmp.Diff(want, w.search()); diff != "" {
