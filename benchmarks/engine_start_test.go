@@ -21,8 +21,8 @@ import (
 )
 
 // TestEngineStart measures Open, each time in its own process: in memory, in a new
-// directory, and in directories with items of 10 attributes and 400 bytes, with a
-// checkpoint, and with a log but no checkpoint.
+// directory, and in directories with items of 10 attributes and 400 bytes. These have a
+// checkpoint, or a log and no checkpoint.
 func TestEngineStart(t *testing.T) {
 	const starts = 5
 	full, logged := t.TempDir(), t.TempDir()

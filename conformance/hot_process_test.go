@@ -319,8 +319,8 @@ func (h *hot) limits(limit limiter.Limit) {
 	}
 }
 
-// double creates a bucket, and lets a client double it up to a number of shards, by making
-// it believe that every shard has taken all possible writes.
+// double creates a bucket, and lets a client double it up to a number of shards. It makes
+// the client believe that every shard has taken all possible writes.
 func double(t *testing.T, store *dynamo.Store, api dynamo.API, table string, bucket limiter.Bucket, count int) {
 	t.Helper()
 	_, ns := store.Namespace()

@@ -6,8 +6,8 @@
 //
 // Latency counts from the instant at which an operation was due, not from the instant at
 // which a client started it. With a rate, a store that stalls for a second therefore delays
-// all operations of that second, and not just one for each client (the error known as
-// coordinated omission). Every operation is timed, whatever its answer. In a closed loop, a
+// all operations of that second. Measuring only one of them for each client is the error
+// known as coordinated omission. Every operation is timed, whatever its answer. In a closed loop, a
 // client's next operation is due when its last has ended, so each client sees a stall once.
 //
 // # Prices

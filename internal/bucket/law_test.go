@@ -99,9 +99,9 @@ func FuzzAgreesWithUnboundedNumbers(f *testing.F) {
 	})
 }
 
-// Law: whatever the instants of the refills on the way, and in whatever order a wrong clock
-// gives them, the bucket has earned and holds in the end what one refill at the latest
-// instant gives. The stamp may move as often as other limits need.
+// Law: the refills on the way may come at any instants, in whatever order a wrong clock
+// gives them. What the bucket has earned and holds in the end is what one refill at the
+// latest instant gives. The stamp may move as often as other limits need.
 func FuzzPathDoesNotMatter(f *testing.F) {
 	steps := []byte{1, 0, 0, 7, 0, 0, 0xff, 0xff, 0xff, 59, 0, 0, 60, 0, 0, 0, 0x80, 0x7f, 3, 1, 4}
 	for _, e := range extremes {

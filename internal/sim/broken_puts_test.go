@@ -26,8 +26,8 @@ func (s flickering) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded,
 	return loaded, nil
 }
 
-// whole removes from an item the limits that a request does not name, like a client that
-// takes a request's limits for all limits of the bucket.
+// whole removes from an item the limits that a request does not name. A client does so if
+// it takes a request's limits for all limits of the bucket.
 type whole struct{ limiter.Store }
 
 func (s whole) Refill(ctx context.Context, r *limiter.Refill) (limiter.Outcome, error) {

@@ -22,8 +22,8 @@ type flow struct {
 	granted int
 }
 
-// lateness is how late a take's clock may effectively be. If several processes use a full
-// bucket and each cuts the overflow since the stamp before every take, all keep losing the
+// lateness is how late a take's clock may effectively be. Several processes may use a full
+// bucket. If each cuts the overflow since the stamp before every take, all keep losing the
 // stamp to each other. So a take under a stamp up to this old is decided as of that stamp,
 // and every interval is longer by this much.
 const lateness = 50 * time.Millisecond

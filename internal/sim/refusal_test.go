@@ -8,8 +8,8 @@ import (
 )
 
 // refusedForAReason: at some instant during a refused call, the shards of its bucket, or of
-// its parent's, together held less than its request of one limit, by its own client's
-// clock. Its quoted wait follows from these shards.
+// its parent's, together held less than its request of one limit. The time is that of its
+// own client's clock. Its quoted wait follows from these shards.
 func (c *checker) refusedForAReason(k *call) {
 	e := k.refusal()
 	if e == nil || len(k.req.Fallback) > 0 {

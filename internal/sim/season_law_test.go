@@ -125,8 +125,8 @@ func (s *season) decided(c *checker, k *call) {
 	}
 }
 
-// granted: at its last debit, each bucket of a granted call had the limits of a version in
-// force that was not switched off, and was debited whole.
+// granted: each bucket of a granted call was debited whole. At its last debit it had the
+// limits of a version in force that was not switched off.
 func (s *season) granted(c *checker, k *call, keys []bucketKey, payers []string, bad func(string, ...any)) {
 	debited, last := map[bucketKey]map[string]int64{}, map[bucketKey]*write{}
 	for _, r := range c.byCall[k] {

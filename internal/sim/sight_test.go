@@ -140,9 +140,9 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 // takes time.
 func (c *call) local() bool { return c.answered && c.end == c.start }
 
-// refusedFromMemory: a refusal without a round trip rests on images of every shard that its
-// client saw no longer ago than it may trust, and their earnings until now do not suffice.
-// The wait follows from the same images.
+// refusedFromMemory: a refusal without a round trip rests on images of every shard. Its
+// client saw them no longer ago than it may trust, and their earnings until now do not
+// suffice. The wait follows from the same images.
 func (c *checker) refusedFromMemory(k *call) {
 	if k.client.trust < 0 {
 		c.violate("P4", k.end, nil, "%s, without asking", k)
