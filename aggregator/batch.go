@@ -171,7 +171,7 @@ func (it *item) demand() (d limiter.Demand) {
 // A sum is what the batch adds to one sum of usage.
 type sum struct {
 	delta   dynamo.UsageDelta
-	records []int // one list for each step
+	records []int // one for each step
 	usage   Usage
 }
 
