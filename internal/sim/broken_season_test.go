@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// loads hands on what a store loads after a change. It has one goroutine at a time.
+// loads changes what a store loads. Only one goroutine uses it at a time.
 type loads struct {
 	clocked
 
@@ -30,7 +30,7 @@ func (s loads) Load(ctx context.Context, l *limiter.Load) (*limiter.Loaded, erro
 	return loaded, nil
 }
 
-// staleFor answers what a read of the same found up to so long ago.
+// staleFor returns what an earlier read of the same found, up to the given age.
 func staleFor(age time.Duration, records bool) func() func(*limiter.Load, *limiter.Loaded) {
 	type entry struct {
 		at     time.Time
@@ -59,7 +59,7 @@ func staleFor(age time.Duration, records bool) func() func(*limiter.Load, *limit
 	}
 }
 
-// without hands on every level after a change of it.
+// without changes every level that is loaded.
 func without(f func(*limiter.Config)) func() func(*limiter.Load, *limiter.Loaded) {
 	return func() func(*limiter.Load, *limiter.Loaded) {
 		return func(_ *limiter.Load, loaded *limiter.Loaded) {
@@ -74,8 +74,8 @@ func without(f func(*limiter.Config)) func() func(*limiter.Load, *limiter.Loaded
 	}
 }
 
-// TestBrokenSeasonsAreSeen: each law about configuration that changes fails when what it
-// checks is broken.
+// TestBrokenSeasonsAreSeen: each law about changing configuration fails when its subject is
+// broken.
 func TestBrokenSeasonsAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestBrokenSeasonsAreSeen(t *testing.T) {
 	})
 }
 
-// says reports whether a run violated something by a text.
+// says reports whether a violation of a run contains a text.
 func says(r result, text string) bool {
 	for _, v := range r.violations {
 		if strings.Contains(v.text, text) {
