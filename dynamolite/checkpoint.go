@@ -26,7 +26,7 @@ func (db *DB) checkpointIfDue() {
 		var failed int64
 		if err := db.checkpoint(); err != nil {
 			failed = logged // retry only after the log has grown by as much again
-			db.logger.Warn("the log could not be replaced by a checkpoint and goes on growing", "error", err)
+			db.logger.Warn("checkpoint failed; the log keeps growing until a later one succeeds", "error", err)
 		}
 		db.checkpointFailed.Store(failed)
 	})

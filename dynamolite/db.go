@@ -98,7 +98,7 @@ func newDB(o Options) (*DB, error) {
 		return nil, err
 	}
 	if o.SweepInterval < 0 {
-		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 is a minute"}
+		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 means one minute"}
 	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default clock

@@ -24,7 +24,7 @@ const (
 )
 
 // errEntry is for an entry that this engine has not written, although its checksum is right.
-var errEntry = errors.New("the entry cannot be read: it is of a newer version, or not of this engine")
+var errEntry = errors.New("the entry cannot be read: a newer version or another program wrote it")
 
 // appendWrites appends the entry of changes that are made together.
 //

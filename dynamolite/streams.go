@@ -51,7 +51,7 @@ func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time
 	case spec.StreamEnabled == nil:
 		return nil, missing("StreamSpecification.StreamEnabled")
 	case !*spec.StreamEnabled && spec.StreamViewType != "":
-		return nil, invalid("StreamViewType goes with StreamEnabled true only")
+		return nil, invalid("StreamViewType is allowed only if StreamEnabled is true")
 	case !*spec.StreamEnabled:
 		return nil, nil
 	}
@@ -384,9 +384,9 @@ func streamStart(in *dynamodbstreams.GetShardIteratorInput) (from stream.Start, 
 	}
 	switch {
 	case numbered != (in.SequenceNumber != nil):
-		return from, invalid("SequenceNumber goes with the types AT_SEQUENCE_NUMBER and AFTER_SEQUENCE_NUMBER and with no other")
+		return from, invalid("SequenceNumber is allowed only with the types AT_SEQUENCE_NUMBER and AFTER_SEQUENCE_NUMBER")
 	case timed != (in.Timestamp != nil):
-		return from, invalid("Timestamp goes with the type AT_TIMESTAMP and with no other")
+		return from, invalid("Timestamp is allowed only with the type AT_TIMESTAMP")
 	case numbered:
 		from.Position, err = parseSequenceNumber(*in.SequenceNumber)
 	case timed:

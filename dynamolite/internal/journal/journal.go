@@ -45,7 +45,7 @@ const (
 
 func (o Options) withDefaults() (Options, error) {
 	if o.SegmentBytes < 0 {
-		return o, fmt.Errorf("a segment of %d bytes is impossible; 0 means %d", o.SegmentBytes, int64(defaultSegmentBytes))
+		return o, fmt.Errorf("SegmentBytes is %d but must not be negative; 0 means %d", o.SegmentBytes, int64(defaultSegmentBytes))
 	}
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = defaultSegmentBytes

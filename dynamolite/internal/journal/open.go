@@ -171,7 +171,7 @@ func (r *recovery) mend(o Options) error {
 		return nil
 	}
 	if r.tail.name != "" {
-		o.Logger.Warn("the last segment was an empty file; it is begun anew", "file", r.tail.name, "position", r.tail.first)
+		o.Logger.Warn("the last segment was an empty file; it was created again", "file", r.tail.name, "position", r.tail.first)
 	}
 	if !r.known {
 		var random [8]byte

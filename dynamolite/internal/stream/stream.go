@@ -167,7 +167,7 @@ func (s *Stream[R]) Append(hash uint32, r Record[R]) {
 		return
 	}
 	if r.Position <= s.last || s.closed {
-		panic(fmt.Sprintf("stream: append at %d after %d, closed %v", r.Position, s.last, s.closed))
+		panic(fmt.Sprintf("stream: cannot append position %d after %d (closed: %v)", r.Position, s.last, s.closed))
 	}
 	s.clock = max(s.clock, r.At.UnixMilli())
 	if g := (s.clock - s.created) / s.options.Roll.Milliseconds(); g > s.generation {

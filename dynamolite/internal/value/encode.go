@@ -138,7 +138,7 @@ func appendValue(dst []byte, v AV) []byte {
 	case *types.AttributeValueMemberM:
 		return AppendItem(append(dst, tagM), v.Value)
 	default:
-		panic("value: cannot encode what is not normalised: " + TypeName(v))
+		panic("value: cannot encode a value that is not normalised: " + TypeName(v))
 	}
 }
 
