@@ -2,8 +2,9 @@ package limiter
 
 import (
 	"context"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // anyOf is a shard that can serve a claim alone, drawn at random so that processes

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // wanted is what a bucket is to be: the configuration that holds for it, and what

@@ -3,12 +3,13 @@ package limiter
 import (
 	"context"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // configLevels is the number of levels at which limits may be configured.

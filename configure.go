@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Configure brings all shards of a bucket, whatever the shard that b names, to the

@@ -1,11 +1,12 @@
 package limiter
 
 import (
-	"github.com/zeroae/zae-limiter-go/store"
 	"math"
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A contention is what a process knows of the others that write to the same item.

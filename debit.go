@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // maxTries bounds the writes one claim may need. Every try but the first means

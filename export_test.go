@@ -2,8 +2,9 @@ package limiter
 
 import (
 	"context"
-	"github.com/zeroae/zae-limiter-go/store"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Settle waits for work that goes on after calls have returned. It looks so often
@@ -93,4 +94,4 @@ func (l *Limiter) IsShared(b Bucket) bool {
 }
 
 // IsBehind reports whether an image is an earlier one of the same item.
-func IsBehind(i *store.Image, other *store.Image) bool { return isBehind(i, other) }
+func IsBehind(i, other *store.Image) bool { return isBehind(i, other) }

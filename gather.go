@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // gather debits a claim from several shards at once, because none of those

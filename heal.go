@@ -2,10 +2,11 @@ package limiter
 
 import (
 	"context"
-	"github.com/zeroae/zae-limiter-go/store"
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A healer is a store that shows no item with a stamp far ahead of the clock. Where an

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A lane lines up the callers of one process that want to write to one bucket

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Lease is what an acquire took. It is used like a transaction: adjust it to

@@ -1,8 +1,9 @@
 package limiter
 
 import (
-	"github.com/zeroae/zae-limiter-go/store"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // milli is the number of millitokens in a token.

@@ -1,9 +1,10 @@
 package limiter
 
 import (
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // refuseLocally is the refusal of a request that what is remembered of its

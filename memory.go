@@ -1,10 +1,11 @@
 package limiter
 
 import (
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // An account is what a limiter remembers of an entity's bucket for a resource:
@@ -207,7 +208,7 @@ func (a *account) hasRetired(shard int) bool {
 // isBehind reports whether an image is an earlier one of the same item. Each write
 // moves the stamp on or counts as one; only one that heals the stamp moves it back,
 // and that counts.
-func isBehind(i *store.Image, other *store.Image) bool {
+func isBehind(i, other *store.Image) bool {
 	if i.RefilledAt != other.RefilledAt {
 		return i.RefilledAt < other.RefilledAt && i.Writes.ConsumedSince(&other.Writes) <= 0
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"math"
 	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // mergeTries bounds the attempts of a merge. Each that is refused was in the way of

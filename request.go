@@ -3,10 +3,11 @@ package limiter
 import (
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Request asks for tokens of one resource on behalf of one entity.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const (

@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // An ending is one of the two ways in which a lease ends.

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // MaxShards is the number of shards at which doubling ends: 32,000 writes a

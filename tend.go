@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zeroae/zae-limiter-go/store"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Demand is what is expected to be debited from a bucket item before somebody

@@ -2,8 +2,9 @@ package limiter
 
 import (
 	"context"
-	"github.com/zeroae/zae-limiter-go/store"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A census finds out from an item's own count of writes whether others write to it.

@@ -13,62 +13,61 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Usage keeps the sums. A step that was added before, which its shard and
-// sequence number tell, must not be added again: a batch may come twice, and one
-// that failed for some records comes again with others. *[dynamo.Store] is one.
+// Usage keeps the sums. It must not add a step twice, which it recognizes by the step's
+// shard and sequence number: a batch may come twice, and a batch that failed for some
+// records comes again together with others. *[dynamo.Store] is one.
 type Usage interface {
 	AddUsage(ctx context.Context, d *dynamo.UsageDelta) error
 }
 
-// A Namespace is what is needed to tend the buckets of one namespace.
+// A Namespace is what the aggregator needs to tend the buckets of one namespace.
 type Namespace struct {
-	// Limiter refills, doubles and merges; nil leaves buckets alone. It is better not
-	// shared with requests: what it remembers is what records say.
+	// Limiter refills, doubles and merges; nil leaves buckets alone. Do not share it with
+	// requests: it remembers what the records say.
 	Limiter *limiter.Limiter
 	// Usage keeps the sums; nil counts nothing.
 	Usage Usage
-	// Close is called when the namespace is forgotten, see Options.Namespaces,
-	// and nothing works on it any more; nil if nothing is to be closed.
+	// Close is called once the namespace is forgotten, see Options.Namespaces, and nothing
+	// works on it any more; nil closes nothing.
 	Close func()
 }
 
-// An Opener opens the namespace with an id. It is called once for each namespace
-// that records tell of, as long as that is remembered, and again a minute later if
-// it fails with [limiter.ErrNotFound]: the records of a namespace that was deleted
-// are passed over. Other errors leave the records failed.
+// An Opener opens the namespace with an id. It is called once for each namespace in the
+// records, while the aggregator remembers that namespace. If it fails with
+// [limiter.ErrNotFound], it is called again a minute later; until then the records of the
+// namespace, which was deleted, are skipped. Other errors fail the records.
 type Opener func(ctx context.Context, id string) (Namespace, error)
 
 // Options configure an [Aggregator]. The zero value works.
 type Options struct {
-	// Windows are what usage is summed over, each at the price of a write for
-	// each entity and resource of a batch; nil is hourly, daily and monthly.
+	// Windows are the windows to sum usage over. Each costs one write for each entity and
+	// resource of a batch; nil is hourly, daily and monthly.
 	Windows []dynamo.Window
-	// Concurrency is how many writes of a batch are under way at a time; 0 is 16.
+	// Concurrency is the number of concurrent writes of a batch; 0 is 16.
 	Concurrency int
-	// Namespaces is how many namespaces are remembered; 0 is 1000. Those not
-	// used for longest are closed, and opened again when records tell of them.
+	// Namespaces is the number of namespaces to remember; 0 is 1000. The aggregator closes
+	// the least recently used ones, and opens them again when records name them.
 	Namespaces int
-	// MaxAge is how old a record may be for its bucket to be refilled or
-	// doubled; 0 is 10 s. Older ones tell what a bucket was: while a reader
-	// catches up it only counts and mends.
+	// MaxAge is the maximum age of a record for which its bucket is refilled or doubled; 0
+	// is 10 s. Older records show an outdated bucket: while a reader catches up, the
+	// aggregator only counts and mends.
 	MaxAge time.Duration
-	// Archive keeps the events of the audit trail that have expired; nil lets them
-	// go. While it fails, Process fails their records, and Follow keeps nothing else
-	// waiting for it.
+	// Archive keeps expired audit events; nil drops them. While it fails, Process fails
+	// their records, and Follow delays no other records.
 	Archive Archive
-	// Quiet is how long every shard of a bucket must have been written to less than
-	// 200 times a second, a fifth of what its partition takes, for the bucket to get
-	// half as many of them; 0 is [DefaultQuiet], and less than 0 never merges. It is
-	// counted in memory. On a table that the peer's clients use, too, it is better
-	// never: they make a shard that was merged anew, full.
+	// Quiet is the time after which the aggregator halves the number of a bucket's shards.
+	// During that time, every shard must take fewer than 200 writes a second, a fifth of
+	// what its partition takes. 0 is [DefaultQuiet], and less than 0 never merges. The
+	// aggregator measures it in memory. Set it below 0 on a table that the peer's clients
+	// use too: they create a merged shard again, full.
 	Quiet time.Duration
-	// Observe is called with the result of each batch; nil is nobody. Where there
-	// was something to do between batches, as for Follow to archive what the last
-	// ones told of, that is one without records.
+	// Observe is called with the result of each batch; nil calls nothing. Work between
+	// batches gives a result without records, for example when Follow archives events of
+	// earlier batches.
 	Observe func(Result)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
-	// Logger is told what cannot be returned; nil discards it.
+	// Logger receives what cannot be returned; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -83,8 +82,8 @@ const (
 type Aggregator struct {
 	o          Options
 	namespaces *namespaces
-	watch      *watch // of buckets that may be merged; nil if none is
-	looks      *roll  // at the shards of buckets
+	watch      *watch // buckets that may be merged; nil without merging
+	looks      *roll  // last looks at the shards of buckets
 }
 
 // New makes an aggregator. It does no I/O. It fails with [limiter.ErrInvalid] if
@@ -131,43 +130,43 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	return a, nil
 }
 
-// A Result is what became of a batch.
+// A Result is the result of a batch.
 type Result struct {
-	Records int // in the batch, those of no interest included
-	Buckets int // bucket items that they tell of
-	// Updates of sums of usage, Refills of items, Doublings, Mends and Merges of
-	// the shards of buckets.
+	Records int // in the batch, including those that it ignores
+	Buckets int // bucket items that the records are about
+	// Updates of usage sums, Refills of items, and Doublings, Mends and Merges of the
+	// shards of buckets.
 	Updates, Refills, Doublings, Mends, Merges int
-	// Archived events of the audit trail, in objects of ArchivedBytes together.
+	// Archived counts audit events, stored in objects of ArchivedBytes in total.
 	Archived, ArchivedBytes int
-	// Errors are refills, doublings, mends and merges that failed. Nothing is lost by
-	// them, and no record is delivered again for their sake.
+	// Errors are failed refills, doublings, mends and merges. They lose nothing, and no
+	// record is delivered again because of them.
 	Errors int
-	// Lag is how old the oldest record was.
+	// Lag is the age of the oldest record.
 	Lag time.Duration
-	// Failed are records whose usage was not, or not all, taken in, or whose event
-	// was not archived, in the order of the batch. They are to be delivered again,
-	// before later records of the same items.
+	// Failed are records whose usage was not counted, or not all of it, or whose event was
+	// not archived, in the order of the batch. Deliver them again, before later records of
+	// the same items.
 	Failed []Failure
-	// Poisoned are records that cannot be read, now or ever, in the order of the
-	// batch.
+	// Poisoned are records that can never be read, in the order of the batch.
 	Poisoned []Failure
 }
 
-// A Failure is a record that was not taken in, and why.
+// A Failure is a record that was not processed, and the reason.
 type Failure struct {
 	Index        int // in the batch
 	ID, Sequence string
 	Err          error
 }
 
-// Process takes in a batch of records: at most one write for each entity,
-// resource and window of usage, one for each bucket item that is worth a refill,
-// what the doubling or merging of a bucket takes, and an object in the archive for
-// each day of expired audit events. Called without records it does what is due for
-// those that came before. What fails does not keep the rest from
-// being done. The error is the context's, if that has ended; the result says what
-// was done all the same.
+// Process processes a batch of records. It makes at most one write for each entity,
+// resource and window of usage, and one for each bucket item that is worth a refill. It
+// also makes the writes that double or merge a bucket, and one archive object for each day
+// of expired audit events.
+//
+// Without records, Process does what is due for earlier records. A failure does not stop
+// the rest. The error is the context's, if the context has ended; the result counts the
+// completed work in any case.
 func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Result, error) {
 	b := newBatch(records, a.o.Now())
 	a.takeIn(ctx, b)
@@ -177,7 +176,7 @@ func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Resu
 	return res, ctx.Err()
 }
 
-// takeIn does all that hangs on the buckets of a batch.
+// takeIn does all the work on the buckets of a batch.
 func (a *Aggregator) takeIn(ctx context.Context, b *batch) {
 	defer func() { a.namespaces.release(b.opened()...) }()
 	a.resolve(ctx, b)
@@ -186,23 +185,23 @@ func (a *Aggregator) takeIn(ctx context.Context, b *batch) {
 	a.mergeQuiet(ctx, b)
 }
 
-// tell passes on what became of a batch.
+// tell reports the result of a batch.
 func (a *Aggregator) tell(ctx context.Context, res *Result) {
 	a.report(ctx, res)
 	a.o.Observe(*res)
 }
 
-// report logs what went wrong, one by one.
+// report logs each failure.
 func (a *Aggregator) report(ctx context.Context, res *Result) {
 	for _, f := range res.Poisoned {
 		a.o.Logger.ErrorContext(ctx, "record cannot be read", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
 	for _, f := range res.Failed {
-		a.o.Logger.WarnContext(ctx, "record was not taken in", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
+		a.o.Logger.WarnContext(ctx, "record was not processed", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
 	level := slog.LevelInfo
 	if res.Buckets+res.Merges+res.Archived+len(res.Failed)+len(res.Poisoned) == 0 {
-		level = slog.LevelDebug // what it wrote itself comes back
+		level = slog.LevelDebug // the aggregator's own writes come back as records
 	}
 	a.o.Logger.Log(ctx, level, "batch processed", "records", res.Records, "buckets", res.Buckets, "updates", res.Updates,
 		"refills", res.Refills, "doublings", res.Doublings, "mends", res.Mends, "merges", res.Merges, "errors", res.Errors,
@@ -210,8 +209,8 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 		"failed", len(res.Failed), "poisoned", len(res.Poisoned), "lag_ms", res.Lag.Milliseconds())
 }
 
-// resolve opens the namespaces of a batch. The records of one that does not exist
-// drop out; those of one that cannot be opened fail.
+// resolve opens the namespaces of a batch. It drops the records of a namespace that does
+// not exist, and fails those of one that cannot be opened.
 func (a *Aggregator) resolve(ctx context.Context, b *batch) {
 	for id := range b.namespaces {
 		ns, err := a.namespaces.get(ctx, id, b.now)
@@ -249,7 +248,7 @@ func (a *Aggregator) addUsage(ctx context.Context, b *batch) {
 	b.updates = int(done.Load())
 }
 
-// tend looks after the buckets of a batch.
+// tend keeps the buckets of a batch in order.
 func (a *Aggregator) tend(ctx context.Context, b *batch) {
 	buckets := b.buckets()
 	a.atOnce(len(buckets), func(i int) {
@@ -259,8 +258,8 @@ func (a *Aggregator) tend(ctx context.Context, b *batch) {
 	})
 }
 
-// tendBucket mends the shards of a bucket if they disagree or may do so, doubles them if
-// one of them is pressed, and refills those that are worth it.
+// tendBucket mends the shards of a bucket if they disagree or may disagree. Otherwise it
+// doubles them if one is pressed, and refills those that are worth it.
 func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucketGroup) {
 	failed := func(err error) {
 		b.errors.Add(1)
@@ -272,7 +271,7 @@ func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucketGroup) 
 		} else {
 			b.mends.Add(1)
 		}
-		return // what the records say of its shards is not so any more
+		return // the records no longer describe its shards
 	}
 	if err := a.lookForSiblings(ctx, b, bk); err != nil {
 		failed(err)

@@ -9,24 +9,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// An Archive keeps the events of the audit trail that a table has deleted because
-// they had expired. *archive.Archive is one.
+// An Archive keeps audit events that a table has deleted on expiry. *archive.Archive is
+// one.
 type Archive interface {
-	// Put stores events of one day (UTC), all or none, and returns the bytes that
-	// they take. The same events may be given again.
+	// Put stores all events of one day (UTC) or none, and returns their size in bytes. It
+	// accepts the same events again.
 	Put(ctx context.Context, day time.Time, events []dynamo.TrailEvent) (size int, err error)
 }
 
-// An expiry is the expired events of a batch that are of one day.
+// An expiry is the expired events of one day in a batch.
 type expiry struct {
 	day     time.Time
 	events  []dynamo.TrailEvent
-	records []int // of each event
+	records []int // one for each event
 }
 
-// archive stores expired events that the batch tells of, those of namespaces that
-// do not exist any more among them. Events that are not stored leave their
-// records failed: the table has them no more.
+// archive stores the expired events of the batch, including those of deleted namespaces. If
+// events are not stored, their records fail: the table no longer has them.
 func (a *Aggregator) archive(ctx context.Context, b *batch, days []*expiry) {
 	var events, size atomic.Int64
 	a.atOnce(len(days), func(i int) {
@@ -42,8 +41,8 @@ func (a *Aggregator) archive(ctx context.Context, b *batch, days []*expiry) {
 	b.archived, b.archivedBytes = int(events.Load()), int(size.Load())
 }
 
-// expired are the expired events of a batch by day, if they are to be archived. Those
-// that cannot be read are poisoned.
+// expired groups the expired events of a batch by day, if there is an archive. Unreadable
+// ones are poisoned.
 func (a *Aggregator) expired(b *batch) (days []*expiry) {
 	if a.o.Archive == nil {
 		return nil

@@ -26,7 +26,8 @@ import (
 
 // A shelf is an archive in memory.
 type shelf struct {
-	// fail, if not nil, fails what it returns an error for. It may take its time.
+	// fail, if not nil, returns the error for a day, nil if there is none. It may take its
+	// time.
 	fail func(day time.Time) error
 
 	mu     sync.Mutex
@@ -52,8 +53,8 @@ func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent
 	return 10 * len(events), nil
 }
 
-// expiring makes the world's table delete what has expired, and its namespace
-// keep events for a day, and gives it an archive.
+// expiring makes the world's table delete expired items and its namespace keep events for a
+// day, and gives the world an archive.
 func (w *world) expiring() *shelf {
 	w.Helper()
 	w.must(w.store.SetAuditRetention(w.Context(), 1))
@@ -62,7 +63,7 @@ func (w *world) expiring() *shelf {
 	return s
 }
 
-// trail are the events about entities that a store's namespace has, by ID.
+// trail returns a namespace's events about entities, by ID.
 func (w *world) trail(s *dynamo.Store, entities ...string) (all []dynamo.TrailEvent) {
 	w.Helper()
 	_, id := s.Namespace()
@@ -76,7 +77,7 @@ func (w *world) trail(s *dynamo.Store, entities ...string) (all []dynamo.TrailEv
 	return all
 }
 
-// kept are the events on the shelf.
+// kept returns the events on the shelf.
 func (s *shelf) kept() (all []dynamo.TrailEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +87,7 @@ func (s *shelf) kept() (all []dynamo.TrailEvent) {
 	return all
 }
 
-// wantEvents compares events in whatever order.
+// wantEvents compares events in any order.
 func (w *world) wantEvents(want, got []dynamo.TrailEvent) {
 	w.Helper()
 	byPlace := func(e, f dynamo.TrailEvent) int {
@@ -99,7 +100,7 @@ func (w *world) wantEvents(want, got []dynamo.TrailEvent) {
 	}
 }
 
-// remove deletes an event as a person does.
+// remove deletes an event as a person would.
 func (w *world) remove(e *dynamo.TrailEvent) {
 	w.Helper()
 	_, err := w.api.TransactWriteItems(w.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -108,13 +109,13 @@ func (w *world) remove(e *dynamo.TrailEvent) {
 	w.must(err)
 }
 
-// Events that the table deletes because they have expired are archived, of all
-// namespaces, also those that are deleted: all of them, and none of those that
-// somebody deleted or that go on (the peer's defects 2 and 35).
+// The archive gets every event that the table deletes on expiry, from all namespaces,
+// including deleted ones. It gets none that somebody deleted or that still exists (the
+// peer's defects 2 and 35).
 func TestExpiredEventsAreArchived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(20 * time.Hour) // so that there is a midnight among the events
+		time.Sleep(20 * time.Hour) // so that the events are on two days
 		w := newWorld(t)
 		s := w.expiring()
 		n, err := dynamo.NewNamespaces(dynamo.Options{API: w.api, Table: table})
@@ -146,14 +147,14 @@ func TestExpiredEventsAreArchived(t *testing.T) {
 		if res := w.process(w.drain()); res.Archived != 0 {
 			t.Errorf("%d events were archived before they expired", res.Archived)
 		}
-		// That of the deletion is kept for as long as its namespace kept events.
+		// The event of the deletion is kept for the retention of its namespace.
 		page, err := n.AuditEvents(t.Context(), "short-lived", dynamo.AuditQuery{Action: dynamo.ActionNamespaceDeleted})
 		w.must(err)
 		want = append(want, dynamo.TrailEvent{AuditEvent: page.Events[0], NamespaceID: "_"})
 
 		time.Sleep(26 * time.Hour)
 		records := w.drain()
-		for range 2 { // a batch that comes twice is archived in the same place
+		for range 2 { // a batch delivered twice is archived in the same place
 			if res := w.process(records); res.Archived != len(want) || res.ArchivedBytes != 10*res.Archived {
 				t.Errorf("%d events of %d bytes are counted, want %d", res.Archived, res.ArchivedBytes, len(want))
 			}
@@ -165,7 +166,7 @@ func TestExpiredEventsAreArchived(t *testing.T) {
 	})
 }
 
-// Without an archive nobody looks at what has expired.
+// Without an archive, expired events are ignored.
 func TestWithoutAnArchiveExpiredEventsGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +182,7 @@ func TestWithoutAnArchiveExpiredEventsGo(t *testing.T) {
 	})
 }
 
-// poison writes what has the key of an event, has expired, and is none.
+// poison writes an expired item with the key of an event, which is no event.
 func (w *world) poison(id string) {
 	w.Helper()
 	_, ns := w.store.Namespace()
@@ -191,9 +192,8 @@ func (w *world) poison(id string) {
 	w.must(err)
 }
 
-// Events that cannot be stored fail, their day's and no other's, and nothing else
-// does; stored later, they are there once. Those that cannot be read are named
-// one by one.
+// If events cannot be stored, only the records of their day fail. Stored later, the events
+// are there once. The result names each event that cannot be read.
 func TestAnArchiveThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -253,8 +253,8 @@ func TestAnArchiveThatFails(t *testing.T) {
 	})
 }
 
-// A follower keeps at it until everything is stored. Meanwhile usage is summed up as
-// if nothing was wrong, also by a follower that was started again.
+// A follower retries until everything is stored. Meanwhile usage is summed up as usual,
+// also by a follower that was restarted.
 func TestFollowingAnArchiveThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestFollowingAnArchiveThatFails(t *testing.T) {
 			if up.Load() {
 				return nil
 			}
-			time.Sleep(time.Minute) // nobody answers
+			time.Sleep(time.Minute) // the archive does not answer
 			return errors.New("not now")
 		}
 		for i := range 20 {
@@ -282,10 +282,10 @@ func TestFollowingAnArchiveThatFails(t *testing.T) {
 			time.Sleep(time.Hour / 2)
 		}
 		want := w.trail(w.store, dynamo.AuditSystem)
-		time.Sleep(23 * time.Hour) // the last one expires in half an hour
+		time.Sleep(23 * time.Hour) // the last event expires in half an hour
 		w.poison("one")
 		time.Sleep(time.Hour)
-		for i := range 12 { // in all shards of the stream, in the pages that tell of events
+		for i := range 12 { // in all shards of the stream, in the pages with events
 			w.take(w.Limiter, fmt.Sprint("user-", i), "rpm", 5)
 		}
 		var calls atomic.Int64

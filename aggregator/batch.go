@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A batch is the records of one call, by the items that they tell of.
+// A batch is the records of one call, grouped by item.
 type batch struct {
 	now        time.Time
 	records    []dynamo.Record
@@ -39,24 +39,24 @@ type itemKey struct {
 	limiter.Bucket
 }
 
-// An item is a bucket item, and the writes to it that a batch tells of.
+// An item is a bucket item, with the batch's writes to it.
 type item struct {
 	itemKey
 
 	tended *Namespace
-	writes []write      // in the order of their sequence numbers, each once
-	last   *store.Image // after the last of them; nil if the item was deleted
-	at     time.Time    // when that was
+	writes []write      // ordered by sequence number, each once
+	last   *store.Image // after the last write; nil if the item was deleted
+	at     time.Time    // time of the last write
 }
 
-// A write is what one record says was consumed.
+// A write is what one record shows as consumed.
 type write struct {
 	record   int
 	consumed []store.Amount // by limit; nil if nothing
-	counted  bool           // the item counts it: as many writes as the hidden limit says
+	counted  bool           // the item's hidden limit counts it as a write
 }
 
-// newBatch sorts records by the items that they tell of.
+// newBatch groups records by item.
 func newBatch(records []dynamo.Record, now time.Time) *batch {
 	b := &batch{now: now, records: records, namespaces: map[string]opened{}, failed: map[int]error{}}
 	items := make(map[itemKey]*item, len(records))
@@ -91,8 +91,8 @@ func newBatch(records []dynamo.Record, now time.Time) *batch {
 	return b
 }
 
-// order brings the writes of an item into the order in which they took place,
-// drops those that were delivered twice, and works out what each consumed.
+// order sorts the writes of an item by the time they took place, drops duplicates, and
+// computes what each consumed.
 func (b *batch) order(it *item) {
 	compare := func(v, w write) int {
 		return dynamo.CompareSequences(b.records[v.record].Sequence, b.records[w.record].Sequence)
@@ -109,9 +109,8 @@ func (b *batch) order(it *item) {
 	}
 }
 
-// consumed is what the write between two images of an item consumed of each
-// limit. A limit that is new has counted from 0. An item that is deleted has
-// consumed nothing by that.
+// consumed computes what the write between two images of an item consumed of each limit. A
+// new limit counts from 0. Deleting an item consumes nothing.
 func consumed(before, after *store.Image) (amounts []store.Amount, counted bool) {
 	if after == nil {
 		return nil, false
@@ -133,7 +132,7 @@ func consumed(before, after *store.Image) (amounts []store.Amount, counted bool)
 // opened are the namespaces in use.
 func (b *batch) opened() (all []*namespace) {
 	for _, o := range b.namespaces {
-		if o.ns != nil { // else it could not be opened
+		if o.ns != nil { // otherwise it could not be opened
 			all = append(all, o.ns)
 		}
 	}
@@ -149,11 +148,11 @@ func (it *item) indexes() []int {
 	return all
 }
 
-// demand is what is expected to be debited next: as much as in this batch.
+// demand estimates the next debits: as much as in this batch.
 func (it *item) demand() (d limiter.Demand) {
 	for i := range it.writes {
 		w := &it.writes[i]
-		if w.counted && w.consumed != nil { // not a refill, which nobody asked for
+		if w.counted && w.consumed != nil { // not a refill: no request asked for it
 			d.Writes++
 		}
 		for _, a := range w.consumed {
@@ -163,17 +162,17 @@ func (it *item) demand() (d limiter.Demand) {
 				continue
 			}
 			if sum := d.Amounts[k].Milli + a.Milli; (sum > d.Amounts[k].Milli) == (a.Milli > 0) {
-				d.Amounts[k].Milli = sum // else it is more than any bucket holds
+				d.Amounts[k].Milli = sum // otherwise it is more than any bucket holds
 			}
 		}
 	}
 	return d
 }
 
-// A sum is what is added to one sum of usage.
+// A sum is what the batch adds to one sum of usage.
 type sum struct {
 	delta   dynamo.UsageDelta
-	records []int // of each step
+	records []int // one for each step
 	usage   Usage
 }
 
@@ -183,8 +182,8 @@ type sumKey struct {
 	start                int64
 }
 
-// usage is what the batch adds to sums of usage, each once for all limits and
-// shards.
+// usage is what the batch adds to sums of usage, one addition for all limits and shards of
+// a sum.
 func (b *batch) usage(windows []dynamo.Window) []*sum {
 	sums := make(map[sumKey]*sum, len(b.items)*len(windows))
 	list := make([]*sum, 0, len(b.items)*len(windows))
@@ -217,7 +216,7 @@ func (b *batch) usage(windows []dynamo.Window) []*sum {
 	return list
 }
 
-// events is 1 for a write that took tokens of anybody's.
+// events is 1 for a write that took tokens of any limit.
 func events(amounts []store.Amount) int64 {
 	if slices.ContainsFunc(amounts, func(a store.Amount) bool { return a.Milli > 0 }) {
 		return 1
@@ -230,11 +229,11 @@ type bucketGroup struct {
 	entity, resource string
 	limiter          *limiter.Limiter
 	items            []*item
-	grew             bool // a record tells of a change of the number of shards
-	anew             bool // a record tells of a shard 0 that a peer made
+	grew             bool // a record shows a change of the number of shards
+	anew             bool // a record shows a shard 0 that a peer created
 }
 
-// buckets are the items of a batch by bucket.
+// buckets groups the items of a batch by bucket.
 func (b *batch) buckets() []bucketGroup {
 	index := make(map[itemKey]int, len(b.items))
 	groups := make([]bucketGroup, 0, len(b.items))
@@ -258,9 +257,8 @@ func (b *batch) buckets() []bucketGroup {
 	return groups
 }
 
-// isUneven reports whether the records leave it open that the shards of a bucket
-// agree about their number: one of them has changed it, or two that were seen
-// last believe in different ones.
+// isUneven reports whether the shards of a bucket may disagree about their number: one
+// record changed the number, or the last images of two shards differ in it.
 func (g *bucketGroup) isUneven() bool {
 	count := 0
 	for _, it := range g.items {
@@ -275,7 +273,7 @@ func (g *bucketGroup) isUneven() bool {
 	return g.grew
 }
 
-// fail notes that records were not taken in.
+// fail marks records as failed.
 func (b *batch) fail(records []int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

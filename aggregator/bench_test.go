@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// nobody takes usage and keeps nothing.
+// nobody accepts usage and keeps nothing.
 type nobody struct{ calls atomic.Int64 }
 
 func (n *nobody) AddUsage(context.Context, *dynamo.UsageDelta) error {
@@ -28,7 +28,7 @@ func (n *nobody) AddUsage(context.Context, *dynamo.UsageDelta) error {
 	return nil
 }
 
-// stocked is an engine with a table whose stream has so many records of so many
+// stocked is an engine with a table whose stream has that many records of that many
 // buckets.
 func stocked(tb testing.TB, records, buckets int) (*dynamolite.DB, *string) {
 	tb.Helper()
@@ -57,7 +57,7 @@ func stocked(tb testing.TB, records, buckets int) (*dynamolite.DB, *string) {
 	return db, out.Table.LatestStreamArn
 }
 
-// pages are the records of a stream as they are read.
+// pages are the records of a stream, as read.
 func pages(tb testing.TB, db *dynamolite.DB, arn *string) (all []streamtypes.Record) {
 	tb.Helper()
 	d, err := db.DescribeStream(tb.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: arn})
@@ -78,7 +78,7 @@ func pages(tb testing.TB, db *dynamolite.DB, arn *string) (all []streamtypes.Rec
 	return all
 }
 
-// ofBuckets are records of that many different buckets.
+// ofBuckets selects records of that many different buckets.
 func ofBuckets(all []streamtypes.Record, n int) (some []streamtypes.Record) {
 	seen := map[string]bool{}
 	for i := range all {
@@ -114,8 +114,8 @@ func unattended(tb testing.TB, db *dynamolite.DB, usage aggregator.Usage) *aggre
 	return a
 }
 
-// A batch as AWS Lambda brings it: 100 records of 100 buckets, from the stream's
-// types to the writes that it leads to.
+// A batch as AWS Lambda delivers it: 100 records of 100 buckets, from the stream's types to
+// the resulting writes.
 func BenchmarkBatch(b *testing.B) {
 	db, arn := stocked(b, 200, 100)
 	page := ofBuckets(pages(b, db, arn), 100)
@@ -130,7 +130,7 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(float64(usage.calls.Load())/float64(b.N), "writes/op")
 }
 
-// One sum of usage, of one step, on an engine in the same process.
+// One sum of usage, with one step, on an engine in the same process.
 func BenchmarkAddUsage(b *testing.B) {
 	db, _ := stocked(b, 1, 1)
 	s, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
@@ -151,8 +151,8 @@ func BenchmarkAddUsage(b *testing.B) {
 	}
 }
 
-// Following the stream of an engine in the same process, from reading to the sums
-// of usage: three writes for each bucket of a page, which the stream tells of too.
+// Following the stream of an engine in the same process, from reading to the sums of usage:
+// three writes for each bucket of a page, which produce records too.
 func BenchmarkFollow(b *testing.B) {
 	const records = 40_000
 	for _, buckets := range []int{1, 10, 100, 1_000} {
@@ -168,8 +168,8 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// follow reads a stream from its beginning until that many records of buckets have
-// been taken in.
+// follow reads a stream from its beginning until that many records of buckets have been
+// processed.
 func follow(b *testing.B, db *dynamolite.DB, records int64) {
 	b.Helper()
 	usage, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
@@ -204,12 +204,12 @@ func follow(b *testing.B, db *dynamolite.DB, records int64) {
 	}
 }
 
-// A batch allocates for what it carries, and keeps nothing of it.
+// A batch allocates in proportion to its records, and keeps nothing of them.
 func TestABatchIsCheap(t *testing.T) {
 	db, arn := stocked(t, 200, 100)
 	page := ofBuckets(pages(t, db, arn), 100)
 	a := unattended(t, db, &nobody{})
-	const most = 32 // allocations for each record and the three sums that it is part of, under the race detector
+	const most = 32 // allocations for each record and its three sums, under the race detector
 	got := testing.AllocsPerRun(20, func() {
 		if _, err := a.Process(t.Context(), dynamo.DecodeRecords(page)); err != nil {
 			t.Fatal(err)

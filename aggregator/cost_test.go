@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// A bill is what batches of 100 records cost, all in three windows, index writes
+// A bill is the cost of batches of 100 records, all in three windows, index writes
 // included.
 type bill struct {
 	of       string
@@ -31,10 +31,9 @@ var bills = []bill{
 	{"100 entities", 300, 0, 300},
 }
 
-// checkBills takes in batches and adds up what that consumed, by the engine's own
-// account. A hundred acquires of one entity are to cost a fifth of a write unit
-// each, and no batch more requests than one read, and a write for each bucket and
-// window.
+// checkBills processes batches and adds up their cost, as the engine measures it. A hundred
+// acquires of one entity may cost a fifth of a write unit each. No batch may send more
+// requests than one read, and a write for each bucket and window.
 func checkBills(w *world, meter *dynamo.Meter, engine *dynamolite.DB) {
 	w.Helper()
 	var many []any
@@ -59,7 +58,7 @@ func checkBills(w *world, meter *dynamo.Meter, engine *dynamolite.DB) {
 		for late := time.Now().Add(time.Minute); len(records) < 100 && time.Now().Before(late); {
 			for _, r := range w.drain() {
 				if r.New != nil {
-					r.At = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) // one window, however long this takes
+					r.At = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) // one window, however long the test takes
 					records = append(records, r)
 				}
 			}

@@ -33,11 +33,11 @@ type world struct {
 	books      *books
 	aggregator *aggregator.Aggregator
 
-	now  func() time.Time    // of stores; nil is time.Now
-	rand func(n int64) int64 // of limiters; nil is any
+	now  func() time.Time    // of the stores; nil is time.Now
+	rand func(n int64) int64 // of the limiters; nil is random
 
 	arn   *string
-	after map[string]string // what was drained, by stream shard
+	after map[string]string // last sequence number drained, by stream shard
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,7 +58,7 @@ func newWorldOn(t *testing.T, api dynamo.API, streams dynamo.StreamAPI) *world {
 	return w
 }
 
-// begin makes the table and what works on it.
+// begin makes the table, its limiters and its aggregator.
 func (w *world) begin() {
 	w.Helper()
 	w.books, w.after = &books{}, map[string]string{}
@@ -72,7 +72,7 @@ func (w *world) begin() {
 	w.aggregator = w.aggregate(aggregator.Options{Now: w.now})
 }
 
-// options are those of the world's limiters.
+// options are the options of the world's limiters.
 func (w *world) options() limiter.Options { return limiter.Options{Rand: w.rand} }
 
 func (w *world) must(err error) {
@@ -104,8 +104,8 @@ func (w *world) check(err error) {
 	}
 }
 
-// aggregate makes an aggregator that counts in the world's table, with a limiter
-// of its own for each namespace.
+// aggregate makes an aggregator that counts in the world's table, with its own limiter for
+// each namespace.
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
@@ -119,7 +119,7 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	return a
 }
 
-// drain reads the records that have come since it was last called.
+// drain reads the records since the last call.
 func (w *world) drain() (records []dynamo.Record) {
 	w.Helper()
 	d, err := w.streams.DescribeStream(w.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: w.arn})
@@ -145,7 +145,7 @@ func (w *world) drain() (records []dynamo.Record) {
 	return records
 }
 
-// process takes in records, none of which may fail.
+// process processes records, none of which may fail.
 func (w *world) process(records []dynamo.Record) aggregator.Result {
 	w.Helper()
 	res, err := w.aggregator.Process(w.Context(), records)
@@ -156,7 +156,7 @@ func (w *world) process(records []dynamo.Record) aggregator.Result {
 	return res
 }
 
-// take acquires and commits; false is a refusal.
+// take acquires and commits; false means refused.
 func (w *world) take(l *limiter.Limiter, entity string, limits ...any) bool {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), ask(entity, limits...))
@@ -189,10 +189,10 @@ func (w *world) shards(entity string) []*store.Image {
 	return images
 }
 
-// books watch over what is counted.
+// books check what is counted.
 type books struct {
 	mu sync.Mutex
-	// fail, if not nil, fails what it returns an error for.
+	// fail, if not nil, returns the error for a delta, nil if there is none.
 	fail  func(*dynamo.UsageDelta) error
 	calls int
 }
@@ -207,7 +207,7 @@ func (b *books) note(d *dynamo.UsageDelta) error {
 	return b.fail(d)
 }
 
-// A ledger counts in a store, if the books let it.
+// A ledger counts in a store, unless the books make it fail.
 type ledger struct {
 	*books
 	store *dynamo.Store

@@ -9,12 +9,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Follow processes what a follower reads, until the context ends: then batches
-// under way are finished, and it returns nil. Records that failed are processed
-// again until they no longer do; those that cannot be read are logged, handed to
-// Options.Observe, and passed over. Expired events are archived some seconds later,
-// beside what comes after them. Buckets that have become quiet are merged whether
-// records come or not. Errors are those of [dynamo.Follower.Run].
+// Follow processes what a follower reads until the context ends. It then finishes the
+// batches in progress and returns nil. It retries failed records until they succeed. It
+// logs records that cannot be read, passes them to Options.Observe, and skips them. It
+// archives expired events some seconds later, without delaying later records. It merges
+// quiet buckets even if no records come. Errors are those of [dynamo.Follower.Run].
 func (a *Aggregator) Follow(ctx context.Context, f *dynamo.Follower) error {
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
@@ -26,10 +25,10 @@ func (a *Aggregator) Follow(ctx context.Context, f *dynamo.Follower) error {
 	return f.Run(ctx, a.take, a.takeLater)
 }
 
-// take processes records. Those of expired events are put off.
+// take processes records, and defers those of expired events.
 func (a *Aggregator) take(ctx context.Context, records []dynamo.Record) (events []int, err error) {
-	// What was begun is finished although the follower is being stopped: requests
-	// have ends of their own.
+	// Work in progress is finished although the follower stops: requests have their own
+	// timeouts.
 	ctx = context.WithoutCancel(ctx)
 	b := newBatch(records, a.o.Now())
 	a.takeIn(ctx, b)
@@ -42,20 +41,19 @@ func (a *Aggregator) take(ctx context.Context, records []dynamo.Record) (events 
 	return events, again(records, &res, events)
 }
 
-// takeLater archives the expired events that records tell of.
+// takeLater archives the expired events in records.
 func (a *Aggregator) takeLater(ctx context.Context, records []dynamo.Record) error {
 	ctx = context.WithoutCancel(ctx)
 	b := newBatch(records, a.o.Now())
 	a.archive(ctx, b, a.expired(b))
 	res := b.result()
-	res.Records, res.Lag = 0, 0 // as they were told when the records were taken
+	res.Records, res.Lag = 0, 0 // reported when the records were first processed
 	a.tell(ctx, &res)
 	return again(records, &res, nil)
 }
 
-// again is an error if some of the records failed. The others are emptied then, but
-// for those that are to be kept, so that they are of no interest when the follower
-// brings all of them again.
+// again returns an error if some records failed. It then empties the other records, except
+// those to keep, so that they have no effect when the follower delivers all of them again.
 func again(records []dynamo.Record, res *Result, keep []int) error {
 	failed := res.Failed
 	if len(failed) == 0 {
@@ -71,5 +69,5 @@ func again(records []dynamo.Record, res *Result, keep []int) error {
 			records[i] = dynamo.Record{ID: records[i].ID, Sequence: records[i].Sequence, At: records[i].At}
 		}
 	}
-	return fmt.Errorf("%d of %d records were not taken in: %w", len(res.Failed), len(records), res.Failed[0].Err)
+	return fmt.Errorf("%d of %d records were not processed: %w", len(res.Failed), len(records), res.Failed[0].Err)
 }

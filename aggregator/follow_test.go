@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// follow runs the world's aggregator beside it until end is called.
+// follow runs the world's aggregator in the background until end is called.
 func (w *world) follow() (end func()) {
 	w.Helper()
 	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: dynamo.Options{API: w.api, Table: table}, Streams: w.streams})
@@ -27,8 +27,8 @@ func (w *world) follow() (end func()) {
 	}
 }
 
-// Beside its table in one process, stopped and started again while users go on, and
-// unable to write for a while: the books are exact in the end.
+// An aggregator runs in one process with its table. It restarts while users are active, and
+// cannot write for a while. Its books are exact in the end.
 func TestFollowingBesideATable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,12 +24,12 @@ func localStreams(local *peers.Local) *dynamodbstreams.Client {
 	})
 }
 
-// Real records of DynamoDB Local come to what those of the embedded engine do.
+// Real records of DynamoDB Local give the same result as those of the embedded engine.
 func TestOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
 	w := newWorldOn(t, local.Client, localStreams(local))
-	w.aggregator = w.aggregate(aggregator.Options{MaxAge: time.Hour}) // nothing here is about time
+	w.aggregator = w.aggregate(aggregator.Options{MaxAge: time.Hour}) // this test is not about time
 	w.traffic(0)
 	records := w.drain()
 	w.process(records)
@@ -45,7 +45,7 @@ func TestOnDynamoDBLocal(t *testing.T) {
 		records = w.drain() // the stream lags behind
 	}
 	for now := w.shards("late")[0].RefilledAt; time.Now().UnixMilli() < now+1000; {
-		w.shards("late") // until a second has passed by the clock that refills
+		w.shards("late") // until a second has passed on the clock that refills
 	}
 	if res := w.process(records); res.Refills != 1 {
 		t.Errorf("%d refills", res.Refills)

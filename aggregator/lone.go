@@ -11,16 +11,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A peer's client that finds shard 0 of a bucket missing makes it anew, alone and full,
-// whatever other shards there are. Neither its record nor theirs tells of both. So the
-// shards of a bucket are looked at when a peer made shard 0, and now and then when others
-// are told of and shard 0 is not.
+// If a peer's client finds shard 0 of a bucket missing, it creates that shard as the only
+// one, full, even if other shards exist. No single record shows both. So the aggregator
+// reads the shards of a bucket when a peer created shard 0. It also does so now and then
+// when records are about other shards but not about shard 0.
 
-// lookAgain is how long a look at all shards of a bucket holds.
+// lookAgain is the minimum time between two looks at all shards of a bucket.
 const lookAgain = time.Minute
 
-// lookForSiblings mends a bucket whose records do not tell whether shard 0 agrees with
-// the others.
+// lookForSiblings mends a bucket if its records do not show whether shard 0 agrees with the
+// others.
 func (a *Aggregator) lookForSiblings(ctx context.Context, b *batch, bk *bucketGroup) error {
 	last := bk.last()
 	switch {
@@ -32,7 +32,7 @@ func (a *Aggregator) lookForSiblings(ctx context.Context, b *batch, bk *bucketGr
 	return bk.limiter.Mend(ctx, last)
 }
 
-// A roll remembers when buckets were last looked at.
+// A roll remembers when the aggregator last looked at buckets.
 type roll struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[itemKey, time.Time]
@@ -41,12 +41,12 @@ type roll struct {
 func newRoll() *roll {
 	seen, err := simplelru.NewLRU[itemKey, time.Time](watchedBuckets, nil)
 	if err != nil {
-		panic(err) // for a size of 0
+		panic(err) // only for a size of 0
 	}
 	return &roll{seen: seen}
 }
 
-// claim reports whether a bucket has not been looked at for a while, and notes that it is.
+// claim reports whether a bucket is due for a look, and records the look.
 func (r *roll) claim(key itemKey, now time.Time) bool {
 	key.Shard = 0
 	r.mu.Lock()
@@ -58,7 +58,7 @@ func (r *roll) claim(key itemKey, now time.Time) bool {
 	return true
 }
 
-// last is the shard with the largest number that records tell of.
+// last is the shard with the highest number in the records.
 func (g *bucketGroup) last() (b limiter.Bucket) {
 	b = limiter.Bucket{Entity: g.entity, Resource: g.resource}
 	for _, it := range g.items {
@@ -67,8 +67,8 @@ func (g *bucketGroup) last() (b limiter.Bucket) {
 	return b
 }
 
-// isLone reports whether the records tell of other shards and not of shard 0, so that
-// nothing tells whether that agrees with them.
+// isLone reports whether the records are about other shards but not about shard 0, so that
+// they do not show whether shard 0 agrees.
 func (g *bucketGroup) isLone() bool {
 	for _, it := range g.items {
 		if it.Shard == 0 {
@@ -78,8 +78,9 @@ func (g *bucketGroup) isLone() bool {
 	return true
 }
 
-// isMadeByPeer reports whether a record tells of a shard 0 that a peer made as the only
-// one: this library's writes to an item all count, the first one too.
+// isMadeByPeer reports whether a record shows a shard 0 that a peer created as the only
+// one. It recognizes it by the write count: this library counts every write to an item,
+// including the first.
 func isMadeByPeer(r *dynamo.Record) bool {
 	return r.Old == nil && r.New != nil && r.New.Shard == 0 && r.New.ShardCount == 1 && r.New.Writes.Consumed == 0
 }

@@ -24,8 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// flaky loses writes of usage, answers to them, and reads of namespaces, while it
-// is on.
+// flaky, while it is on, loses usage writes, answers to them, and reads of namespaces.
 type flaky struct {
 	dynamo.API
 
@@ -60,7 +59,7 @@ func (f *flaky) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...fun
 	return f.API.GetItem(ctx, in, o...)
 }
 
-// An account is an oracle's: what one entity was seen to use in one hour.
+// An account is the oracle's record of what one entity used in one hour.
 type account struct {
 	entity string
 	hour   time.Time
@@ -71,20 +70,20 @@ type used struct {
 	tokens map[string]int64
 }
 
-// A lossy is a history, and how its records come.
+// A lossy is a history, with the order in which its records are delivered.
 type lossy struct {
 	*world
 	api  *flaky
 	dice *rand.Rand
 
 	want     map[account]*used
-	poisoned map[string]bool // sequence numbers; true once they were reported
+	poisoned map[string]bool // sequence numbers; true once reported
 	lanes    [][]dynamo.Record
-	done     []int // by lane
+	done     []int // processed records, by lane
 	mu       sync.Mutex
 }
 
-// uses notes what an entity is about to acquire, and keep.
+// uses notes what an entity is about to acquire and keep.
 func (l *lossy) uses(entity string, tokens map[string]int64) {
 	key := account{entity, time.Now().UTC().Truncate(time.Hour)}
 	if l.want[key] == nil {
@@ -96,8 +95,8 @@ func (l *lossy) uses(entity string, tokens map[string]int64) {
 	}
 }
 
-// poison makes an item unreadable, or one that was readable again. Its record,
-// which is the next, can never be read.
+// poison makes an item unreadable, or readable again. The next record is of this write and
+// can never be read.
 func (l *lossy) poison(bucket limiter.Bucket, rf types.AttributeValue) {
 	l.Helper()
 	_, ns := l.store.Namespace()
@@ -109,7 +108,7 @@ func (l *lossy) poison(bucket limiter.Bucket, rf types.AttributeValue) {
 	l.must(err)
 }
 
-// drop deletes a bucket of one shard, as the table does when it has expired.
+// drop deletes a bucket of one shard, as the table does on expiry.
 func (l *lossy) drop(entity string) {
 	l.Helper()
 	_, ns := l.store.Namespace()
@@ -134,7 +133,7 @@ func (l *lossy) live() {
 	for i := range 60 {
 		n := 1 + l.dice.IntN(500)
 		switch entity := []string{"wide", "wide", "solo", "key"}[l.dice.IntN(4)]; l.dice.IntN(6) {
-		case 0: // taken and given back: two writes, of which the first is an event
+		case 0: // taken and returned: two writes, of which the first is an event
 			l.uses(entity, nil)
 			lease, err := l.Acquire(l.Context(), ask(entity, "rpd", 1, "tpd", n))
 			l.must(err)
@@ -142,7 +141,7 @@ func (l *lossy) live() {
 			if entity == "key" {
 				l.uses("team", nil)
 			}
-		case 1: // poison on an item of its own, or for a while on one in use
+		case 1: // poison on its own item, or for a while on an item in use
 			if l.dice.IntN(2) == 0 {
 				l.poison(limiter.Bucket{Entity: fmt.Sprint("mallory", i), Resource: "gpt-4"}, schema.S("yesterday"))
 				break
@@ -164,8 +163,8 @@ func (l *lossy) live() {
 	}
 }
 
-// split puts the records of the stream into lanes, all of an item into one, as a
-// stream has shards.
+// split distributes the records of the stream over lanes. All records of an item are in one
+// lane, as in a shard of a stream.
 func (l *lossy) split(lanes int) {
 	l.Helper()
 	l.lanes, l.done = make([][]dynamo.Record, lanes), make([]int, lanes)
@@ -180,9 +179,9 @@ func (l *lossy) split(lanes int) {
 	}
 }
 
-// deliver brings the next batch of a lane, from some records before it on, some of
-// it twice and in another order, and goes on behind what was taken in: the
-// others come again with what follows, or by themselves.
+// deliver delivers the next batch of a lane. The batch begins some records early; some
+// records come twice and in another order. deliver then moves on past what was processed;
+// failed records come again with the following ones, or by themselves.
 func (l *lossy) deliver(a *aggregator.Aggregator, lane int, dice *rand.Rand) {
 	records, done := l.lanes[lane], l.done[lane]
 	from, to := max(0, done-dice.IntN(8)), min(len(records), done+1+dice.IntN(25))
@@ -204,15 +203,15 @@ func (l *lossy) deliver(a *aggregator.Aggregator, lane int, dice *rand.Rand) {
 	for l.done[lane] < to && !again[records[l.done[lane]].Sequence] {
 		l.done[lane]++
 	}
-	// What comes from behind where it goes on was among those taken in, or comes
-	// again; what comes from before it must not be lost either.
+	// A failed record at or after the new position comes again. One before it must not be
+	// lost either.
 	if i := slices.IndexFunc(records[:l.done[lane]], func(r dynamo.Record) bool { return again[r.Sequence] }); i >= 0 {
 		l.done[lane] = i
 	}
 }
 
-// processed takes in a batch and returns what has failed of it. Each poisoned
-// record must have been named, and none else.
+// processed processes a batch and returns its failed records. The result must name exactly
+// the poisoned records.
 func (l *lossy) processed(a *aggregator.Aggregator, batch []dynamo.Record) (failed []dynamo.Record) {
 	res, err := a.Process(l.Context(), batch)
 	l.check(err)
@@ -240,9 +239,9 @@ func (l *lossy) processed(a *aggregator.Aggregator, batch []dynamo.Record) (fail
 	return failed
 }
 
-// Whatever comes twice, late, in another order between shards, or not at all at
-// first; whoever forgets what it was doing; and whatever cannot be read: usage is
-// what was consumed.
+// Usage equals consumption even if records come twice, late, in another order between
+// shards, or at first not at all. The same holds if the aggregator loses its memory, or if
+// records cannot be read.
 func TestUsageIsExactWhateverHappens(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -259,7 +258,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 			for round := 0; ; round++ {
 				switch round {
 				case 200:
-					api.dice = nil // all is well from here on
+					api.dice = nil // no more faults from here on
 				case 400:
 					t.Fatalf("seed %d: the records never are taken in", seed)
 				}
@@ -279,7 +278,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 					together.Go(func() { l.deliver(a, lane, dice) })
 				}
 				together.Wait()
-				if l.dice.IntN(4) == 0 { // the process is gone, and what it knew
+				if l.dice.IntN(4) == 0 { // the process is gone, with its memory
 					a = w.aggregate(aggregator.Options{Windows: []dynamo.Window{dynamo.Hourly}})
 				}
 			}
@@ -289,7 +288,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 	}
 }
 
-// judge compares what was counted with what was consumed.
+// judge compares the counted usage with the consumption.
 func (l *lossy) judge(seed uint64) {
 	l.Helper()
 	for _, sequence := range slices.Sorted(maps.Keys(l.poisoned)) {

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// written is a batch of writes to buckets that no other batch has told of, half of
-// them in namespaces that are gone.
+// written is a batch of writes to buckets that no other batch writes to, half of them in
+// deleted namespaces.
 func written(batch, records int, ns string, now time.Time) []dynamo.Record {
 	all := make([]dynamo.Record, records)
 	for i := range all {
@@ -37,17 +37,17 @@ func written(batch, records int, ns string, now time.Time) []dynamo.Record {
 	return all
 }
 
-// live is the heap that is in use.
+// live is the size of the heap in use.
 func live() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // frees what the first collection finalized
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// Twenty times the history, with as many times the buckets and the namespaces that
-// are gone, is kept in the same memory. Not parallel: the heap is everybody's.
+// Twenty times the history, with twenty times the buckets and deleted namespaces, fits in
+// the same memory. Not parallel: all tests share the heap.
 func TestMemoryDoesNotGrowWithHistory(t *testing.T) {
 	const records, few, many, most = 100, 50, 20 * 50, 2 << 20
 	engine := dynamolite.New(dynamolite.Options{})
@@ -93,8 +93,8 @@ func TestMemoryDoesNotGrowWithHistory(t *testing.T) {
 	runtime.KeepAlive(a)
 }
 
-// Namespaces that are not used for longest are closed, those that a batch works on
-// not before it has ended.
+// The least recently used namespaces are closed, but not before the batches that use them
+// have ended.
 func TestNamespacesAreForgotten(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -144,7 +144,7 @@ func TestNamespacesAreForgotten(t *testing.T) {
 	}
 }
 
-// A usageFunc is told of each sum.
+// A usageFunc is called for each sum.
 type usageFunc func()
 
 func (f usageFunc) AddUsage(context.Context, *dynamo.UsageDelta) error { f(); return nil }

@@ -12,15 +12,15 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// forgetMissing is for how long a namespace that was found missing is taken for
-// that.
+// forgetMissing is how long the aggregator takes a missing namespace for missing.
 const forgetMissing = time.Minute
 
-// namespaces are those that were opened, or found missing, and not forgotten.
+// namespaces are the namespaces that were opened or found missing, until they are
+// forgotten.
 type namespaces struct {
 	open Opener
-	// opening is held by who opens one: a channel, so that a batch whose context
-	// ends does not wait for another's opener.
+	// opening is held while a batch opens a namespace. It is a channel, so that a batch
+	// whose context ends does not wait for another batch's opener.
 	opening chan struct{}
 
 	mu      sync.Mutex
@@ -28,14 +28,14 @@ type namespaces struct {
 	dropped []*namespace // forgotten in this call, and not in use
 }
 
-// namespace is one of them. What is not immutable is guarded by the lock of all.
+// namespace is one of them. The lock of all guards its mutable fields.
 type namespace struct {
 	Namespace
 
 	missing   bool
 	missingAt time.Time
-	users     int  // batches that work on it
-	forgotten bool // to be closed when the last of them has ended
+	users     int  // batches that use it
+	forgotten bool // to be closed when its last user ends
 }
 
 func newNamespaces(open Opener, size int) *namespaces {
@@ -47,14 +47,14 @@ func newNamespaces(open Opener, size int) *namespaces {
 		}
 	})
 	if err != nil {
-		panic("aggregator: " + err.Error()) // it only refuses a size that is not positive
+		panic("aggregator: " + err.Error()) // only for a size that is not positive
 	}
 	n.lru = lru
 	return n
 }
 
-// get is a namespace that is open, or is opened now. It is in use until it is
-// released.
+// get returns an open namespace, and opens it if necessary. The caller uses it until it
+// calls release.
 func (n *namespaces) get(ctx context.Context, id string, now time.Time) (*namespace, error) {
 	if ns := n.known(id, now); ns != nil {
 		return ns, nil
@@ -66,7 +66,7 @@ func (n *namespaces) get(ctx context.Context, id string, now time.Time) (*namesp
 		return nil, fmt.Errorf("open namespace %s: %w", id, ctx.Err())
 	}
 	if ns := n.known(id, now); ns != nil {
-		return ns, nil // opened by another batch meanwhile
+		return ns, nil // another batch has opened it meanwhile
 	}
 	opened, err := n.open(ctx, id)
 	ns := &namespace{Namespace: opened, users: 1}
@@ -82,7 +82,7 @@ func (n *namespaces) get(ctx context.Context, id string, now time.Time) (*namesp
 	return ns, nil
 }
 
-// known is a namespace that is remembered, and then in use; nil if there is none.
+// known returns a remembered namespace and marks it as in use; nil if there is none.
 func (n *namespaces) known(id string, now time.Time) *namespace {
 	n.mu.Lock()
 	defer n.unlock()
@@ -94,7 +94,7 @@ func (n *namespaces) known(id string, now time.Time) *namespace {
 	return ns
 }
 
-// release says that namespaces are not in use any more.
+// release ends the use of namespaces.
 func (n *namespaces) release(used ...*namespace) {
 	n.mu.Lock()
 	defer n.unlock()
@@ -105,7 +105,7 @@ func (n *namespaces) release(used ...*namespace) {
 	}
 }
 
-// unlock closes what was dropped under the lock, after it.
+// unlock releases the lock, and then closes what was dropped under it.
 func (n *namespaces) unlock() {
 	dropped := n.dropped
 	n.dropped = nil

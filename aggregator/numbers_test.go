@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// The aggregator counts usage exactly where neither the item's own count nor the sum of a
-// batch fits 64 bits, whether records come one by one, all at once, or twice.
+// Usage is exact even if neither the item's own count nor the sum of a batch fits 64 bits.
+// Records may come one by one, all at once, or twice.
 func TestUsageBeyond64Bits(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 7, 1000} {

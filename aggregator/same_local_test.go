@@ -24,14 +24,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// One history on both engines, read from the stream of each and processed in the
-// same batches, leaves the same table, item by item and attribute by attribute.
+// One history on both engines leaves the same table, item by item and attribute by
+// attribute. The records are read from each engine's stream and processed in the same
+// batches.
 //
-// What cannot be the same is given names first: ids of namespaces, of audit
-// events and of the lives of entities, which are random, and sequence numbers,
-// each of which becomes the item and which of its writes it is of. Records carry the time of the story instead
-// of the engine's, are in the order of their keys within a step of it, since two
-// items of one transaction have none. Both engines go by the time of the story.
+// Values that cannot be equal are renamed first. IDs of namespaces, of audit events and of
+// lives of entities are random. A sequence number is replaced by its item and the number of
+// its write. Records carry the time of the story instead of the engine's. Within a step of
+// the story they are sorted by key, since two items of one transaction have no order. Both
+// engines use the time of the story.
 func TestBothEnginesEndWithTheSameTable(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
@@ -50,36 +51,35 @@ func TestBothEnginesEndWithTheSameTable(t *testing.T) {
 	if diff := cmp.Diff(embedded.sum, actual.sum); diff != "" {
 		t.Errorf("done in the embedded engine, and in DynamoDB Local (+):\n%s", diff)
 	}
-	// The story is about everything that an aggregator does.
+	// The story covers all the work of an aggregator.
 	if s := embedded.sum; s.Refills < 4 || s.Doublings != 2 || s.Mends == 0 || s.Updates < 100 {
 		t.Errorf("too little was done: %+v", s)
 	}
 }
 
-// atOnce is the client of a server that goes by the story's clock, as an engine in
-// the same process does: stores take their time from the story, not from dates.
+// atOnce is the client of a server that uses the story's clock, like an engine in the same
+// process: stores take the time from the story, not from response dates.
 type atOnce struct{ *dynamodb.Client }
 
 func (atOnce) Immediate() bool { return true }
 
-// A story is a world in which one thing happens after the other, at instants of
-// its own.
+// A story is a world in which events happen one after another, at instants of its own.
 type story struct {
 	*world
 
 	at      time.Time
-	steps   []int // how many records each step has left in the stream
-	wait    []int // the same of the story told before; nil if this is the first
+	steps   []int // number of records that each step has left in the stream
+	wait    []int // the same from the previous story; nil for the first
 	pending []dynamo.Record
 	names   map[string]string // of sequence numbers
 	writes  map[string]int    // by item
 	sum     aggregator.Result
 }
 
-// newStory tells it.
+// newStory plays the story.
 func newStory(t *testing.T, api dynamo.API, streams dynamo.StreamAPI, wait []int) *story {
 	t.Helper()
-	// Later than any test: nothing expires by the clock of an engine.
+	// Later than any test, so that nothing expires by an engine's clock.
 	s := &story{at: time.Date(2100, 2, 28, 23, 40, 0, 0, time.UTC), wait: wait, names: map[string]string{}, writes: map[string]int{}}
 	dice := int64(0)
 	s.world = &world{
@@ -87,13 +87,13 @@ func newStory(t *testing.T, api dynamo.API, streams dynamo.StreamAPI, wait []int
 		rand: func(n int64) int64 { dice += 7; return dice % n },
 	}
 	s.begin()
-	s.at = s.at.Add(time.Second) // IDs of events are in the order of their milliseconds, and of stores
+	s.at = s.at.Add(time.Second) // event IDs sort by their milliseconds and by store
 	s.tell()
 	return s
 }
 
-// step does one thing and reads what the stream tells of it. Limiters live for a
-// step: closing one waits for what it does in the background.
+// step runs one event and reads its records from the stream. Limiters live for one step:
+// closing a limiter waits for its background work.
 func (s *story) step(f func(l *limiter.Limiter)) {
 	s.Helper()
 	l, err := limiter.New(s.store, limiter.Options{Rand: s.rand, InFlight: -1})
@@ -104,7 +104,7 @@ func (s *story) step(f func(l *limiter.Limiter)) {
 	s.at = s.at.Add(700 * time.Millisecond)
 }
 
-// read takes in the records of what was just done.
+// read reads the records of the last step.
 func (s *story) read() {
 	s.Helper()
 	records := s.drain()
@@ -136,8 +136,8 @@ func (s *story) read() {
 	s.pending = append(s.pending, records...)
 }
 
-// process takes in what has been read, in batches of so many, each of which comes
-// with the end of the one before.
+// process processes the records read so far, in batches of size records. Each batch also
+// repeats the end of the previous one.
 func (s *story) process(size int) {
 	s.Helper()
 	again := 0
@@ -157,8 +157,8 @@ func (s *story) process(size int) {
 	s.read()
 }
 
-// startAggregator replaces the aggregator. Its limiter lets a bucket settle after a
-// doubling, by a clock that is not the story's: a new one does not wait for it.
+// startAggregator replaces the aggregator. After a doubling its limiter lets a bucket
+// settle, by a clock that is not the story's; a new limiter does not wait.
 func (s *story) startAggregator() {
 	s.aggregator = s.aggregate(aggregator.Options{Now: s.now, Concurrency: 1})
 }
@@ -191,7 +191,7 @@ func (s *story) tell() {
 			s.at = s.at.Add(13 * time.Minute) // into the next hour, day and month
 		}
 	}
-	// Pressed, so that it is doubled, twice; what the aggregator writes is read.
+	// Pressed, so that it is doubled, twice; the aggregator's own writes are read too.
 	for shard := range 2 {
 		s.step(func(l *limiter.Limiter) { s.take(l, "hot", "rps", 90, "rpd", 900) })
 		s.step(func(*limiter.Limiter) {
@@ -202,7 +202,7 @@ func (s *story) tell() {
 		s.startAggregator()
 		s.at = s.at.Add(time.Minute)
 	}
-	// A doubling that somebody has left half done.
+	// A half-finished doubling.
 	s.step(func(*limiter.Limiter) { s.set("user", 0, map[string]int64{schema.ShardCount: 4}) })
 	s.process(100)
 	s.step(func(l *limiter.Limiter) { s.take(l, "user", "rpm", 3, "tph", 3) })
@@ -215,12 +215,12 @@ func (s *story) tell() {
 	s.process(5)
 }
 
-// A scanner is what both engines have besides what a store needs.
+// A scanner is what both engines offer beyond a store's needs.
 type scanner interface {
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
-// dump is the whole table by key, with names for what is random.
+// dump is the whole table by key, with names in place of random values.
 func (s *story) dump(from scanner) map[string]schema.Item {
 	s.Helper()
 	var items []map[string]types.AttributeValue

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// far is an API across a network: a request takes so long, half of it each way.
+// far is an API across a network: each request takes a fixed time, half of it each way.
 type far struct {
 	dynamo.API
 	takes time.Duration
@@ -33,19 +33,19 @@ func (f far) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...
 	return f.API.UpdateItem(ctx, in, o...)
 }
 
-// steady is a load on one bucket, and what it met.
+// steady is a load on one bucket, and its result.
 type steady struct {
 	name      string
 	limit     limiter.Limit
 	processes int
 	amount    int
-	drained   int // tokens taken before it begins
+	drained   int // tokens taken before the load begins
 	inFlight  int
-	least     float64 // the share to be held with an aggregator
+	least     float64 // the minimum share with an aggregator
 }
 
-// run asks 200 times a second for a minute and returns the share of acquires that
-// took one round trip.
+// run sends 200 requests a second for a minute and returns the share of acquires that took
+// one round trip.
 func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) {
 	t.Helper()
 	const rate, lasts = 200, time.Minute
@@ -114,14 +114,14 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 	return share, refills
 }
 
-// A bucket that is asked for 200 times a second stays on the path of one round
-// trip: its users find what they need, and nobody moves the stamp under them.
+// A bucket with 200 requests a second stays on the path of one round trip: its users find
+// enough tokens, and nobody moves the stamp while they write.
 //
-// One whose limits earn more than is asked for is full, and overflows between any
-// two of its users: each has to cut that (ADR 006), or to leave it to the one that
-// finds the stamp too old (ADR 017), and there is nothing an aggregator could do for it ahead.
-// Where it fills hardly faster than it is used, by many that each come seldom, the
-// share is reported.
+// A bucket whose limits earn more than the load is full, and overflows between any two
+// requests. Each request has to cut the overflow (ADR 006), or leave it to the request that
+// finds the stamp too old (ADR 017). An aggregator can do nothing ahead for such a bucket.
+// For a bucket that fills hardly faster than its load, from many users that each come
+// seldom, the test only reports the share.
 func TestSteadyLoadStaysOnTheOneRoundTripPath(t *testing.T) {
 	t.Parallel()
 	const held = 0.999

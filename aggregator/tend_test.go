@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// set writes attributes of a shard past the store, as a peer does.
+// set writes attributes of a shard without the store, as a peer does.
 func (w *world) set(entity string, shard int, attributes map[string]int64) {
 	w.Helper()
 	_, ns := w.store.Namespace()
@@ -40,7 +40,7 @@ func (w *world) set(entity string, shard int, attributes map[string]int64) {
 	w.must(err)
 }
 
-// balances are what a bucket holds by now, in whole tokens, all shards together.
+// balances are what a bucket holds now, in whole tokens, over all shards.
 func (w *world) balances(entity string, limits ...any) string {
 	w.Helper()
 	statuses, err := w.Available(w.Context(), ask(entity, limits...))
@@ -52,8 +52,8 @@ func (w *world) balances(entity string, limits ...any) string {
 	return text.String()
 }
 
-// history plays hours of bursts on limits of very different rates and returns what
-// was admitted, and what is left in the end.
+// history plays hours of bursts on limits of very different rates. It returns how much was
+// admitted, and what is left at the end.
 func history(t *testing.T, aggregated bool) (admitted int, left string, refills int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,9 +76,9 @@ func history(t *testing.T, aggregated bool) (admitted int, left string, refills 
 	return admitted, left, refills
 }
 
-// A bucket that is refilled for its users admits and holds what it does without
-// that, to the token: no limit loses what it accrued for another one's sake (the
-// peer's defect 7), nor to rounding (8), and none gains.
+// A bucket with refills admits and holds the same as without them, to the token. No limit
+// loses what it accrued to another limit's refill (the peer's defect 7) or to rounding (8),
+// and none gains.
 func TestRefillsNeitherMintNorLose(t *testing.T) {
 	t.Parallel()
 	with, leftWith, refills := history(t, true)
@@ -124,14 +124,14 @@ func TestNothingIsWrittenForNothing(t *testing.T) {
 				records := w.drain()
 				time.Sleep(c.lag)
 				if c.set["shard_count"] != 0 {
-					for i := range records { // the change of the count is not what this is about
+					for i := range records { // this test ignores the change of the count
 						records[i].Old = nil
 					}
 				}
 				if res := w.process(records); res.Refills != c.want {
 					t.Errorf("%d refills, want %d", res.Refills, c.want)
 				}
-				// What it wrote itself asks for nothing more.
+				// The aggregator's own writes cause no further writes.
 				if res := w.process(w.drain()); res.Refills+res.Doublings+res.Mends != 0 {
 					t.Errorf("its own writes led to %+v", res)
 				}
@@ -140,7 +140,7 @@ func TestNothingIsWrittenForNothing(t *testing.T) {
 	}
 }
 
-// All limits of an item accrue in the one write.
+// One write accrues all limits of an item.
 func TestARefillIsOneWriteForAllLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestARefillIsOneWriteForAllLimits(t *testing.T) {
 		written := 0
 		for _, r := range w.drain() {
 			if r.New != nil {
-				written++ // not to sums of usage
+				written++ // without writes to sums of usage
 			}
 		}
 		if written != 1 {
@@ -168,8 +168,7 @@ func TestARefillIsOneWriteForAllLimits(t *testing.T) {
 	})
 }
 
-// write takes a token so many times a second, for a time, and calls each in
-// between.
+// write takes a token at a fixed rate for a time, and calls each in between.
 func (w *world) write(rate int, total, every time.Duration, each func()) (n int) {
 	w.Helper()
 	start, next := time.Now(), every
@@ -186,8 +185,8 @@ func (w *world) write(rate int, total, every time.Duration, each func()) (n int)
 	return n
 }
 
-// A bucket that is written to faster than its partition takes is doubled before
-// its users have to wait, once, and its limit is what it was.
+// A bucket with more writes than its partition takes is doubled once, before its users have
+// to wait, and its limit stays the same.
 func TestABusyBucketIsDoubledAhead(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Second, 250 * time.Millisecond} {
@@ -213,8 +212,8 @@ func TestABusyBucketIsDoubledAhead(t *testing.T) {
 	}
 }
 
-// A bucket is looked after although nobody consumes anything of it (the peer's
-// defect 33): requests for nothing are writes as well.
+// The aggregator tends a bucket even if nobody consumes anything (the peer's defect 33):
+// requests for 0 tokens are writes as well.
 func TestABucketThatIsAskedForNothingIsDoubledToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +229,7 @@ func TestABucketThatIsAskedForNothingIsDoubledToo(t *testing.T) {
 	})
 }
 
-// A record that comes three seconds late still tells that the bucket was busy.
+// A record that is three seconds late still shows that the bucket was busy.
 func TestADoublingIsJudgedAtTheRecordsInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -245,7 +244,7 @@ func TestADoublingIsJudgedAtTheRecordsInstant(t *testing.T) {
 	})
 }
 
-// Writes that a partition takes easily never add up to a doubling (the peer's
+// Writes at a rate that a partition handles easily never cause a doubling (the peer's
 // defect 5), however many there are.
 func TestAQuietBucketIsNeverDoubled(t *testing.T) {
 	t.Parallel()
@@ -261,7 +260,7 @@ func TestAQuietBucketIsNeverDoubled(t *testing.T) {
 	})
 }
 
-// A doubling that a peer or a client that died has left half done is finished.
+// A doubling that a peer or a dead client has left half done is finished.
 func TestShardsThatDisagreeAreMended(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +284,7 @@ func TestShardsThatDisagreeAreMended(t *testing.T) {
 		if len(images) != 4 || tokens > 900_000 {
 			t.Errorf("%d shards hold %d", len(images), tokens)
 		}
-		// That it did so is nothing to be mended again, for ever.
+		// The mend's own records cause no further mends.
 		for range 3 {
 			w.process(w.drain())
 		}
@@ -295,7 +294,7 @@ func TestShardsThatDisagreeAreMended(t *testing.T) {
 	})
 }
 
-// What cannot be tended is counted, and its usage is taken in all the same.
+// A bucket that cannot be tended is counted as an error, and its usage still counts.
 func TestWhatCannotBeTendedFailsNoRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -315,7 +314,7 @@ func TestWhatCannotBeTendedFailsNoRecord(t *testing.T) {
 	})
 }
 
-// failing is an API that does not write to buckets.
+// failing is an API whose writes to buckets fail.
 type failing struct{ dynamo.API }
 
 func (f failing) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
@@ -326,8 +325,8 @@ func (f failing) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o
 	return f.API.UpdateItem(ctx, in, o...)
 }
 
-// A shard 0 that a peer made anew beside living siblings learns their number, whichever
-// of them a record tells of.
+// A shard 0 that a peer created beside existing siblings learns their number, whichever of
+// them a record is about.
 func TestAShardMadeAnewIsMended(t *testing.T) {
 	t.Parallel()
 	for _, met := range []int{0, 1, 3} {
@@ -357,7 +356,7 @@ func TestAShardMadeAnewIsMended(t *testing.T) {
 						t.Errorf("shard %d is number %d of %d", i, img.Shard, img.ShardCount)
 					}
 				}
-				// Its shards are not looked at for every record.
+				// The aggregator does not read the shards for every record.
 				w.drain()
 				w.set("user", 3, map[string]int64{"b_rph_tc": 6})
 				records = w.drain()
@@ -374,7 +373,8 @@ func TestAShardMadeAnewIsMended(t *testing.T) {
 	}
 }
 
-// anew makes shard 0 of a bucket as a peer does: alone, full, and not counting it.
+// anew creates shard 0 of a bucket as a peer does: alone, full, and without counting the
+// write.
 func (w *world) anew(entity string) {
 	w.Helper()
 	_, ns := w.store.Namespace()

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// traffic is a little of everything that consumes and returns, so far apart.
+// traffic does every kind of consumption and return, at a fixed interval.
 func (w *world) traffic(apart time.Duration) {
 	w.Helper()
 	w.system(limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm-in.k", 90_000))
@@ -53,7 +53,7 @@ func (w *world) settle(lease *limiter.Lease, limit string, way int) {
 	}
 }
 
-// counted is what the items of an entity have counted, as the books say it.
+// counted is what the items of an entity have counted, in the form of the books.
 func (w *world) counted(entity string) map[string]int64 {
 	w.Helper()
 	all := map[string]int64{}
@@ -78,8 +78,8 @@ func (w *world) wantBooks(events int, entity string) {
 	}
 }
 
-// What users consumed, from the first acquire on, less what they returned: the
-// peer counts no record of a bucket that is new (its defect 9).
+// Usage is what users consumed, from the first acquire on, less what they returned. The
+// peer does not count the record of a new bucket (its defect 9).
 func TestUsageIsWhatWasConsumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestUsageIsWhatWasConsumed(t *testing.T) {
 	})
 }
 
-// Batches come twice, cut at other places, with records of other items in
-// between and records of the same item in the wrong order. Each counts once.
+// Batches come twice, cut at other places, with other items' records in between and the
+// same item's records in the wrong order. Each record counts once.
 func TestRecordsThatComeTwiceCountOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestRecordsThatComeTwiceCountOnce(t *testing.T) {
 		records := w.drain()
 		dice := rand.New(rand.NewPCG(1, 2))
 		for done := 0; done < len(records); {
-			from := max(0, done-dice.IntN(20)) // what came before, again
+			from := max(0, done-dice.IntN(20)) // repeats earlier records
 			to := min(len(records), done+1+dice.IntN(20))
 			batch := slices.Concat(records[from:to], records[from:done])
 			dice.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
@@ -119,15 +119,15 @@ func TestRecordsThatComeTwiceCountOnce(t *testing.T) {
 	})
 }
 
-// The last minute of a year and the first of the next: consumption belongs to when
-// it took place, not to when the bucket was last refilled (the peer's defect 9).
+// The last minute of a year and the first of the next: consumption belongs to the time when
+// it took place, not to the time of the bucket's last refill (the peer's defect 9).
 func TestWindowsAreOfTheRecordsOwnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.system(limiter.PerDay("rpd", 1_000_000))
 		time.Sleep(time.Until(time.Date(2000, 12, 31, 23, 59, 58, 0, time.UTC)))
-		w.take(w.Limiter, "user", "rpd", 900_000) // what is left does not overflow: no later take moves the stamp
+		w.take(w.Limiter, "user", "rpd", 900_000) // the rest does not overflow, so that no later take moves the stamp
 		time.Sleep(3 * time.Second)
 		w.take(w.Limiter, "user", "rpd", 10)
 		time.Sleep(12 * time.Hour)
@@ -154,8 +154,7 @@ func TestWindowsAreOfTheRecordsOwnTime(t *testing.T) {
 	})
 }
 
-// One write for each sum, however many records and limits it is of (the peer's
-// defect 11).
+// One write for each sum, whatever its number of records and limits (the peer's defect 11).
 func TestABatchWritesEachSumOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,8 +169,8 @@ func TestABatchWritesEachSumOnce(t *testing.T) {
 	})
 }
 
-// What cannot be written fails the records that it was to carry, and nothing else
-// (the peer's defect 13). Delivered again, they count once.
+// If a write fails, only the records in it fail (the peer's defect 13). Delivered again,
+// they count once.
 func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,7 +213,7 @@ func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
 	})
 }
 
-// A record that cannot be read is reported, and those around it count.
+// An unreadable record is reported, and the records around it count.
 func TestPoisonedRecordsAreReportedOneByOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -248,8 +247,8 @@ func TestPoisonedRecordsAreReportedOneByOne(t *testing.T) {
 	})
 }
 
-// A stream carries all namespaces of its table. What is left of one that was
-// deleted is nobody's.
+// A stream carries all namespaces of its table. The remains of a deleted namespace are
+// ignored.
 func TestNamespacesAreKeptApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,8 +290,7 @@ func TestNamespaceThatCannotBeOpenedFailsItsRecords(t *testing.T) {
 	})
 }
 
-// A batch does not wait for longer than its context for a namespace that another
-// one opens.
+// A batch waits no longer than its context for a namespace that another batch opens.
 func TestNoBatchWaitsForAnothersOpener(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,31 +10,31 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// DefaultQuiet is how long shards must have been quiet to be merged, by default.
+// DefaultQuiet is the default of Options.Quiet.
 const DefaultQuiet = 30 * time.Minute
 
 const (
-	// parts is in how many intervals of that time writes are counted: each shard is
-	// to be quiet in every one of them.
+	// parts is the number of intervals in the quiet time: each shard must be quiet in every
+	// one.
 	parts = 4
-	// quietPart is one in how many of the writes that a partition takes a quiet shard
-	// takes at most. Merged with another such it is at twice of that, which is half
-	// of where shards are doubled.
+	// quietPart defines quiet: a shard takes less than 1/quietPart of the writes that its
+	// partition takes. Two such shards merged take less than 2/quietPart, which is half the
+	// rate at which shards are doubled.
 	quietPart = 5
-	// watchedBuckets is how many buckets are watched, those last heard of.
+	// watchedBuckets is the number of buckets to watch, those most recently seen in
+	// records.
 	watchedBuckets = 10_000
-	// ticks is how often in such an interval it is looked whether any has ended,
-	// if no records come.
+	// ticks is the number of checks per interval for buckets that are due, if no records
+	// come.
 	ticks = 8
 )
 
-// A watch remembers the buckets with several shards that records told of, and how
-// long they have been quiet, in memory alone: an aggregator that starts anew waits
-// for the whole time again.
+// A watch remembers the buckets with several shards in the records, and how long they have
+// been quiet. It is in memory only: a restarted aggregator waits for the whole time again.
 //
-// How much a shard is written to is counted by its hidden write limit, so two reads
-// of the shards tell. A bucket is read at most once in a quarter of the time, whether
-// records come or not.
+// The difference of the hidden write limit between two reads counts the writes to a shard.
+// The aggregator reads a bucket at most once in a quarter of the time, whether records come
+// or not.
 type watch struct {
 	quarter time.Duration
 
@@ -43,22 +43,22 @@ type watch struct {
 	wake time.Time // nothing is due before
 }
 
-// A watched is a bucket.
+// A watched is a bucket on the watch.
 type watched struct {
-	key  itemKey   // of shard 0
-	due  time.Time // when it is to be read
-	busy bool      // it is being read
+	key  itemKey   // the key of shard 0
+	due  time.Time // time of the next read
+	busy bool      // a batch is reading it
 
-	// Only who reads it touches these.
-	at     time.Time // when it was last read; zero if that does not count
-	counts []int64   // what was counted of each shard then, in millitokens
-	quiet  int       // intervals in a row
+	// Only the batch that reads the bucket uses these fields.
+	at     time.Time // time of the last read; zero if it does not count
+	counts []int64   // consumed writes of each shard at that read, in millitokens
+	quiet  int       // consecutive quiet intervals
 }
 
 func newWatch(quiet time.Duration) *watch {
 	seen, err := simplelru.NewLRU[itemKey, *watched](watchedBuckets, nil)
 	if err != nil {
-		panic(err) // for a size of 0
+		panic(err) // only for a size of 0
 	}
 	return &watch{quarter: quiet / parts, seen: seen}
 }
@@ -80,7 +80,7 @@ func (w *watch) note(b *batch) {
 	}
 }
 
-// claim are the buckets that are due, which are not any more then.
+// claim returns the buckets that are due, marks them as busy and sets their next read.
 func (w *watch) claim(now time.Time) (due []*watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *watch) isDue(now time.Time) bool {
 	return w.seen.Len() > 0 && !now.Before(w.wake)
 }
 
-// release gives back a bucket that was claimed; at once, if it is to be read again.
+// release returns a claimed bucket. If again is set, it is due at once.
 func (w *watch) release(one *watched, again bool, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,8 +127,8 @@ func (w *watch) forget(one *watched) {
 	w.seen.Remove(one.key)
 }
 
-// mergeQuiet reads the buckets that are due and merges those that have been quiet for
-// long enough.
+// mergeQuiet reads the buckets that are due, and merges those that have been quiet for long
+// enough.
 func (a *Aggregator) mergeQuiet(ctx context.Context, b *batch) {
 	if a.watch == nil {
 		return
@@ -148,9 +148,9 @@ func (a *Aggregator) mergeQuiet(ctx context.Context, b *batch) {
 	})
 }
 
-// visit reads a bucket, and merges it if it was quiet every time for long enough. A
-// merge that others were in the way of is tried again after the next interval, if
-// that was quiet too.
+// visit reads a bucket, and merges it if it has been quiet long enough. If other writers
+// prevented the merge, visit tries again after the next interval, if that one was quiet
+// too.
 func (a *Aggregator) visit(ctx context.Context, one *watched, now time.Time) (merged bool, err error) {
 	ns, err := a.namespaces.get(ctx, one.key.ns, now)
 	if err != nil {
@@ -189,8 +189,8 @@ func (a *Aggregator) visit(ctx context.Context, one *watched, now time.Time) (me
 	return merged, err
 }
 
-// wasQuiet reports whether the shards are those of the last time, and all of them have
-// been written to little since.
+// wasQuiet reports whether the shards are the same as at the last read, and each has taken
+// few writes since.
 func (one *watched) wasQuiet(images []*store.Image, now time.Time) bool {
 	took := now.Sub(one.at).Milliseconds()
 	if one.at.IsZero() || took <= 0 || len(images) != len(one.counts) {
@@ -205,7 +205,7 @@ func (one *watched) wasQuiet(images []*store.Image, now time.Time) bool {
 	return true
 }
 
-// keepWatch processes what is due while no records come, until the context ends.
+// keepWatch processes due buckets while no records come, until the context ends.
 func (a *Aggregator) keepWatch(ctx context.Context) {
 	t := time.NewTicker(max(a.watch.quarter/ticks, time.Millisecond))
 	defer t.Stop()
@@ -216,7 +216,7 @@ func (a *Aggregator) keepWatch(ctx context.Context) {
 		case <-t.C:
 		}
 		if a.watch.isDue(a.o.Now()) {
-			_, _ = a.Process(context.WithoutCancel(ctx), nil) // what fails is logged
+			_, _ = a.Process(context.WithoutCancel(ctx), nil) // failures are logged
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// widen has a limiter double the user's bucket until it has so many shards.
+// widen makes a limiter double the user's bucket until it has n shards.
 func (w *world) widen(n int) {
 	w.Helper()
 	l := w.limiter(w.store, limiter.Options{})
@@ -38,7 +38,7 @@ func (w *world) widen(n int) {
 	}
 }
 
-// held is what a user's bucket holds of a limit by now, in millitokens.
+// held is what a user's bucket holds of a limit now, in millitokens.
 func (w *world) held(entity, limit string) (sum int64) {
 	w.Helper()
 	for _, img := range w.shards(entity) {
@@ -73,9 +73,9 @@ func (t *tally) read() (merges, doublings, errs, idle int) {
 	return t.sum.Merges, t.sum.Doublings, t.sum.Errors, t.idle
 }
 
-// An idle bucket of four shards has two after the time, and one after as much again,
-// though no record comes any more; its tokens are what they were, to the millitoken,
-// and what was consumed is not counted a second time.
+// An idle bucket of four shards has two after the quiet time, and one after twice that
+// time, though no records come any more. Its tokens stay the same to the millitoken, and
+// nothing is counted a second time.
 func TestAnIdleBucketIsMerged(t *testing.T) {
 	t.Parallel()
 	for _, quiet := range []time.Duration{0, time.Minute} {
@@ -108,7 +108,7 @@ func TestAnIdleBucketIsMerged(t *testing.T) {
 				_, _, _, before := sums.read()
 				time.Sleep(3 * quiet)
 				end()
-				// One read finds out that there is nothing to watch any more.
+				// One read shows that there is nothing to watch any more.
 				if _, _, _, idle := sums.read(); len(w.shards("user")) != 1 || idle > before+1 {
 					t.Errorf("%d shards, read %d times more", len(w.shards("user")), idle-before)
 				}
@@ -121,13 +121,12 @@ func TestAnIdleBucketIsMerged(t *testing.T) {
 	}
 }
 
-// A bucket one shard of which is written to a fifth of what its partition takes is
-// never merged; one that is written to a little less is, and is not doubled by the
-// same load.
+// A bucket is never merged if one of its shards takes a fifth of its partition's writes.
+// With a little less it is merged, and the same load does not double it.
 func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		rate   float64 // of writes to shard 1, in a second
+		rate   float64 // writes to shard 1 per second
 		merges int
 	}{{205, 0}, {195, 1}} {
 		t.Run(fmt.Sprint(tt.rate), func(t *testing.T) {
@@ -146,7 +145,7 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 						Debits: []store.Debit{{Amount: store.Amount{Limit: "rpd", Milli: 1000}, AtMost: 1 << 60}},
 					})
 					w.must(err)
-					if !out.Applied && out.Image != nil { // short of writes
+					if !out.Applied && out.Image != nil { // out of writes
 						_, err := w.Replenish(t.Context(), out.Image, limiter.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
 						w.must(err)
 					}
@@ -170,7 +169,7 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 	}
 }
 
-// A burst begins the time anew, and so does a shard that comes or goes.
+// A burst restarts the quiet time, and so does a shard that appears or disappears.
 func TestWhatIsNotQuietAllTheTime(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(*world){
@@ -203,7 +202,7 @@ func TestWhatIsNotQuietAllTheTime(t *testing.T) {
 	}
 }
 
-// Several aggregators merge a bucket once; one that is told not to never does, and
+// Several aggregators merge a bucket once. An aggregator with merging off never merges, and
 // reads nothing.
 func TestWhoMerges(t *testing.T) {
 	t.Parallel()
@@ -246,7 +245,7 @@ func TestWhoMerges(t *testing.T) {
 	})
 }
 
-// A shut is a store that must not be used any more once it is closed.
+// A shut is a store that must not be used after it is closed.
 type shut struct {
 	limiter.Store
 
@@ -261,8 +260,8 @@ func (s *shut) Buckets(ctx context.Context, entity, resource string, shards int)
 	return s.Store.Buckets(ctx, entity, resource, shards)
 }
 
-// A bucket is watched although its namespace is forgotten and closed meanwhile: it is
-// opened again.
+// A watched bucket is merged even if its namespace was forgotten and closed meanwhile: the
+// namespace is opened again.
 func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +287,7 @@ func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 		w.process(w.drain())
 		merges, errs := 0, 0
 		for range 8 {
-			w.take(blue, "user", "rpd", 1) // forgets the other
+			w.take(blue, "user", "rpd", 1) // evicts the other namespace
 			res := w.process(w.drain())
 			merges, errs = merges+res.Merges, errs+res.Errors
 			time.Sleep(15 * time.Second)

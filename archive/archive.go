@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// An API is the part of S3 that this package calls, with the SDK's own
-// signatures: *[s3.Client] is one.
+// An API is the part of S3 that this package calls, with the SDK's own signatures.
+// *[s3.Client] implements it.
 type API interface {
 	HeadBucket(context.Context, *s3.HeadBucketInput, ...func(*s3.Options)) (*s3.HeadBucketOutput, error)
 	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
@@ -30,10 +30,10 @@ var _ API = (*s3.Client)(nil)
 // A Location is a place in a bucket.
 type Location struct {
 	Bucket string
-	Prefix string // of all keys, without a slash at its end; "" is the whole bucket
+	Prefix string // prefix of all keys, without a final slash; "" is the whole bucket
 }
 
-// String is the location as [ParseURL] takes it.
+// String is the location in the form that [ParseURL] reads.
 func (l Location) String() string {
 	if l.Prefix == "" {
 		return "s3://" + l.Bucket
@@ -53,7 +53,7 @@ func ParseURL(url string) (Location, error) {
 	}
 	bucket, prefix, _ := strings.Cut(rest, "/")
 	prefix = strings.TrimSuffix(prefix, "/")
-	const least, most, longest = 3, 63, 800 // of the 1024 bytes of a key
+	const least, most, longest = 3, 63, 800 // leaves room for the rest of a key, which has at most 1024 bytes
 	switch {
 	case len(bucket) < least || len(bucket) > most || strings.Trim(bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "",
 		strings.ContainsAny(bucket[:1]+bucket[len(bucket)-1:], ".-"):
@@ -68,33 +68,32 @@ func ParseURL(url string) (Location, error) {
 	return Location{bucket, prefix}, nil
 }
 
-// Options say where an archive is. API and Bucket are required.
+// Options configure an archive. API and Bucket are required.
 type Options struct {
 	API API
 	Location
 
-	// NameOf is the name of the namespace of an id, for the events that are
-	// stored; [limiter.ErrNotFound] and [limiter.ErrCorrupt] are that it has none
-	// that is known, any other error leaves events unstored. nil knows none.
+	// NameOf returns the name of the namespace with an id, for the stored events.
+	// [limiter.ErrNotFound] and [limiter.ErrCorrupt] mean that no name is known; any other
+	// error leaves the events unstored. nil knows no names.
 	NameOf func(ctx context.Context, id string) (string, error)
-	// Timeout bounds each request, the reading of an object included; 0 is a
-	// minute.
+	// Timeout bounds each request, including the reading of an object; 0 is a minute.
 	Timeout time.Duration
 }
 
-// An Archive stores events, and searches them. It is safe for concurrent use.
+// An Archive stores and searches events. It is safe for concurrent use.
 type Archive struct {
 	o    Options
-	with []func(*s3.Options) // each request
+	with []func(*s3.Options) // applies to each request
 
 	mu    sync.Mutex
 	names map[string]string // of namespaces by id; neither ever changes
 }
 
-// Open makes an archive, once it has found the bucket, in whichever region that
-// is. It fails with [limiter.ErrInvalid] for options without an API or a bucket,
-// with [limiter.ErrNotFound] if there is no such bucket, and with
-// [limiter.ErrAccessDenied] if the credentials may not list it.
+// Open opens an archive, after it has found the bucket in whatever region. It fails with
+// [limiter.ErrInvalid] for options without an API or a bucket, and with
+// [limiter.ErrNotFound] if there is no such bucket. It fails with [limiter.ErrAccessDenied]
+// if the credentials may not list the bucket.
 func Open(ctx context.Context, o Options) (*Archive, error) {
 	switch {
 	case o.API == nil:
@@ -117,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 	return a, nil
 }
 
-// Location is where the archive is.
+// Location returns the place of the archive.
 func (a *Archive) Location() Location { return a.o.Location }
 
 func (a *Archive) head(ctx context.Context) error {
@@ -127,7 +126,7 @@ func (a *Archive) head(ctx context.Context) error {
 	return err
 }
 
-// name is what a namespace is called, "" if nobody knows.
+// name returns the name of a namespace, "" if it is unknown.
 func (a *Archive) name(ctx context.Context, id string) (string, error) {
 	a.mu.Lock()
 	name, known := a.names[id]
@@ -148,5 +147,5 @@ func (a *Archive) name(ctx context.Context, id string) (string, error) {
 	return name, nil
 }
 
-// tableNamespace is where the events about namespaces are: it has no name.
+// tableNamespace holds the events about namespaces: it has no name.
 const tableNamespace = "_"

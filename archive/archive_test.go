@@ -39,8 +39,8 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
-// One object, lines of JSON in the order of IDs, each with its namespace (the
-// peer's defect 35).
+// One object holds lines of JSON in the order of IDs, each with its namespace (the peer's
+// defect 35).
 func TestAnObject(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -70,8 +70,8 @@ func TestAnObject(t *testing.T) {
 	}
 }
 
-// The same events make the same object, in whatever order they come, and whether
-// or not their namespace has a name by then; others make another.
+// The same events make the same object, in any order, and whether or not their namespace
+// has a name by then. Other events make another object.
 func TestABatchTwiceIsOneObject(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -110,7 +110,7 @@ func TestABatchTwiceIsOneObject(t *testing.T) {
 	}
 }
 
-// Names are asked for once; one that cannot be found out leaves events unstored.
+// The archive asks for each name once. If a lookup fails, the events stay unstored.
 func TestNamesOfNamespaces(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -140,8 +140,8 @@ func TestNamesOfNamespaces(t *testing.T) {
 	wantErr(t, err, limiter.ErrInvalid)
 }
 
-// Only the days that a search may find something in are read, and of these only
-// what may be on the page.
+// A search reads only the days that may contain matches, and of these only the objects that
+// may be on the page.
 func TestASearchReadsNoMoreThanItMust(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -174,7 +174,7 @@ func TestASearchReadsNoMoreThanItMust(t *testing.T) {
 	if err != nil || len(page.Events) != 5 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	// It takes twice as many events as wanted to tell, and a few objects are under way.
+	// The search stops after twice as many events as wanted, plus a few objects in flight.
 	if reads, lists = got(); reads > 30 || len(lists) != 4 || lists[3] != days[2] {
 		t.Errorf("%d objects and %q were read", reads, lists)
 	}
@@ -182,13 +182,13 @@ func TestASearchReadsNoMoreThanItMust(t *testing.T) {
 	if page, err = a.Search(t.Context(), rest); err != nil || len(page.Events) != 40 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	// What the page before showed is not read again, but for its last.
+	// The search does not read the previous page's objects again, except its last.
 	if reads, lists = got(); reads > 36+30 || len(lists) != 6 || lists[5] != days[1] {
 		t.Errorf("%d objects and %q were read", reads, lists)
 	}
 }
 
-// A damaged object is named, and the rest is searched.
+// The search names a damaged object, and reads the rest.
 func TestDamagedObjects(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -200,7 +200,7 @@ func TestDamagedObjects(t *testing.T) {
 	good := `{"namespace_id":"ns1","event_id":"01","timestamp":"2026-01-02T00:00:00Z","entity_id":"user","details":{"n":99}}` + "\n"
 	whole := compressed(t, strings.Repeat(good, 3))
 	flipped := slices.Clone(whole)
-	flipped[len(flipped)-5] ^= 1 // of the checksum
+	flipped[len(flipped)-5] ^= 1 // a byte of the checksum
 	type damage struct {
 		line int
 		err  error
@@ -259,7 +259,7 @@ func TestDamagedObjects(t *testing.T) {
 	}
 }
 
-// What fails on the way fails the search.
+// A failed request fails the search.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -297,7 +297,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A bucket is found where it is, or it is said why not, before anything is stored.
+// Open finds the bucket or explains why not, before anything is stored.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -329,7 +329,7 @@ func TestOpen(t *testing.T) {
 	wantErr(t, err, context.Canceled)
 }
 
-// A bucket in another region is asked for there from then on.
+// Once found in another region, a bucket is always asked for there.
 func TestABucketElsewhere(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -341,7 +341,7 @@ func TestABucketElsewhere(t *testing.T) {
 	}
 }
 
-// stuck is a storage that never answers.
+// stuck is a storage service that never answers.
 type stuck struct{ archive.API }
 
 func (stuck) HeadBucket(ctx context.Context, _ *s3.HeadBucketInput, _ ...func(*s3.Options)) (*s3.HeadBucketOutput, error) {
@@ -418,7 +418,7 @@ func TestQueriesAreChecked(t *testing.T) {
 	}
 }
 
-// broken is a storage whose answers end with an error.
+// broken is a storage service whose answers end with an error.
 type broken struct {
 	archive.API
 	err error
@@ -433,8 +433,8 @@ func (b broken) GetObject(ctx context.Context, in *s3.GetObjectInput, opts ...fu
 	return out, err
 }
 
-// An answer that breaks off says nothing about the object, and fails the search;
-// one whose checksum is wrong is a damaged object.
+// A truncated answer says nothing about the object, and fails the search. A wrong checksum
+// means a damaged object.
 func TestAnswersThatBreakOff(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -450,7 +450,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
-// Events of one ID, each in an object of its own, are told apart by whose they are.
+// Events of one ID, each in its own object, are distinguished by namespace and entity.
 func TestEventsOfOneID(t *testing.T) {
 	t.Parallel()
 	a := open(t, newServer(t).Client(), "")

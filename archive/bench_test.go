@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// attic is a storage that costs nothing: what is measured is the archive.
+// attic is a storage service that costs nothing, so that only the archive is measured.
 type attic map[string][]byte
 
 func (attic) HeadBucket(context.Context, *s3.HeadBucketInput, ...func(*s3.Options)) (*s3.HeadBucketOutput, error) {
@@ -54,7 +54,7 @@ func (a attic) ListObjectsV2(_ context.Context, in *s3.ListObjectsV2Input, _ ...
 	return out, nil
 }
 
-// thousand is a batch of a thousand events of a day.
+// thousand is a batch of a thousand events of one day.
 func thousand(batch int) []dynamo.TrailEvent {
 	events := make([]dynamo.TrailEvent, 1000)
 	for i := range events {

@@ -1,5 +1,5 @@
-// Package archive keeps the audit events that a table has deleted, because they
-// expired, in S3 or a storage that speaks its protocol, and searches them.
+// Package archive keeps audit events that a table has deleted on expiry, and searches
+// them. It keeps them in S3 or in a storage service that speaks its protocol.
 //
 // # Layout
 //
@@ -8,21 +8,22 @@
 //
 //	PREFIX/year=2026/month=01/day=02/FIRST-LAST-SUM.jsonl.gz
 //
-// FIRST and LAST are the IDs of the first and last event, SUM is of what all of
-// them say. The same events make the same object under the same name, and others
-// one of another name: a batch that is stored twice is there once. Where batches
-// are cut differently the second time, an event is in two objects, and is found
-// once.
+// FIRST and LAST are the IDs of the first and last event, SUM is a checksum of the
+// content of all events. The same events make the same object under the same name, and
+// other events make an object of another name. So a batch that is stored twice exists
+// once. If the second time divides the batches differently, an event is in two objects,
+// and a search still finds it once.
 //
-// A line has the fields of `zae-limiter audit list --output json`, and whose event it is:
+// A line has the fields of `zae-limiter audit list --output json`, and the event's
+// namespace:
 //
 //	{"namespace_id":"…","namespace":"default","event_id":"01…","timestamp":"2026-01-02T03:04:05Z",
 //	 "action":"limits_set","entity_id":"key-1","principal":"…","resource":"gpt-4","details":{…},"expires_at":"…"}
 //
-// What query engines that know partitions ask for, such as Athena, is in the path.
+// The path contains the partitions that query engines such as Athena use.
 //
-// # What it needs
+// # Permissions
 //
-// Opening needs s3:ListBucket of the bucket, storing s3:PutObject and searching
-// s3:GetObject of what is below the prefix.
+// Opening needs s3:ListBucket on the bucket. Below the prefix, storing needs
+// s3:PutObject and searching needs s3:GetObject.
 package archive

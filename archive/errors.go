@@ -15,15 +15,14 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// ErrDamaged is what is wrong with an object that is not what was stored. See
-// [ObjectError].
+// ErrDamaged means that an object differs from what was stored. See [ObjectError].
 var ErrDamaged = errors.New("damaged object")
 
-// An ObjectError is an object that could not be searched, or not all of it.
+// An ObjectError names an object that could not be searched, at least not all of it.
 type ObjectError struct {
-	Object string // its URL
-	Line   int    // the first that is wrong, from 1; 0 if that is the object as a whole
-	Err    error  // [ErrDamaged], [limiter.ErrNotFound] if it was deleted meanwhile, or what S3 says
+	Object string // the object's URL
+	Line   int    // the first damaged line, from 1; 0 for the object as a whole
+	Err    error  // [ErrDamaged], [limiter.ErrNotFound] if it was deleted meanwhile, or the error of S3
 }
 
 // Error names the object and the line.
@@ -34,31 +33,31 @@ func (e *ObjectError) Error() string {
 	return fmt.Sprintf("%s, line %d: %v", e.Object, e.Line, e.Err)
 }
 
-// Unwrap is why.
+// Unwrap returns the reason.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// A callError is a failed request: what was being done, the condition it stands
-// for, what to do, and the SDK's error.
+// A callError is a failed request: the operation, its condition, the remedy, and the SDK's
+// error.
 type callError struct {
 	op, hint string
 	is       []error
 	cause    error
 }
 
-// Error leads with the condition.
+// Error begins with the condition.
 func (e *callError) Error() string {
 	return e.op + ": " + e.is[0].Error() + e.hint + ": " + e.cause.Error()
 }
 
-// Unwrap is the conditions and the cause.
+// Unwrap returns the conditions and the cause.
 func (e *callError) Unwrap() []error { return append(slices.Clip(e.is), e.cause) }
 
-// translate turns an error of the SDK into one that callers branch on by the
-// errors of package limiter. op says what was being done.
+// translate turns an SDK error into one of package limiter, which callers can branch on. op
+// names the operation.
 func (a *Archive) translate(op string, err error) error {
 	op = fmt.Sprintf("archive %s: %s", a.o.Location, op)
 	var missing *types.NoSuchBucket
-	var absent *types.NotFound // what HeadBucket says, which has no text to be told apart by
+	var absent *types.NotFound // the error of HeadBucket, whose text does not identify it
 	switch status, code := statusOf(err), codeOf(err); {
 	case err == nil:
 		return nil
@@ -82,7 +81,7 @@ func (a *Archive) translate(op string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// statusOf is the status of an answer, 0 if there was none.
+// statusOf returns the HTTP status of an answer, 0 if there was none.
 func statusOf(err error) int {
 	if response := (*smithyhttp.ResponseError)(nil); errors.As(err, &response) {
 		return response.HTTPStatusCode()
@@ -97,14 +96,14 @@ func codeOf(err error) string {
 	return ""
 }
 
-// isCredentialFailure reports whether there were no credentials to sign with, for
-// which the SDK has no type.
+// isCredentialFailure reports whether there were no credentials for signing. The SDK has no
+// type for that error.
 func isCredentialFailure(err error) bool {
 	return !errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "get identity: ")
 }
 
-// regionOf is the region that a bucket is in, if err says that it is in another
-// one than it was asked for in; else "".
+// regionOf returns the region of a bucket if err says that it is in another region than the
+// request asked; otherwise "".
 func regionOf(err error) string {
 	response := (*smithyhttp.ResponseError)(nil)
 	if !errors.As(err, &response) || response.Response == nil {

@@ -20,10 +20,10 @@ import (
 
 const bucket = "trail"
 
-// noon is when the events of tests begin.
+// noon is the time of the first test event.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// nameOf knows what one namespace is called.
+// nameOf knows the name of one namespace.
 func nameOf(_ context.Context, id string) (string, error) {
 	if id == "ns1" {
 		return "default", nil
@@ -57,7 +57,7 @@ func event(n int, at time.Time) dynamo.TrailEvent {
 	}}
 }
 
-// put stores events, each day's on its own.
+// put stores events, one batch for each day.
 func put(t *testing.T, a *archive.Archive, events ...dynamo.TrailEvent) {
 	t.Helper()
 	days := map[time.Time][]dynamo.TrailEvent{}
@@ -72,8 +72,8 @@ func put(t *testing.T, a *archive.Archive, events ...dynamo.TrailEvent) {
 	}
 }
 
-// search finds the numbers of events, through as many pages as there are, none of
-// which may leave an object unread.
+// search returns the numbers of the events found, over all pages. No page may report an
+// unread object.
 func search(t *testing.T, a *archive.Archive, q archive.Query) (found []int64) {
 	t.Helper()
 	for {
@@ -94,8 +94,8 @@ func search(t *testing.T, a *archive.Archive, q archive.Query) (found []int64) {
 	}
 }
 
-// history is many events over some days, in the order in which a search finds
-// them, and batches of them: shuffled, some events in two.
+// history returns many events over some days, in the order of a search. Its batches are
+// shuffled, and some events are in two.
 func history(t *testing.T, n int) (newest []dynamo.TrailEvent, batches [][]dynamo.TrailEvent) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -103,7 +103,7 @@ func history(t *testing.T, n int) (newest []dynamo.TrailEvent, batches [][]dynam
 		at := noon.Add(time.Duration(i) * 37 * time.Minute)
 		e := event(i, at)
 		if i%10 == 3 {
-			e.ID = newest[len(newest)-1].ID // of another entity, in the same instant
+			e.ID = newest[len(newest)-1].ID // an event of another entity, in the same instant
 			e.Time = newest[len(newest)-1].Time
 		}
 		e.Entity = []string{"a", "b", "c"}[i%3]
@@ -130,7 +130,7 @@ func order(e dynamo.TrailEvent) []string {
 	return []string{e.Time.Format(time.DateOnly), e.ID, e.NamespaceID, e.Entity}
 }
 
-// text is what was compressed.
+// text is the uncompressed body.
 func text(t *testing.T, body []byte) string {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(body))
@@ -157,7 +157,7 @@ func compressed(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// numbers are those of events.
+// numbers returns the numbers of events.
 func numbers(events []dynamo.TrailEvent) []int64 {
 	var all []int64
 	for _, e := range events {
@@ -166,7 +166,7 @@ func numbers(events []dynamo.TrailEvent) []int64 {
 	return all
 }
 
-// newServer is a storage with a bucket.
+// newServer is a storage service with a bucket.
 func newServer(t *testing.T) *s3test.Server {
 	t.Helper()
 	return s3test.New(t, bucket)

@@ -36,7 +36,7 @@ func lineOf(e *dynamo.TrailEvent) (line, error) {
 	return l, err
 }
 
-// encode is a value as JSON, for people too, and the end of a line.
+// encode writes a value as JSON that people can read, with a line end.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -45,8 +45,8 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// decodeLine reads an event, without its details. What it does not say stays
-// empty, but for the ID, the time and what it is about.
+// decodeLine reads an event, without its details. Missing fields stay empty, but the ID,
+// the time and the subject are required.
 func decodeLine(text []byte) (e dynamo.TrailEvent, details json.RawMessage, err error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -64,7 +64,7 @@ func decodeLine(text []byte) (e dynamo.TrailEvent, details json.RawMessage, err 
 	return e, l.Details, nil
 }
 
-// decodeDetails reads the details of an event; none are an empty map.
+// decodeDetails reads the details of an event; without any, the map is empty.
 func decodeDetails(text json.RawMessage) (map[string]any, error) {
 	details := map[string]any{}
 	if len(text) == 0 {
@@ -75,7 +75,7 @@ func decodeDetails(text json.RawMessage) (map[string]any, error) {
 	if err := d.Decode(&details); err != nil {
 		return nil, fmt.Errorf("%w: details: %w", ErrDamaged, err)
 	}
-	if details == nil { // null
+	if details == nil { // JSON null
 		return map[string]any{}, nil
 	}
 	for k, v := range details {
@@ -84,15 +84,15 @@ func decodeDetails(text json.RawMessage) (map[string]any, error) {
 	return details, nil
 }
 
-// plain makes numbers what they are in the details of an event: int64 if they are
-// whole, else float64.
+// plain gives numbers the types that an event's details have: int64 if they are whole,
+// otherwise float64.
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return n
 		}
-		f, _ := v.Float64() // a number out of its range is the greatest
+		f, _ := v.Float64() // a number out of range becomes the largest
 		return f
 	case []any:
 		for i := range v {

@@ -20,8 +20,7 @@ func TestOnMoto(t *testing.T) {
 	suite(t, peers.Moto(t, bucket).Client)
 }
 
-// An object has the headers that other readers go by, and one that was damaged is
-// named.
+// An object has the headers that other readers use, and a search names a damaged object.
 func TestObjectsOnMoto(t *testing.T) {
 	t.Parallel()
 	client := peers.Moto(t, bucket).Client

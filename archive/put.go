@@ -22,15 +22,14 @@ import (
 
 const (
 	suffix = ".jsonl.gz"
-	// sumBytes of a checksum make two batches of one day, and of the same first
-	// and last event, collide never.
+	// sumBytes is the length of the checksum. It makes a collision of two batches with the
+	// same day, first and last event practically impossible.
 	sumBytes = 12
 )
 
-// Put stores events of one day (UTC), all of them or none, in one object, and
-// returns its size in bytes. Their namespaces' names are filled in. Events that
-// were stored before, in whatever order and however often they are given, are
-// stored again in the same place.
+// Put stores events of one day (UTC) in one object, all of them or none, and returns its
+// size in bytes. It fills in the names of their namespaces. Storing the same events again
+// writes the same object, in whatever order and however often.
 func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailEvent) (size int, err error) {
 	if len(events) == 0 {
 		return 0, nil
@@ -60,9 +59,9 @@ func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailE
 	return len(body), a.put(ctx, a.dayPrefix(date)+name, body)
 }
 
-// pack is events as an object holds them, and a checksum of what they say. That
-// leaves out what namespaces are called: events are stored again in the same
-// place, whether or not that is known by then.
+// pack returns the body of an object, and a checksum of the events. The checksum ignores
+// namespace names: the same events are stored in the same place, whether or not the name is
+// known by then.
 func pack(events []dynamo.TrailEvent) (body []byte, sum string, err error) {
 	var b bytes.Buffer
 	hash := sha256.New()
@@ -81,7 +80,7 @@ func pack(events []dynamo.TrailEvent) (body []byte, sum string, err error) {
 		}
 		if l.Namespace != nil {
 			l.Namespace = nil
-			text, _ = encode(&l) // which it could be with the name
+			text, _ = encode(&l) // encoding succeeded with the name
 		}
 		_, _ = hash.Write(text) // never fails
 	}
@@ -101,7 +100,7 @@ func (a *Archive) put(ctx context.Context, key string, body []byte) error {
 	return a.translate("store "+key, err)
 }
 
-// dayPrefix begins the keys of the objects of a date like 2006-01-02.
+// dayPrefix is the key prefix of the objects of a date like 2006-01-02.
 func (a *Archive) dayPrefix(date string) string {
 	parts := strings.Split(date, "-")
 	return a.prefix() + "year=" + parts[0] + "/month=" + parts[1] + "/day=" + parts[2] + "/"
@@ -119,8 +118,8 @@ func isULID(id string) bool {
 	return err == nil
 }
 
-// compare orders events of one day: by ID, which is by time, and then by whose
-// they are.
+// compare orders events of one day: by ID, which orders them by time, and then by
+// namespace and entity.
 func compare(e, f dynamo.TrailEvent) int {
 	return cmp.Or(cmp.Compare(e.ID, f.ID), cmp.Compare(e.NamespaceID, f.NamespaceID), cmp.Compare(e.Entity, f.Entity))
 }

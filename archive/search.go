@@ -29,48 +29,49 @@ const (
 )
 
 const (
-	// readers is how many objects are read at a time.
+	// readers is the number of objects read at a time.
 	readers = 8
-	// maxLine is the longest line that is read: an item of the table has 400 KB,
-	// and one byte of it makes six in JSON at most.
+	// maxLine is the maximum length of a line: an item of the table has at most 400 KB, and
+	// one byte of it takes at most six in JSON.
 	maxLine = 4 << 20
 )
 
-// A Query asks for archived events. Fields that are left out, leave all events.
+// A Query selects archived events. An empty field matches all events.
 type Query struct {
-	// Namespace is the name of a namespace; events whose namespace has no name that
-	// was known, and those about namespaces, are found without it.
+	// Namespace is the name of a namespace. Leave it empty to find events about namespaces,
+	// and events whose namespace had no known name.
 	Namespace string
 	// Entity is an entity, [dynamo.AuditSystem], [dynamo.AuditResource] or
 	// [dynamo.AuditNamespace].
 	Entity    string
 	Action    string
 	Principal string
-	// Start and End bound the time of events: Start is the first instant, End the
-	// first one after. Days that they do not touch are not read.
+	// Start and End bound the time of events: Start is included, End is not. Days outside
+	// are not read.
 	Start, End time.Time
-	// Limit is the most events to return, up to [MaxLimit]; 0 is [DefaultLimit].
+	// Limit is the maximum number of events to return, up to [MaxLimit]; 0 is
+	// [DefaultLimit].
 	Limit int
-	// Cursor is [Page.Cursor] of the page before; "" begins with the newest.
+	// Cursor is [Page.Cursor] of the previous page; "" begins with the newest event.
 	Cursor string
 }
 
-// A Page is some of the events asked for: by day, and by ID within a day, the
-// newest first.
+// A Page is a part of the matching events: by day, and by ID within a day, the newest
+// first.
 type Page struct {
 	Events []dynamo.TrailEvent
-	Cursor string // leads to the next page; "" if this is the last
-	// Unread are objects that could not be read, or not all of them, by name. What
-	// could be is among the events.
+	Cursor string // leads to the next page; "" on the last page
+	// Unread are objects that could not be read completely, by name. Events has what could
+	// be read of them.
 	Unread []*ObjectError
 }
 
-// Search finds events. It reads the days that may hold them from the newest on,
-// until there are enough, and keeps no more than it returns. A page that begins
-// within a day reads what is left of that day.
+// Search finds events. It reads the days that may contain matches, from the newest on,
+// until it has enough events, and keeps no more than it returns. A page that begins within
+// a day reads the rest of that day.
 //
-// An error says that the archive could not be searched. An object that cannot be
-// read is no error: it is told of in the page.
+// An error means that the archive could not be searched. An unreadable object is no error:
+// the page reports it.
 func (a *Archive) Search(ctx context.Context, q Query) (Page, error) {
 	s, err := a.search(q)
 	if err != nil {
@@ -91,19 +92,19 @@ func (a *Archive) Search(ctx context.Context, q Query) (Page, error) {
 	return s.page, nil
 }
 
-// A search is a query under way.
+// A search is a query in progress.
 type search struct {
 	*Archive
 
 	q        Query
 	from, to string             // dates, both included
-	after    *dynamo.TrailEvent // where the page before ended; only its place is known
+	after    *dynamo.TrailEvent // end of the previous page; only the fields that order events
 	page     Page
 
 	mu     sync.Mutex
-	newest []dynamo.TrailEvent // of the day that is read: unsorted, up to twice as many as wanted
-	// floor is an event of the day such that as many as are wanted are not older;
-	// nil while so many were not seen.
+	newest []dynamo.TrailEvent // from the current day: unsorted, up to twice as many as wanted
+	// floor is the oldest event of the day that may still be wanted: enough events are as
+	// new or newer. It is nil until enough events are known.
 	floor *dynamo.TrailEvent
 }
 
@@ -132,7 +133,7 @@ func (a *Archive) search(q Query) (*search, error) {
 	return s, nil
 }
 
-// matches reports whether an event is asked for.
+// matches reports whether an event matches the query.
 func (q *Query) matches(e *dynamo.TrailEvent) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	return is(q.Namespace, e.Namespace) && is(q.Entity, e.Entity) && is(q.Action, e.Action) && is(q.Principal, e.Principal) &&
@@ -162,7 +163,7 @@ func (s *search) day(ctx context.Context, date string) error {
 	return nil
 }
 
-// objects reads objects, several at a time, until one cannot be reached.
+// objects reads objects, several at a time, until one is unreachable.
 func (s *search) objects(ctx context.Context, date string, keys []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -188,12 +189,12 @@ func (s *search) objects(ctx context.Context, date string, keys []string) error 
 	return context.Cause(ctx)
 }
 
-// wanted is how many events the page lacks: one more than it shows tells whether
-// there is another page.
+// wanted is the number of events that the page lacks. One event more than the limit shows
+// whether there is another page.
 func (s *search) wanted() int { return s.q.Limit + 1 - len(s.page.Events) }
 
-// mayHold reports whether an object may hold events that are wanted, by the
-// first and last ID in its name.
+// mayHold reports whether an object may contain wanted events, by the first and last ID in
+// its name.
 func (s *search) mayHold(date, key string) bool {
 	const length, between = 26, "-"
 	name := strings.TrimPrefix(key, s.dayPrefix(date))
@@ -209,7 +210,7 @@ func (s *search) mayHold(date, key string) bool {
 	return s.floor == nil || last >= s.floor.ID
 }
 
-// add takes in an event that is wanted.
+// add adds a wanted event.
 func (s *search) add(e *dynamo.TrailEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +220,7 @@ func (s *search) add(e *dynamo.TrailEvent) {
 	}
 }
 
-// cut keeps those of the day that are wanted, each once, the newest first.
+// cut keeps the day's wanted events, each once, the newest first.
 func (s *search) cut() {
 	slices.SortFunc(s.newest, func(e, f dynamo.TrailEvent) int { return compare(f, e) })
 	s.newest = slices.CompactFunc(s.newest, func(e, f dynamo.TrailEvent) bool { return compare(e, f) == 0 })
@@ -232,8 +233,8 @@ func (s *search) cut() {
 	}
 }
 
-// object reads an object, if it may hold anything. An error ends the search: what is wrong with the object
-// itself goes to the page.
+// object reads an object, if it may contain wanted events. An error ends the search; damage
+// to the object itself is reported in the page.
 func (s *search) object(ctx context.Context, date, key string) error {
 	if !s.mayHold(date, key) {
 		return nil
@@ -259,7 +260,7 @@ func (s *search) object(ctx context.Context, date, key string) error {
 	case err != nil:
 		return s.translate("read "+key, err)
 	}
-	defer out.Body.Close() //nolint:errcheck // it was read, or is given up
+	defer out.Body.Close() //nolint:errcheck // it was read, or is abandoned
 	body := &noted{Reader: out.Body}
 	err = s.lines(date, body, wrong)
 	switch {
@@ -272,14 +273,14 @@ func (s *search) object(ctx context.Context, date, key string) error {
 	return nil
 }
 
-// isBroken reports whether an error of reading an answer is the connection's, and
-// not about what was read, its checksum for instance.
+// isBroken reports whether a read error comes from the connection, and not from the
+// content, such as a wrong checksum.
 func isBroken(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(net.Error)))
 }
 
-// lines reads the events of an object. An error is the first thing wrong with
-// its compression; a line that is wrong is noted and passed over.
+// lines reads the events of an object. It returns the first error of the compression; it
+// notes and skips a damaged line.
 func (s *search) lines(date string, body io.Reader, wrong *ObjectError) error {
 	z, err := gzip.NewReader(body)
 	if err != nil {
@@ -295,7 +296,7 @@ func (s *search) lines(date string, body io.Reader, wrong *ObjectError) error {
 	return lines.Err()
 }
 
-// line takes in an event of a day, if it is asked for.
+// line adds an event of a day, if it is wanted.
 func (s *search) line(date string, text []byte) error {
 	e, details, err := decodeLine(text)
 	switch {
@@ -312,8 +313,8 @@ func (s *search) line(date string, text []byte) error {
 	return err
 }
 
-// wants reports whether an event is asked for, comes after the page before, and
-// is among the newest so far.
+// wants reports whether an event matches the query, comes after the previous page, and is
+// among the newest so far.
 func (s *search) wants(date string, e *dynamo.TrailEvent) bool {
 	if !s.q.matches(e) || s.after != nil && date == s.after.Time.Format(time.DateOnly) && compare(*e, *s.after) >= 0 {
 		return false
@@ -323,8 +324,7 @@ func (s *search) wants(date string, e *dynamo.TrailEvent) bool {
 	return s.floor == nil || compare(*e, *s.floor) > 0
 }
 
-// noted keeps what went wrong with a reader, so that it is told apart from what
-// is wrong with the content.
+// noted keeps a reader's error, to distinguish it from damaged content.
 type noted struct {
 	io.Reader
 
@@ -339,15 +339,15 @@ func (r *noted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// days hands on the dates from one to another for which there is anything, the
-// newest first, until it is enough.
+// days passes on the dates in a range that have objects, the newest first, until yield
+// reports enough.
 func (a *Archive) days(ctx context.Context, from, to string, yield func(date string) (enough bool, err error)) error {
 	_, err := a.parts(ctx, a.prefix(), "", from, to, yield)
 	return err
 }
 
-// parts goes through the years, months or days below a prefix, of which date is
-// the date so far.
+// parts goes through the years, months or days below a prefix. date is the part of the date
+// so far.
 func (a *Archive) parts(ctx context.Context, prefix, date, from, to string, yield func(string) (bool, error)) (enough bool, err error) {
 	if len(date) == len(time.DateOnly) {
 		return yield(date)
@@ -401,7 +401,7 @@ func (a *Archive) listPage(ctx context.Context, in *s3.ListObjectsV2Input) (*s3.
 	return a.o.API.ListObjectsV2(ctx, in, a.with...)
 }
 
-// A cursor is the place of the last event of a page.
+// cursorAfter encodes the place of the last event of a page.
 func cursorAfter(e *dynamo.TrailEvent) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{e.Time.Format(time.DateOnly), e.ID, e.NamespaceID, e.Entity}, "\n")))
 }

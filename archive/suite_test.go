@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// suite is what holds of an archive in any storage.
+// suite tests an archive on any storage service.
 func suite(t *testing.T, api archive.API) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, archive.API){
@@ -33,7 +33,7 @@ func TestInMemory(t *testing.T) {
 	suite(t, newServer(t).Client())
 }
 
-// Listings come in pages as well.
+// Listings come in several pages.
 func TestInMemoryInSmallPages(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -41,7 +41,7 @@ func TestInMemoryInSmallPages(t *testing.T) {
 	suite(t, s.Client())
 }
 
-// Every field comes back, and the namespace's name with them if it is known.
+// Every field comes back, including the namespace's name if it is known.
 func whatIsStoredIsFound(t *testing.T, api archive.API) {
 	t.Helper()
 	a := open(t, api, "fields")
@@ -65,8 +65,8 @@ func whatIsStoredIsFound(t *testing.T, api archive.API) {
 	}
 }
 
-// Pages of any size are one list: each event once, however often and in whatever
-// batches it was stored, the newest first.
+// Pages of any size form one list, the newest first. Each event is in it once, however
+// often and in whatever batches it was stored.
 func pages(t *testing.T, api archive.API) {
 	t.Helper()
 	a := open(t, api, "pages/of/it")
@@ -82,7 +82,7 @@ func pages(t *testing.T, api archive.API) {
 	}
 }
 
-// What is asked for is found, and nothing else.
+// A search finds all matches, and nothing else.
 func filters(t *testing.T, api archive.API) {
 	t.Helper()
 	a := open(t, api, "filters")
@@ -120,7 +120,7 @@ func filters(t *testing.T, api archive.API) {
 	}
 }
 
-// An archive does not see what another one below the same bucket holds.
+// An archive does not see the content of another archive in the same bucket.
 func prefixesAreApart(t *testing.T, api archive.API) {
 	t.Helper()
 	for i, prefix := range []string{"apart", "apart/x", "apart-x"} {
@@ -133,7 +133,7 @@ func prefixesAreApart(t *testing.T, api archive.API) {
 	}
 }
 
-// Keys hold what they hold.
+// A prefix may have any characters.
 func oddNames(t *testing.T, api archive.API) {
 	t.Helper()
 	for i, prefix := range []string{"a b", "ü", "a+b", "a%20b", "year=2026", "a=b&c"} {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkAcquire is a warm acquire and the update it sends, side by side: for
+// BenchmarkAcquire measures a warm acquire and the update it sends, side by side: for
 // benchstat -col /via.
 func BenchmarkAcquire(b *testing.B) {
 	for _, e := range []engine{embedded, loopback, local} {

@@ -15,11 +15,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// A bareUpdate sends the update that the limiter sends, as a program written by
-// hand for this one update would: expressions, names and constant values are
-// made once, the key and every value that depends on the request or the clock
-// are made for each request. It is taken from requests that the limiter sent,
-// so that it cannot fall behind them.
+// A bareUpdate sends the limiter's update like a program written by hand for this one
+// update. It makes expressions, names and constant values once. For each request it makes
+// the key and every value that depends on the request or the clock. It is derived from
+// requests that the limiter sent, so that it always matches them.
 type bareUpdate struct {
 	api            dynamo.API
 	request        dynamodb.UpdateItemInput
@@ -35,9 +34,9 @@ type bareValue struct {
 	unit     int64 // if not 0, number is the instant in this many milliseconds
 }
 
-// newBareUpdate takes the update apart. The two requests were sent for the same
-// entity at nearly the same instant with different amounts: values that are
-// equal in both and no instants are constants.
+// newBareUpdate derives the update from two requests for the same entity at nearly the same
+// instant with different amounts. Values that are equal in both, and are not instants, are
+// constants.
 func newBareUpdate(api dynamo.API, entity string, sent, other *dynamodb.UpdateItemInput, now time.Time) (*bareUpdate, error) {
 	if *sent.UpdateExpression != *other.UpdateExpression || *sent.ConditionExpression != *other.ConditionExpression {
 		return nil, fmt.Errorf("two acquires differ in shape: %q, %q", *sent.UpdateExpression, *other.UpdateExpression)
@@ -106,8 +105,8 @@ func (b *bareUpdate) do(ctx context.Context, entity string) error {
 	return err
 }
 
-// fund gives an item whose hidden write limit nobody refills more writes than a
-// run uses up.
+// fund gives an item more writes than a run uses, since nothing refills its hidden write
+// limit.
 func (b *bareUpdate) fund(ctx context.Context, entity string) error {
 	expression := "SET #w = :plenty"
 	_, err := b.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -16,8 +16,8 @@ const (
 	epoch     = 1_790_000_000_000 // ms
 )
 
-// A meteredBucket is bucket arithmetic with the state and the steps that a
-// limiter in process has: refill, take if there is enough.
+// A meteredBucket is bucket arithmetic with the state and the steps of a limiter in
+// process: refill, take if there is enough.
 type meteredBucket struct {
 	mu         sync.Mutex
 	limit      bucket.Limit
@@ -39,15 +39,15 @@ func (b *meteredBucket) take(now, milli int64) bool {
 	return true
 }
 
-// lockedTake is take for many goroutines, as AllowN is.
+// lockedTake is take for concurrent use, like AllowN.
 func (b *meteredBucket) lockedTake(now, milli int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.take(now, milli)
 }
 
-// decisions are the three ways to decide about one token, at instants a
-// millisecond apart: a tenth is admitted, the rest refused.
+// decisions are three ways to decide about one token, at instants a millisecond apart: a
+// tenth is admitted, the rest refused.
 func decisions() (take, locked, allow func() bool) {
 	a, b := newMeteredBucket(), newMeteredBucket()
 	r := xrate.NewLimiter(xrate.Limit(perMinute/60), perMinute)
@@ -57,7 +57,7 @@ func decisions() (take, locked, allow func() bool) {
 		func() bool { now3 = now3.Add(time.Millisecond); return r.AllowN(now3, 1) }
 }
 
-// BenchmarkBucket refills a bucket and takes a token, beside AllowN of
+// BenchmarkBucket refills a bucket and takes a token, and compares this with AllowN of
 // golang.org/x/time/rate, which does the same under a lock.
 func BenchmarkBucket(b *testing.B) {
 	take, locked, allow := decisions()
@@ -86,7 +86,7 @@ func TestBucketAgainstAllowN(t *testing.T) {
 			decide()
 		}
 	}
-	for range 100 { // the same decisions
+	for range 100 { // the decisions must be the same
 		if a, b, c := take(), locked(), allow(); a != b || a != c {
 			t.Fatalf("bucket says %t, with a lock %t, AllowN %t", a, b, c)
 		}
@@ -98,7 +98,7 @@ func TestBucketAgainstAllowN(t *testing.T) {
 	report(t, compare(t, 1_000_000, targets, forever(locked), forever(allow)), targets)
 }
 
-// forever makes an operation of a decision, which cannot fail.
+// forever makes an operation from a decision, which cannot fail.
 func forever(decide func() bool) func() error {
 	admitted := 0
 	return func() error {

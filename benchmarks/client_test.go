@@ -26,7 +26,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// A callCost is what a call cost, in nanoseconds, and of the server nothing.
+// A callCost is the cost of a call in nanoseconds, without the server's.
 type callCost struct{ cpu, wall, allocs, bytes float64 }
 
 var (
@@ -36,14 +36,14 @@ var (
 	costBytes  = func(c callCost) float64 { return c.bytes }
 )
 
-// A caller is one of the clients that are compared.
+// A caller is one of the compared clients.
 type caller struct {
 	name  string
 	call  func() error
 	costs []callCost
 }
 
-// costOfCalls has goroutines make calls, starting from a collected heap.
+// costOfCalls makes calls from several goroutines, starting from a collected heap.
 func costOfCalls(tb testing.TB, goroutines, calls int, call func() error) callCost {
 	tb.Helper()
 	runtime.GC()
@@ -72,10 +72,10 @@ func costOfCalls(tb testing.TB, goroutines, calls int, call func() error) callCo
 	return callCost{c.cpu / n, c.wall / n, c.allocs / n, c.bytes / n}
 }
 
-// median is that of a quantity of a caller's costs.
+// median is the median of a quantity of a caller's costs.
 func (c *caller) median(of func(callCost) float64) float64 { return c.to(nil, of).median }
 
-// to is the ratio to another caller: the median of those of neighbouring slices.
+// to is the ratio to another caller: the median of the ratios of neighbouring slices.
 func (c *caller) to(base *caller, of func(callCost) float64) estimate {
 	var all []float64
 	for i, cost := range c.costs {
@@ -88,14 +88,14 @@ func (c *caller) to(base *caller, of func(callCost) float64) estimate {
 	return estimateOf(all)
 }
 
-// TestClient holds NewClient against the SDK's own client: the update of a warm
-// acquire, at 1, 8 and 64 goroutines, to a server that answers what the engine
-// answered before, the same over TLS, and to the engine. Each side makes 640 calls,
-// then the next does. "without" is NewClient with one of its parts put back to the
-// SDK's; the SDK's client again is the noise. Targets are asserted of one goroutine
-// and 31 rounds or more.
+// TestClient compares NewClient with the SDK's own client. Both send the update of a warm
+// acquire from 1, 8 and 64 goroutines: to a server that repeats an earlier answer of the
+// engine, to the same server over TLS, and to the engine. Each side makes 640 calls, then
+// the next does. "without" is NewClient with one part replaced by the SDK's; a second run
+// of the SDK's client shows the noise. Targets apply to one goroutine and 31 rounds or
+// more.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestClient(t *testing.T) {
 	if raceEnabled {
 		t.Fatal("under the race detector ratios say nothing: run without -race")
@@ -145,10 +145,10 @@ func TestClient(t *testing.T) {
 	s.print(t, fmt.Sprintf("medians of %d slices of 640 calls in turn", *sliceRounds))
 }
 
-// newCallers are the SDK's own client first, NewClient, and NewClient in parts.
+// newCallers are the SDK's own client, NewClient, and variants of NewClient.
 func newCallers(t *testing.T, cfg aws.Config, rec *recording) []*caller {
 	t.Helper()
-	// As the SDK sets its options, so that a part that is put back is the SDK's.
+	// The SDK's own options, so that a replaced part is exactly the SDK's.
 	stock := dynamodb.NewFromConfig(cfg).Options()
 	callers := []*caller{{name: "SDK"}, {name: "NewClient"}, {name: "without its HTTP client"}, {name: "without its signer"}, {name: "SDK again"}}
 	for i, client := range []*dynamodb.Client{
@@ -168,7 +168,7 @@ func newCallers(t *testing.T, cfg aws.Config, rec *recording) []*caller {
 	return callers
 }
 
-// fillEngine gives an engine the bucket that is updated, with more than a run uses up.
+// fillEngine gives an engine the bucket to update, with more tokens than a run uses.
 func fillEngine(t *testing.T, cfg aws.Config, rec *recording) {
 	t.Helper()
 	client := newClient(*cfg.BaseEndpoint)
@@ -190,8 +190,7 @@ func fillEngine(t *testing.T, cfg aws.Config, rec *recording) {
 // secureVariable makes TestSecureServer a server, see serveSecurely.
 const secureVariable = "BENCHMARKS_SERVE_TLS"
 
-// serveSecurely is serveCanned over TLS. The configuration that it returns trusts
-// the server.
+// serveSecurely is serveCanned over TLS. The returned configuration trusts the server.
 func serveSecurely(tb testing.TB, answers map[string]string) aws.Config {
 	tb.Helper()
 	up := ask[secureServer](tb, startSelf(tb, secureVariable, "-test.run=^TestSecureServer$", "-test.timeout=0"), answers)
@@ -209,14 +208,14 @@ func serveSecurely(tb testing.TB, answers map[string]string) aws.Config {
 	}
 }
 
-// A secureServer is what a server says of itself.
+// A secureServer is what a server reports about itself.
 type secureServer struct {
 	URL         string
 	Certificate []byte
 }
 
-// TestSecureServer holds that what serveSecurely starts answers and ends. In such a
-// process it is the server.
+// TestSecureServer checks that a server of serveSecurely answers and ends. In the server's
+// process the test is the server.
 func TestSecureServer(t *testing.T) {
 	if os.Getenv(secureVariable) == "" {
 		cfg := serveSecurely(t, map[string]string{"ListTables": `{"TableNames":["one"]}`})

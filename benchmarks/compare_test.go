@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A sample is what a slice of operations took.
+// A sample is the cost of a slice of operations.
 type sample struct {
-	wall, cpu time.Duration // cpu is of the whole process, garbage collection included
+	wall, cpu time.Duration // cpu is of the whole process, including garbage collection
 	allocs    uint64
 }
 
-// measure times n operations, starting from a collected heap: a slice pays for
-// its own garbage, as far as it fills the heap.
+// measure times n operations, starting from a collected heap: a slice pays for its own
+// garbage, as far as it fills the heap.
 func measure(tb testing.TB, n int, do func() error) sample {
 	tb.Helper()
 	runtime.GC()
@@ -44,7 +44,7 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// A quantity is one of the things that a sample measures.
+// A quantity is one of the quantities in a sample.
 type quantity struct {
 	name string
 	of   func(sample) float64
@@ -56,7 +56,7 @@ var (
 	allocs   = quantity{"allocations", func(s sample) float64 { return float64(s.allocs) }}
 )
 
-// A target is the most that a quantity may be of what it is compared with.
+// A target is the largest allowed ratio of a quantity to its base.
 type target struct {
 	quantity
 	most float64
@@ -64,21 +64,21 @@ type target struct {
 
 const (
 	fewestRounds, mostRounds = 31, 101
-	// doubt is the chance that the interval of an estimate misses the true
-	// median, on either side.
+	// doubt is the probability, on either side, that the interval of an estimate misses the
+	// true median.
 	doubt = 0.005
 )
 
-// A comparison alternates between subject and base, and times base twice: that
-// ratio's distance from 1 is noise.
+// A comparison alternates between subject and base, and times base twice: the ratio of the
+// two base runs shows the noise by its distance from 1.
 type comparison struct {
 	slice                  int
 	subject, base, control []sample
 }
 
-// compare measures slices of operations in turn, in an order that rotates, so
-// that whatever else the machine does falls on all alike. It stops as soon as
-// every target is clearly met or missed, or when more rounds would not help.
+// compare measures slices of operations in turn. It rotates their order, so that other load
+// on the machine affects all alike. It stops once every target is clearly met or missed, or
+// when more rounds would not help.
 func compare(tb testing.TB, slice int, targets []target, subject, base func() error) *comparison {
 	tb.Helper()
 	c := &comparison{slice: slice}
@@ -108,7 +108,7 @@ const (
 	undecided verdict = "met within noise"
 )
 
-// verdict says whether a target is met: missed only if the whole interval lies
+// verdict reports whether a target is met. It is missed only if the whole interval lies
 // above it.
 func (c *comparison) verdict(t target) verdict {
 	switch r := ratios(c.subject, c.base, t.quantity); {
@@ -120,11 +120,10 @@ func (c *comparison) verdict(t target) verdict {
 	return undecided
 }
 
-// An estimate is a median, and an interval that all but surely holds the true
-// one.
+// An estimate is a median, with an interval that almost certainly contains the true one.
 type estimate struct{ median, low, high float64 }
 
-// ratios are those of samples taken one after the other.
+// ratios estimates the ratios of consecutive samples.
 func ratios(subject, base []sample, q quantity) estimate {
 	var all []float64
 	for i := range subject {
@@ -142,9 +141,9 @@ func (c *comparison) perOp(samples []sample, q quantity) float64 {
 	return estimateOf(all).median
 }
 
-// estimateOf takes the interval from the order of the values alone, which
-// assumes nothing of how they are spread: the true median lies below the k-th
-// of n with the chance that a fair coin falls tails fewer than k times in n.
+// estimateOf derives the interval from the order of the values alone, without an assumption
+// about their distribution. The true median lies below the k-th of n values with the
+// probability that n fair coins show tails fewer than k times.
 func estimateOf(values []float64) estimate {
 	slices.Sort(values)
 	n := len(values)

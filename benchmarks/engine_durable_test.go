@@ -11,12 +11,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// TestEngineDurable is updates that are on disk when they are acknowledged, by so many writers at a time. Beside it stands
-// what the disk does with as many bytes: "each synced" is one writer that writes a record and syncs, again and again;
-// "ceiling" writes the records of all writers at one go and then syncs, and is counted as so many. All files are extended with zeros
-// before they are written to, as the engine's are; in "appended" they are not.
+// TestEngineDurable measures updates that are on disk when they are acknowledged, with
+// different numbers of writers. It compares them with the disk's own speed for as many
+// bytes. "each synced" is one writer that writes a record and syncs, again and again.
+// "ceiling" writes the records of all writers at once, then syncs, and counts as that many.
+// All files are extended with zeros before they are written, like the engine's; in
+// "appended" they are not.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestEngineDurable(t *testing.T) {
 	const keys = 1_000
 	dir := t.TempDir()
@@ -65,7 +67,7 @@ func TestEngineDurable(t *testing.T) {
 	t.Logf("a record has %d bytes; its directory is %s", size, filepath.Dir(dir))
 }
 
-// newRaw is one writer that writes so many records at once and syncs.
+// newRaw is one writer that writes records at once and then syncs.
 func newRaw(tb testing.TB, name string, records, size int, extended bool) *side {
 	tb.Helper()
 	const extension = 1 << 20
@@ -92,7 +94,7 @@ func newRaw(tb testing.TB, name string, records, size int, extended bool) *side 
 	return &side{name: name, work: func() (burst, error) { return drive(1, *sliceTime, write) }}
 }
 
-// recordSize is how many bytes the log has for an update: its files end in zeros.
+// recordSize is the number of log bytes of an update: the log's files end in zeros.
 func recordSize(t *testing.T) int {
 	t.Helper()
 	const updates = 1_000

@@ -20,8 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The defaults are for a look in passing. What the documents state is measured with more: see
-// docs/engine-performance.md.
+// The defaults give a first impression. The documents' figures are measured with higher
+// values: see docs/engine-performance.md.
 var (
 	manyItems   = flag.Int("engine.items", 20_000, "how many items the large tables of the engine have")
 	sliceTime   = flag.Duration("engine.slice", 60*time.Millisecond, "how long each side of a comparison works before the next one does")
@@ -29,7 +29,7 @@ var (
 	profileDir  = flag.String("engine.profiles", "", "directory for the CPU profiles of the processes that are started; default: none are made")
 )
 
-// items is what the benchmarks use of the engine and of the SDK's client.
+// items is the part of the engine and of the SDK's client that the benchmarks use.
 type items interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
@@ -64,7 +64,7 @@ var (
 	}()
 )
 
-// A shape is the attributes that an item has beside its key, rf, tk, tc, cp and ra.
+// A shape is the attributes of an item besides its key, rf, tk, tc, cp and ra.
 type shape attributes
 
 // item is the i-th item of the shape.
@@ -77,7 +77,8 @@ func (s shape) item(i int) attributes {
 	return item
 }
 
-// hotUpdate is the update of a token bucket, of the i-th item: what changes from call to call is made anew.
+// hotUpdate is a token bucket's update of the i-th item. Values that differ between calls
+// are made for each call.
 func hotUpdate(i int) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName: aws.String(table), Key: keyOf(i),
@@ -91,8 +92,8 @@ func hotUpdate(i int) *dynamodb.UpdateItemInput {
 
 var hotNames = map[string]string{"#rf": "rf", "#tk": "tk", "#tc": "tc", "#pk": "PK"}
 
-// wideUpdate is an update of a wide item: a condition of four terms, four additions, and the whole new item as the
-// answer.
+// wideUpdate is an update of a wide item: a condition of four terms, four additions, and
+// the whole new item as the answer.
 func wideUpdate(i int) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName: aws.String(table), Key: keyOf(i),
@@ -110,7 +111,8 @@ var wideNames = map[string]string{
 	"#rf": "rf", "#pk": "PK", "#t0": "b_l0_tk", "#c0": "b_l1_tk", "#t1": "b_l2_tk", "#c1": "b_l3_tk",
 }
 
-// fill makes the table and its items. With an index every item has an entry in it, of its keys only.
+// fill creates the table and its items. With an index, every item has an entry with its
+// keys in it.
 func fill(ctx context.Context, api items, s shape, n int, indexed bool) error {
 	in := &dynamodb.CreateTableInput{
 		TableName: aws.String(table), BillingMode: types.BillingModePayPerRequest,
@@ -164,14 +166,14 @@ func stringNamed(name string) types.AttributeDefinition {
 	return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
 }
 
-// A burst is what some clients did in a while.
+// A burst is the work of some clients in an interval.
 type burst struct {
 	elapsed time.Duration
 	took    []time.Duration // each call, in ascending order
 }
 
-// drive has clients call do again and again, each for itself, until the time is over, and at least once. Every client has
-// a source of random numbers.
+// drive lets each client repeat do until the time is over, at least once. Every client has
+// its own source of random numbers.
 func drive(clients int, long time.Duration, do func(*rand.Rand) error) (burst, error) {
 	took, errs := make([][]time.Duration, clients), make([]error, clients)
 	var wg sync.WaitGroup
@@ -206,15 +208,15 @@ func (b burst) quantile(q float64) float64 { return float64(b.took[int(q*float64
 func (b burst) p50() float64               { return b.quantile(0.50) }
 func (b burst) p99() float64               { return b.quantile(0.99) }
 
-// A side is one of those that are compared.
+// A side is one of the compared sides.
 type side struct {
 	name   string
 	work   func() (burst, error)
 	bursts []burst
 }
 
-// alternate has the sides work in turn, in an order that rotates, so that what else the machine does falls on all
-// alike.
+// alternate lets the sides work in turn. It rotates their order, so that other load on the
+// machine affects all alike.
 func alternate(tb testing.TB, sides ...*side) {
 	tb.Helper()
 	for round := range *sliceRounds {
@@ -229,7 +231,7 @@ func alternate(tb testing.TB, sides ...*side) {
 	}
 }
 
-// median is that of a quantity over the bursts of a side.
+// median is the median of a quantity over the bursts of a side.
 func (s *side) median(of func(burst) float64) float64 { return s.estimate(of).median }
 
 func (s *side) estimate(of func(burst) float64) estimate {
@@ -240,7 +242,8 @@ func (s *side) estimate(of func(burst) float64) estimate {
 	return estimateOf(all)
 }
 
-// to is the ratio to another side: the median of those of neighbouring bursts, with its interval.
+// to is the ratio to another side: the median of the ratios of neighbouring bursts, with
+// its interval.
 func (s *side) to(base *side, of func(burst) float64) estimate {
 	var all []float64
 	for i := range s.bursts {
@@ -249,7 +252,8 @@ func (s *side) to(base *side, of func(burst) float64) estimate {
 	return estimateOf(all)
 }
 
-// judge says how an estimate stands to a target: missed only if the whole interval lies above it.
+// judge compares an estimate with a target: the target is missed only if the whole interval
+// lies above it.
 func judge(e estimate, most float64) verdict {
 	switch {
 	case e.low > most:
@@ -260,7 +264,8 @@ func judge(e estimate, most float64) verdict {
 	return undecided
 }
 
-// hold fails the test where a target is missed, if there were rounds enough to say so: what the machine is at may last for a few.
+// hold fails the test if a target is missed, after enough rounds: other load on the machine
+// may last for a few.
 func hold(tb testing.TB, what string, e estimate, most float64) verdict {
 	tb.Helper()
 	v := judge(e, most)
@@ -274,7 +279,8 @@ func (e estimate) String() string {
 	return fmt.Sprintf("%.2f (%.2f – %.2f)", e.median, e.low, e.high)
 }
 
-// A sheet is a table that is printed when it is complete, under the load that the machine had.
+// A sheet is a table that is printed when it is complete, with the machine's load at the
+// time.
 type sheet struct {
 	text strings.Builder
 	w    *tabwriter.Writer
@@ -289,19 +295,19 @@ func newSheet(columns ...string) *sheet {
 
 func (s *sheet) row(cells ...string) { fmt.Fprintln(s.w, strings.Join(cells, "\t")+"\t") }
 
-// print tells how the figures were taken, too.
+// print also prints how the figures were taken.
 func (s *sheet) print(tb testing.TB, how string) {
 	tb.Helper()
 	_ = s.w.Flush()
 	tb.Logf("%s, load average %s\n%s", how, loadAverage(), s.text.String())
 }
 
-// inSlices is how most figures are taken.
+// inSlices describes how most figures are taken.
 func inSlices() string {
 	return fmt.Sprintf("medians of %d slices of %v in turn", *sliceRounds, *sliceTime)
 }
 
-// loadAverage is that of the last minutes.
+// loadAverage is the load average of the last minutes.
 func loadAverage() string {
 	all, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -310,7 +316,7 @@ func loadAverage() string {
 	return strings.Join(strings.Fields(string(all))[:3], " ")
 }
 
-// latency is nanoseconds, in a unit that leaves three digits or so.
+// latency formats nanoseconds in a unit that leaves about three digits.
 func latency(ns float64) string {
 	if ns >= 1e6 {
 		return fmt.Sprintf("%.2f ms", ns/1e6)
@@ -321,5 +327,5 @@ func latency(ns float64) string {
 func perSecond(rate float64) string { return fmt.Sprintf("%.0f", rate) }
 func megabytes(n float64) string    { return fmt.Sprintf("%.0f MB", n/1e6) }
 
-// times is an estimate of so many times the quantity.
+// times is the estimate of n times the quantity.
 func (e estimate) times(n float64) estimate { return estimate{e.median * n, e.low * n, e.high * n} }

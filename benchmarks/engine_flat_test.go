@@ -8,16 +8,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// TestEngineFlat is the latency of one caller among few items and among many, of 10 attributes and 400 bytes each:
+// TestEngineFlat compares the latency of one caller with few items and with many, of 10
+// attributes and 400 bytes each:
 //
-//   - in process: two databases in this process, so that both pay for the same heap;
-//   - each its process: called there, too, so that each pays for its own heap;
-//   - HTTP: by the SDK's client, each served by its own process.
+//   - in process: two databases in this process, so that both have the same heap;
+//   - each its process: each is called in its own process, so that each has its own heap;
+//   - HTTP: with the SDK's client, each served by its own process.
 //
-// Hot keys are 100 of a table's, the same all the time. Random keys are all: no cache has what is asked for, which a call of
-// a microsecond cannot but show, so that in process the target is held for hot keys only.
+// Hot keys are always the same 100 keys of a table. Random keys are all keys: no cache has
+// the requested item. A call of a microsecond must show that, so in process the target
+// applies to hot keys only.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestEngineFlat(t *testing.T) {
 	const most = 1.3
 	few, many := 1_000, *manyItems
@@ -29,7 +31,7 @@ func TestEngineFlat(t *testing.T) {
 	}{
 		{"in process", hereDriver, false}, {"each its process", processDriver, false}, {"HTTP", httpDriver, true},
 	} {
-		// Both are there before either is measured.
+		// Both exist before either is measured.
 		fewDrive, manyDrive := place.start(t, few), place.start(t, many)
 		for _, get := range []bool{false, true} {
 			for _, hot := range []bool{true, false} {

@@ -9,11 +9,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// TestEngineHTTP is an update over HTTP by the SDK's client: of the engine and of DynamoDB Local, each in a process of
-// its own. "canned" answers without looking at the request, see serveCanned: what is left is the client. A throughput that
-// canned does not reach either is not asked of the engine.
+// TestEngineHTTP measures an update over HTTP with the SDK's client: of the engine and of
+// DynamoDB Local, each in its own process. "canned" answers without reading the request,
+// see serveCanned, so that only the client's cost remains. The engine need not reach a
+// throughput that "canned" does not reach.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestEngineHTTP(t *testing.T) {
 	const keys = 1_000
 	ctx := t.Context()
@@ -50,7 +51,7 @@ func TestEngineHTTP(t *testing.T) {
 			sides = append(sides, theirs)
 		}
 		if i == 0 && theirs != nil {
-			alternate(t, theirs) // lets Java compile what is hot
+			alternate(t, theirs) // lets Java compile the hot code
 		}
 		for _, side := range sides {
 			side.bursts = nil
@@ -84,7 +85,7 @@ func TestEngineHTTP(t *testing.T) {
 	s.print(t, inSlices())
 }
 
-// cannedUpdate is the answer of an engine to the update, for serveCanned.
+// cannedUpdate is an engine's answer to the update, for serveCanned.
 func cannedUpdate(ctx context.Context, tb testing.TB, client *dynamodb.Client) map[string]string {
 	tb.Helper()
 	out, err := client.UpdateItem(ctx, hotUpdate(0))
@@ -96,7 +97,7 @@ func cannedUpdate(ctx context.Context, tb testing.TB, client *dynamodb.Client) m
 	return rec.answers(tb)
 }
 
-// calls is how many a side made in all.
+// calls is the total number of calls of a side.
 func (s *side) calls() (n int) {
 	for _, b := range s.bursts {
 		n += len(b.took)

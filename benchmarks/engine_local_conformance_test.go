@@ -13,7 +13,7 @@ import (
 // localEndpoint starts a DynamoDB Local and returns its URL.
 func localEndpoint(tb testing.TB) string {
 	tb.Helper()
-	if os.Getenv("PEERS_DIR") == "" { // else looked for in this module
+	if os.Getenv("PEERS_DIR") == "" { // otherwise peers looks for it in this module
 		dir, err := filepath.Abs(filepath.Join("..", ".cache", "peers"))
 		if err != nil {
 			tb.Fatal(err)

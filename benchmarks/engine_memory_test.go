@@ -2,12 +2,13 @@ package benchmarks_test
 
 import "testing"
 
-// TestEngineMemory is what items of 10 attributes and 400 bytes take, in a process that does nothing else: when they have been
-// made, and when each has been overwritten twice on average. What is live is measured in a collected heap, the process before
-// that.
+// TestEngineMemory measures the memory of items of 10 attributes and 400 bytes, in a
+// process that does nothing else. It measures after the items were created, and after each
+// was overwritten twice on average. It measures the process first, and then the live bytes
+// in a collected heap.
 //
-// The target is that a million without an index live in a process of 2 GB. What is live may be half of that, because the collector
-// lets a heap double.
+// The target is that a million items without an index fit into a process of 2 GB. Live
+// bytes may be half of that, because the collector lets a heap double.
 func TestEngineMemory(t *testing.T) {
 	const (
 		mostResident = 2e9
@@ -40,7 +41,7 @@ func TestEngineMemory(t *testing.T) {
 	s.print(t, "one process for each index")
 }
 
-// within fails the test if a quantity is above what it may be, and says how it stands.
+// within fails the test if a quantity is above its maximum, and reports the comparison.
 func within(tb testing.TB, what string, got, most float64) verdict {
 	tb.Helper()
 	if got > most {

@@ -24,7 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// orders are what a process is told, one after the other. What it answers depends on the order.
+// orders are sent to a process one after another. Each order has its own kind of answer.
 type orders struct {
 	Open  *openOrder  // answered with an opened
 	Fill  *fillOrder  // answered with a usage
@@ -33,38 +33,39 @@ type orders struct {
 	Usage bool        // answered with a usage
 
 	Canner bool     // answered with a URL, see canner
-	Can    []string // what the canner cans; answered with how many requests it has had
-	Count  bool     // answered with how many requests the canner has had
+	Can    []string // operations that the canner cans; answered with the number of requests so far
+	Count  bool     // answered with the number of requests that the canner has had
 }
 
 // openOrder opens a database, in memory if there is no directory.
 type openOrder struct{ Dir string }
 
-// opened tells how long it took, and until an item was read if there is one.
+// opened is the time that opening took, and the time until an item was read, if there is
+// one.
 type opened struct{ Open, FirstRead time.Duration }
 
-// fillOrder makes items of medium shape, or overwrites them at random.
+// fillOrder creates items of medium shape, or overwrites them at random.
 type fillOrder struct {
 	Items      int
 	Indexed    bool
-	Overwrites int // instead of making them
+	Overwrites int // instead of creating them
 }
 
-// driveOrder has one client call an operation.
+// driveOrder lets one client repeat an operation.
 type driveOrder struct {
-	Get  bool // or else an update
-	Keys int  // among how many keys of
-	Of   int  // so many items
+	Get  bool // otherwise an update
+	Keys int  // the number of keys to choose from
+	Of   int  // the total number of items
 	Long time.Duration
 }
 
-// burstSummary is of a burst, in nanoseconds.
+// burstSummary summarizes a burst, in nanoseconds.
 type burstSummary struct{ P50, P99, Mean float64 }
 
 // usage is what a process has used so far.
 type usage struct {
 	Resident, Peak float64 // bytes
-	Live           float64 // bytes of the heap that are reachable; 0 if not asked
+	Live           float64 // reachable bytes of the heap; 0 if not requested
 	CPU            time.Duration
 	Mallocs        uint64
 }
@@ -72,7 +73,8 @@ type usage struct {
 // roleVariable makes the test binary a process that takes orders.
 const roleVariable = "BENCHMARKS_ORDERS"
 
-// TestEngineProcess holds that a process takes orders and ends. In such a process it is what takes them.
+// TestEngineProcess checks that a process takes orders and ends. In such a process the test
+// takes the orders.
 func TestEngineProcess(t *testing.T) {
 	if os.Getenv(roleVariable) != "" {
 		if err := obey(t.Context(), os.Stdin, os.Stdout); err != nil {
@@ -93,14 +95,15 @@ func TestEngineProcess(t *testing.T) {
 	}
 }
 
-// A process is this binary, started again to do as it is told until the test ends.
+// A process is this binary, started again to obey orders until the test ends.
 type process struct {
 	in  *json.Encoder
 	out *json.Decoder
 	end func()
 }
 
-// startProcess starts one that takes orders. With -engine.profiles it leaves a CPU profile under its name.
+// startProcess starts a process that takes orders. With -engine.profiles it leaves a CPU
+// profile under its name.
 func startProcess(tb testing.TB, name string) *process {
 	tb.Helper()
 	args := []string{"-test.run=^TestEngineProcess$", "-test.timeout=0"}
@@ -110,8 +113,8 @@ func startProcess(tb testing.TB, name string) *process {
 	return startSelf(tb, roleVariable, args...)
 }
 
-// startSelf starts this binary again in the role that a variable of its environment gives it. It is to end when its
-// standard input does.
+// startSelf starts this binary again in the role that an environment variable names. It
+// must end when its standard input ends.
 func startSelf(tb testing.TB, role string, args ...string) *process {
 	tb.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), os.Args[0], args...)
@@ -135,7 +138,7 @@ func startSelf(tb testing.TB, role string, args ...string) *process {
 			return
 		}
 		ended = true
-		_ = stdin.Close() // which ends it
+		_ = stdin.Close() // this ends the process
 		_, _ = io.Copy(io.Discard, stdout)
 		if err := cmd.Wait(); err != nil {
 			tb.Error(err)
@@ -145,7 +148,7 @@ func startSelf(tb testing.TB, role string, args ...string) *process {
 	return p
 }
 
-// ask tells a process something and waits for the answer.
+// ask sends an order to a process and waits for the answer.
 func ask[Answer any](tb testing.TB, p *process, o any) (answer Answer) {
 	tb.Helper()
 	if err := p.in.Encode(o); err != nil {
@@ -160,11 +163,11 @@ func ask[Answer any](tb testing.TB, p *process, o any) (answer Answer) {
 // servant is the state of a process that takes orders.
 type servant struct {
 	db     *dynamolite.DB
-	served chan error // nil: it does not serve
-	canner *canner    // nil: it does not serve one
+	served chan error // nil if it does not serve
+	canner *canner    // nil if it does not serve one
 }
 
-// obey carries out the orders in in, until that ends.
+// obey carries out the orders in in, until in ends.
 func obey(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var s servant
@@ -245,7 +248,7 @@ func (s *servant) fill(ctx context.Context, o *fillOrder) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	u, err := used() // before anything is collected for its sake
+	u, err := used() // before collecting garbage for it
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
@@ -253,7 +256,7 @@ func (s *servant) fill(ctx context.Context, o *fillOrder) (usage, error) {
 	return u, err
 }
 
-// operation is what a client does again and again.
+// operation is the operation that a client repeats.
 func (o *driveOrder) operation(ctx context.Context, api items) func(*rand.Rand) error {
 	return func(random *rand.Rand) (err error) {
 		i := random.IntN(o.Keys) * (o.Of / o.Keys)

@@ -20,8 +20,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// TestEngineStart is how long Open takes, each time in a process of its own: in memory, in a fresh directory, and
-// in directories with items of 10 attributes and 400 bytes, from a checkpoint and from a log without one.
+// TestEngineStart measures Open, each time in its own process: in memory, in a new
+// directory, and in directories with items of 10 attributes and 400 bytes. These have a
+// checkpoint, or a log and no checkpoint.
 func TestEngineStart(t *testing.T) {
 	const starts = 5
 	full, logged := t.TempDir(), t.TempDir()
@@ -54,8 +55,9 @@ func TestEngineStart(t *testing.T) {
 	s.print(t, fmt.Sprintf("medians of %d starts; %s", starts, filled))
 }
 
-// prepare makes two directories with the same items: full has a checkpoint and the little that was logged while it was written,
-// logged has everything that was logged until the items were there, and no checkpoint. It says how the first was made.
+// prepare creates two directories with the same items. full has a checkpoint and the little
+// that was logged while it was written. logged has the log of all writes and no checkpoint.
+// prepare returns how it created full.
 func prepare(t *testing.T, full, logged string) string {
 	t.Helper()
 	ctx := t.Context()
@@ -64,7 +66,7 @@ func prepare(t *testing.T, full, logged string) string {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	// A checkpoint removes the segments it replaces, but not a second name of theirs.
+	// A checkpoint removes the segments it replaces, but not a second link to them.
 	stop := make(chan struct{})
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
@@ -97,7 +99,7 @@ func prepare(t *testing.T, full, logged string) string {
 		", then " + perSecond(float64(writes)) + " overwritten until there was a checkpoint"
 }
 
-// keep gives the segments in one directory a name in another as well.
+// keep links the segments of one directory into another.
 func keep(from, to string) error {
 	segments, err := filepath.Glob(filepath.Join(from, "*.log"))
 	for _, s := range segments {
@@ -108,7 +110,8 @@ func keep(from, to string) error {
 	return err
 }
 
-// detach copies the segments that are still in use in one directory, so that the other's stay as they are.
+// detach copies the segments that a directory still uses, so that the other directory's
+// stay unchanged.
 func detach(from, to string) error {
 	segments, err := filepath.Glob(filepath.Join(from, "*.log"))
 	for _, s := range segments {
@@ -121,7 +124,8 @@ func detach(from, to string) error {
 	return err
 }
 
-// overwrite updates items at random until a checkpoint has replaced the log, and returns how many.
+// overwrite updates items at random until a checkpoint has replaced the log, and returns
+// the number of updates.
 func overwrite(t *testing.T, dir string) int64 {
 	t.Helper()
 	db, err := dynamolite.Open(dynamolite.Options{Dir: dir})
@@ -156,7 +160,7 @@ func checkpointsIn(t *testing.T, dir string) []string {
 	return names
 }
 
-// count is how many items a directory has.
+// count is the number of items in a directory.
 func count(t *testing.T, dir string) int {
 	t.Helper()
 	db, err := dynamolite.Open(dynamolite.Options{Dir: dir})
@@ -178,7 +182,7 @@ func count(t *testing.T, dir string) int {
 	}
 }
 
-// onDisk is what the files of a directory take there, in bytes; 0 if there is none.
+// onDisk is the disk space of a directory's files, in bytes; 0 without a directory.
 func onDisk(t *testing.T, dir string) (bytes float64) {
 	t.Helper()
 	if dir == "" {

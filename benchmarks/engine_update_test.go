@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// engineClient is newClient for as many callers at a time.
+// engineClient is newClient with connections for that many concurrent callers.
 func engineClient(endpoint string, callers int) *dynamodb.Client {
 	httpClient := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = callers })
 	return dynamodb.New(dynamodb.Options{
@@ -24,10 +24,10 @@ func engineClient(endpoint string, callers int) *dynamodb.Client {
 	})
 }
 
-// TestEngineUpdate is an update of an item of 25 attributes, by one caller on one core, in process and
-// on DynamoDB Local. DynamoDB Local and its client may use all cores.
+// TestEngineUpdate measures an update of an item of 25 attributes, by one caller on one
+// core, in process and on DynamoDB Local. DynamoDB Local and its client may use all cores.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestEngineUpdate(t *testing.T) {
 	const keys = 1_000
 	const mostAllocations = 40
@@ -57,7 +57,7 @@ func TestEngineUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 		local = &side{name: "DynamoDB Local", work: work(client)}
-		alternate(t, local) // until Java has compiled what is hot
+		alternate(t, local) // until Java has compiled the hot code
 		local.bursts = nil
 		sides = append(sides, local)
 	}

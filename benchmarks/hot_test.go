@@ -20,16 +20,17 @@ import (
 )
 
 const (
-	// distance is how long a write takes, as from a neighbouring availability zone with some load.
+	// distance is the duration of a write, as to a neighbouring availability zone with some
+	// load.
 	distance = 5 * time.Millisecond
-	// hotSlice is how long each side works before the next one does: enough for some hundred round trips, so that the first
-	// one, in which few share, counts for little.
+	// hotSlice is how long each side works at a time. It covers some hundred round trips,
+	// so that the first one, which few callers share, counts for little.
 	hotSlice = time.Second
-	// hotCallers are the goroutines that want the one hot entity.
+	// hotCallers is the number of goroutines that use the one hot entity.
 	hotCallers = 64
 )
 
-// distant is an API whose writes take a while. It hides that the engine answers at once.
+// distant is an API with slow writes. It hides that the engine answers at once.
 type distant struct {
 	dynamo.API
 	wait time.Duration
@@ -43,16 +44,16 @@ func (d distant) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o
 	return d.API.UpdateItem(ctx, in, o...)
 }
 
-// A hotSpot is one entity that everybody wants, on an engine that throttles as AWS does.
+// A hotSpot is one entity that all callers use, on an engine that throttles like AWS.
 type hotSpot struct {
 	*pair
 
 	meter *dynamo.Meter
-	units []float64 // write units an acquire, of each burst
+	units []float64 // write units per acquire, of each burst
 }
 
-// newHotSpot makes one. So many writes may be under way; 0 is the default, and a negative number lets every caller write
-// for itself.
+// newHotSpot creates a hotSpot. inFlight is the number of concurrent writes; 0 is the
+// default, and a negative number lets every caller write for itself.
 func newHotSpot(tb testing.TB, wait time.Duration, inFlight int, limits dynamolite.Limits) *hotSpot {
 	tb.Helper()
 	h := &hotSpot{}
@@ -75,7 +76,7 @@ func newHotSpot(tb testing.TB, wait time.Duration, inFlight int, limits dynamoli
 	return h
 }
 
-// burst has callers acquire, each again and again.
+// burst lets callers acquire repeatedly.
 func (h *hotSpot) burst(callers int, long time.Duration) (burst, error) {
 	before := h.meter.Totals()
 	b, err := drive(callers, long, func(*rand.Rand) error {
@@ -86,8 +87,8 @@ func (h *hotSpot) burst(callers int, long time.Duration) (burst, error) {
 	return b, err
 }
 
-// single has callers send an update each, again and again; what is throttled is sent again. What the partition saved up while
-// nobody wrote is spent first.
+// single lets each caller send an update repeatedly, and repeats throttled ones. It first
+// uses up the capacity that the partition has saved.
 func (h *hotSpot) single(callers int, long time.Duration) (burst, error) {
 	var spent atomic.Bool
 	if _, err := drive(callers, time.Minute, func(*rand.Rand) error {
@@ -111,7 +112,7 @@ func (h *hotSpot) single(callers int, long time.Duration) (burst, error) {
 	})
 }
 
-// errSpent ends a burst that was to spend what a partition had saved up.
+// errSpent ends a burst that uses up a partition's saved capacity.
 var errSpent = errors.New("the partition is busy")
 
 func isThrottle(err error) bool {
@@ -119,10 +120,10 @@ func isThrottle(err error) bool {
 	return errors.As(err, &e) && (e.ErrorCode() == "ProvisionedThroughputExceededException" || e.ErrorCode() == "ThrottlingException")
 }
 
-// TestHotEntity holds the acquires of a hot entity, whose callers share writes, against single conditional writes to one item,
-// which its partition bounds at a thousand a second.
+// TestHotEntity compares acquires of a hot entity, whose callers share writes, with single
+// conditional writes to one item, which its partition limits to a thousand a second.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestHotEntity(t *testing.T) {
 	h := newHotSpot(t, distance, 0, dynamolite.AWSLimits())
 	shared := &side{name: "acquires", work: func() (burst, error) { return h.burst(hotCallers, hotSlice) }}
@@ -147,7 +148,7 @@ func TestHotEntity(t *testing.T) {
 	}
 }
 
-// Where few call, sharing writes costs them nothing.
+// For few callers, sharing writes costs nothing.
 func TestHotEntityOfFewCallers(t *testing.T) {
 	for _, callers := range []int{1, 2} {
 		t.Run(strconv.Itoa(callers), func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestHotEntityOfFewCallers(t *testing.T) {
 	}
 }
 
-// TestLaneCost holds a warm acquire that shares writes, of a caller that is alone, against one that does not.
+// TestLaneCost compares a warm acquire by a single caller with shared writes and without.
 func TestLaneCost(t *testing.T) {
 	if raceEnabled {
 		t.Fatal("under the race detector ratios say nothing: run without -race")
@@ -173,7 +174,8 @@ func TestLaneCost(t *testing.T) {
 	report(t, compare(t, 5000, targets, shared.acquire, alone.acquire), targets)
 }
 
-// BenchmarkHot is the curve that the default of Options.InFlight is read from: run it with -benchtime 3x, each time being a slice.
+// BenchmarkHot measures the curve behind the default of Options.InFlight: run it with
+// -benchtime 3x; each iteration is a slice.
 func BenchmarkHot(b *testing.B) {
 	for _, inFlight := range []int{1, 2, 3, 4, 8, 16, -1} {
 		for _, callers := range []int{1, 2, 4, 8, 16, 64, 256} {
@@ -202,8 +204,8 @@ func reportBursts(b *testing.B, s *side, units float64) {
 	b.ReportMetric(units, "wcu/acquire")
 }
 
-// BenchmarkHotArrivals is callers that do not wait for each other: they come at random, so many a second. Latencies count from
-// when they were due.
+// BenchmarkHotArrivals measures callers that do not wait for each other: they arrive at
+// random, at a given rate. Latencies count from the arrival.
 func BenchmarkHotArrivals(b *testing.B) {
 	for _, inFlight := range []int{1, 2, 3, 4, 8, -1} {
 		for _, rate := range []int{200, 1000, 3000} {
@@ -223,7 +225,7 @@ func BenchmarkHotArrivals(b *testing.B) {
 	}
 }
 
-// arrivals acquires at random instants, so many a second.
+// arrivals acquires at random instants, at a given rate.
 func (h *hotSpot) arrivals(rate int, long time.Duration) (burst, error) {
 	before := h.meter.Totals()
 	var due []time.Duration

@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// All limits of an entity live in one item: ten cost what one costs, as long as
-// the item stays below a kilobyte.
+// All limits of an entity are in one item: ten cost as much as one, while the item is below
+// a kilobyte.
 func TestTenLimitsCostWhatOneCosts(t *testing.T) {
 	for _, e := range []engine{embedded, local} {
 		if e.start == nil {
@@ -25,7 +25,7 @@ func TestTenLimitsCostWhatOneCosts(t *testing.T) {
 	}
 }
 
-// billOfAcquire is what a warm acquire costs.
+// billOfAcquire is the cost of a warm acquire.
 func billOfAcquire(t *testing.T, e engine, l load) dynamo.Usage {
 	t.Helper()
 	api, rec := e.start(t, l)

@@ -11,17 +11,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
-// local is DynamoDB Local, in a process of its own.
+// local is DynamoDB Local, in its own process.
 var local = engine{
 	name: "DynamoDB Local", entities: 64, slice: 300,
 	start: func(tb testing.TB, l load) (dynamo.API, *recording) {
 		tb.Helper()
-		if os.Getenv("PEERS_DIR") == "" { // else looked for in this module
+		if os.Getenv("PEERS_DIR") == "" { // otherwise peers looks for it in this module
 			dir, err := filepath.Abs(filepath.Join("..", ".cache", "peers"))
 			if err != nil {
 				tb.Fatal(err)
 			}
-			if err := os.Setenv("PEERS_DIR", dir); err != nil { //nolint:usetesting // it holds for every test
+			if err := os.Setenv("PEERS_DIR", dir); err != nil { //nolint:usetesting // it applies to every test
 				tb.Fatal(err)
 			}
 		}

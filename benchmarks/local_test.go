@@ -2,5 +2,5 @@
 
 package benchmarks_test
 
-// local is DynamoDB Local; starting it takes the build tag conformance.
+// local is DynamoDB Local; to start it, use the build tag conformance.
 var local = engine{name: "DynamoDB Local"}

@@ -25,9 +25,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// loopback answers every request with what a real engine answered to the same
-// operation before: the client is all that works. It runs in a process of its
-// own, so that what it allocates and computes is not counted.
+// loopback repeats a real engine's earlier answer to each operation, so that only the
+// client works. It runs in its own process, so that its allocations and computations are
+// not counted.
 var loopback = engine{
 	name: "loopback", slice: 500,
 	start: func(tb testing.TB, l load) (dynamo.API, *recording) {
@@ -37,7 +37,8 @@ var loopback = engine{
 	},
 }
 
-// lowered is loopback through dynamo.NewClient, whose calls cost less: what the limiter adds to one is a larger part of it.
+// lowered is loopback through dynamo.NewClient. Its calls cost less, so the limiter's own
+// part of a call is larger.
 var lowered = engine{
 	name: "loopback, NewClient", slice: 500,
 	start: func(tb testing.TB, l load) (dynamo.API, *recording) {
@@ -50,8 +51,8 @@ var lowered = engine{
 	},
 }
 
-// newClient is the SDK's client with its defaults, but for an HTTP client that
-// keeps its connections.
+// newClient is the SDK's client with its defaults, except for an HTTP client that keeps its
+// connections.
 func newClient(endpoint string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		HTTPClient: keeper{awshttp.NewBuildableClient()},
@@ -60,12 +61,12 @@ func newClient(endpoint string) *dynamodb.Client {
 	})
 }
 
-// A keeper is an HTTP client that keeps connections even to a server this
-// close. The SDK closes the body of a request as soon as it is answered, and its
-// WriteTo then fails with io.EOF. Where the answer comes before the transport
-// has tried to read past the body's end, the transport takes that for a failed
-// write and drops the connection: up to a fifth of the requests would be
-// measured dialling. Without WriteTo the end of the body is just that.
+// A keeper is an HTTP client that keeps connections even to a server this close. The SDK
+// closes a request's body as soon as it has the answer, and the body's WriteTo then fails
+// with io.EOF. If the answer arrives before the transport has read past the body's end, the
+// transport takes that for a failed write and drops the connection. Up to a fifth of the
+// measured requests would then open a connection. Without WriteTo, io.EOF is simply the end
+// of the body.
 type keeper struct{ *awshttp.BuildableClient }
 
 // Do sends a request.
@@ -76,9 +77,8 @@ func (k keeper) Do(r *http.Request) (*http.Response, error) {
 	return k.BuildableClient.Do(r)
 }
 
-// answers are the bodies to answer with, by operation. A batch of reads is
-// answered with everything ever read: more than was asked for, which the store
-// looks up by key.
+// answers are the response bodies, by operation. A batch of reads is answered with all
+// items ever read. That is more than requested, but the store looks items up by key.
 func (r *recording) answers(tb testing.TB) map[string]string {
 	tb.Helper()
 	r.read[schema.KeyOf(r.image)] = r.image
@@ -109,8 +109,8 @@ func wireItem(tb testing.TB, item schema.Item) map[string]any {
 	return wire
 }
 
-// wireValue is an attribute as AWS JSON has it, of the kinds that buckets,
-// configuration and namespaces use.
+// wireValue is an attribute in AWS JSON, for the types in buckets, configuration and
+// namespaces.
 func wireValue(tb testing.TB, v types.AttributeValue) map[string]any {
 	tb.Helper()
 	switch v := v.(type) {
@@ -144,8 +144,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serveCanned starts this binary again as a server that gives the answers, by
-// operation, until the test ends. It returns the server's URL.
+// serveCanned starts this binary again as a server that gives the answers, by operation,
+// until the test ends. It returns the server's URL.
 func serveCanned(tb testing.TB, answers map[string]string) string {
 	tb.Helper()
 	return ask[string](tb, startSelf(tb, serveVariable), answers)
@@ -178,8 +178,8 @@ func serve(control io.Reader, out io.Writer) error {
 	return nil
 }
 
-// canned gives the answers, by operation. One it has no answer for fails as
-// DynamoDB fails what it does not know.
+// canned gives the answers, by operation. An operation without an answer fails like one
+// that DynamoDB does not know.
 func canned(answers map[string]string) http.Handler {
 	type answer struct {
 		body      []byte
@@ -192,7 +192,7 @@ func canned(answers map[string]string) http.Handler {
 	}
 	contentType := []string{"application/x-amz-json-1.0"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // no real server answers before it has the request
+		_, _ = io.Copy(io.Discard, r.Body) // a real server answers only after it has read the request
 		a, ok := ready[r.Header.Get("X-Amz-Target")]
 		header := w.Header()
 		header["Content-Type"] = contentType

@@ -19,18 +19,18 @@ const (
 	resource = "api"
 	probe    = "probe" // the entity whose requests are recorded
 
-	// amount is what is consumed of each limit.
+	// amount is the consumption of each limit.
 	amount = 5
-	// capacity is far more than a run can use up, of every limit.
+	// capacity of every limit is far more than a run can use.
 	capacity = 1_000_000_000_000
 )
 
-// A load is what a pair's buckets look like.
+// A load describes a pair's buckets.
 type load struct {
 	limits int
-	// full says that the limits earn faster than they are used, so that a
-	// bucket is full whenever it is looked at and every acquire is a
-	// refill-and-take. Otherwise balances lie half way, and it is a take.
+	// full makes the limits earn faster than they are used. Then a bucket is full at every
+	// request, and every acquire is a refill-and-take. Otherwise balances are half full,
+	// and an acquire is a take.
 	full bool
 }
 
@@ -50,7 +50,7 @@ func (l load) limit(name string) limiter.Limit {
 	return limiter.PerMinute(name, amount, limiter.Burst(capacity))
 }
 
-// opening is what the first acquire of an entity takes.
+// opening is the amount that the first acquire of an entity takes.
 func (l load) opening() int64 {
 	if l.full {
 		return amount
@@ -58,19 +58,17 @@ func (l load) opening() int64 {
 	return capacity / 2
 }
 
-// An engine is what answers the requests of a pair, through the client that is
-// measured.
+// An engine answers the requests of a pair, through the measured client.
 type engine struct {
 	name string
-	// start makes a table for a load, and returns the client and a recording
-	// of what an acquire sends.
+	// start creates a table for a load, and returns the client and a recording of an
+	// acquire's request.
 	start func(tb testing.TB, l load) (dynamo.API, *recording)
-	// entities are as many as it takes to spread the load: a bucket item takes
-	// a thousand writes a second. 0 is the probe alone, where nothing is kept.
+	// entities is the number of entities that spreads the load enough: a bucket item takes
+	// a thousand writes a second. 0 means only the probe, on engines that keep nothing.
 	entities int
-	// slice is how many operations are timed in one go: enough for several
-	// garbage collections, or, where another process sets the pace, enough to
-	// tell time by.
+	// slice is the number of operations timed at once: enough for several garbage
+	// collections. If another process determines the speed, it is enough for an exact time.
 	slice int
 }
 
@@ -84,10 +82,10 @@ var embedded = engine{
 	},
 }
 
-// A pair does the same thing in two ways, one operation at a time: acquire
-// through the limiter, and the update alone.
+// A pair does the same in two ways, one operation at a time: acquire through the limiter,
+// and the update alone.
 type pair struct {
-	ctx     context.Context //nolint:containedctx // the test's, which can be cancelled as a server's requests can
+	ctx     context.Context //nolint:containedctx // the test's; like a server's requests, it can be cancelled
 	limiter *limiter.Limiter
 	bare    *bareUpdate
 	limits  []string
@@ -116,8 +114,8 @@ func newPair(tb testing.TB, e engine, l load) *pair {
 	return p
 }
 
-// open makes the buckets. Those that are written without the limiter get more
-// writes than a run uses up, because nobody refills them.
+// open creates the buckets. Those that are written without the limiter get more writes than
+// a run uses, because nothing refills them.
 func (p *pair) open(tb testing.TB, entities int, l load) {
 	tb.Helper()
 	other := newLimiter(tb, p.bare.api)
@@ -143,7 +141,7 @@ func (p *pair) must(tb testing.TB, do func() error) {
 	}
 }
 
-// acquire makes the request anew each time, as callers do.
+// acquire makes a new request each time, as callers do.
 func (p *pair) acquire() error {
 	entity := p.acquirers[p.acquired%len(p.acquirers)]
 	p.acquired++
@@ -171,7 +169,7 @@ func newLimiter(tb testing.TB, api dynamo.API) *limiter.Limiter {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// So long a life that canned images never expire.
+	// With so long a life, canned images never expire.
 	l, err := limiter.New(store, limiter.Options{TTLMultiplier: 1000})
 	if err != nil {
 		tb.Fatal(err)
@@ -180,17 +178,16 @@ func newLimiter(tb testing.TB, api dynamo.API) *limiter.Limiter {
 	return l
 }
 
-// A recording is of what two warm acquires of the probe sent, of different
-// amounts.
+// A recording holds the requests of two warm acquires of the probe, with different amounts.
 type recording struct {
 	*recorder
 	limits []string
 	sent   [2]*dynamodb.UpdateItemInput
-	at     time.Time // shortly before
+	at     time.Time // shortly before the requests
 }
 
-// record makes a table on an engine, with the same limits for every entity, and
-// records what a limiter sends.
+// record creates a table on an engine, with the same limits for every entity, and records
+// the requests of a limiter.
 func record(tb testing.TB, api dynamo.API, ld load) *recording {
 	tb.Helper()
 	ctx := tb.Context()

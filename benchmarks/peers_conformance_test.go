@@ -21,12 +21,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A peerLoad is how many callers acquire at a time, each the next as soon as it has one: all of one entity, or each of
-// one of its own.
+// A peerLoad is a number of concurrent callers. Each starts its next acquire when it has
+// the answer. All use one entity, or each uses its own.
 type peerLoad struct {
 	callers int
 	spread  bool
-	// slow says that the server is what takes the time: it is told who is faster, and nobody held to it.
+	// slow means that the server takes most of the time: the result is reported, and no
+	// target applies.
 	slow bool
 }
 
@@ -37,14 +38,14 @@ func (l peerLoad) String() string {
 	return strconv.Itoa(l.callers)
 }
 
-// mostCallers is how many entities every contender has.
+// mostCallers is the number of entities of every contender.
 const mostCallers = 64
 
-// A peerBurst is what the callers of a contender did in a while.
+// A peerBurst is the work of a contender's callers in an interval.
 type peerBurst struct {
 	burst
-	cpu    time.Duration // of the client's process, garbage collection included
-	allocs uint64        // 0 where nobody counts them
+	cpu    time.Duration // of the client's process, including garbage collection
+	allocs uint64        // 0 if not counted
 }
 
 func (b peerBurst) costOfOne() float64   { return b.cost() }
@@ -58,7 +59,7 @@ type contender struct {
 	name string
 	// hot are the operations of a warm acquire.
 	hot []string
-	// start makes the client and its buckets.
+	// start creates the client and its buckets.
 	start func(t *testing.T, endpoint string) func(peerLoad) (peerBurst, error)
 }
 
@@ -68,11 +69,13 @@ var (
 	contenderPython   = contender{"Python peer", []string{"UpdateItem"}, startPython}
 )
 
-// TestPeers is a warm acquire through this library beside the same through others: the Python package that shares the table,
-// and the token bucket of github.com/mennanov/limiters, which reads its item and writes it back, for one caller at a
-// time. They take turns. Where the answers are canned the clients are most of what is measured; on DynamoDB Local it is the server.
+// TestPeers compares a warm acquire through this library with other libraries, for one
+// caller at a time. The others are the Python package that shares the table, and the token
+// bucket of github.com/mennanov/limiters, which reads its item and writes it back. They
+// take turns. With canned answers the result is mostly the clients' cost; on DynamoDB Local
+// it is the server's.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestPeers(t *testing.T) {
 	if raceEnabled {
 		t.Fatal("under the race detector ratios say nothing: run without -race")
@@ -100,7 +103,7 @@ func TestPeers(t *testing.T) {
 		for _, c := range contenders {
 			sides = append(sides, &peerSide{name: c.name, work: c.start(t, endpoint)})
 		}
-		for range 20 { // lets Java compile what is hot
+		for range 20 { // lets Java compile the hot code
 			for _, side := range sides {
 				if _, err := side.work(peerLoad{callers: 8}); err != nil {
 					t.Fatalf("%s: %v", side.name, err)
@@ -111,7 +114,8 @@ func TestPeers(t *testing.T) {
 	})
 }
 
-// findPeers says where the counterparts are, which are else looked for in this module.
+// findPeers sets the directory of the counterparts, which otherwise would be sought in this
+// module.
 func findPeers(t *testing.T) {
 	t.Helper()
 	if os.Getenv("PEERS_DIR") != "" {
@@ -124,15 +128,15 @@ func findPeers(t *testing.T) {
 	t.Setenv("PEERS_DIR", dir)
 }
 
-// A peerSide is a contender that is measured.
+// A peerSide is a measured contender.
 type peerSide struct {
 	name   string
 	work   func(peerLoad) (peerBurst, error)
 	bursts []peerBurst
-	count  func() int64 // of the requests the server has had; nil if it does not count
+	count  func() int64 // number of requests to the server; nil if it does not count
 }
 
-// alternatePeers has the sides work in turn, in an order that rotates.
+// alternatePeers lets the sides work in turn, in rotating order.
 func alternatePeers(t *testing.T, sides []*peerSide, load peerLoad) {
 	t.Helper()
 	for round := range *sliceRounds {
@@ -155,7 +159,8 @@ func (s *peerSide) median(of func(peerBurst) float64) float64 {
 	return estimateOf(all).median
 }
 
-// to is the ratio to another side: the median of those of neighbouring bursts, with its interval.
+// to is the ratio to another side: the median of the ratios of neighbouring bursts, with
+// its interval.
 func (s *peerSide) to(base *peerSide, of func(peerBurst) float64) estimate {
 	var all []float64
 	for i := range s.bursts {
@@ -171,8 +176,8 @@ func (s *peerSide) calls() (n int) {
 	return n
 }
 
-// contend measures the sides under each load and prints how they compare. The first is ours, and must take less time for an
-// acquire than every other, and less CPU.
+// contend measures the sides under each load and prints the comparison. The first side is
+// ours, and must take less time and less CPU per acquire than every other.
 func contend(t *testing.T, sides []*peerSide, loads []peerLoad) {
 	t.Helper()
 	s := newSheet("client", "callers", "acquires/s", "p50", "p99", "client's CPU", "allocations", "requests",
@@ -215,7 +220,8 @@ func contend(t *testing.T, sides []*peerSide, loads []peerLoad) {
 	s.print(t, inSlices())
 }
 
-// makePeerTables makes ours, which the Python peer uses too, and that of mennanov/limiters.
+// makePeerTables creates our table, which the Python peer uses too, and the table of
+// mennanov/limiters.
 func makePeerTables(t *testing.T, endpoint string) {
 	t.Helper()
 	client := engineClient(endpoint, 1)
@@ -235,7 +241,7 @@ func makePeerTables(t *testing.T, endpoint string) {
 // bucketTable is the table of mennanov/limiters.
 const bucketTable = "buckets"
 
-// peerEntities are those of a contender.
+// peerEntities are the entities of a contender.
 func peerEntities(of string) []string {
 	all := make([]string, mostCallers)
 	for i := range all {
@@ -244,7 +250,7 @@ func peerEntities(of string) []string {
 	return all
 }
 
-// inProcessBursts are those of a client of this process that acquires with acquire.
+// inProcessBursts runs the bursts of a client in this process that acquires with acquire.
 func inProcessBursts(t *testing.T, entities []string, acquire func(entity string) error) func(peerLoad) (peerBurst, error) {
 	t.Helper()
 	for _, entity := range entities {
@@ -255,7 +261,7 @@ func inProcessBursts(t *testing.T, entities []string, acquire func(entity string
 		}
 	}
 	return func(l peerLoad) (b peerBurst, err error) {
-		idle := make(chan string, mostCallers) // entities that nobody is acquiring
+		idle := make(chan string, mostCallers) // entities without an acquire in progress
 		for _, entity := range entities {
 			if idle <- entity; !l.spread {
 				break
@@ -280,7 +286,7 @@ func inProcessBursts(t *testing.T, entities []string, acquire func(entity string
 	}
 }
 
-// startOurs is the limiter on its store, through the SDK's client.
+// startOurs starts the limiter on its store, through the SDK's client.
 func startOurs(t *testing.T, endpoint string) func(peerLoad) (peerBurst, error) {
 	t.Helper()
 	ctx := t.Context()
@@ -309,11 +315,12 @@ func startOurs(t *testing.T, endpoint string) func(peerLoad) (peerBurst, error) 
 	return inProcessBursts(t, entities, func(entity string) error { return acquire(entity, amount) })
 }
 
-// peerLimit is the one limit that there is.
+// peerLimit is the only limit.
 const peerLimit = "rpm"
 
-// startLimiters is one bucket of mennanov/limiters for each entity. It does without a lock and has its writes fail instead
-// where another process was faster, which is the least it takes to be exact.
+// startLimiters starts one bucket of mennanov/limiters for each entity. Instead of a lock,
+// it lets a write fail if another process was faster. That is the least it needs to be
+// exact.
 func startLimiters(t *testing.T, endpoint string) func(peerLoad) (peerBurst, error) {
 	t.Helper()
 	ctx := t.Context()

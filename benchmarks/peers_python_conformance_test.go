@@ -10,11 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
-// A pythonOrder is what testdata/peer.py is told.
+// A pythonOrder is an order to testdata/peer.py.
 type pythonOrder map[string]any
 
-// startPython is the Python peer in a process of its own. Its client keeps botocore's default of 10 connections, which it has
-// no option for.
+// startPython starts the Python peer in its own process. Its client keeps botocore's
+// default of 10 connections, since it has no option for it.
 func startPython(t *testing.T, endpoint string) func(peerLoad) (peerBurst, error) {
 	t.Helper()
 	script := peers.StartScript(t, "testdata/peer.py")

@@ -20,19 +20,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// A canner is a server that clients of different kinds can warm up on, and that then costs next to nothing: it passes
-// requests on to an engine until it is told to can some operations, which it answers from then on as it answered them last.
-// What such an answer says about the passing of time and tokens is old, but no client of those compared minds.
+// A canner is a server on which clients of different kinds can warm up, and which then
+// costs almost nothing. It passes requests to an engine until it is told to can some
+// operations. From then on it answers those with its last answer. The times and balances in
+// such an answer are old, but none of the compared clients depends on them.
 type canner struct {
 	engine   http.Handler
 	requests atomic.Int64
 	cans     atomic.Pointer[cans]
 
 	mu   sync.Mutex
-	last map[string]string // the body of the last answer, by operation
+	last map[string]string // body of the last answer, by operation
 }
 
-// cans are the answers to the operations that are canned.
+// cans are the canned answers, by operation.
 type cans struct {
 	operations map[string]string
 	handler    http.Handler
@@ -57,7 +58,7 @@ func (c *canner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes()) // the client has gone
+	_, _ = w.Write(answer.Body.Bytes()) // fails if the client has gone
 }
 
 // can cans operations.
@@ -99,7 +100,8 @@ func (s *servant) serveCanner(ctx context.Context) (string, error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// TestCanner holds that what is canned is answered as it was, and everything else by the engine.
+// TestCanner checks that canned operations repeat their answer, and that the engine answers
+// all others.
 func TestCanner(t *testing.T) {
 	ctx := t.Context()
 	server := startProcess(t, "canner")

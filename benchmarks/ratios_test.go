@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// throughClient is how much more an acquire may cost than the update it sends,
-// where an SDK client sends it.
+// throughClient are the largest ratios of an acquire to the update it sends, if an SDK
+// client sends it.
 var throughClient = []target{{wallTime, 1.10}, {procTime, 1.15}, {allocs, 1.25}}
 
-// inProcess is the same where the engine is called directly and the update
-// costs microseconds.
+// inProcess is the same for an engine that is called directly, where the update costs
+// microseconds.
 var inProcess = []target{{wallTime, 1.5}}
 
-// TestRatios holds a warm acquire against its update. It times short slices of
-// the two in turn and looks at the ratio of neighbours only, of which it takes
-// the median: so it says the same on a busy machine as on an idle one, only
-// later. A target is missed when the 99 % interval of the median lies above it.
+// TestRatios compares a warm acquire with its update. It times short slices of the two in
+// turn, and takes the median of the ratios of neighbours only. So its result is the same on
+// a busy machine as on an idle one, but takes longer. A target is missed if the 99 %
+// interval of the median lies above it.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestRatios(t *testing.T) {
 	if raceEnabled {
 		t.Fatal("under the race detector ratios say nothing: run without -race")
@@ -32,7 +32,7 @@ func TestRatios(t *testing.T) {
 	}{
 		{embedded, inProcess},
 		{loopback, throughClient},
-		{lowered, nil}, // told, not held
+		{lowered, nil}, // reported, without targets
 		{local, throughClient},
 	} {
 		if c.start == nil {
@@ -48,7 +48,7 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// report prints what was measured and fails the test where a target is missed.
+// report prints the measurements and fails the test if a target is missed.
 func report(t *testing.T, c *comparison, targets []target) {
 	t.Helper()
 	var text strings.Builder

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// A recorder keeps the last update that went through it, with its answer, and
-// every item that a read answered with.
+// A recorder keeps the last update through it, with its answer, and every item that a read
+// returned.
 type recorder struct {
 	dynamo.API
 

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// TestStorageWrites is how many counts a second are acknowledged from disk, in 1,000 values of 200 bytes. A count reads its value, changes it
-// and writes it back; "raw" only writes and syncs as many bytes, one value at a time.
+// TestStorageWrites measures how many counts a second are acknowledged from disk, in 1,000
+// values of 200 bytes. A count reads its value, changes it and writes it back; "raw" only
+// writes and syncs as many bytes, one value at a time.
 //
-// Not parallel: what else runs would be measured too.
+// Not parallel: other work would be measured too.
 func TestStorageWrites(t *testing.T) {
 	const keys = 1_000
 	s := newSheet("storage", "writers", "counts/s", "p50", "p99", "to dynamolite")
@@ -53,8 +54,8 @@ func TestStorageWrites(t *testing.T) {
 	s.print(t, inSlices())
 }
 
-// TestStorageSize is what many values of 200 bytes take on disk, when each has been counted up twice on average, and how long it
-// takes to open them.
+// TestStorageSize measures the disk space of many values of 200 bytes, after each was
+// counted up twice on average, and the time to open them.
 func TestStorageSize(t *testing.T) {
 	const opens, writers = 5, 512
 	n := *manyItems
@@ -95,7 +96,7 @@ func TestStorageSize(t *testing.T) {
 	s.print(t, "medians of 5 openings; the rest once")
 }
 
-// countUp counts at random.
+// countUp counts up random values.
 func countUp(t *testing.T, store keptStore, writers, keys, counts int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -113,8 +114,9 @@ func countUp(t *testing.T, store keptStore, writers, keys, counts int) {
 	wg.Wait()
 }
 
-// TestStorageFootprint is how large each makes a program, stripped, that opens it, writes and reads; and what it brings
-// with it beside the standard library. Of dynamolite it is the journal: the engine is there with any storage.
+// TestStorageFootprint measures the size of a stripped program that opens a storage, writes
+// and reads. It also counts the packages and modules that the storage adds to the standard
+// library. For dynamolite it measures the journal: every storage needs the engine.
 func TestStorageFootprint(t *testing.T) {
 	s := newSheet("program with", "size", "beyond one without", "modules", "packages")
 	var without int64
@@ -130,7 +132,8 @@ func TestStorageFootprint(t *testing.T) {
 
 func kilobytes(n int64) string { return strconv.FormatInt(n/1000, 10) + " kB" }
 
-// footprint builds a program that uses a storage, as if it were part of this project, so that it may.
+// footprint builds a program that uses a storage. It builds it as a part of this project,
+// which gives it access.
 func footprint(t *testing.T, s *storage) (size int64, modules, packages int) {
 	t.Helper()
 	dir := t.TempDir()

@@ -20,14 +20,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// valueBytes is the size of the values in stores, of which a counter is the beginning.
+// valueBytes is the size of the values in stores; a value begins with a counter.
 const valueBytes = 200
 
 // A keptStore keeps values in a directory.
 type keptStore interface {
-	// count adds one to the counter of a value, and returns when that is on disk.
+	// count adds one to the counter of a value, and returns once it is on disk.
 	count(key int) error
-	// load makes or replaces values, from one number up to another; they are on disk by the time of close.
+	// load creates or replaces values, from one number up to another; close puts them on
+	// disk at the latest.
 	load(from, to int) error
 	// read returns the counter of a value.
 	read(key int) (uint64, error)
@@ -38,7 +39,8 @@ type keptStore interface {
 type storage struct {
 	name string
 	open func(dir string) (keptStore, error)
-	// imported and use are what a program needs to keep values with it, see TestStorageFootprint.
+	// imported and use are the code that a program needs for the storage, see
+	// TestStorageFootprint.
 	imported, use string
 }
 
@@ -69,14 +71,14 @@ var storages = []storage{
 
 func storedKey(i int) string { return fmt.Sprintf("ENTITY#%08d", i) }
 
-// noise is what cannot be compressed.
+// noise is incompressible data.
 var noise = func() []byte {
 	b := make([]byte, 1<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
 	return b
 }()
 
-// filler is n bytes, others for each key.
+// filler is n bytes, different for each key.
 func filler(key, n int) []byte {
 	from := key * 197 % (len(noise) - n)
 	return noise[from : from+n]
@@ -87,8 +89,8 @@ func storedValue(key int, n uint64) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, valueBytes), n), filler(key, valueBytes-8)...)
 }
 
-// dynamoliteStore is the engine: a value is an item with a number and a binary. Its updates are parsed, checked and indexed by
-// the way.
+// dynamoliteStore is the engine: a value is an item with a number and a binary. So its
+// updates are also parsed, checked and indexed.
 type dynamoliteStore struct{ db *dynamolite.DB }
 
 func openDynamolite(dir string) (keptStore, error) {
@@ -147,7 +149,8 @@ func (s *dynamoliteStore) read(key int) (n uint64, err error) {
 
 func (s *dynamoliteStore) close() error { return s.db.Close() }
 
-// pebbleStore is Pebble with its defaults. Values are locked while they are changed, not while they are synced.
+// pebbleStore is Pebble with its defaults. Values are locked while they change, not while
+// they are synced.
 type pebbleStore struct {
 	db    *pebble.DB
 	locks [256]sync.Mutex
@@ -161,7 +164,7 @@ func openPebble(dir string) (keptStore, error) {
 	return &pebbleStore{db: db}, nil
 }
 
-// mute is a logger that says nothing.
+// mute is a logger without output.
 type mute struct{}
 
 func (mute) Infof(string, ...any)  {}
@@ -221,7 +224,7 @@ func (s *pebbleStore) read(key int) (uint64, error) {
 
 func (s *pebbleStore) close() error { return s.db.Close() }
 
-// boltStore is bbolt with batches that wait for others for a millisecond.
+// boltStore is bbolt with batches that wait a millisecond for other writers.
 type boltStore struct{ db *bbolt.DB }
 
 var boltBucket = []byte(table)
@@ -301,7 +304,8 @@ func (s *boltUpdate) count(key int) error {
 	})
 }
 
-// TestStorageCounts holds that every store counts right when many write, and that what was counted is there when it is opened again.
+// TestStorageCounts checks that every store counts correctly with many writers, and keeps
+// the counts when it is opened again.
 func TestStorageCounts(t *testing.T) {
 	t.Parallel()
 	const writers, each, keys = 16, 25, 3

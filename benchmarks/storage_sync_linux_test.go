@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// syncData is the least that makes data last.
+// syncData does the minimum that makes data durable.
 func syncData(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }

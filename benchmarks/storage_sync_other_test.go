@@ -4,5 +4,5 @@ package benchmarks_test
 
 import "os"
 
-// syncData is the least that makes data last.
+// syncData does the minimum that makes data durable.
 func syncData(f *os.File) error { return f.Sync() }

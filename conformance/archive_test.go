@@ -35,15 +35,15 @@ const (
 	trailBucket = "trail"
 )
 
-// A trail is a table that deletes what has expired, on a clock that can be moved,
-// and a storage beside it.
+// A trail is a table that deletes expired items, on a clock that tests can move, and an S3
+// server beside it.
 type trail struct {
 	*testing.T
 	engine   *dynamolite.DB
 	endpoint string
 	moto     *peers.S3
 	store    *dynamo.Store
-	ahead    atomic.Int64 // of the clock, in nanoseconds
+	ahead    atomic.Int64 // offset of the clock, in nanoseconds
 }
 
 func newTrail(t *testing.T) *trail {
@@ -71,7 +71,7 @@ func (w *trail) must(err error) {
 	}
 }
 
-// bucket makes the bucket, or deletes it with all that it holds.
+// bucket creates the bucket, or deletes it with all its objects.
 func (w *trail) bucket(there bool) {
 	w.Helper()
 	if there {
@@ -87,7 +87,7 @@ func (w *trail) bucket(there bool) {
 	w.must(err)
 }
 
-// objects are the objects of the bucket, and what identifies what they hold.
+// objects returns the keys of the bucket's objects, with what identifies their content.
 func (w *trail) objects() map[string]string {
 	w.Helper()
 	out, err := w.moto.Client.ListObjectsV2(w.Context(), &s3.ListObjectsV2Input{Bucket: aws.String(trailBucket)})
@@ -99,8 +99,7 @@ func (w *trail) objects() map[string]string {
 	return all
 }
 
-// events makes changes, and returns the events that tell of them, as audit list
-// prints them.
+// events makes changes, and returns their events, as audit list prints them.
 func (w *trail) events(prefix string, n int) []string {
 	w.Helper()
 	for i := range n {
@@ -121,7 +120,7 @@ func (w *trail) events(prefix string, n int) []string {
 	return all
 }
 
-// parse is each event of what was printed, without its namespace, as text.
+// parse returns each printed event as text, without its namespace.
 func (w *trail) parse(stdout string) (events []string) {
 	w.Helper()
 	var page struct{ Events []map[string]any }
@@ -137,7 +136,7 @@ func (w *trail) parse(stdout string) (events []string) {
 	return events
 }
 
-// search is what the archive holds.
+// search returns the content of the archive.
 func (w *trail) search() []string {
 	w.Helper()
 	stdout, stderr, code := w.run("audit", "search", "--from-archive", "s3://trail/limits", "--archive-endpoint", w.moto.Endpoint, "--limit", "10000", "--output", "json")
@@ -147,8 +146,7 @@ func (w *trail) search() []string {
 	return w.parse(stdout)
 }
 
-// command is the program with an environment in which the clients find what they
-// need.
+// command is the program, with the environment that its clients need.
 func (w *trail) command(arg ...string) *exec.Cmd {
 	w.Helper()
 	path, err := program()
@@ -166,7 +164,7 @@ func (w *trail) run(arg ...string) (stdout, stderr string, code int) {
 	cmd := w.command(arg...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the exit code tells
+	_ = cmd.Run() // the exit code shows a failure
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
@@ -190,7 +188,7 @@ func (k *keeper) logged(text string) bool {
 	return strings.Contains(k.log.String(), text)
 }
 
-// archived is how many events it says that it has stored.
+// archived is the number of events that the program reports as stored.
 func (k *keeper) archived() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -215,7 +213,7 @@ func (w *trail) keep(reader string) *keeper {
 	return k
 }
 
-// end ends it, by a signal that it may or may not handle.
+// end ends the program with a signal, which it may or may not handle.
 func (k *keeper) end(signal syscall.Signal) {
 	k.w.Helper()
 	k.w.must(k.Process.Signal(signal))
@@ -224,7 +222,7 @@ func (k *keeper) end(signal syscall.Signal) {
 	}
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func (w *trail) await(what string, is func() bool) {
 	w.Helper()
 	end := time.NewTimer(time.Minute)
@@ -240,9 +238,9 @@ func (w *trail) await(what string, is func() bool) {
 	}
 }
 
-// Events that expire are swept, archived by the program, and found by it, exactly
-// as the table had them: also when the storage fails in between, the program is
-// killed, and everything is delivered again.
+// Expired events are swept, archived by the program, and found by it, exactly as the table
+// had them. This holds even if storing fails in between, the program is killed, and
+// everything is delivered again.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	w := newTrail(t)
@@ -260,7 +258,7 @@ func TestArchive(t *testing.T) {
 	want = append(want, w.parse(deleted)...)
 	slices.Sort(want)
 
-	// An event that somebody deletes is not archived.
+	// An event that a person deletes is not archived.
 	victim := w.events("victim", 1)
 	_, ns := w.store.Namespace()
 	for _, text := range victim {
@@ -278,11 +276,11 @@ func TestArchive(t *testing.T) {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 
-	// What cannot be stored waits until it can be.
+	// An event that cannot be stored waits until it can.
 	w.bucket(false)
 	want = w.events("second", 5)
 	w.ahead.Add(int64(25 * time.Hour))
-	w.await("it fails", func() bool { return k.logged("record was not taken in") && k.logged(`bucket \"trail\" not found`) })
+	w.await("it fails", func() bool { return k.logged("record was not processed") && k.logged(`bucket \"trail\" not found`) })
 	w.bucket(true)
 	w.await("all is archived", func() bool { return len(w.search()) == len(want) })
 	if diff := cmp.Diff(want, w.search()); diff != "" {
@@ -290,7 +288,7 @@ func TestArchive(t *testing.T) {
 	}
 	k.end(syscall.SIGKILL)
 
-	// Another reader delivers all of it again, in batches of its own.
+	// Another reader delivers everything again, in its own batches.
 	k = w.keep("second")
 	w.await("all is archived again", func() bool { return k.archived() == len(want) })
 	if diff := cmp.Diff(want, w.search()); diff != "" {

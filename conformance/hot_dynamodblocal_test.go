@@ -8,8 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
-// TestProcessesOnDynamoDBLocal has two processes contend for an entity on
-// DynamoDB Local.
+// TestProcessesOnDynamoDBLocal lets two processes contend for an entity on DynamoDB Local.
 func TestProcessesOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	contend(t, peers.DynamoDBLocal(t).Endpoint)

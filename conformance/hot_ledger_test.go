@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// update updates one shard of a bucket behind everybody's back.
+// update updates one shard of a bucket without the libraries' knowledge.
 func (b *both) update(entity, resource string, shard int, expression string, values schema.Item) {
 	b.Helper()
 	_, ns := b.store.Namespace()
@@ -28,7 +28,7 @@ func (b *both) update(entity, resource string, shard int, expression string, val
 	b.must(err)
 }
 
-// shardItem reads one shard as it is stored; nil if there is none.
+// shardItem reads one shard as stored; nil if there is none.
 func (b *both) shardItem(entity, resource string, shard int) schema.Item {
 	b.Helper()
 	_, ns := b.store.Namespace()
@@ -40,15 +40,15 @@ func (b *both) shardItem(entity, resource string, shard int) schema.Item {
 	return out.Item
 }
 
-// double lets a client of ours double a bucket up to a number of shards.
+// double lets our client double a bucket up to a number of shards.
 func (b *both) double(entity, resource string, count int) {
 	b.Helper()
 	double(b.T, b.store, b.api, b.table, limiter.Bucket{Entity: entity, Resource: resource}, count)
 	b.shards(entity, resource, count)
 }
 
-// shards reads the shards of a bucket. All must be there, with the same count
-// and the whole limit's parameters, and hold no more than their share.
+// shards reads the shards of a bucket. All must exist, with the same count and the whole
+// limit's parameters, and hold at most their share.
 func (b *both) shards(entity, resource string, count int) []*store.Image {
 	b.Helper()
 	images := b.images(entity, resource, count)
@@ -62,7 +62,7 @@ func (b *both) shards(entity, resource string, count int) []*store.Image {
 	return images
 }
 
-// images reads so many shards of a bucket.
+// images reads the given number of shards of a bucket.
 func (b *both) images(entity, resource string, count int) []*store.Image {
 	b.Helper()
 	images, err := b.store.Buckets(b.Context(), entity, resource, count)
@@ -73,8 +73,8 @@ func (b *both) images(entity, resource string, count int) []*store.Image {
 	return images
 }
 
-// ledger checks that what a bucket's shards do not hold was consumed, in all,
-// and that both libraries say so.
+// ledger checks that, over all shards of a bucket, everything that is not held was
+// consumed, and that both libraries report so.
 func (b *both) ledger(entity string, count int, capacity, consumed int64) {
 	b.Helper()
 	b.settled(entity, count, capacity*1000, consumed)
@@ -82,7 +82,7 @@ func (b *both) ledger(entity string, count int, capacity, consumed int64) {
 	b.py.do("available", args{"entity": entity, "resource": "gpt-4"}, &available)
 	statuses, err := b.Available(b.Context(), request(entity, "gpt-4", args{"rpd": 0}))
 	b.must(err)
-	// The peer sums what is left of each shard, rounded down.
+	// The peer sums the rest of each shard, rounded down.
 	ours, theirs := statuses[0].Available, available["rpd"]
 	if ours != capacity-consumed || theirs > ours || theirs <= ours-int64(count) {
 		b.Errorf("of %d less %d, Go says %d are available of %s, Python %d", capacity, consumed, ours, entity, theirs)
@@ -92,23 +92,22 @@ func (b *both) ledger(entity string, count int, capacity, consumed int64) {
 	}
 }
 
-// settled checks the books of a bucket of which so many millitokens were ever
-// there to take.
+// settled checks the books of a bucket that had milli millitokens in total.
 func (b *both) settled(entity string, count int, milli, consumed int64) {
 	b.Helper()
 	held, gone := sums(b.images(entity, "gpt-4", count))
-	// What a test earns of a limit per day is less than a token.
+	// The test earns less than a token of a limit per day.
 	if gone != consumed*1000 || held < milli-gone || held >= milli-gone+1000 {
 		b.Errorf("%s: %d millitokens held and %d consumed of %d, want %d tokens consumed", entity, held, gone, milli, consumed)
 	}
 }
 
-// drain takes a token of user's at a time, by either library in turn, until neither gets
-// one, and returns how many there were.
+// drain takes user's tokens one at a time, with both libraries in turn, until neither gets
+// one, and returns the number taken.
 func (b *both) drain(resource string) (admitted int64) {
 	b.Helper()
 	for theirs, ours := true, true; theirs || ours; {
-		// A refusal of the peer's is not final: it asks three shards at most.
+		// A refusal by the peer is not final: it asks at most three shards.
 		if theirs = !b.py.take("user", resource, args{"rpd": 1}); theirs {
 			admitted++
 		}
@@ -119,8 +118,8 @@ func (b *both) drain(resource string) (admitted int64) {
 	return admitted
 }
 
-// raise doubles a bucket as the peer does: shard 0 first, then the others there
-// are; new ones come when one is drawn.
+// raise doubles a bucket as the peer does: shard 0 first, then the other existing ones. A
+// new shard is created when a client picks it.
 func (b *both) raise(entity, resource string, from int) {
 	b.Helper()
 	var count int
@@ -130,15 +129,14 @@ func (b *both) raise(entity, resource string, from int) {
 	}
 }
 
-// fresh replaces our client by one that remembers nothing, when the old one's
-// work is done.
+// fresh replaces our client by one with an empty memory, once the old one's work is done.
 func (b *both) fresh() {
 	b.Helper()
 	b.must(b.Close())
 	b.Limiter = b.limiter()
 }
 
-// reopen makes the peer forget what it remembers.
+// reopen clears the peer's memory.
 func (b *both) reopen() {
 	b.Helper()
 	name, _ := b.store.Namespace()
@@ -180,7 +178,7 @@ func (b *both) finds(count int) {
 	}
 }
 
-// some are the shards that there are of user's bucket.
+// some are the existing shards of user's bucket.
 func (b *both) some() []*store.Image {
 	b.Helper()
 	images, err := b.store.Buckets(b.Context(), "user", "gpt-4", schema.MaxShards)
@@ -188,7 +186,7 @@ func (b *both) some() []*store.Image {
 	return images
 }
 
-// even reports whether all shards that there are have a count.
+// even reports whether all existing shards have a count.
 func (b *both) even(count int) bool {
 	b.Helper()
 	for _, img := range b.some() {
@@ -199,7 +197,7 @@ func (b *both) even(count int) bool {
 	return true
 }
 
-// sums are the millitokens of rpd that shards hold, and have consumed.
+// sums are the millitokens of rpd that shards hold and have consumed.
 func sums(images []*store.Image) (held, consumed int64) {
 	for _, img := range images {
 		l, _ := img.Limit("rpd")
@@ -208,8 +206,8 @@ func sums(images []*store.Image) (held, consumed int64) {
 	return held, consumed
 }
 
-// stamps are the attributes of a bucket item that do not differ between shards
-// that were made at about the same time and have the same history.
+// stamps are the attributes of a bucket item that are equal for shards created at about the
+// same time with the same history.
 func stamps(item schema.Item) map[string]string {
 	same := map[string]string{}
 	for name, value := range item {

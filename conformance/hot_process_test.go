@@ -1,5 +1,5 @@
-// Package conformance_test holds the tests against real counterparts, which
-// carry the tag conformance, and those of several processes on one table.
+// Package conformance_test has the tests against real counterparts, with the build tag
+// conformance, and those of several processes on one table.
 package conformance_test
 
 import (
@@ -28,10 +28,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// hotWorker, in the environment, makes this binary a worker.
+// hotWorker is the environment variable that makes this binary a worker.
 const hotWorker = "ZAEL_TEST_HOT_WORKER"
 
-// TestMain lets a test start this binary again as a process of its own.
+// TestMain lets a test start this binary again as a separate process.
 func TestMain(m *testing.M) {
 	if os.Getenv(hotWorker) != "" {
 		if err := serveJob(os.Stdin, os.Stdout); err != nil {
@@ -50,24 +50,24 @@ const (
 	hotRoutines  = 64 // of each process
 )
 
-// A job is what a worker does: all its goroutines acquire a token at a time
-// from one entity, so often or for so long.
+// A job is the work of a worker: all its goroutines acquire a token at a time from one
+// entity, for a number of times or for a duration.
 type job struct {
 	Endpoint, Entity string
-	Capacity         int64 // of the limit, as refusals have to quote it
+	Capacity         int64 // of the limit, as refusals must quote it
 	InFlight         int
-	Tries            int           // of each goroutine; 0 is for a time
+	Tries            int           // of each goroutine; 0 means for a duration
 	For              time.Duration // if Tries is 0
 }
 
-// A tally is what came of a job.
+// A tally is the result of a job.
 type tally struct {
 	Admitted, Refused, Carried int64
 	Failures                   []string
 }
 
-// serveJob does one job: it reads it, says that it is ready, waits for another
-// line and, when done, tells its tally.
+// serveJob does one job. It reads the job, reports that it is ready, waits for another line
+// and, when done, writes its tally.
 func serveJob(stdin io.Reader, stdout io.Writer) error {
 	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
 	line, err := in.ReadBytes('\n')
@@ -99,15 +99,15 @@ func serveJob(stdin io.Reader, stdout io.Writer) error {
 	return errors.Join(err, out.Encode(t))
 }
 
-// do sets all goroutines to work.
+// do starts all goroutines of the job.
 func (j *job) do(ctx context.Context, l *limiter.Limiter) tally {
 	var mu sync.Mutex
 	var sum tally
 	var working sync.WaitGroup
 	var refused atomic.Bool
 	until := time.Now().Add(j.For)
-	// goes tells whether to go on: those who share writes until they have been refused,
-	// however slow the machine is.
+	// goes reports whether to continue. Goroutines that share writes continue until they
+	// have been refused, however slow the machine is.
 	goes := func() bool {
 		const patience = 20
 		now := time.Now()
@@ -126,7 +126,7 @@ func (j *job) do(ctx context.Context, l *limiter.Limiter) tally {
 					refused.Store(true)
 				}
 				if j.Tries == 0 && wait > 0 {
-					// As told, and not all at once.
+					// After the quoted wait, and not all at once.
 					time.Sleep(min(wait, time.Until(until)) + rand.N(10*time.Millisecond))
 				}
 			}
@@ -140,8 +140,7 @@ func (j *job) do(ctx context.Context, l *limiter.Limiter) tally {
 	return sum
 }
 
-// one acquires a token and counts what came of it; wait is not 0 if it was
-// refused.
+// one acquires a token and counts the result; wait is not 0 if it was refused.
 func (j *job) one(ctx context.Context, l *limiter.Limiter, t *tally) (wait time.Duration, err error) {
 	lease, err := l.Acquire(ctx, hotRequest(j.Entity, 1))
 	var refused *limiter.ExceededError
@@ -185,7 +184,7 @@ type worker struct {
 func (h *hot) employ(j job) *worker {
 	h.Helper()
 	w := &worker{Cmd: exec.CommandContext(h.Context(), os.Args[0])}
-	// The race detector would have it sleep for a second before it ends.
+	// With the race detector the process would otherwise sleep for a second before it ends.
 	w.Env = append(w.Environ(), hotWorker+"=1", "AWS_EC2_METADATA_DISABLED=true", "GORACE=atexit_sleep_ms=0")
 	w.Stderr = &w.stderr
 	var err error
@@ -203,7 +202,7 @@ func (h *hot) employ(j job) *worker {
 	return w
 }
 
-// work lets workers begin, all at once, and sums what they tell.
+// work starts all workers at once, and sums their tallies.
 func (h *hot) work(j job) (sum tally) {
 	h.Helper()
 	workers := make([]*worker, hotProcesses)
@@ -229,7 +228,7 @@ func (h *hot) work(j job) (sum tally) {
 		}
 		sum.Admitted, sum.Refused, sum.Carried = sum.Admitted+t.Admitted, sum.Refused+t.Refused, sum.Carried+t.Carried
 	}
-	// What several shards have to serve together, callers always line up for.
+	// Callers always queue for what several shards must serve together.
 	if alone := j.InFlight < 0; !alone && sum.Carried == 0 || alone && h.shards == 1 && sum.Carried > 0 {
 		h.Errorf("%d claims were carried along with %d in flight", sum.Carried, j.InFlight)
 	}
@@ -241,8 +240,8 @@ type hot struct {
 	*testing.T
 	api    dynamo.API
 	store  *dynamo.Store
-	entity string // whose limit it is
-	asks   string // whose requests they are: the entity's, or a child's that cascades to it
+	entity string // the entity with the limit
+	asks   string // the entity of the requests: the same, or a child that cascades to it
 	shards int
 }
 
@@ -253,7 +252,7 @@ func (h *hot) must(err error) {
 	}
 }
 
-// A hotCase is how the processes work.
+// A hotCase is a way in which the processes work.
 type hotCase struct {
 	name     string
 	shards   int
@@ -270,8 +269,8 @@ var hotCases = []hotCase{
 	{"a parent of 4 shards, a write each", 4, -1, true},
 }
 
-// contend has processes contend for entities in every way. Cases are not
-// parallel: each has more goroutines than machines have processors.
+// contend lets processes contend for entities in every way. Cases are not parallel: each
+// has more goroutines than a machine has processors.
 func contend(t *testing.T, endpoint string) {
 	t.Helper()
 	api := hotClient(endpoint)
@@ -306,8 +305,8 @@ func contend(t *testing.T, endpoint string) {
 	}
 }
 
-// limits gives the entity its limit, and the child more than it will ever need.
-// The buckets are made, full and of as many shards as is wanted.
+// limits gives the entity its limit, and the child more than it will ever need. It creates
+// the buckets, full and with the wanted number of shards.
 func (h *hot) limits(limit limiter.Limit) {
 	h.Helper()
 	set := func(entity string, l limiter.Limit, shards int) {
@@ -320,8 +319,8 @@ func (h *hot) limits(limit limiter.Limit) {
 	}
 }
 
-// double makes a bucket, and lets a client double it up to a number of shards,
-// by making it believe that each has taken all the writes it can.
+// double creates a bucket, and lets a client double it up to a number of shards. It makes
+// the client believe that every shard has taken all possible writes.
 func double(t *testing.T, store *dynamo.Store, api dynamo.API, table string, bucket limiter.Bucket, count int) {
 	t.Helper()
 	_, ns := store.Namespace()
@@ -378,7 +377,7 @@ func exactly(h *hot, endpoint string, inFlight int) {
 	h.books(capacity)
 }
 
-// books checks that so many tokens were consumed, of the child's too.
+// books checks that this number of tokens was consumed, including the child's.
 func (h *hot) books(consumed int64) {
 	h.Helper()
 	shardsOf := map[string]int{h.asks: 1}
@@ -397,8 +396,8 @@ func (h *hot) books(consumed int64) {
 	}
 }
 
-// accruing is a limit that refills. The bucket is emptied first, so that what
-// comes of it is what it earns.
+// accruing is a limit that refills. The bucket is emptied first, so that it admits only
+// what it earns.
 func accruing(h *hot, endpoint string, inFlight int) {
 	h.Helper()
 	const capacity, rate, span = 600, 60, 1500 * time.Millisecond
@@ -413,7 +412,7 @@ func accruing(h *hot, endpoint string, inFlight int) {
 
 	got := h.work(job{Endpoint: endpoint, Entity: h.asks, Capacity: capacity, InFlight: inFlight, For: span})
 
-	// With what is left, it does not matter when they ended.
+	// Counting the remaining tokens makes the exact end irrelevant.
 	asked := time.Now()
 	statuses, err := l.Available(h.Context(), hotRequest(h.asks, 0))
 	h.must(err)
@@ -430,15 +429,15 @@ func accruing(h *hot, endpoint string, inFlight int) {
 	if total > int64(most) || float64(total) < 0.99*least-1 {
 		h.Errorf("%d were admitted and %d left, earned were %.1f to %.1f", got.Admitted, rest, least, most)
 	}
-	// They ask for more than accrues, unless they are busy getting in each other's way.
+	// The workers request more than accrues, unless they are busy with conflicts among
+	// themselves.
 	if inFlight >= 0 && (rest > got.Admitted || got.Refused == 0) {
 		h.Errorf("the processes were admitted %d times, refused %d times, and left %d", got.Admitted, got.Refused, rest)
 	}
 	h.books(capacity + total)
 }
 
-// TestProcessesOnLocal has two processes contend for an entity on zae-limiter
-// local.
+// TestProcessesOnLocal lets two processes contend for an entity on zae-limiter local.
 func TestProcessesOnLocal(t *testing.T) {
 	t.Parallel()
 	read, write := io.Pipe()

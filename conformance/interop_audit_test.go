@@ -25,7 +25,7 @@ type pythonEvent struct {
 	Details   map[string]any `json:"details"`
 }
 
-// trails checks that both read the same events about an entity, newest first, and
+// trails checks that both libraries read the same events about an entity, newest first, and
 // returns them.
 func (b *both) trails(entity string, want ...string) []dynamo.AuditEvent {
 	b.Helper()
@@ -42,7 +42,7 @@ func (b *both) trails(entity string, want ...string) []dynamo.AuditEvent {
 	}
 	var theirs []pythonEvent
 	b.py.call("get_audit_events", args{"entity_id": entity}, &theirs)
-	// JSON knows no whole numbers: ours go the way of theirs.
+	// JSON has no integer type, so our events take the same way as theirs.
 	text, err := json.Marshal(ours)
 	b.must(err)
 	b.must(json.Unmarshal(text, &ours))
@@ -52,8 +52,7 @@ func (b *both) trails(entity string, want ...string) []dynamo.AuditEvent {
 	return page.Events
 }
 
-// kept checks for how many days an event is kept, give or take the second in
-// which it was made.
+// kept checks for how many days an event is kept, within the second in which it was made.
 func (b *both) kept(e dynamo.AuditEvent, days int) {
 	b.Helper()
 	if d := e.Expires.Sub(e.Time) - time.Duration(days)*24*time.Hour; d.Abs() > 2*time.Second {
@@ -93,7 +92,7 @@ var auditCases = []interopCase{
 	}},
 }
 
-// name is that of the case's namespace.
+// name is the name of the case's namespace.
 func (b *both) name() string {
 	name, _ := b.store.Namespace()
 	return name

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// project makes project, and user that cascades to it, by either library.
+// project creates project, and user that cascades to it, with either library.
 func (b *both) project(byPython bool) {
 	b.Helper()
 	if byPython {
@@ -134,7 +134,7 @@ var bucketCases = []interopCase{
 		b.py.do("acquire", args{"entity": "user", "resource": "gpt-4", "consume": args{"rps": 1000, "rpd": 1}}, &held)
 		for b.balanceOf("rps") < 1000 { // it earns a token a millisecond
 		}
-		b.take("user", "gpt-4", args{"rpd": 1}) // stamps what was earned
+		b.take("user", "gpt-4", args{"rpd": 1}) // stamps the earnings
 		b.py.do("settle", args{"lease": held, "adjust": args{"rps": -900}}, nil)
 		for range 2 {
 			b.take("user", "gpt-4", args{"rps": 1})
@@ -158,7 +158,7 @@ var bucketCases = []interopCase{
 			b.Limiter = b.limiter()
 			b.take("user", "gpt-4", args{"rpd": 1})
 			b.take("user", "gpt-3.5", args{"rpd": 1})
-			b.must(b.Close()) // the comparison with the record
+			b.must(b.Close()) // waits for the comparison with the record
 		}
 		b.Limiter = b.limiter()
 		b.take("user", "gpt-4", args{"rpd": 10})
@@ -196,7 +196,7 @@ var bucketCases = []interopCase{
 	{"entities deleted by Python leave nothing to Go", func(b *both) {
 		b.populate()
 		b.py.call("delete_entity", args{"entity_id": "user"}, nil)
-		b.deleted() // its limits too, but the peer goes on counting them in its registry
+		b.deleted() // its limits too, but the peer's registry still counts them
 	}},
 	{"entities deleted by Go leave nothing to Python", func(b *both) {
 		b.populate()
@@ -208,8 +208,8 @@ var bucketCases = []interopCase{
 	}},
 }
 
-// rounded is how many whole tokens shards hold of a limit when refilled to now:
-// each rounded down by itself, as the peer adds them up, and all together.
+// rounded is the number of whole tokens of a limit that shards hold when refilled to now:
+// each rounded down separately, as the peer adds them up, and all together.
 func rounded(images []*store.Image, limit string, now int64) (each, all int64) {
 	for _, img := range images {
 		l, _ := img.Limit(limit)
@@ -220,7 +220,7 @@ func rounded(images []*store.Image, limit string, now int64) (each, all int64) {
 	return each, all / 1000
 }
 
-// balanceOf is what Go says that user has of a limit for gpt-4.
+// balanceOf is user's balance of a limit for gpt-4, as Go reports it.
 func (b *both) balanceOf(limit string) int64 {
 	b.Helper()
 	statuses, err := b.Available(b.Context(), request("user", "gpt-4", args{limit: 0}))
@@ -228,7 +228,7 @@ func (b *both) balanceOf(limit string) int64 {
 	return statuses[0].Available
 }
 
-// populate gives user a record, buckets and limits of its own, made by both.
+// populate gives user a record, buckets and its own limits, created by both libraries.
 func (b *both) populate() {
 	b.Helper()
 	b.project(true)
@@ -239,7 +239,7 @@ func (b *both) populate() {
 	b.must(b.store.SetLimits(b.Context(), limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, []limiter.Limit{perDay("rpd", 20)}))
 }
 
-// deleted checks that nothing is left of user, and that it starts afresh.
+// deleted checks that nothing is left of user, and that it starts again from nothing.
 func (b *both) deleted() {
 	b.Helper()
 	for _, k := range b.keys() {

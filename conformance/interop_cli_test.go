@@ -25,8 +25,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, exec.Command("go", "build", "-o", path, "../cmd/zae-limiter").Run()
 })
 
-// run runs the program against the namespace and returns what it printed and its
-// exit code.
+// run runs the program on the namespace, and returns its output and exit code.
 func (b *both) run(arguments ...string) (stdout []byte, code int) {
 	b.Helper()
 	path, err := program()

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// capacity checks the user's bucket for its capacity of a limit, as it is stored; 0 is no limit.
+// capacity checks the stored capacity of a limit of the user's bucket; 0 means no limit.
 func (b *both) capacity(resource, limit string, want int64) {
 	b.Helper()
 	images, err := b.store.Buckets(b.Context(), "user", resource, 1)
@@ -27,8 +27,8 @@ func (b *both) capacity(resource, limit string, want int64) {
 	}
 }
 
-// unstamp takes an operator's stamp off a bucket, as one that was being made when the
-// stamps were set does not have it.
+// unstamp removes an operator's stamp from a bucket, as if the bucket was being created
+// when the stamps were set.
 func (b *both) unstamp(entity, resource string) {
 	b.Helper()
 	_, ns := b.store.Namespace()
@@ -41,7 +41,7 @@ func (b *both) unstamp(entity, resource string) {
 
 var own = limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
 
-// A client of ours that goes by configuration it cached beside Python, which changes it
+// Our client uses its cached configuration beside Python, which changes the configuration
 // and never compares.
 var compareCases = []interopCase{
 	{"what Python sets is not undone by a client that cached what was before", func(b *both) {
@@ -136,7 +136,7 @@ var compareCases = []interopCase{
 		b.take("user", "gpt-4", args{"rpd": 1})
 		b.py.call("disable_resource", args{"resource": "gpt-4"}, nil)
 		b.unstamp("user", "gpt-4")
-		b.InvalidateConfig() // a time to live later
+		b.InvalidateConfig() // as if a time to live had passed
 		if _, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"rpd": 1})); !errors.Is(err, limiter.ErrDisabled) {
 			b.Errorf("got %v", err)
 		}

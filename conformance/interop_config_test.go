@@ -40,14 +40,14 @@ var interopLevels = []level{
 	},
 }
 
-// with is a level's arguments and the limits.
+// with is a level's arguments, and the limits.
 func (l level) with(limits ...limiter.Limit) args {
 	a := args{"limits": asPython(limits...)}
 	maps.Copy(a, l.where)
 	return a
 }
 
-// limitsOf are limits of the level, by name, each level's its own.
+// limits are limits of the level, by name, different for each level.
 func (l level) limits() []limiter.Limit {
 	n := int64(len(l.key.Entity)*1000 + len(l.key.Resource)*10 + 100)
 	return []limiter.Limit{
@@ -63,7 +63,7 @@ type pythonLimit struct {
 	Period   int64  `json:"refill_period_seconds"`
 }
 
-// reads checks that both read the limits of a level; none if want is nil.
+// reads checks that both libraries read the limits of a level; none if want is nil.
 func (b *both) reads(l level, want []limiter.Limit) {
 	b.Helper()
 	got, err := b.store.Limits(b.Context(), l.key)
@@ -112,7 +112,7 @@ func (b *both) lists(defaults, owned []string, resource string, entities []strin
 		if list.with == nil {
 			b.py.call(list.call, nil, &names)
 		} else {
-			// The peer answers with a page: the names, and where to go on.
+			// The peer answers with a page: the names, and where to continue.
 			b.py.call(list.call, list.with, &[]any{&names, new(any)})
 		}
 		slices.Sort(names)

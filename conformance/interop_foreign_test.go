@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// disabled checks that both refuse to acquire of a resource.
+// disabled checks that both libraries refuse to acquire from a resource.
 func (b *both) disabled(entity, resource string) {
 	b.Helper()
 	_, err := b.Acquire(b.Context(), request(entity, resource, args{"rpd": 1}))
@@ -28,7 +28,7 @@ func (b *both) disabled(entity, resource string) {
 	}
 }
 
-// meters are the attributes that a plain take moves; it leaves the others.
+// meters are the attributes that a plain take changes; it changes no others.
 func meters(limits ...string) []string {
 	attrs := []string{schema.WCUTokens, schema.WCUConsumed}
 	for _, l := range limits {
@@ -37,8 +37,8 @@ func meters(limits ...string) []string {
 	return attrs
 }
 
-// keeps checks that everything of user's bucket for gpt-4, but what has moved, is
-// as it was.
+// keeps checks that nothing of user's bucket for gpt-4 has changed, except the attributes
+// in moved.
 func (b *both) keeps(before schema.Item, moved ...string) {
 	b.Helper()
 	after := b.item("user", "gpt-4")
@@ -54,8 +54,8 @@ func (b *both) keeps(before schema.Item, moved ...string) {
 	}
 }
 
-// foreign runs a limit that only the peer can evaluate: debited as it is while
-// it covers the request, and else left alone.
+// foreign tests a limit that only the peer can evaluate. It is debited as it is while it
+// covers the request, and otherwise left unchanged.
 func (b *both) foreign(spec args, capacity int64) {
 	b.Helper()
 	with := args{"resource": "gpt-4", "limits": []args{spec}}
@@ -84,7 +84,7 @@ func (b *both) foreign(spec args, capacity int64) {
 	if !errors.Is(err, limiter.ErrUnsupported) {
 		b.Errorf("more than the bucket holds: %v, want %v", err, limiter.ErrUnsupported)
 	}
-	b.must(b.Close()) // whatever goes on in the background
+	b.must(b.Close()) // waits for background work
 	b.Limiter = b.limiter()
 	b.keeps(before, meters("q")...)
 
@@ -112,7 +112,7 @@ var foreignCases = []interopCase{
 		if _, err := b.Available(b.Context(), request("user", "gpt-4", args{"rpd": 1})); !errors.Is(err, limiter.ErrDisabled) {
 			b.Errorf("Available: %v", err)
 		}
-		// Limits set by Go keep the switch.
+		// When Go sets the limits, the switch stays.
 		b.must(b.store.SetLimits(b.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{perDay("rpd", 1000)}))
 		b.disabled("user", "gpt-4")
 		b.disabled("fresh", "gpt-4")
@@ -138,7 +138,7 @@ var foreignCases = []interopCase{
 	{"a limit that Python lowers is trimmed, then served", func(b *both) {
 		b.py.call("set_limits", args{"entity_id": "user", "resource": "gpt-4", "limits": asPython(perDay("rpd", 1000), perDay("tpd", 1000))}, nil)
 		b.take("user", "gpt-4", args{"rpd": 100})
-		// It stamps the bucket vu = 0.
+		// The peer stamps the bucket with vu = 0.
 		b.py.call("set_limits", args{"entity_id": "user", "resource": "gpt-4", "limits": asPython(perDay("rpd", 10), perDay("tpd", 5000))}, nil)
 		if vu := b.item("user", "gpt-4")[schema.ValidUntil]; vu == nil {
 			b.Error("Python did not ask for a trim")

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	swarmThreads = 8 // of each library, each a client
+	swarmThreads = 8 // of each library, each with a client
 	swarmTries   = 30
 )
 
-// swarms lets clients of both libraries take a token at a time of gpt-4, at
-// once, and counts what they admitted together. The peer, being slower, makes
-// the bucket, and we come in when it has.
+// swarms lets clients of both libraries take single tokens of gpt-4 at the same time, and
+// counts the tokens that both admitted. The slower peer creates the bucket, and our clients
+// start once it exists.
 func (b *both) swarms(entity string) (admitted int64) {
 	b.Helper()
 	var theirs struct {
@@ -67,7 +67,7 @@ func (b *both) swarms(entity string) (admitted int64) {
 	return ours.Load() + theirs.Admitted
 }
 
-// one takes one token and returns how many were admitted.
+// one takes one token and returns the number admitted.
 func (b *both) one(l *limiter.Limiter, entity string) (int64, error) {
 	lease, err := l.Acquire(b.Context(), request(entity, "gpt-4", args{"rpd": 1}))
 	switch {
@@ -112,7 +112,7 @@ var loadCases = []interopCase{
 		}
 		images, err := b.store.Buckets(b.Context(), "user", "gpt-4", 1)
 		b.must(err)
-		// A take may count on tokens earned since the stamp without moving it.
+		// A take may use tokens earned since the stamp without moving it.
 		earned := (b.store.Now().UnixMilli() - images[0].RefilledAt) * capacity
 		if s, _ := images[0].Limit("rpd"); s.Consumed != got*1000 || s.Tokens+earned < 0 || s.Tokens > s.Capacity {
 			b.Errorf("%d millitokens held, %d earned since and %d consumed after %d were admitted", s.Tokens, earned, s.Consumed, got)

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// TestShardInteroperation is the Python peer and this library on buckets of
-// several shards.
+// TestShardInteroperation tests the Python peer and this library on buckets of several
+// shards.
 func TestShardInteroperation(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *peers.Local{
@@ -33,7 +33,7 @@ func TestShardInteroperation(t *testing.T) {
 	}
 }
 
-// shared is a bucket of so many shards that Go made, used by both.
+// shared is a bucket with count shards that Go created, used by both libraries.
 func (b *both) shared(count int) {
 	b.Helper()
 	capacity := 100 * int64(count)
@@ -43,7 +43,7 @@ func (b *both) shared(count int) {
 	b.ledger("user", count, capacity, 7)
 	b.finds(count)
 
-	// The peer draws every shard.
+	// The peer picks every shard.
 	taken := 15 * count
 	before := b.shards("user", "gpt-4", count)
 	for range taken {
@@ -60,7 +60,7 @@ func (b *both) shared(count int) {
 	used := int64(7 + taken)
 	b.ledger("user", count, capacity, used)
 
-	// It refuses what is more than a share; ours gathers.
+	// The peer refuses a request above one share; our client gathers.
 	if !b.py.take("user", "gpt-4", args{"rpd": 101}) {
 		b.Error("Python admitted 101 of a share of 100")
 	}
@@ -71,7 +71,7 @@ func (b *both) shared(count int) {
 	b.ledger("user", count, capacity, used)
 	b.finds(count)
 
-	// What is left is taken to the last token, by whoever finds it.
+	// Whichever library finds the remaining tokens takes them, to the last one.
 	rest := capacity - used - 10
 	b.take("user", "gpt-4", args{"rpd": int(rest)})
 	if got := b.drain("gpt-4"); got != 10 {
@@ -156,7 +156,7 @@ var shardCases = []interopCase{
 			b.settled("user", 2*from, 1000_000, used)
 			b.shards("user", "gpt-4", 2*from)
 		}
-		// A peer that died after shard 0, before it had stamped the others.
+		// As after a peer that died when it had stamped shard 0, and not yet the others.
 		b.update("user", "gpt-4", 0, "SET shard_count = :n", schema.Item{":n": schema.N(8)})
 		b.reopen()
 		take()
@@ -229,7 +229,7 @@ var shardCases = []interopCase{
 		if held > 800_000 {
 			b.Errorf("%d millitokens are held", held)
 		}
-		// From here on nothing comes or goes but what is admitted.
+		// From here on only admissions change the balances.
 		b.py.take("user", "gpt-4", args{"rpd": 20})
 		b.take("user", "gpt-4", args{"rpd": 30})
 		b.settled("user", 4, held+consumed, consumed/1000+50)
@@ -264,7 +264,7 @@ var shardCases = []interopCase{
 			b.ledger("user", 4, 1000, used)
 			b.shards("user", "gpt-4", 4)
 		}
-		// Into debt on the shard that the peer drew, then paid by ours.
+		// The shard that the peer picks goes into debt, which our client then pays.
 		var debtor int
 		b.py.do("acquire", args{"entity": "user", "resource": "gpt-4", "consume": args{"rpd": 10}}, &debtor)
 		b.py.do("settle", args{"lease": debtor, "adjust": args{"rpd": 290}}, nil)
@@ -324,15 +324,14 @@ var shardCases = []interopCase{
 		const (
 			capacity = 40
 			rate     = capacity / 4 // of a shard, in millitokens per millisecond
-			late     = 50 * rate    // what contention may cost, ADR 017
+			late     = 50 * rate    // the possible cost of contention, ADR 017
 		)
-		b.system(limiter.PerSecond("rpd", capacity)) // the name is that of the helpers
+		b.system(limiter.PerSecond("rpd", capacity)) // the helpers use this name
 		b.take("other", "gpt-4", args{"rpd": 1})
 		b.double("other", "gpt-4", 4)
-		// The peer takes what is stored and then adds all that was earned since
-		// the stamp, of a full shard's, too. So nobody's elapsed time bounds what
-		// is admitted: each shard's own stamps do. Nothing overflows in what is
-		// nearly empty.
+		// The peer takes from the stored balance and then adds everything earned since the
+		// stamp, even for a full shard. So elapsed time does not bound what is admitted:
+		// each shard's own stamps do. A nearly empty bucket does not overflow.
 		b.take("other", "gpt-4", args{"rpd": capacity - 2})
 		before := b.shards("other", "gpt-4", 4)
 		got := b.swarms("other")
@@ -395,14 +394,14 @@ var shardCases = []interopCase{
 		for b.shardItem("user", "gpt-4", 1) == nil {
 			b.py.take("user", "gpt-4", args{"rpd": 0})
 		}
-		b.raise("user", "gpt-4", 2) // whose new shards nobody makes
+		b.raise("user", "gpt-4", 2) // and nobody creates the new shards
 		_, err := b.store.DeleteEntity(b.Context(), "user")
 		b.must(err)
 		b.vanished()
 	}},
 }
 
-// move acquires and changes its mind; it returns what was consumed after all.
+// move acquires, and rolls back or adjusts; it returns the net consumption.
 func (b *both) move(l *limiter.Limiter) (net int64, err error) {
 	lease, err := l.Acquire(b.Context(), request("user", "gpt-4", args{"rpd": 9}))
 	if err != nil {
@@ -418,8 +417,8 @@ func (b *both) move(l *limiter.Limiter) (net int64, err error) {
 	}
 }
 
-// vanished checks that nothing is left of user's buckets, and that a client of
-// ours that still remembers the shards admits no more than the limit.
+// vanished checks that nothing is left of user's buckets, and that a client of ours that
+// still remembers the shards admits at most the limit.
 func (b *both) vanished() {
 	b.Helper()
 	for _, k := range b.keys() {
@@ -435,7 +434,7 @@ func (b *both) vanished() {
 		}
 	}
 	b.reopen()
-	b.InvalidateConfig() // but not the shards
+	b.InvalidateConfig() // but not the remembered shards
 	if refused := b.take("user", "gpt-3.5", args{"rpd": 980}); refused != nil {
 		b.Error(refused)
 	}

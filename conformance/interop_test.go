@@ -21,7 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// A python is a running script, peer.py if nothing else is said.
+// A python is a running script, by default peer.py.
 type python struct {
 	*testing.T
 	*pythonProcess
@@ -52,8 +52,8 @@ func startScript(t *testing.T, local *peers.Local, script string) *python {
 // args are the arguments of a request.
 type args map[string]any
 
-// try sends a request and reads its result into result, if that is not nil.
-// The error is the peer's exception.
+// try sends a request and decodes the answer into result, unless that is nil. The error is
+// the peer's exception.
 func (p *python) try(op string, a args, result any) error {
 	p.Helper()
 	p.mu.Lock()
@@ -76,7 +76,7 @@ func (p *python) try(op string, a args, result any) error {
 	return json.Unmarshal(answer.Result, result)
 }
 
-// do is try that has to succeed.
+// do is try for a request that must succeed.
 func (p *python) do(op string, a args, result any) {
 	p.Helper()
 	if err := p.try(op, a, result); err != nil {
@@ -92,7 +92,7 @@ func (p *python) call(method string, a args, result any) {
 	p.do("call", with, result)
 }
 
-// take acquires and commits; refused says that the peer refused it.
+// take acquires and commits; refused means that the peer refused it.
 func (p *python) take(entity, resource string, consume args) (refused bool) {
 	p.Helper()
 	var lease int
@@ -106,13 +106,13 @@ func (p *python) take(entity, resource string, consume args) (refused bool) {
 	return false
 }
 
-// perDay is a limit whose balance hardly moves during a test: a token comes
-// every 86.4 seconds or slower.
+// perDay is a limit whose balance hardly changes during a test: it earns a token every 86.4
+// seconds or slower.
 func perDay(name string, tokens int64) limiter.Limit {
 	return limiter.Custom(name, tokens, 1000*24*time.Hour)
 }
 
-// asPython is a limit as the peer takes it.
+// asPython converts limits to the peer's form.
 func asPython(limits ...limiter.Limit) []args {
 	var specs []args
 	for _, l := range limits {
@@ -123,7 +123,7 @@ func asPython(limits ...limiter.Limit) []args {
 	return specs
 }
 
-// A both is a namespace that both libraries have open.
+// A both is a namespace that both libraries use.
 type both struct {
 	*testing.T
 	*limiter.Limiter
@@ -135,11 +135,11 @@ type both struct {
 	namespaces *dynamo.Namespaces
 }
 
-// namespaces counts the namespaces that cases were given.
+// namespaces counts the namespaces of all cases.
 var namespaces atomic.Int64
 
-// interop runs f in a namespace of its own on a table that the peer made, and
-// on one that we made.
+// interop runs f in its own namespace on a table that the peer created, and on a table that
+// we created.
 func interop(t *testing.T, py *python, f func(*both)) {
 	t.Helper()
 	for _, by := range []string{"python", "go"} {
@@ -170,7 +170,7 @@ func (p *python) open(table, namespace string) {
 	p.do("open", args{"table": table, "namespace": namespace, "region": peers.Region, "endpoint": p.local.Endpoint}, nil)
 }
 
-// limiter is a client of ours that remembers nothing yet.
+// limiter is a client of ours with an empty memory.
 func (b *both) limiter() *limiter.Limiter {
 	b.Helper()
 	l, err := limiter.New(b.store, limiter.Options{Timeout: time.Minute})
@@ -199,7 +199,7 @@ func request(entity, resource string, consume args) limiter.Request {
 	return r
 }
 
-// take acquires and commits; refused is the refusal, if it was one.
+// take acquires and commits; refused is the refusal, if there is one.
 func (b *both) take(entity, resource string, consume args) (refused *limiter.ExceededError) {
 	b.Helper()
 	lease, err := b.Acquire(b.Context(), request(entity, resource, consume))
@@ -211,8 +211,8 @@ func (b *both) take(entity, resource string, consume args) (refused *limiter.Exc
 	return nil
 }
 
-// balance checks what a bucket holds of a limit: its item, and what both
-// libraries say.
+// balance checks a bucket's balance of a limit: its item, and the answers of both
+// libraries.
 func (b *both) balance(entity, resource, limit string, want int64) {
 	b.Helper()
 	images, err := b.store.Buckets(b.Context(), entity, resource, 1)
@@ -236,7 +236,7 @@ func (b *both) balance(entity, resource, limit string, want int64) {
 	}
 }
 
-// TestInteroperation is the Python peer and this library on one table.
+// TestInteroperation tests the Python peer and this library on one table.
 func TestInteroperation(t *testing.T) {
 	t.Parallel()
 	interoperate(t, peers.DynamoDBLocal(t))
@@ -252,7 +252,7 @@ func interoperate(t *testing.T, local *peers.Local) {
 	}
 }
 
-// tables makes the two tables, and starts the peer.
+// tables creates the two tables, and starts the peer.
 func tables(t *testing.T, local *peers.Local) *python {
 	t.Helper()
 	py := startPython(t, local)
@@ -262,21 +262,21 @@ func tables(t *testing.T, local *peers.Local) *python {
 		t.Fatal(err)
 	}
 	for _, by := range []string{"python", "go"} {
-		// The peer writes some features only where an aggregator of its version
-		// is said to be deployed.
+		// The peer writes some features only if the version record names an aggregator of
+		// its version.
 		py.open(tableMadeBy(by), dynamo.DefaultNamespace)
 		py.call("set_version_record", args{"schema_version": "0.10.0", "lambda_version": "0.17.0"}, nil)
 	}
 	return py
 }
 
-// An interopCase is run in a namespace of its own.
+// An interopCase runs in its own namespace.
 type interopCase struct {
 	name string
 	run  func(*both)
 }
 
-// item reads shard 0 of a bucket as it is stored; nil if there is none.
+// item reads shard 0 of a bucket as stored; nil if there is none.
 func (b *both) item(entity, resource string) schema.Item {
 	b.Helper()
 	_, ns := b.store.Namespace()
@@ -288,8 +288,8 @@ func (b *both) item(entity, resource string) schema.Item {
 	return out.Item
 }
 
-// books checks that a bucket's balance and its count of what was consumed agree
-// with each other: what is not held was consumed.
+// books checks that a bucket's balance agrees with its count of consumed tokens: tokens
+// that are not held were consumed.
 func (b *both) books(entity, resource, limit string, capacity, consumed int64) {
 	b.Helper()
 	images, err := b.store.Buckets(b.Context(), entity, resource, 1)

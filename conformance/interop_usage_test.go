@@ -21,7 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A peerSnapshot is a usage snapshot as the peer shows it.
+// A peerSnapshot is a usage snapshot in the peer's form.
 type peerSnapshot struct {
 	Entity   string `json:"entity_id"`
 	Resource string
@@ -32,10 +32,10 @@ type peerSnapshot struct {
 	Events   int64            `json:"total_events"`
 }
 
-// snapshots asks the peer.
+// snapshots queries the peer.
 func (b *both) snapshots(query args) (snapshots []peerSnapshot) {
 	b.Helper()
-	var answer []json.RawMessage // the snapshots, and where to go on
+	var answer []json.RawMessage // the snapshots, and where to continue
 	b.py.call("get_usage_snapshots", query, &answer)
 	b.must(json.Unmarshal(answer[0], &snapshots))
 	return snapshots
@@ -69,7 +69,7 @@ var usageCases = []interopCase{
 		if got := b.snapshots(args{"entity_id": "user", "window_type": "monthly"}); len(got) != 2 {
 			b.Errorf("by entity: %+v", got)
 		}
-		if b.table == tableMadeBy("python") { // ours keeps keys only in the index that it asks
+		if b.table == tableMadeBy("python") { // our table keeps only keys in the index that the peer queries
 			if diff := cmp.Diff(want, b.snapshots(args{"resource": "gpt-4", "window_type": "daily"})); diff != "" {
 				b.Errorf("by resource (-want +Python):\n%s", diff)
 			}
@@ -99,7 +99,7 @@ var usageCases = []interopCase{
 		records := b.records(15)
 		start := records[0].At.UTC().Truncate(24 * time.Hour)
 		for i := range records {
-			records[i].At = start // one window, however late it is
+			records[i].At = start // one window, however late the test runs
 		}
 		for range 2 {
 			res, err := a.Process(b.Context(), records)
@@ -118,8 +118,8 @@ var usageCases = []interopCase{
 	}},
 }
 
-// records waits for so many records of buckets of the namespace, and reads them
-// from the table's stream.
+// records waits for count bucket records of the namespace, and reads them from the table's
+// stream.
 func (b *both) records(count int) (records []dynamo.Record) {
 	b.Helper()
 	streams := dynamodbstreams.New(dynamodbstreams.Options{
@@ -160,7 +160,7 @@ func (b *both) records(count int) (records []dynamo.Record) {
 	return records
 }
 
-// readUsage checks that Go adds an entity's usage up to what is wanted.
+// readUsage checks the usage of an entity as Go sums it up.
 func (b *both) readUsage(entity string, want map[string]int64) {
 	b.Helper()
 	for _, q := range []dynamo.UsageQuery{{Entity: entity}, {Entity: entity, Resource: "gpt-4"}, {Resource: "gpt-4"}} {

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
-// The version record that one writes is the other's gate.
+// Each library checks the version record that the other writes.
 func TestInteroperationOfVersions(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)

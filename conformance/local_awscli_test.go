@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
-// TestAWSCommandLine is AWS's own program, which finds zae-limiter local by the
-// environment that this prints.
+// TestAWSCommandLine tests AWS's own program, which finds zae-limiter local through its
+// printed environment.
 func TestAWSCommandLine(t *testing.T) {
 	t.Parallel()
 	local := serve(t)
@@ -60,7 +60,7 @@ func TestAWSCommandLine(t *testing.T) {
 		if err := json.Unmarshal(out, &got); err != nil {
 			t.Fatalf("aws %s: %v: %s", tt.command, err, out)
 		}
-		_ = json.Unmarshal([]byte(tt.want), &want) // the name of an error is no JSON and equals nothing
+		_ = json.Unmarshal([]byte(tt.want), &want) // an error name is not JSON and equals nothing
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("aws %s (-want +got):\n%s", tt.command, diff)
 		}

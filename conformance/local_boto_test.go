@@ -17,13 +17,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
-// A boto is a running boto.py, whose requests the peer did not write.
+// A boto is a running boto.py. The peer has no part in its requests.
 type boto struct{ *python }
 
 const botoTable = "boto"
 
-// startBoto connects boto3 with an access key and its secret; with none, its
-// requests are not signed.
+// startBoto connects boto3 with an access key and its secret; without keys, its requests
+// are not signed.
 func startBoto(t *testing.T, local *peers.Served, keys ...string) boto {
 	t.Helper()
 	b := boto{startScript(t, &local.Local, "python/boto.py")}
@@ -40,7 +40,7 @@ func (b boto) connect(keys ...string) {
 	b.do("connect", to, nil)
 }
 
-// request is one that has to succeed, and its answer.
+// request sends a request that must succeed, and returns its answer.
 func (b boto) request(method string, with args) map[string]any {
 	b.Helper()
 	request := args{"method": method}
@@ -50,7 +50,7 @@ func (b boto) request(method string, with args) map[string]any {
 	return answer
 }
 
-// refused is a request that has to fail with a code, and the answer to it.
+// refused sends a request that must fail with a code, and returns its answer.
 func (b boto) refused(method, code string, with args) map[string]any {
 	b.Helper()
 	request := args{"method": method}
@@ -64,7 +64,7 @@ func (b boto) refused(method, code string, with args) map[string]any {
 	return response
 }
 
-// same compares what came over JSON.
+// same compares values that came through JSON.
 func (b boto) same(what string, got, want any) {
 	b.Helper()
 	if diff := cmp.Diff(decoded(b.T, want), decoded(b.T, got)); diff != "" {
@@ -72,7 +72,7 @@ func (b boto) same(what string, got, want any) {
 	}
 }
 
-// decoded is a value with the types that JSON has.
+// decoded converts a value to the types of JSON.
 func decoded(t *testing.T, v any) (plain any) {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -97,8 +97,8 @@ func hashRange(hash, sort string) []args {
 	return schema
 }
 
-// TestBoto3 is the SDK of Python as a client of zae-limiter local that verifies
-// signatures and keeps its data on disk.
+// TestBoto3 tests Python's SDK as a client of a zae-limiter local that verifies signatures
+// and keeps its data on disk.
 func TestBoto3(t *testing.T) {
 	t.Parallel()
 	local := serve(t, "--data", t.TempDir(), "--access-key", "AKID", "--secret-key", "sesame")
@@ -398,8 +398,7 @@ func (b boto) unknown() {
 	b.refused("get_item", "ValidationException", args{"TableName": botoTable, "Key": args{"pk": s("a")}})
 }
 
-// TestBoto3Signatures is what a server with keys and one without make of boto3's
-// signatures.
+// TestBoto3Signatures tests how servers with and without keys treat boto3's signatures.
 func TestBoto3Signatures(t *testing.T) {
 	t.Parallel()
 	locked, open := serve(t, "--access-key", "AKID", "--secret-key", "sesame"), serve(t)

@@ -21,14 +21,14 @@ func serve(t *testing.T, args ...string) *peers.Served {
 	return peers.Serve(t, path, args...)
 }
 
-// TestInteroperationOnLocal is the Python peer and this library on one table of
-// the embedded engine, on disk and behind its HTTP.
+// TestInteroperationOnLocal tests the Python peer and this library on one table of the
+// embedded engine, on disk and over HTTP.
 func TestInteroperationOnLocal(t *testing.T) {
 	t.Parallel()
 	interoperate(t, &serve(t, "--data", t.TempDir()).Local)
 }
 
-// TestAggregator feeds the stream of the engine to the peer's usage aggregator.
+// TestAggregator passes the engine's stream to the peer's usage aggregator.
 func TestAggregator(t *testing.T) {
 	t.Parallel()
 	local := serve(t)
@@ -36,7 +36,7 @@ func TestAggregator(t *testing.T) {
 	interop(t, py, func(b *both) {
 		b.project(true)
 		b.system(perDay("rpd", 1000), perDay("tpd", 50_000))
-		b.take("user", "gpt-4", args{"rpd": 1, "tpd": 1000}) // makes the bucket, which is no consumption to the aggregator
+		b.take("user", "gpt-4", args{"rpd": 1, "tpd": 1000}) // creates the bucket, which the peer's aggregator does not count as consumption
 		b.take("user", "gpt-4", args{"rpd": 10, "tpd": 100})
 		b.py.take("user", "gpt-4", args{"rpd": 20, "tpd": 200})
 		b.take("user", "gpt-4", args{"rpd": 30})
@@ -49,7 +49,7 @@ func TestAggregator(t *testing.T) {
 	})
 }
 
-// aggregate runs the aggregator over everything that the table's stream has.
+// aggregate runs the peer's aggregator over the whole stream of the table.
 func (b *both) aggregate(local *peers.Served) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), peers.Python(b), "python/aggregator.py", b.table)
@@ -66,18 +66,18 @@ func (b *both) aggregate(local *peers.Served) {
 		Errors            []string
 	}
 	b.must(json.Unmarshal(out, &answer))
-	// Three requests for user and as many for its parent, each of two limits but
-	// the last, and one of single.
+	// Three requests for user and as many for its parent, all with two limits but the last,
+	// and one for single.
 	if answer.Passed != 7 || answer.Processed != 7 || answer.SnapshotsUpdated != 11 || len(answer.Errors) > 0 {
 		b.Errorf("the aggregator says %s\n%s", out, &stderr)
 	}
 }
 
-// usage compares the sum of an entity's snapshots, of more than one day only if
-// the test ran at midnight.
+// usage checks the sum of an entity's snapshots. They are of more than one day only if the
+// test ran at midnight.
 func (b *both) usage(entity string, want map[string]int64) {
 	b.Helper()
-	var answer []json.RawMessage // the snapshots, and where to go on
+	var answer []json.RawMessage // the snapshots, and where to continue
 	b.py.call("get_usage_snapshots", args{"entity_id": entity, "resource": "gpt-4", "window_type": "daily"}, &answer)
 	var snapshots []struct {
 		Counters map[string]int64

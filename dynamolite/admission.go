@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// demand is what a request wants of one partition of a table or an index.
+// demand is the capacity that a request needs from one partition of a table or an index.
 type demand struct {
 	table     *table
 	index     *index // nil: of the table itself, or of a local index, which is part of the table's partitions
@@ -27,7 +27,7 @@ func (d *demand) meter() *wall.Meter {
 	return d.table.meter
 }
 
-// refusal is the demand as the limit that stood in its way.
+// refusal returns the demand together with the limit that refused it.
 func (d *demand) refusal(level wall.Level) throttle {
 	t := throttle{op: d.op, level: level, arn: d.table.arn(), billing: d.table.schema().billing}
 	if d.index != nil {
@@ -36,8 +36,8 @@ func (d *demand) refusal(level wall.Level) throttle {
 	return t
 }
 
-// admit charges the demands of a request, all or none. The error is that of a throttled request and names
-// every partition that stood in its way.
+// admit charges the demands of a request, all or none. Its error is that of a throttled request
+// and names every partition that refused.
 func (db *DB) admit(demands []demand) error {
 	if len(demands) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func refusalsOf(now time.Time, demands []demand) (refusals []throttle) {
 	return refusals
 }
 
-// charge takes what has been consumed, whether there was room for it or not.
+// charge takes the consumed capacity, even if there is not enough room for it.
 func charge(now time.Time, demands []demand) {
 	for i := range demands {
 		d := &demands[i]
@@ -68,10 +68,11 @@ func charge(now time.Time, demands []demand) {
 	}
 }
 
-// limited tells whether the database has limits at all.
+// limited reports whether the database has limits at all.
 func (db *DB) limited() bool { return db.limits != (Limits{}) }
 
-// demands are those of an evaluated write, at the price of the bill. A failed condition consumes, too.
+// demands returns the demands of an evaluated write, at the price of the bill. A failed condition
+// consumes capacity too.
 func (w *write) demands(db *DB, e *effect, price func(units) units) []demand {
 	if !db.limited() {
 		return nil
@@ -94,16 +95,16 @@ func (w *write) demands(db *DB, e *effect, price func(units) units) []demand {
 	return ds
 }
 
-// partition is where the item's partition key stands among those of its table.
+// partition returns the place of the item's partition key among the partitions of the table.
 func (k *itemKey) partition() wall.Partition { return wall.PartitionOf(k.full[:k.hashLen]) }
 
-// readDemand is what reading an item wants, so many units of them.
+// readDemand returns the demand of reading an item at a cost of u.
 func (t *table) readDemand(k *itemKey, u units) demand {
 	return demand{table: t, op: wall.Read, partition: k.partition(), units: u}
 }
 
-// measure gives a table and its indexes meters for the limits of the database, or tells those they have
-// of another capacity.
+// measure gives a table and its indexes meters for the limits of the database, or changes the
+// capacity of the meters that they have.
 func (db *DB) measure(t *table, s *schema) {
 	if !db.limited() {
 		return
@@ -124,7 +125,7 @@ func (db *DB) measure(t *table, s *schema) {
 	}
 }
 
-// hold lets the time pass that a transaction spends between its two steps: another latency.
+// hold waits for the time that a transaction spends between its two steps: a second latency.
 func (db *DB) hold(ctx context.Context) error {
 	before, after := db.latencies.next()
 	return canceledOr(wait(ctx, before+after))
@@ -137,7 +138,7 @@ func canceledOr(err error) error {
 	return nil
 }
 
-// isThrottled tells whether err is a throttled request.
+// isThrottled reports whether err is the error of a throttled request.
 func isThrottled(err error) bool {
 	if _, ok := errors.AsType[*types.ThrottlingException](err); ok {
 		return true

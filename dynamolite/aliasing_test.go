@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// fullItem has every type that can be changed through a reference.
+// fullItem returns an item with every type that can be changed through a reference.
 func fullItem() attrs {
 	return with(keyed("a", "b"), attrs{
 		"fpk": str("f"), "fsk": num("1"), "kpk": str("k"),
@@ -20,7 +20,7 @@ func fullItem() attrs {
 	})
 }
 
-// scribble changes all that can be reached from an item.
+// scribble changes everything that is reachable from an item.
 func scribble(item attrs) {
 	for name, v := range item {
 		scribbleOn(v)
@@ -55,7 +55,7 @@ func scribbleOn(v types.AttributeValue) {
 	}
 }
 
-// Nothing that a caller handed in or was handed out leads to the store.
+// No input or output of a call is an alias of stored data.
 func TestNoAliases(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -75,7 +75,7 @@ func TestNoAliases(t *testing.T) {
 	aliases := map[string]string{"#bool": "bool", "#null": "null"}
 	for _, step := range []struct {
 		name string
-		do   func() ([]attrs, error) // returns what it handed in and was handed out
+		do   func() ([]attrs, error) // returns its inputs and outputs
 	}{
 		{"put", func() ([]attrs, error) {
 			in := fullItem()

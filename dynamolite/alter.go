@@ -5,8 +5,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// alter replaces a table's schema by a changed clone of it, between two writes. An error of change
-// leaves the schema as it is. Alterations of one table follow one another; a deleted table has no more.
+// alter replaces a table's schema by a changed clone of it, between two writes. If change returns
+// an error, the schema stays as it is. Alterations of one table are serial; a deleted table gets
+// no more.
 func (db *DB) alter(c *call, t *table, change func(*schema) error) error {
 	t.altering.Lock()
 	defer t.altering.Unlock()
@@ -47,8 +48,8 @@ func (db *DB) alter(c *call, t *table, change func(*schema) error) error {
 	return nil
 }
 
-// retire ends a table's part in the log and its stream, unless it must not be deleted. What still
-// writes to it then writes to nothing.
+// retire ends a table's part in the log and its stream, unless the table must not be deleted.
+// Later writes to the table have no effect.
 func (db *DB) retire(c *call, t *table) error {
 	t.altering.Lock()
 	defer t.altering.Unlock()

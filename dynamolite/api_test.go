@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// call is the shape of an operation of the SDK's client.
+// call is the signature of an operation of the SDK's client.
 type call[In, Out, Options any] = func(context.Context, *In, ...func(*Options)) (*Out, error)
 
 type tableAPI interface {
@@ -63,7 +63,7 @@ type streamAPI interface {
 	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// The engine takes the place of the SDK's client, so both have these methods.
+// The engine can replace the SDK's client, so both have these methods.
 var (
 	_, _ tableAPI = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
 	_, _ itemAPI  = (*dynamodb.Client)(nil), (*dynamolite.DB)(nil)
@@ -207,7 +207,8 @@ func TestUnknownTable(t *testing.T) {
 	}
 }
 
-// A database lives in a bubble: its clock is virtual there, and nothing of it outlives the test.
+// A database can live in a bubble: its clock is virtual there, and no goroutine outlives the
+// test.
 func TestBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +232,7 @@ func TestBubble(t *testing.T) {
 	})
 }
 
-// changed calls an operation with an input that differs from one that is fine.
+// changed calls an operation with a valid input after one change to it.
 func changed[In, Out any](ctx context.Context, do call[In, Out, dynamodb.Options], in In, change func(*In)) func() error {
 	change(&in)
 	return func() error {

@@ -3,31 +3,32 @@ package dynamolite
 import "slices"
 
 const (
-	backfillItems = 256     // that are entered before the lock is let go
-	backfillBytes = 1 << 20 // of items, likewise
+	backfillItems = 256     // to enter before the lock is released
+	backfillBytes = 1 << 20 // of items, for the same purpose
 )
 
-// backfill enters the items that are older than an index into it. From before it begins every write
-// maintains the index, so it has to see each item once, at any time, and to enter it as it is then.
-// It reads a few items under the lock of their shard, which keeps writes of these items out and lets
-// readers in, and goes on after the last of them.
+// backfill enters the items that are older than an index into it. Every write maintains the index
+// from before the backfill begins. The backfill must therefore see each item once, at any time,
+// and enter it as it is then. It reads a few items under the lock of their shard, which excludes
+// writes of these items but admits readers. It then continues after the last of them.
 //
 //	backfill    lock · enter a, b · unlock                              lock · enter c · unlock
 //	a write                                lock · change b · unlock
 //
-// What is written behind the backfill is right because the write drops the old entry and puts the new
-// one; ahead of it, because the write puts an entry, or drops one that is not there, and the backfill
-// puts the same entry again, or finds no item. No write is between the two: it changes its item and the
-// entries under the same lock. A transaction that has taken an item changes it and its entries when
-// it commits, and works its changes out anew if the schema is not the one it was checked under.
+// A write behind the backfill is right, because it drops the old entry and puts the new one. A
+// write ahead of it is right too: it puts an entry, or drops one that does not exist, and the
+// backfill later puts the same entry again, or finds no item. No write falls between the two,
+// because a write changes its item and the entries under the same lock. A transaction that has
+// taken an item changes the item and its entries when it commits. It recomputes its changes if
+// the schema is not the one that it was checked under.
 type backfill struct {
 	table *table
 	index *index
 	shard int    // of the table
-	from  string // the least key of the shard that is not done
+	from  string // the lowest key of the shard that is not done
 }
 
-// fill runs the backfill of an index until it is done, or nobody needs it any more.
+// fill runs the backfill of an index until it is done or no longer needed.
 func (db *DB) fill(b *backfill) {
 	for !b.done() {
 		if !b.wanted(db) {
@@ -40,7 +41,7 @@ func (db *DB) fill(b *backfill) {
 
 func (b *backfill) done() bool { return b.shard == len(b.table.shards) }
 
-// wanted tells whether the index can still be read some day: the database is not being closed, and
+// wanted reports whether the index may still be read: the database is not being closed, and
 // neither the table nor the index is gone.
 func (b *backfill) wanted(db *DB) bool {
 	db.mu.RLock()

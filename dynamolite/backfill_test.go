@@ -17,14 +17,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// plainMain is the main table without its indexes.
+// plainMain returns the main table without its indexes.
 func plainMain() *dynamodb.CreateTableInput {
 	in := mainInput()
 	in.GlobalSecondaryIndexes, in.AttributeDefinitions = nil, in.AttributeDefinitions[:2]
 	return in
 }
 
-// writer changes items of a few partitions at random, among them such as the late index leaves out.
+// writer changes items of a few partitions at random. Some of its items have no place in the late
+// index.
 type writer struct {
 	db  *dynamolite.DB
 	rng *rand.Rand
@@ -59,7 +60,7 @@ func (w *writer) update() (attrs, string, attrs) {
 	return w.key(), expression, values
 }
 
-// write makes one write. Another transaction may be in its way.
+// write makes one write. Another transaction may be in conflict with it.
 func (w *writer) write(ctx context.Context) error {
 	var err error
 	switch w.rng.IntN(5) {
@@ -103,7 +104,7 @@ func (w *writer) transaction() []types.TransactWriteItem {
 	}
 }
 
-// populated is a database with a table of some items and no index.
+// populated returns a writer on a database with a table of some items and no index.
 func populated(tb testing.TB, db *dynamolite.DB, seed uint64, partitions, items, writes int) *writer {
 	tb.Helper()
 	if _, err := db.CreateTable(tb.Context(), plainMain()); err != nil {
@@ -115,7 +116,7 @@ func populated(tb testing.TB, db *dynamolite.DB, seed uint64, partitions, items,
 			tb.Fatal(err)
 		}
 	}
-	// What cannot be in the index, which is only allowed while there is none.
+	// Items that cannot be in the index; the table accepts them only while there is no index.
 	for i, odd := range []attrs{{"g": num("1"), "n": num("1")}, {"g": str("g"), "n": str("text")}, {"g": str(""), "n": num("1")}, {"g": blob(2049), "n": num("1")}} {
 		if _, err := db.PutItem(tb.Context(), &dynamodb.PutItemInput{TableName: ptr(mainTable), Item: with(keyed("odd", strconv.Itoa(i)), odd)}); err != nil {
 			tb.Fatal(err)
@@ -133,8 +134,8 @@ var lateProjections = []struct {
 	{types.ProjectionTypeInclude, []string{"x"}},
 }
 
-// Whatever is written between the steps of a backfill, behind it and ahead of it, the index is right in
-// the end. Transactions begin at one time and end at another.
+// The index is right in the end, whatever is written between the steps of a backfill, behind it
+// or ahead of it. Transactions begin at one time and end at another.
 func TestBackfillBetweenWrites(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(9) {
@@ -191,7 +192,7 @@ func TestBackfillBetweenWrites(t *testing.T) {
 	}
 }
 
-// Backfills beside writers, and indexes that come and go under them.
+// Backfills run beside writers, while indexes are created and deleted.
 func TestBackfillBesideWriters(t *testing.T) {
 	t.Parallel()
 	for round := range uint64(9) {
@@ -216,7 +217,7 @@ func TestBackfillBesideWriters(t *testing.T) {
 				if _, err := w.db.UpdateTable(t.Context(), in); err != nil {
 					t.Fatal(err)
 				}
-				if name == "again" { // dropped while it is being filled
+				if name == "again" { // deleted while it is being filled
 					if _, err := w.db.UpdateTable(t.Context(), dropping(name)); err != nil {
 						t.Fatal(err)
 					}
@@ -241,8 +242,8 @@ func TestBackfillBesideWriters(t *testing.T) {
 	}
 }
 
-// A transaction that was checked when there was no index drops the entry that the backfill has made
-// of the old item since.
+// A transaction was checked before the index existed. It drops the entry that the backfill has
+// since made of the old item.
 func TestTransactionAcrossIndexCreation(t *testing.T) {
 	t.Parallel()
 	db := dynamolite.New(dynamolite.Options{})
@@ -304,7 +305,8 @@ func TestBackfillEnds(t *testing.T) {
 	}
 }
 
-// While an index is being filled it cannot be read, no other can come or go, the table stays, and it can itself go.
+// While an index is being filled, it cannot be read, no other index can be created or deleted,
+// and the table cannot be deleted. The index itself can be deleted.
 func TestIndexBeingFilled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -62,7 +62,7 @@ func TestBatchGetValidation(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		request request
-		mention string // "" if the request is fine
+		mention string // "" if the request is valid
 	}{
 		{"nothing", nil, "BatchGetItem"},
 		{"no keys", request{mainTable: {Keys: manyKeys(1)}, otherName: {}}, "empty"},
@@ -84,7 +84,7 @@ func TestBatchGetValidation(t *testing.T) {
 	}
 }
 
-// An answer of more than 16 MB is cut, and asking again for what was not processed gets the rest.
+// An answer of more than 16 MB is cut, and requests for the unprocessed keys return the rest.
 func TestBatchGetUnprocessed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -135,7 +135,7 @@ func TestBatchWriteValidation(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		request request
-		mention string // "" if the request is fine
+		mention string // "" if the request is valid
 	}{
 		{"nothing", nil, "BatchWriteItem"},
 		{"no requests", request{mainTable: many(1), otherName: {}}, "empty"},

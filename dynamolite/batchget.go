@@ -14,11 +14,12 @@ import (
 
 const (
 	maxBatchGet   = 100              // keys
-	maxBatchBytes = 16 * 1024 * 1024 // of items that BatchGetItem answers with
+	maxBatchBytes = 16 * 1024 * 1024 // of items in the answer of BatchGetItem
 )
 
-// BatchGetItem reads up to 100 items, each on its own. When they come to more than 16 MB the keys of
-// the rest come back in UnprocessedKeys, and so do those whose partition is throttled; if all are, that is the error.
+// BatchGetItem reads up to 100 items, each separately. When they exceed 16 MB, the keys of the
+// rest come back in UnprocessedKeys. Keys whose partition is throttled come back there too. If
+// all keys are throttled, the call fails with that error.
 func (db *DB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return run(ctx, db, opBatchGetItem, in, (*DB).batchGetItem)
 }
@@ -37,8 +38,8 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 	}
 	bs := bills{}
 	room := maxBatchBytes
-	var throttled error // of some item
-	read := false       // another
+	var throttled error // of an item
+	read := false       // at least one other item was read
 	for i := range batch {
 		part := &batch[i]
 		name := part.gets[0].table.name
@@ -64,11 +65,11 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 // tableGets are the validated reads of one table of a batch.
 type tableGets struct {
 	request types.KeysAndAttributes
-	gets    []get // as request.Keys
+	gets    []get // in the order of request.Keys
 }
 
-// read reads what its partitions and the room in the answer allow. Left are the keys that have to wait; the error is
-// that of the last partition that had nothing left.
+// read reads as many items as their partitions and the room in the answer allow. Left are the
+// keys of the others. Throttled is the error of the last partition that had no capacity left.
 func (p *tableGets) read(db *DB, c *call, b *bill, room *int) (items []map[string]types.AttributeValue, left []int, throttled error) {
 	items = []map[string]types.AttributeValue{}
 	for i := range p.gets {
@@ -94,7 +95,7 @@ func (p *tableGets) read(db *DB, c *call, b *bill, room *int) (items []map[strin
 	return items, left, throttled
 }
 
-// newBatchGet validates a batch and brings its tables into the order of their names.
+// newBatchGet validates a batch and sorts its tables by name.
 func (db *DB) newBatchGet(c *call, in map[string]types.KeysAndAttributes) ([]tableGets, error) {
 	total := 0
 	for _, request := range in {
@@ -145,7 +146,7 @@ func (t *table) newGets(request types.KeysAndAttributes) ([]get, error) {
 	return gets, nil
 }
 
-// unprocessed is the request for some of the keys.
+// unprocessed returns the request for some of the keys.
 func unprocessed(request types.KeysAndAttributes, left []int) types.KeysAndAttributes {
 	request.ExpressionAttributeNames = maps.Clone(request.ExpressionAttributeNames)
 	keys := make([]map[string]types.AttributeValue, len(left))

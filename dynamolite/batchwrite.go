@@ -11,9 +11,9 @@ import (
 
 const maxBatchWrite = 25 // requests
 
-// BatchWriteItem puts and deletes up to 25 items, each on its own and without a condition. All are
-// validated before any is written. What a throttled partition or a transaction under way stands against
-// comes back in UnprocessedItems.
+// BatchWriteItem puts and deletes up to 25 items, each separately and without a condition. It
+// validates all of them before it writes any. Writes that meet a throttled partition or a
+// transaction in progress come back in UnprocessedItems.
 func (db *DB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
 	return run(ctx, db, opBatchWriteItem, in, (*DB).batchWriteItem)
 }
@@ -29,8 +29,8 @@ func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamo
 	bs := bills{}
 	var metrics collections
 	unprocessed := map[string][]types.WriteRequest{}
-	var throttled error // of some item
-	wrote := false      // another
+	var throttled error // of an item
+	wrote := false      // at least one other item was written
 	for i := range writes {
 		w := &writes[i]
 		e, err := w.execute(db, c)
@@ -59,7 +59,7 @@ func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamo
 	}, nil
 }
 
-// newBatchWrite validates a batch and brings its tables into the order of their names.
+// newBatchWrite validates a batch and sorts its tables by name.
 func (db *DB) newBatchWrite(c *call, in map[string][]types.WriteRequest) ([]write, []types.WriteRequest, error) {
 	total := 0
 	for _, requests := range in {

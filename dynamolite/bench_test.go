@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// warmUpdate is a database with an item of 25 attributes under four indexes that contain it, and an
-// update that changes none of them: six additions under a condition of ten terms, answered
+// warmUpdate returns a database with an item of 25 attributes under four indexes that contain it.
+// The update changes none of the indexes: six additions under a condition of ten terms, answered
 // with the whole new item.
 func warmUpdate(tb testing.TB) (*dynamolite.DB, *dynamodb.UpdateItemInput) {
 	tb.Helper()
@@ -91,7 +91,7 @@ func BenchmarkUpdateItemWarmParallel(b *testing.B) {
 	})
 }
 
-// The failing twin: the image comes back in the error.
+// The same update fails its condition: the image comes back in the error.
 func BenchmarkUpdateItemRefused(b *testing.B) {
 	db, in := warmUpdate(b)
 	in.ExpressionAttributeValues[":rf"] = num("0")
@@ -132,8 +132,8 @@ func BenchmarkPutItem(b *testing.B) {
 	}
 }
 
-// Allocations are the part of the cost that does not depend on the machine. Not parallel:
-// what other tests allocate would be counted.
+// Allocations are the part of the cost that does not depend on the machine. Not parallel: the
+// allocations of other tests would be counted.
 func TestAllocationBudget(t *testing.T) {
 	db, in := warmUpdate(t)
 	refused := *in

@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// units is consumed capacity, counted in halves because an eventually consistent read costs half a
-// unit. Sums of it are exact.
+// units is consumed capacity, counted in halves because an eventually consistent read costs half
+// a unit. Sums of it are exact.
 type units int64
 
 const unit units = 2 // one RCU or WCU
@@ -20,15 +20,16 @@ const (
 	readBlock  = 4 * 1024 // bytes that one RCU reads
 )
 
-// writeUnits is the price of writing an item of so many bytes: the larger of its sizes before and
-// after. Even what is absent costs one unit.
+// writeUnits returns the price of writing an item of so many bytes: the larger of its sizes
+// before and after. Even a missing item costs one unit.
 func writeUnits(bytes int) units {
 	return unit * units(max(1, (bytes+writeBlock-1)/writeBlock))
 }
 
-// readUnits is the price of reading so many bytes at once, a whole item whatever the projection
-// takes of it. What is absent costs as if it were small. An empty Query too is billed its minimum:
-// AWS documents no exception, DynamoDB Local bills 0; a measurement on AWS is still open.
+// readUnits returns the price of reading so many bytes at once. Bytes is the size of whole items,
+// whatever the projection returns. A missing item costs as much as a small one. An empty Query is
+// billed the minimum too: AWS documents no exception, but DynamoDB Local bills 0. A measurement
+// on AWS is still open.
 func readUnits(bytes int, consistent bool) units {
 	blocks := units(max(1, (bytes+readBlock-1)/readBlock))
 	if consistent {
@@ -37,24 +38,25 @@ func readUnits(bytes int, consistent bool) units {
 	return blocks * unit / 2
 }
 
-// single is the price of a request of its own.
+// single returns the price of a request outside of transactions.
 func single(u units) units { return u }
 
-// transacted is the price inside a transaction, where every item is prepared and committed. Index
-// writes are doubled too, as DynamoDB Local does; whether AWS does is not documented and still open.
+// transacted returns the price inside a transaction, where every item is prepared and committed.
+// Index writes are doubled too, as in DynamoDB Local. AWS does not document whether it does so;
+// this is still open.
 func transacted(u units) units { return 2 * u }
 
-// bill is what one request consumes on one table. The zero value of all but table is an empty bill
-// of writes.
+// bill is the capacity that one request consumes on one table. A bill with only the table set is
+// an empty bill of writes.
 type bill struct {
 	table   *table
 	reads   bool
-	doubled bool // a transaction's: its report tells reads from writes
+	doubled bool // of a transaction: its report separates reads and writes
 	units   units
-	indexes []indexUnits // those that were charged
+	indexes []indexUnits // only those that were charged
 }
 
-// indexUnits is what one index is charged.
+// indexUnits is the charge of one index.
 type indexUnits struct {
 	index *index
 	units units
@@ -70,7 +72,7 @@ func (b *bill) addIndex(x *index, u units) {
 	b.indexes = append(b.indexes, indexUnits{x, u})
 }
 
-// addWrite adds what an evaluated write costs.
+// addWrite adds the cost of an evaluated write.
 func (b *bill) addWrite(e *effect) {
 	b.units += b.price(e.units)
 	for i := range e.changes {
@@ -85,7 +87,7 @@ func (b *bill) price(u units) units {
 	return u
 }
 
-// total is what the table and its indexes are charged together.
+// total returns the sum of the charges of the table and its indexes.
 func (b *bill) total() units {
 	total := b.units
 	for _, x := range b.indexes {
@@ -102,7 +104,7 @@ func (b *bill) enter(op operation) {
 	}
 }
 
-// report is the bill as the response shows it, or nil if the request does not ask.
+// report returns the bill as the response shows it, or nil if the request does not ask for it.
 func (b *bill) report(want types.ReturnConsumedCapacity) *types.ConsumedCapacity {
 	if want != types.ReturnConsumedCapacityTotal && want != types.ReturnConsumedCapacityIndexes {
 		return nil
@@ -160,7 +162,7 @@ func (bs bills) enter(op operation) {
 	}
 }
 
-// report lists the bills by table name, or is nil if the request does not ask.
+// report lists the bills by table name. It returns nil if the request does not ask for them.
 func (bs bills) report(want types.ReturnConsumedCapacity) []types.ConsumedCapacity {
 	var out []types.ConsumedCapacity
 	for _, b := range bs {

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// charge is a bill: of the table and of its indexes.
+// charge is a bill: the units of the table and of its indexes.
 type charge struct {
 	table   float64
 	indexes map[string]float64
@@ -25,7 +25,7 @@ func (c charge) total() float64 {
 	return sum
 }
 
-// billedUpdate sends an update that asks for the bill by index and reads it.
+// billedUpdate sends an update that asks for the bill by index. It returns the bill.
 func (f *fixture) billedUpdate(key attrs, expression string, values attrs) *types.ConsumedCapacity {
 	f.t.Helper()
 	in := &dynamodb.UpdateItemInput{TableName: ptr(mainTable), Key: key, ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes}
@@ -39,7 +39,7 @@ func (f *fixture) billedUpdate(key attrs, expression string, values attrs) *type
 	return out.ConsumedCapacity
 }
 
-// reported is how a bill of a single write looks, by index.
+// reported returns the bill of a single write in the form of the response, by index.
 func (c charge) reported() *types.ConsumedCapacity {
 	out := &types.ConsumedCapacity{
 		TableName: ptr(mainTable), CapacityUnits: ptr(c.total()), Table: &types.Capacity{CapacityUnits: &c.table},
@@ -53,7 +53,7 @@ func (c charge) reported() *types.ConsumedCapacity {
 	return out
 }
 
-// The steps are updates of one item, each billed from what the one before left.
+// The steps are updates of one item. Each is billed by the item that the step before it left.
 func TestWriteCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -152,7 +152,7 @@ func TestReadCapacity(t *testing.T) {
 		{"5", false, 1},
 		{"5", true, 2},
 	} {
-		// What the projection takes does not matter.
+		// The projection does not change the price.
 		for _, projection := range []*string{nil, ptr("pk")} {
 			out, err := f.db.GetItem(t.Context(), &dynamodb.GetItemInput{
 				TableName: ptr(mainTable), Key: keyed("a", tt.sk), ConsistentRead: &tt.consistent, ProjectionExpression: projection,
@@ -252,7 +252,8 @@ func TestTransactWriteCapacity(t *testing.T) {
 	}, out.ConsumedCapacity)
 }
 
-// The ledger has what responses report, and also what they do not: failed conditions.
+// The ledger has everything that responses report. It also has failed conditions, which they do
+// not report.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -294,7 +295,7 @@ func TestLedger(t *testing.T) {
 	f.entries(keysOnly, "kpk", "k")
 	f.get(keyed("a", "1"))
 	f.update(keyed("a", "1"), "SET kpk = :k", attrs{":k": str("l")})
-	// Not billed: what is refused before it is evaluated, or while.
+	// Requests refused before or during their evaluation are not billed.
 	for _, expression := range []string{"SET pk = sk", "nonsense", "SET n = nothing"} {
 		if _, err := f.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: ptr(mainTable), Key: keyed("a", "1"), UpdateExpression: &expression,

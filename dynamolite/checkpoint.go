@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	checkpointCheck = 256      // writes after which it is looked whether a checkpoint is due
-	checkpointLog   = 64 << 20 // bytes of log that are worth one
+	checkpointCheck = 256      // writes between two checks of whether a checkpoint is due
+	checkpointLog   = 64 << 20 // bytes of log that make a checkpoint worthwhile
 	checkpointPart  = 64 << 10 // bytes of an entry with items
 )
 
-// checkpointIfDue starts a checkpoint when the log has outgrown the last one: what is read on opening is
-// then at most about twice what there is.
+// checkpointIfDue starts a checkpoint when the log has outgrown the last one. Opening then reads
+// at most about twice the data.
 func (db *DB) checkpointIfDue() {
 	logged, image := db.journal.Grown()
 	if logged < db.checkpointFailed.Load()+max(db.checkpointAfter, image) || !db.checkpointing.CompareAndSwap(false, true) {
@@ -25,14 +25,14 @@ func (db *DB) checkpointIfDue() {
 		defer db.checkpointing.Store(false)
 		var failed int64
 		if err := db.checkpoint(); err != nil {
-			failed = logged // it is not tried again before the log has grown as much once more
-			db.logger.Warn("the log could not be replaced by a checkpoint and goes on growing", "error", err)
+			failed = logged // retry only after the log has grown by as much again
+			db.logger.Warn("checkpoint failed; the log keeps growing until a later one succeeds", "error", err)
 		}
 		db.checkpointFailed.Store(failed)
 	})
 }
 
-// image is the database at one place in the order of writes: nothing of it changes any more.
+// image is the database at one place in the order of writes. It no longer changes.
 type image struct {
 	at      time.Time
 	created int
@@ -47,7 +47,7 @@ type tableImage struct {
 	shards [tableShards]*tree
 }
 
-// checkpoint writes all there is, as of one position, beside what goes on.
+// checkpoint writes the whole database, as of one position, while operations continue.
 func (db *DB) checkpoint() error {
 	c, im, err := db.freeze()
 	if err != nil {
@@ -55,7 +55,7 @@ func (db *DB) checkpoint() error {
 	}
 	defer c.Abort()
 	err = im.write(c.Put, db.stopped)
-	im.thaw() // before another can begin
+	im.thaw() // before another checkpoint can begin
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (db *DB) checkpoint() error {
 
 // freeze stops all writes for as long as it takes to clone the trees.
 func (db *DB) freeze() (*journal.Checkpoint, *image, error) {
-	db.mu.Lock() // no table comes or goes
+	db.mu.Lock() // no table is created or deleted
 	defer db.mu.Unlock()
 	if db.closed {
 		return nil, nil, ErrClosed
@@ -95,7 +95,7 @@ func (db *DB) freeze() (*journal.Checkpoint, *image, error) {
 	return c, im, nil
 }
 
-// write puts the image, entry by entry. Stop is asked now and then.
+// write puts the image, entry by entry. It calls stop from time to time.
 func (im *image) write(put func([]byte) error, stop func() error) error {
 	if err := put(binary.AppendUvarint([]byte{entryTables}, uint64(im.created))); err != nil { //nolint:gosec // a count
 		return err
@@ -162,7 +162,7 @@ func (ti *tableImage) write(put func([]byte) error, stop func() error) error {
 	return err
 }
 
-// thaw lets go of all that was frozen.
+// thaw releases everything that was frozen.
 func (im *image) thaw() {
 	for i := range im.tables {
 		t := im.tables[i].table

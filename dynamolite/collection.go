@@ -7,20 +7,21 @@ import (
 )
 
 const (
-	// collectionUnit is a gigabyte, in which the sizes of item collections are given.
+	// collectionUnit is a gigabyte, the unit in which the sizes of item collections are given.
 	collectionUnit = 1 << 30
-	// collectionWalk is how many items or entries of a collection are looked at in one tree, to
-	// estimate its size: some milliseconds of a shared lock.
+	// collectionWalk is how many items or entries of a collection are counted in one tree to
+	// estimate its size. This takes some milliseconds under a shared lock.
 	collectionWalk = 100_000
 )
 
-// collection is the metrics of the item collection that a write belongs to: all items with its
-// partition key, in the table and in its local indexes. It is nil if they are not asked for, or if the table has
-// no local index.
+// collection returns the metrics of the item collection that a write belongs to: all items with
+// its partition key, in the table and in its local indexes. It is nil if the request does not ask
+// for them, or if the table has no local index.
 //
-// AWS refuses a write with an ItemCollectionSizeLimitExceededException when its collection exceeds 10 GB. Here
-// none is refused: the exact size would have to be kept for each partition and brought up to date by each write, for a limit
-// that is beyond the memory of most machines this engine runs on.
+// AWS refuses a write with an ItemCollectionSizeLimitExceededException when its collection
+// exceeds 10 GB. This engine refuses none. It would have to keep the exact size for each
+// partition and update it on each write. Most machines that it runs on have less memory than the
+// limit.
 func (w *write) collection(c *call, want types.ReturnItemCollectionMetrics) *types.ItemCollectionMetrics {
 	if want != types.ReturnItemCollectionMetricsSize || !w.table.schema().hasLocal() {
 		return nil
@@ -32,7 +33,8 @@ func (w *write) collection(c *call, want types.ReturnItemCollectionMetrics) *typ
 	}
 }
 
-// collections are the metrics of several writes, one for each, by table. It is nil if there are none to give.
+// collections holds the metrics of several writes, one entry for each, by table. It is nil if
+// there are none to return.
 type collections map[string][]types.ItemCollectionMetrics
 
 func (cs *collections) add(c *call, w *write, want types.ReturnItemCollectionMetrics) {
@@ -46,9 +48,9 @@ func (cs *collections) add(c *call, w *write, want types.ReturnItemCollectionMet
 	(*cs)[w.table.name] = append((*cs)[w.table.name], *m)
 }
 
-// collectionSize is bounds of the size of a collection, in whole units. They are one unit apart but
-// for a collection of more items than are looked at. As long as the shards that hold it have less than one unit, nothing
-// is looked at.
+// collectionSize returns bounds of the size of a collection, in whole units. They are one unit
+// apart, unless the collection has more items than the function counts. While the shards that
+// hold the collection have less than one unit, it counts nothing.
 func (t *table) collectionSize(c *call, hash value.AV, unit int64, walk int) (low, high float64) {
 	partition := value.AppendKey(nil, hash)
 	shards := []*shard{&t.shards[shardOf(partition, len(t.shards))]}
@@ -81,7 +83,8 @@ func (t *table) collectionSize(c *call, hash value.AV, unit int64, walk int) (lo
 	return low, float64(max(most, seen)/unit) + 1
 }
 
-// weigh is the sum of the sizes of the records in a range, of so many at most, and whether that is all.
+// weigh returns the sum of the sizes of the records in a range, of at most so many records, and
+// whether that is all of them.
 func (s *shard) weigh(keys keyRange, records int) (bytes int64, all bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

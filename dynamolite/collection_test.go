@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// smallCollection is the metrics of a collection of less than a gigabyte.
+// smallCollection returns the metrics of a collection of less than a gigabyte.
 func smallCollection(pk string) types.ItemCollectionMetrics {
 	return types.ItemCollectionMetrics{ItemCollectionKey: attrs{"pk": str(pk)}, SizeEstimateRangeGB: []float64{0, 1}}
 }
@@ -23,7 +23,7 @@ func mustEqualMetrics(t *testing.T, what string, want, got any) {
 	}
 }
 
-// Every write of a table with local indexes tells of the collection it belongs to, if asked.
+// Every write to a table with local indexes returns the metrics of its collection, if asked.
 func TestCollectionMetrics(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -96,7 +96,8 @@ func TestCollectionMetrics(t *testing.T) {
 	}
 }
 
-// The estimate holds the items of the partition and their entries in the local indexes, and nothing else.
+// The estimate counts the items of the partition and their entries in the local indexes, and
+// nothing else.
 func TestCollectionSize(t *testing.T) {
 	t.Parallel()
 	db := fixtureIn(t, newLocal(t)).db
@@ -118,7 +119,7 @@ func TestCollectionSize(t *testing.T) {
 		}
 		localPut(t, db, item)
 	}
-	size := measured() // while it is alone
+	size := measured() // while it is the only item
 	for i := range 300 {
 		localPut(t, db, with(keyed(fmt.Sprint("q", i), "1"), attrs{"w": blob(300), "n": num("1")}))
 	}
@@ -138,7 +139,7 @@ func TestCollectionSize(t *testing.T) {
 	}
 }
 
-// The key that metrics return is not the one of the request.
+// The key in the metrics is a copy, not the key of the request.
 func TestCollectionKeyIsACopy(t *testing.T) {
 	t.Parallel()
 	db := newLocal(t)

@@ -23,7 +23,7 @@ func intOf(tb testing.TB, v types.AttributeValue) int {
 	return n
 }
 
-// Conditional decrements from many goroutines take what there is and no more.
+// Conditional decrements from many goroutines take exactly the available amount.
 func TestConditionalDecrements(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -64,7 +64,7 @@ func TestConditionalDecrements(t *testing.T) {
 	}
 }
 
-// Transactions move amounts between accounts; no reader of all accounts sees a sum that is off.
+// Transactions move amounts between accounts; every reader of all accounts sees the right sum.
 func TestTransactionsKeepTheSum(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -123,7 +123,7 @@ func TestTransactionsKeepTheSum(t *testing.T) {
 	sum()
 }
 
-// Writers of one partition, with readers of its index and its table at the same time.
+// Writers use one partition, while readers read its index and its table.
 func TestQueriesBesideWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -148,7 +148,7 @@ func TestQueriesBesideWrites(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// When it is quiet the index holds exactly the items of the table.
+	// After the writers end, the index holds exactly the items of the table.
 	want := map[string]int{}
 	for _, item := range f.query(&dynamodb.QueryInput{KeyConditionExpression: ptr("pk = :v"), ExpressionAttributeValues: attrs{":v": str("a")}}).Items {
 		want[item["kpk"].(*types.AttributeValueMemberS).Value]++
@@ -160,7 +160,7 @@ func TestQueriesBesideWrites(t *testing.T) {
 	}
 }
 
-// Tables come and go beside the operations on them.
+// Tables are created and deleted while operations use them.
 func TestTablesBesideWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

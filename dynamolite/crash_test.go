@@ -28,18 +28,19 @@ var (
 	killSeed = flag.Uint64("dynamolite.seed", 1, "chooses the moments at which it is killed")
 )
 
-// crashDir names the directory to the process that is killed.
+// crashDir is the environment variable that gives the directory to the process that is killed.
 const crashDir = "DYNAMOLITE_CRASH_DIR"
 
 const (
 	counters = 8   // items that are counted up, each by one goroutine
 	accounts = 6   // items that transactions move amounts between
-	balance  = 100 // of each account in the beginning
-	movers   = 3   // goroutines that do so
+	balance  = 100 // of each account at the start
+	movers   = 3   // goroutines that move amounts
 	crashLog = 32 << 10
 )
 
-// crashingWriter writes until it is killed, and says on standard output what was acknowledged.
+// crashingWriter writes until it is killed, and reports on standard output every acknowledged
+// operation.
 func crashingWriter(dir string) int {
 	db, err := dynamolite.Open(dynamolite.CheckpointAfter(dynamolite.Options{Dir: dir}, crashLog))
 	if err != nil {
@@ -90,7 +91,7 @@ func countUp(ctx context.Context, db *dynamolite.DB, worker int) (string, error)
 func counter(worker int) attrs { return keyed("counter", strconv.Itoa(worker)) }
 func account(i int) attrs      { return keyed("account-"+strconv.Itoa(i), "x") }
 
-// move transfers an amount, with a token that names the transfer.
+// move transfers an amount, with a token that identifies the transfer.
 func move(ctx context.Context, db *dynamolite.DB, worker int) (string, error) {
 	from := rand.IntN(accounts)                          //nolint:gosec // the moments are random anyway
 	to := (from + 1 + rand.IntN(accounts-1)) % accounts  //nolint:gosec // as above
@@ -115,7 +116,7 @@ func transfer(from, to int, token string) *dynamodb.TransactWriteItemsInput {
 	}
 }
 
-// comeAndGo makes a table and drops the one before.
+// comeAndGo makes a table and drops the previous one.
 func comeAndGo(ctx context.Context, db *dynamolite.DB, i int) (string, error) {
 	name := fmt.Sprintf("table-%d-%x", i, rand.Uint64()) //nolint:gosec // as above
 	in := otherInput()
@@ -136,7 +137,7 @@ func comeAndGo(ctx context.Context, db *dynamolite.DB, i int) (string, error) {
 	return "dropped " + name, nil
 }
 
-// heard is what the process has said that was acknowledged.
+// heard holds the acknowledgements that the process has reported.
 type heard struct {
 	counts       [counters]int
 	moved        []string // the last transfer of each process: from, to, token
@@ -169,8 +170,8 @@ func (h *heard) line(line string) error {
 	return nil
 }
 
-// A process that writes is killed at random moments. Whatever it was told is done is there afterwards,
-// and no transaction is there in part; checkpoints happen all the time.
+// A process that writes is killed at random moments. Afterwards every acknowledged operation is
+// there, and no transaction is there in part. Checkpoints happen all the time.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -205,7 +206,7 @@ func prepareCrashes(t *testing.T, dir string) {
 	closeDB(t, db)
 }
 
-// killWriter lets the process write until it has said so many lines.
+// killWriter kills the process after it has reported so many lines.
 func killWriter(t *testing.T, dir string, h *heard, lines int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very program
@@ -226,7 +227,7 @@ func killWriter(t *testing.T, dir string, h *heard, lines int) {
 				t.Fatal(err)
 			}
 		}
-		line, err := in.ReadString('\n') // after the kill: what had still been said
+		line, err := in.ReadString('\n') // lines that were reported before the kill
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				t.Error(err)
@@ -284,7 +285,8 @@ func checkAccounts(t *testing.T, f *fixture) {
 	}
 }
 
-// checkStream holds the stream against the counters: a record for each step, in order, and none for a step that is not there.
+// checkStream compares the stream with the counters: one record for each step, in order, and none
+// for a step that did not happen.
 func checkStream(t *testing.T, f *fixture, h *heard) {
 	t.Helper()
 	ctx := t.Context()
@@ -325,7 +327,8 @@ func checkStream(t *testing.T, f *fixture, h *heard) {
 	}
 }
 
-// checkStep checks that a record of a counter goes on where the one before ended.
+// checkStep checks that a record of a counter starts with the image that the record before it
+// ended with.
 func checkStep(t *testing.T, r *streamtypes.StreamRecord, last map[string]string) {
 	t.Helper()
 	text := func(item map[string]streamtypes.AttributeValue, name string) string {
@@ -348,7 +351,7 @@ func checkStep(t *testing.T, r *streamtypes.StreamRecord, last map[string]string
 	last[worker] = text(r.NewImage, "n")
 }
 
-// checkToken repeats a transfer that was acknowledged: it must not be done again.
+// checkToken repeats a transfer that was acknowledged: it must not be applied again.
 func checkToken(t *testing.T, f *fixture, moved []string) {
 	t.Helper()
 	from, _ := strconv.Atoi(moved[0])

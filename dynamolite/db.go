@@ -16,17 +16,19 @@ import (
 
 // Options configures a [DB]. The zero value is a database in memory without limits.
 type Options struct {
-	// Dir is where the data is kept. What an operation has acknowledged is then on disk, and what a
-	// read has returned too: neither is lost when the process is killed or the machine loses power. One
-	// process uses a directory at a time. Default: none, the data is held in memory and is gone when the process ends.
+	// Dir is the directory of the data. Acknowledged operations are then on disk, and so is
+	// everything that a read has returned: neither is lost when the process is killed or the
+	// machine loses power. One process uses a directory at a time. Default: none; the data is in
+	// memory and is gone when the process ends.
 	Dir string
-	// Now tells the time: of a table's creation, of stream records, of the expiry of items, of what partitions have
-	// left, and of the ten minutes for which a transaction's token is remembered. Default: time.Now.
+	// Now returns the time. The engine uses it for a table's creation, stream records, the expiry
+	// of items and the capacity that partitions have left. It also ends the ten minutes for which
+	// a transaction's token is remembered. Default: time.Now.
 	Now func() time.Time
-	// Logger is told what no operation can return: what recovery cut off, a checkpoint that
-	// failed. Default: nobody is.
+	// Logger receives what no operation can return: data that recovery cut off, and a checkpoint
+	// that failed. Default: discard.
 	Logger *slog.Logger
-	// Limits throttle as DynamoDB does. Default: none.
+	// Limits throttles requests as DynamoDB does. Default: no limits.
 	Limits Limits
 	// Latency is how long requests take beyond their work. Default: nothing.
 	Latency Latency
@@ -40,13 +42,12 @@ type Options struct {
 // DB is a database with the data plane of DynamoDB. Make one with [New] or [Open]. All methods are
 // safe for concurrent use.
 //
-// A database in memory blocks on nothing but the locks of other calls, and starts a goroutine only
-// when a table gets a time to live or another index, so it may live inside a testing/synctest bubble; end it
-// there with [DB.Close].
+// A database in memory blocks only on the locks of other calls. It starts a goroutine only when a
+// table gets a time to live or another index. It may therefore live inside a testing/synctest
+// bubble; end it there with [DB.Close].
 //
-// An operation whose context is already done returns its error, wrapped in *smithy.CanceledError, and applies nothing.
-// Every error is a *smithy.OperationError around the error type that the SDK's client would return;
-// inspect it with errors.As.
+// An operation whose context is already done applies nothing and returns the context's error,
+// wrapped in *smithy.CanceledError.
 type DB struct {
 	now     func() time.Time
 	logger  *slog.Logger
@@ -61,16 +62,17 @@ type DB struct {
 	mu      sync.RWMutex // taken before the locks of tables
 	tables  map[string]*table
 	created int                     // tables made so far; numbers the next one
-	latest  position                // of what made or deleted a table
+	latest  position                // position of the last creation or deletion of a table
 	ledgers map[string]*tableLedger // by table name; outlives the table
 	closed  bool
 
 	closing       sync.Once
 	stopping      chan struct{} // closed by Close
-	life          sync.Mutex    // guards background against its beginning to wait; a leaf
+	life          sync.Mutex    // guards background: nothing is added once Close waits for it; a leaf
 	background    sync.WaitGroup
 	checkpointing atomic.Bool
-	// checkpointFailed is how long the log was when a checkpoint failed; 0: the last did not.
+	// checkpointFailed is the length of the log when a checkpoint failed; 0 if the last one
+	// succeeded.
 	checkpointFailed atomic.Int64
 	sweeping         atomic.Bool   // the sweep for expired items has been started
 	sweepEvery       time.Duration // between two sweeps
@@ -79,7 +81,7 @@ type DB struct {
 }
 
 // New returns an empty database in memory. It panics if the options are not valid or name a
-// directory: use [Open] for those.
+// directory. For a directory, use [Open].
 func New(o Options) *DB {
 	if o.Dir != "" {
 		panic("dynamolite: New makes databases in memory; use Open for one in a directory")
@@ -96,7 +98,7 @@ func newDB(o Options) (*DB, error) {
 		return nil, err
 	}
 	if o.SweepInterval < 0 {
-		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 is a minute"}
+		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 means one minute"}
 	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default clock
@@ -122,9 +124,10 @@ func newDB(o Options) (*DB, error) {
 	return db, nil
 }
 
-// Close ends the database: work in the background, and what keeps its directory. Operations that begin
-// afterwards return [ErrClosed]; the ledger stays readable. Closing twice is fine, and the second waits for
-// the first. An error is about the disk; what was acknowledged is there all the same.
+// Close ends the database: it stops background work and releases the directory. Operations that
+// begin afterwards return [ErrClosed]; the ledger stays readable. Closing twice is allowed, and
+// the second call waits for the first. An error is about the disk; acknowledged writes are safe
+// all the same.
 func (db *DB) Close() (err error) {
 	db.closing.Do(func() { err = db.close() })
 	return err
@@ -145,7 +148,7 @@ func (db *DB) close() error {
 	return diskError(db.journal.Close())
 }
 
-// stopped is ErrClosed once the database is being closed.
+// stopped returns ErrClosed once the database is being closed.
 func (db *DB) stopped() error {
 	select {
 	case <-db.stopping:
@@ -155,8 +158,8 @@ func (db *DB) stopped() error {
 	}
 }
 
-// goes runs work in the background, unless the database is closed. The work ends soon after
-// stopping is closed, and Close waits for it.
+// goes runs work in the background, unless the database is closed. The work must end soon after
+// stopping is closed; Close waits for it.
 func (db *DB) goes(work func()) {
 	db.life.Lock()
 	defer db.life.Unlock()
@@ -165,26 +168,27 @@ func (db *DB) goes(work func()) {
 	}
 }
 
-// call is one operation under way.
+// call is one operation in progress.
 type call struct {
 	op operation
-	// seen is the latest write that the answer depends on, the operation's own included. The answer
-	// is not given before that write is on disk.
+	// seen is the latest write that the answer depends on, including the operation's own. The
+	// engine answers only after that write is on disk.
 	seen position
 }
 
-// sees notes a write that the answer depends on.
+// sees records a write that the answer depends on.
 func (c *call) sees(pos position) { c.seen = max(c.seen, pos) }
 
-// seesAll is for answers that depend on the database as a whole, and are rare.
+// seesAll is for rare answers that depend on the whole database.
 func (c *call) seesAll(db *DB) {
 	if db.journal != nil {
 		c.sees(db.journal.Appended())
 	}
 }
 
-// run is what all operations have in common: the context is looked at first, a nil input means an
-// empty one, the answer waits for what it depends on, and an error names the operation.
+// run is the part that all operations share. It checks the context first and treats a nil input
+// as an empty one. It waits for everything that the answer depends on, and adds the operation's
+// name to an error.
 func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func(*DB, *call, *In) (*Out, error)) (*Out, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, operationError(op, &smithy.CanceledError{Err: err})
@@ -215,7 +219,7 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 	return out, nil
 }
 
-// table finds a table by the name in a request. The name is checked first.
+// table finds a table by the name in a request, after validating that name.
 func (db *DB) table(c *call, name *string) (*table, error) {
 	if name == nil {
 		return nil, missing("TableName")

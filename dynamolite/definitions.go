@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// definitions are a request's AttributeDefinitions, and which of them some key has used.
+// definitions are a request's AttributeDefinitions. They note which definitions a key has used.
 type definitions struct {
 	list []types.AttributeDefinition
 	used map[string]bool
@@ -46,12 +46,12 @@ func (d *definitions) kind(name string) (types.ScalarAttributeType, bool) {
 	return "", false
 }
 
-// definitionsOf are the definitions of a table.
+// definitionsOf returns the definitions of a table.
 func definitionsOf(kinds []types.AttributeDefinition) *definitions {
 	return &definitions{list: slices.Clone(kinds), used: map[string]bool{}}
 }
 
-// join adds others, of attributes that are not defined yet.
+// join adds other definitions, of attributes that are not defined yet.
 func (d *definitions) join(others *definitions) {
 	for _, a := range others.list {
 		if _, ok := d.kind(*a.AttributeName); !ok {
@@ -60,7 +60,7 @@ func (d *definitions) join(others *definitions) {
 	}
 }
 
-// agree complains if a key attribute is of another type than these say.
+// agree returns an error if a key attribute has another type than its definition.
 func (d *definitions) agree(k *keySchema) error {
 	for _, a := range []keyAttribute{k.hash, k.rng} {
 		if kind, ok := d.kind(a.name); ok && kind != a.kind {
@@ -70,7 +70,7 @@ func (d *definitions) agree(k *keySchema) error {
 	return nil
 }
 
-// usedBy are the definitions of what is a key of a table or of its indexes.
+// usedBy returns the definitions of the key attributes of a table and of its indexes.
 func (d *definitions) usedBy(t *table, s *schema) []types.AttributeDefinition {
 	keys := []*keySchema{&t.key}
 	for _, x := range s.indexes {
@@ -82,13 +82,13 @@ func (d *definitions) usedBy(t *table, s *schema) []types.AttributeDefinition {
 	return d.sorted()
 }
 
-// sorted are the definitions in the order in which AWS describes them.
+// sorted returns the definitions in the order in which AWS describes them.
 func (d *definitions) sorted() []types.AttributeDefinition {
 	slices.SortFunc(d.list, func(a, b types.AttributeDefinition) int { return strings.Compare(*a.AttributeName, *b.AttributeName) })
 	return d.list
 }
 
-// allUsed complains of definitions that belong to no key.
+// allUsed returns an error for definitions that belong to no key.
 func (d *definitions) allUsed() error {
 	var unused []string
 	for _, a := range d.list {
@@ -103,7 +103,7 @@ func (d *definitions) allUsed() error {
 		"these are the key of nothing: [%s]", strings.Join(unused, ", "))
 }
 
-// keySchema reads a HASH element and, after it, perhaps a RANGE element.
+// keySchema reads a HASH element and an optional RANGE element after it.
 func (d *definitions) keySchema(in []types.KeySchemaElement) (keySchema, error) {
 	var s keySchema
 	switch {

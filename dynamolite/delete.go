@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// DeleteItem removes an item. Removing what is not there succeeds and costs one unit.
+// DeleteItem removes an item. The removal of a missing item succeeds and costs one unit.
 func (db *DB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
 	return run(ctx, db, opDeleteItem, in, (*DB).deleteItem)
 }

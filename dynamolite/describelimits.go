@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// What AWS lets a new account provision, in reads and in writes.
+// The throughput that AWS lets a new account provision, in reads and in writes.
 const (
 	accountUnits = 80_000
 	tableUnits   = 40_000
@@ -26,8 +26,9 @@ func (db *DB) describeLimits(*call, *dynamodb.DescribeLimitsInput) (*dynamodb.De
 	}, nil
 }
 
-// DescribeEndpoints returns one endpoint, to be kept for a day. A database in the calling process
-// has no address, so it is localhost; a [Handler] answers with the host that the request was sent to.
+// DescribeEndpoints returns one endpoint, to be cached for a day. A database in the calling
+// process has no address, so the endpoint is localhost. A [Handler] answers with the host that
+// the request was sent to.
 func (db *DB) DescribeEndpoints(ctx context.Context, in *dynamodb.DescribeEndpointsInput, _ ...func(*dynamodb.Options)) (*dynamodb.DescribeEndpointsOutput, error) {
 	return run(ctx, db, opDescribeEndpoints, in, (*DB).describeEndpoints)
 }

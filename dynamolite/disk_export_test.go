@@ -6,10 +6,10 @@ func CheckpointAfter(o Options, bytes int64) Options {
 	return o
 }
 
-// Checkpoint writes one now.
+// Checkpoint writes a checkpoint now.
 func (db *DB) Checkpoint() error { return db.checkpoint() }
 
-// HoldCheckpoint keeps all checkpoints from being written until it is released.
+// HoldCheckpoint prevents all checkpoints until it is released.
 func (db *DB) HoldCheckpoint() (release func(), err error) {
 	c, err := db.journal.BeginCheckpoint()
 	if err != nil {
@@ -18,13 +18,13 @@ func (db *DB) HoldCheckpoint() (release func(), err error) {
 	return c.Abort, nil
 }
 
-// Logged is how many bytes the log has since the last checkpoint.
+// Logged returns how many bytes the log has since the last checkpoint.
 func (db *DB) Logged() int64 {
 	logged, _ := db.journal.Grown()
 	return logged
 }
 
-// KnownStreams is how many streams the database holds on to.
+// KnownStreams returns how many streams the database keeps.
 func (db *DB) KnownStreams() int {
 	db.streams.mu.RLock()
 	defer db.streams.mu.RUnlock()

@@ -21,7 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// engines are a database that is closed and opened again and one that is not; both get the same requests.
+// engines are a database that is closed and reopened, and one that is not. Both get the same
+// requests.
 type engines struct {
 	t            *testing.T
 	dir          string
@@ -52,14 +53,14 @@ func (e *engines) open() {
 	}
 }
 
-// reopen closes the one on disk and opens it again.
+// reopen closes and reopens the database on disk.
 func (e *engines) reopen() {
 	e.t.Helper()
 	closeDB(e.t, e.disk)
 	e.open()
 }
 
-// both makes the same request to both and compares the answers.
+// both sends the same request to both databases and compares the answers.
 func both[In, Out any](e *engines, in *In, do func(*dynamolite.DB, context.Context, *In, ...func(*dynamodb.Options)) (*Out, error)) (*Out, error) {
 	e.t.Helper()
 	want, wantErr := do(e.memory, e.t.Context(), in)
@@ -73,8 +74,8 @@ func both[In, Out any](e *engines, in *In, do func(*dynamolite.DB, context.Conte
 	return got, gotErr
 }
 
-// A database that is closed and opened at random moments, with checkpoints at others, answers as one
-// that never was: items, indexes, conditions, tokens.
+// A database is closed and reopened at random moments, with checkpoints at others. It answers
+// like one that was never closed: items, indexes, conditions, tokens.
 func TestReopened(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -105,7 +106,7 @@ func TestReopened(t *testing.T) {
 	}
 }
 
-// settledInput is the main table with a local index as well.
+// settledInput returns the main table with a local index added.
 func settledInput() *dynamodb.CreateTableInput {
 	in := mainInput()
 	in.AttributeDefinitions = append(in.AttributeDefinitions, definitionsOf("lsk:N")...)
@@ -142,7 +143,7 @@ func randomWrite(e *engines, random *rand.Rand, step int) {
 	}
 }
 
-// compareAll compares all that both hold.
+// compareAll compares the whole contents of both.
 func compareAll(e *engines) {
 	e.t.Helper()
 	for _, index := range []struct{ name, hash string }{{"", "pk"}, {"local", "pk"}, {fullIndex, "fpk"}, {keysOnly, "kpk"}, {someAttrs, "spk"}} {
@@ -162,7 +163,7 @@ func compareAll(e *engines) {
 	_, _ = both(e, &dynamodb.ListTablesInput{}, (*dynamolite.DB).ListTables)
 }
 
-// text shows all of an answer, maps in order.
+// text returns all of an answer as text, with maps in order.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -171,7 +172,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// A table keeps its settings, and a deleted one stays deleted.
+// A table keeps its settings after a restart, and a deleted table stays deleted.
 func TestReopenedSettings(t *testing.T) {
 	t.Parallel()
 	e := newEngines(t)
@@ -212,8 +213,8 @@ func TestReopenedSettings(t *testing.T) {
 	}
 }
 
-// A reader of a stream goes on after a restart where it was, with its own iterator's sequence numbers,
-// and finds every record once.
+// After a restart, a reader of a stream continues from its place, with its own iterator's
+// sequence numbers, and finds every record once.
 func TestReopenedStream(t *testing.T) {
 	t.Parallel()
 	for _, checkpoint := range []bool{false, true} {
@@ -254,7 +255,7 @@ func TestReopenedStream(t *testing.T) {
 	}
 }
 
-// allRecords are the records of the only stream, as text.
+// allRecords returns the records of the only stream, as text.
 func allRecords(t *testing.T, db *dynamolite.DB) []string {
 	t.Helper()
 	list, err := db.ListStreams(t.Context(), &dynamodbstreams.ListStreamsInput{})
@@ -297,7 +298,7 @@ func TestDirectoryInUse(t *testing.T) {
 	closeDB(t, openDir(t, dir))
 }
 
-// A damaged file is reported, and left as it is.
+// A damaged file is reported, and not changed.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -319,7 +320,7 @@ func TestDamage(t *testing.T) {
 			break
 		}
 	}
-	content[400] ^= 0x40 // among the entries, which the file has room for many more of
+	content[400] ^= 0x40 // among the entries; the file has room for many more
 	if err := os.WriteFile(damaged, content, 0o600); err != nil {
 		t.Fatal(err)
 	}

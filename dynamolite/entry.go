@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// The kinds of entries in the journal, by their first byte. They are on disk: none may change its
-// meaning.
+// The kinds of entries in the journal, by their first byte. They are on disk: their meanings must
+// never change.
 const (
 	entryWrites byte = iota + 1 // a write or a transaction; in a checkpoint: items
 	entryTable                  // a table was created or altered: its description as JSON
 	entryDrop                   // a table was deleted: its number
-	entryTables                 // in a checkpoint: how many tables were ever made
+	entryTables                 // in a checkpoint: how many tables were ever created
 	entryStream                 // in a checkpoint: part of a stream
 )
 
 const (
-	flagDelete  byte = 1 << iota // there is no item any more
+	flagDelete  byte = 1 << iota // the item no longer exists
 	flagExpired                  // the sweep for expired items deleted it
 )
 
-// errEntry is about an entry that this engine has not written, although its checksum is right.
-var errEntry = errors.New("the entry cannot be read: it is of a newer version, or not of this engine")
+// errEntry is for an entry that this engine has not written, although its checksum is right.
+var errEntry = errors.New("the entry cannot be read: a newer version or another program wrote it")
 
-// appendWrites is the entry of changes that are made together.
+// appendWrites appends the entry of changes that are made together.
 //
 //	kind, time, token (and, if there is one, the fingerprint), for each change:
 //	table, flags, shard, key, and unless it is a deletion the size and the encoded item
@@ -66,7 +66,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// loggedChange is a change as an entry has it.
+// loggedChange is a change in the form of an entry.
 type loggedChange struct {
 	table   int
 	shard   int
@@ -75,7 +75,7 @@ type loggedChange struct {
 	expired bool
 }
 
-// readWrites takes an entry of writes apart. Its strings are parts of entry.
+// readWrites decodes an entry of writes. Its strings are parts of entry.
 func readWrites(entry string, do func(loggedChange) error) (at time.Time, use *tokenUse, err error) {
 	r := reader{rest: entry[1:]}
 	at = time.Unix(0, r.signed())
@@ -106,8 +106,8 @@ func readWrites(entry string, do func(loggedChange) error) (at time.Time, use *t
 	return at, use, nil
 }
 
-// reader reads from the front of what is left. After something it cannot read it is bad and reads
-// zeros.
+// reader reads from the front of the remaining data. After data that it cannot read, it is bad
+// and reads zeros.
 type reader struct {
 	rest string
 	bad  bool
@@ -149,7 +149,7 @@ func (r *reader) unsigned() uint64 {
 	return u
 }
 
-// tableEntry is the entry of a table as a schema describes it from now on.
+// tableEntry returns the entry of a table that gets the given schema.
 func tableEntry(t *table, s *schema, now time.Time) ([]byte, error) {
 	text, err := json.Marshal(stateOf(t, s, now))
 	if err != nil {

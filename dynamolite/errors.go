@@ -15,29 +15,30 @@ import (
 var (
 	// ErrClosed is returned, wrapped, by every operation on a [DB] after [DB.Close].
 	ErrClosed = errors.New("dynamolite: database is closed")
-	// ErrInUse is returned, wrapped, by [Open] for a directory that another process or database has open.
+	// ErrInUse is returned, wrapped, by [Open] for a directory that another process or database
+	// has open.
 	ErrInUse = errors.New("dynamolite: the directory is in use")
-	// ErrDamaged is returned, wrapped with the place and what can be done, by [Open] for a directory
-	// with files that are not as they were written. Nothing has been changed.
+	// ErrDamaged is returned by [Open] for a directory whose files are not as they were written.
+	// It is wrapped with the place and the remedy. Nothing has been changed.
 	ErrDamaged = errors.New("dynamolite: the data on disk is damaged")
 	// ErrDiskFailed is returned, wrapped, by every operation once the disk has failed to take a
-	// write: what memory holds is no longer what is on disk. Open the directory again.
+	// write. The data in memory no longer equals the data on disk. Open the directory again.
 	ErrDiskFailed = errors.New("dynamolite: the disk has failed")
 )
 
-// OptionError tells which option has a value that it cannot have, and why.
+// OptionError names an option with an invalid value and says why the value is invalid.
 type OptionError struct {
 	Option  string // "Limits.Burst", "latency"
 	Value   string
-	Problem string // reads on after the value
+	Problem string // continues the sentence after the value
 }
 
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("dynamolite: option %s: %q %s", e.Option, e.Value, e.Problem)
 }
 
-// operationError wraps what went wrong as the SDK's client does. The errors of the value and
-// expression packages become what DynamoDB makes of them, a ValidationException.
+// operationError wraps an error as the SDK's client does. Like DynamoDB, it turns the errors of
+// the value and expression packages into a ValidationException.
 func operationError(op operation, err error) error {
 	if message, ok := userError(err); ok {
 		err = validation(message)
@@ -48,7 +49,7 @@ func operationError(op operation, err error) error {
 	return &smithy.OperationError{ServiceID: op.service(), OperationName: op.String(), Err: err}
 }
 
-// userError tells whether err is a complaint about the request's expressions or values.
+// userError reports whether err is about the request's expressions or values.
 func userError(err error) (message string, ok bool) {
 	if e, is := errors.AsType[*expr.Error](err); is {
 		return e.Message, true
@@ -59,11 +60,12 @@ func userError(err error) (message string, ok bool) {
 	return "", false
 }
 
-// misfitError is the ValidationException of an item that does not fit its table: a key of another
-// type or too long, a key to be updated. A transaction is not refused for it, but cancelled.
+// misfitError is the ValidationException of an item that does not fit its table: a key of the
+// wrong type, a key that is too long, or an update of a key. A transaction is cancelled with it,
+// not refused.
 type misfitError struct{ error }
 
-// Unwrap is the ValidationException.
+// Unwrap returns the ValidationException.
 func (e *misfitError) Unwrap() error { return e.error }
 
 func misfit(format string, args ...any) error { return &misfitError{invalid(format, args...)} }
@@ -76,7 +78,7 @@ func validationf(format string, args ...any) error {
 	return validation(fmt.Sprintf(format, args...))
 }
 
-// invalid is a ValidationException with AWS's usual preamble.
+// invalid returns a ValidationException with AWS's usual preamble.
 func invalid(format string, args ...any) error {
 	return validation("One or more parameter values were invalid: " + fmt.Sprintf(format, args...))
 }
@@ -85,7 +87,7 @@ func missing(parameter string) error {
 	return validationf("The parameter '%s' is required but was not present in the request", parameter)
 }
 
-// unsupported refuses a feature that DynamoDB has and this engine has not.
+// unsupported returns the error for a DynamoDB feature that this engine does not have.
 func unsupported(feature, instead string) error {
 	return validationf("%s is not supported by dynamolite: %s", feature, instead)
 }
@@ -98,12 +100,12 @@ func conditionFailed(item value.Item) error {
 	return &types.ConditionalCheckFailedException{Message: aws.String("The conditional request failed"), Item: item}
 }
 
-// conflict answers a write of an item that a transaction is about to write.
+// conflict returns the error of a write to an item that a transaction is about to write.
 func conflict() error {
 	return &types.TransactionConflictException{Message: aws.String("Transaction is ongoing for the item")}
 }
 
-// isConflict tells whether err is that of a write of such an item.
+// isConflict reports whether err is the error of such a write.
 func isConflict(err error) bool {
 	_, ok := errors.AsType[*types.TransactionConflictException](err)
 	return ok

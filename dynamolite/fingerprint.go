@@ -13,11 +13,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// fingerprint tells requests apart.
+// fingerprint identifies a request.
 type fingerprint [sha256.Size]byte
 
-// fingerprintOf digests what a transaction is to do, whatever the order of its maps. How the answer
-// is to look (ReturnConsumedCapacity) is no part of it.
+// fingerprintOf digests the work of a transaction, independent of the order of its maps. Options
+// of the response (ReturnConsumedCapacity) are not part of it.
 func fingerprintOf(items []types.TransactWriteItem) fingerprint {
 	d := digest{sha256.New()}
 	for i := range items {
@@ -39,8 +39,8 @@ func fingerprintOf(items []types.TransactWriteItem) fingerprint {
 	return fingerprint(d.Sum(nil))
 }
 
-// digest writes values so that different ones never read the same: every string with its length,
-// every collection with its count, every value with its type.
+// digest writes values so that different values never read the same: every string with its
+// length, every collection with its count, every value with its type.
 type digest struct{ hash.Hash }
 
 func (d digest) operation(kind string, table *string, item value.Item, condition, update *string, names map[string]string, values value.Item) {

@@ -33,7 +33,8 @@ func with(item, more attrs) attrs {
 	return out
 }
 
-// The table of most tests. Its indexes have keys of their own, so that a test touches the one it is about.
+// The table of most tests. Each index has its own keys, so that a test touches only the index
+// that it checks.
 const (
 	mainTable = "main"     // pk S, sk S
 	otherName = "other"    // id S, no sort key, no index
@@ -156,7 +157,7 @@ func (f *fixture) query(in *dynamodb.QueryInput) *dynamodb.QueryOutput {
 	return out
 }
 
-// entries is what an index holds under one partition key.
+// entries returns the entries of an index under one partition key.
 func (f *fixture) entries(index, attribute, value string) []attrs {
 	f.t.Helper()
 	return f.query(&dynamodb.QueryInput{
@@ -164,7 +165,7 @@ func (f *fixture) entries(index, attribute, value string) []attrs {
 	}).Items
 }
 
-// diff compares what the SDK's types hold.
+// diff compares the values in the SDK's types.
 func diff(want, got any) string {
 	return cmp.Diff(want, got, cmpopts.IgnoreUnexported(
 		types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberB{}, types.AttributeValueMemberBOOL{},
@@ -181,8 +182,8 @@ func mustEqual(tb testing.TB, what string, want, got any) {
 	}
 }
 
-// wantInvalid checks for a ValidationException that mentions something, wrapped as the SDK's client
-// wraps it.
+// wantInvalid checks for a ValidationException that mentions a text. It must be wrapped as the
+// SDK's client wraps it.
 func wantInvalid(tb testing.TB, err error, mention string) {
 	tb.Helper()
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// GetItem reads one item. A missing item is no error: Item is nil. Every read sees all writes that
-// were acknowledged before it; ConsistentRead only doubles the price.
+// GetItem reads one item. A missing item is not an error: Item is nil. Every read sees all writes
+// acknowledged before it; ConsistentRead only doubles the price.
 func (db *DB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	return run(ctx, db, opGetItem, in, (*DB).getItem)
 }
@@ -59,7 +59,7 @@ func (t *table) newGet(key value.Item, projection *string, names map[string]stri
 	return g, err
 }
 
-// read reads the item, unless its partition has nothing left, and tells what that costs.
+// read reads the item, unless its partition has no capacity left. It also returns the cost.
 func (g *get) read(db *DB, c *call, consistent bool) (*record, units, error) {
 	if !db.limited() {
 		r := g.table.shard(&g.key).get(c, g.key.full)
@@ -76,7 +76,7 @@ func (g *get) read(db *DB, c *call, consistent bool) (*record, units, error) {
 	return r, ds[0].units, nil
 }
 
-// parseProjection parses the only expression of a request.
+// parseProjection parses a projection that is the request's only expression.
 func parseProjection(projection *string, names map[string]string) (*expr.Projection, error) {
 	env, err := newEnv(names, nil, projection)
 	if err != nil || projection == nil {

@@ -20,34 +20,37 @@ import (
 
 // HandlerOptions configures a [Handler]. The zero value works.
 type HandlerOptions struct {
-	// Credentials are the secret access keys of those who may send requests, by access key ID. If nil,
-	// signatures are not verified; a request without any is refused all the same, as DynamoDB does, so
-	// that a client without credentials fails here as it would fail there. An empty map lets nobody in.
+	// Credentials maps access key IDs to the secret access keys of the clients that may send
+	// requests. If nil, the handler does not verify signatures. It still refuses a request
+	// without a signature, as DynamoDB does, so that a client without credentials fails here as
+	// it would fail there. An empty map refuses every request.
 	Credentials map[string]string
-	// Region is the only one that signatures may be for. Default: any.
+	// Region is the only region that signatures may name. Default: any.
 	Region string
-	// Logger is told of panics, which are all that the client is not told of. Default: discard.
+	// Logger receives panics, the only events that the client is not told about. Default:
+	// discard.
 	Logger *slog.Logger
-	// MaxBodyBytes is the size of the largest request. Default: 16 MiB, as DynamoDB.
+	// MaxBodyBytes is the largest request body that is accepted. Default: 16 MiB, as DynamoDB.
 	MaxBodyBytes int64
-	// Now tells the time that signatures are compared with. Default: time.Now.
+	// Now returns the time that signatures are compared with. Default: time.Now.
 	Now func() time.Time
 }
 
-// Handler offers a [DB] over HTTP to any client of DynamoDB and of DynamoDB Streams, in the protocol
-// AWS JSON 1.0. Make one with [NewHandler]. It is safe for concurrent use.
+// Handler offers a [DB] over HTTP to any client of DynamoDB and of DynamoDB Streams, in the
+// protocol AWS JSON 1.0. Make one with [NewHandler]. It is safe for concurrent use.
 //
-// What it answers beside the operations:
+// Beside the operations, it answers these requests:
 //
-//   - GET / says that it is there, as DynamoDB does, to anyone.
-//   - GET /_dynamolite/ledger is the database's [Ledger] as JSON: an object with rows, sorted by table,
-//     index ("" for the table itself) and operation, each with its requests, read_units and
-//     write_units; and with their total. With Credentials this request too must be signed, for the
-//     service dynamodb, as in curl --aws-sigv4 aws:amz:us-east-1:dynamodb --user ID:SECRET. Without,
-//     it needs no Authorization.
+//   - GET / reports that the service is running, as DynamoDB does. It needs no signature.
+//   - GET /_dynamolite/ledger returns the database's [Ledger] as JSON. The object has rows,
+//     sorted by table, index ("" for the table itself) and operation, each with its requests,
+//     read_units and write_units; and it has their total. With Credentials this request must be
+//     signed too, for the service dynamodb, as in curl --aws-sigv4 aws:amz:us-east-1:dynamodb
+//     --user ID:SECRET. Without Credentials it needs no Authorization.
 //
-// Operations that the DB does not have are refused with an UnknownOperationException. A panic in an
-// operation is logged and answered with an InternalServerError, as is a closed database.
+// An operation that the DB does not have fails with an UnknownOperationException. The handler
+// logs a panic in an operation and answers it with an InternalServerError. A closed database
+// gives the same answer.
 type Handler struct {
 	db        *DB
 	verifier  *sigv4.Verifier // nil if signatures are not verified
@@ -62,7 +65,7 @@ var _ http.Handler = (*Handler)(nil)
 const (
 	defaultMaxBodyBytes = 16 << 20
 	ledgerPath          = "/_dynamolite/ledger"
-	signedService       = "dynamodb" // streams have the same
+	signedService       = "dynamodb" // streams use the same name
 )
 
 // NewHandler returns a handler for the database.
@@ -98,7 +101,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.send(w)
 }
 
-// answer does what a request asks for and leaves the answer in x.
+// answer executes a request and leaves the response in x.
 func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -107,13 +110,13 @@ func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err
 			err = errInternal
 		}
 	}()
-	// What nobody has signed is not worth reading.
+	// Check the signature before reading the body.
 	if r.Method == http.MethodPost {
 		if err := sigv4.Signed(r); err != nil {
 			return err
 		}
 	}
-	// The body is read to its end, so that the connection can serve the next request.
+	// Read the body to its end, so that the connection can serve the next request.
 	if err := x.read(r, h.maxBody); err != nil {
 		return err
 	}
@@ -141,7 +144,7 @@ func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err
 
 const targetHeader = "X-Amz-Target"
 
-// operate carries out an operation.
+// operate executes an operation.
 func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) error {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if kind = strings.TrimSpace(kind); kind != amzJSON && kind != plainJSON {
@@ -154,20 +157,20 @@ func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) err
 	return do(ctx, h.db, r.Host, x.in, &x.encoder)
 }
 
-// The namespaces of error types. SDKs look at what follows the "#".
+// The namespaces of error types. SDKs read the part after the "#".
 const (
 	modeled    = "com.amazonaws.dynamodb.v20120810#"
 	validating = "com.amazon.coral.validate#"
 	serving    = "com.amazon.coral.service#"
 )
 
-// refusal is an error of the protocol.
+// refusal is a protocol error.
 type refusal struct {
 	status        int
 	kind, message string
 }
 
-// Error is the type and the message.
+// Error returns the type and the message.
 func (e *refusal) Error() string { return e.kind + ": " + e.message }
 
 var (
@@ -185,7 +188,7 @@ var (
 	errInternal = &refusal{http.StatusInternalServerError, modeled + "InternalServerError", "The request failed; the log of dynamolite tells why."}
 )
 
-// fail makes an error the answer.
+// fail turns an error into the response.
 func (x *exchange) fail(err error) {
 	x.reset()
 	x.status = http.StatusBadRequest
@@ -210,13 +213,13 @@ func (x *exchange) fail(err error) {
 		x.encoder.WriteError(e.kind, e.message)
 		return
 	}
-	// The database is closed or cannot write, or the client has gone and will not read this. The engine
-	// has no other faults of its own.
+	// The database is closed or cannot write, or the client has gone and will not read this
+	// response. The engine has no other internal errors.
 	x.status = http.StatusInternalServerError
 	x.encoder.WriteError(modeled+"InternalServerError", err.Error())
 }
 
-// namespace is the type of an error that the API's model does not describe.
+// namespace returns the namespace of an error that the API's model does not describe.
 func namespace(code string) string {
 	if code == wire.ValidationException {
 		return validating + code

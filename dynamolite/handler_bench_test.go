@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// sink is a ResponseWriter that costs nothing.
+// sink is a ResponseWriter without cost.
 type sink struct {
 	header http.Header
 	status int
@@ -30,8 +30,8 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkHandler is UpdateItem through the handler without a socket: what the protocol adds to
-// BenchmarkUpdateItemWarm.
+// BenchmarkHandler is UpdateItem through the handler without a socket. The difference to
+// BenchmarkUpdateItemWarm is the cost of the protocol.
 func BenchmarkHandler(b *testing.B) {
 	for _, bm := range []struct {
 		name    string
@@ -63,9 +63,9 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// BenchmarkLoopback is UpdateItem with the SDK's client over a socket, the client's work included. It
-// reports how many requests had to dial. "kept" is with an HTTP client that hides the WriteTo of
-// the SDK's request bodies: see the package benchmarks.
+// BenchmarkLoopback is UpdateItem with the SDK's client over a socket, including the client's
+// work. It reports how many requests had to open a connection. "kept" uses an HTTP client that
+// hides the WriteTo of the SDK's request bodies: see the package benchmarks.
 func BenchmarkLoopback(b *testing.B) {
 	for _, kept := range []bool{false, true} {
 		for _, clients := range []int{1, 8, 64} {

@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wire"
 )
 
-// exchange is a request's body and its answer. It is used again for other requests.
+// exchange is a request's body and its answer. Later requests reuse it.
 type exchange struct {
 	in          []byte
 	encoder     wire.Encoder
@@ -32,13 +32,13 @@ const (
 	plainText = "text/plain; charset=utf-8"
 )
 
-// Values of headers as net/http holds them, shared by all answers.
+// Header values in the form that net/http holds them, shared by all answers.
 var amzJSONHeader = []string{amzJSON}
 
 // keptBytes is the largest body whose buffer is kept for the next request.
 const keptBytes = 64 << 10
 
-// release drops what is not worth keeping for the next request.
+// release drops buffers that are not worth keeping for the next request.
 func (x *exchange) release() {
 	x.reset()
 	if cap(x.in) > keptBytes {
@@ -62,7 +62,7 @@ func (x *exchange) read(r *http.Request, limit int64) error {
 	}
 	for {
 		if len(x.in) == cap(x.in) {
-			x.in = slices.Grow(x.in, max(len(x.in), 4<<10)) // not what the header promises, which costs the client nothing
+			x.in = slices.Grow(x.in, max(len(x.in), 4<<10)) // not to Content-Length: a false one costs the client nothing
 		}
 		n, err := r.Body.Read(x.in[len(x.in):cap(x.in)])
 		x.in = x.in[:len(x.in)+n]
@@ -83,7 +83,7 @@ func (x *exchange) send(w http.ResponseWriter) {
 	if body == nil {
 		body = x.encoder.Bytes()
 	}
-	// One array for the values. The keys are canonical; SDKs read headers regardless of case.
+	// One array holds the values. The keys are canonical; SDKs read headers regardless of case.
 	values := &[...]string{requestID(), strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10), strconv.Itoa(len(body))}
 	header := w.Header()
 	header["Content-Type"] = x.contentType
@@ -96,7 +96,7 @@ func (x *exchange) send(w http.ResponseWriter) {
 
 var idEncoding = base32.HexEncoding.WithPadding(base32.NoPadding)
 
-// requestID is 52 characters that are not used twice.
+// requestID returns 52 characters that are never reused.
 func requestID() string {
 	var random [32]byte
 	for i := 0; i < len(random); i += 8 {
@@ -105,7 +105,7 @@ func requestID() string {
 	return idEncoding.EncodeToString(random[:])
 }
 
-// healthy is what DynamoDB answers to a GET.
+// healthy writes DynamoDB's answer to a GET.
 func (x *exchange) healthy(host string) {
 	x.contentType = []string{plainText}
 	x.out = []byte("healthy: " + host + "\n")

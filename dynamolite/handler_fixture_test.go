@@ -48,7 +48,7 @@ func listen(tb testing.TB, h *dynamolite.Handler) string {
 	return "http://" + l.Addr().String()
 }
 
-// clientOf is the SDK's client of the tables at a URL. It does not retry.
+// clientOf returns the SDK's client of the tables at a URL. It does not retry.
 func clientOf(url string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: &url, Retryer: aws.NopRetryer{},
@@ -56,7 +56,7 @@ func clientOf(url string) *dynamodb.Client {
 	})
 }
 
-// streamsClientOf is the SDK's client of the streams at a URL. It does not retry.
+// streamsClientOf returns the SDK's client of the streams at a URL. It does not retry.
 func streamsClientOf(url string) *dynamodbstreams.Client {
 	return dynamodbstreams.New(dynamodbstreams.Options{
 		Region: "us-east-1", BaseEndpoint: &url, Retryer: aws.NopRetryer{},
@@ -74,7 +74,7 @@ func signRequest(tb testing.TB, r *http.Request, body []byte) {
 	}
 }
 
-// newPost is a request for an operation with a signature that nobody checks.
+// newPost returns a request for an operation, with a signature that is not verified.
 func newPost(tb testing.TB, target, body string) *http.Request {
 	tb.Helper()
 	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "/", strings.NewReader(body))
@@ -84,7 +84,7 @@ func newPost(tb testing.TB, target, body string) *http.Request {
 	return r
 }
 
-// reply is what a handler answered.
+// reply is the answer of a handler.
 type reply struct {
 	status  int
 	kind    string // of an error
@@ -98,7 +98,7 @@ func post(tb testing.TB, h http.Handler, target, body string) reply {
 	return exchange(tb, h, newPost(tb, target, body))
 }
 
-// exchange sends a request and checks what every answer must have.
+// exchange sends a request and checks the properties that every answer must have.
 func exchange(tb testing.TB, h http.Handler, r *http.Request) reply {
 	tb.Helper()
 	w := httptest.NewRecorder()
@@ -119,7 +119,7 @@ func exchange(tb testing.TB, h http.Handler, r *http.Request) reply {
 	}
 	var members struct {
 		Type    string `json:"__type"`
-		Message string // any case
+		Message string // in upper or lower case
 	}
 	if err := json.Unmarshal(body, &members); err != nil {
 		tb.Errorf("%s: %v", body, err)

@@ -100,7 +100,7 @@ func TestLargestBody(t *testing.T) {
 	}
 }
 
-// Nothing of a large request stays behind in the answers to small ones.
+// No data of a large request remains in the answers to small ones.
 func TestBuffersAreReset(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -169,7 +169,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// The SDK's clients sign so that the handler accepts it, and the handler keeps its own copy of the credentials.
+// The handler accepts the signatures of the SDK's clients, and keeps its own copy of the
+// credentials.
 func TestSignedClients(t *testing.T) {
 	t.Parallel()
 	credentials := map[string]string{testKey: testSecret}
@@ -184,7 +185,7 @@ func TestSignedClients(t *testing.T) {
 	}
 }
 
-// A panic is answered, logged, and does not spoil the next request.
+// A panic is answered and logged, and does not affect the next request.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -204,8 +205,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// FuzzHandler: whatever a client sends, nothing panics, and the answer is JSON with its checksum,
-// its length and a request id.
+// FuzzHandler: no input of a client causes a panic, and the answer is JSON with its checksum, its
+// length and a request id.
 func FuzzHandler(f *testing.F) {
 	targets := []string{"", "DynamoDB_20120810.", "DynamoDB_20120810.Unknown"}
 	for _, op := range []string{

@@ -16,10 +16,11 @@ const (
 	streamsTarget = "DynamoDBStreams_20120810."
 )
 
-// route reads the input of an operation, calls it, and writes its output. Host is where the request was sent to.
+// route decodes the input of an operation, calls it, and writes its output. Host is the host that
+// the request was sent to.
 type route func(ctx context.Context, db *DB, host string, body []byte, e *wire.Encoder) error
 
-// routes are the operations by X-Amz-Target.
+// routes maps X-Amz-Target to operations.
 var routes = map[string]route{
 	tablesTarget + "GetItem":            to((*DB).GetItem),
 	tablesTarget + "PutItem":            to((*DB).PutItem),
@@ -49,12 +50,12 @@ var routes = map[string]route{
 	streamsTarget + "GetRecords":        to((*DB).GetRecords),
 }
 
-// output is what all outputs of the SDK are.
+// output is the interface of all outputs of the SDK.
 type output interface {
 	SerializeMembers(s smithy.ShapeSerializer)
 }
 
-// to is the route to an operation.
+// to returns the route to an operation.
 func to[In, Option any, Out output](do func(*DB, context.Context, *In, ...func(*Option)) (Out, error)) route {
 	return func(ctx context.Context, db *DB, _ string, body []byte, e *wire.Encoder) error {
 		in := new(In)
@@ -70,7 +71,8 @@ func to[In, Option any, Out output](do func(*DB, context.Context, *In, ...func(*
 	}
 }
 
-// toEndpoints is the route to DescribeEndpoints, which alone depends on where the caller found the handler.
+// toEndpoints is the route to DescribeEndpoints, the only operation that depends on the handler's
+// address.
 func toEndpoints(ctx context.Context, db *DB, host string, body []byte, e *wire.Encoder) error {
 	in := new(dynamodb.DescribeEndpointsInput)
 	if err := wire.Decode(body, in); err != nil {
@@ -92,8 +94,8 @@ func writeOutput(e *wire.Encoder, out output) {
 	e.CloseStruct()
 }
 
-// writeZeros writes what DynamoDB sends although it is zero or empty, and callers in languages other
-// than Go index without asking. The SDK's types leave it out.
+// writeZeros writes members that DynamoDB sends even if they are zero or empty. The SDK's types
+// leave them out, but callers in other languages than Go read them without a check.
 func writeZeros(e *wire.Encoder, out output) {
 	count := func(s *smithy.Schema, n int32) {
 		if n == 0 {

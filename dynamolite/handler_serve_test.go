@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// pipes is a listener whose connections live in this process, and so in a bubble.
+// pipes is a listener whose connections stay in this process, and so in a bubble.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -47,7 +47,7 @@ func (p *pipes) dial() net.Conn {
 	return client
 }
 
-// serving is a handler being served in a bubble.
+// serving is a handler that is being served in a bubble.
 type serving struct {
 	*pipes
 	stop   context.CancelFunc
@@ -86,8 +86,8 @@ func wantAnswer(t *testing.T, r *bufio.Reader, status int, mention string) {
 	}
 }
 
-// A connection serves one request after the other, malformed ones included, until Serve ends, which
-// closes it at once if it is idle or has never been used.
+// A connection serves one request after the other, malformed ones included, until Serve ends.
+// Serve closes it at once if it is idle or has never been used.
 func TestServeKeepsConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestServeKeepsConnections(t *testing.T) {
 	})
 }
 
-// A request that has begun is answered although Serve is told to end.
+// A request that has begun is answered even if Serve is told to end.
 func TestServeFinishesRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestServeFinishesRequests(t *testing.T) {
 	})
 }
 
-// One that does not come to an end is cut off.
+// A request that does not end is cut off.
 func TestServeCutsOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestServeCutsOff(t *testing.T) {
 	})
 }
 
-// A client that dawdles does not hold a connection for ever.
+// A slow client does not hold a connection forever.
 func TestServeTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestServeTimesOut(t *testing.T) {
 		}
 		c := s.dial()
 		write(t, c, requestHead+"{}")
-		time.Sleep(time.Hour) // and does not read the answer
+		time.Sleep(time.Hour) // without reading the answer
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("the answer waited for an hour: %v", err)
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wire"
 )
 
-// Every operation of the database is one of the handler.
+// The handler has every operation of the database.
 func TestHandlerHasEveryOperation(t *testing.T) {
 	t.Parallel()
 	db := reflect.TypeFor[*dynamolite.DB]()
@@ -50,14 +50,14 @@ func TestHandlerHasEveryOperation(t *testing.T) {
 	}
 }
 
-// outcome is what an operation returns, as it is on the wire.
+// outcome is the result of an operation, as it is on the wire.
 type outcome struct {
 	Output any
 	Code   string // of an error
 	Error  any
 }
 
-// perform calls the operation that the type of an input names.
+// perform calls the operation that the type of an input identifies.
 func perform(t *testing.T, api, in any) outcome {
 	t.Helper()
 	name := operationOf(in)
@@ -86,10 +86,10 @@ func perform(t *testing.T, api, in any) outcome {
 	return o
 }
 
-// operationOf is the operation that an input is for.
+// operationOf returns the operation that an input is for.
 func operationOf(in any) string { return strings.TrimSuffix(reflect.TypeOf(in).Elem().Name(), "Input") }
 
-// wireForm is an input or an output as it is on the wire.
+// wireForm returns an input or an output as it is on the wire.
 func wireForm(tb testing.TB, v any) []byte {
 	tb.Helper()
 	s, ok := v.(smithy.Serializable)
@@ -110,7 +110,7 @@ func parsed(t *testing.T, text []byte) any {
 	return v
 }
 
-// steps are requests of every kind, successful and not.
+// steps returns requests of every kind, successful and not.
 func steps() []any {
 	every := attrs{
 		"pk": str("a"), "sk": str("é\"\\\u2028\n"), "n": num("-1.5e-3"), "b": bin("\x00\xff"), "t": &types.AttributeValueMemberBOOL{Value: true},
@@ -200,7 +200,7 @@ func steps() []any {
 	}
 }
 
-// The same requests have the same outcome, and the same bill, called directly and over HTTP.
+// The same requests have the same outcome and the same bill, called directly and over HTTP.
 func TestDirectAndHTTP(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
@@ -223,7 +223,7 @@ func TestDirectAndHTTP(t *testing.T) {
 // A stream read directly and over HTTP holds the same records.
 func TestStreamsOverHTTP(t *testing.T) {
 	t.Parallel()
-	start := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC) // stands still, because iterators tell the time
+	start := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC) // stands still, because iterators contain the time
 	db := dynamolite.New(dynamolite.Options{Now: func() time.Time { return start }})
 	streams := streamsClientOf(listen(t, dynamolite.NewHandler(db, dynamolite.HandlerOptions{})))
 	ctx := t.Context()
@@ -273,7 +273,7 @@ func TestStreamsOverHTTP(t *testing.T) {
 	}
 }
 
-// What the limiter reads out of errors is in them over HTTP too.
+// The details that the limiter reads from errors are in them over HTTP too.
 func TestTypedErrorsOverHTTP(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -327,7 +327,7 @@ func TestTypedErrorsOverHTTP(t *testing.T) {
 	}
 }
 
-// A throttled client is told what throttles it.
+// A throttled client learns which limit throttles it.
 func TestThrottledOverHTTP(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -347,7 +347,7 @@ func TestThrottledOverHTTP(t *testing.T) {
 	}
 }
 
-// Sixty-four clients at once lose nothing.
+// Sixty-four clients at the same time lose no request.
 func TestConcurrentClients(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -390,7 +390,7 @@ func TestConcurrentClients(t *testing.T) {
 	}
 }
 
-// What is empty is there: callers in languages other than Go index without asking.
+// Empty members are present: callers in languages other than Go read them without a check.
 func TestZerosOverHTTP(t *testing.T) {
 	t.Parallel()
 	db := dynamolite.New(dynamolite.Options{})
@@ -420,7 +420,7 @@ func TestZerosOverHTTP(t *testing.T) {
 	}
 }
 
-// A client that has gone gets nothing applied.
+// A request of a client that has gone is not applied.
 func TestCanceledRequest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -464,9 +464,9 @@ func TestLedgerOverHTTP(t *testing.T) {
 	}
 }
 
-// Not parallel: what other tests allocate would be counted.
+// Not parallel: the allocations of other tests would be counted.
 func TestHandlerAllocationBudget(t *testing.T) {
-	const budget = 75 // beside those of the engine
+	const budget = 75 // in addition to those of the engine
 	db, in := warmUpdate(t)
 	direct := testing.AllocsPerRun(100, func() {
 		if _, err := db.UpdateItem(t.Context(), in); err != nil {

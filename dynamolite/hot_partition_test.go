@@ -22,7 +22,7 @@ type stream struct {
 	values attrs
 }
 
-// throttles sends all streams side by side for a while, and tells of each how many of its writes were
+// throttles runs all streams side by side for a while. It returns how many writes of each were
 // throttled, and the reason of the last.
 func throttles(t *testing.T, db *dynamolite.DB, d time.Duration, streams ...stream) (throttled []int, reason string) {
 	t.Helper()
@@ -55,15 +55,15 @@ func throttles(t *testing.T, db *dynamolite.DB, d time.Duration, streams ...stre
 	}
 }
 
-// The attack of the advisory on a table of one's own: one entity's partition is full, and that is all
-// there is to see elsewhere, unless an index leads everything into one partition again.
+// The attack of the advisory on a dedicated table: one entity's partition is full. Other entities
+// notice nothing, unless an index leads everything into one partition again.
 func TestHotPartition(t *testing.T) {
 	t.Parallel()
 	const seconds = 10
 	for _, tt := range []struct {
 		name    string
 		streams []stream
-		// the share of the writes of each that is throttled, in percent, at least and at most
+		// the share of throttled writes of each stream, in percent, at least and at most
 		least, most []int
 		reason      string
 	}{
@@ -130,7 +130,7 @@ func TestHotPartition(t *testing.T) {
 	}
 }
 
-// What a throttled request would have done is not done, and not billed.
+// A throttled request has no effect and is not billed.
 func TestThrottledDoesNothing(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -184,7 +184,7 @@ func TestThrottledDoesNothing(t *testing.T) {
 	if added := db.Ledger().Since(before).Total(); added.WriteUnits != 4 { // of the cancelled transaction
 		t.Errorf("throttled writes were billed: %+v", added)
 	}
-	// Of a batch, what can be done is done.
+	// The part of a batch that is not throttled is done.
 	out, err := db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 		mainTable: {{PutRequest: &types.PutRequest{Item: put.Item}}, {PutRequest: &types.PutRequest{Item: keyed("other", "c")}}},
 	}})
@@ -231,7 +231,8 @@ func TestThrottledDoesNothing(t *testing.T) {
 	}
 }
 
-// Half of the latency passes before the work and half after, a transaction takes twice as long.
+// Half of the latency passes before the work and half after it; a transaction takes twice as
+// long.
 func TestLatency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -257,7 +258,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// A transaction under way stands in the way of all other writes of its items, and of nothing else.
+// A transaction in progress blocks all other writes of its items, and nothing else.
 func TestTransactionConflicts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +273,7 @@ func TestTransactionConflicts(t *testing.T) {
 					TableName: ptr(mainTable), Key: keyed("a", "c"), ConditionExpression: ptr("attribute_exists(pk)"),
 				}})
 		}()
-		time.Sleep(time.Millisecond) // both are on their way, the transaction is first
+		time.Sleep(time.Millisecond) // both are in progress, the transaction first
 		update := func(key attrs) error {
 			_, err := db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 				TableName: ptr(mainTable), Key: key, UpdateExpression: ptr("SET v = :v"), ExpressionAttributeValues: attrs{":v": str("update")},
@@ -314,7 +315,7 @@ func TestTransactionConflicts(t *testing.T) {
 	})
 }
 
-// A transaction whose caller leaves between its two steps has done nothing and holds nothing.
+// A transaction whose caller leaves between its two steps has no effect and holds nothing.
 func TestTransactionAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,11 +9,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// indexShards is how many locks an index has. Its entries are spread by the index's partition key.
+// indexShards is how many locks an index has. The index's partition key spreads its entries over
+// them.
 const indexShards = 64
 
-// index is a secondary index. It holds, for every item of the table that has all of the index's key
-// attributes, an entry with the projected attributes. All but its shards and filling is fixed.
+// index is a secondary index. For every item of the table that has all of the index's key
+// attributes, it holds an entry with the projected attributes. All fields but its shards and
+// filling are fixed.
 type index struct {
 	name       string
 	tableName  string
@@ -26,12 +28,12 @@ type index struct {
 	shards     [indexShards]shard
 	counters   *counters
 	meter      *wall.Meter // nil: no limits; made before the index is known
-	filling    atomic.Bool // items that were there before it are still being entered
+	filling    atomic.Bool // items older than the index are still being entered
 }
 
 func (x *index) arn() string { return indexARN(tableARN(x.tableName), x.name) }
 
-// projects tells whether an attribute is part of the entries.
+// projects reports whether an attribute is part of the entries.
 func (x *index) projects(attribute string) bool {
 	if x.projected == nil {
 		return true
@@ -40,8 +42,9 @@ func (x *index) projects(attribute string) bool {
 	return ok
 }
 
-// entryKey is where the entry of an item, decoded or nil, lives; ok is false if the item is not in the index. An item that
-// is older than the index may have attributes that cannot be its keys, and is then not in it.
+// entryKey returns the place of the entry of an item; item is the decoded record or nil. Ok is
+// false if the item is not in the index. An item that is older than the index may have attributes
+// that cannot be its keys; such an item is not in the index.
 func (x *index) entryKey(r *record, item value.Item) (shard int, key string, ok bool) {
 	if r == nil {
 		return 0, "", false
@@ -63,7 +66,7 @@ func (x *index) entryKey(r *record, item value.Item) (shard int, key string, ok 
 	return shard, string(append(enc, r.key...)), true
 }
 
-// fits tells whether the value of a stored attribute, nil if there is none, can be a key.
+// fits reports whether the value of a stored attribute, nil if there is none, can be a key.
 func (a *keyAttribute) fits(v value.AV) bool {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -77,7 +80,7 @@ func (a *keyAttribute) fits(v value.AV) bool {
 	}
 }
 
-// entry is what the index stores of an item.
+// entry returns the part of an item that the index stores.
 func (x *index) entry(key string, r *record, item value.Item) *record {
 	if x.projected == nil {
 		return &record{key: key, data: r.data, size: r.size}
@@ -94,7 +97,7 @@ func (x *index) entry(key string, r *record, item value.Item) *record {
 	return newRecord(key, projected, value.Size(projected))
 }
 
-// entrySize is the size of an entry without making it.
+// entrySize returns the size of an entry without making it.
 func (x *index) entrySize(r *record, item value.Item) int {
 	if x.projected == nil {
 		return r.size
@@ -111,11 +114,11 @@ func (x *index) entrySize(r *record, item value.Item) int {
 	return size
 }
 
-// localOverhead is what an entry of a local index takes beside its attributes. AWS documents it for
-// storage; DynamoDB Local counts it in writes, and not in reads or for global indexes.
+// localOverhead is the size of an entry of a local index beyond its attributes. AWS documents it
+// for storage. DynamoDB Local counts it in writes, but not in reads or for global indexes.
 const localOverhead = 100
 
-// writeUnits is the price of writing an entry of so many bytes.
+// writeUnits returns the price of writing an entry of so many bytes.
 func (x *index) writeUnits(bytes int) units {
 	if x.local {
 		bytes += localOverhead
@@ -123,26 +126,26 @@ func (x *index) writeUnits(bytes int) units {
 	return writeUnits(bytes)
 }
 
-// attributeSize is the share of one attribute in an item's size.
+// attributeSize returns the share of one attribute in an item's size.
 func attributeSize(name string, v value.AV) int { return len(name) + value.SizeOf(v) }
 
-// indexChange is what a write does to one index.
+// indexChange is the effect of a write on one index.
 type indexChange struct {
 	index     *index
 	drop      string // key of the entry to remove, or ""
 	dropShard int
 	put       *record // entry to store, or nil
 	putShard  int
-	units     units // dropUnits among them
-	dropUnits units // of removing an entry elsewhere
+	units     units // including dropUnits
+	dropUnits units // for removing an entry under another key
 
 	dropPartition, putPartition wall.Partition // of the index, if it has a meter
 }
 
-// change works out what a write does to the index; ok is false if nothing.
+// change computes the effect of a write on the index; ok is false if there is none.
 func (x *index) change(e *effect) (c indexChange, ok bool) {
 	if e.touched != nil && x.same(e) {
-		return c, false // its keys are projected, too
+		return c, false // its keys are projected too
 	}
 	oldShard, oldKey, wasIn := x.entryKey(e.old, e.was)
 	newShard, newKey, isIn := x.entryKey(e.new, e.is)
@@ -170,7 +173,8 @@ func (x *index) change(e *effect) (c indexChange, ok bool) {
 	return c, wasIn || isIn
 }
 
-// partition is where an item's entry stands among the partition keys of the index, if it is in it.
+// partition returns the place of an item's entry among the partitions of the index, if the index
+// has one.
 func (x *index) partition(r *record, item value.Item) wall.Partition {
 	if r == nil {
 		return wall.NoPartition
@@ -183,7 +187,8 @@ func (x *index) partition(r *record, item value.Item) wall.Partition {
 	return wall.PartitionOf(value.AppendKey(buf[:0], hash))
 }
 
-// same tells whether the item looks to the index as before: its keys do, or are among what was touched.
+// same reports whether an item looks unchanged to the index. The keys must be unchanged or among
+// the touched attributes.
 func (x *index) same(e *effect) bool {
 	names := x.include
 	switch {
@@ -201,7 +206,7 @@ func (x *index) same(e *effect) bool {
 	return true
 }
 
-// sameAttribute tells whether two values, nil if there is none, are equal.
+// sameAttribute reports whether two values, nil if there is none, are equal.
 func sameAttribute(a, b value.AV) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -209,14 +214,14 @@ func sameAttribute(a, b value.AV) bool {
 	return value.Equal(a, b)
 }
 
-// apply carries a change out that has its place in the order of writes at pos. The caller holds the
+// apply applies a change that has its place in the order of writes at pos. The caller holds the
 // item's table shard.
 func (c *indexChange) apply(pos position) {
 	if c.drop != "" {
 		s := &c.index.shards[c.dropShard]
 		s.mu.Lock()
 		s.deleteLocked(c.drop, pos)
-		if c.put != nil && c.putShard == c.dropShard { // a reader sees the one or the other
+		if c.put != nil && c.putShard == c.dropShard { // a reader sees one of the two
 			s.setLocked(c.put, pos)
 			s.mu.Unlock()
 			return
@@ -231,8 +236,8 @@ func (c *indexChange) apply(pos position) {
 	}
 }
 
-// checkIndexKeys refuses an item whose attributes cannot be keys of the indexes that want them.
-// Names are the attributes to look at, nil for all.
+// checkIndexKeys returns an error for an item whose attributes cannot be keys of the indexes that
+// use them. Names are the attributes to check, nil for all.
 func (s *schema) checkIndexKeys(item value.Item, names []string) error {
 	if names == nil {
 		for i := range s.indexKeys {

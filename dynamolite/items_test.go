@@ -43,7 +43,7 @@ func TestGetItem(t *testing.T) {
 	}
 }
 
-// Every operation that takes a key refuses one that is not of the schema.
+// Every operation that takes a key returns an error for a key that does not match the schema.
 func TestKeyValidation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -106,12 +106,13 @@ func TestNumberKeysAreNumeric(t *testing.T) {
 func TestPutItemValidation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	// pk, sk and the name of the attribute leave this much of 400 KB.
+	// The names and values of pk and sk, and the name of the attribute, leave this much of 400
+	// KB.
 	const room = 400*1024 - len("pk") - len("a") - len("sk") - len("b") - len("s")
 	for _, tt := range []struct {
 		name    string
 		item    attrs
-		mention string // "" if the item is fine
+		mention string // "" if the item is valid
 	}{
 		{"no item", nil, "Item"},
 		{"no hash", attrs{"sk": str("a")}, "pk"},
@@ -154,7 +155,7 @@ func TestReturnValues(t *testing.T) {
 	for _, tt := range []struct {
 		want   types.ReturnValue
 		update attrs
-		insert attrs // for an item that was not there
+		insert attrs // for an item that did not exist
 		put    attrs // also for a delete
 		bad    bool  // for put and delete
 	}{
@@ -214,7 +215,8 @@ func TestUpdateItem(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ctx := t.Context()
-	// Without an expression the item is made of its key, and then left alone.
+	// Without an expression the update creates the item from its key, and then leaves it
+	// unchanged.
 	for range 2 {
 		if _, err := f.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: ptr(mainTable), Key: keyed("a", "b")}); err != nil {
 			t.Fatal(err)
@@ -246,7 +248,7 @@ func TestUpdateItem(t *testing.T) {
 	mustEqual(t, "after failures", attrs(nil), f.get(keyed("not", "there")))
 }
 
-// The size that is kept with an item is the size that the item has, whatever updates led to it.
+// The size stored with an item is the actual size of the item, after any updates.
 func TestUpdateKeepsSize(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -263,7 +265,7 @@ func TestUpdateKeepsSize(t *testing.T) {
 		f.update(keyed("a", "b"), step.expression, step.values)
 		grown := f.tableBytes()
 		item := f.get(keyed("a", "b"))
-		f.put(item) // measured afresh
+		f.put(item) // measured from scratch
 		if put := f.tableBytes(); put != grown {
 			t.Errorf("after %s: kept as %d bytes, measured as %d", step.expression, grown, put)
 		}
@@ -279,7 +281,7 @@ func (f *fixture) tableBytes() int64 {
 	return *out.Table.TableSizeBytes
 }
 
-// Each write can be conditional, and says on request what it met.
+// Each write can be conditional, and on request returns the item that failed the condition.
 func TestConditionFailure(t *testing.T) {
 	t.Parallel()
 	item := with(keyed("a", "b"), attrs{"n": num("1")})

@@ -32,15 +32,15 @@ func (s *keySchema) attributes() int {
 	return 2
 }
 
-// itemKey is where an item lives in a table.
+// itemKey is the location of an item in a table.
 type itemKey struct {
 	shard     int
-	hashLen   int      // how much of full is the partition key
+	hashLen   int      // length of the partition key in full
 	full      string   // the key in the shard's tree
 	hash, rng value.AV // as in the request, numbers normalised; rng nil if the table has no sort key
 }
 
-// item is the key as an item of its own that shares nothing with the request.
+// item returns the key as an item that shares nothing with the request.
 func (k *itemKey) item(s *keySchema) (value.Item, error) {
 	item := make(value.Item, s.attributes())
 	item[s.hash.name] = k.hash
@@ -50,7 +50,7 @@ func (k *itemKey) item(s *keySchema) (value.Item, error) {
 	return value.NormalizeItem(item)
 }
 
-// keyProblem is why a value cannot be a key.
+// keyProblem is the reason that a value cannot be a key.
 type keyProblem int
 
 const (
@@ -60,7 +60,7 @@ const (
 	keyTooLong
 )
 
-// check validates a key value and normalises a number; strings and bytes are returned as they are.
+// check validates a key value and normalises a number. It returns strings and bytes unchanged.
 func (a *keyAttribute) check(v value.AV) (value.AV, keyProblem, error) {
 	var size int
 	switch v := v.(type) {
@@ -92,7 +92,7 @@ func (a *keyAttribute) check(v value.AV) (value.AV, keyProblem, error) {
 	return v, keyFine, nil
 }
 
-// keyOf reads the key out of a request's Key parameter, which must hold the key attributes and nothing else.
+// keyOf reads the key from a request's Key parameter, which must hold exactly the key attributes.
 func (t *table) keyOf(key value.Item) (itemKey, error) {
 	if len(key) != t.key.attributes() {
 		return itemKey{}, errKeyMismatch
@@ -105,7 +105,7 @@ func (t *table) keyOf(key value.Item) (itemKey, error) {
 	})
 }
 
-// keyOfItem reads the key out of an item to be put.
+// keyOfItem reads the key from an item to be put.
 func (t *table) keyOfItem(item value.Item) (itemKey, error) {
 	return t.makeKey(item, func(a *keyAttribute, v value.AV, present bool) error {
 		if !present {
@@ -115,10 +115,11 @@ func (t *table) keyOfItem(item value.Item) (itemKey, error) {
 	})
 }
 
-// errKeyMismatch answers a Key that is not of the table's schema.
+// errKeyMismatch is the error for a Key that does not match the table's schema.
 var errKeyMismatch = validation("The provided key element does not match the schema")
 
-// makeKey reads the key attributes out of an item; mismatch says what is wrong if one is missing or of another type.
+// makeKey reads the key attributes from an item. Mismatch returns the error if one is missing or
+// has another type.
 func (t *table) makeKey(from value.Item, mismatch func(a *keyAttribute, v value.AV, present bool) error) (k itemKey, err error) {
 	part := func(a *keyAttribute) (value.AV, error) {
 		v, present := from[a.name]

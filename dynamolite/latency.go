@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// Latency is how long a request takes beyond its work, which is microseconds. The zero value is nothing.
+// Latency is how long a request takes beyond its work, which takes microseconds. The zero value
+// adds nothing.
 //
-// Half of it passes before the work and half after, like the way of a request and that of its answer: a
-// caller whose context ends in the first half has done nothing, one whose context ends in the second
-// has an error although the work is done, as on AWS. Inside a testing/synctest bubble the time is
-// virtual.
+// Half of it passes before the work and half after it, like the transit of the request and of its
+// response. A caller whose context ends in the first half has done nothing. A caller whose
+// context ends in the second half gets an error although the work is done, as on AWS. Inside a
+// testing/synctest bubble the time is virtual.
 type Latency struct {
-	// P50 is what half of the requests do not exceed, at most a minute. Without P99 all take this long.
+	// P50 is the median latency, at most a minute. Without P99, every request takes this long.
 	P50 time.Duration
-	// P99 is what all but one of a hundred requests do not exceed, at least P50 and at most a minute. The
-	// distribution is log-normal: the logarithm of the latency is normal, with a long tail as services
-	// have it. No request takes more than an hour. Default: P50.
+	// P99 is the 99th percentile of the latency, at least P50 and at most a minute. The
+	// distribution is log-normal: the logarithm of the latency is normal, with the long tail that
+	// services have. No request takes more than an hour. Default: P50.
 	P99 time.Duration
 	// Seed chooses the sequence: the n-th request of a database takes equally long in every run.
-	// Default: 0, a sequence like any other.
+	// Default: 0, which is a valid seed.
 	Seed uint64
 }
 
@@ -33,8 +34,8 @@ const (
 	maxSample  = time.Hour
 )
 
-// ParseLatency reads what a command line says: "5ms" is a fixed latency, "p50=5ms,p99=20ms" a
-// distribution, to which ",seed=7" may be added, and "0" or "off" is none. Anything else is an
+// ParseLatency parses a command-line value. "5ms" is a fixed latency, "p50=5ms,p99=20ms" is a
+// distribution, to which ",seed=7" may be added, and "0" or "off" is none. Any other value is an
 // *[OptionError].
 func ParseLatency(s string) (Latency, error) {
 	var l Latency
@@ -58,7 +59,7 @@ func ParseLatency(s string) (Latency, error) {
 	return l, nil
 }
 
-// parseLatency reads a list of name=value, and says what is wrong with it.
+// parseLatency parses a list of name=value pairs. It returns what is wrong with the list, or "".
 func parseLatency(s string) (l Latency, problem string) {
 	seen := map[string]bool{}
 	for part := range strings.SplitSeq(s, ",") {
@@ -90,7 +91,7 @@ func parseLatency(s string) (l Latency, problem string) {
 	return l, ""
 }
 
-// problem is what is wrong with the latency, or "".
+// problem returns what is wrong with the latency, or "".
 func (l Latency) problem() string {
 	switch {
 	case l.P50 < 0 || l.P99 < 0:
@@ -106,7 +107,7 @@ func (l Latency) problem() string {
 	}
 }
 
-// validate says what is wrong with the latency, as an *[OptionError].
+// validate reports an invalid latency as an *[OptionError].
 func (l Latency) validate() error {
 	if problem := l.problem(); problem != "" {
 		return &OptionError{Option: "Latency", Value: fmt.Sprintf("p50=%v,p99=%v", l.P50, l.P99), Problem: problem}
@@ -114,7 +115,8 @@ func (l Latency) validate() error {
 	return nil
 }
 
-// latencies are the latencies of one database. A nil *latencies is none. Safe for concurrent use.
+// latencies generates the latencies of one database. A nil *latencies generates none. Safe for
+// concurrent use.
 type latencies struct {
 	p50  float64 // nanoseconds
 	log  float64 // standard deviation of the logarithm
@@ -128,7 +130,7 @@ var normal99 = normal(0.99)
 // normal is the inverse of the standard normal distribution function, for 0 < u < 1.
 func normal(u float64) float64 { return math.Sqrt2 * math.Erfinv(2*u-1) }
 
-// sampler makes the latencies, nil if there are none.
+// sampler returns the generator of the latencies, nil if there are none.
 func (l Latency) sampler() *latencies {
 	if l.P50 == 0 {
 		return nil
@@ -140,9 +142,9 @@ func (l Latency) sampler() *latencies {
 	return s
 }
 
-// next is the latency of the next request, the part before its work and the part after.
+// next returns the latency of the next request: the part before its work and the part after it.
 //
-// The n-th sample is a function of the seed and n alone, so that callers share no state but a counter
+// The n-th sample is a function of the seed and n alone. Callers therefore share only a counter,
 // and any interleaving of them draws the same samples.
 func (s *latencies) next() (before, after time.Duration) {
 	if s == nil {
@@ -156,7 +158,7 @@ func (s *latencies) next() (before, after time.Duration) {
 }
 
 func (s *latencies) sample(n uint64) time.Duration {
-	// The 53 bits that a float64 has room for, and a half so that neither 0 nor 1 is reached.
+	// The 53 bits that a float64 can hold, plus a half so that the result is neither 0 nor 1.
 	const bits = 53
 	u := (float64(mix(s.seed+n*0x9e3779b97f4a7c15)>>(64-bits)) + 0.5) / (1 << bits)
 	return time.Duration(min(s.p50*math.Exp(s.log*normal(u)), float64(maxSample)))
@@ -170,8 +172,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// wait lets a duration pass on the real clock, or returns the context's error once that ends first. A
-// duration of 0 or less has passed: the context is not looked at.
+// wait waits for a duration on the real clock, or until the context ends, and then returns the
+// context's error. A duration of 0 or less returns at once, without a look at the context.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

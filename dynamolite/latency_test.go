@@ -62,7 +62,7 @@ func TestParseLatency(t *testing.T) {
 	}
 }
 
-// wantOptionError checks for a complaint about an option.
+// wantOptionError checks for an error about an option.
 func wantOptionError(tb testing.TB, err error, option, value, problem string) {
 	tb.Helper()
 	e, ok := errors.AsType[*dynamolite.OptionError](err)
@@ -78,7 +78,7 @@ func wantOptionError(tb testing.TB, err error, option, value, problem string) {
 	}
 }
 
-// What is valid can be said on a command line, and what is parsed is valid.
+// Every valid value has a command-line form, and every parsed value is valid.
 func TestLatencyRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -120,8 +120,8 @@ func TestLatencyDistribution(t *testing.T) {
 			quantile float64
 			want     time.Duration
 		}{{0.5, l.P50}, {0.99, l.P99}, {0.01, time.Duration(float64(l.P50) * float64(l.P50) / float64(l.P99))}} {
-			// The error of a quantile of so many samples, as one of the logarithm; 4 % of a step from p50 to p99 is some six
-			// standard errors at the extremes.
+			// The error of a quantile of so many samples, on a logarithmic scale. 4 % of the step
+			// from p50 to p99 is about six standard errors at the extremes.
 			is := got[int(q.quantile*n)]
 			if off := math.Abs(math.Log(float64(is)/float64(q.want))) / math.Log(float64(l.P99)/float64(l.P50)); off > 0.04 {
 				t.Errorf("%+v: quantile %v is %v, want %v", l, q.quantile, is, q.want)
@@ -142,7 +142,7 @@ func TestFixedLatency(t *testing.T) {
 	}
 }
 
-// However long the tail, a latency is neither negative nor more than an hour.
+// However long the tail is, a latency is neither negative nor more than an hour.
 func TestLatencyIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, d := range draw(dynamolite.Latency{P50: 1, P99: time.Minute}, 200_000) {
@@ -165,7 +165,7 @@ func TestLatencyRepeats(t *testing.T) {
 	if got := draw(other, n); got[0] == want[0] || got[n-1] == want[n-1] {
 		t.Error("two seeds give one sequence")
 	}
-	// Concurrent callers draw the same, in some order.
+	// Concurrent callers draw the same samples, in some order.
 	next, got := l.Sampler(), make([]time.Duration, n)
 	var wg sync.WaitGroup
 	for i := range n {
@@ -185,7 +185,7 @@ func TestLatencyRepeats(t *testing.T) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		wait, deadline, took time.Duration // deadline 0: none; below: ended at the beginning
+		wait, deadline, took time.Duration // deadline 0: none; negative: ended at the beginning
 		err                  error
 	}{
 		"passes":            {wait: time.Hour, took: time.Hour},
@@ -203,7 +203,7 @@ func TestWait(t *testing.T) {
 					ctx, cancel = context.WithDeadline(ctx, start.Add(tt.deadline))
 					defer cancel()
 				}
-				for range 10 { // where an ended context and an ended wait meet, chance decides if nothing else does
+				for range 10 { // if the context and the wait have both ended, chance decides unless the code does
 					if err := dynamolite.Wait(ctx, tt.wait); !errors.Is(err, tt.err) {
 						t.Errorf("got %v, want %v", err, tt.err)
 					}

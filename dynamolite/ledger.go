@@ -9,7 +9,7 @@ type LedgerKey struct {
 	Operation string // as in the API: "UpdateItem", "Query", …
 }
 
-// Usage is what a row of a [Ledger] adds up.
+// Usage is the sums in one row of a [Ledger].
 type Usage struct {
 	Requests   int64   // requests that were billed to this row
 	ReadUnits  float64 // RCU
@@ -24,14 +24,15 @@ func (u Usage) plus(v Usage, sign float64) Usage {
 	}
 }
 
-// Ledger is the bill: what the operations have consumed by AWS's rules. Failed conditions and
-// cancelled transactions are in it; a request refused before or while it was evaluated (validation,
-// unknown table) is not, nor is the management of tables. An index has a row only where it was
-// charged; the table has a row for every request, of 0 units when an index was queried.
+// Ledger is the bill: the capacity that the operations have consumed by AWS's rules. It includes
+// failed conditions and cancelled transactions. It excludes requests refused before or during
+// their evaluation (validation, unknown table) and the management of tables. An index has a row
+// only if it was charged. The table has a row for every request, of 0 units when an index was
+// queried.
 type Ledger map[LedgerKey]Usage
 
-// Total sums the ledger. Its requests are those of the tables, because a request that also
-// wrote to indexes is still one; a request that spans two tables counts once for each.
+// Total sums the ledger. Its requests are those of the tables, because a request that also wrote
+// to indexes is one request. A request that spans two tables counts once for each.
 func (l Ledger) Total() Usage {
 	var sum Usage
 	for key, u := range l {
@@ -43,7 +44,8 @@ func (l Ledger) Total() Usage {
 	return sum
 }
 
-// Since is what was added to the ledger after an earlier reading of it. Rows without a change are left out.
+// Since returns the usage added to the ledger after an earlier reading of it. It leaves out rows
+// without a change.
 func (l Ledger) Since(earlier Ledger) Ledger {
 	added := Ledger{}
 	for key, u := range l {
@@ -54,8 +56,8 @@ func (l Ledger) Since(earlier Ledger) Ledger {
 	return added
 }
 
-// Ledger reads the bill of everything that the database was asked since it was made, deleted tables
-// included. A row is read as of one instant only while no operation runs.
+// Ledger returns the bill of all requests since the database was made, including those to deleted
+// tables. A row is consistent as of one instant only while no operation runs.
 func (db *DB) Ledger() Ledger {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
@@ -69,10 +71,10 @@ func (db *DB) Ledger() Ledger {
 	return l
 }
 
-// tableLedger holds the running sums of all tables that have borne one name.
+// tableLedger holds the running sums of all tables that have had one name.
 type tableLedger struct {
 	counters counters
-	indexes  map[string]*counters // guarded by DB.mu; a table keeps pointers to its own
+	indexes  map[string]*counters // guarded by DB.mu; a table keeps pointers to its own counters
 }
 
 // openLedgerLocked gives a table and its indexes their counters and meters.

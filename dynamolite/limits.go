@@ -12,44 +12,46 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// Limits is the throughput that tables and their global secondary indexes have, each for itself, in
-// units per second. A request beyond it is throttled with the error that DynamoDB gives. The zero value
-// limits nothing; [AWSLimits] is what AWS does.
+// Limits is the throughput of each table and of each global secondary index, in units per second.
+// A request beyond it is throttled with DynamoDB's error. The zero value limits nothing;
+// [AWSLimits] returns AWS's limits.
 //
-// A request is admitted while there is anything left and is charged what it did cost, so a
-// bucket may be overdrawn by one request. What is charged is the consumed capacity, that of failed conditions
-// included; a request that was throttled is charged nothing. A write needs room in the table and in every
-// index that it changes, so an index that is full throttles writes to the table.
+// The engine admits a request while anything is left and then charges its actual cost, so a
+// request may overdraw a bucket once. The charge is the consumed capacity, including that of
+// failed conditions. A throttled request is charged nothing. A write needs room in the table and
+// in every index that it changes, so a full index throttles writes to the table.
 type Limits struct {
-	// PartitionWriteUnits and PartitionReadUnits are what one partition key value of a table or an
-	// index serves. No credit accrues beyond one second. 0: no limit.
+	// PartitionWriteUnits and PartitionReadUnits are the throughput of one partition key value of
+	// a table or an index. At most one second's worth accrues as credit. 0: no limit.
 	PartitionWriteUnits, PartitionReadUnits int64
 
-	// Provisioned holds provisioned tables and indexes to their provisioned throughput. Default: they
-	// serve anything.
+	// Provisioned makes provisioned tables and indexes keep to their provisioned throughput.
+	// Default: they serve any load.
 	Provisioned bool
-	// Burst is how much of the provisioned throughput is kept when it is not used, at most ten minutes
-	// of it. A new table has one second's worth. Default: a second.
+	// Burst is how much unused provisioned throughput is kept, as a time; at most ten minutes. A
+	// new table starts with one second's worth. Default: a second.
 	Burst time.Duration
 
-	// OnDemandWriteUnits and OnDemandReadUnits are what a new on-demand table or index serves with
-	// all its partitions. It grows to double the best minute that ended 30 minutes ago or
-	// earlier, and never shrinks. 0: any table serves anything.
+	// OnDemandWriteUnits and OnDemandReadUnits are the throughput of a new on-demand table or
+	// index, over all its partitions. It grows to double the best minute that ended at least 30
+	// minutes ago, and never shrinks. 0: any table serves any load.
 	OnDemandWriteUnits, OnDemandReadUnits int64
-	// QuotaWriteUnits and QuotaReadUnits are what no on-demand table or index grows beyond. 0: no limit.
+	// QuotaWriteUnits and QuotaReadUnits are the limit to which an on-demand table or index can
+	// grow. 0: no limit.
 	QuotaWriteUnits, QuotaReadUnits int64
 }
 
-// AWSLimits is what AWS documents:
+// AWSLimits returns the limits that AWS documents:
 //
-//   - 1,000 WCU and 3,000 RCU per second and partition ("Best practices for designing and using partition keys
-//     effectively in DynamoDB"), which a hot key value has for itself ("DynamoDB burst and adaptive
-//     capacity");
-//   - 300 seconds of unused provisioned throughput kept (ibid.), which lifts the limit of a table or an
-//     index, never that of a partition;
-//   - 4,000 WCU and 12,000 RCU per second for a new on-demand table, later double its previous peak
-//     ("DynamoDB on-demand capacity mode");
-//   - 40,000 of each for an on-demand table ("Quotas in Amazon DynamoDB", the default of an account).
+//   - 1,000 WCU and 3,000 RCU per second and partition ("Best practices for designing and using
+//     partition keys effectively in DynamoDB"), which a hot key value has for itself ("DynamoDB
+//     burst and adaptive capacity");
+//   - 300 seconds of unused provisioned throughput kept (ibid.), which raises the limit of a
+//     table or an index, never that of a partition;
+//   - 4,000 WCU and 12,000 RCU per second for a new on-demand table, later double its previous
+//     peak ("DynamoDB on-demand capacity mode");
+//   - 40,000 of each for an on-demand table ("Quotas in Amazon DynamoDB", the default of an
+//     account).
 func AWSLimits() Limits {
 	return Limits{
 		PartitionWriteUnits: 1_000, PartitionReadUnits: 3_000,
@@ -60,12 +62,13 @@ func AWSLimits() Limits {
 }
 
 const (
-	maxLimit = 1_000_000        // units per second: what exact arithmetic has room for
-	maxBurst = 10 * time.Minute // likewise
+	maxLimit = 1_000_000        // units per second; exact arithmetic has room for no more
+	maxBurst = 10 * time.Minute // for the same reason
 )
 
-// ParseLimits reads what a command line says: "off" is no limits, "aws" is [AWSLimits], and "WCU,RCU" such
-// as "1000,3000" limits partitions alone, where 0 is no limit. Anything else is an *[OptionError].
+// ParseLimits parses a command-line value. "off" means no limits, "aws" means [AWSLimits], and
+// "WCU,RCU" such as "1000,3000" limits only partitions; there, 0 means no limit. Any other value
+// is an *[OptionError].
 func ParseLimits(s string) (Limits, error) {
 	switch s {
 	case "off":
@@ -91,7 +94,7 @@ func ParseLimits(s string) (Limits, error) {
 	return l, nil
 }
 
-// validate says what is wrong with the limits, as an *[OptionError].
+// validate reports an invalid limit as an *[OptionError].
 func (l Limits) validate() error {
 	for _, f := range []struct {
 		name  string
@@ -114,8 +117,9 @@ func (l Limits) validate() error {
 	return nil
 }
 
-// meter makes the meter of a table or an index that is created now: nil, which costs nothing, if
-// there are no limits. Provisioned is its throughput if it is not on-demand.
+// meter makes the meter of a table or an index that is created now. Without limits it returns
+// nil, which costs nothing. Provisioned is the throughput of a table or an index that is not
+// on-demand.
 func (l Limits) meter(now time.Time, billing types.BillingMode, provisioned types.ProvisionedThroughput) *wall.Meter {
 	if l == (Limits{}) {
 		return nil
@@ -123,8 +127,8 @@ func (l Limits) meter(now time.Time, billing types.BillingMode, provisioned type
 	return wall.New(now, throughput(l.PartitionReadUnits, l.PartitionWriteUnits), l.capacity(billing, provisioned))
 }
 
-// capacity is what a table or an index with all its partitions may use. With
-// [wall.Meter.Configure] it takes effect on one that exists.
+// capacity returns how much a table or an index may use over all its partitions.
+// [wall.Meter.Configure] applies it to an existing one.
 func (l Limits) capacity(billing types.BillingMode, provisioned types.ProvisionedThroughput) wall.Capacity {
 	switch {
 	case billing == types.BillingModePayPerRequest:
@@ -142,7 +146,7 @@ func (l Limits) capacity(billing types.BillingMode, provisioned types.Provisione
 	}
 }
 
-// throughput is units as the meters count them.
+// throughput converts units to what the meters count.
 func throughput(reads, writes int64) wall.Throughput {
 	return wall.Throughput{
 		Read:  int64(unit) * min(reads, maxLimit),

@@ -9,10 +9,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// Validate is what New refuses limits for.
+// Validate returns the reason that New rejects the limits.
 func (l Limits) Validate() error { return l.validate() }
 
-// Meter is the meter of a table or an index.
+// Meter returns the meter of a table or an index.
 func (l Limits) Meter(now time.Time, billing types.BillingMode, p types.ProvisionedThroughput) *wall.Meter {
 	return l.meter(now, billing, p)
 }
@@ -30,7 +30,7 @@ func (t Throttle) throttle() throttle {
 	return throttle{op: t.Op, level: t.Level, arn: t.ARN, index: t.Index, billing: t.Billing}
 }
 
-// Throttled is the error of some refusals.
+// Throttled returns the error of some refusals.
 func Throttled(ts ...Throttle) error {
 	refusals := make([]throttle, len(ts))
 	for i := range ts {
@@ -39,17 +39,17 @@ func Throttled(ts ...Throttle) error {
 	return throttled(refusals...)
 }
 
-// Cancellation is the reason that a refusal cancels a transaction for.
+// Cancellation returns the reason with which a refusal cancels a transaction.
 func (t Throttle) Cancellation() types.CancellationReason {
 	own := t.throttle()
 	return own.cancellation()
 }
 
-// Validate is what New refuses a latency for.
+// Validate returns the reason that New rejects the latency.
 func (l Latency) Validate() error { return l.validate() }
 
 // Sampler draws latencies: the part before the work of a request and the part after.
 func (l Latency) Sampler() func() (before, after time.Duration) { return l.sampler().next }
 
-// Wait lets a duration pass.
+// Wait waits for a duration.
 func Wait(ctx context.Context, d time.Duration) error { return wait(ctx, d) }

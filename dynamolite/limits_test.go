@@ -75,8 +75,8 @@ func TestLimitsAreValidated(t *testing.T) {
 
 var limitsStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// serves is how many requests of one unit a meter admits at an instant, up to 100,000, and why not more.
-// Each is on a partition of its own if they are spread.
+// serves returns how many requests of one unit a meter admits at an instant, up to 100,000, and
+// the limit that stops the next. If spread is set, each request has its own partition.
 func serves(m *wall.Meter, at time.Duration, op wall.Op, spread bool) (n int, why wall.Level) {
 	now, p := limitsStart.Add(at), wall.Partition(1)
 	for ; n < 100_000; n++ {
@@ -130,7 +130,8 @@ func TestMeterOfLimits(t *testing.T) {
 	}
 }
 
-// A table provisioned with more than can be counted is limited by what can.
+// A table provisioned with more than the meters can count gets the largest limit that they can
+// count.
 func TestHugeProvisionedThroughput(t *testing.T) {
 	t.Parallel()
 	m := dynamolite.AWSLimits().Meter(limitsStart, types.BillingModeProvisioned, types.ProvisionedThroughput{ReadCapacityUnits: ptr(int64(1) << 62), WriteCapacityUnits: ptr(int64(1) << 62)})
@@ -144,7 +145,7 @@ func TestHugeProvisionedThroughput(t *testing.T) {
 	}
 }
 
-// Without limits there is no meter, and nothing to pay.
+// Without limits there is no meter, and no cost.
 func TestNoLimitsNoMeter(t *testing.T) {
 	t.Parallel()
 	if m := (dynamolite.Limits{}).Meter(limitsStart, types.BillingModePayPerRequest, types.ProvisionedThroughput{}); m != nil {

@@ -31,7 +31,7 @@ var linearRounds = flag.Int("linear.rounds", 300, "how many histories to check f
 // linearKeys are the keys of the items. Two are of one partition, and so of one shard.
 var linearKeys = [3]attrs{keyed("a", "0"), keyed("a", "1"), keyed("b", "0")}
 
-// none is an attribute that is not there.
+// none is a missing attribute.
 const none = -1 << 31
 
 // row is an item, or the part of one that an answer shows. The zero row is not in use: see noRow.
@@ -44,14 +44,14 @@ var noRow = row{false, none, none}
 
 type rows [len(linearKeys)]row
 
-// doing is what a step does to its item.
+// doing is the write of a step.
 type doing string
 
 const (
 	doGet    doing = "get"
-	doPut    doing = "put"    // n and v, none left out
+	doPut    doing = "put"    // n and v; a missing one is left out
 	doAdd    doing = "add"    // ADD n
-	doPlus   doing = "plus"   // SET n = n + …, an error without n
+	doPlus   doing = "plus"   // SET n = n + …, which is an error without n
 	doSet    doing = "set"    // SET v
 	doRemove doing = "remove" // REMOVE n
 	doDelete doing = "delete"
@@ -77,7 +77,7 @@ type step struct {
 	guard    guard
 	x        int // in the guard
 	returns  types.ReturnValue
-	imageToo bool // a failed guard shows the item
+	imageToo bool // a failed guard returns the item
 }
 
 // request is one call: a step, or several in a transaction.
@@ -86,7 +86,7 @@ type request struct {
 	steps       []step
 }
 
-// What becomes of a step.
+// The outcomes of a step.
 const (
 	done      = "None"
 	failed    = "ConditionalCheckFailed"
@@ -94,7 +94,7 @@ const (
 	conflict  = "TransactionConflict"
 )
 
-// answer is what a call shows: the outcome of each step, and an image.
+// answer is the visible result of a call: the outcome of each step, and an image.
 type answer struct {
 	codes  []string
 	images []row
@@ -115,7 +115,8 @@ func (s *step) holds(r row) bool {
 	}
 }
 
-// take is what a step makes of an item, and what it shows of it if it is a call of its own.
+// take returns an item after a step, and what the step shows of it if it is the only step of its
+// call.
 func (s *step) take(r row) (next row, code string, image row) {
 	if !s.holds(r) {
 		if s.imageToo {
@@ -162,7 +163,7 @@ func (s *step) take(r row) (next row, code string, image row) {
 	}
 }
 
-// perform is the whole model: all steps of a request, or none.
+// perform is the whole model: it applies all steps of a request, or none.
 func (state rows) perform(q request) (rows, answer) {
 	next, a, cancelled := state, answer{}, false
 	for i := range q.steps {
@@ -179,8 +180,8 @@ func (state rows) perform(q request) (rows, answer) {
 	return next, a
 }
 
-// possible is a step of the model. A call that met a transaction under way has no effect, whatever
-// else it says.
+// possible is a step of the model. A call in conflict with a transaction in progress has no
+// effect, whatever else it reports.
 func possible(state, input, output any) (bool, any) {
 	got := output.(answer)
 	if slices.Contains(got.codes, conflict) {
@@ -190,7 +191,7 @@ func possible(state, input, output any) (bool, any) {
 	return slices.Equal(got.codes, want.codes) && slices.Equal(got.images, want.images), next
 }
 
-// byKey takes a history of calls with one step each apart.
+// byKey splits a history of calls with one step each by item.
 func byKey(history []porcupine.Operation) [][]porcupine.Operation {
 	parts := make([][]porcupine.Operation, len(linearKeys))
 	for _, o := range history {
@@ -207,7 +208,7 @@ func model() porcupine.Model {
 	}
 }
 
-// Requests at random. Numbers are few, so that guards on them have a chance.
+// Random requests. Their numbers are few, so that guards on them often hold.
 
 func drawStep(r *rand.Rand, among ...doing) step {
 	s := step{do: among[r.IntN(len(among))], key: r.IntN(len(linearKeys)), n: r.IntN(4), v: r.IntN(4), x: r.IntN(4), imageToo: r.IntN(2) == 0}
@@ -239,7 +240,7 @@ func drawSingle(r *rand.Rand) request {
 	return request{false, []step{drawStep(r, doGet, doPut, doAdd, doAdd, doPlus, doSet, doSet, doRemove, doDelete)}}
 }
 
-// drawMixed draws transactions over two or three items, and single steps beside them.
+// drawMixed draws transactions over two or three items, mixed with single steps.
 func drawMixed(r *rand.Rand) request {
 	kind := r.IntN(5)
 	if kind < 2 {
@@ -258,7 +259,7 @@ func drawMixed(r *rand.Rand) request {
 	return q
 }
 
-// Requests to the engine, and what it answers.
+// Requests to the engine, and its answers.
 
 func (s *step) item() attrs {
 	item := with(linearKeys[s.key], nil)
@@ -271,7 +272,7 @@ func (s *step) item() attrs {
 	return item
 }
 
-// condition is the guard, and update the expression, with the values that either uses.
+// condition returns the guard, and update the expression, with the values that either uses.
 func (s *step) condition() (condition, update *string, values attrs) {
 	values = attrs{}
 	if s.guard != always {
@@ -314,7 +315,8 @@ func rowOf(item attrs) row {
 	return r
 }
 
-// send sends a request. An error that the model does not know becomes a code that fits nothing.
+// send sends a request. An error that the model does not know becomes a code that matches
+// nothing.
 func send(ctx context.Context, db *dynamolite.DB, q request) answer {
 	if q.transaction {
 		return sendTransaction(ctx, db, q.steps)
@@ -436,9 +438,9 @@ func (s *step) transacted() types.TransactWriteItem {
 	}
 }
 
-// record runs clients against a database and notes what each call did between which ticks of a
-// common clock. Some clients pause between the first tick and the call, so that calls overlap on a
-// single processor, too.
+// record runs clients against a database. For each call it notes the result and the ticks of a
+// common clock before and after it. Some clients pause between the first tick and the call, so
+// that calls overlap on a single processor too.
 func record(t *testing.T, db *dynamolite.DB, seed uint64, clients, calls int, draw func(*rand.Rand) request) []porcupine.Operation {
 	t.Helper()
 	histories := make([][]porcupine.Operation, clients)
@@ -481,7 +483,8 @@ func overlapping(history []porcupine.Operation) (n int) {
 	return n
 }
 
-// checkLinear checks histories by seed, and that together they show something.
+// checkLinear checks histories by seed, and checks that together they cover the interesting
+// cases.
 func checkLinear(t *testing.T, m porcupine.Model, history func(seed uint64) []porcupine.Operation) map[string]int {
 	t.Helper()
 	codes, overlaps := map[string]int{}, 0
@@ -522,7 +525,7 @@ func TestSingleItemsAreLinearizable(t *testing.T) {
 	})
 }
 
-// So do transactions over several items, and calls on single items beside them.
+// The same holds for transactions over several items, mixed with calls on single items.
 func TestTransactionsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	checkLinear(t, model(), func(seed uint64) []porcupine.Operation {
@@ -530,7 +533,8 @@ func TestTransactionsAreLinearizable(t *testing.T) {
 	})
 }
 
-// A transaction that takes long between its two steps shows what happens there, which is conflicts.
+// A transaction with a long pause between its two steps makes visible the conflicts that occur
+// there.
 func TestLongTransactionsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	codes := checkLinear(t, model(), func(seed uint64) (history []porcupine.Operation) {
@@ -548,7 +552,8 @@ func TestLongTransactionsAreLinearizable(t *testing.T) {
 	}
 }
 
-// A history that the engine must not produce is found out: a stale read, a lost update, half a transaction.
+// The checker rejects histories that the engine must not produce: a stale read, a lost update,
+// half a transaction.
 func TestLinearizabilityIsRefuted(t *testing.T) {
 	t.Parallel()
 	put := request{false, []step{{do: doPut, n: 1, v: 1}}}

@@ -49,7 +49,7 @@ func localInput() *dynamodb.CreateTableInput {
 	}
 }
 
-// newLocal is a database with the table.
+// newLocal returns a database with the table.
 func newLocal(tb testing.TB) *dynamolite.DB {
 	tb.Helper()
 	db := dynamolite.New(dynamolite.Options{})
@@ -84,14 +84,14 @@ func (v *view) name() *string {
 	return &v.index
 }
 
-// keys are the names in a LastEvaluatedKey.
+// keys returns the names in a LastEvaluatedKey.
 func (v *view) keys() []string {
 	names := []string{"pk", "sk", v.hash, v.rng}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// entry is what the view has of an item, nil if nothing.
+// entry returns the view's part of an item, nil if it has none.
 func (v *view) entry(item attrs) attrs {
 	if item[v.hash] == nil || item[v.rng] == nil {
 		return nil
@@ -122,12 +122,12 @@ func compareKeys(a, b types.AttributeValue) int {
 	}
 }
 
-// localModel is what a table should hold, by key.
+// localModel is the expected contents of a table, by key.
 type localModel map[string]attrs
 
 func modelKey(item attrs) string { return textOf(attrs{"pk": item["pk"], "sk": item["sk"]}) }
 
-// textOf is an item as a text that tells it from others.
+// textOf returns an item as a text that identifies it.
 func textOf(item attrs) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(item)) {
@@ -153,7 +153,7 @@ func textsOf(items []attrs) []string {
 	return texts
 }
 
-// partition is what a query of a view should find, in order.
+// partition returns the expected result of a query of a view, in order.
 func (m localModel) partition(v *view, hash string) []attrs {
 	var items []attrs
 	for _, item := range m {
@@ -171,7 +171,8 @@ func (m localModel) partition(v *view, hash string) []attrs {
 	return entries
 }
 
-// drawItem draws an item of few keys, so that items are replaced and tie in the indexes.
+// drawItem draws an item with one of a few keys, so that items are replaced and have equal keys
+// in the indexes.
 func drawItem(t *rapid.T) attrs {
 	item := drawKey(t)
 	small := rapid.IntRange(-2, 4)
@@ -190,7 +191,7 @@ func drawKey(t *rapid.T) attrs {
 	return keyed(rapid.SampledFrom([]string{"0", "1", "2", "\x00", "longer", "é"}).Draw(t, "pk"), strconv.Itoa(rapid.IntRange(0, 9).Draw(t, "sk")))
 }
 
-// A local index holds what its table holds, in its own order, whatever the writes were.
+// A local index holds the same items as its table, in its own order, after any writes.
 func TestLocalIndexesFollowWrites(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -255,7 +256,8 @@ func TestLocalIndexesFollowWrites(t *testing.T) {
 	})
 }
 
-// updateTo is an update that gives an item the attributes of another, and takes away x where that has none.
+// updateTo returns an update that gives an item the attributes of another one, and removes x if
+// the other has none.
 func updateTo(old, to attrs) (expression string, values, changed attrs) {
 	changed = with(old, to)
 	values = attrs{":unused": num("0")}
@@ -285,7 +287,8 @@ func localPut(tb testing.TB, db *dynamolite.DB, items ...attrs) {
 	}
 }
 
-// What a local index does not hold is fetched from the table, each item billed to it on its own.
+// Attributes that a local index does not hold are fetched from the table. Each item is billed to
+// the table separately.
 func TestLocalIndexFetches(t *testing.T) {
 	t.Parallel()
 	db := newLocal(t)
@@ -371,7 +374,8 @@ func TestLocalIndexFetches(t *testing.T) {
 	}
 }
 
-// queryOrScan sends a query, or a scan with the same parameters, less what a scan does not have.
+// queryOrScan sends a query, or a scan with the same parameters except those that a scan does not
+// have.
 func queryOrScan(t *testing.T, db *dynamolite.DB, in dynamodb.QueryInput, scan bool) *dynamodb.QueryOutput {
 	t.Helper()
 	if !scan {
@@ -398,7 +402,8 @@ func queryOrScan(t *testing.T, db *dynamolite.DB, in dynamodb.QueryInput, scan b
 	}
 }
 
-// A page of fetched items ends at 1 MB of them, however small their entries; the pages together are all.
+// A page of fetched items ends at 1 MB of items, however small their entries are. The pages
+// together hold all items.
 func TestLocalIndexPageOfFetchedBytes(t *testing.T) {
 	t.Parallel()
 	db := newLocal(t)
@@ -444,7 +449,7 @@ func TestLocalIndexPageOfFetchedBytes(t *testing.T) {
 	}
 }
 
-// However many items a page fetches, they are in order, each once, and the limit is kept.
+// A page may fetch any number of items: they are in order, each once, and within the limit.
 func TestLocalIndexFetchesMany(t *testing.T) {
 	t.Parallel()
 	db := newLocal(t)
@@ -477,7 +482,7 @@ func TestLocalIndexFetchesMany(t *testing.T) {
 	}
 }
 
-// page is queryOrScan from a start.
+// page is queryOrScan from a start position.
 func page(t *testing.T, db *dynamolite.DB, in dynamodb.QueryInput, scan bool) *dynamodb.QueryOutput {
 	t.Helper()
 	if !scan {
@@ -524,8 +529,8 @@ func TestLocalIndexValidation(t *testing.T) {
 	}
 }
 
-// A partition of a local index is read as of one instant: an item that moves in it is always there, once,
-// and what is fetched belongs to the entry.
+// A partition of a local index is read as of one instant. An item that moves in it is always
+// there, once, and a fetched item matches its entry.
 func TestLocalIndexSeesMovingItems(t *testing.T) {
 	t.Parallel()
 	db := newLocal(t)

@@ -7,38 +7,39 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// position is the place of a write in the order of all of a database's writes, from 1. Zero is
-// before all. A transaction is one write.
+// position is the place of a write in the order of all writes of a database, from 1. Zero is
+// before them all. A transaction is one write.
 type position = journal.Position
 
-// sequenceBits leave room for the changes of a transaction, at most 100.
+// sequenceBits leaves room for the changes of a transaction, at most 100.
 const sequenceBits = 7
 
 // sequence numbers the changes of all writes in their order.
 func sequence(pos position, change int) position { return pos<<sequenceBits | position(change) }
 
-// change is what one write does to a table, as the log and the stream see it.
+// change is the effect of one write on a table, in the form that the log and the stream need.
 type change struct {
 	table    *table
 	shard    int     // the table's
 	old, new *record // nil: no such item
-	expired  bool    // the sweep for expired items did it
+	expired  bool    // the sweep for expired items deleted it
 }
 
-// order numbers the writes of a database that has no journal to do so.
+// order numbers the writes of a database that has no journal.
 type order struct {
 	mu   sync.Mutex
 	last position
 }
 
-// recorded tells whether somebody is to remember the writes of a table: a write that changes nothing
-// is then no write.
+// recorded reports whether a journal or a stream records the writes of a table. Only then does a
+// write that changes nothing count as no write.
 func (db *DB) recorded(s *schema) bool { return db.journal != nil || s.stream != nil }
 
-// note gives changes their place in the order of writes: they go into the log together, with the
-// token of their transaction if that has one, so that a crash leaves all or none, and one by one into the
-// streams of their tables. The caller holds the table shards of all of them, and applies the changes
-// only if there is no error. Changes that nobody is to remember have no place, which is position 0.
+// note gives changes their place in the order of writes. They go into the log together, with the
+// transaction's token if there is one, so a crash leaves all or none. They go one by one into the
+// streams of their tables. The caller holds the table shards of all changes, and applies the
+// changes only if there is no error. Changes that nothing records get position 0, which is no
+// place.
 func (db *DB) note(use *tokenUse, changes ...change) (position, error) {
 	streamed := false
 	for i := range changes {
@@ -62,8 +63,9 @@ func (db *DB) note(use *tokenUse, changes ...change) (position, error) {
 	return db.order.last, nil
 }
 
-// streamChanges tells the streams of a write at pos. The sequence number of a change is its place in the write, whether
-// the others are of tables with a stream or not, and of tables that are no more when the log is read.
+// streamChanges adds the changes of a write at pos to their streams. The sequence number of a
+// change is its place in the write. The other changes count too, even if their tables have no
+// stream or no longer exist when the log is read.
 func streamChanges(pos position, at time.Time, changes []change) {
 	for i := range changes {
 		c := &changes[i]
@@ -76,7 +78,8 @@ func streamChanges(pos position, at time.Time, changes []change) {
 	}
 }
 
-// append adds an entry to the journal, and now and then has the journal replaced by a checkpoint.
+// append adds an entry to the journal, and from time to time starts a checkpoint that replaces
+// the journal.
 func (db *DB) append(entry []byte, then func(position)) (position, error) {
 	pos, err := db.journal.Append(entry, then)
 	if err != nil {
@@ -88,7 +91,7 @@ func (db *DB) append(entry []byte, then func(position)) (position, error) {
 	return pos, nil
 }
 
-// durable is the last change that a crash cannot undo.
+// durable returns the last change that a crash cannot undo.
 func (db *DB) durable() position {
 	if db.journal == nil {
 		return ^position(0)
@@ -96,8 +99,8 @@ func (db *DB) durable() position {
 	return sequence(db.journal.Durable()+1, 0) - 1
 }
 
-// noteTable enters a table into the log, as a schema describes it, before that is in force. The caller
-// sees to it that nothing is written to the table meanwhile.
+// noteTable adds a table's new schema to the log before the schema takes effect. The caller makes
+// sure that nothing writes to the table meanwhile.
 func (db *DB) noteTable(t *table, s *schema) (position, error) {
 	if db.journal == nil {
 		return 0, nil
@@ -109,7 +112,7 @@ func (db *DB) noteTable(t *table, s *schema) (position, error) {
 	return db.append(entry, nil)
 }
 
-// noteDrop enters into the log that a table is deleted.
+// noteDrop adds the deletion of a table to the log.
 func (db *DB) noteDrop(t *table) (position, error) {
 	if db.journal == nil {
 		return 0, nil

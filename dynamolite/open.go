@@ -13,12 +13,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// Open returns a database: the one in Options.Dir as it was when it was last used, or else an empty
-// one in memory. A directory that does not exist is made.
+// Open returns the database in Options.Dir in its last state, or an empty database in memory if
+// Options.Dir is not set. It creates a missing directory.
 //
-// Errors: [ErrInUse] if another process or database has the directory open, [ErrDamaged] if what is
-// there cannot be trusted (nothing has then been changed), a complaint about the options, or one of the
-// file system.
+// Errors: [ErrInUse] if another process or database has the directory open; [ErrDamaged] if the
+// files cannot be trusted (nothing has then been changed); an error about the options; or a file
+// system error.
 func Open(o Options) (*DB, error) {
 	db, err := newDB(o)
 	if err != nil || o.Dir == "" {
@@ -33,15 +33,15 @@ func Open(o Options) (*DB, error) {
 	return db, nil
 }
 
-// loader makes a database of what the journal has. Indexes are left out until the end: what counts
-// is the items as they are then.
+// loader builds a database from the journal. It leaves indexes to the end, because they depend
+// only on the items as they are then.
 type loader struct {
 	db     *DB
-	tables map[int]*table // by number
-	stream *tableStream   // whose pages are being read
+	tables map[int]*table // by table number
+	stream *tableStream   // the stream whose pages are being read
 }
 
-// load takes one entry in.
+// load applies one entry.
 func (l *loader) load(e journal.Entry) error {
 	entry := string(e.Data)
 	if entry == "" {
@@ -69,9 +69,9 @@ func (l *loader) load(e journal.Entry) error {
 	return nil
 }
 
-// writes stores items, and tells streams of what is not part of a checkpoint.
+// writes stores items. It adds writes that are not part of a checkpoint to the streams.
 func (l *loader) writes(entry string, e journal.Entry) error {
-	var changes []change // of tables that are there, by their place in the entry
+	var changes []change // of tables that exist, by their place in the entry
 	at, use, err := readWrites(entry, func(c loggedChange) error {
 		place := len(changes)
 		changes = append(changes, change{})
@@ -79,7 +79,7 @@ func (l *loader) writes(entry string, e journal.Entry) error {
 		switch {
 		case ok:
 		case c.table <= l.db.created:
-			return nil // the table was deleted while the write was under way
+			return nil // the table was deleted while the write was in progress
 		default:
 			return errEntry
 		}
@@ -107,8 +107,8 @@ func (l *loader) writes(entry string, e journal.Entry) error {
 	return nil
 }
 
-// own is the record with its strings in memory of their own. They are apart because later records of the item
-// share the key and not the data.
+// own returns a copy of the record whose strings have their own memory. The key and the data are
+// separate copies, because later records of the item share the key but not the data.
 func (r *record) own() *record {
 	if r == nil {
 		return nil
@@ -116,7 +116,7 @@ func (r *record) own() *record {
 	return &record{key: strings.Clone(r.key), data: strings.Clone(r.data), size: r.size}
 }
 
-// table makes or alters a table.
+// table creates or alters a table.
 func (l *loader) table(entry string, e journal.Entry) error {
 	var state tableState
 	if err := json.Unmarshal([]byte(entry[1:]), &state); err != nil {
@@ -156,7 +156,7 @@ func (l *loader) drop(entry string, e journal.Entry) error {
 	return nil
 }
 
-// finish fills the indexes, each on its own.
+// finish fills the indexes, each separately.
 func (l *loader) finish() {
 	sweep := false
 	var filling sync.WaitGroup
@@ -180,10 +180,10 @@ func (l *loader) finish() {
 	}
 }
 
-// loaders is how many indexes are filled at a time.
+// loaders is how many indexes are filled at the same time.
 const loaders = 4
 
-// fillFrom enters all items of a table that nobody else uses.
+// fillFrom enters all items of a table that is not in use yet.
 func (x *index) fillFrom(t *table) {
 	for i := range t.shards {
 		t.shards[i].ascendLocked(keyRange{}, func(r *record) bool {
@@ -193,7 +193,7 @@ func (x *index) fillFrom(t *table) {
 	}
 }
 
-// fill enters an item that the index has no entry of yet.
+// fill enters an item that has no entry in the index yet.
 func (x *index) fill(r *record, pos position) {
 	item := r.item()
 	shard, key, ok := x.entryKey(r, item)
@@ -206,7 +206,7 @@ func (x *index) fill(r *record, pos position) {
 	s.setLocked(x.entry(key, r, item), pos)
 }
 
-// diskError says what the journal means to the database.
+// diskError translates a journal error into an error of the database.
 func diskError(err error) error {
 	for _, known := range []struct{ its, ours error }{
 		{journal.ErrLocked, ErrInUse}, {journal.ErrDamaged, ErrDamaged}, {journal.ErrFailed, ErrDiskFailed}, {journal.ErrClosed, ErrClosed},

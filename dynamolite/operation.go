@@ -5,8 +5,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
-// operation is one of the API's operations. Those that consume capacity come first, so that
-// counters need no room for the others.
+// operation is one of the API's operations. Those that consume capacity come first, so counters
+// need no room for the others.
 type operation int
 
 const (
@@ -20,7 +20,7 @@ const (
 	opBatchWriteItem
 	opTransactGetItems
 	opTransactWriteItems
-	operations // how many consume capacity
+	operations // how many operations consume capacity
 	opCreateTable
 	opDescribeTable
 	opDeleteTable
@@ -33,13 +33,13 @@ const (
 	opListTagsOfResource
 	opDescribeLimits
 	opDescribeEndpoints
-	opListStreams // it and the following are of the API of streams
+	opListStreams // this and the following belong to the streams API
 	opDescribeStream
 	opGetShardIterator
 	opGetRecords
 )
 
-// String is the operation's name in the API.
+// String returns the operation's name in the API.
 func (op operation) String() string {
 	return [...]string{
 		opGetItem:            "GetItem",
@@ -71,7 +71,7 @@ func (op operation) String() string {
 	}[op]
 }
 
-// service is the id of the API that has the operation.
+// service returns the id of the API that has the operation.
 func (op operation) service() string {
 	if op >= opListStreams {
 		return dynamodbstreams.ServiceID

@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// PutItem stores an item in place of the one with its key, if there is one.
+// PutItem stores an item and replaces the item with the same key, if there is one.
 func (db *DB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	return run(ctx, db, opPutItem, in, (*DB).putItem)
 }

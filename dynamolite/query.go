@@ -9,13 +9,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 )
 
-// Query reads a range of one partition of a table or of a secondary index, in order of the
-// sort key. A page ends after Limit items or 1 MB, before the filter, and a LastEvaluatedKey says so even if
-// nothing follows. Items that tie on the keys of an index are ordered by the keys of the table.
+// Query reads a range of one partition of a table or of a secondary index, in order of the sort
+// key. A page ends after Limit items or 1 MB, before the filter. It then has a LastEvaluatedKey,
+// even if nothing follows. Items with equal keys in an index are ordered by the keys of the
+// table.
 //
-// What a local secondary index does not hold is fetched from the table if a ProjectionExpression or
-// ALL_ATTRIBUTES asks for it. Each fetched item is billed to the table, on its own and
-// whole; it is also what counts for the 1 MB. A partition of a local index and its items are read as of one instant.
+// If a ProjectionExpression or ALL_ATTRIBUTES asks for attributes that a local secondary index
+// does not hold, Query fetches the items from the table. Each fetched item is billed to the
+// table, separately and whole, and its whole size counts for the 1 MB. A partition of a local
+// index and its items are read as of one instant.
 func (db *DB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return run(ctx, db, opQuery, in, (*DB).query)
 }
@@ -86,7 +88,7 @@ func (t *table) newQuery(c *call, in *dynamodb.QueryInput) (*query, error) {
 	return q, nil
 }
 
-// checkQuery validates what only a Query has.
+// checkQuery validates the parameters that only a Query has.
 func checkQuery(in *dynamodb.QueryInput) error {
 	err := refuseLegacy(legacy{"KeyConditions", in.KeyConditions != nil}, legacy{"QueryFilter", in.QueryFilter != nil},
 		legacy{"ConditionalOperator", in.ConditionalOperator != ""}, legacy{"AttributesToGet", in.AttributesToGet != nil})
@@ -99,8 +101,8 @@ func checkQuery(in *dynamodb.QueryInput) error {
 	return nil
 }
 
-// checkFilter refuses a filter that looks at the keys queried by, or at what the index does not hold,
-// even where a local index would fetch it.
+// checkFilter returns an error for a filter that uses the keys of the query, or attributes that
+// the index does not hold. This applies even if a local index would fetch the attributes.
 func (q *query) checkFilter() error {
 	if q.filter == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// sortKeys is the given attribute of items, as text.
+// sortKeys returns the given attribute of items, as text.
 func sortKeys(items []attrs, attribute string) []string {
 	out := []string{}
 	for _, item := range items {
@@ -128,7 +128,7 @@ func TestQueryOrdersNumbersAndBytes(t *testing.T) {
 	}
 }
 
-// queryAll sends a query again until its pages end, and checks each page's counts.
+// queryAll repeats a query until its pages end, and checks each page's counts.
 func (f *fixture) queryAll(in dynamodb.QueryInput) (items []attrs, pages int) {
 	f.t.Helper()
 	for {
@@ -144,7 +144,7 @@ func (f *fixture) queryAll(in dynamodb.QueryInput) (items []attrs, pages int) {
 	}
 }
 
-// indexedItems are items of which many tie on the keys of the index "full".
+// indexedItems returns items of which many have equal keys in the index "full".
 func indexedItems() []attrs {
 	var items []attrs
 	for i := range 30 {
@@ -155,8 +155,8 @@ func indexedItems() []attrs {
 	return items
 }
 
-// The pages of a query are its answer cut in pieces: any Limit, either direction, table or index,
-// and whatever the filter, the pages together are what one page holds.
+// The pages of a query are its answer in pieces: with any Limit, direction, table, index and
+// filter, the pages together hold the contents of one page.
 func TestQueryPagingLaws(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -224,7 +224,7 @@ func TestQueryEndsAtLimit(t *testing.T) {
 	if out.Items == nil || len(out.Items) != 0 || out.LastEvaluatedKey != nil {
 		t.Errorf("got %v and %v, want an empty page without a position", out.Items, out.LastEvaluatedKey)
 	}
-	// A position outlives its item.
+	// A position stays valid without its item.
 	if _, err := f.db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: ptr(mainTable), Key: keyed("a", "1")}); err != nil {
 		t.Fatal(err)
 	}
@@ -462,7 +462,7 @@ func TestIndexFollowsWrites(t *testing.T) {
 	check("deleted", someAttrs, "spk", "s")
 }
 
-// An index that is still being filled is not there yet for readers.
+// An index that is still being filled is not visible to readers.
 func TestFillingIndexCannotBeRead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -31,8 +31,9 @@ func (q *query) bound(c *expr.KeyCondition) error {
 	return err
 }
 
-// rangeOf is the keys of a partition that satisfy a condition on the sort key. The key of an entry
-// of an index goes on after the sort key, so "equal" is itself a range, and so is every bound.
+// rangeOf returns the keys of a partition that satisfy a condition on the sort key. The key of an
+// index entry continues after the sort key. Therefore "equal" is itself a range, and so is every
+// bound.
 func (q *query) rangeOf(partition string, c *expr.RangeCondition) (r keyRange, err error) {
 	low, err := conditionValue(&q.key.rng, c.Low)
 	if err != nil {
@@ -69,7 +70,7 @@ func (q *query) rangeOf(partition string, c *expr.RangeCondition) (r keyRange, e
 	}
 }
 
-// conditionValue checks a value that a key is compared with.
+// conditionValue checks a value that the condition compares with a key.
 func conditionValue(a *keyAttribute, v value.AV) (value.AV, error) {
 	checked, problem, err := a.check(v)
 	switch {
@@ -98,16 +99,16 @@ func (q *query) resume(start value.Item) error {
 	return nil
 }
 
-// after is what is left of a range when a key has been read.
+// after returns the rest of a range after a key has been read.
 func (r keyRange) after(key string, backward bool) keyRange {
 	if backward {
 		r.high = key
 	} else {
-		r.low = key + "\x00" // the next string there is
+		r.low = key + "\x00" // the next string in order
 	}
 	return r
 }
 
-// everyKey is the range of all keys. None begins with so many of the highest byte: a partition key is
-// shorter, and what ends it lower.
+// everyKey is the range of all keys. No key begins with that many bytes 0xFF: a partition key is
+// shorter, and the end mark after it sorts lower.
 var everyKey = keyRange{"", strings.Repeat("\xFF", maxHashKey+1)}

@@ -7,7 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// What the engine lacks, and what no engine accepts, is refused by name; nothing is ignored.
+// Features that the engine lacks, and invalid parameters, give an error with their name; none is
+// ignored.
 func TestRefusedParameters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -9,15 +9,16 @@ import (
 // maxSegments is how many parts a Scan can be divided into.
 const maxSegments = 1_000_000
 
-// Scan reads all of a table or of a secondary index, in an order of its own that does not change. Its
-// pages end, and a local index fetches from the table, as those of [DB.Query] do. An item that is there from the first page to the
-// last is read exactly once; of one that is written meanwhile it is open which image is read, and one that
-// moves in the index scanned may be read twice or not at all. A filter may look at the keys; what an index does not
-// hold is absent to it.
+// Scan reads all of a table or of a secondary index, in an internal order that does not change.
+// Its pages end like those of [DB.Query], and a local index fetches from the table in the same
+// way. An item that exists from the first page to the last is read exactly once. If an item is
+// written meanwhile, Scan may read either image. An item that moves in the scanned index may be
+// read twice or not at all. A filter may use the keys; attributes that an index does not hold are
+// absent to it.
 //
 // A table or an index is divided into 64 shards; a segment of a parallel Scan is a run of whole
-// shards. Segments beyond that number are empty, and the work is spread evenly only where the number of segments is
-// a divisor of it.
+// shards. Segments beyond that number are empty. The work is even only if the number of segments
+// divides 64.
 func (db *DB) Scan(ctx context.Context, in *dynamodb.ScanInput, _ ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	return run(ctx, db, opScan, in, (*DB).scan)
 }
@@ -98,7 +99,8 @@ func checkSegment(segment, total *int32) error {
 	return nil
 }
 
-// bound turns the segment and the ExclusiveStartKey into a run of shards and where in the first to begin.
+// bound turns the segment and the ExclusiveStartKey into a run of shards and a start in the
+// first.
 func (s *scan) bound(in *dynamodb.ScanInput) error {
 	s.keys = everyKey
 	from, to := 0, len(s.shards)
@@ -120,7 +122,8 @@ func (s *scan) bound(in *dynamodb.ScanInput) error {
 	return nil
 }
 
-// segmentOf is the run of shards, of so many, that a segment of so many reads. Each shard is in one segment.
+// segmentOf returns the run of shards that a segment reads, given the numbers of shards and
+// segments. Each shard is in exactly one segment.
 func segmentOf(shards, segment, total int) (from, to int) {
 	first := func(segment int) int { return (segment*shards + total - 1) / total }
 	return first(segment), first(segment + 1)

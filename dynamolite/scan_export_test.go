@@ -2,11 +2,11 @@ package dynamolite
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// SegmentOf is the run of shards that a segment reads.
+// SegmentOf returns the run of shards that a segment reads.
 func SegmentOf(shards, segment, total int) (from, to int) { return segmentOf(shards, segment, total) }
 
-// CollectionSize is the estimate of the size of an item collection in units of so many bytes, when so
-// many records of a tree are looked at.
+// CollectionSize returns the estimated size of an item collection, in units of so many bytes. It
+// looks at no more than walk records of each tree.
 func (db *DB) CollectionSize(name string, hash types.AttributeValue, unit int64, walk int) (low, high float64) {
 	t, err := db.table(&call{}, &name)
 	if err != nil {
@@ -15,7 +15,7 @@ func (db *DB) CollectionSize(name string, hash types.AttributeValue, unit int64,
 	return t.collectionSize(&call{}, hash, unit, walk)
 }
 
-// SetFilling makes an index of a table one that is still being filled, or no longer.
+// SetFilling marks an index of a table as still being filled, or not.
 func (db *DB) SetFilling(name, index string, filling bool) {
 	t, err := db.table(&call{}, &name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// scanned is what the pages of a scan hold together.
+// scanned is the combined result of the pages of a scan.
 type scanned struct {
 	items          []attrs
 	count, scanned int
@@ -25,8 +25,8 @@ type scanned struct {
 
 var errPages = errors.New("more pages than items")
 
-// scanAll sends a scan again until its pages end. A page of a limit that goes on must be full, and its
-// position has exactly the keys named.
+// scanAll repeats a scan until its pages end. A page that ends at a limit must be full, and its
+// position must have exactly the named keys.
 func scanAll(tb testing.TB, db *dynamolite.DB, in dynamodb.ScanInput, keys []string) (all scanned, err error) {
 	tb.Helper()
 	for {
@@ -57,8 +57,8 @@ func scanAll(tb testing.TB, db *dynamolite.DB, in dynamodb.ScanInput, keys []str
 	}
 }
 
-// segmentsOf are the segments to scan so that nothing is missed: all, or of very many those that can
-// have items and some others.
+// segmentsOf returns the segments to scan so that nothing is missed: all of them, or, if there
+// are very many, those that can have items and some others.
 func segmentsOf(total int32) []int32 {
 	var segments []int32
 	if total <= 100 {
@@ -77,11 +77,11 @@ func segmentsOf(total int32) []int32 {
 	return segments
 }
 
-// drawnScan is a scan and what it should find.
+// drawnScan is a scan and its expected result.
 type drawnScan struct {
 	in   dynamodb.ScanInput
 	view view
-	want []attrs // of what passes the filter
+	want []attrs // the items that pass the filter
 	all  int     // scanned
 	fail bool
 }
@@ -139,8 +139,8 @@ func drawScan(t *rapid.T, m localModel) drawnScan {
 	return s
 }
 
-// The pages of all segments of a scan are, together, what the table or the index holds: each once,
-// whatever the limit, the filter and what is returned.
+// The pages of all segments of a scan together hold the table or the index: each item once, with
+// any limit, filter and projection.
 func TestScanLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -199,7 +199,7 @@ func fill(tb testing.TB, f *fixture, n int) {
 	}
 }
 
-// Up to as many segments as there are shards, each has its share of the work.
+// With at most as many segments as shards, each segment has its share of the work.
 func TestScanSegmentsShareTheWork(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -240,7 +240,7 @@ func TestSegmentsCoverShards(t *testing.T) {
 	}
 }
 
-// A position belongs to the segment it comes from.
+// A position belongs to the segment that it comes from.
 func TestScanPositionBelongsToSegment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -265,7 +265,7 @@ func TestScanPositionBelongsToSegment(t *testing.T) {
 	}
 }
 
-// Keys of the highest bytes are scanned like others.
+// Keys of the highest bytes are scanned like all others.
 func TestScanReadsHighestKeys(t *testing.T) {
 	t.Parallel()
 	db := dynamolite.New(dynamolite.Options{})
@@ -288,7 +288,7 @@ func TestScanReadsHighestKeys(t *testing.T) {
 	}
 }
 
-// A page ends with the item that crosses 1 MB, in whichever partitions the items are.
+// A page ends with the item that crosses 1 MB, no matter which partitions the items are in.
 func TestScanPageOfBytes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -313,7 +313,8 @@ func TestScanPageOfBytes(t *testing.T) {
 	mustEqual(t, "RCU of pages", []float64{11 * each / 4096 / 2., 4 * each / 4096 / 2.}, sums)
 }
 
-// A scan is billed for the sum of what it read, rounded once, and an index for its own entries.
+// A scan is billed for the sum of the items that it read, rounded once, and a scan of an index
+// for its own entries.
 func TestScanBill(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -331,7 +332,7 @@ func TestScanBill(t *testing.T) {
 		{"", false, types.SelectCount, 1.5},
 		{fullIndex, false, "", 1.5},
 		{keysOnly, false, "", 0.5},
-		{someAttrs, false, "", 0.5}, // nothing is in it
+		{someAttrs, false, "", 0.5}, // the index is empty
 	} {
 		in := dynamodb.ScanInput{
 			TableName: ptr(mainTable), ConsistentRead: &tt.consistent, Select: tt.what, ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes,
@@ -413,8 +414,8 @@ func TestScanValidation(t *testing.T) {
 	}
 }
 
-// Beside writes, a scan finds each item that is there all the time exactly once, in the table and in
-// every index in which it stays where it is.
+// During writes, a scan finds each permanent item exactly once: in the table, and in every index
+// in which the item does not move.
 func TestScanBesideWrites(t *testing.T) {
 	t.Parallel()
 	db := newLocal(t)
@@ -472,7 +473,8 @@ func TestScanBesideWrites(t *testing.T) {
 	writers.Wait()
 }
 
-// churn puts, updates and deletes items beside those that stay, and updates those without moving them.
+// churn puts, updates and deletes other items, and updates the permanent ones without moving
+// them.
 func churn(t *testing.T, db *dynamolite.DB, writer, i, stay int) {
 	t.Helper()
 	j := i % stay
@@ -491,7 +493,7 @@ func churn(t *testing.T, db *dynamolite.DB, writer, i, stay int) {
 	}
 }
 
-// Counting decodes nothing: it costs the pages, not the items.
+// Counting decodes nothing: its cost depends on the pages, not on the items.
 func TestScanCountAllocations(t *testing.T) {
 	f := newFixture(t)
 	fill(t, f, 3000)
@@ -505,7 +507,7 @@ func TestScanCountAllocations(t *testing.T) {
 	}
 }
 
-// manyItems is a table of 100,000 items of some 200 bytes.
+// manyItems returns a table of 100,000 items of about 200 bytes.
 func manyItems(b *testing.B) *fixture {
 	b.Helper()
 	f := newFixture(b)

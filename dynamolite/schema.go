@@ -21,19 +21,19 @@ const (
 	maxNameLength = 255
 )
 
-// schema is all of a table that can be altered while it exists. It is never changed in place: an
-// alteration clones it, changes the clone and puts that in force.
+// schema holds all parts of a table that can be altered while it exists. It is never changed in
+// place: an alteration clones it, changes the clone and puts the clone into effect.
 type schema struct {
 	kinds         []types.AttributeDefinition
 	billing       types.BillingMode
-	onDemandSince time.Time                   // when it was last made to be paid per request; zero: it never was
+	onDemandSince time.Time                   // when it last became on-demand; zero: never
 	capacity      types.ProvisionedThroughput // of a provisioned table
 	protected     bool                        // against deletion
-	class         types.TableClass            // "" or STANDARD are one
+	class         types.TableClass            // "" and STANDARD mean the same
 	tags          map[string]string
 	expiry        string       // the attribute that holds an item's time to live; "": none
 	stream        *tableStream // nil: none is enabled
-	latest        *tableStream // the one that was enabled last, of which the description goes on telling; nil: none ever
+	latest        *tableStream // the stream enabled last, which the description continues to report; nil: none ever
 
 	indexes       []*index                               // by name
 	indexCapacity map[string]types.ProvisionedThroughput // of a provisioned table, by index
@@ -43,7 +43,7 @@ type schema struct {
 	mirrored      bool            // some index projects everything
 }
 
-// clone is a schema to be changed and put in force.
+// clone returns a schema to be changed and put into effect.
 func (s *schema) clone() *schema {
 	c := *s
 	c.kinds = slices.Clone(s.kinds)
@@ -63,12 +63,12 @@ func (s *schema) index(name string) (*index, error) {
 	return nil, validationf("The table does not have the specified index: %s", name)
 }
 
-// hasLocal tells whether the table has local secondary indexes, and with them item collections.
+// hasLocal reports whether the table has local secondary indexes, and therefore item collections.
 func (s *schema) hasLocal() bool {
 	return slices.ContainsFunc(s.indexes, func(x *index) bool { return x.local })
 }
 
-// global finds a global secondary index that a request wants to do something to.
+// global finds the global secondary index that a request wants to act on.
 func (s *schema) global(t *table, name, do string) (*index, error) {
 	x, err := s.index(name)
 	switch {
@@ -82,12 +82,12 @@ func (s *schema) global(t *table, name, do string) (*index, error) {
 	return x, nil
 }
 
-// fillingBeside tells whether an index other than x is still being filled.
+// fillingBeside reports whether an index other than x is still being filled.
 func (s *schema) fillingBeside(x *index) bool {
 	return slices.ContainsFunc(s.indexes, func(y *index) bool { return y != x && y.filling.Load() })
 }
 
-// unindexed tells whether writing these attributes cannot concern any index.
+// unindexed reports whether writes of these attributes cannot concern any index.
 func (s *schema) unindexed(touched []string) bool {
 	if s.mirrored || touched == nil {
 		return len(s.indexes) == 0
@@ -100,7 +100,7 @@ func (s *schema) unindexed(touched []string) bool {
 	return true
 }
 
-// newTable makes a table from a request, or says what is wrong with it.
+// newTable makes a table from a request, or returns what is wrong with the request.
 func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	if in.TableName == nil {
 		return nil, missing("TableName")
@@ -148,7 +148,7 @@ func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	return t, nil
 }
 
-// refuseTableFeatures names the first feature asked for that the engine lacks.
+// refuseTableFeatures returns an error for the first requested feature that the engine lacks.
 func refuseTableFeatures(in *dynamodb.CreateTableInput) error {
 	for _, f := range []struct {
 		asked bool
@@ -178,7 +178,8 @@ func checkTableClass(class types.TableClass) error {
 	}
 }
 
-// encrypts tells whether a specification asks for more than the encryption that every table on AWS has.
+// encrypts reports whether a specification asks for more than the encryption that every table on
+// AWS has.
 func encrypts(s *types.SSESpecification) bool {
 	return s != nil && (aws.ToBool(s.Enabled) || s.SSEType != "" || s.KMSMasterKeyId != nil)
 }
@@ -206,7 +207,7 @@ func (s *schema) throughput(p *types.ProvisionedThroughput, of string) (types.Pr
 	}
 }
 
-// addIndexes makes the indexes that a new table is to have.
+// addIndexes adds the indexes of a new table.
 func (s *schema) addIndexes(t *table, in *dynamodb.CreateTableInput, d *definitions) error {
 	switch {
 	case in.GlobalSecondaryIndexes != nil && len(in.GlobalSecondaryIndexes) == 0:
@@ -229,7 +230,7 @@ func (s *schema) addIndexes(t *table, in *dynamodb.CreateTableInput, d *definiti
 	return nil
 }
 
-// addGlobal adds a global secondary index. The caller settles the schema afterwards.
+// addGlobal adds a global secondary index. The caller calls settle afterwards.
 func (s *schema) addGlobal(t *table, in *types.GlobalSecondaryIndex, d *definitions) (*index, error) {
 	switch {
 	case in.OnDemandThroughput != nil:
@@ -267,7 +268,7 @@ func (s *schema) addLocal(t *table, in *types.LocalSecondaryIndex, d *definition
 	return s.add(x)
 }
 
-// add enters an index, within the limits of a table.
+// add adds an index, within the limits of a table.
 func (s *schema) add(x *index) error {
 	if _, err := s.index(x.name); err == nil {
 		return invalid("Duplicate index name: %s", x.name)
@@ -291,7 +292,8 @@ func (s *schema) add(x *index) error {
 	return nil
 }
 
-// settle sorts the indexes and works out what lets writes find out quickly whether one concerns them.
+// settle sorts the indexes. It also computes the sets that let a write find out quickly whether
+// it concerns an index.
 func (s *schema) settle() {
 	slices.SortFunc(s.indexes, func(a, b *index) int { return strings.Compare(a.name, b.name) })
 	s.indexKeys, s.mirrored = nil, false
@@ -330,7 +332,7 @@ func newIndex(t *table, name *string, key []types.KeySchemaElement, projection *
 	return x, x.project(projection.NonKeyAttributes)
 }
 
-// project sets what an index projects, given the attributes to include beside the keys.
+// project sets the attributes that an index projects, given those to include beside the keys.
 func (x *index) project(include []string) error {
 	switch x.projection {
 	case types.ProjectionTypeAll, types.ProjectionTypeKeysOnly:

@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
-// Unanswered does an operation without waiting for the disk, and tells up to which entry of the log its answer
-// would wait.
+// Unanswered executes an operation without waiting for the disk. It returns the entry of the log
+// that the answer would wait for.
 func (db *DB) Unanswered(in any) (seen uint64, err error) {
 	c := &call{}
 	switch in := in.(type) {
@@ -60,7 +60,8 @@ func (db *DB) Unanswered(in any) (seen uint64, err error) {
 	return uint64(c.seen), err
 }
 
-// CommitOnce does a transaction up to where it lets go of its items: its caller has not been told yet.
+// CommitOnce executes a transaction up to the release of its items, before its caller gets the
+// answer.
 func (db *DB) CommitOnce(token string, items []types.TransactWriteItem) error {
 	c := &call{op: opTransactWriteItems}
 	writes, err := db.newTransactWrite(c, items)

@@ -13,7 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// openMain opens an empty directory and makes the main table in it, with a local index and a stream.
+// openMain opens an empty directory and makes the main table in it, with a local index and a
+// stream.
 func openMain(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t, openDir(t, t.TempDir())}
@@ -26,7 +27,7 @@ func openMain(t *testing.T) *fixture {
 	return f
 }
 
-// unanswered does an operation that writes, and returns the place of its entry.
+// unanswered executes an operation that writes, and returns the place of its entry.
 func (f *fixture) unanswered(in any) uint64 {
 	f.t.Helper()
 	at, err := f.db.Unanswered(in)
@@ -46,8 +47,8 @@ func (f *fixture) waits(after string, at uint64, requests ...any) {
 	}
 }
 
-// No answer tells of an item before it is on disk: not of its image, and not that it failed a condition, took a
-// place in an index, or that a repeated transaction has been done.
+// No answer reveals a write before it is on disk. It reveals neither the item's image, nor a
+// failed condition, nor a place in an index, nor that a repeated transaction is already done.
 func TestItemsAreOnDiskBeforeTheyAreRead(t *testing.T) {
 	t.Parallel()
 	f := openMain(t)
@@ -90,7 +91,7 @@ func TestItemsAreOnDiskBeforeTheyAreRead(t *testing.T) {
 	}
 }
 
-// No answer tells of a table, of what it is or is not, before that is on disk.
+// No answer reveals that a table exists, is missing or has a property before that is on disk.
 func TestTablesAreOnDiskBeforeTheyAreSeen(t *testing.T) {
 	t.Parallel()
 	f := openMain(t)
@@ -114,13 +115,13 @@ func TestTablesAreOnDiskBeforeTheyAreSeen(t *testing.T) {
 		&dynamodb.TagResourceInput{ResourceArn: &arn, Tags: []types.Tag{{Key: ptr("k"), Value: ptr("v")}}},
 		&dynamodb.UpdateTableInput{TableName: name, StreamSpecification: &types.StreamSpecification{StreamEnabled: ptr(false)}},
 	} {
-		f.waits(fmt.Sprintf("%T", change), f.unanswered(change), append(finds, change)...) // the same again is refused, or written
+		f.waits(fmt.Sprintf("%T", change), f.unanswered(change), append(finds, change)...) // the repetition is refused, or written
 	}
 	f.waits("a deletion", f.unanswered(&dynamodb.DeleteTableInput{TableName: name}), finds...)
 }
 
-// A checkpoint that comes between a transaction and its answer has its token as well as its items: repeated
-// after a restart it is not done again.
+// A checkpoint between a transaction and its answer has the transaction's token as well as its
+// items. After a restart, a repetition is not applied again.
 func TestTokenInCheckpoint(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,7 +145,7 @@ func TestTokenInCheckpoint(t *testing.T) {
 	mustEqual(t, "the number after a repetition", num("1"), f.get(key)["n"])
 }
 
-// Options that would fail later, where nobody can be told, are refused.
+// Options that would fail later, in the background, are rejected at once.
 func TestRefusedOptions(t *testing.T) {
 	t.Parallel()
 	db, err := dynamolite.Open(dynamolite.Options{SweepInterval: -time.Second})

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxPage is how many bytes of items a Query or a Scan reads before it ends its page. The item
-	// that crosses the limit is still part of the page.
+	// maxPage is how many bytes of items a Query or a Scan reads before it ends its page. The
+	// item that crosses the limit is still part of the page.
 	maxPage = 1024 * 1024
-	// fetchAtOnce is how many entries of a local index are read before their items are fetched: a page
-	// often ends long before its entries alone have 1 MB.
+	// fetchAtOnce is how many entries of a local index are read before their items are fetched. A
+	// page often ends long before its entries alone have 1 MB.
 	fetchAtOnce = 128
 )
 
-// readRequest is what a Query and a Scan have in common.
+// readRequest holds the parameters that a Query and a Scan share.
 type readRequest struct {
 	index              *string
 	consistent         *bool
@@ -30,7 +30,7 @@ type readRequest struct {
 	capacity           types.ReturnConsumedCapacity
 }
 
-// check validates what needs no table.
+// check validates the parameters that need no table.
 func (in *readRequest) check() error {
 	if err := checkConsumedCapacity(in.capacity); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (in *readRequest) check() error {
 	return nil
 }
 
-// reading is a validated Query or Scan: which records to read, and what to make of them.
+// reading is a validated Query or Scan: the records to read, and how to process them.
 type reading struct {
 	table      *table
 	index      *index     // nil: the table itself
@@ -50,20 +50,23 @@ type reading struct {
 	limit      int // 0: none
 	capacity   types.ReturnConsumedCapacity
 
-	// The records are those of these shards, one after the other, of the first one those in keys alone.
+	// The reading covers these shards, one after the other. In the first shard it covers only the
+	// range keys.
 	shards   []shard
 	keys     keyRange
 	backward bool
-	// partition is the only one that is read, or none in particular.
+	// partition is the only partition that is read, or NoPartition.
 	partition wall.Partition
-	// held is the table shard that is locked while a partition of a local index is read, which is then as
-	// of one instant, and so are the items fetched. Without it an item that moves in the index could be missed.
+	// held is the table shard that is locked while a partition of a local index is read. The page
+	// and the fetched items are then as of one instant. Without it, an item that moves in the
+	// index could be missed.
 	held *shard
 
 	filter     *expr.Condition
 	projection *expr.Projection
 	countOnly  bool
-	// fetches: not all that is asked for is in the index, a local one, and the items are read from the table.
+	// fetches: the index is local and does not hold everything that is requested; items are read
+	// from the table.
 	fetches bool
 }
 
@@ -93,7 +96,7 @@ func (t *table) newReading(c *call, in *readRequest) (r reading, err error) {
 	return r, nil
 }
 
-// parse parses the filter and what is returned of each item.
+// parse parses the filter and the parts of each item to return.
 func (r *reading) parse(in *readRequest, env *expr.Env) (err error) {
 	if in.filter != nil {
 		if r.filter, err = expr.ParseFilter(*in.filter, env); err != nil {
@@ -142,7 +145,7 @@ func (r *reading) choose(what types.Select) error {
 	return nil
 }
 
-// project finds out whether the index has what the projection asks for.
+// project finds out whether the index has the attributes that the projection asks for.
 func (r *reading) project() error {
 	if r.projection == nil {
 		return nil
@@ -158,7 +161,7 @@ func (r *reading) project() error {
 	return nil
 }
 
-// unprojected is which of the attributes are not in the index.
+// unprojected returns the attributes that are not in the index.
 func (r *reading) unprojected(attributes []string) (lacks []string) {
 	if r.index == nil {
 		return nil
@@ -171,15 +174,16 @@ func (r *reading) unprojected(attributes []string) (lacks []string) {
 	return lacks
 }
 
-// page is what one Query or Scan has read.
+// page is the result of one Query or Scan before the filter.
 type page struct {
 	entries []*record // of the table or the index, in order
 	bytes   int       // of the entries
-	// items are those of the entries, if they are fetched; one that is gone since is nil.
+	// items are those of the entries, if they are fetched; an item that is gone since then is
+	// nil.
 	items   []*record
 	fetched int   // bytes of the items
 	units   units // for the items
-	more    bool  // it ended at a limit, perhaps at the last record there is
+	more    bool  // it ended at a limit, perhaps at the last record
 }
 
 // perform reads a page and answers with it.
@@ -191,8 +195,8 @@ func (r *reading) perform(db *DB, c *call) (answer, error) {
 	return r.answer(c, &p)
 }
 
-// read reads a page, unless the partition, or the table or index, has nothing left. A Scan is charged to the
-// table or index as a whole and not to partitions, of which it reads little of each.
+// read reads a page, unless the partition, or the table or index, has no capacity left. A Scan is
+// charged to the whole table or index, not to partitions, because it reads little of each.
 func (r *reading) read(db *DB, c *call) (page, error) {
 	if !db.limited() {
 		return r.page(c), nil
@@ -212,7 +216,7 @@ func (r *reading) read(db *DB, c *call) (page, error) {
 	return p, nil
 }
 
-// page reads a page. It holds the lock of a shard that it reads for no longer.
+// page reads a page. It holds the lock of a shard only while it reads that shard.
 func (r *reading) page(c *call) (p page) {
 	if r.held != nil {
 		r.held.mu.RLock()
@@ -243,7 +247,7 @@ func (r *reading) page(c *call) (p page) {
 	return p
 }
 
-// joined is append, less the copy where there is nothing to append to.
+// joined is append, but without the copy if there is nothing to append to.
 func joined(to, records []*record) []*record {
 	if to == nil {
 		return records
@@ -251,7 +255,7 @@ func joined(to, records []*record) []*record {
 	return append(to, records...)
 }
 
-// room is how many entries to read next; 0: any number.
+// room returns how many entries to read next; 0: any number.
 func (r *reading) room(p *page) int {
 	left := r.limit - len(p.entries)
 	switch {
@@ -264,8 +268,8 @@ func (r *reading) room(p *page) int {
 	}
 }
 
-// fetch adds entries of a local index to the page, with their items, until the page ends. The items
-// are whole: each is billed on its own, and they are what counts for the limit of a page.
+// fetch adds entries of a local index to the page, with their items, until the page ends. The
+// items are whole: each is billed separately, and their sizes count for the limit of a page.
 func (r *reading) fetch(c *call, p *page, entries []*record) {
 	for _, entry := range entries {
 		item := r.itemOf(c, entry)
@@ -278,7 +282,7 @@ func (r *reading) fetch(c *call, p *page, entries []*record) {
 	}
 }
 
-// itemOf is the item of an entry of a local index.
+// itemOf returns the item of an entry of a local index.
 func (r *reading) itemOf(c *call, entry *record) *record {
 	key, err := r.table.makeKey(entry.item(), func(*keyAttribute, value.AV, bool) error { return errKeyMismatch })
 	if err != nil {
@@ -299,7 +303,7 @@ type answer struct {
 	consumed       *types.ConsumedCapacity
 }
 
-// answer filters and projects what was read, and enters the bill for it.
+// answer filters and projects the records read, and enters the bill for them.
 func (r *reading) answer(c *call, p *page) (a answer, err error) {
 	b := r.bill(p)
 	b.enter(c.op)
@@ -334,8 +338,9 @@ func (r *reading) answer(c *call, p *page) (a answer, err error) {
 	return a, nil
 }
 
-// found is what is returned of an entry, or nil if the filter drops it or its item is gone. The filter sees
-// the entry: to it, what an index does not hold is absent even if it is fetched.
+// found returns the part of an entry to return, or nil if the filter drops it or its item is
+// gone. The filter sees the entry: attributes that an index does not hold are absent to it, even
+// if they are fetched.
 func (r *reading) found(p *page, i int) (item value.Item, err error) {
 	if r.filter != nil || !r.fetches {
 		item = p.entries[i].item()
@@ -354,8 +359,8 @@ func (r *reading) found(p *page, i int) (item value.Item, err error) {
 	return r.projection.Apply(item), nil
 }
 
-// bill prices the sum of what was read, rounded up once. An index is billed to itself, and the table
-// then appears with what was fetched from it.
+// bill prices the sum of the records read, rounded up once. An index is billed separately. The
+// table then appears with the items fetched from it.
 func (r *reading) bill(p *page) bill {
 	b := bill{table: r.table, reads: true, units: p.units}
 	u := readUnits(p.bytes, r.consistent)
@@ -367,8 +372,8 @@ func (r *reading) bill(p *page) bill {
 	return b
 }
 
-// position is the LastEvaluatedKey of a page that ends with a record: the keys of the table and of
-// the index.
+// position returns the LastEvaluatedKey of a page that ends with a record: the keys of the table
+// and of the index.
 func (r *reading) position(last *record) value.Item {
 	item := last.item()
 	key := make(value.Item, 2*r.key.attributes())
@@ -382,11 +387,11 @@ func (r *reading) position(last *record) value.Item {
 	return key
 }
 
-// errStartKey answers an ExclusiveStartKey that is not a position in the table or index.
+// errStartKey is the error for an ExclusiveStartKey that is not a position in the table or index.
 var errStartKey = validation("The provided starting key is invalid")
 
-// startKey finds a position: its shard, and how it stands in the tree. It must name the keys of the table and of
-// the index, and nothing else. There need not be an item.
+// startKey returns the shard and the tree key of a position. The position must name exactly the
+// keys of the table and of the index. The item need not exist.
 func (r *reading) startKey(start value.Item) (shard int, key string, err error) {
 	own := make(value.Item, r.table.key.attributes())
 	for name, v := range start {

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// How long a connection may take for what, and how long requests have to end when Serve does.
+// Time limits of a connection, and of the requests that are in progress when Serve ends.
 const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = time.Minute
 	writeTimeout  = 3 * time.Minute // from the end of the header, so longer than readTimeout
-	idleTimeout   = 5 * time.Minute // longer than clients keep an idle connection, so that they close it
+	idleTimeout   = 5 * time.Minute // longer than clients keep an idle connection, so that the client closes it
 	shutdownGrace = 5 * time.Second
 )
 
-// Serve accepts connections on l until ctx is done. It then closes l, gives the requests that are
-// under way five seconds to end, and returns nil, or an error if some did not and were cut off.
-// Serve returns early with the error of l, if that fails. It closes l in any case.
+// Serve accepts connections on l until ctx is done. It then closes l and gives the requests in
+// progress five seconds to end. It returns nil, or an error if some did not end and were cut off.
+// If l fails, Serve returns early with its error. It closes l in any case.
 func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	var fresh unusedConns
 	server := &http.Server{
@@ -44,8 +44,8 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(failure, server.Close())
 	case <-ctx.Done():
 	}
-	_ = l.Close() // already closed, at worst
-	<-stopped     // because of that: no connection is accepted any more
+	_ = l.Close() // l may already be closed
+	<-stopped     // l is closed, so no connection is accepted any more
 	fresh.close()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
@@ -55,14 +55,14 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// unusedConns are the connections that have brought no request. The server would wait for one for seconds
-// before it shuts down, and clients dial more often than they need to.
+// unusedConns are the connections that have brought no request. The server would wait seconds for
+// each of them before it shuts down, and clients open more connections than they need.
 type unusedConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// track is called by the server when the state of a connection changes.
+// The server calls track when the state of a connection changes.
 func (u *unusedConns) track(c net.Conn, state http.ConnState) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -6,39 +6,42 @@ import (
 	"github.com/google/btree"
 )
 
-// shard is one lock and the items behind it, of a table or of an index.
+// shard is one lock and the items that it guards, of a table or of an index.
 //
-// Items are found through a map, which takes equally long for a thousand and for a million, and read in order
-// through a tree. Both lead to the item's cell, so a write to an item that is there touches neither.
+// A map finds single items; its lookup takes equally long for a thousand and for a million. A
+// tree gives the items in order. Both point to the item's cell, so a write to an existing item
+// changes neither.
 type shard struct {
 	mu    sync.RWMutex
 	cells map[string]*cell
-	order *tree // nil until something is in it
+	order *tree // nil until the shard has an item
 	bytes int64 // sum of the sizes of items
-	// latest is the place of the last write in the order of all, 0 without one: what a reader has
-	// seen here is on disk when the journal is, up to there.
+	// latest is the place of the shard's last write in the order of all writes, 0 without one.
+	// Once the journal is on disk up to this place, everything that a reader has seen here is on
+	// disk.
 	latest position
-	// taken are the items, by key, that a transaction is about to write. Others leave them alone.
+	// taken holds the keys of the items that a transaction is about to write. Others must not
+	// write them.
 	taken map[string]struct{}
-	// frozen is what cells held when the shard was frozen, of those that have been written since; nil if
-	// nobody reads the frozen shard any more.
+	// frozen holds the former records of the cells that were written since the shard was frozen.
+	// It is nil if no reader of the frozen shard is left.
 	frozen map[*cell]*record
 }
 
-// cell is where the item of a key is. What it holds changes, except in a frozen tree.
+// cell is the place of the item of a key. Its record changes, except in a frozen tree.
 type cell struct {
 	key    string
 	record *record
 }
 
-// tree holds cells in the order of their keys. Cloning it costs nothing: what comes and goes
-// afterwards, in either, copies the nodes on its way.
+// tree holds cells in the order of their keys. Cloning it costs nothing: later insertions and
+// deletions, in either tree, copy the nodes on their path.
 type tree = btree.BTreeG[*cell]
 
-// degree is half of how many cells a node holds at most.
+// degree is half of the maximum number of cells in a node.
 const degree = 32
 
-// newTree shares no free nodes with other trees: a list of them would have a lock.
+// newTree shares no free nodes with other trees, because a shared list of them would need a lock.
 func newTree() *tree {
 	return btree.NewWithFreeListG(degree, func(a, b *cell) bool { return a.key < b.key }, btree.NewFreeListG[*cell](0))
 }
@@ -50,8 +53,8 @@ func (s *shard) getLocked(key string) *record {
 	return nil
 }
 
-// ascendLocked reads the records of a range in order until do returns false. A range without an end has
-// high "".
+// ascendLocked reads the records of a range in order until do returns false. A range without an
+// end has high "".
 func (s *shard) ascendLocked(r keyRange, do func(*record) bool) {
 	if s.order == nil {
 		return
@@ -64,7 +67,7 @@ func (s *shard) ascendLocked(r keyRange, do func(*record) bool) {
 	}
 }
 
-// takenLocked tells whether a transaction is about to write the item.
+// takenLocked reports whether a transaction is about to write the item.
 func (s *shard) takenLocked(key string) bool {
 	_, ok := s.taken[key]
 	return ok
@@ -107,8 +110,8 @@ func (s *shard) deleteLocked(key string, pos position) {
 	s.order.Delete(c)
 }
 
-// freezeLocked is the items in order as they are now, to be read with [shard.frozenPage] and then thawed.
-// A shard is frozen once at a time.
+// freezeLocked returns the items in order as they are now. Read them with [shard.frozenPage],
+// then call thaw. A shard cannot be frozen twice at the same time.
 func (s *shard) freezeLocked() *tree {
 	if s.order == nil {
 		return nil
@@ -117,7 +120,7 @@ func (s *shard) freezeLocked() *tree {
 	return s.order.Clone()
 }
 
-// keepLocked keeps what a cell holds for who reads the frozen shard.
+// keepLocked keeps the record of a cell for the reader of the frozen shard.
 func (s *shard) keepLocked(c *cell) {
 	if s.frozen == nil {
 		return
@@ -127,8 +130,8 @@ func (s *shard) keepLocked(c *cell) {
 	}
 }
 
-// frozenPage reads records of a frozen shard from a key on, 256 at most, until do says that it is enough. Next is where to
-// go on if there may be more.
+// frozenPage reads records of a frozen shard from a key on, at most 256, until do returns false.
+// Next is the key to continue from if there may be more.
 func (s *shard) frozenPage(frozen *tree, from string, do func(*record) bool) (next string, more bool) {
 	const most = 256
 	s.mu.RLock()
@@ -150,7 +153,7 @@ func (s *shard) frozenPage(frozen *tree, from string, do func(*record) bool) (ne
 	return next, more
 }
 
-// thaw forgets what was frozen.
+// thaw forgets the frozen state.
 func (s *shard) thaw() {
 	s.mu.Lock()
 	s.frozen = nil
@@ -164,9 +167,10 @@ func (s *shard) get(c *call, key string) *record {
 	return s.getLocked(key)
 }
 
-// page reads records of a range in order, backwards if told, until limit records have been read
-// (0: no limit) or their sizes exceed maxBytes; the record that crosses is still part of the page.
-// More tells that the page ended for one of these reasons, which may be at the last record.
+// page reads records of a range in order, optionally backwards. It stops when limit records have
+// been read (0: no limit) or their sizes exceed maxBytes; the record that crosses the limit is
+// still part of the page. More reports that the page ended for one of these reasons, perhaps at
+// the last record.
 func (s *shard) page(c *call, r keyRange, backward bool, limit, maxBytes int) (records []*record, bytes int, more bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -189,7 +193,7 @@ func (s *shard) page(c *call, r keyRange, backward bool, limit, maxBytes int) (r
 	return records, bytes, more
 }
 
-// census is how many records a set of shards holds, and their bytes.
+// census returns the number of records in a set of shards, and their bytes.
 func census(shards []shard) (records, bytes int64) {
 	for i := range shards {
 		s := &shards[i]
@@ -206,8 +210,8 @@ type keyRange struct{ low, high string }
 
 func (r keyRange) contains(key string) bool { return r.low <= key && key < r.high }
 
-// prefixEnd is the least string above all that begin with an encoded key or a part of one, which
-// never consists of 0xFF alone.
+// prefixEnd returns the lowest string above all strings with a prefix. The prefix is an encoded
+// key or a part of one, which never consists of 0xFF alone.
 func prefixEnd(prefix string) string {
 	last := len(prefix) - 1
 	for prefix[last] == 0xFF {
@@ -216,8 +220,8 @@ func prefixEnd(prefix string) string {
 	return prefix[:last] + string([]byte{prefix[last] + 1})
 }
 
-// shardOf spreads partition keys over n shards (FNV-1a). It is the same in every process, so that a
-// run can be repeated.
+// shardOf spreads partition keys over n shards (FNV-1a). It is the same in every process, so that
+// runs are repeatable.
 func shardOf(partition []byte, n int) int {
 	h := uint32(2166136261)
 	for _, b := range partition {

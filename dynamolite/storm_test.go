@@ -29,8 +29,8 @@ var (
 	stormSeed  = flag.Uint64("dynamolite.stormseed", 1, "chooses what")
 )
 
-// The tables of a storm, all of one form. Main always has a stream and its items expire; flip gets and loses a stream
-// and an index; gone is created and deleted.
+// The tables of a storm, all with the same keys. Main always has a stream and its items expire;
+// flip gains and loses a stream and an index; gone is created and deleted.
 const (
 	stormFlip  = "flip"
 	stormGone  = "gone"
@@ -39,7 +39,7 @@ const (
 
 var stormTables = []string{mainTable, mainTable, mainTable, stormFlip, stormFlip, stormFlip, stormGone}
 
-// storm is a database that many goroutines use in all ways.
+// storm is a database that many goroutines use in every way.
 type storm struct {
 	t    *testing.T
 	db   *dynamolite.DB
@@ -91,7 +91,7 @@ func (c *stormClient) item() attrs {
 		}
 	}
 	if c.IntN(8) == 0 {
-		item["ttl"] = num("1700000000") // in 2023, of which five years have not passed on the clock of the test
+		item["ttl"] = num("1700000000") // in 2023, less than five years ago on the clock of the test
 	}
 	return item
 }
@@ -151,7 +151,8 @@ func (c *stormClient) settings(ctx context.Context) (err error) {
 	return err
 }
 
-// step does one thing. An error may only be one of those that a client of a table in use must expect.
+// step makes one random request. Its error must be one that a client of a table in use can
+// expect.
 func (c *stormClient) step(ctx context.Context) {
 	var err error
 	expected := []string{"ResourceNotFoundException"}
@@ -200,7 +201,7 @@ func (c *stormClient) step(ctx context.Context) {
 	}
 }
 
-// rest compares all that the database tells of itself, and returns it as text.
+// rest compares all data that the database returns about itself, and returns it as text.
 func (s *storm) rest() (all []string) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -237,8 +238,8 @@ func (s *storm) rest() (all []string) {
 	return append(all, s.streams(items)...)
 }
 
-// streams checks that the records of each item are a chain of images, which ends with the item where the stream is enabled, and
-// returns them as text.
+// streams checks that the records of each item are a chain of images. Where the stream is
+// enabled, the chain must end with the current item. It returns the records as text.
 func (s *storm) streams(items map[string]string) (all []string) {
 	s.t.Helper()
 	f := &streamFixture{fixture: &fixture{s.t, s.db}}
@@ -271,7 +272,8 @@ func (s *storm) streams(items map[string]string) (all []string) {
 	return all
 }
 
-// settle waits until nothing moves any more: expiry is switched off and indexes are filled.
+// settle waits until nothing changes any more: it switches expiry off and waits until the indexes
+// are filled.
 func (s *storm) settle() {
 	s.t.Helper()
 	for _, table := range []string{mainTable, stormFlip, stormGone} {
@@ -289,8 +291,9 @@ func (s *storm) settle() {
 	}
 }
 
-// Goroutines use a database in all ways at once, while it expires items, writes checkpoints and, once, is closed under their
-// hands. What it then has fits together, and is there when it is opened again.
+// Goroutines use a database in every way at the same time, while it expires items, writes
+// checkpoints and, once, is closed during their work. Its data is then consistent, and is still
+// there after it is reopened.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -333,7 +336,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 		s.settle()
 		before := s.rest()
-		if round == 2 { // else what is there is read from the log, too
+		if round == 2 { // in the other rounds the log is read too
 			if err := s.db.Checkpoint(); err != nil {
 				t.Fatal(err)
 			}

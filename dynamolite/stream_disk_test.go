@@ -14,9 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
-// Streams of every view, of a deleted table and with shards that were replaced are after a restart what they
-// were before, to the last member of a record and whether the log or a checkpoint is read; and a reader
-// goes on with the iterator it has.
+// After a restart, streams are as they were before, to the last member of a record, whether the
+// log or a checkpoint is read. This holds for streams of every view, of a deleted table and with
+// shards that were replaced. A reader continues with its iterator.
 func TestStreamsOnDisk(t *testing.T) {
 	t.Parallel()
 	for name, checkpointAt := range map[string]int{"log": -1, "checkpoint": 3, "checkpoint, then log": 1} {
@@ -90,7 +90,8 @@ func (f *streamFixture) write(table string, round int) {
 	}
 }
 
-// everything is all shards and records of all streams, as text. The last stream is left in f.arn.
+// everything returns all shards and records of all streams, as text. It leaves the last stream in
+// f.arn.
 func (f *streamFixture) everything() (all []string) {
 	f.t.Helper()
 	list, err := f.db.ListStreams(f.t.Context(), &dynamodbstreams.ListStreamsInput{})
@@ -103,7 +104,7 @@ func (f *streamFixture) everything() (all []string) {
 		all = append(all, fmt.Sprint(f.arn, d.StreamStatus, d.StreamViewType, d.CreationRequestDateTime.UnixMilli(), len(d.KeySchema)))
 		for _, sh := range d.Shards {
 			r := sh.SequenceNumberRange
-			page, _ := f.read(f.from(*sh.ShardId, trimHorizon), 1000) // ends for the sizes of its records, too
+			page, _ := f.read(f.from(*sh.ShardId, trimHorizon), 1000) // the sizes of the records can end the page too
 			all = append(all, fmt.Sprint(len(page), *sh.ShardId, aws.ToString(sh.ParentShardId), *r.StartingSequenceNumber, aws.ToString(r.EndingSequenceNumber)))
 		}
 		for _, r := range f.records() {

@@ -41,7 +41,7 @@ func newStreamFixture(tb testing.TB, view types.StreamViewType) *streamFixture {
 
 func (f *streamFixture) time() time.Time { return time.Unix(0, f.now.Load()) }
 
-// open goes on with the database that is kept in a directory.
+// open opens the database in a directory and continues with it.
 func (f *streamFixture) open(dir string) {
 	f.t.Helper()
 	var err error
@@ -56,7 +56,7 @@ func streaming(view types.StreamViewType) *types.StreamSpecification {
 	return &types.StreamSpecification{StreamEnabled: ptr(true), StreamViewType: view}
 }
 
-// create makes a table like the main one that has a stream, of which it returns the ARN.
+// create makes a table like the main one, with a stream, and returns the stream's ARN.
 func (f *streamFixture) create(table string, view types.StreamViewType) string {
 	f.t.Helper()
 	in := mainInput()
@@ -77,7 +77,7 @@ func (f *streamFixture) describe() *streamtypes.StreamDescription {
 	return out.StreamDescription
 }
 
-// iterator asks for an iterator; change, if any, changes the request.
+// iterator requests an iterator; change, if not nil, changes the request.
 func (f *streamFixture) iterator(shard string, from streamtypes.ShardIteratorType, change func(*dynamodbstreams.GetShardIteratorInput)) (*string, error) {
 	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &f.arn, ShardId: &shard, ShardIteratorType: from}
 	if change != nil {
@@ -90,7 +90,7 @@ func (f *streamFixture) iterator(shard string, from streamtypes.ShardIteratorTyp
 	return out.ShardIterator, nil
 }
 
-// from is an iterator that there must be.
+// from returns an iterator that must exist.
 func (f *streamFixture) from(shard string, from streamtypes.ShardIteratorType) *string {
 	f.t.Helper()
 	it, err := f.iterator(shard, from, nil)
@@ -109,7 +109,7 @@ func (f *streamFixture) read(it *string, limit int32) (records []streamtypes.Rec
 	return out.Records, out.NextShardIterator
 }
 
-// records is all that the stream has, shard by shard.
+// records returns all records of the stream, shard by shard.
 func (f *streamFixture) records() (all []streamtypes.Record) {
 	f.t.Helper()
 	for _, sh := range f.describe().Shards {
@@ -123,7 +123,7 @@ func (f *streamFixture) records() (all []streamtypes.Record) {
 	return all
 }
 
-// shardOfA is the first shard that has a record of the partition "a".
+// shardOfA returns the first shard that has a record of the partition "a".
 func (f *streamFixture) shardOfA() string {
 	f.t.Helper()
 	for _, sh := range f.describe().Shards {
@@ -142,7 +142,7 @@ func partition(r streamtypes.Record) string {
 	return r.Dynamodb.Keys["pk"].(*streamtypes.AttributeValueMemberS).Value
 }
 
-// plain is an image as the data plane has it, to be compared.
+// plain returns an image in the types of the data plane, for comparison.
 func plain(item map[string]streamtypes.AttributeValue) attrs {
 	if item == nil {
 		return nil
@@ -184,7 +184,7 @@ func plainValue(v streamtypes.AttributeValue) types.AttributeValue {
 	return nil
 }
 
-// wantCode checks for an error of the streams' API, wrapped as the SDK's client wraps it.
+// wantCode checks for an error of the streams API, wrapped as the SDK's client wraps it.
 func wantCode(tb testing.TB, what string, err error, code string) {
 	tb.Helper()
 	api, ok := errors.AsType[smithy.APIError](err)

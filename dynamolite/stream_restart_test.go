@@ -8,8 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A transaction over tables with a stream, without one and dropped leaves records whose sequence numbers are the
-// same after a restart, so that a reader who stopped in the middle of it goes on where it was.
+// A transaction spans tables with a stream, without one, and dropped. The sequence numbers of its
+// records are the same after a restart. A reader that stopped in the middle of it therefore
+// continues from its place.
 func TestSequenceNumbersOutliveARestart(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeNewAndOldImages)

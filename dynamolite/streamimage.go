@@ -12,14 +12,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
-// The parts of a stream in a checkpoint, by the byte after the kind of the entry. They are on disk: none may
-// change its meaning.
+// The parts of a stream in a checkpoint, by the byte after the kind of the entry. They are on
+// disk: their meanings must never change.
 const (
 	streamHead    byte = iota + 1 // all but the records, as JSON
 	streamRecords                 // of the stream whose head came last
 )
 
-// What a record in a checkpoint is and has.
+// Flags of a record in a checkpoint.
 const (
 	streamInsert byte = 1 << iota // neither this nor streamRemove: an item was modified
 	streamRemove
@@ -29,7 +29,8 @@ const (
 	streamKeys // has an image for its key
 )
 
-// streamHeader is a stream without its records, as it is on disk. Members may be added; none may change its meaning.
+// streamHeader is a stream without its records, as it is on disk. Members may be added; the
+// meaning of a member must never change.
 type streamHeader struct {
 	Table   string               `json:"table"`
 	Label   string               `json:"label"`
@@ -39,14 +40,14 @@ type streamHeader struct {
 	State   stream.State         `json:"state"`
 }
 
-// streamImage is a stream at one place in the order of writes. Records that are trimmed while it is
-// written are missing from it, and readers are told so as they are by the stream itself.
+// streamImage is a stream at one place in the order of writes. It lacks the records that are
+// trimmed while it is written. Readers learn of this as they do from the stream itself.
 type streamImage struct {
 	stream *tableStream
 	state  stream.State
 }
 
-// images are those of all streams. No write is under way.
+// images returns the images of all streams. No write is in progress.
 func (g *streamRegistry) images() []streamImage {
 	var all []streamImage
 	for _, s := range g.all() {
@@ -84,8 +85,8 @@ func (im *streamImage) write(put func([]byte) error) error {
 	})
 }
 
-// appendStreamRecord is a record: flags, position, time, key, and of each image it has the size and the
-// encoded item.
+// appendStreamRecord appends a record: flags, position, time, key, and for each of its images the
+// size and the encoded item.
 func appendStreamRecord(dst []byte, r *stream.Record[streamChange]) []byte {
 	c := &r.Value
 	var flags byte
@@ -120,7 +121,7 @@ func appendStreamRecord(dst []byte, r *stream.Record[streamChange]) []byte {
 	return dst
 }
 
-// streamRecord reads what appendStreamRecord has written.
+// streamRecord reads the output of appendStreamRecord.
 func (r *reader) streamRecord() stream.Record[streamChange] {
 	flags := r.next(1)[0]
 	out := stream.Record[streamChange]{Position: r.unsigned(), At: time.UnixMilli(r.signed())}
@@ -150,7 +151,7 @@ func (r *reader) streamRecord() stream.Record[streamChange] {
 	return out
 }
 
-// streamPart takes in a part of a stream. The tables have been read before.
+// streamPart reads a part of a stream. The tables have been read before.
 func (l *loader) streamPart(entry string) error {
 	r := reader{rest: entry[1:]}
 	switch r.next(1)[0] {
@@ -182,7 +183,8 @@ func (l *loader) streamPart(entry string) error {
 	return errEntry
 }
 
-// restore makes a stream known under the label that it had, or finds the one that is known under that.
+// restore registers a stream under its earlier label, or returns the stream already registered
+// under it.
 func (g *streamRegistry) restore(s *tableStream, label string) *tableStream {
 	s.name(label)
 	g.mu.Lock()
@@ -194,8 +196,8 @@ func (g *streamRegistry) restore(s *tableStream, label string) *tableStream {
 	return s
 }
 
-// restoredStream is the stream that a table is given by a description in the log: the one it had before,
-// none, or another. What it had before, and has no longer, is disabled.
+// restoredStream returns the stream that a description in the log gives a table: its earlier
+// stream, another one, or none. It disables an earlier stream that the table no longer has.
 func (db *DB) restoredStream(t *table, before *schema, state *tableState, at position) *tableStream {
 	var had, has *tableStream
 	if before != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// streamChange is a write as a stream keeps it: the images that its view shows, which are the table's own
-// records and so cost nothing while the table has them, too.
+// streamChange is a write as a stream keeps it: the images that its view shows. They are the
+// table's own records, so they cost nothing while the table also has them.
 type streamChange struct {
 	old, new *record // nil: not shown, or no such item
-	keys     *record // has the key, if neither image does
+	keys     *record // has the key if neither image does
 	event    types.OperationType
-	expired  bool // the sweep for expired items did it
+	expired  bool // the sweep for expired items deleted it
 }
 
-// newStreamChange keeps of a write what a view shows.
+// newStreamChange keeps the parts of a write that a view shows.
 func newStreamChange(view dynamodbtypes.StreamViewType, old, updated *record, expired bool) streamChange {
 	c := streamChange{event: types.OperationTypeModify, expired: expired, keys: updated}
 	switch {
@@ -44,12 +44,12 @@ func newStreamChange(view dynamodbtypes.StreamViewType, old, updated *record, ex
 	return c
 }
 
-// bytes is what the change is counted with: the images it holds on to, and about the size of its key.
+// bytes returns the size that the change counts for: its images, and about the size of its key.
 func (c *streamChange) bytes() int {
 	return c.old.bytes() + c.new.bytes() + c.keys.bytes() + len(c.keyed().key)
 }
 
-// keyed is a record that has the key.
+// keyed returns a record that has the key.
 func (c *streamChange) keyed() *record {
 	switch {
 	case c.new != nil:
@@ -60,7 +60,7 @@ func (c *streamChange) keyed() *record {
 	return c.keys
 }
 
-// streamParts is what a record points at, in one allocation.
+// streamParts holds everything that a record points at, in one allocation.
 type streamParts struct {
 	types.StreamRecord
 
@@ -69,7 +69,7 @@ type streamParts struct {
 	size                                int64
 }
 
-// record makes the record that the API returns. The caller may keep and change all of it.
+// record returns the record in the API's form. The caller may keep and change all of it.
 func (s *tableStream) record(r *stream.Record[streamChange]) types.Record {
 	c := &r.Value
 	keys, size := s.keys(c.keyed())
@@ -96,7 +96,7 @@ func (s *tableStream) record(r *stream.Record[streamChange]) types.Record {
 	return out
 }
 
-// keys is the key of an item, and its size.
+// keys returns the key of an item, and its size.
 func (s *tableStream) keys(r *record) (keys value.StreamItem, size int) {
 	keys = make(value.StreamItem, s.key.attributes())
 	for _, a := range [...]*keyAttribute{&s.key.hash, &s.key.rng} {
@@ -117,14 +117,14 @@ func (s *tableStream) keys(r *record) (keys value.StreamItem, size int) {
 	return keys, size
 }
 
-// region is the one in the stream's ARN.
+// region returns the region in the stream's ARN.
 func (s *tableStream) region() string { return strings.SplitN(s.arn, ":", 5)[3] }
 
-// eventID is 32 hexadecimal digits that no record of another stream or sequence number has, and that
-// are the same whenever the record is read.
+// eventID returns 32 hexadecimal digits. No record of another stream or sequence number has the
+// same ones, and they stay the same each time the record is read.
 func (s *tableStream) eventID(number string) string {
 	h := fnv.New128a()
-	_, _ = h.Write([]byte(s.arn)) // a hash does not fail
+	_, _ = h.Write([]byte(s.arn)) // a hash never fails
 	_, _ = h.Write([]byte(number))
 	return hex.EncodeToString(h.Sum(nil))
 }

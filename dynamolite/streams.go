@@ -28,10 +28,11 @@ const (
 	maxSequence      = 40
 )
 
-// streamOptions are those of every stream of a database.
+// streamOptions are the options of every stream of a database.
 type streamOptions = stream.Options
 
-// tableStream is a stream that a table has or had. All but its records is fixed when it is added to the registry.
+// tableStream is a current or former stream of a table. All fields but its records are fixed once
+// it is in the registry.
 type tableStream struct {
 	table      string
 	arn, label string
@@ -39,10 +40,10 @@ type tableStream struct {
 	view       dynamodbtypes.StreamViewType
 	key        keySchema
 	log        *stream.Stream[streamChange]
-	pending    bool // not in the log yet, and shown to nobody; guarded by the registry
+	pending    bool // not in the log yet and not visible; guarded by the registry
 }
 
-// newStream makes the stream that a table is to have; nil if it is to have none.
+// newStream makes the stream that spec asks for, or returns nil if it asks for none.
 func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time) (*tableStream, error) {
 	switch {
 	case spec == nil:
@@ -50,7 +51,7 @@ func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time
 	case spec.StreamEnabled == nil:
 		return nil, missing("StreamSpecification.StreamEnabled")
 	case !*spec.StreamEnabled && spec.StreamViewType != "":
-		return nil, invalid("StreamViewType goes with StreamEnabled true only")
+		return nil, invalid("StreamViewType is allowed only if StreamEnabled is true")
 	case !*spec.StreamEnabled:
 		return nil, nil
 	}
@@ -64,7 +65,7 @@ func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time
 	}
 }
 
-// newTableStream makes a stream for a table, empty and enabled.
+// newTableStream makes an empty, enabled stream for a table.
 func newTableStream(t *table, view dynamodbtypes.StreamViewType, now time.Time, o streamOptions) *tableStream {
 	s := &tableStream{table: t.name, created: now.UTC(), view: view, key: t.key, log: stream.New[streamChange](t.name, now, o)}
 	s.name(streamLabel(s.created))
@@ -78,21 +79,22 @@ func (s *tableStream) name(label string) {
 	s.arn = tableARN(s.table) + "/stream/" + label
 }
 
-// append adds the record of a write. Position is its place in the order of all; it is called in that
-// order, for one write at a time. Hash is of the partition key: writes of equal hash stay in order. TTL says
-// that the sweep for expired items deleted it.
+// append adds the record of a write. Position is the write's place in the order of all writes.
+// Calls come in that order, one write at a time. Hash is the hash of the partition key: writes
+// with equal hashes stay in order. TTL says that the sweep for expired items deleted the item.
 func (s *tableStream) append(pos position, at time.Time, hash uint32, old, updated *record, ttl bool) {
 	c := newStreamChange(s.view, old, updated, ttl)
 	s.log.Append(hash, stream.Record[streamChange]{Position: uint64(pos), At: at, Size: c.bytes(), Value: c})
 }
 
-// disable ends the stream on behalf of the write at a position, 0 if that has none. It can be read for another 24 h.
+// disable ends the stream on behalf of the write at a position, or 0 if that write has no
+// position. The stream stays readable for another 24 h.
 func (s *tableStream) disable(pos position, now time.Time) { s.log.Close(uint64(pos), now) }
 
-// streamRegistry is all streams of a database that can be read, those of deleted tables included. Its lock
-// is taken after the database's and before that of a stream.
+// streamRegistry holds all streams of a database that can be read, including those of deleted
+// tables. Its lock is taken after the database's lock and before a stream's lock.
 type streamRegistry struct {
-	durable func() position // the last change that a crash cannot undo
+	durable func() position // durable returns the last change that a crash cannot undo
 
 	mu      sync.RWMutex
 	streams map[string]*tableStream // by ARN
@@ -102,8 +104,8 @@ func newStreamRegistry(durable func() position) *streamRegistry {
 	return &streamRegistry{durable: durable, streams: map[string]*tableStream{}}
 }
 
-// add makes a stream known. A stream of the same table that is as old, to the millisecond, keeps its
-// label, and this one gets the next that is free.
+// add registers a stream. If another stream of the same table has the same creation time, to the
+// millisecond, it keeps its label. The new stream then gets the next free label.
 func (g *streamRegistry) add(s *tableStream) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,8 +118,8 @@ func (g *streamRegistry) add(s *tableStream) {
 	g.streams[s.arn], s.pending = s, true
 }
 
-// publish lets a stream be seen, nil being none, whose table has been entered into the log, and forgets those of which nothing
-// is left.
+// publish makes a stream visible after the log has the entry of its table. A nil stream is none.
+// It also forgets streams whose records are all gone.
 func (g *streamRegistry) publish(s *tableStream, now time.Time) {
 	if s != nil {
 		g.mu.Lock()
@@ -127,7 +129,7 @@ func (g *streamRegistry) publish(s *tableStream, now time.Time) {
 	g.expire(now)
 }
 
-// remove forgets a stream that has come to nothing; nil is none.
+// remove forgets a stream whose creation failed; nil is none.
 func (g *streamRegistry) remove(s *tableStream) {
 	if s == nil {
 		return
@@ -137,7 +139,7 @@ func (g *streamRegistry) remove(s *tableStream) {
 	delete(g.streams, s.arn)
 }
 
-// expire forgets streams that were disabled so long ago that nothing is left of them.
+// expire forgets streams that were disabled so long ago that all their records are gone.
 func (g *streamRegistry) expire(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,7 +159,7 @@ func (g *streamRegistry) find(arn string, now time.Time) (*tableStream, bool) {
 	return s, ok && !s.log.Expired(now)
 }
 
-// all lists the streams by their ARNs, the highest first: of one table's, the newest.
+// all lists the streams by ARN, the highest first; for one table, the newest first.
 func (g *streamRegistry) all() []*tableStream {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -193,7 +195,7 @@ func streamResource(what string) error {
 	return &types.ResourceNotFoundException{Message: aws.String("Requested resource not found: " + what + " not found")}
 }
 
-// streamLimit reads a Limit between 1 and a maximum, which is also its default.
+// streamLimit parses a Limit between 1 and a maximum, which is also the default.
 func streamLimit(limit *int32, most int) (int, error) {
 	switch {
 	case limit == nil:
@@ -204,8 +206,8 @@ func streamLimit(limit *int32, most int) (int, error) {
 	return int(*limit), nil
 }
 
-// ListStreams lists streams, at most 100 at a time, the newest of a table first. A stream that was disabled, or
-// whose table was deleted, is listed for 24 hours more.
+// ListStreams lists streams, at most 100 at a time; for one table, the newest first. A stream
+// stays listed for 24 hours after it is disabled or its table is deleted.
 func (db *DB) ListStreams(ctx context.Context, in *dynamodbstreams.ListStreamsInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.ListStreamsOutput, error) {
 	return run(ctx, db, opListStreams, in, (*DB).listStreams)
 }
@@ -245,7 +247,8 @@ func (db *DB) listStreams(c *call, in *dynamodbstreams.ListStreamsInput) (*dynam
 	return out, nil
 }
 
-// DescribeStream describes a stream and its shards, at most 100 at a time, by age.
+// DescribeStream describes a stream and its shards, at most 100 at a time, the oldest shard
+// first.
 func (db *DB) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
 	return run(ctx, db, opDescribeStream, in, (*DB).describeStream)
 }
@@ -285,7 +288,8 @@ func (db *DB) describeStream(c *call, in *dynamodbstreams.DescribeStreamInput) (
 	return out, nil
 }
 
-// childrenOf reads a ShardFilter: the shard whose children are wanted, "" for all shards.
+// childrenOf parses a ShardFilter. It returns the shard whose children are requested, "" for all
+// shards.
 func childrenOf(f *types.ShardFilter) (string, error) {
 	switch {
 	case f == nil:
@@ -298,7 +302,7 @@ func childrenOf(f *types.ShardFilter) (string, error) {
 	return *f.ShardId, nil
 }
 
-// describe is the description without shards.
+// describe returns the description without shards.
 func (s *tableStream) describe() *types.StreamDescription {
 	d := &types.StreamDescription{
 		StreamArn:               aws.String(s.arn),
@@ -332,9 +336,9 @@ func describeShard(sh *stream.Shard) types.Shard {
 	return d
 }
 
-// GetShardIterator makes an iterator to read a shard with. It can be used for 15 minutes. Sequence numbers
-// of records that are gone are a *types.TrimmedDataAccessException, a shard that is not listed is a
-// *types.ResourceNotFoundException.
+// GetShardIterator returns an iterator to read a shard with. It is valid for 15 minutes. A
+// sequence number of a record that is gone is a *types.TrimmedDataAccessException. A shard that
+// is not listed is a *types.ResourceNotFoundException.
 func (db *DB) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
 	return run(ctx, db, opGetShardIterator, in, (*DB).getShardIterator)
 }
@@ -359,7 +363,7 @@ func (db *DB) getShardIterator(_ *call, in *dynamodbstreams.GetShardIteratorInpu
 	return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: aws.String(it.String())}, nil
 }
 
-// streamStart reads where a request wants to start.
+// streamStart parses the position where a request wants to start.
 func streamStart(in *dynamodbstreams.GetShardIteratorInput) (from stream.Start, err error) {
 	numbered, timed := false, false
 	switch in.ShardIteratorType {
@@ -380,9 +384,9 @@ func streamStart(in *dynamodbstreams.GetShardIteratorInput) (from stream.Start, 
 	}
 	switch {
 	case numbered != (in.SequenceNumber != nil):
-		return from, invalid("SequenceNumber goes with the types AT_SEQUENCE_NUMBER and AFTER_SEQUENCE_NUMBER and with no other")
+		return from, invalid("SequenceNumber is allowed only with the types AT_SEQUENCE_NUMBER and AFTER_SEQUENCE_NUMBER")
 	case timed != (in.Timestamp != nil):
-		return from, invalid("Timestamp goes with the type AT_TIMESTAMP and with no other")
+		return from, invalid("Timestamp is allowed only with the type AT_TIMESTAMP")
 	case numbered:
 		from.Position, err = parseSequenceNumber(*in.SequenceNumber)
 	case timed:
@@ -391,10 +395,11 @@ func streamStart(in *dynamodbstreams.GetShardIteratorInput) (from stream.Start, 
 	return from, err
 }
 
-// GetRecords reads a page of a shard: up to 1000 records and 1 MB of them. Without a NextShardIterator, the shard
-// is closed and has been read to its end; its children follow. What a crash could still undo is not returned.
-// Errors: *types.ExpiredIteratorException for an iterator older than 15 minutes, *types.TrimmedDataAccessException
-// if records after it are gone, *types.LimitExceededException for a Limit above 1000.
+// GetRecords reads a page of a shard: up to 1000 records and 1 MB of them. If there is no
+// NextShardIterator, the shard is closed and has been read to its end; its children follow.
+// Records that a crash could still undo are not returned. Errors: *types.ExpiredIteratorException
+// for an iterator older than 15 minutes, *types.TrimmedDataAccessException if records after it
+// are gone, *types.LimitExceededException for a Limit above 1000.
 func (db *DB) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
 	return run(ctx, db, opGetRecords, in, (*DB).getRecords)
 }
@@ -433,7 +438,7 @@ func (db *DB) getRecords(_ *call, in *dynamodbstreams.GetRecordsInput) (*dynamod
 	return out, nil
 }
 
-// streamError says what a stream's error means to the API.
+// streamError translates a stream's error into an error of the API.
 func streamError(err error, shard string) error {
 	message := aws.String(err.Error())
 	switch {
@@ -453,7 +458,7 @@ func streamError(err error, shard string) error {
 	return err
 }
 
-// sequenceNumber is a position as the API has it.
+// sequenceNumber returns a position in the API's form.
 func sequenceNumber(position uint64) string { return fmt.Sprintf("%0*d", minSequence, position) }
 
 func parseSequenceNumber(s string) (uint64, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// Each view shows what it is named after, and the size counts the key and what is shown.
+// Each view shows the images that its name says, and the size counts the key and these images.
 func TestStreamViews(t *testing.T) {
 	t.Parallel()
 	key := keyed("a", "é")
@@ -36,9 +36,9 @@ func TestStreamViews(t *testing.T) {
 		f.put(first)
 		f.put(first) // changes nothing
 		f.put(second)
-		f.update(key, "SET n = :n", attrs{":n": num("12345.0")}) // nor does this
+		f.update(key, "SET n = :n", attrs{":n": num("12345.0")}) // this changes nothing either
 		f.delete(key)
-		f.delete(key) // nor this
+		f.delete(key) // nor does this
 		records := f.records()
 		if len(records) != 3 {
 			t.Fatalf("%s: %d records, want 3", view, len(records))
@@ -76,7 +76,7 @@ func TestStreamViews(t *testing.T) {
 	}
 }
 
-// All types of values come through, and what a reader is given is its own.
+// All types of values come through, and the reader owns its results.
 func TestStreamImages(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeNewAndOldImages)
@@ -124,7 +124,7 @@ func TestStreamKeys(t *testing.T) {
 	for _, tc := range []struct {
 		kind string
 		key  types.AttributeValue
-		size int64 // of the name, too
+		size int64 // including the name
 	}{{"S", str("text"), 6}, {"N", num("123"), 5}, {"B", bin("\x00\x01\x02"), 5}} {
 		f := newStreamFixture(t, types.StreamViewTypeKeysOnly)
 		in := otherInput()
@@ -146,8 +146,8 @@ func TestStreamKeys(t *testing.T) {
 	}
 }
 
-// The writes of a transaction and of a batch are there one by one, those of one item in order; each has a
-// sequence number and an id of its own, which do not change.
+// The writes of a transaction and of a batch are separate records, those of one item in order.
+// Each has its own sequence number and id, which do not change.
 func TestStreamOfSeveralWrites(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeKeysOnly)
@@ -155,7 +155,7 @@ func TestStreamOfSeveralWrites(t *testing.T) {
 	for i := range 100 {
 		writes = append(writes, types.TransactWriteItem{Put: &types.Put{TableName: ptr(mainTable), Item: keyed("a", fmt.Sprintf("%02d", i))}})
 	}
-	for range 2 { // the second changes nothing
+	for range 2 { // the second one changes nothing
 		if _, err := f.db.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: writes}); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestShardIterators(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from   streamtypes.ShardIteratorType
 		change func(*dynamodbstreams.GetShardIteratorInput)
-		first  int // of the six; 6: none
+		first  int // index among the six; 6: none
 	}{
 		"trim horizon":    {trimHorizon, nil, 0},
 		"latest":          {latest, nil, 6},
@@ -352,7 +352,7 @@ func TestStreamRequestsRefused(t *testing.T) {
 	}
 }
 
-// Shards are described in pages, and after four hours replaced by children.
+// Shards are described in pages, and children replace them after four hours.
 func TestDescribeStream(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeOldImage)
@@ -421,8 +421,8 @@ func TestDescribeStream(t *testing.T) {
 	}
 }
 
-// A stream ends with its table or when it is disabled, and can be read and is listed for a day more. A new one has an ARN
-// of its own, even within the same millisecond.
+// A stream ends with its table or when it is disabled. It is readable and listed for one more
+// day. A new stream has a new ARN, even within the same millisecond.
 func TestListStreams(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeKeysOnly)
@@ -454,7 +454,7 @@ func TestListStreams(t *testing.T) {
 	if first == second {
 		t.Fatalf("two streams have the ARN %s", first)
 	}
-	want := []string{other, second, first} // of a table, the newest first
+	want := []string{other, second, first} // for one table, the newest first
 	for name, in := range map[string]dynamodbstreams.ListStreamsInput{"all": {}, "in pages": {Limit: ptr(int32(1))}} {
 		if got := list(in); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -486,7 +486,7 @@ func TestStreamSpecifications(t *testing.T) {
 	f := newStreamFixture(t, types.StreamViewTypeKeysOnly)
 	for name, tt := range map[string]struct {
 		spec    types.StreamSpecification
-		mention string // "": fine
+		mention string // "" if the request is valid
 	}{
 		"disabled":           {types.StreamSpecification{StreamEnabled: ptr(false)}, ""},
 		"neither":            {types.StreamSpecification{}, "StreamEnabled"},
@@ -507,8 +507,8 @@ func TestStreamSpecifications(t *testing.T) {
 	}
 }
 
-// Sixteen writers, some of whose writes are transactions: the records of each key are in the order of its
-// writes, each image follows the one before it, and the last is the item.
+// Sixteen writers write, some of them in transactions. The records of each key are in the order
+// of its writes. Each image follows the one before it, and the last image is the item.
 func TestStreamOrder(t *testing.T) {
 	t.Parallel()
 	f := newStreamFixture(t, types.StreamViewTypeNewAndOldImages)
@@ -555,7 +555,7 @@ func TestStreamOrder(t *testing.T) {
 	}
 }
 
-// add is a part of a transaction that counts.
+// add returns a part of a transaction that adds to a counter.
 func add(key attrs) types.TransactWriteItem {
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: ptr(mainTable), Key: key, UpdateExpression: ptr("ADD n :one"), ExpressionAttributeValues: attrs{":one": num("1")},

@@ -16,7 +16,7 @@ import (
 // tableShards is how many locks a table has.
 const tableShards = 64
 
-// table is a table that exists: what is fixed when it is created, its items, and the schema that is
+// table is a table that exists: the properties fixed at its creation, its items, and the schema
 // in force.
 type table struct {
 	name    string
@@ -28,16 +28,17 @@ type table struct {
 	counters *counters
 	meter    *wall.Meter // nil: no limits; made before the table is known
 
-	// current is replaced, never changed in place, and only with all shards locked: what a write
-	// finds while it holds its shard stays in force until it lets go.
+	// current is replaced, never changed in place, and only with all shards locked. A schema that
+	// a write finds while it holds its shard stays in force until it releases the shard.
 	current atomic.Pointer[schema]
-	// altering is held from reading the schema to replacing it. It is taken before the shards.
+	// altering is held from the reading of the schema to its replacement. It is taken before the
+	// shards.
 	altering sync.Mutex
 	retired  bool          // deleted; guarded by altering
 	altered  atomic.Uint64 // position of the last alteration
 }
 
-// schema is the one in force now.
+// schema returns the schema in force now.
 func (t *table) schema() *schema { return t.current.Load() }
 
 func (t *table) shard(k *itemKey) *shard { return &t.shards[k.shard] }
@@ -55,7 +56,7 @@ func (t *table) unlockAll() {
 	}
 }
 
-// describe makes the description that the API returns. Counts are exact and current.
+// describe returns the description for the API. Counts are exact and current.
 func (t *table) describe(status types.TableStatus) *types.TableDescription {
 	s := t.schema()
 	records, bytes := census(t.shards[:])
@@ -77,7 +78,7 @@ func (t *table) describe(status types.TableStatus) *types.TableDescription {
 			AttributeName: aws.String(*a.AttributeName), AttributeType: a.AttributeType,
 		})
 	}
-	if !s.onDemandSince.IsZero() { // or was once
+	if !s.onDemandSince.IsZero() { // on-demand now or earlier
 		d.BillingModeSummary = &types.BillingModeSummary{
 			BillingMode: cmp.Or(s.billing, types.BillingModeProvisioned), LastUpdateToPayPerRequestDateTime: aws.Time(s.onDemandSince),
 		}
@@ -126,10 +127,10 @@ func (t *table) describe(status types.TableStatus) *types.TableDescription {
 
 func (t *table) arn() string { return tableARN(t.name) }
 
-// tableARN is the resource name of a table, as of an account of zeros in a region of our own.
+// tableARN returns the ARN of a table, in an account of zeros and a region of our own.
 func tableARN(name string) string { return "arn:aws:dynamodb:dynamolite:000000000000:table/" + name }
 
-// indexARN is that of an index of a table.
+// indexARN returns the ARN of an index of a table.
 func indexARN(table, index string) string { return table + "/index/" + index }
 
 func (s *keySchema) describe() []types.KeySchemaElement {
@@ -140,7 +141,7 @@ func (s *keySchema) describe() []types.KeySchemaElement {
 	return out
 }
 
-// describeThroughput shows 0 units for a table that is paid per request, as AWS does.
+// describeThroughput shows 0 units for an on-demand table, as AWS does.
 func describeThroughput(p types.ProvisionedThroughput) *types.ProvisionedThroughputDescription {
 	return &types.ProvisionedThroughputDescription{
 		NumberOfDecreasesToday: aws.Int64(0),

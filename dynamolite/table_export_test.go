@@ -9,13 +9,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// Backfill is the filling of an index under the hands of a test.
+// Backfill is the filling of an index, under the control of a test.
 type Backfill struct {
 	db   *DB
 	fill *backfill
 }
 
-// AddIndex does an UpdateTable that creates an index, and leaves the filling to the test.
+// AddIndex executes an UpdateTable that creates an index, and leaves the filling to the test.
 func (db *DB) AddIndex(in *dynamodb.UpdateTableInput) (*Backfill, error) {
 	u, err := db.changeTable(&call{op: opUpdateTable}, in)
 	if err != nil {
@@ -24,20 +24,20 @@ func (db *DB) AddIndex(in *dynamodb.UpdateTableInput) (*Backfill, error) {
 	return &Backfill{db, &backfill{table: u.table, index: u.added}}, nil
 }
 
-// Step enters some items, and tells whether there may be more.
+// Step enters some items, and reports whether there may be more.
 func (b *Backfill) Step() bool {
 	b.fill.step()
 	return !b.fill.done()
 }
 
-// Run goes on to the end, and tells whether the index can be read.
+// Run continues to the end, and reports whether the index can be read.
 func (b *Backfill) Run() bool {
 	b.db.fill(b.fill)
 	return !b.fill.index.filling.Load()
 }
 
-// IndexProblem compares an index to what the items of its table say that it should hold. Nothing else may
-// be going on.
+// IndexProblem compares an index with the contents expected from the items of its table. No other
+// operation may be in progress.
 func (db *DB) IndexProblem(tableName, indexName string) error {
 	t := db.tables[tableName]
 	x, err := t.schema().index(indexName)
@@ -88,7 +88,7 @@ func (s *shard) all() (records []*record) {
 	return records
 }
 
-// Prepare does the first step of a transaction and returns the second.
+// Prepare executes the first step of a transaction and returns the second.
 func (db *DB) Prepare(items []types.TransactWriteItem) (commit func() error, err error) {
 	c := &call{op: opTransactWriteItems}
 	writes, err := db.newTransactWrite(c, items)

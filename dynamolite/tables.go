@@ -10,7 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// CreateTable makes a table, which is ACTIVE at once. A taken name is a *types.ResourceInUseException.
+// CreateTable makes a table, which is ACTIVE at once. A name that is in use is a
+// *types.ResourceInUseException.
 func (db *DB) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	return run(ctx, db, opCreateTable, in, (*DB).createTable)
 }
@@ -60,9 +61,9 @@ func (db *DB) describeTable(c *call, in *dynamodb.DescribeTableInput) (*dynamodb
 	return &dynamodb.DescribeTableOutput{Table: t.describe(types.TableStatusActive)}, nil
 }
 
-// DeleteTable drops a table, which is gone at once. While an index is being created it is a
-// *types.ResourceInUseException. An operation that overlaps with it may still succeed on the dropped
-// table, as if it had come first.
+// DeleteTable drops a table, which is gone at once. While an index is being created, the deletion
+// fails with a *types.ResourceInUseException. An operation that overlaps with the deletion may
+// still succeed on the dropped table, as if it had come first.
 func (db *DB) DeleteTable(ctx context.Context, in *dynamodb.DeleteTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error) {
 	return run(ctx, db, opDeleteTable, in, (*DB).deleteTable)
 }

@@ -20,7 +20,7 @@ func TestCreateTableValidation(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		change  func(*dynamodb.CreateTableInput)
-		mention string // "" if the table is fine
+		mention string // "" if the table is valid
 	}{
 		{"as it is", func(*dynamodb.CreateTableInput) {}, ""},
 		{"no name", func(in *dynamodb.CreateTableInput) { in.TableName = nil }, "TableName"},
@@ -157,7 +157,7 @@ func TestDescribeTable(t *testing.T) {
 	if got := d.GlobalSecondaryIndexes[2].Projection; got.ProjectionType != types.ProjectionTypeInclude || !slices.Equal(got.NonKeyAttributes, []string{"x", "y"}) {
 		t.Errorf("got projection %v", got)
 	}
-	// The sizes follow what is deleted.
+	// The sizes shrink with each deletion.
 	for _, sk := range []string{"1", "2"} {
 		if _, err := f.db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: ptr(mainTable), Key: keyed("a", sk)}); err != nil {
 			t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// tableState is a table without its items, as it is on disk. Members may be added; none may change
-// its meaning.
+// tableState is a table without its items, as it is on disk. Members may be added; the meaning of
+// a member must never change.
 type tableState struct {
 	Number        int               `json:"number"`
 	Name          string            `json:"name"`
@@ -113,12 +113,12 @@ func (k *keyState) schema() keySchema {
 	return s
 }
 
-// table is the table that the state describes, without a schema in force.
+// table returns the table that the state describes, without a schema in force.
 func (state *tableState) table() *table {
 	return &table{name: state.Name, number: state.Number, created: state.Created, key: state.Key.schema()}
 }
 
-// latest is the stream that a table's description goes on telling of.
+// latest returns the stream that the table's description continues to report.
 func (state *tableState) latest(t *table, s *schema) *tableStream {
 	if s.stream != nil || state.LatestStream == nil {
 		return s.stream

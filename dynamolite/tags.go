@@ -19,10 +19,10 @@ const (
 	maxTagValue = 256 // characters
 )
 
-// TagResource adds tags to a table, which is named by its ARN, or gives those it has another value.
-// All of them are set or none. Errors: *types.ResourceNotFoundException for a table that is not there; a
-// ValidationException for an ARN that is not a table's, for a tag that AWS does not allow and
-// for more than 50 tags together.
+// TagResource adds tags to a table, which is named by its ARN, or gives its existing tags another
+// value. It sets all of them or none. Errors: *types.ResourceNotFoundException for a table that
+// does not exist; a ValidationException for an ARN that is not a table's, for a tag that AWS does
+// not allow and for more than 50 tags together.
 func (db *DB) TagResource(ctx context.Context, in *dynamodb.TagResourceInput, _ ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error) {
 	return run(ctx, db, opTagResource, in, (*DB).tagResource)
 }
@@ -48,8 +48,8 @@ func (db *DB) tagResource(c *call, in *dynamodb.TagResourceInput) (*dynamodb.Tag
 	})
 }
 
-// UntagResource removes tags from a table, which is named by its ARN. Those it has not are no error.
-// Errors are those of [DB.TagResource].
+// UntagResource removes tags from a table, which is named by its ARN. A missing tag is not an
+// error. Errors are those of [DB.TagResource].
 func (db *DB) UntagResource(ctx context.Context, in *dynamodb.UntagResourceInput, _ ...func(*dynamodb.Options)) (*dynamodb.UntagResourceOutput, error) {
 	return run(ctx, db, opUntagResource, in, (*DB).untagResource)
 }
@@ -79,7 +79,8 @@ func (db *DB) untagResource(c *call, in *dynamodb.UntagResourceInput) (*dynamodb
 }
 
 // ListTagsOfResource lists the tags of a table, which is named by its ARN, in the order of their
-// keys. They fit on one page, as on AWS, so there never is a NextToken; one that is sent is a ValidationException.
+// keys. They fit on one page, as on AWS, so there is never a NextToken. A NextToken in the
+// request is a ValidationException.
 func (db *DB) ListTagsOfResource(ctx context.Context, in *dynamodb.ListTagsOfResourceInput, _ ...func(*dynamodb.Options)) (*dynamodb.ListTagsOfResourceOutput, error) {
 	return run(ctx, db, opListTagsOfResource, in, (*DB).listTagsOfResource)
 }
@@ -161,8 +162,8 @@ func checkTagKey(key string) error {
 	return nil
 }
 
-// tagText tells whether a text consists of what AWS allows in tags, and of no more than so many
-// characters.
+// tagText reports whether a text has only characters that AWS allows in tags, and at most so many
+// of them.
 func tagText(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsSpace(r) && !strings.ContainsRune("+-=._:/@", r)

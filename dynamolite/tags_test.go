@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// tagsOf are keys and values in turn.
+// tagsOf makes tags from alternating keys and values.
 func tagsOf(pairs ...string) (tags []types.Tag) {
 	for i := 0; i < len(pairs); i += 2 {
 		tags = append(tags, types.Tag{Key: &pairs[i], Value: &pairs[i+1]})
@@ -35,7 +35,7 @@ func TestTags(t *testing.T) {
 		name    string
 		tags    []types.Tag // of a table that has a=1 and b=2
 		keys    []string    // to be removed after that
-		mention string      // "" if all is fine
+		mention string      // "" if all is valid
 		want    []string
 	}{
 		{"added", tagsOf("c", "3"), nil, "", []string{"a=1", "b=2", "c=3"}},

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// throttle is one refusal of a request: which limit of which table or index stood in its way.
+// throttle is one refusal of a request: the limit that refused it, and of which table or index.
 type throttle struct {
 	op      wall.Op
 	level   wall.Level // not wall.Admitted
@@ -16,9 +16,9 @@ type throttle struct {
 	billing types.BillingMode
 }
 
-// The texts of DynamoDB. Those of the transaction are in the documentation of
-// TransactionCanceledException ("TransactWriteItems", API reference), and single requests are refused
-// with the same; that of the quota is the documentation of RequestLimitExceeded.
+// The texts of DynamoDB. The documentation of TransactionCanceledException has those of the
+// transaction ("TransactWriteItems", API reference), and single requests are refused with the
+// same texts. The text of the quota is in the documentation of RequestLimitExceeded.
 const (
 	throttledTable = "The level of configured provisioned throughput for the table was exceeded. " +
 		"Consider increasing your provisioning level with the UpdateTable API."
@@ -32,8 +32,9 @@ const (
 	throttledAccount = "Throughput exceeds the current throughput quota for your account."
 )
 
-// reason is the refusal as DynamoDB names it: what, doing what, by which limit, and the resource
-// ("ThrottlingReason", API reference; the resource of an index as in "Diagnosing throttling").
+// reason returns the refusal as DynamoDB names it: the resource's kind, the operation, the limit,
+// and the resource ("ThrottlingReason", API reference; the resource of an index as in "Diagnosing
+// throttling").
 func (t *throttle) reason() types.ThrottlingReason {
 	name, resource := "Table", t.arn
 	if t.index != "" {
@@ -72,12 +73,12 @@ func (t *throttle) message() string {
 	}
 }
 
-// throttled is the error of a request that was refused, for one reason or for several; the first speaks
-// for all. A provisioned table or index answers with a *types.ProvisionedThroughputExceededException,
-// even when it is a partition that is full ("Diagnosing throttling", step 1), an on-demand one with a
-// *types.ThrottlingException ("Error handling with DynamoDB"; of an index that is full on a write:
-// "Understanding global secondary index (GSI) write throttling and back pressure"). Both are retried by
-// the SDKs.
+// throttled returns the error of a request that was refused for one reason or several; the first
+// one decides the type. A provisioned table or index answers with a
+// *types.ProvisionedThroughputExceededException, even if a partition is full ("Diagnosing
+// throttling", step 1). An on-demand one answers with a *types.ThrottlingException ("Error
+// handling with DynamoDB"; for an index that is full on a write: "Understanding global secondary
+// index (GSI) write throttling and back pressure"). The SDKs retry both.
 func throttled(refusals ...throttle) error {
 	reasons := make([]types.ThrottlingReason, len(refusals))
 	for i := range refusals {
@@ -90,9 +91,9 @@ func throttled(refusals ...throttle) error {
 	return &types.ProvisionedThroughputExceededException{Message: aws.String(first.message()), ThrottlingReasons: reasons}
 }
 
-// cancellation is what the refusal of one operation contributes to the cancellation of its
-// transaction. Codes and texts are those of TransactionCanceledException; a reason there has no room for the
-// resource.
+// cancellation returns the reason that the refusal of one operation adds to the cancellation of
+// its transaction. Codes and texts are those of TransactionCanceledException. A reason there has
+// no room for the resource.
 func (t *throttle) cancellation() types.CancellationReason {
 	code := "ProvisionedThroughputExceeded"
 	if t.onDemand() {

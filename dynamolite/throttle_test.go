@@ -71,7 +71,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// All that refuse are named; the first decides on the message.
+// The error names all refusals; the first one decides the message.
 func TestThrottledByMany(t *testing.T) {
 	t.Parallel()
 	err := dynamolite.Throttled(

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	tokenLife = 10 * time.Minute // for which a token makes a transaction idempotent, from its end
+	tokenLife = 10 * time.Minute // how long a token makes a transaction idempotent, from its end
 	maxToken  = 36               // bytes
 )
 
@@ -18,10 +18,10 @@ const (
 type tokens struct {
 	mu   sync.Mutex
 	by   map[string]*tokenUse
-	done []*tokenUse // in order of their end, to forget the oldest first
+	done []*tokenUse // in order of their end, so that the oldest is forgotten first
 }
 
-// tokenUse is a transaction that is running or has succeeded. One that fails is forgotten.
+// tokenUse is a transaction that is running or has succeeded. A failed one is forgotten.
 type tokenUse struct {
 	token   string
 	request fingerprint
@@ -30,7 +30,7 @@ type tokenUse struct {
 	pos     position // of its write
 }
 
-// begin claims a token, or reports that the same transaction has been done already.
+// begin claims a token, or reports that the same transaction is already done.
 func (ts *tokens) begin(c *call, token string, request fingerprint, now time.Time) (use *tokenUse, done bool, err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -57,8 +57,9 @@ func (ts *tokens) begin(c *call, token string, request fingerprint, now time.Tim
 	return use, false, nil
 }
 
-// settle settles the claim of a transaction that has its place in the order of writes. The caller holds the shards it
-// writes to: a checkpoint has the token if it has the writes.
+// settle completes the claim of a transaction that has its place in the order of writes. The
+// caller holds the shards that the transaction writes to. A checkpoint therefore has the token if
+// it has the writes.
 func (ts *tokens) settle(use *tokenUse, pos position, now time.Time) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -66,7 +67,7 @@ func (ts *tokens) settle(use *tokenUse, pos position, now time.Time) {
 	ts.done = append(ts.done, use)
 }
 
-// giveUp forgets the claim of a transaction that has not been done.
+// giveUp forgets the claim of a transaction that was not done.
 func (ts *tokens) giveUp(use *tokenUse) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -85,7 +86,8 @@ func (ts *tokens) expireLocked(now time.Time) {
 	ts.done = ts.done[n:]
 }
 
-// all is the transactions that have succeeded and are still remembered. None of it changes any more.
+// all returns the transactions that have succeeded and are still remembered. They no longer
+// change.
 func (ts *tokens) all() []*tokenUse {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

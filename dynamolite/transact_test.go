@@ -145,7 +145,7 @@ func TestTransactWriteValidation(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		items   []types.TransactWriteItem
-		mention string // "" if the transaction is fine
+		mention string // "" if the transaction is valid
 	}{
 		{"nothing", nil, "transactItems"},
 		{"100", many(100), ""},
@@ -260,7 +260,7 @@ func TestTransactToken(t *testing.T) {
 		t.Fatalf("got %v, %v", out, err)
 	}
 	total("1")
-	// The same again does nothing and is billed as a read.
+	// A repetition changes nothing and is billed as a read.
 	out, err = send("t", add("1"))
 	if err != nil || *out.ConsumedCapacity[0].ReadCapacityUnits != 2 || out.ConsumedCapacity[0].WriteCapacityUnits != nil {
 		t.Fatalf("got %v, %v", out, err)
@@ -294,7 +294,7 @@ func TestTransactToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	total("2")
-	// It holds for ten minutes.
+	// The token holds for ten minutes.
 	now = now.Add(10*time.Minute - 1)
 	if _, err = send("t", add("1")); err != nil {
 		t.Fatal(err)
@@ -323,8 +323,9 @@ func TestTransactToken(t *testing.T) {
 	}
 }
 
-// A repetition that overtakes its original is told so. The clock is read as a transaction begins and
-// ends, so a clock that sends it again at its end is such a repetition.
+// A repetition that overtakes its original gets an error. A transaction reads the clock when it
+// begins and when it ends. The clock of the test sends the transaction again at its end, which
+// makes such a repetition.
 func TestTransactTokenInUse(t *testing.T) {
 	t.Parallel()
 	var atEnd func()

@@ -84,8 +84,8 @@ func (db *DB) newTransactedGet(c *call, it *types.Get) (g get, err error) {
 	return t.newGet(it.Key, it.ProjectionExpression, it.ExpressionAttributeNames)
 }
 
-// transactRead reads all records under all locks. One that a transaction is about to write cancels
-// the reads, and so does one whose partition has nothing left.
+// transactRead reads all records under all locks. The reads are cancelled if a transaction is
+// about to write one of the records, or if the partition of one has no capacity left.
 func transactRead(db *DB, c *call, gets []get) ([]*record, error) {
 	locks := lockSet(len(gets), func(i int) (*table, *itemKey) { return gets[i].table, &gets[i].key })
 	for _, l := range locks {
@@ -123,7 +123,7 @@ func transactRead(db *DB, c *call, gets []get) ([]*record, error) {
 	return records, nil
 }
 
-// shardLock names the lock of a table shard.
+// shardLock identifies the lock of a table shard.
 type shardLock struct {
 	table  *table
 	number int
@@ -131,8 +131,8 @@ type shardLock struct {
 
 func (l shardLock) shard() *shard { return &l.table.shards[l.number] }
 
-// lockSet is the locks that a transaction of n items needs, each once, in the order in which every
-// transaction takes them: of the older table first, then of the lower shard.
+// lockSet returns the locks that a transaction of n items needs, each once. Every transaction
+// takes them in this order: the older table first, then the lower shard.
 func lockSet(n int, at func(int) (*table, *itemKey)) []shardLock {
 	locks := make([]shardLock, n)
 	for i := range locks {

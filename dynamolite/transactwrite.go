@@ -19,12 +19,12 @@ const (
 	maxTransactionBytes = 4 * 1024 * 1024 // of items, together
 )
 
-// TransactWriteItems does up to 100 puts, updates, deletes and condition checks, all or none. If one
-// cannot be done the error is a *types.TransactionCanceledException with a reason for each. From the check
-// of the conditions until all is written its items are taken: another transaction that names one is
-// cancelled, and another write gets a *types.TransactionConflictException. With a
-// ClientRequestToken a repetition within ten minutes succeeds without doing anything; unlike the SDK's client, a DB does
-// not make up a token when there is none.
+// TransactWriteItems applies up to 100 puts, updates, deletes and condition checks, all or none.
+// If one fails, the error is a *types.TransactionCanceledException with a reason for each. The
+// items are taken from the check of the conditions until all are written. Meanwhile another
+// transaction that names one of them is cancelled, and another write gets a
+// *types.TransactionConflictException. With a ClientRequestToken, a repetition within ten minutes
+// succeeds and changes nothing. Unlike the SDK's client, a DB does not generate a missing token.
 func (db *DB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	return run(ctx, db, opTransactWriteItems, in, func(db *DB, c *call, in *dynamodb.TransactWriteItemsInput) (*dynamodb.TransactWriteItemsOutput, error) {
 		return db.transactWriteItems(ctx, c, in)
@@ -61,8 +61,8 @@ func (db *DB) transactWriteItems(ctx context.Context, c *call, in *dynamodb.Tran
 	}, nil
 }
 
-// transactOnce does a transaction unless its token says that it has been done. A repetition is
-// billed as a read of the items.
+// transactOnce executes a transaction unless its token shows that it is already done. A
+// repetition is billed as a read of the items.
 func (db *DB) transactOnce(ctx context.Context, c *call, writes []write, token string, request fingerprint) (bs bills, err error) {
 	if token == "" || len(token) > maxToken {
 		return nil, validationf("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length between 1 and %d", token, maxToken)
@@ -84,9 +84,9 @@ func (db *DB) transactOnce(ctx context.Context, c *call, writes []write, token s
 	return db.transactWrite(ctx, c, writes, use)
 }
 
-// transactWrite does a transaction in two steps, as DynamoDB does. The first checks everything and
-// takes the items; the second writes them. In between nobody else writes to them, but plain reads
-// see them as they were.
+// transactWrite executes a transaction in two steps, as DynamoDB does. The first step checks
+// everything and takes the items; the second writes them. Between the steps no other request
+// writes these items. Plain reads see them unchanged.
 //
 //	this transaction    lock · check · take · unlock         lock · write · release · unlock
 //	another one                                      lock · finds them taken · cancelled
@@ -104,7 +104,7 @@ func (db *DB) transactWrite(ctx context.Context, c *call, writes []write, use *t
 	return tx.commit(db, c, use)
 }
 
-// transaction is a TransactWriteItems under way.
+// transaction is a TransactWriteItems in progress.
 type transaction struct {
 	writes  []write
 	effects []effect // by write
@@ -123,8 +123,9 @@ func (tx *transaction) unlock() {
 	}
 }
 
-// prepare evaluates all writes and takes their items if none objects. A cancelled transaction is
-// billed as if each of its conditions had failed; AWS documents only that it is billed.
+// prepare evaluates all writes and takes their items if all writes can be done. A cancelled
+// transaction is billed as if each of its conditions had failed; AWS documents only that it is
+// billed.
 func (tx *transaction) prepare(db *DB, c *call) (bills, error) {
 	tx.lock()
 	defer tx.unlock()
@@ -176,7 +177,7 @@ func (w *write) prepareLocked(c *call) (effect, error) {
 	return w.evaluate(old)
 }
 
-// abandon lets go of the items without writing them.
+// abandon releases the items without writing them.
 func (tx *transaction) abandon() {
 	tx.lock()
 	defer tx.unlock()
@@ -190,8 +191,8 @@ func (tx *transaction) releaseLocked() {
 	}
 }
 
-// commit writes the items, which are as prepare found them, and lets go of them. Only the indexes may
-// have changed since.
+// commit writes the items, which are still as prepare found them, and releases them. Only the
+// indexes may have changed since.
 func (tx *transaction) commit(db *DB, c *call, use *tokenUse) (bills, error) {
 	tx.lock()
 	defer tx.unlock()
@@ -226,7 +227,8 @@ func (tx *transaction) commit(db *DB, c *call, use *tokenUse) (bills, error) {
 	return bs, nil
 }
 
-// reasonFor is what the evaluation of one write contributes to the cancellation of its transaction.
+// reasonFor returns the reason that the evaluation of one write adds to the cancellation of its
+// transaction.
 func reasonFor(err error) types.CancellationReason {
 	if err == nil {
 		return types.CancellationReason{Code: aws.String("None")}
@@ -294,7 +296,7 @@ type transactKey struct {
 	key   string
 }
 
-// seenOnce refuses a transaction that names an item twice.
+// seenOnce returns an error for a transaction that names an item twice.
 func seenOnce(seen map[transactKey]bool, t *table, key string) error {
 	k := transactKey{t, key}
 	if seen[k] {
@@ -304,11 +306,11 @@ func seenOnce(seen map[transactKey]bool, t *table, key string) error {
 	return nil
 }
 
-// transactedWrite is what the four kinds of operation in a transaction have in common.
+// transactedWrite holds the parts that the four kinds of operation in a transaction share.
 type transactedWrite struct {
 	kind              writeKind
 	tableName         *string
-	item              value.Item // a put's item, the key of the others
+	item              value.Item // the item of a put, the key of the other kinds
 	condition, update *string
 	names             map[string]string
 	values            value.Item
@@ -344,8 +346,8 @@ func transactedWrites(it *types.TransactWriteItem) []transactedWrite {
 	return ops
 }
 
-// newTransacted validates one operation. An item that does not fit the table comes with a *misfitError, but
-// only if all else is in order.
+// newTransacted validates one operation. For an item that does not fit the table it returns a
+// *misfitError, but only if everything else is valid.
 func (db *DB) newTransacted(c *call, it *types.TransactWriteItem) (w write, err error) {
 	ops := transactedWrites(it)
 	if len(ops) != 1 {

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// UpdateItem changes attributes of an item, which it creates from the key if it is not there.
-// Without an UpdateExpression it creates the item or leaves it as it is.
+// UpdateItem changes attributes of an item. It creates a missing item from the key. Without an
+// UpdateExpression it creates the item or leaves it unchanged.
 func (db *DB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	return run(ctx, db, opUpdateItem, in, (*DB).updateItem)
 }
@@ -69,8 +69,8 @@ func (t *table) newUpdate(in *dynamodb.UpdateItemInput) (w write, err error) {
 	return w, unused(env)
 }
 
-// returned is what ReturnValues asks for. The updated attributes alone come with their path, so
-// that of a map only the touched members are returned.
+// returned returns the values that ReturnValues asks for. UPDATED_OLD and UPDATED_NEW return the
+// updated attributes by path: of a map, only the touched members.
 func (w *write) returned(want types.ReturnValue, e *effect) value.Item {
 	switch want {
 	case types.ReturnValueAllOld:
@@ -86,8 +86,8 @@ func (w *write) returned(want types.ReturnValue, e *effect) value.Item {
 	}
 }
 
-// newImage is the item as the update left it. What the update wrote is copied, for one value may have
-// been written to two places.
+// newImage returns the item after the update. It copies the values that the update wrote, because
+// one value may have been written to two places.
 func (w *write) newImage(e *effect) value.Item {
 	if e.is == nil {
 		return e.new.item()

@@ -12,15 +12,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// UpdateTable changes a table: its billing and throughput, its protection against deletion, its class,
-// its stream, and its global secondary indexes, of which one can be created or deleted at a time.
-// All of it is in force at once, also where the answer says UPDATING; only a new index is
-// CREATING until it has the items that were there before, and cannot be read until then.
+// UpdateTable changes a table: its billing and throughput, its protection against deletion, its
+// class, its stream, and its global secondary indexes. It can create or delete one index at a
+// time. Everything takes effect at once, even if the answer says UPDATING. The exception is a new
+// index: it is CREATING, and cannot be read, until it has the items that existed before.
 //
-// Errors: *types.LimitExceededException for a second index to be created or deleted, in the same request or
-// while one is CREATING, and for a 21st; *types.ResourceNotFoundException for a table or an index
-// that is not there; a ValidationException for what would change nothing, where AWS says so: the same throughput,
-// a stream that is already on or off.
+// Errors:
+//   - *types.LimitExceededException for the creation or deletion of a second index, in the same
+//     request or while one is CREATING, and for a 21st index;
+//   - *types.ResourceNotFoundException for a table or an index that does not exist;
+//   - a ValidationException for a change that has no effect, where AWS refuses it: the same
+//     throughput, a stream that is already on or off.
 func (db *DB) UpdateTable(ctx context.Context, in *dynamodb.UpdateTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateTableOutput, error) {
 	return run(ctx, db, opUpdateTable, in, (*DB).updateTable)
 }
@@ -36,7 +38,7 @@ func (db *DB) updateTable(c *call, in *dynamodb.UpdateTableInput) (*dynamodb.Upd
 	return &dynamodb.UpdateTableOutput{TableDescription: u.describe()}, nil
 }
 
-// changeTable puts an update in force, but for the filling of a new index.
+// changeTable puts an update into effect, except for the filling of a new index.
 func (db *DB) changeTable(c *call, in *dynamodb.UpdateTableInput) (*tableUpdate, error) {
 	u := &tableUpdate{UpdateTableInput: in, now: db.now()}
 	err := u.check()
@@ -55,32 +57,32 @@ func (db *DB) changeTable(c *call, in *dynamodb.UpdateTableInput) (*tableUpdate,
 	return u, nil
 }
 
-// indexCounters are those of an index that a table is to have.
+// indexCounters returns the counters of an index that a table will have.
 func (db *DB) indexCounters(t *table, index string) *counters {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.ledgers[t.name].index(index)
 }
 
-// tableUpdate is an UpdateTable under way.
+// tableUpdate is an UpdateTable in progress.
 type tableUpdate struct {
 	*dynamodb.UpdateTableInput
 
 	table *table
 	now   time.Time
-	// What check found in the request: at most one of create and drop.
-	defined *definitions // what is not a key of the index to be created is ignored, as on AWS
+	// Set by check from the request: at most one of create and drop.
+	defined *definitions // ignored, as on AWS, for attributes that are no key of the index to be created
 	create  *types.CreateGlobalSecondaryIndexAction
 	drop    *types.DeleteGlobalSecondaryIndexAction
 	change  []*types.UpdateGlobalSecondaryIndexAction
-	// counters are for the index to be created.
+	// counters belong to the index to be created.
 	counters *counters
-	// What apply did.
+	// Set by apply.
 	added   *index
-	dropped *types.GlobalSecondaryIndexDescription // as it was
+	dropped *types.GlobalSecondaryIndexDescription // as it was before
 }
 
-// check looks at the request alone.
+// check validates the request without the table.
 func (u *tableUpdate) check() (err error) {
 	if err := u.refuseFeatures(); err != nil {
 		return err
@@ -163,7 +165,7 @@ func (u *tableUpdate) checkIndexUpdates() error {
 	return nil
 }
 
-// checkTogether refuses changes that do not go together in one request.
+// checkTogether returns an error for changes that cannot be combined in one request.
 func (u *tableUpdate) checkTogether() error {
 	throughput := u.ProvisionedThroughput != nil || u.BillingMode == types.BillingModeProvisioned
 	online := u.create != nil || u.drop != nil
@@ -234,7 +236,8 @@ func (u *tableUpdate) applyBilling(s *schema) error {
 	return nil
 }
 
-// checkProvisions checks that a table on demand gets throughput for all it has.
+// checkProvisions checks that an on-demand table gets throughput for itself and all its global
+// indexes.
 func (u *tableUpdate) checkProvisions(s *schema) error {
 	if u.ProvisionedThroughput == nil {
 		return invalid("ProvisionedThroughput must be specified when BillingMode is PROVISIONED")
@@ -281,7 +284,7 @@ func sameThroughput(a, b types.ProvisionedThroughput) bool {
 		aws.ToInt64(a.WriteCapacityUnits) == aws.ToInt64(b.WriteCapacityUnits)
 }
 
-// unchanged answers a throughput that is in force already.
+// unchanged returns the error for a throughput that is already in force.
 func unchanged(of string, p types.ProvisionedThroughput) error {
 	return validationf("The provisioned throughput for the %s will not change. The requested value equals the current value: %d read and %d write capacity units",
 		of, *p.ReadCapacityUnits, *p.WriteCapacityUnits)
@@ -370,7 +373,7 @@ func (u *tableUpdate) applyStream(s *schema) (err error) {
 	return nil
 }
 
-// describe is the table as the answer shows it: as changed, and under way.
+// describe returns the table as the answer shows it: already changed, and marked as in progress.
 func (u *tableUpdate) describe() *types.TableDescription {
 	status := types.TableStatusUpdating
 	if u.ProvisionedThroughput == nil && u.BillingMode == "" && u.StreamSpecification == nil && u.TableClass == "" && u.create == nil && u.drop == nil {
@@ -396,7 +399,7 @@ func (u *tableUpdate) describe() *types.TableDescription {
 	return d
 }
 
-// oneOnline refuses to create or delete a second index at a time.
+// oneOnline returns the error for the creation or deletion of a second index at the same time.
 func oneOnline() error {
 	return limitExceeded("Only 1 online index can be created or deleted simultaneously per table")
 }

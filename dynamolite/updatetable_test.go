@@ -22,7 +22,7 @@ func changing(change func(*dynamodb.UpdateTableInput)) *dynamodb.UpdateTableInpu
 	return in
 }
 
-// adding is a request for an index on g and n.
+// adding returns a request for an index on g and n.
 func adding(name string, projection types.ProjectionType, include ...string) *dynamodb.UpdateTableInput {
 	g := gsiOf(name, projection, include, "g", "n")
 	return changing(func(in *dynamodb.UpdateTableInput) {
@@ -70,7 +70,7 @@ func isActive(tb testing.TB, db *dynamolite.DB, name string) bool {
 	return indexOf(describeMain(tb, db), name).IndexStatus == types.IndexStatusActive
 }
 
-// The answer shows the change under way; a description afterwards shows it done.
+// The answer shows the change in progress; a later description shows it done.
 func TestIndexComesAndGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestIndexComesAndGoes(t *testing.T) {
 		if d := describeMain(t, f.db); len(d.GlobalSecondaryIndexes) != 3 || len(d.AttributeDefinitions) != 7 {
 			t.Errorf("after the drop: %d indexes, %d definitions", len(d.GlobalSecondaryIndexes), len(d.AttributeDefinitions))
 		}
-		f.put(with(keyed("a", "1"), attrs{"g": num("1")})) // no key any more, so of any type
+		f.put(with(keyed("a", "1"), attrs{"g": num("1")})) // no longer a key, so it may have any type
 	})
 }
 
@@ -213,7 +213,7 @@ func TestUpdateTableRefused(t *testing.T) {
 	}
 }
 
-// flat is what can be altered of a table, comparable as text.
+// flat returns the alterable properties of a table, comparable as text.
 func flat(d *types.TableDescription) []any {
 	out := []any{*d.DeletionProtectionEnabled, *d.ProvisionedThroughput.ReadCapacityUnits, *d.ProvisionedThroughput.WriteCapacityUnits}
 	if d.BillingModeSummary != nil {
@@ -278,7 +278,8 @@ func TestUpdateTableErrorTypes(t *testing.T) {
 	wantInvalid(t, err, "not a GlobalSecondaryIndex")
 }
 
-// A table goes from one way of being paid to the other and back, and what it is worth with it.
+// A table changes from one billing mode to the other and back, and its throughput changes with
+// it.
 func TestBillingChanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -291,7 +292,7 @@ func TestBillingChanges(t *testing.T) {
 	for _, step := range []struct {
 		name    string
 		change  func(*dynamodb.UpdateTableInput)
-		mention string // "" if the change is fine
+		mention string // "" if the change is valid
 		want    []int64
 	}{
 		{"on demand to the same", func(in *dynamodb.UpdateTableInput) { in.BillingMode = types.BillingModePayPerRequest }, "", []int64{0, 0, 0, 0}},
@@ -381,7 +382,7 @@ func TestProtectionComesAndGoes(t *testing.T) {
 	}
 }
 
-// Alterations are there after the database was opened again, and the index has what it had.
+// Alterations survive a reopening of the database, and the index has the same entries.
 func TestAlterationsLast(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// warnings counts what a database warns of.
+// warnings counts the warnings of a database.
 type warnings struct {
 	slog.Handler
 	n *atomic.Int64
@@ -29,7 +29,7 @@ func (w warnings) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A checkpoint that fails is tried again when the log has grown as much once more, not at every look.
+// A failed checkpoint is retried when the log has grown by as much again, not at every check.
 func TestFailedCheckpointIsNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	const after, writers, each = 128 << 10, 32, 160
@@ -62,7 +62,8 @@ func TestFailedCheckpointIsNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// A stream of which nothing can be read any more is let go when another begins, though nobody asks for streams.
+// A stream with no readable records left is released when another stream begins, even if no
+// client asks for streams.
 func TestOldStreamsAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -83,10 +84,11 @@ func TestOldStreamsAreForgotten(t *testing.T) {
 	}
 }
 
-// What an item was when the database was opened is let go when it is overwritten, although its key is still in use, and so
-// is an item that was written in the same transaction.
+// The image that an item had when the database was opened is released when it is overwritten,
+// although its key is still in use. The same holds for the image of an item that was written in
+// the same transaction.
 //
-// Not parallel: it looks at the whole heap.
+// Not parallel: it measures the whole heap.
 func TestOverwrittenItemsAreLetGo(t *testing.T) { //nolint:paralleltest // see above
 	const items, size = 300, 100 << 10
 	dir := t.TempDir()
@@ -105,7 +107,7 @@ func TestOverwrittenItemsAreLetGo(t *testing.T) { //nolint:paralleltest // see a
 	}
 	heap := func() int64 {
 		runtime.GC()
-		runtime.GC() // what a pool keeps survives one
+		runtime.GC() // the contents of a pool survive one collection
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc) //nolint:gosec // far less
@@ -127,7 +129,7 @@ func TestOverwrittenItemsAreLetGo(t *testing.T) { //nolint:paralleltest // see a
 		t.Fatal(err)
 	}
 	all(db, func(f *fixture, i int) {
-		f.update(keyed("large", strconv.Itoa(i)), "SET v = :v", attrs{":v": blob(1)}) // goes on with the key that was read
+		f.update(keyed("large", strconv.Itoa(i)), "SET v = :v", attrs{":v": blob(1)}) // keeps the key that was read
 	})
 	if held := heap() - before; held > items*size/2 {
 		t.Errorf("%d bytes are held on to after %d were overwritten", held, items*size)

@@ -29,7 +29,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// badEnum answers a value that is none of those allowed.
+// badEnum returns the error for a value that is not an allowed one.
 func badEnum(field, got, allowed string) error {
 	return validationf("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", got, field, allowed)
 }
@@ -86,8 +86,8 @@ func wantsOld(v types.ReturnValue) (bool, error) {
 	}
 }
 
-// newEnv binds the names and values of a request whose expressions are given, nil where absent. It
-// is nil, and not needed, if all are absent.
+// newEnv binds the names and values of a request with the given expressions, nil where absent. If
+// all are absent, it returns nil, and no environment is needed.
 func newEnv(names map[string]string, values value.Item, expressions ...*string) (*expr.Env, error) {
 	present := false
 	for _, e := range expressions {
@@ -108,7 +108,7 @@ func newEnv(names map[string]string, values value.Item, expressions ...*string) 
 	return expr.NewEnv(names, values), nil
 }
 
-// unused complains of names and values that no expression of the request has used.
+// unused returns an error for names and values that no expression of the request uses.
 func unused(env *expr.Env) error {
 	if env == nil {
 		return nil

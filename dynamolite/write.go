@@ -7,42 +7,43 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// writeKind is what a write does to its item.
+// writeKind is the kind of a write.
 type writeKind int
 
 const (
 	writePut writeKind = iota
 	writeUpdate
 	writeDelete
-	writeCheck // a condition alone, in a transaction
+	writeCheck // only a condition, in a transaction
 )
 
-// write is one write, parsed and validated as far as that goes without the item.
+// write is one write, parsed and validated as far as possible without the item.
 type write struct {
 	kind         writeKind
 	table        *table
 	key          itemKey
 	cond         *expr.Condition // nil: always
 	oldOnFailure bool            // a failed condition carries the item
-	put          *record         // writePut: what to store
+	put          *record         // writePut: the item to store
 	item         value.Item      // writePut: the same, decoded
 	update       *expr.Update    // writeUpdate: nil means the key alone
 	touched      []string        // attributes that update writes
-	misfit       error           // in a transaction: the item does not fit the table, and nothing else is set
+	misfit       error           // in a transaction: the item does not fit the table, and no other field is set
 }
 
-// effect is an evaluated write: what to do and what it costs.
+// effect is an evaluated write: the change and its cost.
 type effect struct {
 	old, new *record    // nil: no such item
-	was, is  value.Item // old and new decoded, where that was needed
+	was, is  value.Item // old and new decoded, where needed
 	touched  []string   // attributes that may differ; nil: any
-	schema   *schema    // in force when changes were worked out
+	schema   *schema    // in force when changes were computed
 	changes  []indexChange
-	units    units // of the table; those of an index are with its change
+	units    units // of the table; each change has those of its index
 }
 
-// evaluate works out what the write does to the item found, without doing it. A failed condition is
-// a *types.ConditionalCheckFailedException, for which the effect still says what it costs; any other error costs nothing.
+// evaluate computes the effect of the write on the item found, without applying it. A failed
+// condition is a *types.ConditionalCheckFailedException, and the effect still has its cost. Any
+// other error costs nothing.
 func (w *write) evaluate(old *record) (effect, error) {
 	e := effect{old: old, new: old, schema: w.table.schema()}
 	if w.misfit != nil {
@@ -111,7 +112,8 @@ func (w *write) evaluateUpdate(e *effect) error {
 	return e.schema.checkIndexKeys(e.is, e.touched)
 }
 
-// resized is the size of an item that differs from the old one in the touched attributes only.
+// resized returns the size of an item that differs from the old one only in the touched
+// attributes.
 func (e *effect) resized() int {
 	size := e.old.size
 	for _, name := range e.touched {
@@ -125,7 +127,7 @@ func (e *effect) resized() int {
 	return size
 }
 
-// reindex works out what the write does to the indexes of the schema.
+// reindex computes the effect of the write on the indexes of the schema.
 func (e *effect) reindex() {
 	e.changes = nil
 	if e.old == e.new || e.schema.unindexed(e.touched) {
@@ -138,7 +140,7 @@ func (e *effect) reindex() {
 	}
 }
 
-// decode sees to it that was and is are there.
+// decode makes sure that was and is are set.
 func (e *effect) decode() {
 	if e.was == nil {
 		e.was = e.old.item()
@@ -148,7 +150,7 @@ func (e *effect) decode() {
 	}
 }
 
-// same tells whether the write leaves everything as it is.
+// same reports whether the write changes nothing.
 func (e *effect) same() bool {
 	switch {
 	case e.old == e.new:
@@ -167,7 +169,8 @@ func (e *effect) same() bool {
 	return true
 }
 
-// conditionFailure carries the old image if the request asks for it.
+// conditionFailure returns the error of a failed condition, with the old image if the request
+// asks for it.
 func (w *write) conditionFailure(e *effect) error {
 	if w.oldOnFailure {
 		return conditionFailed(e.was)
@@ -175,12 +178,13 @@ func (w *write) conditionFailure(e *effect) error {
 	return conditionFailed(nil)
 }
 
-// change is what the log and the stream are told.
+// change returns the change in the form for the log and the stream.
 func (w *write) change(e *effect) change {
 	return change{table: w.table, shard: w.key.shard, old: e.old, new: e.new}
 }
 
-// applyLocked does what evaluate found out, and noted at pos. The caller has held the table shard since.
+// applyLocked applies an evaluated write that was noted at pos. The caller has held the table
+// shard since the evaluation.
 func (w *write) applyLocked(e *effect, pos position) {
 	s := w.table.shard(&w.key)
 	switch e.new {
@@ -196,7 +200,7 @@ func (w *write) applyLocked(e *effect, pos position) {
 	}
 }
 
-// execute evaluates and applies a write on its own.
+// execute evaluates and applies a write outside of transactions.
 func (w *write) execute(db *DB, c *call) (effect, error) {
 	s := w.table.shard(&w.key)
 	s.mu.Lock()
@@ -223,7 +227,7 @@ func (w *write) execute(db *DB, c *call) (effect, error) {
 	return e, nil
 }
 
-// perform executes the write of a request of its own and enters its bill.
+// perform executes the write of a single-write request and enters its bill.
 func (w *write) perform(db *DB, c *call) (effect, bill, error) {
 	e, err := w.execute(db, c)
 	b := bill{table: w.table}
@@ -234,7 +238,7 @@ func (w *write) perform(db *DB, c *call) (effect, bill, error) {
 	return e, b, err
 }
 
-// conditional parses the condition of a write and what to return when it fails.
+// conditional parses the condition of a write and whether a failure returns the item.
 func (w *write) conditional(condition *string, onFailure types.ReturnValuesOnConditionCheckFailure, env *expr.Env) (err error) {
 	if w.oldOnFailure, err = wantsOldOnFailure(onFailure); err != nil {
 		return err
@@ -245,7 +249,7 @@ func (w *write) conditional(condition *string, onFailure types.ReturnValuesOnCon
 	return err
 }
 
-// newPut makes the record to put of a request's item.
+// newPut makes a put of the item in a request.
 func (t *table) newPut(item value.Item) (w write, err error) {
 	w = write{kind: writePut, table: t}
 	if item == nil {
@@ -287,7 +291,7 @@ func (w *write) updating(expression string, env *expr.Env) (err error) {
 	return nil
 }
 
-// sparesKey refuses an update that writes to the key.
+// sparesKey returns an error for an update that writes to the key.
 func (w *write) sparesKey() error {
 	for _, name := range w.touched {
 		if w.table.key.has(name) {

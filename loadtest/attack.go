@@ -9,13 +9,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// bareSuffix makes the name of the table of bare items.
+// bareSuffix is the suffix of the table of bare items.
 const bareSuffix = "-bare"
 
-// neighbourClients is how many operations each neighbour may have under way.
+// neighbourClients is the number of concurrent operations of each neighbour.
 const neighbourClients = 4
 
-// An approach is what the attack is run against.
+// An approach is a target of the attack.
 type approach struct {
 	table      string
 	projection dynamo.Projection

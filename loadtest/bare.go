@@ -16,10 +16,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// bare is an actor that knows no limiter: one item for each entity and resource,
-// of the shape of a bucket, and one conditional write for an operation. Nothing
-// is ever refilled, so items hold more than anybody asks for, but for exhausted
-// ones, which hold nothing.
+// bare is an actor without a limiter. It has one item for each entity and resource, in the
+// form of a bucket, and sends one conditional write for each operation. It never refills an
+// item. So items hold more than all requests together, except exhausted ones, which hold
+// nothing.
 type bare struct {
 	api   dynamo.API
 	table string
@@ -31,7 +31,7 @@ type bare struct {
 	names             map[string]string
 }
 
-// writeBare gives the side bare writes.
+// writeBare makes the side use bare writes.
 func (s *side) writeBare() {
 	_, ns := s.store.Namespace()
 	b := &bare{
@@ -51,7 +51,7 @@ func (s *side) writeBare() {
 	s.actor = b
 }
 
-// milli is how many millitokens are a token.
+// milli is the number of millitokens in a token.
 const milli = 1000
 
 func (b *bare) bucket(entity, resource int) limiter.Bucket {
@@ -74,7 +74,7 @@ func (b *bare) prime(ctx context.Context, _ func(context.Context, int, draw) err
 	})
 }
 
-// item is an item as the limiter makes it.
+// item is an item in the form that the limiter creates.
 func (b *bare) item(bucket limiter.Bucket) *store.Create {
 	c := &store.Create{Bucket: bucket, Now: b.now(), ShardCount: 1, Writes: store.NewLimit{
 		NamedParams: store.NamedParams{Limit: schema.WCU, Params: store.Params{
@@ -117,7 +117,7 @@ func (b *bare) act(ctx context.Context, _ int, d draw) (taken, error) {
 	return tookAll, nil
 }
 
-// onlyOnce keeps the SDK from repeating what was throttled.
+// onlyOnce prevents the SDK from repeating throttled requests.
 func onlyOnce(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 func (*bare) close() error { return nil }

@@ -9,18 +9,18 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// LimitUse is what became of the demand on one limit, all buckets together, since
-// they were made. It is in tokens.
+// LimitUse is the demand on one limit and its result, in tokens, over all buckets since
+// they were created.
 type LimitUse struct {
 	Limit string `json:"limit"`
-	// Demanded is what was asked for; of what was settled, what was used.
+	// Demanded is the number of tokens requested; for settled operations, the number used.
 	Demanded int64 `json:"demanded"`
-	// Entitled is what the buckets could admit of it.
+	// Entitled is the part of the demand that the buckets could admit.
 	Entitled int64 `json:"entitled"`
 	Admitted int64 `json:"admitted"`
 }
 
-// Percent is what was admitted of the entitlement; 100 if nothing was demanded.
+// Percent is the admitted part of the entitlement; 100 if nothing was demanded.
 func (u LimitUse) Percent() float64 {
 	if u.Entitled == 0 {
 		return 100
@@ -28,28 +28,27 @@ func (u LimitUse) Percent() float64 {
 	return 100 * share(u.Admitted, u.Entitled)
 }
 
-// books keep what was asked of buckets and what they gave. They are safe for
-// concurrent use.
+// books record the requests to buckets and their results. They are safe for concurrent use.
 type books struct {
 	w        *workload
 	accounts []account // by entity and resource
-	parents  []account // likewise
+	parents  []account // by parent and resource
 }
 
-// An account is about one bucket.
+// An account records one bucket.
 type account struct {
 	mu          sync.Mutex
-	first, last int64 // begin of the first operation and end of the last, in milliseconds
+	first, last int64 // start of the first operation and end of the last, in milliseconds
 	limits      []use
-	falsely     int64 // refusals that cannot be right
+	falsely     int64 // refusals that are certainly wrong
 }
 
-// use is in tokens.
+// use counts tokens.
 type use struct {
-	// asked is all that was ever asked for, and so an upper bound of what is
-	// taken, operations under way included.
+	// asked is the sum of all requests so far, including those in flight. So it is an upper
+	// bound of what was taken.
 	asked int64
-	// wanted and admitted are about operations that have ended.
+	// wanted and admitted count completed operations.
 	wanted, admitted int64
 }
 
@@ -63,7 +62,7 @@ func newBooks(w *workload) *books {
 	return b
 }
 
-// of are the accounts of an operation: the entity's, and its parent's or nil.
+// of returns the accounts of an operation: the entity's, and its parent's or nil.
 func (b *books) of(d draw) (own, parent *account) {
 	n := len(b.w.resources)
 	own = &b.accounts[d.entity*n+d.resource]
@@ -73,7 +72,7 @@ func (b *books) of(d draw) (own, parent *account) {
 	return own, parent
 }
 
-// begin notes an operation that is about to be sent.
+// begin records an operation before it is sent.
 func (b *books) begin(d draw, at time.Time) {
 	own, parent := b.of(d)
 	own.begin(b.w, d, at.UnixMilli())
@@ -93,7 +92,7 @@ func (a *account) begin(w *workload, d draw, at int64) {
 	}
 }
 
-// end notes what an operation was answered.
+// end records the answer to an operation.
 func (b *books) end(d draw, at time.Time, took taken, refused bool) {
 	own, parent := b.of(d)
 	fits := own.end(b.w, d, at.UnixMilli(), took)
@@ -107,8 +106,7 @@ func (b *books) end(d draw, at time.Time, took taken, refused bool) {
 	}
 }
 
-// end reports whether all that was ever asked of the bucket fits into its
-// capacity.
+// end reports whether the sum of all requests to the bucket so far fits into its capacity.
 func (a *account) end(w *workload, d draw, at int64, took taken) (fits bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,8 +130,8 @@ func (a *account) end(w *workload, d draw, at int64, took taken) (fits bool) {
 	return fits
 }
 
-// sums are the uses of all entities' buckets by limit, and what was wrong with them and
-// with their parents'.
+// sums returns the use of each limit over all entities' buckets, and the number of wrong
+// results, those of parents' buckets included.
 func (b *books) sums() (uses []LimitUse, wrong int64) {
 	uses = make([]LimitUse, len(b.w.limits))
 	for i, l := range b.w.limits {
@@ -158,7 +156,7 @@ func (b *books) sums() (uses []LimitUse, wrong int64) {
 	return uses, wrong
 }
 
-// use is that of one limit, and what was admitted beyond what could be.
+// use returns the use of one limit, and the tokens admitted beyond the possible.
 func (a *account) use(i int, l limiter.Limit) (u LimitUse, beyond int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,8 +166,7 @@ func (a *account) use(i int, l limiter.Limit) (u LimitUse, beyond int64) {
 	return u, max(0, u.Admitted-most)
 }
 
-// entitlement is what a bucket that begins full can admit within some
-// milliseconds.
+// entitlement is what a bucket that starts full can admit within ms milliseconds.
 func entitlement(l limiter.Limit, ms int64) int64 {
 	hi, lo := bits.Mul64(uint64(max(ms, 0)), uint64(l.Amount))
 	period := uint64(l.Period.Milliseconds())
@@ -183,7 +180,7 @@ func entitlement(l limiter.Limit, ms int64) int64 {
 	return l.Capacity + int64(earned)
 }
 
-// busiest is the bucket of which most was asked.
+// busiest is the bucket with the highest demand.
 func (b *books) busiest() limiter.Bucket {
 	most, at := int64(-1), 0
 	for k := range b.accounts {

@@ -6,15 +6,14 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// An OptionError names an option that cannot be accepted and what to do about
-// it. It is [limiter.ErrInvalid].
+// An OptionError names an invalid option and the remedy. It is [limiter.ErrInvalid].
 type OptionError struct {
-	Option string // as the command line calls it: "clients", "warm-up"
+	Option string // its name on the command line: "clients", "warm-up"
 	Value  string
 	Reason string
 }
 
-// Error names the option, the value and what to give.
+// Error names the option, the value and the remedy.
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("invalid %s %q: %s", e.Option, e.Value, e.Reason)
 }

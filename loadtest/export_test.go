@@ -7,10 +7,10 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Drive carries out a load of one client or more, for tests of the pace.
+// Drive runs a load with one or more clients, for tests of the pace.
 func Drive(ctx context.Context, p Pace, clients int, now func() time.Time, do func(n int64, due time.Time)) int64 {
 	return load{Pace: p, clients: clients, do: func(_ context.Context, _ int, n int64, due time.Time) { do(n, due) }}.drive(ctx, now, now())
 }
 
-// Entitlement is what a bucket that begins full can admit.
+// Entitlement is what a bucket that starts full can admit.
 func Entitlement(l limiter.Limit, d time.Duration) int64 { return entitlement(l, d.Milliseconds()) }

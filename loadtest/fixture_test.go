@@ -28,13 +28,13 @@ func run(t *testing.T, o loadtest.Options) *loadtest.Result {
 	return r
 }
 
-// options are those of a short run on an engine of its own.
+// options are the options of a short run on its own engine.
 func options(s loadtest.Scenario, engine dynamolite.Options) (o loadtest.Options, db *dynamolite.DB) {
 	db = dynamolite.New(engine)
 	return loadtest.Options{Scenario: s, API: db, Table: "limits", Namespace: "bench-test", Duration: time.Second, Seed: 1}, db
 }
 
-// stalling is an engine that answers no write of an item during part of the time.
+// stalling is an engine that answers no item writes during part of the time.
 type stalling struct {
 	*dynamolite.DB
 	from, to atomic.Int64 // nanoseconds
@@ -55,7 +55,7 @@ func (s *stalling) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 	return s.DB.UpdateItem(ctx, in, opts...)
 }
 
-// opening is an engine that counts how often stores were opened on a table.
+// opening is an engine that counts how often stores on a table were opened.
 type opening struct {
 	*dynamolite.DB
 	table  string
@@ -71,7 +71,7 @@ func (o *opening) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInp
 	return o.DB.BatchGetItem(ctx, in, opts...)
 }
 
-// itemsOf are the keys of all items of a table, in order.
+// itemsOf returns the keys of all items of a table, in order.
 func itemsOf(t *testing.T, db *dynamolite.DB, table string) (keys []string) {
 	t.Helper()
 	in := &dynamodb.ScanInput{TableName: &table}

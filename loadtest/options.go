@@ -19,83 +19,80 @@ type Scenario string
 
 // The scenarios.
 const (
-	// Warm acquires from buckets that exist and that the limiter knows.
+	// Warm acquires from existing buckets that the limiter knows.
 	Warm Scenario = "warm"
 	// Cascade acquires from entities and their parents, one parent for 32.
 	Cascade Scenario = "cascade"
-	// Refused acquires from buckets that are exhausted.
+	// Refused acquires from exhausted buckets.
 	Refused Scenario = "refused"
 	// Hot acquires from one bucket with many clients.
 	Hot Scenario = "hot"
 	// Spread acquires from many buckets with many clients.
 	Spread Scenario = "spread"
-	// LLM reserves requests and tokens of one of eight models, and settles to
-	// the tokens that were used, less than those reserved.
+	// LLM reserves requests and tokens of one of eight models, and settles to the tokens
+	// used, which are fewer than the reserved ones.
 	LLM Scenario = "llm"
-	// Attack is the one of GHSA-76rv-2r9v-c5m6: one entity at 5,000 requests a
-	// second against limits far above that, beside neighbours at 10 each. It is
-	// run against one bare item for each entity, on a table as the advisory knew
-	// it; against the limiter, the attacker in another process than the
-	// neighbours; and in the same one.
+	// Attack is the attack of GHSA-76rv-2r9v-c5m6: one entity sends 5,000 requests a second
+	// against limits far above that, beside neighbours at 10 each. It runs against three
+	// targets. The first is one bare item for each entity, on a table as in the advisory.
+	// The second is the limiter, with the attacker in another process than the neighbours.
+	// The third is the limiter with both in the same process.
 	Attack Scenario = "attack"
 )
 
-// Scenarios are all scenarios.
+// Scenarios returns all scenarios.
 func Scenarios() []Scenario { return []Scenario{Warm, Cascade, Refused, Hot, Spread, LLM, Attack} }
 
-// Options say what to run, and on what. API, Table and Scenario are required.
+// Options configure a run. API, Table and Scenario are required.
 type Options struct {
 	Scenario Scenario
-	// API is the DynamoDB. Its own retries are part of what is measured, and
-	// what it repeats on its own counts as one request.
+	// API is the DynamoDB. The measurement includes the API's own retries; a request and
+	// its retries count as one.
 	API dynamo.API
-	// Table is made if it does not exist, and so is, for Attack, one of the same
-	// name with "-bare" appended, whose GSI2 projects whole items. Neither is
-	// deleted.
+	// Table is created if it does not exist. Attack also creates a table of the same name
+	// with "-bare" appended, whose GSI2 projects whole items. Neither is deleted.
 	Table string
-	// Namespace is registered for the run; "" is bench- and eight random
-	// characters. Its items are deleted afterwards, and its name too.
+	// Namespace is registered for the run; "" is bench- and eight random characters. The
+	// run deletes its items and its name at the end.
 	Namespace string
-	// Keep leaves the namespace and its items where they are.
+	// Keep leaves the namespace and its items in place.
 	Keep bool
 
-	// Duration is how long is measured, and for Attack, how long each of its phases
-	// lasts. Default 10 s.
+	// Duration is the length of the measurement; for Attack, the length of each phase.
+	// Default 10 s.
 	Duration time.Duration
-	// WarmUp is how long the load runs before it is measured. Default: not at all.
+	// WarmUp is how long the load runs before the measurement. Default 0.
 	WarmUp time.Duration
-	// Rate is how many operations are due each second. Default: a closed
-	// loop, in which clients go on when they have their answer; for Attack 5,000,
-	// the attacker's.
+	// Rate is the number of operations due each second. Default: a closed loop, in which a
+	// client sends its next request when it has its answer. For Attack it is the attacker's
+	// rate, with default 5,000.
 	Rate int64
-	// Clients is the number of goroutines, so of operations at a time, for
-	// Attack those of the attacker. Default 64; 1 for Warm, Cascade and Refused, 256 for
-	// Attack.
+	// Clients is the number of goroutines, and so of concurrent operations; for Attack, the
+	// attacker's. Default 64; 1 for Warm, Cascade and Refused, 256 for Attack.
 	Clients int
-	// Limiters is how many limiters the clients share, each with a store and a
-	// memory of its own, as in that many processes. Default 1.
+	// Limiters is the number of limiters that the clients share. Each has its own store and
+	// memory, as in that many processes. Default 1.
 	Limiters int
-	// Entities is how many entities are drawn from, for Attack the number of
-	// neighbours. Default 256; 1 for Hot, 1,000 for Spread, 64 for LLM, 20 for
-	// Attack.
+	// Entities is the number of entities in the load; for Attack, the number of neighbours.
+	// Default 256; 1 for Hot, 1,000 for Spread, 64 for LLM, 20 for Attack.
 	Entities int
-	// Seed chooses the entities, models and amounts: the n-th operation asks
-	// for the same in every run.
+	// Seed determines the entities, models and amounts: the n-th operation is the same in
+	// every run.
 	Seed uint64
-	// Limits replace those of the scenario, which are far above what it asks
-	// for but for Refused. One token of each is asked for, and of one called "tpm",
-	// for LLM, some hundreds.
+	// Limits replace the limits of the scenario. Except for Refused, those are far above
+	// the demand. An operation takes one token of each limit; for LLM, some hundreds of a
+	// limit called "tpm".
 	Limits []limiter.Limit
-	// Raw runs, after the limiter, the same load as bare conditional
-	// UpdateItems: one for an operation, on an item of the shape of the entity's bucket.
+	// Raw repeats the load, after the limiter, as bare conditional UpdateItems: one for
+	// each operation, on an item in the form of the entity's bucket.
 	Raw bool
 
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Logger gets what limiters cannot return; nil discards it.
+	// Logger receives what limiters cannot return; nil discards it.
 	Logger *slog.Logger
-	// Progress, if not nil, is told from time to time how much of the planned
-	// time is over. It is not called by two goroutines at a time.
+	// Progress, if not nil, is called from time to time with the elapsed part of the
+	// planned time. Calls do not overlap.
 	Progress func(done, planned time.Duration)
 }
 
@@ -106,10 +103,10 @@ const (
 	maxLimiters   = 1_000
 	maxEntities   = 100_000
 	maxTableName  = 255
-	neighbourRate = 10 // operations a second of each neighbour
+	neighbourRate = 10 // operations per second of each neighbour
 )
 
-// defaults of a scenario.
+// defaults are the defaults of a scenario.
 type defaults struct {
 	rate              int64
 	clients, entities int
@@ -130,14 +127,13 @@ func (s Scenario) defaults() defaults {
 	}
 }
 
-// Validate reports the first option that cannot be accepted, as an
-// [*OptionError]. It does not look at API.
+// Validate reports the first invalid option, as an [*OptionError]. It does not check API.
 func (o Options) Validate() error {
 	_, err := o.withDefaults()
 	return err
 }
 
-// withDefaults checks o and fills in what was left out.
+// withDefaults checks o and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	if !slices.Contains(Scenarios(), o.Scenario) {
 		return o, &OptionError{"scenario", string(o.Scenario), fmt.Sprintf("give one of %v", Scenarios())}
@@ -193,7 +189,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// why explains a bound that is not the option's own.
+// why explains a bound that another option sets.
 func why(option string) string {
 	if option == "limiters" {
 		return ", no more than there are clients"

@@ -8,23 +8,24 @@ import (
 	"time"
 )
 
-// A Pace says when operations are due. The zero Pace has none.
+// A Pace determines when operations are due. In the zero Pace none is due.
 type Pace struct {
-	// Rate is operations a second, evenly; 0 is a closed loop.
+	// Rate is the number of operations per second, evenly spaced; 0 is a closed loop.
 	Rate int64
-	// For is how long operations fall due.
+	// For is how long operations become due.
 	For time.Duration
 }
 
-// Due is when, after the start, operation n is due, counted from 0; false if that
-// is not before the end. Only a Pace with a rate knows.
+// Due is the time from the start at which operation n is due, counted from 0; false after
+// the end. It needs a rate.
 func (p Pace) Due(n int64) (at time.Duration, ok bool) {
-	// The whole seconds apart, so that nothing overflows.
+	// Computing whole seconds separately avoids overflow.
 	at = time.Duration(n/p.Rate)*time.Second + time.Duration(n%p.Rate)*time.Second/time.Duration(p.Rate)
 	return at, at < p.For
 }
 
-// Count is how many operations fall due; 0 for a closed loop, which does not know.
+// Count is the number of operations that become due; 0 for a closed loop, where it is
+// unknown.
 func (p Pace) Count() int64 {
 	if p.Rate == 0 {
 		return 0
@@ -37,18 +38,18 @@ func (p Pace) Count() int64 {
 	return n
 }
 
-// A load is operations, numbered from first, that clients carry out.
+// A load is a sequence of operations, numbered from first, that clients carry out.
 type load struct {
 	Pace
 	clients int
 	first   int64
-	// do carries out operation n, which was due at an instant. It is called by
-	// as many goroutines as there are clients.
+	// do carries out operation n, which was due at an instant. Each client calls it from
+	// its own goroutine.
 	do func(ctx context.Context, client int, n int64, due time.Time)
 }
 
-// drive carries a load out, from start on, until its time is over or ctx is done, and waits for
-// what is under way. It returns how many operations were begun.
+// drive runs a load from start until its time is over or ctx is done, and waits for the
+// operations in progress. It returns how many operations it began.
 func (l load) drive(ctx context.Context, now func() time.Time, start time.Time) int64 {
 	var next, begun atomic.Int64
 	var clients sync.WaitGroup
@@ -72,8 +73,8 @@ func (l load) drive(ctx context.Context, now func() time.Time, start time.Time) 
 				} else if due.Sub(start) >= l.For {
 					return
 				} else if due.Equal(last) {
-					// The clock is virtual and the last operation took no time:
-					// without a pause it would stand still for ever.
+					// The clock is virtual and the last operation took no time: without a
+					// pause the clock would stand still forever.
 					const pause = time.Millisecond
 					until(ctx, alarm, pause)
 					due = now()
@@ -88,7 +89,7 @@ func (l load) drive(ctx context.Context, now func() time.Time, start time.Time) 
 	return begun.Load()
 }
 
-// until waits, unless ctx is done before.
+// until waits for d; false if ctx is done before.
 func until(ctx context.Context, alarm *time.Timer, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -103,15 +104,15 @@ func until(ctx context.Context, alarm *time.Timer, d time.Duration) bool {
 	}
 }
 
-// A draw is what an operation asks for.
+// A draw is the random choice of an operation's request.
 type draw struct {
 	entity, resource int
-	reserve, use     int64 // of tokens that are settled
-	all              bool  // asks for the whole capacity
+	reserve, use     int64 // tokens of the limit that is settled
+	all              bool  // requests the whole capacity
 }
 
-// draw chooses what operation n asks for, from the seed and n alone, so that it does
-// not depend on which client comes first.
+// draw chooses the request of operation n from the seed and n alone, so that it does not
+// depend on the order of the clients.
 func (w *workload) draw(seed uint64, n int64) draw {
 	if w.inTurn {
 		return draw{entity: int(n % int64(len(w.entities)))}

@@ -36,8 +36,8 @@ func TestPaceCounts(t *testing.T) {
 	}
 }
 
-// What is counted is due, what comes after is not, and nothing is due before what
-// came before it, nor as early as the ideal instant less a nanosecond.
+// Counted operations are due, and none after them is. No operation is due before its
+// predecessor, nor a nanosecond before its ideal instant.
 func TestPaceIsEven(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -63,7 +63,7 @@ func TestPaceIsEven(t *testing.T) {
 	})
 }
 
-// Every operation begins when it is due, whichever client carries it out, and each once.
+// Every operation begins when it is due, once, whichever client carries it out.
 func TestOperationsBeginWhenDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,8 @@ func TestOperationsBeginWhenDue(t *testing.T) {
 	})
 }
 
-// A closed loop begins no operation when its time is over, and ends what is under way.
+// A closed loop begins no operation after its time is over, and completes those in
+// progress.
 func TestAClosedLoopEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Table is the result for people: a header and rows of as many cells. A cell is ""
+// Table returns the result for people: a header, and rows with as many cells. A cell is ""
 // where nothing was measured.
 func (r *Result) Table() (header []string, rows [][]string) {
 	if r.Attack != nil {
@@ -42,8 +42,8 @@ func (r *Result) Table() (header []string, rows [][]string) {
 	return header, rows
 }
 
-// FirstErrors are the first errors of all measurements that have any, and whose
-// they were.
+// FirstErrors returns the first error of each measurement that has errors, with the
+// measurement's name.
 func (r *Result) FirstErrors() (errs []string) {
 	add := func(whose string, m *Measurement) {
 		if m != nil && m.Answers.FirstError != "" {
@@ -73,7 +73,7 @@ type line struct {
 	name   string
 	value  func(*Measurement) float64
 	format func(float64) string
-	// plain says that a ratio of two means nothing.
+	// plain means that a ratio of two such figures is meaningless.
 	plain bool
 }
 
@@ -97,7 +97,7 @@ func units(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 
 func percent(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) }
 
-// took shows nanoseconds with three digits that count.
+// took formats nanoseconds with three significant digits.
 func took(v float64) string {
 	d := time.Duration(v)
 	for unit := time.Duration(1); unit < time.Second; unit *= 10 {
@@ -149,7 +149,7 @@ func admitted(u LimitUse) string {
 	return fmt.Sprintf("%d of %d (%.2f %%)", u.Admitted, u.Entitled, u.Percent())
 }
 
-// attackTable sets the sides of the attack side by side.
+// attackTable shows the sides of the attack in columns.
 func (r *Result) attackTable() (header []string, rows [][]string) {
 	sides := []*AttackSide{r.Attack.Bare, r.Attack.Limiter, r.Attack.Shared}
 	show := func(name string, of func(*AttackSide) *Measurement, cell func(*Measurement) string) {

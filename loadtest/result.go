@@ -7,74 +7,74 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A Result is what a run found. Its JSON has stable names; durations are in
-// seconds or, where the name ends so, milliseconds.
+// A Result is the result of a run. Its JSON has stable names. Durations are in seconds, or
+// in milliseconds where the name ends so.
 type Result struct {
 	Scenario Scenario `json:"scenario"`
-	// Namespace is where the run's items were.
+	// Namespace is the namespace of the run's items.
 	Namespace string `json:"namespace"`
 	Rate      int64  `json:"rate"` // 0 is a closed loop
 	Clients   int    `json:"clients"`
 	Limiters  int    `json:"limiters"`
 	Entities  int    `json:"entities"`
 	Seed      uint64 `json:"seed"`
-	// Interrupted says that the run was ended early: what is missing is nil, and the
-	// last of what is there was measured for less than was asked for.
+	// Interrupted means that the run ended early. Missing measurements are nil, and the
+	// last one is shorter than requested.
 	Interrupted bool `json:"interrupted"`
 
 	// Limiter is nil for Attack.
 	Limiter *Measurement `json:"limiter,omitempty"`
-	// Raw is that of bare writes, where they were asked for.
+	// Raw is the measurement of bare writes, if requested.
 	Raw *Measurement `json:"raw,omitempty"`
-	// Attack is nil but for Attack.
+	// Attack is nil for all other scenarios.
 	Attack *AttackResult `json:"attack,omitempty"`
 
-	// Spent is what all of it consumed, set-up and cleaning included.
+	// Spent is the consumption of the whole run, including set-up and cleanup.
 	Spent Cost `json:"spent"`
 }
 
-// An AttackResult is the attack on a single bare item for each entity, on a table
-// whose GSI2 projects whole items, and on the limiter: with limiters of the
-// attacker's own, as in another process, and with those of the neighbours, as in
-// the same one.
+// An AttackResult holds the attack on three targets. Bare is one bare item for each entity,
+// on a table whose GSI2 projects whole items. Limiter is the limiter with limiters of the
+// attacker's own, as in another process. Shared is the limiter with the neighbours'
+// limiters, as in the same process.
 type AttackResult struct {
 	Bare    *AttackSide `json:"bare,omitempty"`
 	Limiter *AttackSide `json:"limiter,omitempty"`
 	Shared  *AttackSide `json:"shared,omitempty"`
 }
 
-// An AttackSide is one of the three. The attacker's clients are not the neighbours'.
+// An AttackSide is the result for one target. The attacker has clients of its own.
 type AttackSide struct {
-	// Quiet are the neighbours alone, Neighbours and Attacker what they all met at the same time
-	// afterwards.
+	// Quiet measures the neighbours alone. Neighbours and Attacker measure both at the same
+	// time afterwards.
 	Quiet      *Measurement `json:"quiet,omitempty"`
 	Neighbours *Measurement `json:"neighbours,omitempty"`
 	Attacker   *Measurement `json:"attacker,omitempty"`
 }
 
-// A Measurement is what one load met.
+// A Measurement is the result of one load.
 type Measurement struct {
-	// Elapsed is from the start to the end of the last operation, and no less than was
-	// planned.
+	// Elapsed is the time from the start to the end of the last operation, and at least the
+	// planned time.
 	Elapsed time.Duration
-	// Due is how many operations were due; in a closed loop, begun.
+	// Due is the number of operations due; in a closed loop, of operations begun.
 	Due     int64
 	Answers Answers
-	// Latency is from the instant an operation was due.
+	// Latency counts from the instant an operation was due.
 	Latency Latency
-	// Cost is for one operation.
+	// Cost is the cost of one operation.
 	Cost   Cost
 	Writes Writes
-	// Limits and Wrong are about all operations on the buckets, also those before
-	// the measurement. Wrong is in tokens and refusals; nil where bare items
-	// answered, which are no limiter.
+	// Limits and Wrong include all operations on the buckets, also those before the
+	// measurement. Wrong counts tokens and refusals; it is nil for bare items, which are no
+	// limiter.
 	Limits []LimitUse
 	Wrong  *int64
-	// Shards is how many items the busiest bucket had in the end; 0 is not known.
+	// Shards is the number of items of the busiest bucket at the end; 0 means unknown.
 	Shards int
 }
 
-// PerSecond is operations with an answer a second.
+// PerSecond is the number of answered operations per second.
 func (m *Measurement) PerSecond() float64 {
 	if m.Elapsed <= 0 {
 		return 0
@@ -111,7 +111,7 @@ type limitUseJSON struct {
 	Percent float64 `json:"admitted_percent"`
 }
 
-// A Latency sums up how long operations took.
+// A Latency summarizes the durations of operations.
 type Latency struct{ Mean, P50, P95, P99, Max time.Duration }
 
 // MarshalJSON writes milliseconds.
@@ -126,14 +126,14 @@ func (l Latency) MarshalJSON() ([]byte, error) {
 	}{ms(l.Mean), ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max)})
 }
 
-// A Cost is what requests consume.
+// A Cost is the consumption of requests.
 type Cost struct {
 	RoundTrips float64 `json:"round_trips"`
 	RCU        float64 `json:"rcu"`
 	WCU        float64 `json:"wcu"`
 }
 
-// Dollars for a million units, on demand, us-east-1 (seed 001, section 6).
+// Dollars per million units, on demand, us-east-1 (seed 001, section 6).
 const (
 	DollarsPerMillionWCU = 0.625
 	DollarsPerMillionRCU = 0.125
@@ -152,7 +152,7 @@ func (c Cost) plus(d Cost) Cost {
 	return Cost{c.RoundTrips + d.RoundTrips, c.RCU + d.RCU, c.WCU + d.WCU}
 }
 
-// per is the cost of one of n.
+// per is the cost of one of n operations.
 func (c Cost) per(n int64) Cost {
 	if n == 0 {
 		return Cost{}

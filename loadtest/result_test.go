@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
-// measurement is one in which no two figures are equal.
+// measurement returns one in which all figures differ.
 func measurement(shards int, wrong *int64) *loadtest.Measurement {
 	return &loadtest.Measurement{
 		Elapsed: 10 * time.Second, Due: 20_500,

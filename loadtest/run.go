@@ -11,14 +11,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Run makes what a scenario needs, drives its load, and deletes what it made but for
-// tables and two small records that namespaces leave behind. Buckets that an index
-// does not show yet are missed. It returns when no goroutine of its own is left.
+// Run creates what a scenario needs, drives its load, and deletes what it created. It
+// leaves the tables, the namespace's audit events until they expire, and two small records
+// of the namespace. It misses buckets that an index does not show yet. It returns after all
+// its goroutines have ended.
 //
-// If ctx ends while the load is driven, Run returns what was measured until then,
-// and the context's error. Where there is no Result there was nothing to
-// measure: an option is not valid ([OptionError]), or the set-up failed.
-// Operations that fail are no error of Run; they are counted.
+// If ctx ends during the load, Run returns the measurements so far and the context's error.
+// The Result is nil if nothing was measured: an option is not valid ([OptionError]), or the
+// set-up failed. Failed operations are not errors of Run; they are counted.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *run) one(ctx context.Context) error {
 	return err
 }
 
-// rawWorkload is the same, for items that no limiter has.
+// rawWorkload is the same workload, on items that no limiter uses.
 func (o Options) rawWorkload() *workload {
 	w := o.workload()
 	for i := range w.entities {
@@ -112,7 +112,7 @@ func (r *run) runOne(ctx context.Context, s *side, planned time.Duration) (m *Me
 	return m, s.inspect(ctx, m)
 }
 
-// inspect adds to a measurement what only the table tells.
+// inspect adds to a measurement what must be read from the table.
 func (s *side) inspect(ctx context.Context, m *Measurement) (err error) {
 	ctx, cancel := aside(ctx)
 	defer cancel()
@@ -120,16 +120,16 @@ func (s *side) inspect(ctx context.Context, m *Measurement) (err error) {
 	return err
 }
 
-// ended reports an interruption. It is no error of what has been measured.
+// ended reports an interruption. Measurements made before it remain valid.
 func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
-// aside is for what is done although the run was interrupted.
+// aside returns a context for work that must be done even if the run was interrupted.
 func aside(ctx context.Context) (context.Context, context.CancelFunc) {
 	const patience = time.Minute
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
-// during does a part of the planned time, and tells how it goes on.
+// during runs a part of the planned time, and reports the progress.
 func (r *run) during(planned, d time.Duration, do func()) {
 	if r.o.Progress == nil || d == 0 {
 		do()
@@ -157,7 +157,7 @@ func (r *run) during(planned, d time.Duration, do func()) {
 	r.o.Progress(r.over, planned)
 }
 
-// open makes the table and the namespace as far as they do not exist.
+// open creates the table and the namespace if they do not exist.
 func (r *run) open(ctx context.Context, table string, projection dynamo.Projection) (*dynamo.Store, error) {
 	o := dynamo.Options{API: r.admin, Table: table, Namespace: r.o.Namespace, Now: r.o.Now, Logger: r.o.Logger}
 	namespaces, err := dynamo.NewNamespaces(o)
@@ -167,7 +167,7 @@ func (r *run) open(ctx context.Context, table string, projection dynamo.Projecti
 	_, err = namespaces.Register(ctx, r.o.Namespace)
 	missing := (*limiter.NotFoundError)(nil)
 	if errors.As(err, &missing) && missing.Kind == "table" || err == nil && projection != "" {
-		// One that is there is held against the projection, and left as it is.
+		// An existing table must have this projection, and stays unchanged.
 		if err := dynamo.CreateTable(ctx, r.admin, dynamo.TableOptions{Name: table, GSI2Projection: projection, KeepExpired: true, Now: r.o.Now}); err != nil {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func (r *run) open(ctx context.Context, table string, projection dynamo.Projecti
 	return dynamo.Open(ctx, o)
 }
 
-// cleanUp deletes what sides have made.
+// cleanUp deletes what the sides have created.
 func (r *run) cleanUp(ctx context.Context) error {
 	if r.o.Keep {
 		return nil
@@ -200,7 +200,7 @@ func (r *run) cleanUp(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("delete namespace %s and its items, some of which are left: %w", r.o.Namespace, err)
+		return fmt.Errorf("delete namespace %s and its items; some are left: %w", r.o.Namespace, err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// Whatever a bucket holds is gone before the load begins.
+// Buckets of scenario Refused are empty before the load begins.
 func TestExhaustedBucketsAreEmpty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +85,7 @@ func TestExhaustedBucketsAreEmpty(t *testing.T) {
 	})
 }
 
-// A store that stalls is seen by all operations that fell due meanwhile, not by
-// one for each client.
+// All operations that become due during a stall show it, not only one for each client.
 func TestAStallIsSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,14 +97,15 @@ func TestAStallIsSeen(t *testing.T) {
 		if l.P50 != 0 || l.Max != time.Second {
 			t.Errorf("p50 %v, max %v, want 0 and 1s", l.P50, l.Max)
 		}
-		// A tenth of the operations fell due in that second: 5 % of all waited for more than half of it.
+		// A tenth of the operations became due in that second, so 5 % of all waited for
+		// more than half of it.
 		if !near(l.P95, 500*time.Millisecond) || !near(l.P99, 900*time.Millisecond) {
 			t.Errorf("p95 %v, p99 %v, want 500ms and 900ms", l.P95, l.P99)
 		}
 	})
 }
 
-// near allows for the instants being 10 ms apart, and for the histogram's three digits.
+// near allows for instants 10 ms apart, and for the three digits of the histogram.
 func near(got, want time.Duration) bool {
 	return math.Abs(float64(got-want)) <= float64(11*time.Millisecond)
 }
@@ -120,7 +120,8 @@ func TestTheEntitlementIsExact(t *testing.T) {
 				o.Limits = []limiter.Limit{limiter.PerSecond("rps", 10, limiter.Burst(100))}
 				o.Rate, o.Duration, o.Raw = 50, 10*time.Second, raw
 				m := run(t, o).Limiter
-				// The last of 500 operations, and the one before the load, are 9.98 s apart: 100 and 99.8.
+				// The last of 500 operations and the one before the load are 9.98 s apart:
+				// 100 tokens and 99.8.
 				want := loadtest.LimitUse{Limit: "rps", Demanded: 501, Entitled: 199, Admitted: 199}
 				if m.Limits[0] != want || *m.Wrong != 0 {
 					t.Errorf("%+v, %d wrong, want %+v", m.Limits[0], *m.Wrong, want)
@@ -133,7 +134,7 @@ func TestTheEntitlementIsExact(t *testing.T) {
 	}
 }
 
-// What the meter says is what the engine billed, in every scenario.
+// In every scenario, the meter agrees with the engine's bill.
 func TestTheBillIsTheEngines(t *testing.T) {
 	t.Parallel()
 	for _, s := range loadtest.Scenarios() {
@@ -160,7 +161,7 @@ func TestBareWritesRunBeside(t *testing.T) {
 		o, _ := options(loadtest.Hot, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
 		o.Raw, o.Clients, o.WarmUp = true, 4, time.Second
 		raw := run(t, o).Raw
-		// Four clients, each an operation every 10 ms.
+		// Four clients, each with an operation every 10 ms.
 		if raw.Answers != (loadtest.Answers{Operations: 400, Admitted: 400}) || raw.PerSecond() != 400 {
 			t.Errorf("%+v, %v a second", raw.Answers, raw.PerSecond())
 		}
@@ -174,14 +175,14 @@ func TestBareWritesRunBeside(t *testing.T) {
 	})
 }
 
-// Throttles are seen at the API and by who asked.
+// The API and the operations both count throttles.
 func TestThrottlesAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := options(loadtest.Hot, dynamolite.Options{Limits: dynamolite.Limits{PartitionWriteUnits: 100}})
 		o.Rate, o.Duration, o.Raw = 300, 10*time.Second, true
 		m := run(t, o).Raw
-		// One second's worth at once, and ten seconds of 100.
+		// The capacity for one second at once, and ten seconds of 100.
 		if a := m.Answers; a.Throttled < 1890 || a.Throttled > 1910 || a.Admitted+a.Throttled != 3000 || a.FirstError == "" {
 			t.Errorf("%+v", a)
 		}
@@ -198,12 +199,13 @@ func TestThrottlesAreCounted(t *testing.T) {
 	})
 }
 
-// The attack. On bare items, on a table as the advisory knew it, the neighbours
-// suffer through the index. On the limiter they do not notice.
+// On bare items, on a table as in the advisory, the neighbours suffer through the index. On
+// the limiter they do not notice the attack.
 func TestTheAttack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// All requests take equally long, so that a percentile of few is no matter of chance.
+		// All requests take equally long, so that a percentile of few operations does not
+		// depend on chance.
 		o, _ := options(loadtest.Attack, dynamolite.Options{Limits: dynamolite.AWSLimits(), Latency: dynamolite.Latency{P50: 5 * time.Millisecond}})
 		o.Duration = 4 * time.Second
 		r := run(t, o).Attack
@@ -231,7 +233,8 @@ func TestTheAttack(t *testing.T) {
 			if m := ours.Neighbours; m.Answers.Admitted != asked || *m.Wrong != 0 {
 				t.Errorf("%s, neighbours: %+v, %d wrong", name, m.Answers, *m.Wrong)
 			}
-			// Each of a neighbour's requests is a write of its own, and none of the attacker's counts as theirs.
+			// Each request of a neighbour is its own write, and none of the attacker's
+			// writes counts as a neighbour's.
 			if w := ours.Neighbours.Writes; w.Sent != asked {
 				t.Errorf("%s, neighbours: %+v, want %d", name, w, asked)
 			}
@@ -268,7 +271,7 @@ func TestTheAttackHasThreeSides(t *testing.T) {
 	})
 }
 
-// The attacker has limiters of its own where that is said, and the neighbours' else.
+// The attacker uses the neighbours' limiters in Shared, and its own otherwise.
 func TestTheAttackSharesLimiters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +282,7 @@ func TestTheAttackSharesLimiters(t *testing.T) {
 			run(t, o)
 			return api.opened.Load()
 		}
-		const sets = 3 // the neighbours' and the attacker's, and the one that is shared
+		const sets = 3 // the neighbours', the attacker's, and the shared one
 		if one, four := opened(1), opened(4); four-one != 3*sets {
 			t.Errorf("%d stores were opened for one limiter, %d for four, want %d more", one, four, 3*sets)
 		}
@@ -342,21 +345,20 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// gone holds that nothing is left of a run but tables, and audit events until they
-// expire.
+// gone checks that a run leaves only tables, and audit events until they expire.
 func gone(t *testing.T, db *dynamolite.DB, o loadtest.Options) {
 	t.Helper()
 	tables := []string{o.Table}
 	if o.Scenario == loadtest.Attack {
-		tables = []string{o.Table + "-bare"} // an interruption may have come before the other
+		tables = []string{o.Table + "-bare"} // the run may have been interrupted before it created the other table
 	}
 	for _, table := range tables {
 		_, err := dynamo.Open(t.Context(), dynamo.Options{API: db, Table: table, Namespace: o.Namespace})
 		if missing := (*limiter.NotFoundError)(nil); !errors.As(err, &missing) || missing.Kind != "namespace" {
 			t.Errorf("the namespace in %s: %v", table, err)
 		}
-		// The table's own are its version and the default namespace; a deleted one leaves a
-		// record, and its registry of resources, empty.
+		// A table's own items are its version and the default namespace. A deleted
+		// namespace leaves a record and its empty registry of resources.
 		left := slices.DeleteFunc(itemsOf(t, db, table), func(key string) bool {
 			return strings.HasPrefix(key, "_/SYSTEM# #NSID#") || strings.HasSuffix(key, "/SYSTEM# #RESOURCES") ||
 				strings.Contains(key, "/AUDIT#")
@@ -406,7 +408,7 @@ func TestProgressIsTold(t *testing.T) {
 	})
 }
 
-// Each limiter remembers for itself: the first acquire of each from each bucket is one that reads.
+// Each limiter has its own memory: its first acquire from each bucket reads.
 func TestLimitersAreIndependent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -476,7 +478,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// A store that cannot be reached leaves nothing to show.
+// If the store cannot be reached, there is no result.
 func TestASetUpThatFails(t *testing.T) {
 	t.Parallel()
 	db := dynamolite.New(dynamolite.Options{})
@@ -489,7 +491,8 @@ func TestASetUpThatFails(t *testing.T) {
 	}
 }
 
-// What a limiter does wrong is found: here somebody gets in between behind its back.
+// The run finds wrong results: here the test changes the bucket without the limiter's
+// knowledge.
 func TestWrongAnswersAreFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -505,7 +508,7 @@ func TestWrongAnswersAreFound(t *testing.T) {
 			0, 0,
 		},
 		{
-			// A new bucket has 100 tokens which the old one had given.
+			// A new bucket has 100 tokens that the old one had already given.
 			"the bucket is deleted",
 			limiter.PerSecond("rps", 10, limiter.Burst(100)),
 			func(ctx context.Context, s *dynamo.Store) error {
@@ -515,7 +518,7 @@ func TestWrongAnswersAreFound(t *testing.T) {
 			80, 100,
 		},
 		{
-			// 250 more are asked for, and a bucket of which nobody else takes has them.
+			// 250 more are requested, and without other users the bucket would have them.
 			"the bucket is emptied",
 			limiter.PerDay("rpd", 1000),
 			func(ctx context.Context, s *dynamo.Store) error {

@@ -12,19 +12,19 @@ import (
 
 // An actor carries operations out.
 type actor interface {
-	// prime makes the buckets. What it asks of them goes through ask.
+	// prime creates the buckets. It sends its operations through ask.
 	prime(ctx context.Context, ask func(ctx context.Context, client int, d draw) error) error
 	// act carries out one operation. A refusal is an error, [limiter.ErrExceeded].
 	act(ctx context.Context, client int, d draw) (taken, error)
-	// close waits for what goes on in the background.
+	// close waits for background work.
 	close() error
 }
 
-// A side is a population of entities and what decides their operations.
+// A side is a population of entities and the actor for their operations.
 type side struct {
 	o     *Options
 	w     *workload
-	store *dynamo.Store // for set-up and inspection, which are not part of what is measured
+	store *dynamo.Store // for set-up and inspection, outside the measurement
 	table string
 	watch *watch
 	books *books
@@ -45,8 +45,8 @@ func (s *side) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	// Those of one parent come one after the other: the transactions that make them
-	// meet at its record.
+	// Children of one parent are created one after another: their transactions would
+	// conflict at its record.
 	return each(ctx, len(s.w.parents), func(ctx context.Context, p int) error {
 		if _, err := s.store.CreateEntity(ctx, limiter.Entity{ID: s.w.parents[p]}); err != nil {
 			return err
@@ -63,11 +63,11 @@ func (s *side) setUp(ctx context.Context) error {
 	})
 }
 
-// ready makes the buckets.
+// ready creates the buckets.
 func (s *side) ready(ctx context.Context) error { return s.actor.prime(ctx, s.ask) }
 
-// patiently does what makes or deletes a bucket again as long as it is throttled:
-// many at a time are more than an index takes.
+// patiently repeats the creation or deletion of a bucket while it is throttled: an index
+// cannot take so many at once.
 func patiently(ctx context.Context, do func() error) error {
 	const attempts, pause = 200, 50 * time.Millisecond
 	alarm := time.NewTimer(pause)
@@ -84,7 +84,7 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// ask carries an operation out and enters it into the books.
+// ask carries out an operation and records it in the books.
 func (s *side) ask(ctx context.Context, client int, d draw) error {
 	s.books.begin(d, s.o.Now())
 	took, err := s.actor.act(ctx, client, d)
@@ -95,7 +95,7 @@ func (s *side) ask(ctx context.Context, client int, d draw) error {
 	return err
 }
 
-// warmUp runs a load that is not measured.
+// warmUp runs a load without measuring it.
 func (s *side) warmUp(ctx context.Context, rate int64, clients int) {
 	if s.o.WarmUp > 0 {
 		s.drive(ctx, Pace{rate, s.o.WarmUp}, clients, newTally())
@@ -115,7 +115,7 @@ func (s *side) drive(ctx context.Context, p Pace, clients int, t *tally) (start 
 	return start, begun
 }
 
-// measure runs a load and tells what came of it.
+// measure runs a load and returns its measurement.
 func (s *side) measure(ctx context.Context, rate int64, clients int) *Measurement {
 	t, p := newTally(), Pace{rate, s.o.Duration}
 	s.watch.begin()
@@ -138,7 +138,7 @@ func (s *side) measure(ctx context.Context, rate int64, clients int) *Measuremen
 	return m
 }
 
-// shards is how many items the busiest bucket has.
+// shards is the number of items of the busiest bucket.
 func (s *side) shards(ctx context.Context) (int, error) {
 	b := s.books.busiest()
 	images, err := s.store.Buckets(ctx, b.Entity, b.Resource, 1)
@@ -154,7 +154,7 @@ type limited struct {
 	limiters []*limiter.Limiter
 }
 
-// limit makes limiters for the side, each with a store of its own.
+// limit makes limiters for the side, each with its own store.
 func (s *side) limit(ctx context.Context, api dynamo.API) (*limited, error) {
 	a := &limited{w: s.w}
 	for range s.o.Limiters {
@@ -171,7 +171,7 @@ func (s *side) limit(ctx context.Context, api dynamo.API) (*limited, error) {
 	return a, nil
 }
 
-// prime lets every limiter acquire once from every bucket, or take all there is.
+// prime makes every limiter acquire once from every bucket, or take its whole content.
 func (a *limited) prime(ctx context.Context, ask func(context.Context, int, draw) error) error {
 	n := len(a.w.resources)
 	for k := range a.limiters {

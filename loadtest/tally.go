@@ -11,61 +11,59 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// taken is what an operation has of what it asked for.
+// taken is how much of its request an operation took.
 type taken uint8
 
 const (
 	tookNothing taken = iota
 	tookAll
-	tookUsed    // settled
-	tookUnknown // cut off: neither wanted nor admitted
+	tookUsed    // its tokens were settled
+	tookUnknown // cut off: counts as neither wanted nor admitted
 )
 
-// A tally is what a load was answered. It is safe for concurrent use.
+// A tally counts the answers to a load. It is safe for concurrent use.
 type tally struct {
 	mu        sync.Mutex
-	latencies *hdrhistogram.Histogram // nanoseconds
+	latencies *hdrhistogram.Histogram // in nanoseconds
 	most      time.Duration
 	sum       time.Duration
 	last      time.Time
 	counts    Answers
 }
 
-// Answers counts operations by how they ended. Those cut off by an interruption
-// are not among them.
+// Answers counts operations by their result. It excludes those cut off by an interruption.
 type Answers struct {
 	Operations int64 `json:"operations"`
 	Admitted   int64 `json:"admitted"`
 	Refused    int64 `json:"refused"`
-	// Throttled and Unavailable are errors that say so; Throttled are not
-	// among Unavailable.
+	// Throttled and Unavailable are errors of those kinds; Unavailable excludes Throttled.
 	Throttled   int64 `json:"throttled"`
 	Unavailable int64 `json:"unavailable"`
-	// Failed are all other errors.
+	// Failed counts all other errors.
 	Failed int64 `json:"failed"`
 	// FirstError is the first error of any kind.
 	FirstError string `json:"first_error,omitempty"`
 }
 
-// Errors is how many operations had no answer.
+// Errors is the number of operations without an answer.
 func (a Answers) Errors() int64 { return a.Throttled + a.Unavailable + a.Failed }
 
 const (
-	longest = time.Hour // that the histogram tells apart
-	digits  = 3         // of a latency
+	longest = time.Hour // the longest latency in the histogram
+	digits  = 3         // significant digits of a latency
 )
 
 func newTally() *tally {
 	return &tally{latencies: hdrhistogram.New(1, int64(longest), digits)}
 }
 
-// add counts an operation that was due at an instant and ended at another.
+// add counts an operation by the instants at which it was due and ended.
 func (t *tally) add(due, end time.Time, err error) {
 	d := max(0, end.Sub(due))
 	_, throttled := throttledBy(err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_ = t.latencies.RecordValue(min(int64(d), int64(longest))) // it is in range
+	_ = t.latencies.RecordValue(min(int64(d), int64(longest))) // cannot fail in this range
 	t.most, t.sum = max(t.most, d), t.sum+d
 	if end.After(t.last) {
 		t.last = end
@@ -91,7 +89,7 @@ func (t *tally) add(due, end time.Time, err error) {
 	}
 }
 
-// latency sums the latencies up.
+// latency summarizes the latencies.
 func (t *tally) latency() Latency {
 	t.mu.Lock()
 	defer t.mu.Unlock()

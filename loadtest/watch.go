@@ -16,26 +16,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// Writes are writes of items as the API saw them, each transaction being one.
+// Writes counts item writes as the API saw them; a transaction counts as one.
 type Writes struct {
 	Sent      int64 `json:"sent"`
 	Throttled int64 `json:"throttled"`
-	// EarlySent and EarlyThrottled are those of them that were sent in the first
-	// two seconds.
+	// EarlySent and EarlyThrottled count those that were sent in the first two seconds.
 	EarlySent      int64 `json:"early_sent"`
 	EarlyThrottled int64 `json:"early_throttled"`
-	// Reasons counts the throttled ones by DynamoDB's reason, "unknown" where it
-	// gave none.
+	// Reasons counts throttled writes by DynamoDB's reason, "unknown" without one.
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 }
 
-// early is how long something that adapts is given to do so.
+// early is the time in which an adaptive system may adapt.
 const early = 2 * time.Second
 
-// Early is the share of the writes of the first two seconds that was throttled.
+// Early is the throttled share of the writes in the first two seconds.
 func (w Writes) Early() float64 { return share(w.EarlyThrottled, w.EarlySent) }
 
-// Late is the share of the later writes that was throttled.
+// Late is the throttled share of the later writes.
 func (w Writes) Late() float64 { return share(w.Throttled-w.EarlyThrottled, w.Sent-w.EarlySent) }
 
 // share is a part of a whole, 0 if there is no whole.
@@ -46,8 +44,7 @@ func share(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// A watch is an API that meters what goes through it and counts the writes that
-// are throttled.
+// A watch is an API that meters its requests and counts throttled writes.
 type watch struct {
 	dynamo.API
 	meter *dynamo.Meter
@@ -63,17 +60,17 @@ func newWatch(api dynamo.API, now func() time.Time) *watch {
 	return &watch{API: meter, meter: meter, now: now, since: now()}
 }
 
-// Immediate reports whether the API behind it says that it never waits.
+// Immediate reports whether the wrapped API never waits.
 func (w *watch) Immediate() bool { return w.meter.Immediate() }
 
-// begin starts to count anew.
+// begin restarts the counts.
 func (w *watch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since, w.writes = w.now(), Writes{}
 }
 
-// counted is what was counted since begin.
+// counted returns the counts since begin.
 func (w *watch) counted() Writes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +105,7 @@ func (w *watch) count(sent time.Time, err error) {
 	w.writes.Reasons[reason]++
 }
 
-// throttledBy tells whether a request was throttled, and why if that was said.
+// throttledBy reports whether a request was throttled, and the reasons if there are any.
 func throttledBy(err error) (reasons []types.ThrottlingReason, throttled bool) {
 	if err == nil {
 		return nil, false
@@ -131,7 +128,8 @@ func throttledBy(err error) (reasons []types.ThrottlingReason, throttled bool) {
 	return nil, ok && isThrottle(e.ErrorCode())
 }
 
-// isThrottle knows the codes that have no type in the SDK, and those of actions of a transaction.
+// isThrottle knows the codes without a type in the SDK, and those of actions of a
+// transaction.
 func isThrottle(code string) bool {
 	switch code {
 	case "ThrottlingError", "ThrottlingException", "Throttling", "ProvisionedThroughputExceeded",
@@ -165,18 +163,18 @@ func (w *watch) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 	return out, err
 }
 
-// A fork is an API of limiters that two sides share. What is about the attacker's
-// items goes to its watch, and all else to the neighbours'.
+// A fork is an API for limiters that two sides share. It sends requests about the
+// attacker's items to the attacker's watch, and all others to the neighbours'.
 type fork struct {
-	dynamo.API // the neighbours'
+	dynamo.API // the neighbours' API
 	attacker   *watch
-	mark       string // in the partition keys of the attacker's items
+	mark       string // part of the partition keys of the attacker's items
 }
 
-// Immediate reports whether the API behind it says that it never waits.
+// Immediate reports whether the wrapped API never waits.
 func (f *fork) Immediate() bool { return f.attacker.Immediate() }
 
-// of is where a request about an item goes.
+// of returns the API for requests about an item.
 func (f *fork) of(key schema.Item) dynamo.API {
 	if pk, ok := key[schema.PK].(*types.AttributeValueMemberS); ok && strings.Contains(pk.Value, f.mark) {
 		return f.attacker
@@ -194,7 +192,7 @@ func (f *fork) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opt
 	return f.of(in.Key).UpdateItem(ctx, in, opts...)
 }
 
-// TransactWriteItems passes the request on. All of it is about one bucket.
+// TransactWriteItems passes the request on. All its items are of one bucket.
 func (f *fork) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	var key schema.Item
 	switch first := in.TransactItems[0]; {
@@ -208,7 +206,7 @@ func (f *fork) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrit
 	return f.of(key).TransactWriteItems(ctx, in, opts...)
 }
 
-// BatchGetItem passes the request on. All of it is about one bucket, or about the
+// BatchGetItem passes the request on. All its keys are of one bucket, or of the
 // configuration of one entity.
 func (f *fork) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	for _, keys := range in.RequestItems {

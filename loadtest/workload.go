@@ -6,29 +6,30 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A workload is what a population of entities asks for.
+// A workload is the demand of a population of entities.
 type workload struct {
 	entities  []string
-	parents   []string // those of entities, in turn; none unless they cascade
+	parents   []string // of entities, in turn; none unless they cascade
 	resources []string
 	limits    []limiter.Limit
 	// consume is one token of each limit.
 	consume map[string]int64
-	// settles says that [settled] is reserved by the hundred and settled later.
+	// settles means that operations reserve hundreds of tokens of [settled], and settle
+	// later.
 	settles bool
-	// exhausted says that buckets are emptied before the load begins.
+	// exhausted means that buckets are emptied before the load begins.
 	exhausted bool
-	// inTurn says that entities come one after the other and not at random.
+	// inTurn means that entities are used in turn and not at random.
 	inTurn bool
 }
 
 // settled is the limit whose tokens are settled.
 const settled = "tpm"
 
-// far is a limit that nobody gets near.
+// far is a limit that no load comes near.
 const far = 1_000_000
 
-// childrenOfParent is how many entities share a parent.
+// childrenOfParent is the number of entities with the same parent.
 const childrenOfParent = 32
 
 func newWorkload(limits []limiter.Limit, resources int, name string, entities int) *workload {
@@ -45,7 +46,7 @@ func newWorkload(limits []limiter.Limit, resources int, name string, entities in
 	return w
 }
 
-// workload is that of a scenario other than Attack.
+// workload is the workload of a scenario other than Attack.
 func (o Options) workload() *workload {
 	limits, resources := []limiter.Limit{limiter.PerSecond("rps", far)}, 1
 	switch o.Scenario {
@@ -73,7 +74,7 @@ func (o Options) workload() *workload {
 // parent is the number of an entity's parent.
 func (w *workload) parent(entity int) int { return entity % len(w.parents) }
 
-// request is what an operation asks of a limiter.
+// request is the request of an operation.
 func (w *workload) request(d draw) limiter.Request {
 	r := limiter.Request{Entity: w.entities[d.entity], Resource: w.resources[d.resource], Consume: w.consume, OnUnavailable: limiter.Block}
 	if w.settles || d.all {
@@ -85,7 +86,7 @@ func (w *workload) request(d draw) limiter.Request {
 	return r
 }
 
-// asked is how many tokens of limit i an operation asks for.
+// asked is the number of tokens of limit i that an operation requests.
 func (w *workload) asked(d draw, i int) int64 {
 	switch {
 	case d.all:
@@ -96,7 +97,7 @@ func (w *workload) asked(d draw, i int) int64 {
 	return 1
 }
 
-// used is how many of them it uses in the end.
+// used is the number of those tokens that it uses in the end.
 func (w *workload) used(d draw, i int) int64 {
 	if w.settles && w.limits[i].Name == settled {
 		return d.use

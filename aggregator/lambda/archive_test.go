@@ -26,7 +26,7 @@ func removal(sequence, by, id, timestamp string) string {
     "principal": {"NULL": true}, "details": {"M": {"limits": {"L": [{"M": {"capacity": {"N": "10"}}}]}}}}}}`, sequence, by, id, timestamp)
 }
 
-// shelf fails the days that it is told to.
+// shelf fails for the given days.
 type shelf struct {
 	fail string
 	got  []string
@@ -42,9 +42,8 @@ func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent
 	return 42, nil
 }
 
-// Events that expired are archived, and measured; those that are not stored, and
-// those that cannot be read, are named. The partial answer is all that Lambda
-// brings again.
+// Expired events are archived and measured. The answer names the events that were not
+// stored, and those that cannot be read. Lambda delivers only the named ones again.
 func TestAnEventOfExpiredEvents(t *testing.T) {
 	t.Parallel()
 	const sweep = "dynamodb.amazonaws.com"

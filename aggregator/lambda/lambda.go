@@ -1,13 +1,15 @@
-// Package lambda is an aggregator as a function of AWS Lambda, to be called with
-// the records of a table's stream.
+// Package lambda is an aggregator as a function of AWS Lambda. Lambda calls it with the
+// records of a table's stream.
 //
-// Its event source mapping needs FunctionResponseTypes ReportBatchItemFailures:
-// what the function answers names the records that were not taken in, and Lambda
-// brings again what comes from the first of them on. What was taken in is known by
-// its sequence number and counts once. Records that cannot be read are named too,
-// so that they reach the mapping's destination for failures: give it one, and a
-// MaximumRetryAttempts, for without that Lambda brings them for as long as the
-// stream keeps them, and nothing that comes after them in their shard.
+// Its event source mapping needs FunctionResponseTypes ReportBatchItemFailures. The
+// function's answer names the failed records, and Lambda delivers everything from the first
+// of them again. Records that were already counted are recognized by their sequence number
+// and count once.
+//
+// The answer also names records that cannot be read, so that they reach the mapping's
+// destination for failures. Give the mapping such a destination and a MaximumRetryAttempts.
+// Without the latter, Lambda delivers an unreadable record for as long as the stream keeps
+// it, and nothing that comes after it in its shard.
 package lambda
 
 import (
@@ -26,31 +28,31 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// DefaultNamespace is that of the metrics if none is given.
+// DefaultNamespace is the default of Options.Namespace.
 const DefaultNamespace = "ZaeLimiter/Aggregator"
 
 // Options configure a [Handler]. The zero value works.
 type Options struct {
 	// Table is the dimension of the metrics.
 	Table string
-	// Metrics gets a line for each batch in CloudWatch's embedded metric format;
-	// what a function writes to standard output ends there. nil is nobody.
+	// Metrics receives a line for each batch in CloudWatch's embedded metric format; nil
+	// writes none. CloudWatch receives what a function writes to standard output.
 	Metrics io.Writer
-	// Namespace is that of the metrics; "" is [DefaultNamespace].
+	// Namespace is the CloudWatch namespace of the metrics; "" is [DefaultNamespace].
 	Namespace string
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// A Handler takes events. It is safe for concurrent use.
+// A Handler handles events. It is safe for concurrent use.
 type Handler struct {
 	aggregator *aggregator.Aggregator
 	o          Options
 
-	mu sync.Mutex // of lines of metrics
+	mu sync.Mutex // guards lines of metrics
 }
 
-// New makes a handler of what an aggregator processes.
+// New makes a handler that passes records to an aggregator.
 func New(a *aggregator.Aggregator, o Options) *Handler {
 	if o.Metrics == nil {
 		o.Metrics = io.Discard
@@ -64,15 +66,15 @@ func New(a *aggregator.Aggregator, o Options) *Handler {
 	return &Handler{aggregator: a, o: o}
 }
 
-// Handle processes the records of an event, and names those that were not taken
-// in. It fails only if the metrics cannot be written.
+// Handle processes the records of an event, and names those that failed. It returns an
+// error only if it cannot write the metrics.
 func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
 	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	page := make([]streamtypes.Record, len(e.Records))
 	for i := range e.Records {
 		page[i] = record(&e.Records[i])
 	}
-	// What the end of the context kept from being done is among the failures.
+	// The failures include the work that the end of the context prevented.
 	res, _ := h.aggregator.Process(ctx, dynamo.DecodeRecords(page))
 	for _, f := range slices.Concat(res.Failed, res.Poisoned) {
 		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: f.Sequence})
@@ -80,7 +82,7 @@ func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.Dy
 	return out, h.measure(&res)
 }
 
-// record is a record in the types of the streams' API.
+// record converts a record to the types of the streams' API.
 func record(r *events.DynamoDBEventRecord) streamtypes.Record {
 	out := streamtypes.Record{
 		EventID: &r.EventID, EventName: streamtypes.OperationType(r.EventName),
@@ -135,20 +137,20 @@ func value(v events.DynamoDBAttributeValue) streamtypes.AttributeValue {
 	return &streamtypes.AttributeValueMemberNULL{Value: true}
 }
 
-// A metric is declared in each line that carries it.
+// A metric is a metric's declaration; each line declares what it carries.
 type metric struct {
 	Name string `json:"Name"`
 	Unit string `json:"Unit"`
 }
 
-// directive is what CloudWatch reads of a line.
+// directive is the part of a line that CloudWatch interprets.
 type directive struct {
 	Namespace  string     `json:"Namespace"`
 	Dimensions [][]string `json:"Dimensions"`
 	Metrics    []metric   `json:"Metrics"`
 }
 
-// metrics are what a line declares, in the order of its fields.
+// metrics are the metrics in a line, in the order of its fields.
 var metrics = []metric{
 	{"BatchSize", "Count"},
 	{"Lag", "Milliseconds"},
@@ -164,7 +166,7 @@ var metrics = []metric{
 	{"PoisonedRecords", "Count"},
 }
 
-// A line is what became of one batch, in the embedded metric format.
+// A line is the result of one batch, in the embedded metric format.
 type line struct {
 	AWS struct {
 		Timestamp  int64       `json:"Timestamp"` // milliseconds

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// An event as AWS Lambda sends it: two acquires of two users, one item that no
-// version can read, an entity's record, and an audit event that has expired.
+// An event as AWS Lambda sends it: two acquires of two users, one item that no version can
+// read, an entity's record, and an expired audit event.
 const event = `{"Records": [
  {"eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000001",
   "Keys": {"PK": {"S": "ns1/BUCKET#alice#gpt-4#0"}, "SK": {"S": "#STATE"}},
@@ -86,8 +86,8 @@ func handle(t *testing.T, u *usage, metrics *bytes.Buffer) []string {
 	return failed
 }
 
-// What failed is named by its sequence number, and nothing else (the peer's defect
-// 13); the rest is done.
+// The answer names exactly the failed records, by sequence number (the peer's defect 13);
+// the rest is processed.
 func TestAnEvent(t *testing.T) {
 	t.Parallel()
 	var metrics bytes.Buffer
@@ -105,7 +105,7 @@ func TestAnEvent(t *testing.T) {
 	}
 }
 
-// A line for each batch declares what it carries.
+// A line for each batch declares its metrics.
 func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
 	t.Parallel()
 	var metrics bytes.Buffer

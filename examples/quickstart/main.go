@@ -1,6 +1,6 @@
-// Command quickstart shows the whole of the limiter in one page: a project and
-// two API keys of it share a model's rate limits, in a table that lives in this
-// process. Nothing needs to be installed and no AWS account is used.
+// Command quickstart shows the whole limiter on one page. A project and its two API keys
+// share a model's rate limits, in a table that lives in this process. It needs no
+// installation and no AWS account.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 }
 
 func run(ctx context.Context, out printer) (err error) {
-	// The table. A *dynamodb.Client in place of the engine is all it takes to use
-	// DynamoDB; the meter in between is only there to print the bill.
+	// To use DynamoDB, pass a *dynamodb.Client instead of the engine. The meter is only
+	// there to print the bill.
 	engine := dynamolite.New(dynamolite.Options{})
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	meter := dynamo.NewMeter(engine)
@@ -71,7 +71,7 @@ func run(ctx context.Context, out printer) (err error) {
 			s.Entity, s.Limit.Name, s.Requested, s.Available, s.Exceeded, s.RetryAfter)
 	}
 
-	// The wait is exact: a millisecond less would be refused again.
+	// The wait is exact: a millisecond earlier the request would be refused again.
 	out.print("\n5. Waiting %v, exactly what the refusal says, and asking again.", refused.RetryAfter())
 	time.Sleep(refused.RetryAfter())
 	if err := chat(ctx, limits, out, "alice", 900, 900); err != nil {
@@ -84,8 +84,8 @@ func run(ctx context.Context, out printer) (err error) {
 	return nil
 }
 
-// configure gives every key limits on gpt-4, and the project its own, which all
-// of its keys share.
+// configure gives every key limits on gpt-4. The project gets limits of its own, which all
+// its keys share.
 func configure(ctx context.Context, store *dynamo.Store, out printer) error {
 	perKey := []limiter.Limit{
 		limiter.PerMinute("rpm", 60),
@@ -115,9 +115,8 @@ func configure(ctx context.Context, store *dynamo.Store, out printer) error {
 	return nil
 }
 
-// chat reserves tokens for a key, calls the model, and settles the difference
-// between what was reserved and what was used. Had the model failed, everything
-// reserved would have gone back.
+// chat reserves tokens for a key, calls the model, and settles the difference between the
+// reserved and the used tokens. If the model failed, chat would return all reserved tokens.
 func chat(ctx context.Context, limits *limiter.Limiter, out printer, key string, reserve, used int64) error {
 	request := limiter.Request{
 		Entity: key, Resource: "gpt-4",
@@ -133,7 +132,7 @@ func chat(ctx context.Context, limits *limiter.Limiter, out printer, key string,
 	})
 }
 
-// model stands for a call that takes its time.
+// model simulates a call that takes time.
 func model() { time.Sleep(100 * time.Millisecond) }
 
 func bill(out printer, what string, totals dynamo.Totals) {
@@ -151,5 +150,5 @@ func bill(out printer, what string, totals dynamo.Totals) {
 type printer struct{ io.Writer }
 
 func (p printer) print(format string, args ...any) {
-	_, _ = fmt.Fprintf(p, format+"\n", args...) // nobody is left to tell
+	_, _ = fmt.Fprintf(p, format+"\n", args...) // there is nowhere to report an error
 }

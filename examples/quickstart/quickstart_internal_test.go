@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestQuickstart runs the example on virtual time, where it takes none and every
-// figure that follows from the clock is the same each time.
+// TestQuickstart runs the example in virtual time. The test takes no time, and every figure
+// that depends on the clock is always the same.
 func TestQuickstart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestQuickstart(t *testing.T) {
 			"admitted: acme  has  700 of  1500 tpm left",
 			"the model answered with 500 tokens",
 			"admitted: bob   has  400 of  1000 tpm left",
-			"admitted: acme  has  425 of  1500 tpm left", // 300 went back, 25 were earned
+			"admitted: acme  has  425 of  1500 tpm left", // 300 were returned, 25 were earned
 			"the model answered with 700 tokens",
 			"alice tpm: asked 900, has 540, exceeded: true   retry after 1.8s",
 			"acme  tpm: asked 900, has 350, exceeded: true   retry after 2.2s",

@@ -6,9 +6,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// BenchmarkRefill refills a bucket and takes from it what a caller of the
-// limiter would: the arithmetic of one decision, without the store. To be held
-// against AllowN of golang.org/x/time/rate.
+// BenchmarkRefill refills a bucket and takes from it like a caller of the limiter: the
+// arithmetic of one decision, without the store. Compare it with AllowN of
+// golang.org/x/time/rate.
 func BenchmarkRefill(b *testing.B) {
 	for _, c := range []struct {
 		name  string

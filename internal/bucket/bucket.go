@@ -43,14 +43,14 @@ type Limit struct {
 
 // Share returns what one shard of a limit divided among shards may hold and
 // earn: shard i holds those of the millitokens 0 to Capacity−1 that are i modulo
-// shards, so that the shares sum to the limit, and that of shard i of n to those
-// of shards i and i+n of 2n. The rate is divided by stretching the period, which
+// shards. So the shares sum to the limit, and the share of shard i of n is the sum
+// of those of shards i and i+n of 2n. A longer period divides the rate, which
 // rounds nothing away. One shard or fewer is the limit itself.
 //
 // All shares pass their grid lines at the same instants, every shards-th line
-// of the whole limit. Together they have therefore never earned more than the
-// whole since the epoch, and over any interval they differ from it by less than
-// shards millitokens, to either side.
+// of the whole limit. Since the epoch they have therefore never earned more than
+// the whole. Over any interval they differ from it by less than shards
+// millitokens, to either side.
 func (l Limit) Share(shard, shards int) Limit {
 	if shards <= 1 {
 		return l

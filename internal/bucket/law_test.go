@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// extremes are corners worth crossing in every corpus: a limit, a balance, its
-// stamp, an instant and an amount.
+// extremes are corner cases for every corpus: a limit, a balance, its stamp, an instant and
+// an amount.
 var extremes = [][7]int64{
 	// capacity, amount, period, tokens, at, now, need
 	{100_000, 100_000, 60_000, 0, epoch2023, epoch2023 + 7, 1000},
@@ -32,7 +32,7 @@ var extremes = [][7]int64{
 	// Products about 2^64: the low word carries, then borrows.
 	{1000, 1e9, 1<<32 + 1, 1 - (1<<32 - 1), 0, 0, 1},
 	{1000, 1000, 1 << 32, 1 - 1<<32, 1, 1, 1},
-	// A wait that would end after the last instant, and one as long as all of them.
+	// A wait that would end after the last instant, and one as long as the whole range.
 	{1000, 1, 1000, 0, math.MaxInt64 - 5, math.MaxInt64 - 5, 1000},
 	{1000, 1000, 1000, 0, 0, math.MinInt64, 1000},
 	{0, 0, 0, 0, 0, 0, 0},
@@ -53,8 +53,8 @@ func seed(f *testing.F) {
 	}
 }
 
-// Law: on any int64 whatever, every method gives what unbounded numbers give,
-// brought within an int64 as its comment says, and none panics.
+// Law: for all int64 values, every method gives the result of unbounded numbers, brought
+// within an int64 as its comment says, and none panics.
 func FuzzAgreesWithUnboundedNumbers(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, capacity, amount, period, tokens, at, now, need int64) {
@@ -99,10 +99,9 @@ func FuzzAgreesWithUnboundedNumbers(f *testing.F) {
 	})
 }
 
-// Law: whatever instants a bucket is refilled at on the way, in whatever order
-// a wrong clock gives them, it has earned and it holds in the end what one
-// refill at the latest of them gives. The stamp may be moved as often as any
-// other limit wants.
+// Law: the refills on the way may come at any instants, in whatever order a wrong clock
+// gives them. What the bucket has earned and holds in the end is what one refill at the
+// latest instant gives. The stamp may move as often as other limits need.
 func FuzzPathDoesNotMatter(f *testing.F) {
 	steps := []byte{1, 0, 0, 7, 0, 0, 0xff, 0xff, 0xff, 59, 0, 0, 60, 0, 0, 0, 0x80, 0x7f, 3, 1, 4}
 	for _, e := range extremes {
@@ -130,9 +129,9 @@ func FuzzPathDoesNotMatter(f *testing.F) {
 	})
 }
 
-// Law: a request is admitted after exactly the wait it was quoted and refused a
-// millisecond earlier; one that is quoted none is refused for ever; and the
-// same holds when the bucket is refilled and stamped at any instant on the way.
+// Law: a request is admitted after exactly the quoted wait and refused a millisecond
+// earlier. A request without a quoted wait is always refused. The same holds if the bucket
+// is refilled and stamped at any instant on the way.
 func FuzzWaitIsExact(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, capacity, amount, period, tokens, at, now, need int64) {
@@ -169,8 +168,8 @@ func FuzzWaitIsExact(f *testing.F) {
 	})
 }
 
-// Law: later is never poorer, and more tokens are never fewer afterwards nor
-// mean a longer wait; needing more never means a shorter one.
+// Law: a balance never falls with time. More tokens never give a lower balance or a longer
+// wait, and a larger need never gives a shorter wait.
 func FuzzMonotone(f *testing.F) {
 	for _, e := range extremes {
 		f.Add(e[0], e[1], e[2], e[3], e[4], e[5], e[6], uint64(1), uint64(1))
@@ -249,8 +248,8 @@ func FuzzSharesSumToTheLimit(f *testing.F) {
 	})
 }
 
-// Law: a clock at or behind the stamp earns nothing and moves nothing but a
-// surplus, which goes; the wait it is quoted counts from where it stands.
+// Law: a clock at or behind the stamp earns nothing and changes nothing, except that it
+// drops a surplus. The quoted wait counts from the clock's own instant.
 func FuzzClockBehindEarnsNothing(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, capacity, amount, period, tokens, at, behind, need int64) {
@@ -298,8 +297,8 @@ func FuzzRoomStopsAtCapacity(f *testing.F) {
 	})
 }
 
-// Law: over any interval what is earned is within a millitoken of the exact
-// rate times the time.
+// Law: over any interval, the amount earned is within a millitoken of the exact rate times
+// the time.
 func FuzzRateIsExact(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, capacity, amount, period, _, from, to, _ int64) {

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// What the package promises exact results for.
+// Bounds within which the package promises exact results.
 const (
 	maxMilli  = int64(1e18)            // 10^15 tokens
 	maxPeriod = int64(32e12)           // 10^9 s over 32 shards
@@ -15,8 +15,8 @@ const (
 	maxNow    = int64(7_258_118_400e3) // the year 2200
 )
 
-// The oracle says the same in numbers without bounds, and straight from the
-// definition: two quotients, then their difference.
+// The oracle computes the same in unbounded numbers, directly from the definition: two
+// quotients, then their difference.
 
 func num(n int64) *big.Int { return big.NewInt(n) }
 
@@ -92,8 +92,8 @@ func saturated(n *big.Int) int64 {
 	}
 }
 
-// within folds any n into lo..hi, leaving alone what is there already. lo and
-// hi−lo must not be so far apart as to overflow an int64.
+// within folds any n into lo..hi, and keeps an n that is already there. lo and hi−lo must
+// not be so far apart that they overflow an int64.
 func within(n, lo, hi int64) int64 {
 	if n >= lo && n <= hi {
 		return n

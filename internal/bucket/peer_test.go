@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// A peerVector is one worked example of the peer's arithmetic; Fn says which of
-// its functions it is of and so which fields count.
+// A peerVector is one worked example of the peer's arithmetic. Fn names the peer's
+// function, and so determines which fields count.
 type peerVector struct {
 	Fn, Name  string
 	Tokens    int64
@@ -26,7 +26,7 @@ type peerVector struct {
 	Amount    int64 // tokens, negative for a credit
 	Deficit   int64 // millitokens
 
-	// Results, in tokens where they count what is available, else millitokens.
+	// Results, in tokens for available amounts, otherwise in millitokens.
 	Success    bool
 	NewTokens  int64   `json:"new_tokens"`
 	NewRF      int64   `json:"new_rf"`
@@ -35,8 +35,8 @@ type peerVector struct {
 	Seconds    float64 `json:"seconds"`     // the same, of calculate_retry_after
 }
 
-// An outcome is what a vector and this package can be compared in. Fields that a
-// function does not say anything about stay zero.
+// An outcome is the part of a result that a vector and this package can be compared in.
+// Fields that a function does not return stay zero.
 type outcome struct {
 	OK        bool
 	Tokens    int64 // millitokens afterwards
@@ -58,7 +58,7 @@ func (v peerVector) theirs() outcome {
 	return o
 }
 
-// ours computes, by function of the peer's, what this package says.
+// ours computes this package's outcome, for each function of the peer.
 var ours = map[string]func(v peerVector) outcome{
 	"refill_bucket": func(v peerVector) outcome {
 		return outcome{
@@ -100,8 +100,8 @@ var ours = map[string]func(v peerVector) outcome{
 	},
 }
 
-// elsewhere are the peer's functions that are no business of this package, and
-// whose they are.
+// elsewhere lists the peer's functions that belong to other packages, and names those
+// packages.
 var elsewhere = map[string]string{
 	"would_refill_satisfy":         "which limits of an item a request names: the limiter",
 	"quota daily retry":            "calendar quotas earn nothing here",
@@ -121,8 +121,8 @@ const (
 	oversize = "more than the bucket holds is never admitted, whatever the deficit"
 )
 
-// differs are the vectors, by position, on which this package disagrees on
-// purpose: why, and what it says instead.
+// differs lists, by position, the vectors on which this package disagrees on purpose: the
+// reason, and this package's outcome.
 var differs = map[int]struct {
 	why  string
 	want outcome
@@ -155,9 +155,9 @@ var differs = map[int]struct {
 	41: {"a credit never lifts a balance above capacity", outcome{Tokens: 100_000, Stamp: 6000}},
 }
 
-// TestPeerVectors holds every vector of the peer to one of three: the same
-// answer here, a listed and intended other one, or another package's business.
-// The lists are exact: an entry that has come to agree fails too.
+// TestPeerVectors requires every vector of the peer to be one of three: the same result
+// here, a listed and intended difference, or a function of another package. The lists are
+// exact: an entry that now agrees fails too.
 func TestPeerVectors(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/peer-vectors.json")

@@ -32,9 +32,8 @@ func burst(l bucket.Limit, tokens int64) bucket.Limit {
 	return l
 }
 
-// A step is a request of n millitokens, t milliseconds after the bucket was
-// filled: what it finds, whether it gets it, and if not, how many milliseconds
-// it is told to wait.
+// A step is a request of n millitokens, t milliseconds after the bucket was filled: the
+// balance it finds, whether it is admitted, and if not, its wait in milliseconds.
 type step struct {
 	t, tokens, n int64
 	ok           bool
@@ -76,7 +75,7 @@ func TestBurst(t *testing.T) {
 		{0, 1 * tok, 1 * tok, true, 0},
 		{0, 0, 1 * tok, false, 100},
 		{99, 990, 1 * tok, false, 1},
-		{100, 1 * tok, 4 * tok, false, never}, // more than it ever holds
+		{100, 1 * tok, 4 * tok, false, never}, // more than the bucket ever holds
 		{200, 2 * tok, 1 * tok, true, 0},
 		{300, 2 * tok, 1 * tok, true, 0},
 		{400, 2 * tok, 1 * tok, true, 0},
@@ -88,8 +87,8 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// A minute's hundred tokens arrive five every three milliseconds, on lines that
-// are fixed to the epoch: where they fall between two refills is no matter.
+// A minute's hundred tokens arrive as five millitokens every three milliseconds, on lines
+// that are fixed to the epoch: their position between two refills does not matter.
 func TestGridLinesAreFixed(t *testing.T) {
 	t.Parallel()
 	run(t, perMinute(100), 0, epoch2023, []step{
@@ -97,7 +96,7 @@ func TestGridLinesAreFixed(t *testing.T) {
 		{1, 2, 3, false, 1}, // a third of a line was open at the start
 		{2, 3, 0, true, 0},
 		{3, 5, 6, false, 1},
-		{7, 12, 1 * tok, false, 593}, // 600 ms for the first token, however often one looks
+		{7, 12, 1 * tok, false, 593}, // 600 ms for the first token, however often a caller asks
 		{599, 998, 1 * tok, false, 1},
 		{600, 1 * tok, 1 * tok, true, 0},
 	})
@@ -107,7 +106,7 @@ func TestDebtIsRepaidFirst(t *testing.T) {
 	t.Parallel()
 	run(t, perMinute(60), -5*tok, epoch2023, []step{
 		{0, -5 * tok, 1 * tok, false, 6 * sec},
-		{0, -5 * tok, 0, true, 0}, // asks for nothing, gets it in debt too
+		{0, -5 * tok, 0, true, 0}, // a request for nothing is admitted, in debt too
 		{4999, -1, 1, false, 2},
 		{5000, 0, 1, false, 1},
 		{6000, 1 * tok, 1 * tok, true, 0},
@@ -130,9 +129,9 @@ func TestClockRunsBack(t *testing.T) {
 	t.Parallel()
 	run(t, burst(perSecond(10), 3), 3*tok, epoch2023, []step{
 		{100, 3 * tok, 1 * tok, true, 0},
-		{0, 2 * tok, 1 * tok, true, 0}, // what is there can be had
+		{0, 2 * tok, 1 * tok, true, 0}, // existing tokens can be taken
 		{0, 1 * tok, 1 * tok, true, 0},
-		{0, 0, 1 * tok, false, 200}, // back to where the stamp is, and a token's time
+		{0, 0, 1 * tok, false, 200}, // back to the stamp, and the time of a token
 		{100, 0, 1 * tok, false, 100},
 		{200, 1 * tok, 1 * tok, true, 0}, // earned once, not twice
 		{200, 0, 1 * tok, false, 100},
@@ -208,8 +207,8 @@ func TestShareCapacities(t *testing.T) {
 	}
 }
 
-// TestClampedRefillIsToldApart: a writer may replay an unclamped refill onto a
-// balance that has moved, a clamped one only onto the one it was made for.
+// TestClampedRefillIsToldApart: a writer may replay an unclamped refill onto a changed
+// balance, but a clamped refill only onto its own balance.
 func TestClampedRefillIsToldApart(t *testing.T) {
 	t.Parallel()
 	l := perMinute(60)
@@ -236,8 +235,8 @@ func TestClampedRefillIsToldApart(t *testing.T) {
 	}
 }
 
-// TestSlowLimitBesideFast: one stamp serves every limit of an item, and a limit
-// of ten a day keeps earning although another's refill moves it every second.
+// TestSlowLimitBesideFast: one stamp serves every limit of an item, and a limit of ten a
+// day keeps earning although another limit's refill moves the stamp every second.
 func TestSlowLimitBesideFast(t *testing.T) {
 	t.Parallel()
 	slow := perDay(10)
@@ -251,8 +250,8 @@ func TestSlowLimitBesideFast(t *testing.T) {
 	}
 }
 
-// TestDemandGetsTheWholeRate: ten a second, asked for every 20 ms for 20 s,
-// deliver 200 and the burst.
+// TestDemandGetsTheWholeRate: at ten a second, a request every 20 ms for 20 s gets 200 and
+// the burst.
 func TestDemandGetsTheWholeRate(t *testing.T) {
 	t.Parallel()
 	l := perSecond(10)

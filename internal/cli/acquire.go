@@ -24,11 +24,12 @@ func newAcquire(a *app.App) *cobra.Command {
 	o := &acquireOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "acquire ENTITY RESOURCE",
-		Short: "Take tokens, or be refused with the exact wait",
-		Long: "Take tokens of a resource for an entity, and for its parent if it cascades: all of them\n" +
-			"or none. The command does not return what it took. Limits come from the configuration; where no level\n" +
-			"has any for the entity and the resource, from --fallback.\n\n" +
-			"Exit code 0 is admitted, 3 is refused.",
+		Short: "Take tokens, or report the exact wait",
+		Long: "Take tokens of a resource for an entity, and for its parent if it cascades. The command\n" +
+			"takes all of them or none, and never gives back what it took. Limits come from the\n" +
+			"configuration. If no level configures any for the entity and the resource, they come\n" +
+			"from --fallback.\n\n" +
+			"Exit code 0 means admitted, 3 means refused.",
 		Example: "  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500\n" +
 			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --fallback rpm:100/min:150 --output json",
 		Args: app.Args("ENTITY", "RESOURCE"),
@@ -37,7 +38,7 @@ func newAcquire(a *app.App) *cobra.Command {
 			return a.Run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to take of each limit, several between commas")
+	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to take of each limit, separated by commas")
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
 	return cmd

@@ -26,7 +26,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// A taken table is one of a served engine, from which ten acquires were made.
+// A taken has a table of a served engine, after ten acquires.
 type taken struct {
 	*process
 	client *dynamodb.Client
@@ -67,7 +67,7 @@ func (w *taken) spoil() {
 	w.must(err)
 }
 
-// used is what was counted of the user today.
+// used returns what usage counts for the user today.
 func (w *taken) used() (events, milli int64) {
 	w.Helper()
 	sum, err := w.store.UsageSummary(w.Context(), dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily})
@@ -78,7 +78,7 @@ func (w *taken) used() (events, milli int64) {
 	return sum.Events, milli
 }
 
-// A keeper keeps the bodies of answers.
+// A keeper keeps the body of the last answer.
 type keeper struct{ last []byte }
 
 func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -92,8 +92,8 @@ func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out, err
 }
 
-// events are all records of the stream as the wire has them, which is how AWS
-// Lambda brings them, an event for each shard of the stream.
+// events are all records of the stream in their wire form, as AWS Lambda delivers them: an
+// event for each shard of the stream.
 func (w *taken) events() (all []string) {
 	w.Helper()
 	k := &keeper{}
@@ -126,8 +126,8 @@ func (w *taken) events() (all []string) {
 	return all
 }
 
-// runtimeAPI is AWS Lambda as a function sees it: it brings one event after the
-// other, and takes the answers.
+// runtimeAPI is AWS Lambda as a function sees it: it delivers one event after another, and
+// receives the answers.
 type runtimeAPI struct {
 	events  []string
 	answers chan string
@@ -145,7 +145,7 @@ func (a *runtimeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.next++
 		a.mu.Unlock()
 		if n >= len(a.events) {
-			<-r.Context().Done() // nothing happens any more
+			<-r.Context().Done() // no more events follow
 			return
 		}
 		w.Header().Set("Lambda-Runtime-Aws-Request-Id", "request-"+strconv.Itoa(n))
@@ -165,7 +165,7 @@ func (a *runtimeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (w *taken) aggregate(bin string, out io.Writer, env []string, args ...string) (end func() error) {
 	w.Helper()
 	args = append([]string{"-c", watched, "sh", bin, "aggregate", "-n", streamed, "--endpoint-url", w.url}, args...)
-	cmd := exec.Command("sh", args...) //nolint:noctx // it is interrupted, or killed
+	cmd := exec.Command("sh", args...) //nolint:noctx // the test interrupts or kills it
 	cmd.Env = bare(w.T, append(env, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")...)
 	cmd.Stdout, cmd.Stderr = out, out
 	stdin, err := cmd.StdinPipe()
@@ -185,8 +185,8 @@ func (w *taken) aggregate(bin string, out io.Writer, env []string, args ...strin
 	}
 }
 
-// Where AWS Lambda runs the program, it takes what that brings, answers with the
-// records that were not taken in, and nothing is counted twice.
+// On AWS Lambda, the program processes the delivered records, answers with the records that
+// failed, and counts nothing twice.
 func servesLambda(t *testing.T, bin string) {
 	t.Helper()
 	w := newTaken(t, bin)
@@ -221,7 +221,7 @@ func servesLambda(t *testing.T, bin string) {
 	output.await(`"CloudWatchMetrics":.*"PoisonedRecords":1`)
 }
 
-// The program follows the stream by the SDK's own client, until it is interrupted.
+// The program follows the stream with the SDK's own client, until it is interrupted.
 func followsOverHTTP(t *testing.T, bin string) {
 	t.Helper()
 	w := newTaken(t, bin)
@@ -236,7 +236,7 @@ func followsOverHTTP(t *testing.T, bin string) {
 	if events, milli := w.used(); events != 10 || milli != 30_000 {
 		t.Errorf("%d events, %d millitokens", events, milli)
 	}
-	// What is known of AWS is asked first: nothing is made up.
+	// The program asks for the AWS configuration first, and invents nothing.
 	cmd := exec.CommandContext(t.Context(), bin, "aggregate", "-n", streamed, "--endpoint-url", w.url)
 	cmd.Env = bare(t, "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no AWS region") {

@@ -22,7 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// lines is a log that can be read while it is written.
+// lines is a log that a test can read while the program writes it.
 type lines struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -55,7 +55,7 @@ func (l *lines) await(pattern string) string {
 	}
 }
 
-// fetch is what a URL leads to.
+// fetch returns the body at a URL.
 func fetch(t *testing.T, url string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -74,8 +74,8 @@ func fetch(t *testing.T, url string) string {
 	return string(body)
 }
 
-// The command follows the stream of a table, tells Prometheus what it does, and
-// sums that up when it is interrupted.
+// The command follows the stream of a table, counts its work for Prometheus, and prints the
+// totals when it is interrupted.
 func TestAggregate(t *testing.T) {
 	t.Parallel()
 	engine := dynamolite.New(dynamolite.Options{})
@@ -128,7 +128,7 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
-// Where there is nothing to follow, that is said, with what to do, and nothing else.
+// Without a stream to follow, the command says so, says what to do, and does nothing else.
 func TestAggregateNeedsAStream(t *testing.T) {
 	t.Parallel()
 	engine := dynamolite.New(dynamolite.Options{})

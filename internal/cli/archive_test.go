@@ -23,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/s3test"
 )
 
-// storage is a storage with an archive of a few events.
+// storage is an S3 server with an archive of a few events.
 func storage(t *testing.T) *s3test.Server {
 	t.Helper()
 	s := s3test.New(t, "trail")
@@ -58,7 +58,7 @@ func storage(t *testing.T) *s3test.Server {
 	return s
 }
 
-// search runs audit search on a storage.
+// search runs audit search on an S3 server.
 func search(t *testing.T, s *s3test.Server, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -110,7 +110,7 @@ TIME  ENTITY  ACTION  PRINCIPAL  RESOURCE  DETAILS
 			t.Errorf("%s: exit code %d, errors %q (-want +got):\n%s", name, code, stderr, diff)
 		}
 	}
-	// The JSON form is that of audit list, with the namespace.
+	// The JSON form is that of audit list, plus the namespace.
 	_, stdout, _ := search(t, s, "--entity", "key-1", "--limit", "1", "--output", "json")
 	pattern := `^{"events":\[{"namespace_id":"ns1","namespace":"default","event_id":"01KDX8W8P80000000000000200","timestamp":"2026-01-03T03:04:05Z","action":"limits_set",` +
 		`"entity_id":"key-1","principal":"jo","resource":"gpt-4","details":{"limits":\[0\]},"expires_at":"2026-04-03T03:04:05Z"}\],"cursor":"([\w-]+)"}\n$`
@@ -124,7 +124,7 @@ TIME  ENTITY  ACTION  PRINCIPAL  RESOURCE  DETAILS
 	}
 }
 
-// What is wrong with an object is told in the end, after what was found.
+// The command reports damaged objects at the end, after the events it found.
 func TestAuditSearchOfDamagedObjects(t *testing.T) {
 	t.Parallel()
 	s := storage(t)
@@ -145,7 +145,7 @@ func TestAuditSearchOfDamagedObjects(t *testing.T) {
 		t.Errorf("exit code %d, errors %s", code, stderr)
 	}
 	if code, _, stderr = search(t, s, "--start", "2026-01-03"); code != 0 || stderr != "" {
-		t.Errorf("exit code %d, errors %s", code, stderr) // it is not of these days
+		t.Errorf("exit code %d, errors %s", code, stderr) // the object is not of these days
 	}
 }
 
@@ -164,7 +164,7 @@ func TestAnArchiveThatIsNotThere(t *testing.T) {
 		if code != 1 || !strings.HasPrefix(stderr, `{"error":"`+c.kind+`",`) || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: exit code %d, errors %s", name, code, stderr)
 		}
-		// An aggregator does not begin to take in what it could not store.
+		// An aggregator reads no records if it could not store their events.
 		engine := dynamolite.New(dynamolite.Options{})
 		var errs bytes.Buffer
 		code = cli.Run(t.Context(), cli.Options{
@@ -179,10 +179,10 @@ func TestAnArchiveThatIsNotThere(t *testing.T) {
 	}
 }
 
-// The command keeps what expires, and tells Prometheus so.
+// The command archives expired events, and counts them for Prometheus.
 func TestAggregateArchives(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64 // of the clock, in nanoseconds
+	var ahead atomic.Int64 // offset of the clock, in nanoseconds
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	engine := dynamolite.New(dynamolite.Options{Now: now, SweepInterval: 5 * time.Millisecond})
 	defer engine.Close()
@@ -243,19 +243,19 @@ func TestTheRealClientOfAnotherS3(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "minio")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	s := storage(t)
-	url := strings.Replace(s.URL, "127.0.0.1", "localhost", 1) // there is no trail.localhost
+	url := strings.Replace(s.URL, "127.0.0.1", "localhost", 1) // the name trail.localhost does not exist
 	args := []string{"audit", "search", "--from-archive", "s3://trail/limits", "--archive-endpoint", url, "--output", "json"}
 	if code, stdout, stderr := run(t.Context(), strings.NewReader(""), args...); code != 0 || strings.Count(stdout, "event_id") != 6 {
 		t.Errorf("exit code %d, printed %s, errors %s", code, stdout, stderr)
 	}
-	// The region is that which was given, and else the one that such storages have.
+	// The client uses the given region, or else the usual one of such services.
 	t.Setenv("AWS_REGION", "eu-central-1")
 	s.Elsewhere("eu-central-1")
 	s.Asked()
 	if code, _, stderr := run(t.Context(), strings.NewReader(""), args...); code != 0 || s.Asked()[1] == "HEAD /trail" {
 		t.Errorf("exit code %d, errors %s", code, stderr)
 	}
-	// The endpoint may be where the SDK looks for it.
+	// The endpoint may be in the SDK's own variable.
 	t.Setenv("AWS_ENDPOINT_URL_S3", url)
 	if code, _, stderr := run(t.Context(), strings.NewReader(""), "audit", "search", "--from-archive", "s3://trail/limits"); code != 0 {
 		t.Errorf("exit code %d, errors %s", code, stderr)

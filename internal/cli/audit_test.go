@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// Who may write the table may write anything into an event: a terminal is not to
-// obey it.
+// Anyone who may write the table may put any text into an event: the command must not send
+// terminal control characters to the terminal.
 func TestAuditListQuotesWhatATerminalWouldObey(t *testing.T) {
 	t.Parallel()
 	engine := dynamolite.New(dynamolite.Options{})

@@ -27,9 +27,9 @@ func newAvailable(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "available ENTITY RESOURCE",
 		Short: "Show balances, and how long a request would have to wait",
-		Long: "Show what an entity, and its parent if it cascades, may take of a resource now. With\n" +
-			"--consume, only the limits it names, and how long that request would have to wait.\n" +
-			"Nothing is taken, and the exit code is 0 whatever the balances.",
+		Long: "Show how many tokens of a resource an entity may take now, and its parent if it cascades.\n" +
+			"With --consume, show only the limits it names, and how long that request would have to\n" +
+			"wait. The command takes nothing, and its exit code is 0 whatever the balances.",
 		Example: "  zae-limiter available key-1 gpt-4\n" +
 			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --output json",
 		Args: app.Args("ENTITY", "RESOURCE"),
@@ -38,7 +38,7 @@ func newAvailable(a *app.App) *cobra.Command {
 			return a.Run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, several between commas (default 0 of\nevery limit)")
+	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, separated by commas (default 0 of\nevery limit)")
 	o.fallback.BindFallback(cmd)
 	return cmd
 }
@@ -58,7 +58,7 @@ func (o *availableOptions) Validate() error {
 	return store.ValidateLimits(o.request.Fallback)
 }
 
-// declared asks for nothing of each limit.
+// declared requests 0 of each limit.
 func declared(limits []limiter.Limit) map[string]int64 {
 	consume := make(map[string]int64, len(limits))
 	for _, l := range limits {
@@ -94,8 +94,7 @@ func (o *availableOptions) Run(ctx context.Context) error {
 	}{after == 0, millis(after), statuses}, func(w *strings.Builder) { printStatuses(w, statuses) })
 }
 
-// everyLimit asks for nothing of each limit that the entity has, or its parent
-// if it cascades.
+// everyLimit requests 0 of each limit of the entity, and of its parent if it cascades.
 func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) (map[string]int64, error) {
 	consume, parent, err := limitsOf(ctx, store, o.request.Entity, o.request.Resource)
 	if err != nil {
@@ -120,8 +119,8 @@ func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) 
 	return consume, nil
 }
 
-// limitsOf is the names of the limits configured for an entity's bucket, and the parent
-// that the entity cascades to.
+// limitsOf returns the names of the limits configured for an entity's bucket, and the
+// parent that the entity cascades to.
 func limitsOf(ctx context.Context, s *dynamo.Store, entity, resource string) (names map[string]int64, parent string, err error) {
 	loaded, err := s.Load(ctx, &store.Load{Entity: entity, Configs: []limiter.ConfigKey{
 		{Entity: entity, Resource: resource}, {Entity: entity, Resource: limiter.DefaultResource}, {Resource: resource}, {},

@@ -27,7 +27,7 @@ type background struct {
 
 var endpointPattern = regexp.MustCompile(`http://[\d.:]+\d`)
 
-// startLocal runs zae-limiter local. If that ends at once, b.url is empty.
+// startLocal runs zae-limiter local. If it ends at once, b.url is empty.
 func startLocal(o cli.Options, args ...string) *background {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &background{stop: cancel, code: make(chan int, 1)}
@@ -47,13 +47,13 @@ func startLocal(o cli.Options, args ...string) *background {
 	return b
 }
 
-// end interrupts it, and returns its exit code and errors.
+// end interrupts the server, and returns its exit code and errors.
 func (b *background) end() (code int, stderr string) {
 	b.stop()
 	return <-b.code, b.stderr.String()
 }
 
-// newClient is a client of a server that takes any key.
+// newClient is a client of a server that accepts any key.
 func newClient(endpoint string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(endpoint), RetryMaxAttempts: 1,

@@ -1,6 +1,5 @@
 // Package cli is the program zae-limiter: acquires from the command line, and
-// administration of a table. One package has the commands of a noun, one file
-// those of a verb.
+// administration of a table. Each noun has a package, each verb a file.
 package cli
 
 import (
@@ -28,20 +27,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/usage"
 )
 
-// Options are what one run of the program gets from its process.
+// Options are the program's inputs from its process.
 type Options struct {
 	Args           []string // without the program's name
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Terminal says that a person can be asked on Stdin.
+	// Terminal says that Stdin can ask a person.
 	Terminal bool
 	// Getenv reads the environment; "" is not set.
 	Getenv func(string) string
-	// Version is the program's own.
+	// Version is the version of the program.
 	Version string
-	// Connect makes the client; nil is DynamoDB's.
+	// Connect makes the DynamoDB client; nil uses the AWS SDK's.
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
-	// ConnectArchive makes the client of S3; nil is AWS's.
+	// ConnectArchive makes the S3 client; nil uses the AWS SDK's.
 	ConnectArchive func(context.Context, app.Endpoint) (archive.API, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
@@ -71,7 +70,7 @@ func Run(ctx context.Context, o Options) int {
 	return a.Report(err, cmd.CommandPath())
 }
 
-// wantsJSON looks for the output flag where parsing stopped before it.
+// wantsJSON finds the output flag if parsing stopped before it.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		value, ok := strings.CutPrefix(arg, "--output=")

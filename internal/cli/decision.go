@@ -19,7 +19,7 @@ func millis(d time.Duration) *int64 {
 	return &ms
 }
 
-// wait is a wait for people.
+// wait writes a wait for people.
 func wait(d time.Duration) string {
 	if d == limiter.Never {
 		return "never"

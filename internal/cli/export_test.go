@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// CommandPaths are the words that call each command, the root's being none.
+// CommandPaths are the words of each command; the root has none.
 func CommandPaths() [][]string {
 	var paths [][]string
 	var walk func(cmd *cobra.Command, path []string)

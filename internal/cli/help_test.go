@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 )
 
-// TestHelp holds the help of every command against a golden file, and that no
-// golden file is left over.
+// TestHelp compares the help of every command with a golden file, and checks that no golden
+// file is left over.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("testdata", "help")

@@ -23,7 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// TestProcess is about what only a process has: signals, and its end.
+// TestProcess tests what only a process has: signals, and its end.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "zae-limiter")
@@ -49,20 +49,20 @@ type process struct {
 	*testing.T
 	url     string
 	printed string        // all lines of standard output
-	ended   chan struct{} // closed when err and stderr are there
+	ended   chan struct{} // closed once err and stderr are set
 	err     error
 	stderr  bytes.Buffer
 }
 
-// watched becomes a program and leaves a watcher behind that kills it as soon as
-// standard input ends: a test binary that dies of a timeout runs no cleanup.
+// watched runs a program, with a watcher that kills it as soon as standard input ends: a
+// test binary that times out runs no cleanup.
 const watched = `exec 3<&0; (cat <&3; kill -9 $$) >/dev/null 2>&1 & exec "$@" 3<&-`
 
-// start runs the program at a free port.
+// start runs the program on a free port.
 func start(t *testing.T, bin string, env []string, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-c", watched, "sh", bin, "local", "--addr", "127.0.0.1:0"}, args...)
-	p := &process{Cmd: exec.Command("sh", args...), T: t, ended: make(chan struct{})} //nolint:noctx // tests end it in ways of their own
+	p := &process{Cmd: exec.Command("sh", args...), T: t, ended: make(chan struct{})} //nolint:noctx // each test ends it in its own way
 	p.Env, p.Stderr = env, &p.stderr
 	stdin, err := p.StdinPipe()
 	p.must(err)
@@ -87,7 +87,7 @@ func start(t *testing.T, bin string, env []string, args ...string) *process {
 			t.Fatalf("%v: %v, %s", args, p.err, &p.stderr)
 		}
 		p.printed += line
-		// The secret key is the last line of one form, and in the only one of the other.
+		// In one form the secret key is the last line; the other form is a single line.
 		last = strings.Contains(line, "AWS_SECRET_ACCESS_KEY")
 	}
 	p.url = endpointPattern.FindString(p.printed)
@@ -111,7 +111,7 @@ func printsTheEnvironment(t *testing.T, bin string) {
 	t.Helper()
 	for _, tt := range []struct {
 		keys []string
-		more string // pasted after what was printed
+		more string // appended to the printed environment
 		code string
 	}{
 		{nil, "", "0"},
@@ -139,7 +139,7 @@ type underWay struct {
 	answer *bufio.Reader
 }
 
-// begin sends a request but for its body, and returns when the server asks for that.
+// begin sends a request without its body, and returns when the server asks for the body.
 func (p *process) begin() underWay {
 	p.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://")) //nolint:noctx // on loopback
@@ -161,7 +161,7 @@ func (p *process) begin() underWay {
 	return underWay{c, r}
 }
 
-// refuses returns when nobody listens any more.
+// refuses returns once the server no longer listens.
 func (p *process) refuses() {
 	p.Helper()
 	for {
@@ -211,13 +211,13 @@ func cutsOff(t *testing.T, bin string) {
 func endsAtOnce(t *testing.T, bin string) {
 	t.Helper()
 	p := start(t, bin, bare(t))
-	p.begin() // and never ends
+	p.begin() // a request that never ends
 	p.must(p.Process.Signal(syscall.SIGTERM))
 	p.refuses()
-	again := time.NewTicker(10 * time.Millisecond) // the first of these may come before the program has let go of signals
+	again := time.NewTicker(10 * time.Millisecond) // the first signal may come before the program has stopped catching them
 	defer again.Stop()
 	for {
-		_ = p.Process.Signal(syscall.SIGTERM) // fails when it has ended
+		_ = p.Process.Signal(syscall.SIGTERM) // fails once the process has ended
 		select {
 		case <-p.ended:
 			exit, ok := errors.AsType[*exec.ExitError](p.err)
@@ -233,7 +233,7 @@ func endsAtOnce(t *testing.T, bin string) {
 	}
 }
 
-// survives kills the server again and again while clients write to it.
+// survives kills the server repeatedly while clients write to it.
 func survives(t *testing.T, bin string) {
 	t.Helper()
 	const lives, writers, writes = 3, 4, 50

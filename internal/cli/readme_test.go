@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// TestReadme runs the session that README.md shows and demands the output that
-// it shows. In the README an ellipsis stands for the rest of a JSON list.
+// TestReadme runs the session in README.md and compares the output. In the README an
+// ellipsis replaces the rest of a JSON list.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))

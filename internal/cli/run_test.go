@@ -20,8 +20,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// isolate leaves the SDK nothing to find: neither the credentials nor the
-// configuration of who runs the tests, and no role of the machine.
+// isolate hides everything that the SDK could find: the credentials and configuration of
+// the user who runs the tests, and a role of the machine.
 func isolate(t *testing.T) {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
@@ -45,8 +45,7 @@ func run(ctx context.Context, stdin io.Reader, args ...string) (code int, stdout
 	return code, out.String(), errs.String()
 }
 
-// A server answers every request as a DynamoDB without the table would, and
-// keeps what it was asked.
+// A server answers every request like a DynamoDB without the table, and keeps the requests.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -147,8 +146,8 @@ func runOnEngine(ctx context.Context, stdout io.Writer, args ...string) (code in
 	return code, buffer.String(), stderr.String()
 }
 
-// TestAnInterruptEndsAQuestion: a question that nobody answers does not hold the
-// program up.
+// TestAnInterruptEndsAQuestion: an unanswered question does not block the end of the
+// program.
 func TestAnInterruptEndsAQuestion(t *testing.T) {
 	t.Parallel()
 	silent, silence := io.Pipe()
@@ -185,8 +184,8 @@ func TestAResultThatCannotBeWrittenIsAnError(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeAnnouncedIsNotServed: who cannot be told where the server is
-// has none, and the directory is free again.
+// TestWhatCannotBeAnnouncedIsNotServed: a program that cannot print the server's address
+// ends, and releases the directory.
 func TestWhatCannotBeAnnouncedIsNotServed(t *testing.T) {
 	t.Parallel()
 	broken := writerFunc(func([]byte) (int, error) { return 0, errors.New("broken pipe") })

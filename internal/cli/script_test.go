@@ -23,20 +23,20 @@ import (
 
 var update = flag.Bool("update", false, "write what the program prints into the scripts and the golden help")
 
-// TestScripts runs the program as its users do, on an engine and a clock of each
-// script's own. Besides what testscript has, scripts have
+// TestScripts runs the program as its users do, with an engine and a clock for each
+// script. Besides testscript's own commands, scripts have
 //
-//	zae-limiter ARGS…        run the program and demand exit code 0
-//	exits CODE ARGS…         run the program and demand this exit code
-//	answer TEXT              the next run has a terminal on which this is typed
+//	zae-limiter ARGS…        run the program and require exit code 0
+//	exits CODE ARGS…         run the program and require this exit code
+//	answer TEXT              give the next run a terminal on which this text is typed
 //	clock DURATION           move the clock
-//	outage none|all|writes   what fails with a refused connection
+//	outage none|all|writes   choose the requests that fail with a refused connection
 //	mark                     begin to count requests
-//	sent N                   demand N requests since the mark
-//	unwritten                demand no write units since the mark
-//	serve ARGS…              run zae-limiter local ARGS… at a free port, in the background,
+//	sent N                   require N requests since the mark
+//	unwritten                require no write units since the mark
+//	serve ARGS…              run zae-limiter local ARGS… on a free port, in the background,
 //	                         until interrupted or the script's end; its URL is $ENDPOINT
-//	interrupt                end it as a signal would, and demand exit code 0
+//	interrupt                end it as a signal would, and require exit code 0
 //	damage FILE              change one byte of a file that is not zero
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
@@ -70,16 +70,16 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// A world is what a script runs the program in.
+// A world is the environment of the program in a script.
 type world struct {
 	meter  *dynamo.Meter
 	mark   dynamo.Totals
-	mu     sync.Mutex // guards clock: a server reads it while the script goes on
+	mu     sync.Mutex // guards clock: a server reads it while the script continues
 	clock  time.Time
 	outage string
 	typed  *string
 	server *background
-	uses   int // changes that an aggregator has counted
+	uses   int // changes counted as by an aggregator
 }
 
 type worldKey struct{}
@@ -111,7 +111,7 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 	return w.meter, nil
 }
 
-// broken is an API whose item writes find nobody listening.
+// broken is an API whose item writes fail with a refused connection.
 type broken struct{ dynamo.API }
 
 func refusedConnection() error {
@@ -126,18 +126,18 @@ func (broken) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb
 	return nil, refusedConnection()
 }
 
-// unreachable is an API whose reads of several items fail too, the first request
-// of most commands.
+// unreachable is an API whose reads of several items fail too. Such a read is the first
+// request of most commands.
 type unreachable struct{ dynamo.API }
 
 func (unreachable) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return nil, refusedConnection()
 }
 
-// runTimeout ends a zae-limiter local that should not have begun to serve.
+// runTimeout ends a zae-limiter local that should not have started to serve.
 const runTimeout = time.Minute
 
-// expect runs the program and demands an exit code.
+// expect runs the program and requires an exit code.
 func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	if neg {
 		ts.Fatalf("say which exit code: exits CODE zae-limiter ARGS…")

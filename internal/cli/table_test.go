@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// Tables let items expire, unless told not to.
+// New tables let items expire, unless told not to.
 func TestTableCreateSwitchesOnExpiry(t *testing.T) {
 	t.Parallel()
 	engine := dynamolite.New(dynamolite.Options{})

@@ -1,6 +1,6 @@
-// Package dated is a server for tests whose answers carry a Date header. It has no
-// network: the SDK's client calls the handler of an engine directly, so that a test
-// may run it in a testing/synctest bubble, where the dates are virtual too.
+// Package dated is a test server whose answers carry a Date header. It has no network: the
+// SDK's client calls the handler of an engine directly. So a test may run it in a
+// testing/synctest bubble, where the dates are virtual too.
 package dated
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// A Server answers the requests of the SDK's client. The zero Latency takes no time.
+// A Server answers the requests of the SDK's client. A nil Latency takes no time.
 type Server struct {
 	Handler http.Handler
-	// Date is what the header of an answer with that status says if it is sent now. The
-	// header is cut to whole seconds. A zero time leaves it out.
+	// Date is the time in the header of an answer with that status, if it is sent now. The
+	// header drops fractions of a second. A zero time omits it.
 	Date func(status int) time.Time
-	// Latency is how long a request takes to arrive, or an answer to come back.
+	// Latency is the time that a request or an answer travels.
 	Latency func() time.Duration
 }
 
@@ -66,7 +66,7 @@ func (s *Server) Client() *dynamodb.Client {
 	})
 }
 
-// Metadata is that of an answer with a date, as the SDK's client makes it.
+// Metadata is the metadata of an answer with a date, as the SDK's client makes it.
 func Metadata(date time.Time) (middleware.Metadata, error) {
 	s := Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("{}")) }),

@@ -1,9 +1,8 @@
 //go:build conformance
 
-// Package peers starts the real counterparts that conformance tests run
-// against. They are installed by make conformance; a counterpart that is
-// missing fails the test that asks for it, because a skipped comparison reads
-// like a passed one.
+// Package peers starts the real counterparts that conformance tests run against. Command
+// make conformance installs them. A missing counterpart fails the test that asks for it,
+// because a skipped comparison looks like a passed one.
 package peers
 
 import (
@@ -12,11 +11,11 @@ import (
 	"testing"
 )
 
-// dir is where conformance/install puts the counterparts: PEERS_DIR, or else
-// .cache/peers in the repository.
+// dir is the directory in which conformance/install puts the counterparts: PEERS_DIR, or
+// else .cache/peers in the repository.
 func dir(tb testing.TB) string {
 	tb.Helper()
-	if dir := os.Getenv("PEERS_DIR"); dir != "" { //nolint:forbidigo // make hands the place over in the environment
+	if dir := os.Getenv("PEERS_DIR"); dir != "" { //nolint:forbidigo // make passes the directory in the environment
 		return dir
 	}
 	at, err := os.Getwd()

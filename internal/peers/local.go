@@ -18,8 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Region, AccessKey and SecretKey are what every client of a [Local] uses. DynamoDB
-// Local accepts any of them as long as the key is alphanumeric.
+// Every client of a [Local] uses Region, AccessKey and SecretKey. DynamoDB Local accepts
+// any values, if the key is alphanumeric.
 const (
 	Region    = "us-east-1"
 	AccessKey = "local"
@@ -30,17 +30,16 @@ const (
 type Local struct {
 	// Endpoint is its URL, on loopback.
 	Endpoint string
-	// Client talks to it, with the SDK's default retries.
+	// Client is a client of it, with the SDK's default retries.
 	Client *dynamodb.Client
 }
 
-// watched replaces itself by a program and leaves a watcher behind that kills it as
-// soon as standard input ends: a test binary that dies of a panic or a timeout
-// runs no cleanup, and would leave the process behind.
+// watched runs a program, with a watcher that kills it as soon as standard input ends. A
+// test binary that panics or times out runs no cleanup, and would leave the process behind.
 const watched = `exec 3<&0; (cat <&3; kill -9 $$) >/dev/null 2>&1 & exec "$@" 3<&-`
 
-// startTimeout bounds the wait for the first answer, which comes after some two
-// seconds on an idle machine.
+// startTimeout bounds the wait for the first answer, which takes about two seconds on an
+// idle machine.
 const startTimeout = 90 * time.Second
 
 // DynamoDBLocal starts a fresh, empty DynamoDB Local on a free loopback port,
@@ -50,7 +49,7 @@ func DynamoDBLocal(tb testing.TB) *Local {
 	tb.Helper()
 	lib := filepath.Dir(require(tb, "dynamodb-local", "DynamoDBLocal-2.6.1.jar"))
 	var err error
-	for range 3 { // the port found free may be taken before java binds it
+	for range 3 { // another process may take the free port before java does
 		var local *Local
 		if local, err = start(tb, lib); err == nil {
 			return local
@@ -77,8 +76,8 @@ func start(tb testing.TB, lib string) (*Local, error) {
 	return local, err
 }
 
-// launch starts a server at a free loopback port, waits until it answers, and
-// kills it when the test ends.
+// launch starts a server on a free loopback port, waits until it answers, and kills it when
+// the test ends.
 func launch(tb testing.TB, name string, command func(port string) []string, ask func(ctx context.Context, endpoint string) error) error {
 	tb.Helper()
 	port, err := freePort(tb.Context())
@@ -101,7 +100,7 @@ func launch(tb testing.TB, name string, command func(port string) []string, ask 
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended does not matter: it is killed, or start fails
+		_ = cmd.Wait() // the result does not matter: it is killed, or the start fails
 		close(exited)
 	}()
 	stop := func() {
@@ -130,7 +129,7 @@ func await(ctx context.Context, ask func(context.Context) error, exited <-chan s
 	for {
 		err := ask(ctx)
 		select {
-		case <-exited: // before the answer is believed: it may be a stranger's on the same port
+		case <-exited: // checked first: another process on the same port may have answered
 			return fmt.Errorf("the process ended: %w", io.ErrUnexpectedEOF)
 		case <-ctx.Done():
 			return fmt.Errorf("no answer within %v: %w", startTimeout, err)

@@ -16,7 +16,7 @@ import (
 func TestDynamoDBLocalIsFreshAndDiesWithTheTest(t *testing.T) {
 	t.Parallel()
 	var local *peers.Local
-	started := t.Run("suite", func(t *testing.T) { //nolint:paralleltest // the parent looks at what is left behind
+	started := t.Run("suite", func(t *testing.T) { //nolint:paralleltest // the parent checks what is left behind
 		local = peers.DynamoDBLocal(t)
 		tables, err := local.Client.ListTables(t.Context(), &dynamodb.ListTablesInput{})
 		if err != nil || len(tables.TableNames) != 0 {
@@ -44,7 +44,7 @@ func TestPythonHasThePeer(t *testing.T) {
 func TestMotoIsFreshAndDiesWithTheTest(t *testing.T) {
 	t.Parallel()
 	var moto *peers.S3
-	started := t.Run("suite", func(t *testing.T) { //nolint:paralleltest // the parent looks at what is left behind
+	started := t.Run("suite", func(t *testing.T) { //nolint:paralleltest // the parent checks what is left behind
 		moto = peers.Moto(t, "one")
 		buckets, err := moto.Client.ListBuckets(t.Context(), &s3.ListBucketsInput{})
 		if err != nil || len(buckets.Buckets) != 1 {

@@ -16,22 +16,22 @@ func Python(tb testing.TB) string {
 	return require(tb, "python", "bin", "python")
 }
 
-// AWS returns the AWS command line, which is installed beside the Python peer.
+// AWS returns the AWS command line, which is installed with the Python peer.
 func AWS(tb testing.TB) string {
 	tb.Helper()
 	return require(tb, "python", "bin", "aws")
 }
 
-// A Script is a running Python script that answers each line of JSON with another.
-// One caller at a time may use it.
+// A Script is a running Python script that answers each line of JSON with another. Only one
+// caller at a time may use it.
 type Script struct {
 	in  *json.Encoder
 	out *json.Decoder
 }
 
-// StartScript starts the script at a path, with what the clients of a [Local] need in its
-// environment. It is to end when its standard input does, as the test ends, and
-// fails the test unless it does so without an error.
+// StartScript starts the script at a path, with the environment that clients of a [Local]
+// need. When the test ends, so does the script's standard input. The test fails unless the
+// script then ends without an error.
 func StartScript(tb testing.TB, path string) *Script {
 	tb.Helper()
 	cmd := exec.Command(Python(tb), path) //nolint:noctx // it must outlive the test's context, which ends before the cleanups
@@ -53,7 +53,7 @@ func StartScript(tb testing.TB, path string) *Script {
 		tb.Fatalf("peers: start %s: %v", path, err)
 	}
 	tb.Cleanup(func() {
-		_ = in.Close() // which ends it
+		_ = in.Close() // this ends the script
 		if err := cmd.Wait(); err != nil {
 			tb.Errorf("peers: %s: %v", path, err)
 		}
@@ -64,8 +64,8 @@ func StartScript(tb testing.TB, path string) *Script {
 	return &Script{json.NewEncoder(in), json.NewDecoder(out)}
 }
 
-// Ask sends a request and reads what the script answers. An error means that it
-// has ended or speaks no JSON.
+// Ask sends a request and reads the answer of the script. An error means that the script
+// has ended or that its answer is not JSON.
 func (s *Script) Ask(request, answer any) error {
 	if err := s.in.Encode(request); err != nil {
 		return err

@@ -11,22 +11,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// S3 is a running moto, a server of S3 among others.
+// S3 is a running moto, which serves S3 and other services.
 type S3 struct {
 	// Endpoint is its URL, on loopback.
 	Endpoint string
-	// Client talks to it, with the SDK's default retries.
+	// Client is a client of it, with the SDK's default retries.
 	Client *s3.Client
 }
 
-// Moto starts a fresh moto with empty buckets on a free loopback port, waits until
-// it answers, and kills it when the test ends.
+// Moto starts a new moto with empty buckets on a free loopback port, waits until it
+// answers, and kills it when the test ends.
 func Moto(tb testing.TB, buckets ...string) *S3 {
 	tb.Helper()
 	server := require(tb, "python", "bin", "moto_server")
 	var moto *S3
 	var err error
-	for range 3 { // the port found free may be taken before it binds it
+	for range 3 { // another process may take the free port before moto does
 		err = launch(tb, "moto", func(port string) []string {
 			return []string{Python(tb), server, "-H", "127.0.0.1", "-p", port}
 		}, func(ctx context.Context, endpoint string) error {

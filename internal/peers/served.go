@@ -15,13 +15,13 @@ import (
 // Served is a running zae-limiter local.
 type Served struct {
 	Local
-	// Environment is what it printed for other programs, NAME=value each.
+	// Environment is the environment that it printed for other programs, as NAME=value.
 	Environment []string
 }
 
-// Serve runs zae-limiter local, of which program is the path, on a free loopback
-// port and waits until it serves. When the test ends it is told to end, and fails
-// the test unless it does so without an error.
+// Serve runs the zae-limiter local of a program path, on a free loopback port, and waits
+// until it serves. When the test ends, Serve interrupts it. The test fails unless it then
+// ends without an error.
 func Serve(tb testing.TB, program string, args ...string) *Served {
 	tb.Helper()
 	args = append([]string{"-c", watched, "sh", program, "local", "--addr", "127.0.0.1:0", "--output", "json"}, args...)
@@ -44,7 +44,7 @@ func Serve(tb testing.TB, program string, args ...string) *Served {
 		_ = write.Close()
 	}()
 	tb.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended, which is told below
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if the process has ended, which is reported below
 		if err := <-ended; err != nil || stderr.Len() > 0 {
 			tb.Errorf("peers: zae-limiter local: %v\n%s", err, &stderr)
 		}

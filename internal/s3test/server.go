@@ -1,6 +1,6 @@
-// Package s3test is a storage in memory that speaks as much of S3's protocol over
-// HTTP as package archive asks for, for tests: the SDK's own client talks to it.
-// Conformance tests hold the same tests against moto's server of S3.
+// Package s3test is an in-memory S3 server for tests, with the part of the HTTP protocol
+// that package archive uses. The SDK's own client talks to it. Conformance tests run the
+// same tests against moto's S3 server.
 package s3test
 
 import (
@@ -20,15 +20,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Region is where clients look for buckets, and where they are unless they are
-// [Server.Elsewhere].
+// Region is the region where clients look for buckets. The buckets are there too, unless
+// [Server.Elsewhere] moves them.
 const Region = "us-east-1"
 
-// A Server is a running storage.
+// A Server is a running S3 server.
 type Server struct {
 	// URL is its endpoint.
 	URL string
-	// Page is how many keys and prefixes a page of a listing has; 0 is 1000.
+	// Page is the number of keys and prefixes in a page of a listing; 0 is 1000.
 	Page int
 
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ type Server struct {
 	region  string
 }
 
-// An Object is what was stored.
+// An Object is a stored object.
 type Object struct {
 	Body                         []byte
 	ContentType, ContentEncoding string
@@ -57,10 +57,10 @@ func New(tb testing.TB, buckets ...string) *Server {
 	return s
 }
 
-// Client is a client of the server that tries once.
+// Client is a client of the server without retries.
 func (s *Server) Client() *s3.Client { return Client(s.URL) }
 
-// Client is a client of a storage at a URL that tries once.
+// Client is a client of an S3 server at a URL, without retries.
 func Client(url string) *s3.Client {
 	return s3.New(s3.Options{
 		Region: Region, BaseEndpoint: aws.String(url), UsePathStyle: true, Retryer: aws.NopRetryer{},
@@ -69,23 +69,22 @@ func Client(url string) *s3.Client {
 	})
 }
 
-// Fail makes requests fail for which f returns a status that is not 0; nil makes
-// none fail.
+// Fail makes requests fail if f returns a status other than 0; with nil, none fails.
 func (s *Server) Fail(f func(*http.Request) (status int, code string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = f
 }
 
-// Elsewhere makes a region that of every bucket: requests that are signed for
-// another one are sent there.
+// Elsewhere moves all buckets to a region: a request that is signed for another region is
+// redirected there.
 func (s *Server) Elsewhere(region string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.region = region
 }
 
-// Asked are the requests since it was last called, such as "GET /bucket/key".
+// Asked returns the requests since the last call, such as "GET /bucket/key".
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,14 +93,14 @@ func (s *Server) Asked() []string {
 	return asked
 }
 
-// Objects are the objects of a bucket.
+// Objects returns the objects of a bucket.
 func (s *Server) Objects(bucket string) map[string]Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.buckets[bucket])
 }
 
-// Store stores an object in a bucket, which is made if there is none.
+// Store stores an object in a bucket, which is created if it does not exist.
 func (s *Server) Store(bucket, key string, o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +163,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code><Message>no</Message></Error>")
 }
 
-// list answers a page of keys, and of what they have in common up to a delimiter.
+// list answers with a page of keys, and of their common prefixes up to a delimiter.
 func (s *Server) list(w http.ResponseWriter, bucket map[string]Object, prefix, delimiter, after string) {
 	type entry struct{ Key, Prefix string }
 	var out struct {

@@ -67,8 +67,8 @@ const (
 	FieldResets      = "rn"   // N
 )
 
-// LimitFields are all the fields that a limit may have on a bucket item: what
-// goes when the limit goes.
+// LimitFields are all fields that a limit may have on a bucket item. Removing the limit
+// removes them all.
 var LimitFields = [...]string{
 	FieldTokens, FieldCapacity, FieldAmount, FieldPeriod, FieldConsumed,
 	FieldSched, FieldRSched, FieldSoft, FieldResetAfter, FieldWindowStart, FieldApplied,
@@ -103,8 +103,8 @@ const (
 	UpdatedBy        = "updated_by"
 )
 
-// The hidden limit that every bucket item carries: one token for each write to
-// the item's partition, which takes 1000 of them a second.
+// The hidden limit of every bucket item. Each write to the item's partition costs one
+// token, and the partition takes 1000 writes a second.
 const (
 	WCU         = "wcu"
 	WCUCapacity = 1_000_000 // millitokens
@@ -113,7 +113,7 @@ const (
 	WCUCost     = 1000      // millitokens a write
 )
 
-// Attributes of the hidden limit, spelled out for expressions.
+// Attributes of the hidden limit, written out for expressions.
 const (
 	WCUTokens   = "b_" + WCU + "_" + FieldTokens
 	WCUConsumed = "b_" + WCU + "_" + FieldConsumed
@@ -125,8 +125,8 @@ const limitPrefix = "b_"
 // Limit names may hold ".", "-" and "_": in expressions it needs an alias.
 func LimitAttr(limit, field string) string { return limitPrefix + limit + "_" + field }
 
-// splitLimitAttr is the inverse of [LimitAttr]. No field holds an underscore, so
-// the last one ends the limit's name whatever the name holds.
+// splitLimitAttr is the inverse of [LimitAttr]. No field contains an underscore, so the
+// last underscore ends the limit's name whatever the name contains.
 func splitLimitAttr(attr string) (limit, field string, ok bool) {
 	if !strings.HasPrefix(attr, limitPrefix) {
 		return "", "", false

@@ -19,27 +19,27 @@ const (
 	Details   = "details"   // M
 )
 
-// AuditPrefix begins the sort key of an audit event, and its ID ends it: IDs, and
-// so the keys, are in the order of time.
+// AuditPrefix begins the sort key of an audit event, and the event's ID ends it. IDs are
+// ordered by time, and so are the keys.
 const AuditPrefix = "#AUDIT#"
 
 const auditPartition = "AUDIT#"
 
-// What events are about that is no entity. No entity begins with "$".
+// Subjects of events that are not entities. No entity's name begins with "$".
 const (
 	AuditSystem    = "$SYSTEM"
 	auditResource  = "$RESOURCE:"
 	auditNamespace = "$NAMESPACE:"
 )
 
-// AuditResource is what events about a resource are about.
+// AuditResource is the subject of events about a resource.
 func AuditResource(name string) string { return auditResource + name }
 
-// AuditNamespace is what events about a namespace are about. They are in
-// [TableNamespace]: they outlive the namespace.
+// AuditNamespace is the subject of events about a namespace. They are in [TableNamespace],
+// so that they outlive the namespace.
 func AuditNamespace(name string) string { return auditNamespace + name }
 
-// AuditLevel is what events about a level of configuration are about.
+// AuditLevel is the subject of events about a level of configuration.
 func AuditLevel(k store.ConfigKey) string {
 	switch {
 	case k.Entity != "":
@@ -50,8 +50,8 @@ func AuditLevel(k store.ConfigKey) string {
 	return AuditSystem
 }
 
-// CheckAudited reports why nothing in a namespace can have events under a name,
-// as a [*store.ValidationError].
+// CheckAudited reports, as a [*store.ValidationError], why a name cannot be a subject of
+// events in a namespace.
 func CheckAudited(name string) error {
 	if name == AuditSystem {
 		return nil
@@ -62,20 +62,19 @@ func CheckAudited(name string) error {
 	return store.CheckEntity(name)
 }
 
-// AuditPK is the partition of the events about an entity, or about what has no
-// entity.
+// AuditPK is the partition of the events about an entity, or about another subject.
 func AuditPK(ns, entity string) string { return ns + "/" + auditPartition + entity }
 
 // AuditKey is the key of an event.
 func AuditKey(ns, entity, id string) Key { return Key{AuditPK(ns, entity), AuditPrefix + id} }
 
-// An AuditEvent says who changed what. Only ID and Entity are sure to be there
-// in what was read.
+// An AuditEvent records a change and its author. In a decoded event only ID and Entity are
+// certain to be set.
 type AuditEvent struct {
 	ID        string // a ULID
 	Time      time.Time
 	Action    string
-	Entity    string // or what begins with "$"
+	Entity    string // or a subject that begins with "$"
 	Principal string // "" if unknown
 	Resource  string // "" if the event is not about one
 	Details   Item
@@ -94,9 +93,9 @@ func EncodeAuditEvent(ns string, e *AuditEvent) Item {
 	return item
 }
 
-// DecodeAuditEvent reads an event and the namespace it is in; ok is false if the
-// key is not that of an event. What else cannot be read is left out: a trail
-// hides no event for a part of it.
+// DecodeAuditEvent reads an event and its namespace; ok is false if the key is not an
+// event's key. It leaves other unreadable parts empty: an unreadable part must not hide the
+// event.
 func DecodeAuditEvent(item Item) (ns string, e AuditEvent, ok bool) {
 	key := KeyOf(item)
 	ns, rest, _ := strings.Cut(key.PK, "/")
@@ -121,7 +120,7 @@ func DecodeAuditEvent(item Item) (ns string, e AuditEvent, ok bool) {
 	return ns, e, true
 }
 
-// LimitsDetail is limits as the details of an event have them.
+// LimitsDetail returns limits in the form of an event's details.
 func LimitsDetail(limits []store.Limit) types.AttributeValue {
 	list := make([]types.AttributeValue, len(limits))
 	for i, l := range limits {
@@ -133,7 +132,7 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: list}
 }
 
-// EntityDetail is the details of an entity's creation.
+// EntityDetail returns the details of an entity's creation.
 func EntityDetail(e *store.Entity) Item {
 	metadata := make(Item, len(e.Metadata))
 	for k, v := range e.Metadata {
@@ -148,10 +147,10 @@ const (
 	MaxAuditRetention     = 36_500
 )
 
-// AuditRetention is for how many days a namespace keeps its audit events, as the
-// configuration item of its system level says: from 1 to [MaxAuditRetention], and
-// [DefaultAuditRetention] if it says nothing. ok is false if it says what cannot
-// be read, or is less than a day.
+// AuditRetention is the number of days that a namespace keeps its audit events, read from
+// the configuration item of its system level. It is from 1 to [MaxAuditRetention], and
+// [DefaultAuditRetention] if the item has none. ok is false if the value is unreadable or
+// less than a day.
 func AuditRetention(item Item) (days int, ok bool) {
 	v, set := item[AuditRetentionDays]
 	if !set {
@@ -164,9 +163,9 @@ func AuditRetention(item Item) (days int, ok bool) {
 	return int(min(n, MaxAuditRetention)), true
 }
 
-// Plain is an attribute's value as encoding/json has it: a string, bool, nil,
-// []any or map[string]any; a number is an int64 if it is a whole one of 64 bits,
-// else a float64; a set is a list.
+// Plain converts an attribute's value to the types of encoding/json: a string, bool, nil,
+// []any or map[string]any. A number becomes an int64 if it is a whole number of 64 bits,
+// otherwise a float64. A set becomes a list.
 func Plain(v types.AttributeValue) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -188,10 +187,10 @@ func Plain(v types.AttributeValue) any {
 	case *types.AttributeValueMemberNS:
 		return plainList(v.Value, number)
 	}
-	return nil // NULL; and bytes, which no event holds
+	return nil // NULL, or bytes, which no event contains
 }
 
-// PlainMap is [Plain] of each attribute; never nil.
+// PlainMap applies [Plain] to each attribute; it is never nil.
 func PlainMap(item Item) map[string]any {
 	m := make(map[string]any, len(item))
 	for k, v := range item {
@@ -212,6 +211,6 @@ func number(s string) any {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n
 	}
-	f, _ := strconv.ParseFloat(s, 64) // the table holds numbers only, in a smaller range
+	f, _ := strconv.ParseFloat(s, 64) // cannot fail: the table holds only numbers, in a smaller range
 	return f
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Names of the features of a peer that an item may carry and that are not
-// evaluated here, as [store.Image] and [store.Config] report them.
+// Names of a peer's features that an item may have and that this library does not evaluate,
+// as [store.Image] and [store.Config] report them.
 const (
 	FeatureSchedule = "parameter schedule"
 	FeatureQuota    = "quota"
@@ -22,56 +22,55 @@ var featureMany = fmt.Sprintf("more than %d limits", store.MaxLimits)
 
 const badNumber = "it is not a whole number in range"
 
-// noSchedule is a limit's own schedule where it opts out of the item's.
+// noSchedule is a limit's own schedule if the limit opts out of the item's schedule.
 const noSchedule = "-"
 
-// What an item said about a limit; a limit exists only with both of the first.
+// Fields of a limit that an item has. A limit exists only with both of the first two.
 const (
 	hasTokens = 1 << iota
 	hasCapacity
 	hasAmount
 	hasPeriod
-	isScheduled // a schedule of parameters of its own
-	isQuota     // a reset, by calendar or by duration
+	isScheduled // has its own schedule of parameters
+	isQuota     // is reset, by calendar or by duration
 )
 
 type limitScan struct {
 	store.LimitState
 	seen uint8
-	// bad is an attribute that could not be read. It matters only if the limit
-	// exists.
+	// bad is an unreadable attribute. It matters only if the limit exists.
 	bad string
 }
 
-// typicalLimits is how many limits an item has before decoding it allocates
-// more than the image and its limits.
+// typicalLimits is the number of limits up to which decoding allocates only the image and
+// its limits.
 const typicalLimits = 8
 
-// bounds of stored parameters: within them no product of the bucket arithmetic
-// leaves 128 bits, and none of its results 64.
+// bounds of stored parameters: within them every product of the bucket arithmetic fits 128
+// bits, and every result 64.
 const (
 	maxMilli    = store.MaxTokens * 1000
 	maxPeriodMS = int64(store.MaxPeriod / 1_000_000)
 )
 
-// leastBalance is what a balance below it is read as. From it, the largest amount
-// can still be subtracted in 64 bits.
+// leastBalance replaces any lower balance on reading. The largest amount can still be
+// subtracted from it in 64 bits.
 const leastBalance = -8 * maxMilli
 
-// DecodeBucket reads a bucket item. It keeps substrings of the item's strings
-// and nothing else of it.
+// DecodeBucket reads a bucket item. It keeps substrings of the item's strings and nothing
+// else of it.
 //
-// A limit exists if its balance and its capacity do. An item without rf, or with
-// a number that is not whole, out of range, or no number, is a
-// [*store.CorruptError]. Two numbers have no range: what was consumed is read
-// modulo 2^64, and a balance below leastBalance as leastBalance.
+// A limit exists if its balance and its capacity do. An item is a [*store.CorruptError]
+// if it has no rf, or if a number is not whole, out of range, or not a number. Two numbers
+// have no range: the consumed count is read modulo 2^64, and a balance below leastBalance
+// as leastBalance.
 //
-// [store.Image.Writes] has no name where the item lacks the hidden limit. A
-// window of a limit that is not a quota any more is a leftover and no feature.
+// [store.Image.Writes] has no name if the item lacks the hidden limit. The window of a
+// limit that is no longer a quota is a leftover, not a feature.
 func DecodeBucket(item Item) (*store.Image, error) { return DecodeBucketAs(item, scalarOf) }
 
-// DecodeBucketAs is [DecodeBucket] for items of other types than the data
-// plane's: scalar says what a value holds.
+// DecodeBucketAs is [DecodeBucket] for items of other types than the data plane's: scalar
+// returns the content of a value.
 func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Image, error) {
 	key := KeyAs(item, scalar)
 	corrupt := func(attr, reason string) error {
@@ -107,7 +106,7 @@ func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Ima
 	return img, nil
 }
 
-// scan takes in one attribute of a limit.
+// scan reads one attribute of a limit.
 func scan(limits []limitScan, name, field, attr string, v Scalar) []limitScan {
 	i := 0
 	for i < len(limits) && limits[i].Name != name {
@@ -135,7 +134,7 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 		return ok && n <= MaxShards
 	case TTL:
 		n, ok := v.integer()
-		img.ExpiresAt = max(n, 1) // 0 is never, and a sweep at 0 was long ago
+		img.ExpiresAt = max(n, 1) // 0 means never, and a sweep at 0 was long ago
 		return ok
 	case ValidUntil:
 		img.HasValidUntil = true
@@ -145,7 +144,7 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 		img.ParentGeneration, ok = v.integer()
 		return ok
 	case Disabled:
-		// Whatever it holds: writes are conditional on its absence.
+		// Any value disables: writes are conditional on the attribute's absence.
 		img.Disabled = true
 	case Cascade:
 		img.Cascade = v.Kind == True
@@ -197,9 +196,9 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	return true
 }
 
-// gather tells the limits that exist, by name. It fills in the hidden one, which is
-// not among them, and the first feature that cannot be evaluated. A reason is why an
-// attribute of one of them is damaged.
+// gather returns the existing limits, by name. It fills in the hidden limit, which is not
+// among them, and the first feature that this library cannot evaluate. reason says why an
+// attribute of a limit is damaged.
 func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
 	scheduled, quota := img.Foreign == FeatureSchedule, img.Foreign == FeatureQuota
 	exist = limits[:0]

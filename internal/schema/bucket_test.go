@@ -186,7 +186,7 @@ func addLimit(name string, tokens, consumed, capacity, amount, period int64) fun
 	}
 }
 
-// The distance between two counts is exact, wherever they are.
+// The difference of two counts is exact, wherever they are.
 func countsLaw(t *rapid.T) {
 	digits := rapid.StringMatching(`-?[1-9][0-9]{0,37}`).Draw(t, "count")
 	apart := rapid.Int64().Draw(t, "apart")
@@ -211,7 +211,7 @@ func TestCountsThatHaveNoEnd(t *testing.T) { law(t, countsLaw) }
 
 func FuzzCountsThatHaveNoEnd(f *testing.F) { fuzz(f, countsLaw) }
 
-// limitsOf are so many limits, as one of the items that hold limits has them.
+// limitsOf returns count limits, in the form of an item that holds limits.
 func limitsOf(count int, attr func(limit, field string) string) schema.Item {
 	it := schema.Item{}
 	for i := range count {
@@ -222,11 +222,11 @@ func limitsOf(count int, attr func(limit, field string) string) schema.Item {
 	return it
 }
 
-// A peer sets as many limits as it likes. Those that no write can carry are not
-// evaluated here, and an error says so.
+// A peer may set any number of limits. This library does not evaluate more than a write can
+// carry, and returns an error.
 func TestMoreLimitsThanAWriteCarries(t *testing.T) {
 	t.Parallel()
-	const here = 2 // limits of the peer's item besides
+	const here = 2 // other limits of the peer's item
 	for count, feature := range map[int]string{store.MaxLimits: "", store.MaxLimits + 1: "more than 32 limits", 500: "more than 32 limits"} {
 		img, err := schema.DecodeBucket(edited(t, limitsOf(count-here, schema.LimitAttr)))
 		if err != nil || img.Foreign != feature || len(img.Limits) != count {
@@ -292,7 +292,7 @@ func TestDamagedBucketsAreNamed(t *testing.T) {
 	}
 }
 
-// items are arbitrary: known names with values of any type.
+// items are arbitrary items: known names with values of any type.
 func items(t *rapid.T) schema.Item {
 	names := rapid.OneOf(
 		rapid.SampledFrom([]string{
@@ -328,7 +328,7 @@ func items(t *rapid.T) schema.Item {
 	return rapid.MapOf(names, values).Draw(t, "item")
 }
 
-// Whatever an item holds, decoders answer: a value, or ErrCorrupt.
+// For any item, a decoder returns a value or ErrCorrupt.
 func decodeLaw(t *rapid.T) {
 	item := items(t)
 	img, err := schema.DecodeBucket(item)

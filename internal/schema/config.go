@@ -11,15 +11,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Configuration keeps whole tokens and seconds, where bucket items keep
-// thousandths of both.
+// Configuration holds whole tokens and seconds; bucket items hold thousandths of both.
 const (
 	configPrefix = "l_"
-	windowPrefix = "w_" // every field of a limit that is reset a while after its first use
+	windowPrefix = "w_" // prefix of the fields of a limit that is reset some time after its first use
 )
 
-// EncodeConfig is the configuration item of a level. Limits of a peer's kinds
-// cannot be written.
+// EncodeConfig is the configuration item of a level. It cannot write the kinds of limits
+// that only a peer has.
 func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	item := ConfigKey(ns, k).Item()
 	item[ConfigVersion] = N(1)
@@ -57,15 +56,15 @@ func putPolicy(item Item, attr string, p store.Policy) {
 	}
 }
 
-// IsLimitAttr reports whether an attribute of a configuration item is part of
-// its limits, which setting limits replaces; every other one outlives them.
+// IsLimitAttr reports whether an attribute of a configuration item belongs to its limits.
+// Setting limits replaces those attributes and keeps all others.
 func IsLimitAttr(attr string) bool {
 	return attr == SchedTZ || strings.HasPrefix(attr, configPrefix) || strings.HasPrefix(attr, windowPrefix)
 }
 
-// HasPolicy reports whether a configuration item says anything besides limits
-// and what [EncodeConfig] writes for a level without any: a switch of an
-// operator, the retention of audit events, something newer than this version.
+// HasPolicy reports whether a configuration item has more than limits and what
+// [EncodeConfig] writes for a level without limits. Examples are an operator's switch, the
+// retention of audit events, or something newer than this version.
 func HasPolicy(item Item) bool {
 	for attr := range item {
 		switch attr {
@@ -92,8 +91,7 @@ func ConfigLimits(item Item) []string {
 	return names
 }
 
-// HasLimits reports whether a configuration item says anything that deleting its
-// limits deletes.
+// HasLimits reports whether deleting limits would delete anything of a configuration item.
 func HasLimits(item Item) bool {
 	for attr := range item {
 		if attr == OnUnavailable || IsLimitAttr(attr) {
@@ -108,9 +106,9 @@ type configScan struct {
 	window, plain, seen bool
 }
 
-// DecodeConfig reads a configuration item of any level. Limits come by name.
-// [store.Config.Foreign] names what of them cannot be evaluated; their other
-// fields are still those of the item, so that an amount may be 0.
+// DecodeConfig reads a configuration item of any level. Limits are sorted by name.
+// [store.Config.Foreign] names a feature of theirs that this library cannot evaluate.
+// Their other fields are those of the item, so an amount may be 0.
 func DecodeConfig(item Item) (*store.Config, error) {
 	c := &store.Config{OnUnavailable: store.OnUnavailable(str(item[OnUnavailable]))}
 	switch c.OnUnavailable {
@@ -141,7 +139,7 @@ func DecodeConfig(item Item) (*store.Config, error) {
 	for name, l := range limits {
 		switch {
 		case !l.seen:
-			continue // a field without a capacity is no limit
+			continue // a field without a capacity does not make a limit
 		case l.window && l.plain:
 			return nil, corrupt(item, windowPrefix+name+"_"+FieldCapacity, "the limit is there as "+configPrefix+" too")
 		case l.Period == 0:
@@ -158,7 +156,7 @@ func DecodeConfig(item Item) (*store.Config, error) {
 	return c, nil
 }
 
-// decode reads a field, and names the feature that it is, if it is one.
+// decode reads a field, and returns the feature that it belongs to, if any.
 func (l *configScan) decode(field string, v types.AttributeValue) (feature string, ok bool) {
 	switch field {
 	case FieldCapacity:
@@ -184,7 +182,7 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature strin
 	return "", true
 }
 
-// first is the same of two features whatever the order they are met in.
+// first picks one of two features, independent of their order.
 func first(a, b string) string {
 	if a == "" || b == FeatureSchedule || a == FeatureSoft {
 		return b
@@ -204,9 +202,9 @@ func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {
 	return prefix, rest[:i], rest[i+1:], true
 }
 
-// policy reads a switch: absent leaves it to the next level, true is yes, and
-// anything else is an explicit no, as the peer reads it. That goes for "bypass"
-// too, a peer's third way, which lets everything pass: here limits are enforced.
+// policy reads a switch. An absent switch inherits from the next level, true is yes, and
+// anything else is an explicit no, as for the peer. "bypass" is a third value of the peer
+// that admits everything; here limits are still enforced.
 func policy(v types.AttributeValue) store.Policy {
 	if v == nil {
 		return store.Inherit

@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// EncodeEntity is an entity's record. It has index keys of its parent if it has
-// one, and no incarnation if that is "".
+// EncodeEntity is an entity's record. It has the parent's index keys if there is a parent,
+// and no incarnation attribute if the incarnation is "".
 func EncodeEntity(ns string, e *store.Entity) Item {
 	item := MetaKey(ns, e.ID).Item()
 	item[EntityID], item[Name], item[ParentID] = S(e.ID), S(e.Name), sOrNull(e.Parent)
@@ -28,11 +28,11 @@ func EncodeEntity(ns string, e *store.Entity) Item {
 	return item
 }
 
-// noIncarnation stands for the incarnation of an entity whose record names none.
+// noIncarnation replaces the incarnation of an entity whose record has none.
 const noIncarnation = "-"
 
-// DecodeEntity reads an entity's record. The incarnation of one that has none is
-// when it was created, or else "-", as the peer has it.
+// DecodeEntity reads an entity's record. If it has no incarnation, the creation time
+// replaces it, or else "-", as in the peer.
 func DecodeEntity(item Item) (*store.Entity, error) {
 	key := KeyOf(item)
 	_, id, ok := ParseEntityPK(key.PK)
@@ -78,8 +78,7 @@ func DecodeEntity(item Item) (*store.Entity, error) {
 	return e, nil
 }
 
-// text renders a metadata value. The peer declares strings and stores whatever
-// it is given.
+// text renders a metadata value. The peer declares strings but stores any value.
 func text(v types.AttributeValue) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

@@ -1,4 +1,4 @@
 package schema
 
-// SplitLimitAttr is exported for the law that it inverts LimitAttr.
+// SplitLimitAttr is exported for the test that it inverts LimitAttr.
 var SplitLimitAttr = splitLimitAttr

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -16,7 +17,7 @@ var (
 	entities   = rapid.StringMatching(`[a-zA-Z0-9][a-zA-Z0-9_.:@-]{0,40}`)
 	resources  = rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_./:-]{0,40}`)
 	namespaces = rapid.StringMatching(`[a-zA-Z0-9][a-zA-Z0-9_-]{10}`)
-	// Names that look like a field, a prefix or another limit's attribute.
+	// Names that resemble a field, a prefix or another limit's attribute.
 	limitNames = rapid.OneOf(
 		rapid.SampledFrom([]string{"rpm", "a_tk", "a", "a.b", "a-b", "b_rpm", "tk", "cp", "l_x_cp", "x_", "a__", "sched", "w_a"}),
 		rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_.-]{0,30}`).Filter(func(s string) bool { return s != schema.WCU }),
@@ -71,7 +72,7 @@ func creates(t *rapid.T) *store.Create {
 	return c
 }
 
-// image is what decoding the item that c creates must give.
+// image is the expected result of decoding the item that c creates.
 func image(c *store.Create) *store.Image {
 	state := func(l store.NewLimit) store.LimitState {
 		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
@@ -114,15 +115,15 @@ func configKeys(t *rapid.T) store.ConfigKey {
 	case 0:
 		return store.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: resources.Draw(t, "resource")}
 	case 1:
-		return store.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: store.DefaultResource}
+		return store.ConfigKey{Entity: entities.Draw(t, "entity"), Resource: limiter.DefaultResource}
 	case 2:
 		return store.ConfigKey{Resource: resources.Draw(t, "resource")}
 	}
 	return store.ConfigKey{}
 }
 
-// law runs a property over generated values; fuzz lets the fuzzer choose them.
-// Laws do not run in parallel: generators that they share are not safe for that.
+// law runs a property over generated values; fuzz lets the fuzzer choose them. Laws do not
+// run in parallel, since their shared generators are not safe for that.
 func law(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	rapid.Check(t, property)

@@ -37,14 +37,14 @@ type Key struct{ PK, SK string }
 // Item is the key as the attributes PK and SK.
 func (k Key) Item() Item { return Item{PK: S(k.PK), SK: S(k.SK)} }
 
-// String is the key as errors quote it.
+// String is the key as it appears in errors.
 func (k Key) String() string { return k.PK + " " + k.SK }
 
 // KeyOf is an item's primary key.
 func KeyOf(item Item) Key { return KeyAs(item, scalarOf) }
 
-// KeyAs is [KeyOf] for items of other types than the data plane's: scalar says
-// what a value holds.
+// KeyAs is [KeyOf] for items of other types than the data plane's: scalar returns the
+// content of a value.
 func KeyAs[V any](item map[string]V, scalar func(V) Scalar) Key {
 	return Key{scalar(item[PK]).str(), scalar(item[SK]).str()}
 }
@@ -61,8 +61,8 @@ func bucketPath(b store.Bucket) string {
 // MetaKey is the key of an entity's record.
 func MetaKey(ns, entity string) Key { return Key{EntityPK(ns, entity), MetaSK} }
 
-// EntityPK is the partition of an entity's record, configuration and usage. It
-// is the partition of its buckets in GSI3 too.
+// EntityPK is the partition of an entity's record, configuration and usage. In GSI3 it is
+// also the partition of the entity's buckets.
 func EntityPK(ns, entity string) string { return ns + "/" + entityPrefix + entity }
 
 // ConfigKey is the key of the configuration item of a level.
@@ -91,8 +91,8 @@ func CheckConfigKey(k store.ConfigKey) error {
 	return nil
 }
 
-// ResourcePK is the partition of a resource's configuration. It is the partition
-// of the resource's buckets in GSI2 too.
+// ResourcePK is the partition of a resource's configuration. In GSI2 it is also the
+// partition of the resource's buckets.
 func ResourcePK(ns, resource string) string { return ns + "/RESOURCE#" + resource }
 
 // SystemPK is the partition of system configuration and of the registries.
@@ -108,19 +108,17 @@ func EntityConfigRegistryKey(ns string) Key { return Key{SystemPK(ns), EntityCon
 // VersionKey is the key of the version record.
 func VersionKey() Key { return Key{SystemPK(TableNamespace), VersionSK} }
 
-// NamespaceKey is the key of the record that leads from a namespace's name to
-// its id.
+// NamespaceKey is the key of the record that maps a namespace's name to its id.
 func NamespaceKey(name string) Key { return Key{SystemPK(TableNamespace), NamespacePrefix + name} }
 
-// NamespaceIDKey is the key of the record that leads from a namespace's id to
-// its name.
+// NamespaceIDKey is the key of the record that maps a namespace's id to its name.
 func NamespaceIDKey(id string) Key { return Key{SystemPK(TableNamespace), NamespaceIDPrefix + id} }
 
 // ParentIndexPK is the partition of an entity's children in GSI1.
 func ParentIndexPK(ns, parent string) string { return ns + "/PARENT#" + parent }
 
-// EntityConfigIndexPK is the partition, in GSI3, of the entities that have
-// configuration of their own for a resource.
+// EntityConfigIndexPK is the partition, in GSI3, of the entities that have their own
+// configuration for a resource.
 func EntityConfigIndexPK(ns, resource string) string { return ns + "/ENTITY_CONFIG#" + resource }
 
 // BucketIndexPrefix begins the GSI2 sort key of every bucket, and the GSI3 sort
@@ -131,11 +129,11 @@ const BucketIndexPrefix = bucketPrefix
 // resource.
 func ResourceBucketPrefix(resource string) string { return bucketPrefix + resource + "#" }
 
-// ParseBucketPK takes the partition key of a bucket apart and checks every part
-// of it; ok is false if it is not the key of a bucket.
+// ParseBucketPK splits the partition key of a bucket and checks every part; ok is false if
+// it is not a bucket's key.
 //
-// A namespace id and an entity hold neither "/" nor "#", so the first "/" ends
-// the one and the first "#" the other; a resource may hold "/".
+// A namespace id and an entity contain neither "/" nor "#", so the first "/" ends the id
+// and the first "#" the entity; a resource may contain "/".
 func ParseBucketPK(pk string) (ns string, b store.Bucket, ok bool) {
 	ns, b, ok = splitBucketPK(pk)
 	if !ok || ns == "" || store.CheckEntity(b.Entity) != nil || store.CheckResource(b.Resource) != nil {
@@ -158,8 +156,8 @@ func splitBucketPK(pk string) (ns string, b store.Bucket, ok bool) {
 	return ns, store.Bucket{Entity: rest[:first], Resource: rest[first+1 : last], Shard: shard}, true
 }
 
-// MaxShards bounds the number of shards that is believed. The peer stops at 32;
-// beyond this an item is damaged, and reading its shards would never end.
+// MaxShards is the largest plausible number of shards. The peer stops at 32. An item with
+// more than MaxShards is damaged, and reading its shards would never end.
 const MaxShards = 1024
 
 // parseShard reads a plain decimal without sign or padding.
@@ -171,7 +169,7 @@ func parseShard(s string) (int, bool) {
 	return n, true
 }
 
-// ParseEntityPK takes the partition key of an entity's record apart.
+// ParseEntityPK splits the partition key of an entity's record.
 func ParseEntityPK(pk string) (ns, entity string, ok bool) {
 	ns, rest, _ := strings.Cut(pk, "/")
 	entity, isEntity := strings.CutPrefix(rest, entityPrefix)
@@ -181,7 +179,7 @@ func ParseEntityPK(pk string) (ns, entity string, ok bool) {
 	return ns, entity, true
 }
 
-// ParseEntityConfigSK takes the sort key of an entity's configuration apart.
+// ParseEntityConfigSK splits the sort key of an entity's configuration.
 func ParseEntityConfigSK(sk string) (resource string, ok bool) {
 	resource, ok = strings.CutPrefix(sk, EntityConfigPrefix)
 	if !ok || store.CheckConfigResource(resource) != nil {
@@ -190,8 +188,7 @@ func ParseEntityConfigSK(sk string) (resource string, ok bool) {
 	return resource, true
 }
 
-// putGSI4 adds the index keys that every item has, by which a namespace is
-// purged.
+// putGSI4 adds the index keys of every item, which a purge of a namespace uses.
 func putGSI4(item Item, ns, sk string) {
 	item[GSI4PK], item[GSI4SK] = S(ns), S(sk)
 }

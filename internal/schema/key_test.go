@@ -56,7 +56,7 @@ func TestKeysParseToWhatTheyWereBuiltFrom(t *testing.T) { law(t, bucketKeyLaw) }
 
 func FuzzKeysParseToWhatTheyWereBuiltFrom(f *testing.F) { fuzz(f, bucketKeyLaw) }
 
-// Whatever parses was built from valid names, and builds the same key again.
+// A key that parses has valid names, and builds the same key again.
 func FuzzParseBucketPK(f *testing.F) {
 	for _, pk := range []string{
 		"ns1/BUCKET#user-1#gpt-4#0", "ns1/BUCKET#u#a/b:c#31", "a/b/BUCKET#u#r#0", "ns1/BUCKET#u#r#01", "ns1/BUCKET#u#r#-1", "ns1/BUCKET#u#r#+1",

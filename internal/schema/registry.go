@@ -19,8 +19,8 @@ func DecodeResourceRegistry(item Item) []string {
 	return names
 }
 
-// DecodeEntityConfigRegistry lists the resources for which at least one entity
-// has configuration of its own, sorted; [store.DefaultResource] may be one.
+// DecodeEntityConfigRegistry lists the resources for which at least one entity has its own
+// configuration, sorted; [limiter.DefaultResource] may be one.
 func DecodeEntityConfigRegistry(item Item) []string {
 	var names []string
 	for attr, v := range item {
@@ -34,8 +34,8 @@ func DecodeEntityConfigRegistry(item Item) []string {
 }
 
 // CheckRegistered is [store.CheckConfigResource] for the registry of entity
-// configuration, which keeps a count in an attribute named after the resource:
-// the names of its own keys cannot be counted.
+// configuration. The registry keeps a count in an attribute named after the resource, so it
+// cannot count resources with the names of its own keys.
 func CheckRegistered(resource string) error {
 	switch resource {
 	case PK, SK, GSI4PK, GSI4SK:

@@ -9,7 +9,7 @@ import (
 
 // Names of the attributes of a checkpoint.
 const (
-	Sequence = "sequence" // S, of the last record taken in; absent before the first
+	Sequence = "sequence" // S, of the last processed record; absent before the first
 	Finished = "finished" // BOOL, the shard was read to its end
 )
 
@@ -18,8 +18,7 @@ const (
 	streamShardPrefix = "#SHARD#"
 )
 
-// NamespaceOf is the namespace id that a partition key begins with, "" if it
-// begins with none.
+// NamespaceOf is the namespace id at the start of a partition key, "" if there is none.
 func NamespaceOf(pk string) string {
 	ns, _, ok := strings.Cut(pk, "/")
 	if !ok {
@@ -28,15 +27,14 @@ func NamespaceOf(pk string) string {
 	return ns
 }
 
-// A Checkpoint is how far a reader of the table's stream has come in one of the
-// stream's shards.
+// A Checkpoint is the position of a reader in one shard of the table's stream.
 type Checkpoint struct {
 	Shard    string
 	Sequence string // "" before the first record
 	Finished bool
 	Updated  time.Time
-	// Expires is when the checkpoint may be swept: the stream has forgotten the
-	// shard by then.
+	// Expires is when the checkpoint may be swept: by then the stream has dropped the
+	// shard.
 	Expires time.Time
 }
 

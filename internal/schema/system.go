@@ -11,8 +11,8 @@ const (
 	StatusPurging = "purging"
 )
 
-// A Namespace is a record of a namespace: the one that leads from its name to
-// its id, or the one that leads back.
+// A Namespace is a record of a namespace: the one from its name to its id, or the one from
+// its id to its name.
 type Namespace struct {
 	ID, Name, Status string
 	Created          time.Time // to the second
@@ -45,8 +45,8 @@ func DecodeNamespace(item Item) (Namespace, error) {
 	return n, nil
 }
 
-// validNamespaceID: an id is a URL-safe token, so that the first "/" of a key
-// ends it. It is no constant length: tables have been filled by hand.
+// validNamespaceID accepts a URL-safe token, so that the first "/" of a key ends the id. It
+// requires no fixed length: some tables were filled by hand.
 func validNamespaceID(id string) bool {
 	if id == "" || id == TableNamespace {
 		return false
@@ -80,8 +80,8 @@ func EncodeVersion(v Version) Item {
 	return item
 }
 
-// DecodeVersion reads the version record. A time of update that cannot be read
-// is zero: nothing depends on it.
+// DecodeVersion reads the version record. An unreadable update time becomes zero: nothing
+// depends on it.
 func DecodeVersion(item Item) Version {
 	v := Version{
 		Schema: str(item[SchemaVersion]), ClientMin: str(item[ClientMinVersion]),

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Names of the attributes of a usage snapshot, besides those that it shares.
+// Names of the attributes of a usage snapshot, besides the shared ones.
 const (
 	Window      = "window"       // S: hourly, daily or monthly
 	WindowStart = "window_start" // S, see [Timestamp]
@@ -28,16 +28,16 @@ const (
 )
 
 const (
-	// escape begins, and restSuffix ends, what no limit is called: names of limits
-	// hold no "#".
+	// escape and restSuffix keep attributes apart from limit names, which contain no "#".
+	// escape begins and restSuffix ends an attribute.
 	escape         = "#"
 	restSuffix     = "#milli"
 	sequencePrefix = "seq#"
 	milli          = 1000
 )
 
-// taken are the attributes of a snapshot that a limit could be called after, and
-// the keys that a table of the peer may have. All others of ours hold a "#".
+// taken are the attributes of a snapshot that could equal a limit's name, and the keys that
+// a peer's table may have. All our other attributes contain a "#".
 var taken = map[string]bool{
 	PK: true, SK: true,
 	GSI1PK: true, GSI1SK: true, GSI2PK: true, GSI2SK: true, GSI3PK: true, GSI3SK: true, GSI4PK: true, GSI4SK: true,
@@ -45,9 +45,8 @@ var taken = map[string]bool{
 	EntityID: true, Resource: true, Window: true, WindowStart: true, TTL: true, TotalEvents: true,
 }
 
-// UsageAttr is the attribute of a snapshot that counts a limit's tokens, whole
-// ones: the limit's name, as the peer has it, or "#" and the name if another
-// attribute is called that.
+// UsageAttr is the attribute of a snapshot that counts a limit's whole tokens. It is the
+// limit's name, as in the peer, or "#" and the name if another attribute has that name.
 func UsageAttr(limit string) string {
 	if taken[limit] {
 		return escape + limit
@@ -55,20 +54,19 @@ func UsageAttr(limit string) string {
 	return limit
 }
 
-// UsageRestAttr is the attribute of a snapshot that counts, in millitokens, what
-// [UsageAttr] cannot.
+// UsageRestAttr is the attribute of a snapshot that counts the millitokens that [UsageAttr]
+// cannot hold.
 func UsageRestAttr(limit string) string { return UsageAttr(limit) + restSuffix }
 
-// UsageSequenceAttr is the attribute of a snapshot that holds the sequence number
-// of the last change of one shard of the bucket that is counted in it, see
-// [PadSequence].
+// UsageSequenceAttr is the attribute of a snapshot that holds a shard's sequence number of
+// the last counted change, see [PadSequence].
 func UsageSequenceAttr(shard int) string { return sequencePrefix + strconv.Itoa(shard) }
 
-// zeros are as many as a sequence number of a stream gets digits.
+// zeros has as many digits as a padded sequence number.
 const zeros = "0000000000000000000000000000000000000000"
 
-// PadSequence fills a stream's sequence number up with zeros, so that strings
-// compare as the numbers do; ok is false if it is none.
+// PadSequence pads a stream's sequence number with zeros, so that strings compare like the
+// numbers; ok is false if it is not a number.
 func PadSequence(s string) (padded string, ok bool) {
 	if s == "" || len(s) > len(zeros) {
 		return "", false
@@ -81,8 +79,8 @@ func PadSequence(s string) (padded string, ok bool) {
 	return zeros[len(s):] + s, true
 }
 
-// UsageSequence is the last sequence number counted of a shard, padded; "" if
-// none is.
+// UsageSequence is the last counted sequence number of a shard, padded; "" if there is
+// none.
 func UsageSequence(item Item, shard int) string { return str(item[UsageSequenceAttr(shard)]) }
 
 // UsageKey is the key of the snapshot of an entity's use of a resource in the
@@ -91,9 +89,9 @@ func UsageKey(ns, entity, resource, window string, start time.Time) Key {
 	return Key{EntityPK(ns, entity), UsageSK(resource, window) + Timestamp(start)}
 }
 
-// UsageSK begins the sort keys of the snapshots of a resource in the windows of
-// one length; with window "", of those that the peer wrote, in windows of any.
-// They end with the start of the window.
+// UsageSK begins the sort keys of the snapshots of a resource in windows of one length.
+// With window "", it begins those that the peer wrote, for windows of any length. The keys
+// end with the start of the window.
 func UsageSK(resource, window string) string {
 	return UsagePrefix + resource + "#" + UsageWindow(window)
 }
@@ -103,9 +101,9 @@ func UsageIndexSK(window string, start time.Time, entity string) string {
 	return UsageIndexPrefix + UsageWindow(window) + Timestamp(start) + "#" + entity
 }
 
-// UsageWindow is the part of a snapshot's keys that names the length of its
-// window. The peer's, whose window is "", have none: an hour and the day that
-// begins with it share an item there.
+// UsageWindow is the part of a snapshot's keys that names the length of its window. The
+// peer's keys, with window "", have no such part: there an hour and the day that begins
+// with it share an item.
 func UsageWindow(window string) string {
 	if window == "" {
 		return ""
@@ -116,23 +114,22 @@ func UsageWindow(window string) string {
 // A Usage is a usage snapshot.
 type Usage struct {
 	Entity, Resource string
-	Window           string // as the item has it, of the peer's perhaps no known one
+	Window           string // as in the item; a peer's may be unknown
 	Start            time.Time
-	// Peer says that the key is of the peer's form, without the window.
+	// Peer means that the key has the peer's form, without the window.
 	Peer   bool
 	Events int64
-	Tokens []UsageAmount // by limit name
+	Tokens []UsageAmount // sorted by limit name
 }
 
-// A UsageAmount is what a snapshot counts of one limit.
+// A UsageAmount is the usage of one limit in a snapshot.
 type UsageAmount struct {
 	Limit string
 	// Milli is in millitokens, of any size; negative if more was returned than taken.
 	Milli *big.Int
 }
 
-// ParseUsageKey takes the key of a snapshot apart. The window of one of the
-// peer's form is "".
+// ParseUsageKey splits the key of a snapshot. For the peer's form, the window is "".
 func ParseUsageKey(key Key) (u Usage, ok bool) {
 	_, entity, ok := ParseEntityPK(key.PK)
 	rest, isUsage := strings.CutPrefix(key.SK, UsagePrefix)
@@ -154,8 +151,8 @@ func ParseUsageKey(key Key) (u Usage, ok bool) {
 	return u, true
 }
 
-// DecodeUsage reads a snapshot, of ours or of the peer's. Numbers in attributes
-// that no limit is called after are left alone.
+// DecodeUsage reads a snapshot, of ours or of the peer's. It ignores numbers in attributes
+// that cannot be a limit's name.
 func DecodeUsage(item Item) (Usage, error) {
 	u, ok := ParseUsageKey(KeyOf(item))
 	if !ok {
@@ -185,7 +182,7 @@ func DecodeUsage(item Item) (Usage, error) {
 	return u, nil
 }
 
-// usageTokens is what a snapshot says of a limit, in millitokens.
+// usageTokens is the usage of a limit in a snapshot, in millitokens.
 func usageTokens(item Item, limit string) (*big.Int, error) {
 	sum, ok := whole(item[UsageAttr(limit)])
 	if !ok {
@@ -202,6 +199,6 @@ func usageTokens(item Item, limit string) (*big.Int, error) {
 	return sum, nil
 }
 
-// SplitUsage is an amount of millitokens as whole tokens, cut towards zero, and
-// what is left.
+// SplitUsage splits an amount of millitokens into whole tokens, rounded towards zero, and
+// the rest.
 func SplitUsage(amount int64) (whole, rest int64) { return amount / milli, amount % milli }

@@ -47,8 +47,8 @@ func TestKeysOfNoUsage(t *testing.T) {
 	}
 }
 
-// The attributes of limits are theirs alone, whatever they are called, and no
-// limit is called like another attribute of a snapshot.
+// Each limit has attributes of its own, whatever its name, and no limit's name equals
+// another attribute of a snapshot.
 func TestUsageAttributesAreApart(t *testing.T) {
 	t.Parallel()
 	owner := map[string]string{}
@@ -87,7 +87,7 @@ func TestSequenceNumbersComparePadded(t *testing.T) {
 	}
 }
 
-// What is split adds up, and rests of opposite changes cancel each other.
+// The parts add up, and the rests of opposite changes cancel each other.
 func TestSplitUsage(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][3]int64{{0, 0, 0}, {999, 0, 999}, {1500, 1, 500}, {-1500, -1, -500}, {-999, 0, -999}, {3000, 3, 0}} {
@@ -97,8 +97,8 @@ func TestSplitUsage(t *testing.T) {
 	}
 }
 
-// A counter that another library writes is a limit; what no limit is called, and
-// what is no number, is not.
+// A counter that another library writes is a limit. An attribute that cannot be a limit's
+// name, or that is no number, is not.
 func TestDecodeUsageLeavesTheRestAlone(t *testing.T) {
 	t.Parallel()
 	it := schema.UsageKey("ns1", "e", "r", "", leapDay).Item()

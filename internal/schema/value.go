@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// An Item is an item as the SDK has it.
+// An Item is an item in the SDK's types.
 type Item = map[string]types.AttributeValue
 
 // S is a string attribute.
@@ -35,10 +35,10 @@ func sOrNull(s string) types.AttributeValue {
 	return S(s)
 }
 
-// Timestamp is an instant as records carry it: UTC, to the second.
+// Timestamp is an instant in the form of records: UTC, to the second.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// ParseTimestamp reads what [Timestamp] or a peer wrote, to the second.
+// ParseTimestamp reads the form of [Timestamp] or of a peer, to the second.
 func ParseTimestamp(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -47,24 +47,23 @@ func ParseTimestamp(s string) (time.Time, error) {
 	return t.UTC().Truncate(time.Second), nil
 }
 
-// A Scalar is what an attribute holds.
+// A Scalar is the content of an attribute.
 type Scalar struct {
 	Kind Kind
-	Text string // of a string, and of a number its digits
+	Text string // a string, or the digits of a number
 }
 
-// A Kind is which type a [Scalar] is of.
+// A Kind is the type of a [Scalar].
 type Kind uint8
 
-// The types that matter here. An attribute that is absent, or of another type, is
-// of Kind 0.
+// The types that matter here. An absent attribute, or one of another type, has Kind 0.
 const (
 	String Kind = iota + 1
 	Number
 	True // a boolean that is true
 )
 
-// str is the string, "" for anything else.
+// str returns the string, "" for anything else.
 func (v Scalar) str() string {
 	if v.Kind == String {
 		return v.Text
@@ -72,7 +71,7 @@ func (v Scalar) str() string {
 	return ""
 }
 
-// integer is a whole number of 64 bits.
+// integer returns a whole number of 64 bits.
 func (v Scalar) integer() (int64, bool) {
 	if v.Kind != Number {
 		return 0, false
@@ -81,9 +80,9 @@ func (v Scalar) integer() (int64, bool) {
 	return i, err == nil
 }
 
-// counter is a whole number of any size, modulo 2^64. A store counts without end,
-// and nobody needs more of a count than how far two of them are apart: that stays
-// exact, by the same wrap-around.
+// counter returns a whole number of any size, modulo 2^64. A store counts without bound,
+// but only the difference of two counts matters. The same wrap-around keeps that difference
+// exact.
 func (v Scalar) counter() (int64, bool) {
 	if n, ok := v.integer(); ok {
 		return n, true
@@ -105,17 +104,17 @@ func (v Scalar) counter() (int64, bool) {
 	return int64(n), true
 }
 
-// balance is a whole number of 64 bits, or, below leastBalance, that.
+// balance returns a whole number of 64 bits, or leastBalance if the number is lower.
 func (v Scalar) balance() (int64, bool) {
 	n, ok := v.integer()
 	if !ok && strings.HasPrefix(v.Text, "-") {
-		_, ok = v.counter() // it is whole, and below 64 bits
+		_, ok = v.counter() // the number is whole, and below the 64-bit range
 		n = leastBalance
 	}
 	return max(n, leastBalance), ok
 }
 
-// scalarOf is what an attribute of the data plane holds.
+// scalarOf returns the content of an attribute of the data plane.
 func scalarOf(v types.AttributeValue) Scalar {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberN:
@@ -134,10 +133,10 @@ func scalarOf(v types.AttributeValue) Scalar {
 	return Scalar{}
 }
 
-// str is the string an attribute holds, "" if it is absent or no string.
+// str returns the string in an attribute, "" if it is absent or not a string.
 func str(v types.AttributeValue) string { return scalarOf(v).str() }
 
-// whole reads a number attribute that holds a whole number of any size.
+// whole reads a number attribute with a whole number of any size.
 func whole(v types.AttributeValue) (*big.Int, bool) {
 	s := scalarOf(v)
 	if _, ok := s.counter(); !ok {
@@ -146,10 +145,10 @@ func whole(v types.AttributeValue) (*big.Int, bool) {
 	return new(big.Int).SetString(s.Text, 10) //nolint:mnd // decimal
 }
 
-// integer reads a number attribute that holds a whole number of 64 bits.
+// integer reads a number attribute with a whole number of 64 bits.
 func integer(v types.AttributeValue) (int64, bool) { return scalarOf(v).integer() }
 
-// corrupt says what is wrong with an attribute of an item.
+// corrupt reports an unreadable attribute of an item.
 func corrupt(item Item, attr, reason string) error {
 	return &store.CorruptError{Key: KeyOf(item).String(), Attr: attr, Reason: reason}
 }

@@ -66,8 +66,8 @@ func fromWire(tb testing.TB, attrs map[string]map[string]any) schema.Item {
 	return item
 }
 
-// wire is an item in plain values, so that cmp prints it and ignores what the
-// SDK's types hide.
+// wire converts an item to plain values, so that cmp can print it and ignores the hidden
+// parts of the SDK's types.
 func wire(item schema.Item) map[string]any {
 	plain := make(map[string]any, len(item))
 	for name, v := range item {

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// double doubles a bucket before anybody needs it to, as an aggregator does: pair
-// by pair, shard 0 last. What fails is left for others to finish.
+// double doubles a bucket ahead of need, as an aggregator does: pair by pair, shard 0 last.
+// A failed step is left for others to finish.
 func (c *client) double(ctx context.Context, key bucketKey) {
 	images, err := c.store.Buckets(ctx, key.entity, key.resource, 1)
 	if err != nil || len(images) == 0 || 2*len(images) > mostShards || c.standsStill() {
@@ -30,8 +30,8 @@ func (c *client) double(ctx context.Context, key bucketKey) {
 	}
 }
 
-// halved is the birth by which a shard gives half of what it holds, and of its
-// share, to a new one.
+// halved is the birth in which a shard gives half of its balance, and of its share, to a
+// new shard.
 func halved(img *store.Image) *store.Birth {
 	count := 2 * img.ShardCount
 	donor := &store.Refill{
@@ -63,8 +63,8 @@ func halved(img *store.Image) *store.Birth {
 	return b
 }
 
-// raise doubles a bucket as the peer does: shard 0 gets the number, and the others
-// are left for whoever comes upon them.
+// raise doubles a bucket as the peer does: shard 0 gets the new number, and the other
+// shards wait for the next client that finds them.
 func (c *client) raise(ctx context.Context, key bucketKey) {
 	l, id := &link{c.w, c}, key.shard(0)
 	got, err := l.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: c.w.key(id), ConsistentRead: aws.Bool(true)})
@@ -83,7 +83,7 @@ func (c *client) raise(ctx context.Context, key bucketKey) {
 	})
 }
 
-// upset has a bucket doubled by somebody else than those who use it, while they do.
+// upset doubles a bucket from outside while its users use it.
 func (p *play) upset(c *client, stop <-chan struct{}) {
 	r := p.w.dice.stream("upset")
 	for round := range rounds {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// attributable reports whether what a call did can be told from the writes that
-// bear its name. Callers of one process may share writes, which then bear the
-// name of one of them: so nobody else of its process may have been at the same
-// buckets while the call, or one that settles its lease, went on.
+// attributable reports whether a call's effect can be read from the writes in its name.
+// Callers of one process may share writes, which then have the name of one of them. So no
+// other call of its process may have used the same buckets during the call, or during a
+// call that settles its lease.
 func (c *checker) attributable(k *call) bool {
 	if !k.client.shares && !c.wasSharded(bucketKey{k.req.Entity, k.req.Resource}) && !c.wasSharded(bucketKey{cascading[k.req.Entity], k.req.Resource}) {
 		return true
@@ -21,8 +21,7 @@ func (c *checker) attributable(k *call) bool {
 // wasSharded reports whether a bucket ever had several shards.
 func (c *checker) wasSharded(key bucketKey) bool { return c.sharded[key] }
 
-// alone reports whether no other call of the process was at its buckets
-// meanwhile.
+// alone reports whether no other call of the process used its buckets at the same time.
 func (c *checker) alone(k *call) bool {
 	mine := [...]string{k.req.Entity, cascading[k.req.Entity]}
 	return !slices.ContainsFunc(c.byClient[k.client], func(o *call) bool {
@@ -34,8 +33,7 @@ func (c *checker) alone(k *call) bool {
 	})
 }
 
-// over is when nothing of a call goes on any more. One whose caller left is
-// seen through.
+// over is when a call's work ends. The limiter completes the work of a caller that left.
 func (c *call) over() time.Duration {
 	switch class(c.err) {
 	case context.Canceled.Error(), context.DeadlineExceeded.Error():

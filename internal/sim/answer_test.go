@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A part is what a call and its settling did to one limit of a bucket, all of its
-// shards together, in millitokens.
+// A part is the effect of a call and its settling on one limit of a bucket, over all
+// shards, in millitokens.
 type part struct {
 	taken   int64 // by the acquire itself, less what it gave back
-	net     int64 // with what settled its lease
-	least   int64 // the lowest that net ever was, and the highest that taken was
+	net     int64 // including the calls that settle its lease
+	least   int64 // the minimum of net, and the maximum of taken
 	most    int64
-	lives   map[bucketID][2]int // of the limit and its item, when they were last taken from
-	touched bool                // a write of the acquire landed and the limit was there
+	lives   map[bucketID][2]int // lives of the limit and its item at the last debit
+	touched bool                // a write of the acquire was applied and the limit existed
 	at      time.Duration       // of the first debit
 }
 
@@ -25,7 +25,7 @@ type partKey struct {
 	name string
 }
 
-// parts adds up the applied writes of a call and of those that settle its lease.
+// parts sums the applied writes of a call and of the calls that settle its lease.
 func (c *checker) parts(k *call) map[partKey]*part {
 	parts := map[partKey]*part{}
 	writes := slices.Clone(c.byCall[k])
@@ -37,7 +37,7 @@ func (c *checker) parts(k *call) map[partKey]*part {
 		if r.failed || r.after == nil || r.other != nil {
 			continue
 		}
-		// What a transaction writes, it writes at once.
+		// All writes of a transaction happen at once.
 		whole := i+1 == len(writes) || writes[i+1].at != r.at
 		for name, is := range r.after.levels {
 			if name == hidden {
@@ -70,15 +70,14 @@ func (c *checker) parts(k *call) map[partKey]*part {
 	return parts
 }
 
-// allOrNothing is promise P3, and P10 for a caller that left: what was granted
-// is debited whole from every limit of the entity and its parent; what was not
-// is debited from none. Neither is anything ever credited that was not debited,
-// nor debited that was not asked for, whatever crashed or got lost.
+// allOrNothing is promise P3, and P10 for a caller that left. A granted request is debited
+// whole from every limit of the entity and its parent; a request that was not granted is
+// debited from none. No credit exceeds its debit, and no debit the request, whatever
+// crashed or got lost.
 //
-// A fault excuses a debit that stays, and only on the bucket whose write it
-// hit: one that leaves open whether the write landed, or one that kept a
-// compensation from being written. What was debited from an item or a limit
-// that is gone went with it.
+// A fault excuses a debit that stays, and only on the bucket whose write it hit. It must
+// leave open whether the write was applied, or have prevented a compensation. A debit from
+// a deleted item or limit is gone with it.
 func (c *checker) allOrNothing(k *call) {
 	promise := "P3"
 	if k.refusal() == nil && (k.leaves != 0 || k.deadline != 0) {
@@ -117,8 +116,8 @@ func sortedParts(parts map[partKey]*part) []partKey {
 	})
 }
 
-// lasts reports whether the limit is still there wherever it was debited, or where
-// that was merged into.
+// lasts reports whether the limit still exists wherever it was debited, or where that was
+// merged into.
 func (c *checker) lasts(key partKey, p *part) bool {
 	for id, life := range p.lives {
 		if !c.outlives(lived{id, life[1]}, key.name, life[0]) {
@@ -128,23 +127,23 @@ func (c *checker) lasts(key partKey, p *part) bool {
 	return true
 }
 
-// excused reports whether a fault explains that a debit stays.
+// excused reports whether a fault explains a debit that stays.
 func (c *checker) excused(k *call, key bucketKey, debited time.Duration) bool {
 	if k.client.standsStill() && k.refusal() == nil {
-		return true // it crashed before it had returned what it took
+		return true // it crashed before it returned what it took
 	}
 	return slices.ContainsFunc(k.faults, func(f fault) bool {
-		known := f.id != bucketID{} // of a query it is not
+		known := f.id != bucketID{} // false for a query
 		return (!known || f.id.whole() == key) && (f.fault == unknown || f.at > debited)
 	})
 }
 
-// debitedWhole: an admitted call took exactly what it asked for from every
-// limit of its entity and of its parent that was there all the time.
+// debitedWhole: an admitted call took exactly its request from every limit of its entity
+// and its parent that existed all the time.
 func (c *checker) debitedWhole(k *call, parts map[partKey]*part) {
 	keys := []bucketKey{{k.req.Entity, k.req.Resource}}
 	remade, wasRemade := c.play.remade[k.req.Entity]
-	// Configuration read since then, by a clock that may be set, may have decided.
+	// Configuration read since then may have decided, by a clock that may have been set.
 	known := k.start - max(c.play.ttl, 0) - storeTimeout - c.spread()
 	parent := bucketKey{cascading[k.req.Entity], k.req.Resource}
 	if parent.entity != "" {
@@ -172,8 +171,8 @@ func (c *checker) debitedWhole(k *call, parts map[partKey]*part) {
 	}
 }
 
-// hadAllAlong reports whether the shards of a bucket had a limit from before a
-// call until it was answered.
+// hadAllAlong reports whether the shards of a bucket had a limit from before a call until
+// its answer.
 func (c *checker) hadAllAlong(key bucketKey, name string, k *call) bool {
 	found := false
 	for i := range mostShards {
@@ -192,9 +191,8 @@ func (c *checker) hadAllAlong(key bucketKey, name string, k *call) bool {
 	return found
 }
 
-// settledRight: a lease that was committed or rolled back keeps exactly what it
-// was to keep. A caller that did not wait for the end of it changes nothing
-// about that; a fault does.
+// settledRight: a committed or rolled-back lease keeps exactly what it should. A caller
+// that does not wait for the end changes nothing about that; a fault does.
 func (c *checker) settledRight(k *call, key partKey, p *part) {
 	settled := c.settled[k]
 	if len(settled) == 0 || !k.admitted() || !p.touched || p.taken != k.req.Consume[key.name]*1000 || !c.lasts(key, p) {
@@ -225,7 +223,7 @@ func (c *checker) settledRight(k *call, key partKey, p *part) {
 	}
 }
 
-// clockAt is the instant that clocks go by: they are still while it is calm.
+// clockAt is the instant that clocks use: they stand still during the calm.
 func (w *world) clockAt(at time.Duration) time.Duration {
 	if calm := w.calm.Load(); calm != nil && at > *calm {
 		return *calm

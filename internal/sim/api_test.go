@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// transacts is the operation that writes to several items at once.
+// transacts is the operation that writes several items at once.
 const transacts = "TransactWriteItems"
 
 // target is a key without the namespace, which is random.
@@ -49,7 +49,7 @@ func (l *link) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o .
 
 func (l *link) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	out, err := exchange(ctx, l, "Query", in, o, "", nil, l.w.db.Query)
-	if err != nil { // it was about some bucket, which the query does not tell
+	if err != nil { // the query concerns an unknown bucket
 		l.c.callOf(ctx).met(l.w, []bucketID{{}}, notApplied)
 	}
 	return out, err

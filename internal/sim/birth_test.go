@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// legalCount: the number of shards that an item believes in is a power of two
-// that doubles, or is halved by a merge, and no two shards that exist cover the same part of the
-// bucket: shard i of n covers the numbers that are i modulo n. So the shares sum
-// to no more than the limit, at every instant.
+// legalCount: an item's number of shards is a power of two, which a doubling doubles and a
+// merge halves. No two existing shards cover the same part of the bucket: shard i of n
+// covers the numbers that are i modulo n. So at every instant the shares sum to at most the
+// limit.
 func (c *checker) legalCount(r *write, bad func(string, ...any)) {
 	n := r.after.count
 	if n < 1 || n > mostShards || n&(n-1) != 0 || r.id.number() >= n {
@@ -33,9 +33,9 @@ func (c *checker) legalCount(r *write, bad func(string, ...any)) {
 	}
 }
 
-// legalBirth: a shard is born with a whole write allowance and nothing consumed.
-// It holds what its sibling gives in the same transaction, stamped as that, or,
-// without one, nothing.
+// legalBirth: a shard is born with a whole write allowance and nothing consumed. It holds
+// what its sibling gives in the same transaction, with the sibling's stamp. Without a
+// sibling it holds nothing.
 func (c *checker) legalBirth(r *write, bad func(string, ...any)) {
 	b := r.after
 	sibling := r.id.whole().shard((r.id.number() + b.count/2) % b.count)
@@ -65,10 +65,10 @@ func (c *checker) legalBirth(r *write, bad func(string, ...any)) {
 	}
 }
 
-// legalGift: what a sibling loses is what the shard that is born of it opens
-// with, and, per limit, the millitoken for which neither has room. One that keeps
-// its share accrues first. A stamp that moves on without that costs what was
-// accrued since, so it moves by the time of a few requests and no more.
+// legalGift: the shard that is born opens with what its sibling loses, except, per limit, a
+// millitoken for which neither has room. A sibling that keeps its share accrues first.
+// Without accruing, a moved stamp loses the tokens accrued since, so it moves only by the
+// time of a few requests.
 func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 	a, b, born := r.before, r.after, r.other.after
 	if b.count != born.count {
@@ -104,7 +104,7 @@ func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 					least, most = min(was.tk, part.cp+given.tk), was.tk
 				}
 			}
-			if a.count != b.count && was.tk > part.cp { // and then a client did
+			if a.count != b.count && was.tk > part.cp { // a client then doubled it too
 				half, _ := b.share(r.id, name)
 				least = half.cp + given.tk
 			}
@@ -123,8 +123,8 @@ func (s *state) isOverfull(id bucketID) bool {
 	})
 }
 
-// accruesFromBirth: a shard that takes the place of a lost one earns nothing for
-// the time before, when the lost one may have been drained.
+// accruesFromBirth: a shard that replaces a lost one earns nothing for earlier times, when
+// the lost one may have been drained.
 func (c *checker) accruesFromBirth(r *write, bad func(string, ...any)) {
 	earliest := c.trueMS(r.at) + int64(min(0, c.lo)/time.Millisecond) - 1 - worst.Milliseconds()
 	doubled := r.other != r && (r.other.before.count != r.other.after.count || r.other.before.isOverfull(r.other.id))

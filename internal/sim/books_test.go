@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// A page is what an entity used of a resource in one window.
+// A page is the usage of a resource by an entity in one window.
 type page struct {
 	bucketKey
 
@@ -22,13 +22,13 @@ type page struct {
 
 func (p page) String() string { return fmt.Sprintf("%s %s from %s", p.bucketKey, p.window, p.start) }
 
-// An entry is what stands on a page: millitokens by limit, and events.
+// An entry is the content of a page: millitokens by limit, and events.
 type entry struct {
 	tokens map[string]int64
 	events int64
 }
 
-// sum is the events, and 0 if there is no entry.
+// sum is the number of events, and 0 if there is no entry.
 func (e *entry) sum() int64 {
 	if e == nil {
 		return 0
@@ -50,15 +50,14 @@ func (e *entry) String() string {
 	return s.String()
 }
 
-// windows are how an instant is cut to the windows that hold it: what is kept of
-// it, and what follows.
+// windows cut an instant to its windows: the length of the prefix to keep, and the suffix
+// to append.
 var windows = map[string][2]string{
 	"hourly": {"2006-01-02T15", ":00:00Z"}, "daily": {"2006-01-02", "T00:00:00Z"}, "monthly": {"2006-01", "-01T00:00:00Z"},
 }
 
-// consumed is what was consumed, by what was applied: a write that took anything of
-// a limit is an event. Of entities that were made again it is what has been
-// consumed since.
+// consumed returns what the applied writes consumed: a write that took anything of a limit
+// is an event. For an entity that was created again it returns the consumption since then.
 func (c *checker) consumed(since map[string]time.Duration) map[page]*entry {
 	pages := map[page]*entry{}
 	for _, r := range c.log {
@@ -93,7 +92,7 @@ func (c *checker) consumed(since map[string]time.Duration) map[page]*entry {
 	return pages
 }
 
-// counted is what the table says was consumed, read by the checker's own eyes.
+// counted returns the usage in the table, read with the checker's own code.
 func (w *world) counted() map[page]*entry {
 	pages := map[page]*entry{}
 	in := &dynamodb.ScanInput{TableName: aws.String(tableName), ConsistentRead: aws.Bool(true)}
@@ -130,7 +129,7 @@ func (w *world) counted() map[page]*entry {
 	}
 }
 
-// books are the sums of usage as text, if anybody sums it up.
+// books are the sums of usage as text, if aggregators sum it up.
 func (p *play) books() string {
 	if len(p.followers) == 0 {
 		return ""
@@ -145,10 +144,10 @@ func (p *play) books() string {
 
 func orderPages(a, b page) int { return compare(a.String(), b.String()) }
 
-// balanced: when the stream has been taken in to its end, usage is exactly what
-// was consumed, window by window, whatever came twice, late, or never got its
-// answer. Of an entity that somebody deleted meanwhile, with what was counted, it
-// is no more than that, and no less than what was consumed since.
+// balanced: once the whole stream has been processed, usage equals consumption in every
+// window, whatever came twice, late, or lost its answer. If an operator deleted the entity
+// with its usage, usage is at most the consumption, and at least the consumption since the
+// deletion.
 func (c *checker) balanced() {
 	consumed, since, counted := c.consumed(nil), c.consumed(c.play.remadeBy), c.counted()
 	all := maps.Clone(consumed)
@@ -167,7 +166,7 @@ func (c *checker) balanced() {
 	}
 }
 
-// tends: an aggregator consumes nothing, and writes nothing for nothing.
+// tends: an aggregator consumes nothing, and writes nothing without need.
 func (c *checker) tends(r *write) {
 	if r.client == nil || !r.client.follows || r.after == nil || r.other != nil {
 		return

@@ -27,8 +27,8 @@ func (s flickering) Load(ctx context.Context, l *store.Load) (*store.Loaded, err
 	return loaded, nil
 }
 
-// whole removes the limits from an item that a request does not bring, like a client
-// for which the limits of a request are all that the bucket is to have.
+// whole removes from an item the limits that a request does not name. A client does so if
+// it takes a request's limits for all limits of the bucket.
 type whole struct{ limiter.Store }
 
 func (s whole) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
@@ -42,8 +42,8 @@ func (s whole) Refill(ctx context.Context, r *store.Refill) (store.Outcome, erro
 	return s.Store.Refill(ctx, &all)
 }
 
-// TestLimitsThatComeAndGoAreSeen: a limit that a client takes off an item and puts back
-// full is reported, because the books of a limit outlive its absence.
+// TestLimitsThatComeAndGoAreSeen: the checker reports a limit that a client removes from an
+// item and puts back full, because a limit's books outlive its absence.
 func TestLimitsThatComeAndGoAreSeen(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(limiter.Store) limiter.Store{

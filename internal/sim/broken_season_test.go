@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// loads hands on what a store loads after a change. It has one goroutine at a time.
+// loads changes what a store loads. Only one goroutine uses it at a time.
 type loads struct {
 	clocked
 
@@ -31,7 +31,7 @@ func (s loads) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	return loaded, nil
 }
 
-// staleFor answers what a read of the same found up to so long ago.
+// staleFor returns what an earlier read of the same found, up to the given age.
 func staleFor(age time.Duration, records bool) func() func(*store.Load, *store.Loaded) {
 	type entry struct {
 		at     time.Time
@@ -60,7 +60,7 @@ func staleFor(age time.Duration, records bool) func() func(*store.Load, *store.L
 	}
 }
 
-// without hands on every level after a change of it.
+// without changes every level that is loaded.
 func without(f func(*limiter.Config)) func() func(*store.Load, *store.Loaded) {
 	return func() func(*store.Load, *store.Loaded) {
 		return func(_ *store.Load, loaded *store.Loaded) {
@@ -75,8 +75,8 @@ func without(f func(*limiter.Config)) func() func(*store.Load, *store.Loaded) {
 	}
 }
 
-// TestBrokenSeasonsAreSeen: each law about configuration that changes fails when what it
-// checks is broken.
+// TestBrokenSeasonsAreSeen: each law about changing configuration fails when its subject is
+// broken.
 func TestBrokenSeasonsAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestBrokenSeasonsAreSeen(t *testing.T) {
 	})
 }
 
-// says reports whether a run violated something by a text.
+// says reports whether a violation of a run contains a text.
 func says(r result, text string) bool {
 	for _, v := range r.violations {
 		if strings.Contains(v.text, text) {

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// doubler hands births on after a change.
+// doubler changes births on their way to the store.
 type doubler struct {
 	limiter.Store
 
@@ -33,14 +33,14 @@ func bornFull(b *store.Birth) {
 	}
 }
 
-// untightened leaves the sibling with the share that it had.
+// untightened leaves the sibling its former share.
 func untightened(b *store.Birth) {
 	if b.Donor != nil {
 		b.Donor.ShardCount = 0
 	}
 }
 
-// myopic sees what one shard holds and takes the others for empty.
+// myopic sees the balance of one shard and takes the others for empty.
 type myopic struct{ limiter.Store }
 
 func (s myopic) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
@@ -56,7 +56,7 @@ func (s myopic) Buckets(ctx context.Context, entity, resource string, shards int
 	return images, err
 }
 
-// lonely does not look for the siblings of a shard 0 that is missing.
+// lonely does not look for siblings of a missing shard 0.
 type lonely struct{ limiter.Store }
 
 func (s lonely) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
@@ -67,14 +67,14 @@ func (s lonely) Buckets(ctx context.Context, entity, resource string, shards int
 	return images, err
 }
 
-// partial carries out the first half of what is gathered.
+// partial writes only the first half of a gathering.
 type partial struct{ limiter.Store }
 
 func (s partial) Gather(ctx context.Context, rs []*store.Refill) (store.Joint, error) {
 	return s.Store.Gather(ctx, rs[:(len(rs)+1)/2])
 }
 
-// thrifty returns half of what is to be returned.
+// thrifty returns only half of each credit.
 type thrifty struct{ limiter.Store }
 
 func (s thrifty) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
@@ -88,8 +88,7 @@ func (s thrifty) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, er
 	return s.Store.Adjust(ctx, &less)
 }
 
-// TestBrokenShardsAreSeen: each check of sharded buckets fails when what it
-// checks is broken.
+// TestBrokenShardsAreSeen: each check of sharded buckets fails when its subject is broken.
 func TestBrokenShardsAreSeen(t *testing.T) {
 	t.Parallel()
 	hot := odds{hot: true}
@@ -128,7 +127,7 @@ func TestBrokenShardsAreSeen(t *testing.T) {
 	}
 }
 
-// seen plays seeds until one reports the promise that is broken.
+// seen plays seeds until one reports the broken promise.
 func seen(t *testing.T, promise string, o odds, broken breakage) {
 	t.Helper()
 	const tries = 60

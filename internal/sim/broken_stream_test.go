@@ -19,13 +19,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// bookkeeper hands what is to be counted on after a change, and may have an opinion
-// about what comes of it.
+// bookkeeper changes what is counted, and may hide failures.
 type bookkeeper struct {
 	aggregator.Usage
 
 	change func(*dynamo.UsageDelta)
-	hush   bool // no failure is told
+	hush   bool // reports no failure
 }
 
 func (b bookkeeper) AddUsage(ctx context.Context, d *dynamo.UsageDelta) error {
@@ -41,7 +40,7 @@ func (b bookkeeper) AddUsage(ctx context.Context, d *dynamo.UsageDelta) error {
 	return err
 }
 
-// unconditional counts whatever comes.
+// unconditional counts everything, even twice.
 func unconditional(request any) {
 	in, ok := usageUpdate(request)
 	if !ok {
@@ -56,7 +55,7 @@ func usageUpdate(request any) (*dynamodb.UpdateItemInput, bool) {
 	return in, ok && strings.HasPrefix(text(in.Key["SK"]), "#USAGE#")
 }
 
-// ahead says of a follower that it has come further than it has.
+// ahead makes a follower's checkpoint point past its real position.
 func ahead(request any) {
 	in, ok := request.(*dynamodb.PutItemInput)
 	if !ok || !strings.HasPrefix(text(in.Item["SK"]), "#SHARD#") {
@@ -82,8 +81,7 @@ func (s tender) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	return s.Store.Refill(ctx, &changed)
 }
 
-// TestBrokenAggregatorsAreSeen: each check of what aggregators do fails when what it
-// checks is broken.
+// TestBrokenAggregatorsAreSeen: each check of aggregators fails when its subject is broken.
 func TestBrokenAggregatorsAreSeen(t *testing.T) {
 	t.Parallel()
 	one := odds{followers: 1}

@@ -17,18 +17,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A breakage is what is broken on purpose, to see that the checker sees it.
+// A breakage is a deliberate defect, to see that the checker finds it.
 type breakage struct {
 	store  func(limiter.Store) limiter.Store // between the limiter and its store
 	tender func(limiter.Store) limiter.Store // between an aggregator's limiter and its store
 	usage  func(aggregator.Usage) aggregator.Usage
 	mangle func(request any) // between the store and the engine
 	answer func(*call)       // between the limiter and its caller
-	trust  time.Duration     // limiters trust images for that long instead
+	trust  time.Duration     // limiters trust images for this long instead
 }
 
-// lockless sends a refill again under the stamp it meets, as if nobody had
-// refilled in between.
+// lockless repeats a refused refill with the stamp it finds, as if nobody had refilled in
+// between.
 type lockless struct{ limiter.Store }
 
 func (s lockless) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
@@ -61,7 +61,7 @@ func (s lavish) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	return s.Store.Adjust(ctx, &more)
 }
 
-// stubborn sends a take again whose answer was lost.
+// stubborn repeats a take whose answer was lost.
 type stubborn struct{ limiter.Store }
 
 func (s stubborn) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
@@ -72,7 +72,7 @@ func (s stubborn) Take(ctx context.Context, t *store.Take) (store.Outcome, error
 	return out, err
 }
 
-// greedy returns nothing and says that it did.
+// greedy returns nothing and reports success.
 type greedy struct{ limiter.Store }
 
 func (s greedy) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
@@ -82,7 +82,7 @@ func (s greedy) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	return s.Store.Adjust(ctx, a)
 }
 
-// careless takes from balances that have overflowed since they were stamped.
+// careless takes from balances without cutting what has overflowed since the stamp.
 type careless struct{ limiter.Store }
 
 func (s careless) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
@@ -123,7 +123,7 @@ func (s hasty) Now() time.Time {
 	return now.Add(9 * now.Sub(s.since))
 }
 
-// rounding credits whole tokens only and stamps all the same.
+// rounding credits whole tokens only, but moves the stamp.
 type rounding struct{ limiter.Store }
 
 func (s rounding) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
@@ -177,8 +177,8 @@ func shift(ms time.Duration) func(*call) {
 	}
 }
 
-// TestBrokenIsSeen: each check fails when what it checks is broken. A breakage
-// counts as seen when one of some seeds reports the promise that it breaks.
+// TestBrokenIsSeen: each check fails when its subject is broken. A breakage counts as seen
+// when one of several seeds reports the promise that it breaks.
 func TestBrokenIsSeen(t *testing.T) {
 	t.Parallel()
 	wild := odds{lostBefore: 0.03, lostAfter: 0.05, hangs: 0.02}

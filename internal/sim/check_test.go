@@ -11,11 +11,11 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A violation is a promise that was not kept.
+// A violation is a broken promise.
 type violation struct {
 	promise string
 	at      time.Duration
-	id      *bucketID // nil if it is about no one bucket
+	id      *bucketID // nil if it concerns no single bucket
 	text    string
 }
 
@@ -32,7 +32,7 @@ func (w *world) violate(promise string, at time.Duration, id *bucketID, format s
 	w.violations = append(w.violations, v)
 }
 
-// excerpt is the history of the bucket that a violation is about, up to it.
+// excerpt is the history of the violation's bucket, up to the violation.
 func (w *world) excerpt(v violation) string {
 	const lines = 14
 	var all []string
@@ -44,23 +44,23 @@ func (w *world) excerpt(v violation) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// A checker holds the record of a run against the promises.
+// A checker checks the record of a run against the promises.
 type checker struct {
 	*world
 	play    *play
-	buckets map[bucketID][]*write // what was applied, in order
+	buckets map[bucketID][]*write // applied writes, in order
 	whole   map[bucketKey][]*write
-	sharded map[bucketKey]bool  // whether there ever were several shards
-	alive   map[bucketID]*state // items as they are, while writes are checked in order
-	heirs   map[lived]*write    // of items that were merged into others, the others' writes
-	waived  map[bucketID]int64  // expiries that are not held against what the item owes
-	byCall  map[*call][]*write  // refused writes too
+	sharded map[bucketKey]bool  // buckets that ever had several shards
+	alive   map[bucketID]*state // current items, while writes are checked in order
+	heirs   map[lived]*write    // the merge of each retired item
+	waived  map[bucketID]int64  // expiries that the item's debts do not violate
+	byCall  map[*call][]*write  // including refused writes
 	settled map[*call][]*call
 	// byClient has the calls that write.
 	byClient map[*client][]*call
 }
 
-// read takes in the record of a run, and holds each write against what a bucket may do.
+// read reads the record of a run, and checks that each write is legal for a bucket.
 func read(p *play) *checker {
 	c := &checker{
 		world: p.w, play: p,
@@ -121,8 +121,7 @@ func check(p *play) {
 	}
 }
 
-// plumbing is promise P6: the hidden limit appears in no answer and nobody can
-// ask for it.
+// plumbing is promise P6: no answer contains the hidden limit and no request can name it.
 func (c *checker) plumbing(k *call) {
 	if !k.answered {
 		return
@@ -146,7 +145,7 @@ func (c *checker) plumbing(k *call) {
 	}
 }
 
-// explained: an error has a cause in the run. Without faults there is only the
+// explained: an error has a cause in the run. Without faults, the only causes are the
 // request itself, its caller's leaving, and time.
 func (c *checker) explained(k *call) {
 	if !k.answered || k.err == nil && !k.degraded() {
@@ -179,7 +178,7 @@ func (c *checker) ids() []bucketID {
 	return sortedBuckets(ids)
 }
 
-// asStored: what the link recorded is what the engine holds.
+// asStored: the link's record agrees with the engine.
 func (c *checker) asStored(id bucketID) {
 	got, want := readState(c.fetch(context.Background(), id)), c.items[id]
 	if (got == nil) != (want == nil) || got != nil && (got.rf != want.rf || got.ttl != want.ttl) {
@@ -187,7 +186,7 @@ func (c *checker) asStored(id bucketID) {
 	}
 }
 
-// stateAt is the item as it stood at an instant.
+// stateAt returns the item as of an instant.
 func (c *checker) stateAt(id bucketID, at time.Duration) *state {
 	log := c.buckets[id]
 	i := sort.Search(len(log), func(i int) bool { return log[i].at > at })
@@ -197,7 +196,7 @@ func (c *checker) stateAt(id bucketID, at time.Duration) *state {
 	return log[i-1].after
 }
 
-// during are the applied writes to a bucket between two instants.
+// during returns the applied writes to a bucket between two instants.
 func (c *checker) during(key bucketKey, from, to time.Duration) []*write {
 	log := c.whole[key]
 	i := sort.Search(len(log), func(i int) bool { return log[i].at >= from })
@@ -207,8 +206,8 @@ func (c *checker) during(key bucketKey, from, to time.Duration) []*write {
 
 const (
 	storeTimeout = limiter.DefaultTimeout
-	// After its end a call may go on with its debits, with those it shares, and then
-	// with the return of each.
+	// After its end a call may still complete its debits, then those that it shares, and
+	// then the return of each.
 	worst = 3 * storeTimeout
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A client is one process: a limiter on a store of its own, and a clock.
+// A client is one process: a limiter on its own store, with a clock.
 type client struct {
 	w    *world
 	name string
@@ -26,21 +26,21 @@ type client struct {
 	limiter *limiter.Limiter
 	// aggregator: its refills do not count as writes.
 	aggregator bool
-	ttl        time.Duration // of the configuration that it keeps
+	ttl        time.Duration // of its cached configuration
 	operates   bool          // it deletes buckets
-	follows    bool          // it follows the stream, and serves nobody
-	dated      bool          // answers to it have dates
-	keeps      bool          // its clock is what its store makes of dates and of steps
-	strays     bool          // its clock is far ahead, and nobody tells it
-	trust      time.Duration // how old an image may be that it refuses on; negative is none
+	follows    bool          // it follows the stream, and serves no callers
+	dated      bool          // its answers have dates
+	keeps      bool          // its clock is what its store derives from dates and steps
+	strays     bool          // its clock is far ahead, and nothing corrects it
+	trust      time.Duration // maximum age of an image for a refusal; negative is none
 	shares     bool          // its callers share writes
-	idle       *call         // stands for what it does in nobody's name
+	idle       *call         // stands for its work on behalf of no caller
 	seen       map[bucketID][]sighting
 
 	dead chan struct{} // closed when it crashes
 	once sync.Once
 
-	readings readings // of the clock, if it is dated
+	readings readings // of the clock, if its answers have dates
 }
 
 // newClient starts a process. The requests that open its store meet no faults.
@@ -53,7 +53,7 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	switch {
 	case c.strays:
 		c.dated, c.keeps, c.offset = false, false, func(time.Duration) time.Duration { return farAhead }
-	case name == "admin": // its store stamps too, by the clock that it started with
+	case name == "admin": // its store stamps too, by its original clock
 		c.offset = func(time.Duration) time.Duration { return 0 }
 	case name == peerName && (w.odds.dated || w.odds.stepped):
 		c.offset = func(time.Duration) time.Duration { return 0 }
@@ -82,8 +82,7 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	}
 	c.limiter, err = limiter.New(store, limiter.Options{
 		ConfigTTL: ttl, Trust: trust, InFlight: inFlight,
-		// A function of the instant, so that two goroutines may draw in either
-		// order.
+		// A function of the instant, so that two goroutines may draw in either order.
 		Rand: func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) },
 	})
 	if err != nil {
@@ -106,17 +105,17 @@ func (c *client) clock() time.Time {
 	return time.Now().Add(off)
 }
 
-// isOff notes by how much the clock that buckets are stamped by was off.
+// isOff records the error of the clock that stamps buckets.
 func (c *client) isOff(by time.Duration) {
 	if c.strays {
-		return // it is nobody's measure
+		return // no check measures by it
 	}
 	c.w.clocks.Lock()
 	defer c.w.clocks.Unlock()
 	c.w.lo, c.w.hi = min(c.w.lo, by), max(c.w.hi, by)
 }
 
-// clock is the error of one client's clock, by the true time.
+// clock is the error of one client's clock, as a function of the true time.
 func (o odds) clock(d dice, name string, born time.Duration) func(time.Duration) time.Duration {
 	if o.skew == 0 {
 		return func(time.Duration) time.Duration { return 0 }
@@ -147,7 +146,7 @@ func (o odds) clock(d dice, name string, born time.Duration) func(time.Duration)
 	return func(time.Duration) time.Duration { return start }
 }
 
-// crash stops the process: what it has sent may arrive, nothing else happens.
+// crash stops the process: requests already sent may arrive, and nothing else happens.
 func (c *client) crash() {
 	c.once.Do(func() {
 		c.w.mu.Lock()
@@ -174,7 +173,7 @@ func (c *client) gone() error {
 	return errCrashed
 }
 
-// answer hands an error to the process, if it still lives.
+// answer returns an error to the process, if it still lives.
 func (c *client) answer(err error) error {
 	if c.standsStill() {
 		return c.gone()
@@ -182,20 +181,20 @@ func (c *client) answer(err error) error {
 	return err
 }
 
-// A call is one call of the limiter's API, and what it was answered.
+// A call is one call of the limiter's API, and its answer.
 type call struct {
-	name   string // who called, and the how manieth of theirs it was
+	name   string // the caller, and the number of its call
 	kind   kind
 	client *client
 	req    limiter.Request
-	of     *call            // whose lease it settles
-	want   map[string]int64 // commit, rollback: the tokens the lease is to keep
+	of     *call            // the call whose lease it settles
+	want   map[string]int64 // commit, rollback: the tokens that the lease should keep
 
 	start, end time.Duration
 	deadline   time.Duration // 0 is none
 	leaves     time.Duration // when the caller cancels; 0 is never
 
-	answered bool // the client lived to see it
+	answered bool // the client was alive to receive the answer
 	lease    *limiter.Lease
 	statuses []limiter.Status
 	err      error
@@ -213,7 +212,7 @@ const (
 	administering kind = "admin"
 )
 
-// A fault is what a write of a call met.
+// A fault is a fault that a write of a call met.
 type fault struct {
 	at    time.Duration
 	id    bucketID
@@ -229,10 +228,9 @@ const (
 
 type callKey struct{}
 
-// callOf is the call for whose sake a request is sent: the limiter hands its
-// caller's context down to the store, also when it goes on without the caller.
-// Only a bucket that is doubled because its partition throttles is doubled for
-// nobody's sake.
+// callOf returns the call that a request belongs to. The limiter passes its caller's
+// context to the store, even if it continues without the caller. Only the doubling of a
+// bucket with a throttled partition belongs to no call.
 func (c *client) callOf(ctx context.Context) *call {
 	if k, ok := ctx.Value(callKey{}).(*call); ok {
 		return k
@@ -274,7 +272,7 @@ func (c *call) finish(w *world, err error) {
 func (c *call) admitted() bool { return c.answered && c.lease != nil && !c.lease.Degraded() }
 func (c *call) degraded() bool { return c.lease != nil && c.lease.Degraded() }
 
-// refusal is the refusal it was answered, nil if it was none.
+// refusal is the call's refusal, nil if it was not refused.
 func (c *call) refusal() *limiter.ExceededError {
 	exceeded := (*limiter.ExceededError)(nil)
 	if c.answered && errors.As(c.err, &exceeded) {
@@ -283,7 +281,7 @@ func (c *call) refusal() *limiter.ExceededError {
 	return nil
 }
 
-// amounts is what the request names of each limit.
+// amounts lists the request's amount of each limit.
 func (c *call) amounts() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.req.Consume)) {
@@ -292,8 +290,8 @@ func (c *call) amounts() string {
 	return b.String()
 }
 
-// String is the call as a trace shows it. Errors may quote the namespace's
-// random id and appear as what they stand for.
+// String is the call in a trace. An error that quotes the namespace's random id appears as
+// its condition.
 func (c *call) String() string {
 	s := fmt.Sprintf("%v %s %s %s %s%s", c.start, c.name, c.kind, c.req.Entity, c.req.Resource, c.amounts())
 	if c.want != nil {

@@ -23,21 +23,20 @@ import (
 )
 
 const (
-	// strayName is the client whose clock is so far ahead, which nobody tells it.
+	// strayName is the client whose clock is far ahead without correction.
 	strayName = "stray"
 	farAhead  = time.Hour
-	// peerName is the client that stands for a peer's aggregator, which corrects no
-	// clock.
+	// peerName is the client that plays a peer's aggregator, which corrects no clock.
 	peerName = "aggregator"
-	// honest is how far ahead a stamp may be that nobody moves back.
+	// honest is how far ahead a stamp may be without being moved back.
 	honest = 30 * time.Second
-	// learning is by how much a clock may be off that goes by dates.
+	// learning is the maximum error of a clock that follows dates.
 	learning = 1500 * time.Millisecond
 )
 
-// clocked is a client's store with the clock that its limiter goes by: what the store
-// makes of the dates of answers, or, where there are none, the local clock with all its
-// errors, which no store would hand on.
+// clocked is a client's store with the clock of its limiter. With dates, that is the
+// store's clock. Without dates, it is the local clock with all its errors, which no real
+// store would pass on.
 type clocked struct {
 	*dynamo.Store
 
@@ -60,10 +59,10 @@ func (s clocked) CheckedNow() (time.Time, bool) {
 	return now, checked
 }
 
-// time is the clock that the client's limiter goes by.
+// time is the time on the clock of the client's limiter.
 func (c *client) time() time.Time { return clocked{c.store, c}.Now() }
 
-// readings are by how much a clock was off, when it was read.
+// readings are the errors of a clock at the instants when it was read.
 type readings struct {
 	mu  sync.Mutex
 	all []reading
@@ -79,7 +78,7 @@ func (r *readings) add(at, off time.Duration) {
 	}
 }
 
-// at is by how much the clock was off at an instant.
+// at is the clock's error at an instant.
 func (r *readings) at(at time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +95,7 @@ func (r *readings) at(at time.Duration) time.Duration {
 	return r.all[max(0, i)].off
 }
 
-// within are the extremes of how far the clock was off from one instant to another.
+// within returns the smallest and largest error of the clock between two instants.
 func (r *readings) within(from, to time.Duration) (least, most time.Duration) {
 	least = r.at(from)
 	most = least
@@ -110,14 +109,13 @@ func (r *readings) within(from, to time.Duration) (least, most time.Duration) {
 	return least, most
 }
 
-// clientSpan is what a client's clock showed from one instant to another, in
-// milliseconds.
+// clientSpan returns the readings of a client's clock at two instants, in milliseconds.
 func (c *checker) clientSpan(of *client, from, to time.Duration) (first, last int64) {
 	if of.keeps {
 		least, most := of.readings.within(from, to)
 		return c.trueMS(from + least), c.trueMS(to + most)
 	}
-	// A clock may be set in between, at any instant.
+	// A clock may be set at any instant in between.
 	before, after := of.offset(c.clockAt(from)), of.offset(c.clockAt(to))
 	return c.trueMS(from + min(before, after)), c.trueMS(to + max(before, after))
 }
@@ -132,7 +130,7 @@ func (w *world) date(out any, err error, at time.Time) error {
 	return nil
 }
 
-// metadata is that of an answer with a date.
+// metadata is the metadata of an answer with a date.
 func (w *world) metadata(date time.Time) middleware.Metadata {
 	w.clocks.Lock()
 	defer w.clocks.Unlock()
@@ -146,7 +144,7 @@ func (w *world) metadata(date time.Time) middleware.Metadata {
 	return md
 }
 
-// stray has somebody acquire whose clock is far ahead.
+// stray makes a client acquire whose clock is far ahead.
 func (p *play) stray(stop <-chan struct{}) {
 	c := newClient(p.w, strayName, p.ttl)
 	p.mu.Lock()
@@ -189,10 +187,10 @@ func (w *write) heals() bool {
 	return w.before != nil && w.after != nil && w.after.rf < w.before.rf
 }
 
-// legalHeal: a stamp is moved back only by a client that knows the time, to now, and
-// only if it lies further ahead than any honest clock. It takes back what was
-// earned for the time until the stamp, as far as it is there; a debt stays. Nothing else
-// changes. The hidden limit may be full.
+// legalHeal: only a client that knows the time moves a stamp back, to now, and only if the
+// stamp lies further ahead than any honest clock. It takes back what was earned for the
+// time until the stamp, as far as the balance has it; a debt stays. Nothing else changes.
+// The hidden limit may be full.
 func (c *checker) legalHeal(r *write, bad func(string, ...any)) {
 	a, b := r.before, r.after
 	early, late := c.trueMS(r.sent)-learning.Milliseconds(), c.trueMS(r.at)+learning.Milliseconds()
@@ -225,10 +223,10 @@ func (c *checker) legalHeal(r *write, bad func(string, ...any)) {
 	}
 }
 
-// asHealed is a limit of an item whose stamp is far ahead as clients count on it that
-// know the time, between two instants.
+// asHealed returns a limit of an item with a stamp far ahead, as clients that know the time
+// count it, between two instants.
 func (c *checker) asHealed(l level, rf int64, shard int, from, to time.Duration) (all stock) {
-	for _, at := range []int64{c.trueMS(from - learning), c.trueMS(to + learning)} { // by anybody's clock
+	for _, at := range []int64{c.trueMS(from - learning), c.trueMS(to + learning)} { // by any honest clock
 		if rf-at <= honest.Milliseconds()-2*learning.Milliseconds() {
 			continue
 		}
@@ -241,8 +239,8 @@ func (c *checker) asHealed(l level, rf int64, shard int, from, to time.Duration)
 	return all
 }
 
-// TestSimWithDates plays a few seeds in which answers have dates and somebody's clock is
-// far ahead, for not all seeds have them by chance.
+// TestSimWithDates plays a few seeds with dated answers and a client whose clock is far
+// ahead, since not all seeds have them by chance.
 func TestSimWithDates(t *testing.T) {
 	t.Parallel()
 	const seeds = 24
@@ -266,7 +264,7 @@ func TestSimWithDates(t *testing.T) {
 	}
 }
 
-// healings hands writes that move a stamp back on after a change.
+// healings changes writes that move a stamp back.
 type healings struct {
 	clocked
 
@@ -292,8 +290,7 @@ func (s late) CheckedNow() (time.Time, bool) {
 	return now.Add(-s.by), true
 }
 
-// TestBrokenHealingsAreSeen: each check of healed stamps fails when what it checks is
-// broken.
+// TestBrokenHealingsAreSeen: each check of healed stamps fails when its subject is broken.
 func TestBrokenHealingsAreSeen(t *testing.T) {
 	t.Parallel()
 	with := func(f func(*store.Refill)) breakage {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dice are the random numbers of a run. A stream depends on the seed and on
-// what it is for, not on which goroutine asks first.
+// dice are the random numbers of a run. A stream depends on the seed and on its purpose,
+// not on which goroutine asks first.
 type dice uint64
 
 // stream is the generator for one purpose.
@@ -25,7 +25,7 @@ func (d dice) hash(purpose ...string) uint64 {
 		h.Write([]byte(p))
 		h.Write([]byte{0})
 	}
-	// FNV alone leaves neighbours alike in their high bits.
+	// With FNV alone, similar inputs have similar high bits.
 	x := h.Sum64()
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -1,68 +1,65 @@
-// Package sim holds the limiter to its promises by simulation. It has nothing
-// but tests.
+// Package sim checks the limiter's promises by simulation. It contains only tests.
 //
-// A run is six clients, each a limiter on a store of its own with a clock of
-// its own, over one embedded engine. Between each client and the engine lies a
-// link that delays requests, loses them or their answers, throttles, and stops
-// clients dead. Every request takes effect at an instant of its own, drawn from
-// the seed under testing/synctest's virtual time, so that a seed is a history:
-// the same one on every machine. (Callers of one process who share writes stand
-// in a line; where two come to it at the same instant, the scheduler decides, so
-// that seeds with crowds may replay differently.)
+// A run has six clients over one embedded engine. Each client is a limiter with its own
+// store and its own clock. Between each client and the engine is a link that delays
+// requests, loses them or their answers, throttles them, and stops clients dead. Every
+// request takes effect at an instant of its own, drawn from the seed in
+// testing/synctest's virtual time. So a seed is a history, the same on every machine.
+// (Callers of one process that share writes wait in a queue. If two join it at the same
+// instant, the scheduler decides, so seeds with crowds may replay differently.)
 //
-// Buckets get hot: the play takes away the writes that their items have left and
-// lets their partitions throttle, so that clients double them and race at it;
-// shards get lost, and somebody else refills them. In some seeds callers come in
-// crowds.
+// Buckets get hot: the play takes away the remaining writes of their items and throttles
+// their partitions, so that clients double them and race. Shards get lost, and an
+// outside process refills buckets. In some seeds callers come in crowds.
 //
-// In some seeds one or two real aggregators follow the engine's stream, each over a
-// link and by a clock like any client's. Its records come to them shard by shard,
-// in batches of any size, some of them again, and after a crash from further back;
-// what was not taken in comes until it is. A stream's shards are the seed's, not
-// the engine's, which go by the random id in the keys. Or they read them like
-// processes, by a follower that keeps checkpoints; its pauses after a failure are
-// no seed's, so that such a one may replay differently.
+// In some seeds one or two real aggregators follow the engine's stream, each over a link
+// and with a clock like any client's. They get the records shard by shard, in batches of
+// any size. Some records come again, after a crash from further back, and failed records
+// come until they succeed. The seed divides the stream into shards; the engine's own
+// shards depend on the random id in the keys. Alternatively they read the records like
+// processes, with a follower that keeps checkpoints. Its pauses after a failure do not
+// depend on the seed, so such a seed may replay differently.
 //
-// In some seeds answers have dates, by which clients correct local clocks that are off by
-// seconds or hours, drift and are set; and there is one client whose clock is an hour
-// ahead and which nobody tells. In some seeds, with dates or without, clocks are set by
-// up to an hour while they are in use.
+// In some seeds answers have dates. With them, clients correct local clocks that are off
+// by seconds or hours, drift and are set. One client's clock is an hour ahead, and
+// nothing corrects it. In some seeds, with dates or without, clocks are set by up to an
+// hour while they are in use.
 //
 // Seasons are runs of another kind: half an hour in which operators, in processes of
 // their own, change every level of configuration, by this library's rules or by the
 // Python peer's. Meanwhile processes with caches of different age use buckets often or
 // rarely. Contests count what each of several identical processes is granted.
 //
-// The link records what the engine applied, which is the truth; the clients
-// record what they were answered. A checker that shares no code with the
-// limiter holds the two against each other and against the promises of the
-// design:
+// The link records what the engine applied, which is the truth; the clients record their
+// answers. A checker that shares no code with the limiter compares the two with each
+// other and with the promises of the design:
 //
-//   - each write is a legal step of a token bucket: what is earned is what the
-//     grid gives, balances end at the capacity, items are whole, and stamps run
-//     back only from where no honest clock is;
-//   - shards never overlap, so that shares sum to no more than the limit; a shard
-//     is born with what its sibling gives, or empty;
-//   - over every interval, what was admitted is covered by capacity and rate
-//     (never over), but for one capacity each time that a stamp is moved far ahead;
-//   - what was refused left no debit and what was granted the whole one (all or
-//     nothing; cancellation is a rollback);
-//   - a refusal has a reason, in what all shards hold together, or, if nobody was
-//     asked, in what its client was shown a moment ago; and its wait is exact;
-//   - the hidden limit on writes appears nowhere;
-//   - when the stream has been taken in to its end, usage is what was consumed, in
-//     every window, to the millitoken and the event;
-//   - aggregators consume nothing, and write nothing for nothing;
-//   - every call returned in time;
-//   - a limit comes back full only if an operator added it again or deleted its bucket;
-//   - what is answered rests on configuration, and on a parent, that was in force within
-//     the time to live, and nobody undoes a newer change;
-//   - an item that expires has paid and is full by then;
-//   - a step of a clock is followed only where dates confirm it, and silences nobody.
+//   - Each write is a legal step of a token bucket. A limit earns what the grid gives,
+//     balances do not exceed the capacity, items are complete, and a stamp moves back only
+//     from an instant that no honest clock shows.
+//   - Shards never overlap, so that shares sum to at most the limit. A shard is born with
+//     what its sibling gives, or empty.
+//   - Over every interval, capacity and rate cover what was admitted (never over). Each
+//     move of a stamp far ahead may cost one capacity more.
+//   - A refused request leaves no debit, and a granted one leaves the whole debit (all or
+//     nothing; cancellation is a rollback).
+//   - A refusal has a reason in the content of all shards together. If the client did not
+//     ask the store, the reason is in what it saw a moment ago. Its wait is exact.
+//   - The hidden limit on writes appears nowhere.
+//   - Once the whole stream has been processed, usage equals consumption in every window,
+//     to the millitoken and the event.
+//   - Aggregators consume nothing, and write nothing without need.
+//   - Every call returns in time.
+//   - A limit comes back full only if an operator added it again or deleted its bucket.
+//   - An answer rests on configuration, and on a parent, that was in force within the time
+//     to live. No write undoes a newer change.
+//   - An item that expires has paid its debts and is full by then.
+//   - A client follows a step of its clock only if dates confirm it, and a step never
+//     blocks a client.
 //
-// Flags: -sim.seeds=N runs that many seeds, -sim.seed=N one alone and prints its
-// trace; -sim.followers=N has that many aggregators in each of them, and
-// -sim.tailed lets those be processes; -sim.dated has answers with dates in each, and
+// Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints
+// its trace. -sim.followers=N sets the number of aggregators in each seed, and
+// -sim.tailed makes them processes. -sim.dated gives answers dates in each seed, and
 // -sim.stepped sets clocks in each. One season is played for every 20 seeds. Deliberately
 // broken stores prove that each check can fail.
 package sim

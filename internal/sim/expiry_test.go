@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// outlasts is that nothing is forgiven: an item that expires is kept until it has paid
-// what it owes and is full again, so that the one that takes its place, which is full,
-// gives nothing away. A peer that syncs parameters sets an expiry by rules of its own.
+// outlasts: expiry forgives no debt. An item stays until it has paid its debts and is full
+// again, so that its full replacement gives nothing away. A peer that syncs parameters sets
+// an expiry by its own rules.
 func (c *checker) outlasts(r *write) {
 	a, b := r.before, r.after
 	byPeer := r.op == patches || r.client != nil && r.client.aggregator
@@ -21,11 +21,11 @@ func (c *checker) outlasts(r *write) {
 		return
 	}
 	if a := r.expiring(); a != nil && a.ttl == b.ttl && a.ttl*1000 < c.trueMS(r.at)-ceilMS(c.spread()) {
-		c.waived[r.id] = b.ttl // it had expired, full, and may be shared out, but not used
+		c.waived[r.id] = b.ttl // it had expired, full: it may be shared out, but not used
 		return
 	}
 	if r.other != nil && r.before != nil && r.other.before == nil {
-		c.waived[r.id] = b.ttl // what a donor loses with its time, its siblings do not make again
+		c.waived[r.id] = b.ttl // what a donor loses at its expiry, its siblings do not restore
 		return
 	}
 	by := b.ttl*1000 + ceilMS(c.spread())
@@ -37,8 +37,7 @@ func (c *checker) outlasts(r *write) {
 	}
 }
 
-// expiring is the item whose expiry a write keeps: that of a shard's donor, if it is
-// born.
+// expiring is the item whose expiry a write keeps: for a birth, that of the shard's donor.
 func (w *write) expiring() *state {
 	if w.before == nil && w.other != nil {
 		return w.other.before
@@ -46,7 +45,7 @@ func (w *write) expiring() *state {
 	return w.before
 }
 
-// swept: what is swept by its time is full.
+// swept: an item is full when its expiry sweeps it.
 func (c *checker) swept(r *write) {
 	if r.op != "sweep" || r.before == nil || r.after != nil || c.waived[r.id] == r.before.ttl || c.isFarAhead(r.before, r.at) {
 		return
@@ -59,7 +58,7 @@ func (c *checker) swept(r *write) {
 	}
 }
 
-// forgiving lets an item expire by its limits alone, whatever it owes.
+// forgiving sets an item's expiry by its limits alone, whatever it owes.
 type forgiving struct{ limiter.Store }
 
 func (s forgiving) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
@@ -76,7 +75,7 @@ func (s forgiving) Refill(ctx context.Context, r *store.Refill) (store.Outcome, 
 	return s.Store.Refill(ctx, &early)
 }
 
-// brief lets every item expire within two seconds.
+// brief makes every item expire within two seconds.
 type brief struct{ limiter.Store }
 
 func (s brief) Create(ctx context.Context, n *store.Create) (store.Outcome, error) {
@@ -95,8 +94,8 @@ func (s brief) Refill(ctx context.Context, r *store.Refill) (store.Outcome, erro
 	return s.Store.Refill(ctx, &early)
 }
 
-// TestDebtsThatExpireAreSeen: an item that would be swept before it has paid is reported,
-// and one that is.
+// TestDebtsThatExpireAreSeen: the checker reports an item that would be swept before it has
+// paid, and an item that is swept so.
 func TestDebtsThatExpireAreSeen(t *testing.T) {
 	t.Parallel()
 	for text, store := range map[string]func(limiter.Store) limiter.Store{

@@ -15,38 +15,37 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// odds are how likely a request meets which fate, and how far clocks go wrong.
+// odds are the probabilities of a request's fates, and the errors of clocks.
 type odds struct {
-	throttled   float64 // refused for its rate, nothing applied
-	conflict    float64 // refused for another transaction, nothing applied
+	throttled   float64 // refused because of its rate, nothing applied
+	conflict    float64 // refused because of another transaction, nothing applied
 	unreachable float64 // no connection, nothing applied
 	lostBefore  float64 // no answer, nothing applied
 	lostAfter   float64 // applied, no answer
 	hangs       float64 // no answer until the sender gives up; applied or not
-	crash       float64 // the client stops, before or after it is applied
+	crash       float64 // the client stops, before or after the request is applied
 	slow        float64 // takes up to two seconds
 	skew        time.Duration
 	wandering   clockKind
-	operator    bool // somebody deletes and makes entities again
+	operator    bool // an operator deletes entities and creates them again
 	hot         bool // buckets run out of writes and partitions throttle
-	aggregated  bool // somebody else refills buckets
+	aggregated  bool // an outside process refills buckets
 	followers   int  // aggregators that follow the stream
-	// tailed: they are processes of their own, whose pauses after a failure are no
-	// seed's, so that a replay may differ.
+	// tailed: the followers are processes of their own. Their pauses after a failure do not
+	// depend on the seed, so a replay may differ.
 	tailed bool
-	merged bool // somebody else merges their shards
-	// dated: answers have dates, by which clients correct clocks that are far off, and
-	// there is one with a clock far ahead that nobody corrects.
+	merged bool // other processes merge their shards
+	// dated: answers have dates, with which clients correct clocks that are far off. One
+	// client's clock is far ahead, and nothing corrects it.
 	dated bool
 	// stepped: clocks are set by up to an hour while they are in use, and drift.
 	stepped bool
-	// crowds: processes whose callers share writes. Who of two that stand in
-	// line at the same instant comes first is the scheduler's choice, so that a
-	// replay may differ.
+	// crowds: processes whose callers share writes. If two callers join the queue at the
+	// same instant, the scheduler decides which is first, so a replay may differ.
 	crowds bool
 }
 
-// clockKind is how a client's clock is wrong.
+// clockKind is the kind of a client's clock error.
 type clockKind int
 
 const (
@@ -65,8 +64,7 @@ func (o odds) faulty() bool {
 	return o.hot || o.throttled+o.conflict+o.unreachable+o.lostBefore+o.lostAfter+o.hangs+o.crash > 0
 }
 
-// drawOdds makes of each seed a run of one temper: a quiet one shows what a
-// wild one drowns.
+// drawOdds gives each seed a temper: a quiet run shows what a wild one hides.
 func drawOdds(d dice) odds {
 	r := d.stream("odds")
 	o := odds{slow: pick(r, 0, 0, 0.02)}
@@ -102,7 +100,7 @@ func drawOdds(d dice) odds {
 	return o
 }
 
-// A fate is what becomes of one request.
+// A fate is the result of one request.
 type fate int
 
 const (
@@ -148,7 +146,7 @@ func (o odds) latency(r *rand.Rand) time.Duration {
 	return span(r, 500*time.Microsecond, 15*time.Millisecond)
 }
 
-// operationError is what the SDK's client wraps around every error.
+// operationError is the SDK client's wrapper of every error.
 func operationError(op string, err error) error {
 	return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: op, Err: err}
 }
@@ -161,8 +159,8 @@ func errThrottled(r *rand.Rand) error {
 	)
 }
 
-// errHot says that the partition of one of some items is written to too often.
-// The engine says which limit it was; of a transaction only which item.
+// errHot is the error for a hot partition of one of some items. The engine names the limit
+// that was exceeded; for a transaction, only the item.
 func errHot(r *rand.Rand, op string, items int) error {
 	if op == transacts {
 		return errCancelled(r, "ThrottlingError", items)
@@ -177,7 +175,7 @@ func errHot(r *rand.Rand, op string, items int) error {
 	)
 }
 
-// errCancelled is a transaction that one of its items was in the way of.
+// errCancelled is the error of a transaction that failed because of one of its items.
 func errCancelled(r *rand.Rand, code string, items int) error {
 	reasons := make([]types.CancellationReason, max(1, items))
 	for i := range reasons {
@@ -198,7 +196,7 @@ func errConflict() error {
 	return &types.TransactionConflictException{Message: aws.String("transaction is ongoing for the item")}
 }
 
-// errLost says that a request went out and no answer came back.
+// errLost is the error for a request that was sent and not answered.
 func errLost(r *rand.Rand) error {
 	return pick[error](r,
 		&smithyhttp.RequestSendError{Err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}},

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// patches is what a write is called that stands for very many: it takes away the
-// hidden limit's tokens, as thousands of writes a second would.
+// patches is the name of a write that represents very many: it takes away the hidden
+// limit's tokens, as thousands of writes a second would.
 const patches = "patch"
 
 // spots are buckets that get hot: some of them expire within minutes, others
@@ -25,8 +25,8 @@ var spots = []bucketKey{
 	{"key-a", "api"}, {"project", "api"}, {"key-b", "web"}, {"key-c", "web"}, {"solo", "web"}, {"solo", "api"}, {"key-c", "chat"}, {"key-a", "own"},
 }
 
-// heat makes buckets hot: their items run out of writes and their partitions
-// throttle, so that clients double them, several at a time.
+// heat makes buckets hot: their items run out of writes and their partitions throttle, so
+// that clients double them, several at a time.
 func (p *play) heat() {
 	r := p.w.dice.stream("heat")
 	for round := range rounds {
@@ -41,8 +41,8 @@ func (p *play) heat() {
 	}
 }
 
-// exhaust takes the writes of most shards of a bucket away, for up to three
-// seconds, and lets one of their partitions throttle now and then.
+// exhaust takes away the writes of most shards of a bucket, for up to three seconds, and
+// sometimes throttles one of their partitions.
 func (p *play) exhaust(key bucketKey, r *rand.Rand) {
 	w := p.w
 	for i := range mostShards {
@@ -60,7 +60,7 @@ func (p *play) exhaust(key bucketKey, r *rand.Rand) {
 	}
 }
 
-// lose takes one of several shards away, as if it had expired.
+// lose removes one of several shards, as if it had expired.
 func (w *world) lose(key bucketKey, r *rand.Rand) {
 	var alive []bucketID
 	w.mu.Lock()
@@ -85,7 +85,7 @@ func (w *world) lose(key bucketKey, r *rand.Rand) {
 	must(err)
 }
 
-// patch sets what an item has left of the hidden limit by now, if it exists.
+// patch sets the remaining tokens of an item's hidden limit, if the item exists.
 func (w *world) patch(id bucketID, milli int64) {
 	w.mu.Lock()
 	s := w.items[id]
@@ -93,7 +93,7 @@ func (w *world) patch(id bucketID, milli int64) {
 	if s == nil {
 		return
 	}
-	milli -= max(0, w.trueMS(w.now())-s.rf) * 1000 // what it will be found to have earned
+	milli -= max(0, w.trueMS(w.now())-s.rf) * 1000 // what a reader will add as earned since the stamp
 	w.sleep(1)
 	_, err := w.apply(context.Background(), []bucketID{id}, write{op: patches, sent: w.now()}, func(ctx context.Context) error {
 		_, err := w.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -115,8 +115,8 @@ func (w *world) isHot(ids []bucketID) bool {
 	return w.calm.Load() == nil && slices.ContainsFunc(ids, func(id bucketID) bool { return w.now() < w.hot[id] })
 }
 
-// widen has a client double a bucket to a number of shards before the play
-// begins, as far as so many calls do it.
+// widen makes a client double a bucket before the play begins, up to a number of shards, or
+// as far as that many calls go.
 func (p *play) widen(key bucketKey, shards, calls int) {
 	limits := p.configured(key.entity, key.resource)
 	if len(limits) == 0 {
@@ -139,12 +139,12 @@ func (p *play) widen(key bucketKey, shards, calls int) {
 		lease, err := p.admin.limiter.Acquire(ctx, req)
 		k.lease = lease
 		k.finish(p.w, err)
-		p.w.sleep(1100 * time.Millisecond) // by then the next doubling is allowed
+		p.w.sleep(1100 * time.Millisecond) // the next doubling is allowed by then
 	}
 }
 
-// aggregate refills buckets now and then, as an aggregator does from the stream
-// of changes: under the lock of the stamp, without counting as a write.
+// aggregate refills buckets now and then, as an aggregator does from the stream of changes:
+// under the stamp's lock, without counting as a write.
 func (p *play) aggregate(c *client, stop <-chan struct{}) {
 	r := p.w.dice.stream("aggregate")
 	for n := 0; !c.standsStill(); n++ {
@@ -182,8 +182,8 @@ func (w *world) anyItem(r *rand.Rand) (bucketID, bool) {
 	return pick(r, sortedBuckets(ids)...), true
 }
 
-// accrue refills an item to now, provided that it is as it was read. What fails
-// is left for the next time.
+// accrue refills an item to now, if it is unchanged since it was read. If that fails, the
+// next call tries again.
 func (c *client) accrue(ctx context.Context, id bucketID) {
 	l := &link{c.w, c}
 	got, err := l.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: c.w.key(id), ConsistentRead: aws.Bool(true)})

@@ -19,17 +19,17 @@ type bucketID struct {
 
 func (b bucketID) String() string { return b.entity + "/" + b.resource + "/" + b.shard }
 
-// whole is the bucket that the item is a shard of.
+// whole is the item's bucket.
 func (b bucketID) whole() bucketKey { return bucketKey{b.entity, b.resource} }
 
-// number is the shard's.
+// number is the shard's number.
 func (b bucketID) number() int {
 	n, err := strconv.Atoi(b.shard)
 	must(err)
 	return n
 }
 
-// A bucketKey names a bucket, whatever its shards.
+// A bucketKey names a bucket with all its shards.
 type bucketKey struct{ entity, resource string }
 
 func (b bucketKey) String() string { return b.entity + "/" + b.resource }
@@ -38,7 +38,7 @@ func (b bucketKey) shard(i int) bucketID {
 	return bucketID{b.entity, b.resource, strconv.Itoa(i)}
 }
 
-// all are the items that the bucket may have.
+// all are the possible items of the bucket.
 func (b bucketKey) all() []bucketID {
 	ids := make([]bucketID, mostShards)
 	for i := range ids {
@@ -47,10 +47,10 @@ func (b bucketKey) all() []bucketID {
 	return ids
 }
 
-// mostShards is where doubling ends.
+// mostShards is the maximum number of shards.
 const mostShards = 32
 
-// bucketOf is the bucket that a primary key names; false if it names none.
+// bucketOf returns the bucket of a primary key; false if it is not a bucket's key.
 func bucketOf(key item) (bucketID, bool) {
 	if text(key["SK"]) != "#STATE" {
 		return bucketID{}, false
@@ -83,9 +83,8 @@ type level struct {
 
 func (l level) sameParams(o level) bool { return l.cp == o.cp && l.ra == o.ra && l.rp == o.rp }
 
-// of is the part of a limit that falls to one of n shards: of the capacity every
-// n-th millitoken, counted from its own number; the rate is divided by a longer
-// period.
+// of is shard number's part of a limit divided among n shards. It has every n-th millitoken
+// of the capacity, counted from its own number; a longer period divides the rate.
 func (l level) of(shard, n int) level {
 	if n > 1 {
 		l.cp = (l.cp - int64(shard) + int64(n) - 1) / int64(n)
@@ -94,17 +93,17 @@ func (l level) of(shard, n int) level {
 	return l
 }
 
-// A state is a bucket item, read by the checker's own eyes.
+// A state is a bucket item, read with the checker's own code.
 type state struct {
 	rf, ttl  int64 // ttl is 0 if the item never expires
-	count    int   // of the shards that the item believes in
+	count    int   // the item's number of shards
 	levels   map[string]level
-	half     []string // limits of which some attribute is missing or no number
-	life     int      // counts the items that had this key: 1 is the first
-	disabled bool     // a peer stamped it
+	half     []string // limits with an attribute that is missing or no number
+	life     int      // numbers the items under this key: 1 is the first
+	disabled bool     // a peer stamped the item as disabled
 }
 
-// readState reads an item; nil is no item.
+// readState reads an item; nil means no item.
 func readState(it item) *state {
 	if it == nil {
 		return nil
@@ -132,7 +131,7 @@ func readState(it item) *state {
 	s.disabled = it["disabled"] != nil
 	for name, f := range fields {
 		if _, had := f["tk"]; !had && f["tc"] == 0 {
-			continue // a peer synced the parameters of a limit that the item does not have
+			continue // a peer synced the parameters of a limit that the item lacks
 		}
 		for _, want := range []string{"tk", "tc", "cp", "ra", "rp"} {
 			if v, ok := f[want]; !ok || v == noNumber {
@@ -162,7 +161,7 @@ func number(v types.AttributeValue) int64 {
 	return i
 }
 
-// share is a shard's part of one of its limits.
+// share is a shard's part of a limit.
 func (s *state) share(id bucketID, name string) (level, bool) {
 	l, ok := s.level(name)
 	if !ok || name == hidden {
@@ -171,13 +170,13 @@ func (s *state) share(id bucketID, name string) (level, bool) {
 	return l.of(id.number(), s.count), true
 }
 
-// same reports whether two states are one.
+// same reports whether two states are equal.
 func (s *state) same(o *state) bool {
 	return s == nil && o == nil || s != nil && o != nil &&
 		s.rf == o.rf && s.ttl == o.ttl && s.count == o.count && s.disabled == o.disabled && maps.Equal(s.levels, o.levels)
 }
 
-// names are the limits of both states, the hidden one included, in order.
+// names are the limits of both states, including the hidden one, in order.
 func names(a, b *state) []string {
 	all := map[string]bool{}
 	for _, s := range []*state{a, b} {
@@ -190,7 +189,7 @@ func names(a, b *state) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// String is the state as a trace shows it.
+// String is the state in a trace.
 func (s *state) String() string {
 	if s == nil {
 		return "none"
@@ -198,7 +197,7 @@ func (s *state) String() string {
 	return strings.TrimSpace(change(nil, s))
 }
 
-// change is what became of an item, as a trace shows it.
+// change is the change of an item in a trace.
 func change(a, b *state) string {
 	var s strings.Builder
 	switch {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// earned is what a limit earns between two instants on the absolute grid:
-// ⌊b·ra/rp⌋ − ⌊a·ra/rp⌋. Instants are of this century.
+// earned is what a limit earns between two instants on the absolute grid: ⌊b·ra/rp⌋ −
+// ⌊a·ra/rp⌋. Instants are in this century.
 func (l level) earned(a, b int64) int64 {
 	if b <= a || l.rp <= 0 || l.ra <= 0 {
 		return 0
@@ -28,7 +28,7 @@ func (w *world) trueMS(at time.Duration) int64 { return w.start.Add(at).UnixMill
 
 func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
-// latestMS is the latest that a clock can have said when a write was applied.
+// latestMS is the latest time that a clock can have shown when a write was applied.
 func (c *checker) latestMS(r *write) int64 {
 	if r.client.strays {
 		return c.clientMS(r.client, r.at)
@@ -36,7 +36,7 @@ func (c *checker) latestMS(r *write) int64 {
 	return c.trueMS(r.at) + ceilMS(max(0, c.hi))
 }
 
-// legal: an applied write is a step that a token bucket may take.
+// legal: an applied write is a legal step of a token bucket.
 func (c *checker) legal(r *write) {
 	bad := func(format string, args ...any) { c.violate("bucket", r.at, &r.id, format, args...) }
 	a, b := r.before, r.after
@@ -98,7 +98,7 @@ func (c *checker) legal(r *write) {
 		was, had := a.share(r.id, name)
 		is, has := b.share(r.id, name)
 		switch {
-		case !has: // taken off, whole
+		case !has: // removed completely
 		case !had:
 			legalOpening(name, is, bad)
 		case name == hidden:
@@ -115,8 +115,8 @@ func (c *checker) legal(r *write) {
 	}
 }
 
-// leavesOverfull reports whether an item holds more than its share of a limit
-// because a peer gave it a larger number of shards and did not make the other one.
+// leavesOverfull reports whether an item holds more than its share of a limit because a
+// peer raised its number of shards without creating the other shard.
 func (w *write) leavesOverfull(name string) bool {
 	was, had := w.before.share(w.id, name)
 	is, _ := w.after.share(w.id, name)
@@ -124,7 +124,7 @@ func (w *write) leavesOverfull(name string) bool {
 	return had && name != hidden && is.tk <= was.tk && (was.tk > was.cp || doubles)
 }
 
-// legalNew: a new item opens full but for its first debit, stamped by a clock.
+// legalNew: a new item is full except for its first debit, with a stamp from a clock.
 func (c *checker) legalNew(r *write, bad func(string, ...any)) {
 	for name, l := range r.after.levels {
 		legalOpening(name, l, bad)
@@ -148,8 +148,8 @@ func legalOpening(name string, l level, bad func(string, ...any)) {
 	}
 }
 
-// legalHidden: each write costs one of the hidden limit's tokens, but for an
-// aggregator's. What it earns is an estimate, never too much.
+// legalHidden: each write costs one token of the hidden limit, except an aggregator's. What
+// the limit earns is an estimate, never too high.
 func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) {
 	if is.tc-was.tc != cost {
 		bad("the write counts as %d of %s", is.tc-was.tc, hidden)
@@ -160,13 +160,12 @@ func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) 
 	}
 }
 
-// legalMove: without a new stamp nothing is earned. A debit is whole, covered by
-// what is there and was earned since the stamp unless it settles a lease; a credit
-// may be cut.
+// legalMove: without a new stamp nothing is earned. A debit is whole; unless it settles a
+// lease, the balance and the earnings since the stamp cover it. A credit may be cut.
 func legalMove(name string, was, is level, stamp, latest int64, by *call, bad func(string, ...any)) {
 	debit, moved := is.tc-was.tc, is.tk-was.tk
 	if was.tk > was.cp && is.tk <= was.cp && moved != -debit {
-		moved = is.tk - was.cp // what a peer left above the share was cut
+		moved = is.tk - was.cp // the excess that a peer left above the share was cut
 	}
 	switch {
 	case !is.sameParams(was):
@@ -180,8 +179,8 @@ func legalMove(name string, was, is level, stamp, latest int64, by *call, bad fu
 	}
 }
 
-// legalRefill: a new stamp earns what the grid says at the old rate, up to the
-// capacity, then the new capacity; then the debit.
+// legalRefill: with a new stamp the limit earns by the grid at the old rate, up to the
+// capacity. Then the new capacity applies, then the debit.
 func legalRefill(name string, was, is level, from, to int64, by *call, bad func(string, ...any)) {
 	debit := is.tc - was.tc
 	want := min(was.balance(from, to), is.cp) - debit
@@ -195,6 +194,6 @@ func legalRefill(name string, was, is level, from, to int64, by *call, bad func(
 	}
 }
 
-// onlyTakes reports whether what a call writes is an acquire's. Where callers share
-// writes, one that returns what it took carries along what others settle.
+// onlyTakes reports whether a call's writes only take. If callers share writes, a call that
+// returns its tokens also carries the settlements of others.
 func (c *call) onlyTakes() bool { return c.kind == acquiring && !c.client.w.odds.crowds }

@@ -14,9 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A link carries a client's requests to the engine: it delays them, loses them
-// or their answers, turns them away, and stops the client dead. It repeats a
-// request as the SDK would, only where the request's own retryer says so.
+// A link carries a client's requests to the engine. It delays them, loses them or their
+// answers, refuses them, and stops the client dead. It repeats a request as the SDK would,
+// but only if the request's own retryer allows it.
 type link struct {
 	w *world
 	c *client
@@ -24,9 +24,9 @@ type link struct {
 
 var _ dynamo.API = (*link)(nil)
 
-// exchange is one call of the API. target tells apart requests that one caller
-// sends at the same instant; ids are the bucket items that it may change, or,
-// of a read, that it asks for.
+// exchange is one call of the API. target distinguishes requests that one caller sends at
+// the same instant. ids are the bucket items that it may change, or, for a read, that it
+// reads.
 func exchange[In, Out any](
 	ctx context.Context, l *link, op string, in *In, options []func(*dynamodb.Options), target string, ids []bucketID,
 	do func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error),
@@ -40,10 +40,10 @@ func exchange[In, Out any](
 		mangle(in)
 	}
 	sent := l.w.now()
-	target = strings.ReplaceAll(target, l.w.ns, "") // who looks for the namespace by it
+	target = strings.ReplaceAll(target, l.w.ns, "") // looking up the namespace names its random id
 	d := l.w.stream(strings.Join([]string{l.c.name, from.name, op, target}, " "))
 	if tx, ok := any(in).(*dynamodb.TransactWriteItemsInput); ok && tx.ClientRequestToken == nil {
-		named := *tx // as the SDK's client does: all attempts are one transaction
+		named := *tx // as in the SDK's client, all attempts are one transaction
 		named.ClientRequestToken = aws.String(strconv.FormatUint(d.hash("token"), 36))
 		in = any(&named).(*In)
 	}
@@ -77,7 +77,7 @@ func attempted[In, Out any](
 		there, back = time.Duration(1+r.IntN(500)), time.Duration(1+r.IntN(500))
 	}
 	reads := op == "GetItem" || op == "BatchGetItem" || op == "Query"
-	lost := unknown // what becomes of a request without an answer
+	lost := unknown // the effect of a request without an answer
 	if reads {
 		lost = notApplied
 	}
@@ -112,7 +112,7 @@ func attempted[In, Out any](
 		if tx, ok := any(in).(*dynamodb.TransactWriteItemsInput); ok && len(ids) > 0 {
 			recorded = w.done(*tx.ClientRequestToken, recorded)
 			if isRefusal(err) {
-				seen = w.sight(ids) // of those that refused; the others add nothing
+				seen = w.sight(ids) // the refused items' images; the other items add nothing
 			}
 		}
 	}
@@ -176,12 +176,12 @@ func attempted[In, Out any](
 	}
 	c.see(w, recorded, seen)
 	if c.dated && !calm {
-		err = w.date(out, err, answered) //nolint:contextcheck // it makes a header
+		err = w.date(out, err, answered) //nolint:contextcheck // it builds a header
 	}
 	return out, err
 }
 
-// wait lets d pass; false if the context ended first.
+// wait lets d pass; false if the context ends first.
 func (l *link) wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(l.w.unique(d))
 	defer t.Stop()

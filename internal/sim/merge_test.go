@@ -10,10 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// mergers are how many clients merge buckets at the same time.
+// mergers is the number of clients that merge buckets at the same time.
 const mergers = 2
 
-// merge has the shards of hot buckets merged while they are used, lost, and doubled.
+// merge merges the shards of hot buckets while they are used, lost, and doubled.
 func (p *play) merge(i int, stop <-chan struct{}) {
 	name := "merger" + strconv.Itoa(i)
 	c := newClient(p.w, name, p.ttl)
@@ -40,7 +40,7 @@ func (p *play) merge(i int, stop <-chan struct{}) {
 	}
 }
 
-// halve merges a bucket once. What fails is left for the next time.
+// halve merges a bucket once. If that fails, the next call tries again.
 func (c *client) halve(ctx context.Context, key bucketKey) {
 	images, err := c.limiter.Shards(ctx, limiter.Bucket{Entity: key.entity, Resource: key.resource})
 	if err != nil || c.standsStill() {
@@ -49,13 +49,13 @@ func (c *client) halve(ctx context.Context, key bucketKey) {
 	_, _ = c.limiter.Merge(ctx, images)
 }
 
-// retires reports whether a write is the end of a shard that was merged into another,
-// and merges whether it is the other's part in that.
+// retires reports whether a write deletes a shard that was merged into another. merges
+// reports whether it is the other shard's write.
 func (w *write) retires() bool { return w.other != nil && w.after == nil }
 func (w *write) merges() bool  { return w.other != nil && w.other.retires() }
 
-// marry tells the two halves of a merge of each other: the shard that is deleted, and
-// the one half as many numbers below it.
+// marry links the two halves of a merge: the deleted shard, and the shard half as many
+// numbers below it.
 func marry(joint []*write) {
 	for _, gone := range joint {
 		if !gone.joint || gone.before == nil || gone.after != nil {
@@ -70,11 +70,10 @@ func marry(joint []*write) {
 	}
 }
 
-// legalMerge: a shard that takes over what another one held is from then on one of
-// half as many, and the other is gone by the same transaction. Both have earned, up
-// to the new stamp, what the grid gives to their own shares, and nothing is made.
-// Nothing is lost, either, but what others may have taken of them since they were
-// read, and as much once more of the one that is gone.
+// legalMerge: a shard takes over the balance of another, halves its number of shards, and
+// the same transaction deletes the other shard. Both have earned, up to the new stamp, what
+// the grid gives to their own shares, and nothing is created. The only loss is what others
+// may have taken from them since they were read, and the same again for the deleted shard.
 func (c *checker) legalMerge(r *write, bad func(string, ...any)) {
 	a, b, gone, id := r.before, r.after, r.other.before, r.other.id
 	if gone.count != a.count || b.count != a.count/2 || id.number() != r.id.number()+b.count {
@@ -111,8 +110,8 @@ func (c *checker) legalMerge(r *write, bad func(string, ...any)) {
 	}
 }
 
-// moved is what was taken off an item's limit and what was returned to it between two
-// instants.
+// moved returns what was taken from an item's limit, and what was returned to it, between
+// two instants.
 func (c *checker) moved(id bucketID, name string, from, to time.Duration) (taken, credited int64) {
 	for _, r := range c.buckets[id] {
 		if r.at < from || r.at >= to || r.before == nil || r.after == nil {
@@ -126,14 +125,14 @@ func (c *checker) moved(id bucketID, name string, from, to time.Duration) (taken
 	return taken, credited
 }
 
-// A lived names one of the items that had a key one after the other.
+// A lived names one of several items that had the same key one after another.
 type lived struct {
 	id   bucketID
 	life int
 }
 
-// outlives reports whether a limit of an item is still there, on the item itself or on
-// the one that it was merged into.
+// outlives reports whether a limit of an item still exists, on the item itself or on the
+// item that it was merged into.
 func (c *checker) outlives(at lived, name string, life int) bool {
 	for r := c.heirs[at]; r != nil; r = c.heirs[at] {
 		at, life = lived{r.id, r.after.life}, r.after.levels[name].life
@@ -143,7 +142,7 @@ func (c *checker) outlives(at lived, name string, life int) bool {
 	return ok && s.life == at.life && l.life == life
 }
 
-// marriages hands merges on after a change.
+// marriages changes merges on their way to the store.
 type marriages struct {
 	limiter.Store
 
@@ -157,7 +156,7 @@ func (s marriages) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint,
 	return s.Store.Merge(ctx, pairs)
 }
 
-// bigamist has the survivors take over, and leaves the others where they are.
+// bigamist lets the survivors take over, but does not delete the other shards.
 type bigamist struct{ limiter.Store }
 
 func (s bigamist) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
@@ -168,7 +167,7 @@ func (s bigamist) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, 
 	return s.Gather(ctx, rs)
 }
 
-// TestBrokenMergesAreSeen: each check of merges fails when what it checks is broken.
+// TestBrokenMergesAreSeen: each check of merges fails when its subject is broken.
 func TestBrokenMergesAreSeen(t *testing.T) {
 	t.Parallel()
 	o := odds{hot: true, merged: true}

@@ -6,44 +6,41 @@ import (
 	"time"
 )
 
-// A flow is what one applied write did to a limit.
+// A flow is the effect of one applied write on a limit.
 type flow struct {
-	sent, at int64 // true time in ns: when it was decided at the earliest, and when it was applied
+	sent, at int64 // true time in ns: the earliest decision, and the application
 	admitted int64 // millitokens that an acquire took
-	returned int64 // millitokens that found room again
-	born     bool  // a shard came into being
-	count    int   // of shards
+	returned int64 // millitokens that fitted below the capacity again
+	born     bool  // a shard was born
+	count    int   // number of shards
 	was, is  level
-	reset    bool // parameters were changed, or shards merged: the stamp may have moved by 1 ms for it
-	late     bool // what had overflowed since the stamp was not cut first
-	leaps    bool // the stamp was moved far ahead
-	// granted names the operator's act that gives a capacity once more: adding the
-	// limit again, or deleting the bucket. 0 is none.
+	reset    bool // parameters changed, or shards merged: the stamp may have moved by 1 ms for it
+	late     bool // the overflow since the stamp was not cut first
+	leaps    bool // the stamp moved far ahead
+	// granted is the number of the operator's act that gives a capacity once more: adding
+	// the limit again, or deleting the bucket. 0 is none.
 	granted int
 }
 
-// lateness is by how much a take may be decided as if its clock were behind. Where
-// several processes use a full bucket, cutting what has overflowed since the stamp
-// before every take would make each of them lose the stamp to the others all the
-// time; one that goes by a stamp this old is decided as of then, and every interval
-// is the longer by as much.
+// lateness is how late a take's clock may effectively be. Several processes may use a full
+// bucket. If each cuts the overflow since the stamp before every take, all keep losing the
+// stamp to each other. So a take under a stamp up to this old is decided as of that stamp,
+// and every interval is longer by this much.
 const lateness = 50 * time.Millisecond
 
-// neverOver is promise P1, for every limit of a bucket, all of its shards
-// together.
+// neverOver is promise P1, for every limit of a bucket, over all its shards.
 //
-// Every take that landed counts, whether its caller ever heard of it or not,
-// and a credit as far as it reached the balance: what is checked is stronger
-// than what callers can see. A take was decided at some instant from when it
-// was sent to when it was applied, so one that straddles the start of an
-// interval counts for the intervals that it lies in as a whole. Debits that
-// settle a lease are not admissions, they are never refused; what they take
-// away only helps.
+// Every applied take counts, whether its caller heard of it or not, and a credit as far as
+// it reached the balance. So the check is stronger than what callers can see. A take was
+// decided at some instant between sending and application. A take that straddles the start
+// of an interval therefore counts only for intervals that contain it whole. Debits that
+// settle a lease are not admissions, since they are never refused; the tokens that they
+// take only help.
 //
-// A limit that is taken off its items and put back gives its capacity once more for
-// each time that an operator removed it and added it again, and so does a bucket that
-// an operator deleted. A client that takes a limit off and puts it back by itself gives
-// nothing. An item that expired is the same as before.
+// A limit that is removed from its items and put back gives its capacity once more for each
+// time that an operator removed it and added it again. So does a bucket that an operator
+// deleted. A client that removes a limit and puts it back by itself gives nothing. A
+// replacement of an expired item counts as the same item.
 func (c *checker) neverOver(key bucketKey) {
 	id := key.shard(0)
 	flows := map[string][]flow{}
@@ -60,7 +57,7 @@ func (c *checker) neverOver(key bucketKey) {
 				was = level{tk: is.cp, cp: is.cp, ra: is.ra, rp: is.rp}
 			}
 			f := c.flowOf(r, was, is, had)
-			// The whole limit is in force.
+			// The whole limit applies.
 			f.is, _ = r.after.level(name)
 			if f.was = f.is; had {
 				f.was, _ = r.before.level(name)
@@ -90,11 +87,11 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	}
 	latest := r.after.rf
 	if r.before != nil && r.before.rf == r.after.rf {
-		latest = c.latestMS(r) // a take at the stamp counts on what was earned since
+		latest = c.latestMS(r) // a take at the stamp counts what was earned since
 	}
 	switch {
 	case debit > 0 && had && !r.call.onlyTakes() && is.balance(r.after.rf, latest) < 0:
-		// It carried along a settlement of others: no acquire takes more than there is.
+		// It carried a settlement of others: no acquire takes more than the balance.
 	case debit > 0 && (r.call.kind == acquiring || !had):
 		f.admitted = debit
 	case debit < 0 && r.before.rf == r.after.rf:
@@ -105,17 +102,17 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	return f
 }
 
-// intervals checks all of them, each from where one take was decided to where
-// another was applied:
+// intervals checks all intervals, each from the decision of one take to the
+// application of another:
 //
 //	admitted − returned ≤ capacity + rate·(T + s)
 //
-// capacity and rate are the largest in force meanwhile; s is the widest that
-// any two clocks of the run were apart, and the millisecond to which clocks are
-// cut, and, if one of the takes went by an old stamp, [lateness]. The grid may round up by less than a millitoken, once per change of
-// parameters; and by as much on each shard, and for each that is born. Each stamp that a
-// clock moved far ahead may have cost one capacity, and each act of an operator that
-// gives it anew gives one.
+// capacity and rate are the largest in force meanwhile. s is the largest difference
+// between any two clocks of the run, plus the millisecond to which clocks are cut, plus
+// [lateness] if one of the takes used an old stamp. The grid may round up by less than a
+// millitoken once per change of parameters, on each shard, and for each shard that is
+// born. Each stamp that a clock moved far ahead may cost one capacity. Each act of an
+// operator that grants a capacity anew adds one.
 func (c *checker) intervals(id bucketID, name string, flows []flow) {
 	skew := c.spread() + time.Millisecond
 	for _, first := range flows {

@@ -13,11 +13,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// This file changes configuration as the Python package does: it writes the level's
-// item, and then brings the entity's buckets to it item by item. It writes parameters
-// alone: neither balances nor the stamp.
+// This file changes configuration as the Python package does. It writes the level's item,
+// and then updates the entity's buckets item by item. It writes only parameters, neither
+// balances nor the stamp.
 
-// item sends a request of the peer's, a few milliseconds after its last one. ids are the
+// send sends a request of the peer's, a few milliseconds after its last one. ids are the
 // buckets that it writes.
 func (o operator) send(ids []bucketID, do func(context.Context) error) {
 	o.w.sleep(5 * time.Millisecond)
@@ -43,7 +43,7 @@ func (o operator) update(id *bucketID, key item, expression string, values item)
 	})
 }
 
-// writeAsPeer replaces the item of a level, and syncs buckets if it is an entity's.
+// writeAsPeer replaces the item of a level, and syncs the buckets if it is an entity's.
 func (o operator) writeAsPeer(k limiter.ConfigKey, limits []limiter.Limit) {
 	key := schema.ConfigKey(o.w.ns, k).Item()
 	got, err := o.w.db.GetItem(context.Background(), &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: key, ConsistentRead: aws.Bool(true)})
@@ -78,7 +78,7 @@ func (o operator) writeAsPeer(k limiter.ConfigKey, limits []limiter.Limit) {
 	}
 }
 
-// itemsOf are the bucket items there are.
+// itemsOf are the existing bucket items.
 func (o operator) itemsOf(which func(bucketID) bool) (ids []bucketID) {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
@@ -90,7 +90,7 @@ func (o operator) itemsOf(which func(bucketID) bool) (ids []bucketID) {
 	return sortedBuckets(ids)
 }
 
-// sync overwrites the parameters of a bucket item by what is configured. A limit that
+// sync overwrites the parameters of a bucket item with the configured ones. A limit that
 // the item lacks gets parameters and no balance.
 func (o operator) sync(id bucketID) {
 	limits := o.configured(id.entity, id.resource)
@@ -142,7 +142,7 @@ func (o operator) isOwn(id bucketID) bool {
 	return len(o.configs[limiter.ConfigKey{Entity: id.entity, Resource: id.resource}]) > 0 || len(o.configs[limiter.ConfigKey{Entity: id.entity, Resource: limiter.DefaultResource}]) > 0
 }
 
-// horizon is for how many seconds a peer keeps a bucket.
+// horizon is the number of seconds for which a peer keeps a bucket.
 func horizon(limits []limiter.Limit) (s int64) {
 	const multiplier = 7
 	for _, l := range limits {
@@ -166,7 +166,7 @@ func (o operator) anyStamped() bool {
 	return len(o.itemsOf(func(id bucketID) bool { return o.w.items[id].disabled })) > 0
 }
 
-// stampAll stamps the items whose configuration is switched off, and no other.
+// stampAll stamps the items whose configuration is switched off, and no others.
 func (o operator) stampAll() {
 	for range 2 {
 		for _, id := range o.itemsOf(func(bucketID) bool { return true }) {

@@ -8,16 +8,16 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A version is what the configuration says of a bucket, from some instant between two
-// until the next version.
+// A version is a bucket's configuration from some instant between two until the next
+// version.
 type version struct {
 	from, to time.Duration
-	limits   map[string]level // empty if no level has any
+	limits   map[string]level // empty if no level has limits
 	off      bool
 }
 
-// has reports whether a version gives a bucket a limit. Requests of the guest bring
-// their own limits where there are none.
+// has reports whether a version gives a bucket a limit. Requests of the guest bring their
+// own limits if the version has none.
 func (v version) has(key bucketKey, name string) bool {
 	if len(v.limits) == 0 {
 		return key.entity == guest && slices.Contains(offered[key.resource], name)
@@ -26,8 +26,7 @@ func (v version) has(key bucketKey, name string) bool {
 	return ok
 }
 
-// versions are all that the configuration said of a bucket, in order. The first is
-// that there is none.
+// versions are all configurations of a bucket, in order. The first has no limits.
 func (p *play) versions(key bucketKey) []version {
 	configs := map[limiter.ConfigKey][]limiter.Limit{}
 	switches := map[limiter.ConfigKey]string{}
@@ -49,7 +48,7 @@ func (p *play) versions(key bucketKey) []version {
 	return all
 }
 
-// levelsOf are the levels that have a switch for a bucket, the one that wins first.
+// levelsOf are the levels whose switch applies to a bucket, in order of precedence.
 func levelsOf(key bucketKey) []limiter.ConfigKey {
 	return []limiter.ConfigKey{
 		{Entity: key.entity, Resource: key.resource},
@@ -58,7 +57,7 @@ func levelsOf(key bucketKey) []limiter.ConfigKey {
 	}
 }
 
-// puts follow when limits were put on the items of a bucket, full.
+// puts tracks when limits were put on the items of a bucket, full.
 type puts struct {
 	c        *checker
 	key      bucketKey
@@ -71,9 +70,9 @@ func (c *checker) putsOf(key bucketKey) *puts {
 	return &puts{c: c, key: key, versions: c.play.versions(key), last: map[bucketID]map[string]time.Duration{}, deleted: map[bucketID]bool{}}
 }
 
-// follow takes in an applied write. It returns the operator's acts by which limits are
-// given anew, and reports limits that are put on an item again although no operator
-// added them again. An act has a number above 0.
+// follow processes an applied write. It returns the operator's acts that grant limits anew.
+// It reports a limit that is put on an item again although no operator added it again. An
+// act's number is above 0.
 func (p *puts) follow(r *write) map[string]int {
 	switch {
 	case r.after == nil:
@@ -101,8 +100,8 @@ func (p *puts) follow(r *write) map[string]int {
 	return acts
 }
 
-// born takes in that an item was made. One that is born of a sibling, or that takes the
-// place of one that expired, gives nothing anew.
+// born records a new item. An item that is born of a sibling, or that replaces an expired
+// one, grants nothing anew.
 func (p *puts) born(r *write) map[string]int {
 	last := map[string]time.Duration{}
 	if r.other != nil && r.other != r {
@@ -119,8 +118,8 @@ func (p *puts) born(r *write) map[string]int {
 	return acts
 }
 
-// added is the operator's act that last added a limit to a bucket's configuration, if
-// that was by an instant, and not over before another; 0 if there is none.
+// added is the operator's last act that added a limit to a bucket's configuration. The act
+// must have begun by one instant and not have ended before another; 0 if there is none.
 func (p *puts) added(name string, by, since time.Duration) int {
 	for i, v := range slices.Backward(p.versions) {
 		if v.from > by || !v.has(p.key, name) || i > 0 && p.versions[i-1].has(p.key, name) {

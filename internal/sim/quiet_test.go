@@ -9,10 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// quiet holds the limiter to what it promises when nobody else consumes: a
-// bucket in use has come to its configuration, and a wait that is quoted is
-// exact. Nothing fails here, requests take nanoseconds, and clocks stay as
-// wrong as they are.
+// quiet checks the promises for times when nobody else consumes: a bucket in use follows
+// its configuration, and a quoted wait is exact. Nothing fails here, requests take
+// nanoseconds, and clocks keep their errors.
 func (p *play) quiet() {
 	now := p.w.now()
 	p.w.calm.Store(&now)
@@ -23,7 +22,7 @@ func (p *play) quiet() {
 	}
 	slices.SortFunc(alive, func(a, b *client) int { return compare(a.name, b.name) })
 	c := pick(r, alive...)
-	time.Sleep(max(p.ttl, 0) + p.w.spread() + time.Second) // by a clock that may just have been set
+	time.Sleep(max(p.ttl, 0) + p.w.spread() + time.Second) // by a clock that may have just been set
 	targets := []bucketID{
 		{"key-a", "api", "0"}, {"key-b", "chat", "0"}, {"key-c", "api", "0"}, {"project", "chat", "0"}, {"solo", "api", "0"},
 	}
@@ -37,8 +36,7 @@ func (p *play) quiet() {
 	}
 }
 
-// probe is an acquire whose whole course falls within one millisecond of the
-// client's clock.
+// probe is an acquire that begins and ends within one millisecond of the client's clock.
 func (p *play) probe(c *client, req limiter.Request) *call {
 	const half = 500 * time.Microsecond
 	phase := time.Duration(c.time().Nanosecond()) % time.Millisecond
@@ -52,8 +50,8 @@ func (p *play) probe(c *client, req limiter.Request) *call {
 	return k
 }
 
-// live is a promise about configuration: a bucket in use has it within the time
-// to live. It leaves the buckets settled for what follows.
+// live is a promise about configuration: a bucket in use has it within the time to live. It
+// leaves the buckets settled for the checks that follow.
 func (p *play) live(c *client, id bucketID) {
 	want := p.configured(id.entity, id.resource)
 	if len(want) == 0 {
@@ -72,7 +70,7 @@ func (p *play) live(c *client, id bucketID) {
 			want[l.Name] = level{cp: l.Capacity * 1000, ra: l.Amount * 1000, rp: l.Period.Milliseconds()}
 		}
 		if s == nil || len(want) == 0 || !used {
-			continue // not in use: a parent need not have the limit asked for
+			continue // not in use: a parent need not have the requested limit
 		}
 		for _, name := range names(s, &state{levels: want}) {
 			if !s.levels[name].sameParams(want[name]) && name != hidden {
@@ -82,8 +80,8 @@ func (p *play) live(c *client, id bucketID) {
 	}
 }
 
-// exact is the promise about waits: refused a millisecond before, admitted
-// then, and never only where a limit's capacity is less than the request.
+// exact is the promise about waits: a request is refused a millisecond before its wait
+// ends, and admitted then. It has no wait only if it exceeds a limit's capacity.
 func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
 	limits := p.configured(id.entity, id.resource)
 	if len(limits) == 0 {
@@ -106,7 +104,7 @@ func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
 		}
 		e := k.refusal()
 		if e == nil {
-			return // no configured limit on one of the buckets: an error, and no wait
+			return // one of the buckets has no configured limit: an error, without a wait
 		}
 		p.hold(c, id, k, e.RetryAfter(), at)
 		return
@@ -135,7 +133,7 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 		}
 	}
 	if differ {
-		return // shards that nobody has used since the configuration changed
+		return // nobody has used the shards since the configuration changed
 	}
 	if never != (wait == limiter.Never) {
 		p.w.violate("P4", k.start, &id, "%s asks for%s and is told to wait %v", k.name, k.amounts(), wait)
@@ -145,7 +143,7 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 	}
 	ms := wait.Milliseconds()
 	if expires != 0 && at+ms >= expires*1000-1000 {
-		return // the bucket will have expired, and be made anew, full
+		return // the bucket will have expired, and be created again, full
 	}
 	until := func(ms int64) {
 		time.Sleep(time.UnixMilli(ms).Sub(c.time()) + 1)
@@ -153,7 +151,7 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 	if ms > 1 {
 		until(at + ms - 1)
 		if p.reshaped(k, id.whole()) || p.reshaped(k, bucketKey{cascading[id.entity], id.resource}) {
-			return // what was quoted is the wait of other shares, whose fractions differ
+			return // the quoted wait is of other shares, whose fractions differ
 		}
 		before := p.probe(c, k.req)
 		if e := before.refusal(); e == nil || e.RetryAfter() != time.Millisecond {
@@ -167,8 +165,8 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 	}
 }
 
-// reshaped reports whether shards were made, lost or given another number since a call
-// began, or since what it may have known of them.
+// reshaped reports whether shards were created, lost or renumbered since a call began, or
+// since its client may have last seen them.
 func (p *play) reshaped(k *call, key bucketKey) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()

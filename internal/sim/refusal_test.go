@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// refusedForAReason: at some instant while a refused call went on, the shards of
-// its bucket, or of its parent's, did together not hold what it asked for of one
-// limit, by its own client's clock. And the wait that it was quoted is theirs.
+// refusedForAReason: at some instant during a refused call, the shards of its bucket, or of
+// its parent's, together held less than its request of one limit. The time is that of its
+// own client's clock. Its quoted wait follows from these shards.
 func (c *checker) refusedForAReason(k *call) {
 	e := k.refusal()
 	if e == nil || len(k.req.Fallback) > 0 {
@@ -53,11 +53,11 @@ func (c *checker) refusedForAReason(k *call) {
 	c.violate(promise, k.end, &id, "%s, and all the time everything asked for was there", k)
 }
 
-// short reports whether the shards of a bucket that exist at an instant lack
-// something that a call asks for.
+// short reports whether a bucket's existing shards lack some of a call's request at an
+// instant.
 func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 	now := c.clientMS(k.client, at)
-	if k.client.keeps { // it may have been decided after an answer that corrected the clock
+	if k.client.keeps { // an answer that corrected the clock may have come before the decision
 		least, _ := k.client.readings.within(k.start, k.end)
 		now = c.trueMS(at + least)
 	}
@@ -69,10 +69,10 @@ func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 	return false
 }
 
-// reserved is what other callers of a process ask for at the same time as one who is
-// refused. Where they share writes, a write refuses at once whom those who stand
-// in line before it leave too little; they hold what they ask for until they are
-// answered, as does an acquire that is returned because its parent refuses.
+// reserved is what other callers of the process request at the same time as a refused one.
+// If they share writes, a write refuses a caller at once if those before it in the queue
+// leave too little. They hold their requested tokens until they are answered, and so does
+// an acquire that is returned because its parent refuses.
 func (c *checker) reserved(k *call, key bucketKey, name string) (sum int64) {
 	if !k.client.shares {
 		return 0
@@ -86,11 +86,11 @@ func (c *checker) reserved(k *call, key bucketKey, name string) (sum int64) {
 	return sum
 }
 
-// quoted are the shards that the wait of a refusal may be worked out from: as they
-// were while the call went on, and, where callers share writes, also without what
-// was returned while a transaction of its process was on its way: that brings no
-// image back, so what it leaves is worked out from what it was decided on, and
-// whoever returned something meanwhile is taken to come after.
+// quoted returns the shards from which the wait of a refusal may be computed: as they were
+// during the call. If callers share writes, it also has images without the tokens returned
+// while a transaction of the process was in flight. A transaction returns no image, so the
+// client computes the result from the images that it decided on, and assumes that
+// concurrent returns come later.
 func (c *checker) quoted(k *call, key bucketKey, name string) []stock {
 	shards := c.stocks(key, name, k.start, k.end)
 	if !k.client.shares {
@@ -114,8 +114,8 @@ func (c *checker) quoted(k *call, key bucketKey, name string) []stock {
 	return shards
 }
 
-// stocks are the shards of a bucket that have a limit, each as it was at any
-// instant between two.
+// stocks returns the shards of a bucket that have a limit, each with all its states between
+// two instants.
 func (c *checker) stocks(key bucketKey, name string, from, to time.Duration) []stock {
 	var shards []stock
 	count := 1
@@ -141,7 +141,7 @@ func (c *checker) stocks(key bucketKey, name string, from, to time.Duration) []s
 			}
 		}
 		if i == 0 && s == nil {
-			count = mostShards // shard 0 alone is missing, perhaps
+			count = mostShards // maybe only shard 0 is missing
 		}
 		if s != nil {
 			shards = append(shards, s)
@@ -150,10 +150,10 @@ func (c *checker) stocks(key bucketKey, name string, from, to time.Duration) []s
 	return shards
 }
 
-// waits is promise P4, for every limit that refused: by what its shards were
-// while the call went on, it holds what was asked for after the wait, and not
-// before. What others wrote meanwhile leaves some latitude; where they changed
-// the set of shards or the limit itself, too much.
+// waits is promise P4, for every limit that refused. By its shards' states during the call,
+// the limit holds the request after the wait, and not before. Concurrent writes leave some
+// latitude. If they changed the set of shards or the limit itself, they leave too much, and
+// waits checks nothing.
 func (c *checker) waits(k *call, e *limiter.ExceededError) {
 	for _, st := range e.Statuses {
 		if !st.Exceeded || st.RetryAfter == limiter.Never {
@@ -178,9 +178,9 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 	}
 }
 
-// changing reports whether shards of a bucket differed about a limit at about the
-// time of a call, which may rest on images as old as its client trusts: a change
-// of configuration takes several writes.
+// changing reports whether a bucket's shards differed in a limit around the time of a call.
+// A change of configuration takes several writes, and the call may rest on images as old as
+// its client trusts.
 func (c *checker) changing(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
 	if !c.sharded[key] {
@@ -199,8 +199,8 @@ func (c *checker) changing(k *call, st limiter.Status) bool {
 	return slices.ContainsFunc(c.during(key, from, k.end), func(r *write) bool { return differs(r.after) })
 }
 
-// steady reports whether a bucket had all of its shards during a call, and each
-// the limit as quoted.
+// steady reports whether a bucket had all its shards during a call, each with the limit as
+// quoted.
 func (c *checker) steady(key bucketKey, name string, quoted limiter.Limit, k *call) bool {
 	n := 1
 	for i := 0; i < n; i++ {

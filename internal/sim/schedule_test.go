@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// The cast: keys that cascade to a project, a project that is called directly
-// too, one that stands alone, and one whose requests bring their own limits.
+// The cast: keys that cascade to a project, a project that is also called directly, a key
+// without a parent, and one whose requests bring their own limits.
 var (
 	cascading = map[string]string{"key-a": "project", "key-b": "project", "key-c": "project"}
 	callers   = []string{"key-a", "key-a", "key-b", "key-b", "key-c", "project", "solo", guest}
@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// guest is who brings limits along.
+// guest is the entity whose requests bring their own limits.
 const guest = "guest"
 
 const (
@@ -37,8 +37,8 @@ const (
 	turns       = 4 // of a worker in a round
 )
 
-// drawLimit makes up a limit's parameters. A second's, a minute's and a day's
-// limit stand on one item.
+// drawLimit draws a limit's parameters. Limits per second, per minute and per day are on
+// one item.
 func drawLimit(r *rand.Rand, name string, scale int64) limiter.Limit {
 	switch name {
 	case "rps":
@@ -66,8 +66,8 @@ func drawLimits(r *rand.Rand, scale int64, names ...string) []limiter.Limit {
 	return limits
 }
 
-// A configChange is a new value of one level of configuration, in force from
-// some instant between two.
+// A configChange is a new value of one level of configuration, in force from some instant
+// between two.
 type configChange struct {
 	key      limiter.ConfigKey
 	from, to time.Duration
@@ -75,25 +75,25 @@ type configChange struct {
 	switched string // an operator's switch on the level: "" is none, "off" and "on"
 }
 
-// A play is a run being carried out.
+// A play is a run in progress.
 type play struct {
 	w     *world
 	ttl   time.Duration // of cached configuration
 	start [rounds]time.Duration
-	spots [rounds]bucketKey // what is hot, if anything
+	spots [rounds]bucketKey // the hot bucket of each round, if any
 	admin *client
 
-	stream    *stream // of the table, if anybody follows it
+	stream    *stream // of the table, if any aggregator follows it
 	followers []*follower
 
 	probes  int
 	workers sync.WaitGroup
 	mu      sync.Mutex
-	cast    []*client // every client there ever was, in order of birth
+	cast    []*client // all clients so far, in order of birth
 	configs map[limiter.ConfigKey][]limiter.Limit
-	changes []configChange // of configs, in order
-	// remade is when an operator first deleted an entity, to make it again, and
-	// remadeBy when the last time was over.
+	changes []configChange // to configs, in order
+	// remade is when an operator first deleted an entity to create it again, and remadeBy
+	// when the last re-creation ended.
 	remade, remadeBy map[string]time.Duration
 }
 
@@ -112,7 +112,7 @@ func newPlay(seed uint64, o odds, broken breakage) *play {
 	return p
 }
 
-// run plays every round and comes back when nothing moves any more.
+// run plays every round and returns when all activity has ended.
 func (p *play) run() {
 	p.setUp()
 	p.w.sleep(max(1, p.start[0]-p.w.now()-time.Second))
@@ -146,7 +146,7 @@ func (p *play) run() {
 	close(stop)
 	unaccompanied()
 	sweeper.Wait()
-	// What goes on in the background, or arrives late, has timeouts of its own.
+	// Background work and late requests have timeouts of their own.
 	time.Sleep(time.Minute)
 	p.quiet()
 	p.drain()
@@ -213,7 +213,7 @@ func (p *play) set(ctx context.Context, k limiter.ConfigKey, limits []limiter.Li
 	p.changes = append(p.changes, configChange{key: k, from: from, to: p.w.now(), limits: limits})
 }
 
-// configured is what the configuration now says of an entity's bucket.
+// configured is the current configuration of an entity's bucket.
 func (p *play) configured(entity, resource string) []limiter.Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,8 +235,7 @@ func inForce(configs map[limiter.ConfigKey][]limiter.Limit, entity, resource str
 	return nil
 }
 
-// wasConfigured reports whether a limit was configured all the time from one
-// instant to another.
+// wasConfigured reports whether a limit was configured all the time between two instants.
 func (p *play) wasConfigured(id bucketID, name string, from, to time.Duration) bool {
 	has := func(configs map[limiter.ConfigKey][]limiter.Limit) bool {
 		return slices.ContainsFunc(inForce(configs, id.entity, id.resource), func(l limiter.Limit) bool { return l.Name == name })
@@ -295,7 +294,7 @@ func (p *play) change(ctx context.Context, r *rand.Rand) {
 	p.set(ctx, k, limits)
 }
 
-// remake deletes an entity with everything it has and makes it anew.
+// remake deletes an entity with everything it has and creates it again.
 func (p *play) remake(ctx context.Context, id string) {
 	p.mu.Lock()
 	if _, ok := p.remade[id]; !ok {
@@ -329,7 +328,7 @@ func (p *play) sleepUntil(at time.Duration) {
 	p.w.sleep(at - p.w.now())
 }
 
-// slot is one of the clients. One that crashes is started again.
+// slot plays one of the clients. It restarts one that crashes.
 func (p *play) slot(i int) {
 	const most = 4
 	r := p.w.dice.stream("slot", strconv.Itoa(i))

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// checkSeason holds a season to what is promised of configuration, besides what is
-// promised of every bucket.
+// checkSeason checks the promises about configuration in a season, besides those about
+// every bucket.
 func checkSeason(s *season) {
 	c := read(s.play)
 	for _, id := range c.ids() {
@@ -28,11 +28,11 @@ func checkSeason(s *season) {
 	}
 }
 
-// callTakes is how much later than the time to live a decision may still rest on old
-// configuration: as long as a call takes.
+// callTakes is the duration of a call: so much later than the time to live a decision may
+// still rest on old configuration.
 const callTakes = 100 * time.Millisecond
 
-// between are the versions that were in force at any instant between two.
+// between returns the versions that were in force at any instant between two.
 func between(all []version, from, to time.Duration) (some []version) {
 	for i, v := range all {
 		if v.from <= to && (i+1 == len(all) || all[i+1].to >= from) {
@@ -42,13 +42,13 @@ func between(all []version, from, to time.Duration) (some []version) {
 	return some
 }
 
-// known are the versions that a call may rest on: those in force since its client's time
-// to live before it began.
+// known returns the versions that a call may rest on: those in force since its client's
+// time to live before it began.
 func (s *season) known(k *call, key bucketKey) []version {
 	return between(s.versions(key), k.start-k.client.ttl-callTakes, k.end)
 }
 
-// payersOf are the entities besides that a call may be charged to, "" for none.
+// payersOf returns the other entities that a call may be charged to, "" for none.
 func (s *season) payersOf(k *call) (payers []string) {
 	if k.req.Entity != movable {
 		return []string{cascading[k.req.Entity]}
@@ -58,15 +58,15 @@ func (s *season) payersOf(k *call) (payers []string) {
 		if p.from <= k.end && (i+1 == len(s.parents) || s.parents[i+1].to >= from) {
 			payers = append(payers, p.parent)
 			if i > 0 && p.to >= from {
-				payers = append(payers, "") // there was none while it was gone
+				payers = append(payers, "") // while the entity was deleted, it had no parent
 			}
 		}
 	}
 	return payers
 }
 
-// decided is promise P7: what a call was answered rests on configuration, and on a
-// parent, that was in force within the time to live.
+// decided is promise P7: a call's answer rests on configuration, and on a parent, that was
+// in force within the time to live.
 func (s *season) decided(c *checker, k *call) {
 	if k.req.Entity == guest {
 		return
@@ -125,8 +125,8 @@ func (s *season) decided(c *checker, k *call) {
 	}
 }
 
-// granted: each bucket that a call was granted from had, when it was debited last, the
-// limits of a version in force, which was not switched off, and it was debited whole.
+// granted: each bucket of a granted call was debited whole. At its last debit it had the
+// limits of a version in force that was not switched off.
 func (s *season) granted(c *checker, k *call, keys []bucketKey, payers []string, bad func(string, ...any)) {
 	debited, last := map[bucketKey]map[string]int64{}, map[bucketKey]*write{}
 	for _, r := range c.byCall[k] {
@@ -186,16 +186,16 @@ func (s *season) granted(c *checker, k *call, keys []bucketKey, payers []string,
 	}
 }
 
-// forward: nobody undoes a change. A write to an item brings a later configuration than
-// the item had. A new item has a configuration that held, and was not switched off, at
-// some time since the request.
+// forward: no write undoes a change. A write to an item never brings an earlier
+// configuration than the item had. The configuration of a new item was in force, and not
+// switched off, at some time since the request.
 func (c *checker) forward(id bucketID) {
 	all, at := c.play.versions(id.whole()), 0
 	for _, r := range c.buckets[id] {
 		switch {
 		case r.after == nil:
 			continue
-		case r.op == patches: // a peer has written the level before
+		case r.op == patches: // a peer has already written the level
 			if r.changesParams() {
 				for at+1 < len(all) && all[at+1].from <= r.at {
 					at++

@@ -18,20 +18,20 @@ import (
 )
 
 // A season is half an hour in which operators change configuration all the time: in
-// processes of their own, at all levels, by this library's rules and by a peer's.
-// Buckets are used often or once in five minutes, by any of several processes, which
-// started at different times and keep configuration for different times.
+// processes of their own, at all levels, by this library's rules and by a peer's. Some
+// buckets are used often, some once in five minutes, by any of several processes. The
+// processes started at different times and cache configuration for different times.
 type season struct {
 	*play
 
 	r         *rand.Rand
 	operators []*client
-	parents   []parentage // of the entity that is made again, in order
+	parents   []parentage // of the re-created entity, in order
 	mu        sync.Mutex
 	live      []*client
 }
 
-// A parentage is who pays for an entity besides, from some instant between two.
+// A parentage is the parent that also pays for an entity, from some instant between two.
 type parentage struct {
 	from, to time.Duration
 	parent   string
@@ -39,7 +39,7 @@ type parentage struct {
 
 const (
 	seasonLasts = 30 * time.Minute
-	// movable is the entity that operators delete and make again with another parent.
+	// movable is the entity that operators delete and create again with another parent.
 	movable = "key-a"
 	// lone is a resource that only one level configures.
 	lone = "lone"
@@ -51,14 +51,14 @@ var (
 	usages = []usage{{bucketKey{"solo", "api"}, 2 * time.Second}, {bucketKey{movable, "api"}, 3 * time.Second}, {bucketKey{"key-b", "chat"}, 70 * time.Second}, {bucketKey{"key-c", "api"}, 5 * time.Minute}, {bucketKey{"key-c", "web"}, 70 * time.Second}, {bucketKey{"solo", "web"}, 4 * time.Minute}, {bucketKey{"solo", lone}, 10 * time.Second}, {bucketKey{guest, "chat"}, 5 * time.Second}}
 )
 
-// A usage is a bucket, and about how often it is used.
+// A usage is a bucket, and its approximate interval of use.
 type usage struct {
 	bucketKey
 
 	every time.Duration
 }
 
-// seasonOdds are those of a season: half of them are without faults.
+// seasonOdds are the odds of a season: half of the seasons have no faults.
 func seasonOdds(seed uint64) odds {
 	r := dice(seed).stream("season odds")
 	o := odds{skew: pick(r, 0, 100*time.Millisecond)}
@@ -88,7 +88,7 @@ func seasoned(t *testing.T, seed uint64, o odds, broken breakage) (res result) {
 	return res
 }
 
-// lately are the changes of configuration before an instant, as a report shows them.
+// lately lists the changes of configuration before an instant, for a report.
 func (s *season) lately(at time.Duration) string {
 	const most = 6
 	var b strings.Builder
@@ -134,12 +134,12 @@ func (s *season) run() {
 	s.w.late.Wait()
 }
 
-// acting is the context of what an operator does.
+// acting is the context of an operator's action.
 func (s *season) acting(name string) context.Context {
 	return context.WithValue(context.Background(), callKey{}, &call{name: name, kind: administering, client: s.admin})
 }
 
-// start has a process join: two at once, the others within ten minutes.
+// start starts a process: two at once, the others within ten minutes.
 func (s *season) start(i int) {
 	r := s.w.dice.stream("start", strconv.Itoa(i))
 	s.w.sleep(time.Duration(i+1) * time.Millisecond)
@@ -153,7 +153,7 @@ func (s *season) start(i int) {
 	slices.SortFunc(s.live, func(a, b *client) int { return compare(a.name, b.name) })
 }
 
-// use has one caller after another use a bucket, each in any of the processes.
+// use lets one caller after another use a bucket, each in any of the processes.
 func (s *season) use(u usage, r *rand.Rand, end time.Duration) {
 	for n := 0; s.w.now() < end; n++ {
 		s.w.sleep(span(r, u.every*9/10, u.every*11/10))
@@ -186,7 +186,7 @@ func (s *season) use(u usage, r *rand.Rand, end time.Duration) {
 	}
 }
 
-// settle commits a lease with what more it turns out to owe.
+// settle commits a lease with an additional debt.
 func (s *season) settle(of *call, r *rand.Rand) {
 	k := &call{name: of.name + "/commit", kind: committing, client: of.client, req: of.req, of: of, want: maps.Clone(of.req.Consume)}
 	for _, name := range slices.Sorted(maps.Keys(k.want)) {
@@ -197,7 +197,7 @@ func (s *season) settle(of *call, r *rand.Rand) {
 	k.finish(s.w, of.lease.Commit(k.begin(s.w)))
 }
 
-// operate changes something every now and then, one operator at a time.
+// operate changes something at intervals, one operator at a time.
 func (s *season) operate(end time.Duration) {
 	r := s.w.dice.stream("operate")
 	for n := 0; s.w.now() < end; n++ {
@@ -230,7 +230,7 @@ func (s *season) operate(end time.Duration) {
 	}
 }
 
-// draw makes up limits for a level: not always all that its resource has.
+// draw draws limits for a level: not always all limits of its resource.
 func (s *season) draw(k limiter.ConfigKey, r *rand.Rand) []limiter.Limit {
 	names := slices.Clone(offered[k.Resource])
 	if len(names) == 0 {
@@ -242,15 +242,15 @@ func (s *season) draw(k limiter.ConfigKey, r *rand.Rand) []limiter.Limit {
 	return drawLimits(r, 1+r.Int64N(3), names...)
 }
 
-// An operator is somebody who changes something.
+// An operator is a process that changes configuration.
 type operator struct {
 	*season
 
 	c    *client
-	name string // of what it does
+	name string // of its action
 }
 
-// until repeats what an operator does until it is done.
+// until repeats an operator's action until it succeeds.
 func (o operator) until(do func() error) {
 	const attempts = 100
 	for range attempts {
@@ -263,7 +263,7 @@ func (o operator) until(do func() error) {
 	panic("an operator gave up")
 }
 
-// changed notes a change of a level.
+// changed records a change of a level.
 func (o operator) changed(k limiter.ConfigKey, from time.Duration, limits []limiter.Limit, switched string) {
 	o.play.mu.Lock()
 	defer o.play.mu.Unlock()
@@ -271,7 +271,7 @@ func (o operator) changed(k limiter.ConfigKey, from time.Duration, limits []limi
 	o.changes = append(o.changes, configChange{k, from, o.w.now(), limits, switched})
 }
 
-// switched is how the switch of a level stands.
+// switched is the current switch of a level.
 func (o operator) switched(k limiter.ConfigKey) (s string) {
 	for _, ch := range o.changes {
 		if ch.key == k {
@@ -301,7 +301,7 @@ func (o operator) write(k limiter.ConfigKey, limits []limiter.Limit, byPeer bool
 func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 	from, next := o.w.now(), map[string]string{"": "off", "off": "on", "on": ""}[o.switched(k)]
 	o.flipAsPeer(k, next)
-	// The items that a peer stamps follow what the switch says then.
+	// The items that a peer stamps follow the switch.
 	o.changed(k, from, o.configs[k], next)
 	if byPeer || o.anyStamped() {
 		o.stampAll()
@@ -309,14 +309,14 @@ func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 	}
 }
 
-// remake deletes an entity and makes it again, with another parent.
+// remake deletes an entity and creates it again, with another parent.
 func (o operator) remake(id, parent string) {
 	from := o.w.now()
 	o.until(func() error {
 		_, err := o.c.store.DeleteEntity(o.acting(o.name), id)
 		return err
 	})
-	// Its configuration is gone too.
+	// The deletion also removed its configuration.
 	for k, limits := range maps.Clone(o.configs) {
 		if k.Entity == id && (limits != nil || o.switched(k) != "") {
 			o.changed(k, from, nil, "")
@@ -329,10 +329,10 @@ func (o operator) remake(id, parent string) {
 	o.parents = append(o.parents, parentage{from, o.w.now(), parent})
 }
 
-// TestSeasons plays some.
+// TestSeasons plays some seasons.
 func TestSeasons(t *testing.T) {
 	t.Parallel()
-	const each = 20 // of so many seeds, one season
+	const each = 20 // one season for this many seeds
 	first, last := uint64(1), uint64(max(1, *seeds/each))
 	if *seed != 0 {
 		first, last = *seed, *seed

@@ -20,11 +20,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// unfair is by how much a process's share of a limit may differ from an equal one.
+// unfair is the largest relative difference of a process's share from an equal share.
 const unfair = 0.2
 
-// A contest is one bucket that identical processes demand more of than it earns. Each
-// caller asks for one token, and asks again when it was told to.
+// A contest is one bucket on which identical processes demand more than it earns. Each
+// caller asks for one token, and asks again after its quoted wait.
 type contest struct {
 	processes, callers int
 	rate, burst        int64
@@ -42,7 +42,7 @@ func (c contest) String() string {
 	return fmt.Sprintf("%d processes of %d callers, %d a second and a burst of %d, %v away", c.processes, c.callers, c.rate, c.burst, c.latency)
 }
 
-// far is a connection that takes time and loses nothing.
+// far is a connection that delays requests and loses none.
 type far struct {
 	dynamo.API
 
@@ -66,8 +66,8 @@ func (f far) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteI
 	return f.API.TransactWriteItems(ctx, in, o...)
 }
 
-// hold carries a contest out. It returns what each process was granted, and how many
-// calls failed. handicap is what stands between the first process and its store.
+// hold runs a contest. It returns the tokens granted to each process, and the number of
+// failed calls. handicap wraps the first process's store.
 func (c contest) hold(t *testing.T, handicap func(limiter.Store) limiter.Store) (granted []int64, failed int64) {
 	t.Helper()
 	granted = make([]int64, c.processes)
@@ -122,9 +122,9 @@ func (c contest) hold(t *testing.T, handicap func(limiter.Store) limiter.Store) 
 	return granted, failed
 }
 
-// judge is what is wrong about how a limit was shared: processes whose share is too far
-// from an equal one, calls that failed although nothing else did, and tokens that nobody
-// was granted.
+// judge lists what is wrong in the sharing of a limit: processes whose share is too far
+// from an equal one, calls that failed without a fault, and tokens that no process was
+// granted.
 func (c contest) judge(granted []int64, failed int64) (wrong []string) {
 	var sum int64
 	for _, n := range granted {
@@ -145,8 +145,8 @@ func (c contest) judge(granted []int64, failed int64) (wrong []string) {
 	return wrong
 }
 
-// TestEqualShares is promise P2 between processes: identical ones, that fight over one
-// limit, get equal shares of it.
+// TestEqualShares is promise P2 between processes: identical processes that compete for one
+// limit get equal shares of it.
 func TestEqualShares(t *testing.T) {
 	t.Parallel()
 	for _, c := range contests {
@@ -160,7 +160,7 @@ func TestEqualShares(t *testing.T) {
 	}
 }
 
-// unlucky has seven of eight writes turned away.
+// unlucky has seven of eight writes refused.
 type unlucky struct {
 	limiter.Store
 
@@ -186,8 +186,8 @@ func (s unlucky) Refill(ctx context.Context, r *store.Refill) (store.Outcome, er
 	return s.Store.Refill(ctx, r)
 }
 
-// TestUnequalSharesAreSeen: a process that is served less than the others is reported,
-// and so is what one process alone takes from all.
+// TestUnequalSharesAreSeen: the checker reports a process that gets less than the others,
+// and tokens that one process takes from all.
 func TestUnequalSharesAreSeen(t *testing.T) {
 	t.Parallel()
 	c := contests[0]

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A sighting is a bucket item as a client was shown it.
+// A sighting is a bucket item as a client saw it.
 type sighting struct {
-	at    time.Duration // when the item was so
-	shown time.Duration // when the client heard of it
-	state *state        // nil if there was none
-	// worked: the client was told only that its transaction took place, and
-	// works out for itself what the item became.
+	at    time.Duration // when the item was in this state
+	shown time.Duration // when the client received it
+	state *state        // nil if there was no item
+	// worked: the client only learned that its transaction was applied, and computes the
+	// resulting item itself.
 	worked bool
 }
 
-// see records what an answer shows a client.
+// see records what an answer shows to a client.
 func (c *client) see(w *world, writes []*write, read map[bucketID]sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,7 +39,7 @@ func (w *world) look(ctx context.Context, ids []bucketID, do func(context.Contex
 	return w.sightLocked(ids), nil
 }
 
-// sight is some items as they are.
+// sight returns the current state of some items.
 func (w *world) sight(ids []bucketID) map[bucketID]sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,18 +57,18 @@ func (w *world) sightLocked(ids []bucketID) map[bucketID]sighting {
 	return seen
 }
 
-// A stock is what may have been there of one shard of a limit: any of these.
+// A stock is the set of possible states of one shard of a limit.
 type stock []held
 
-// held is a balance as it was stored.
+// held is a stored balance.
 type held struct {
 	level
 	rf    int64
 	shard int
 }
 
-// most and least are the extremes of what a set of shards may have to give at an
-// instant. What one of them owes does not keep the others from giving.
+// most and least are the extremes of what a set of shards can give at an instant. A shard's
+// debt does not reduce what the others can give.
 func most(shards []stock, now int64) int64  { return extreme(shards, now, slices.Max[[]int64]) }
 func least(shards []stock, now int64) int64 { return extreme(shards, now, slices.Min[[]int64]) }
 
@@ -84,8 +84,8 @@ func extreme(shards []stock, now int64, choose func([]int64) int64) (sum int64) 
 	return sum
 }
 
-// reaches is the first millisecond at which shards hold what is needed, by one
-// of the extremes; false if that is not within a year.
+// reaches is the first millisecond at which shards hold what is needed, by one of the
+// extremes; false if that is more than a year away.
 func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) (int64, bool) {
 	const year = int64(365 * 24 * time.Hour / time.Millisecond)
 	lo, hi := from-year, from+year
@@ -102,9 +102,9 @@ func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) 
 	return lo, true
 }
 
-// shown are the shards of a bucket, if there are n of them, as a client saw them
-// within its trust: every image of each. A client remembers one of them. False if
-// there is a shard of which it has not seen any for so long.
+// shown returns the n shards of a bucket as a client saw them within its trust: every image
+// of each. A client remembers one of them. False if there is a shard that it has not seen
+// for so long.
 func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bool) {
 	since := c.clientMS(k.client, k.start) - k.client.trust.Milliseconds()
 	shards := make([]stock, n)
@@ -121,7 +121,8 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 			shards[i] = append(shards[i], held{l, s.state.rf, i})
 			shards[i] = append(shards[i], c.asHealed(l, s.state.rf, i, s.at, k.start)...)
 			if s.worked {
-				// Its estimate does not include writes that landed in between.
+				// The client's estimate does not include writes that were applied in
+				// between.
 				taken, credited := c.moved(id, name, s.at-k.client.trust-storeTimeout, s.at)
 				less, more := l, l
 				less.tk, more.tk = l.tk-credited, l.tk+taken
@@ -135,13 +136,13 @@ func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bo
 	return shards, true
 }
 
-// local reports whether a call was answered without asking the store: anything
-// else takes time.
+// local reports whether a call was answered without a request to the store: any request
+// takes time.
 func (c *call) local() bool { return c.answered && c.end == c.start }
 
-// refusedFromMemory: a refusal without a round trip rests on images that its
-// client was shown, of every shard, none of them older than it may trust; and
-// what they had earned by now does not suffice. The wait is theirs.
+// refusedFromMemory: a refusal without a round trip rests on images of every shard. Its
+// client saw them no longer ago than it may trust, and their earnings until now do not
+// suffice. The wait follows from the same images.
 func (c *checker) refusedFromMemory(k *call) {
 	if k.client.trust < 0 {
 		c.violate("P4", k.end, nil, "%s, without asking", k)
@@ -192,8 +193,8 @@ func (c *checker) refusedFromMemory(k *call) {
 	}
 }
 
-// shownMS is a client's clock when it was shown something, which the answer itself may
-// have corrected.
+// shownMS is a client's clock when it received an image, whose answer may itself have
+// corrected the clock.
 func (c *checker) shownMS(of *client, at time.Duration) int64 {
 	if of.keeps {
 		_, last := c.clientSpan(of, at-storeTimeout, at)

@@ -18,7 +18,7 @@ var (
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
-// A result is what a run came to.
+// A result is the result of a run.
 type result struct {
 	violations []violation
 	report     string
@@ -36,13 +36,13 @@ func (r result) broke(promise string) bool {
 	return false
 }
 
-// simulate runs one seed in a bubble of its own.
+// simulate runs one seed in its own bubble.
 func simulate(t *testing.T, seed uint64, o odds, broken breakage) result {
 	t.Helper()
 	return simulated(t, seed, o, broken, false)
 }
 
-// simulated is a seed with its trace, if that is asked for: it is long.
+// simulated runs a seed, with its trace if requested: it is long.
 func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) (res result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -73,7 +73,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 	return res
 }
 
-// oddsOf are the odds of a seed, with the aggregators that the flag asks for.
+// oddsOf are the odds of a seed, with the aggregators that the flag sets.
 func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
 	o.followers, o.tailed, o.dated = max(o.followers, *followers), o.tailed || *tailing, o.dated || *dating
@@ -81,7 +81,7 @@ func oddsOf(seed uint64) odds {
 	return o
 }
 
-// TestSim plays seeds and holds each to the promises.
+// TestSim plays seeds and checks the promises in each.
 func TestSim(t *testing.T) {
 	t.Parallel()
 	if *seed != 0 {
@@ -102,8 +102,8 @@ func TestSim(t *testing.T) {
 	}
 }
 
-// TestSimWithAggregators plays a few seeds with one or two aggregators each, for
-// few seeds have any by chance.
+// TestSimWithAggregators plays a few seeds with one or two aggregators each, since few
+// seeds have any by chance.
 func TestSimWithAggregators(t *testing.T) {
 	t.Parallel()
 	const seeds = 8
@@ -119,10 +119,9 @@ func TestSimWithAggregators(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace: a seed is a history. Two sides of a request that go out
-// at the same instant may need the same configuration: who asks for it first is
-// up to the scheduler, which the race detector shuffles, so that a few seeds have
-// two.
+// TestSameSeedSameTrace: a seed is a history. The two sides of a request that go out at the
+// same instant may need the same configuration. The scheduler, which the race detector
+// shuffles, decides which asks first, so a few seeds have two traces.
 func TestSameSeedSameTrace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ seeds, followers int }{{6, 0}, {2, 2}} {
@@ -140,7 +139,7 @@ func sameTrace(t *testing.T, seeds, followers int) {
 	for s, found := uint64(1), 0; found < seeds; s++ {
 		o := drawOdds(dice(s))
 		if o.followers, o.tailed = followers, false; o.crowds || o.hot {
-			continue // who comes first in a line, or after another's errand, is up to the scheduler
+			continue // the scheduler decides the order in a queue, or after another call's lookup
 		}
 		found++
 		first := simulated(t, s, o, breakage{}, true).trace

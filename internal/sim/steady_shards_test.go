@@ -21,8 +21,8 @@ var shardedDemands = []demand{
 	},
 }
 
-// TestNeverStarvedOnShards is promise P2 where a bucket has shards: they admit
-// together what the whole limit earns.
+// TestNeverStarvedOnShards is promise P2 for a bucket with shards: together they admit what
+// the whole limit earns.
 func TestNeverStarvedOnShards(t *testing.T) {
 	t.Parallel()
 	for i, d := range shardedDemands {

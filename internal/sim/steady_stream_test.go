@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// TestNeverStarvedByAnAggregator is promise P2 where aggregators refill too, by
-// clocks of their own: nothing is lost by refilling often.
+// TestNeverStarvedByAnAggregator is promise P2 with aggregators that also refill, by clocks
+// of their own: frequent refills lose nothing.
 func TestNeverStarvedByAnAggregator(t *testing.T) {
 	t.Parallel()
 	d := demand{

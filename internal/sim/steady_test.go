@@ -19,14 +19,14 @@ type demand struct {
 	name   string
 	limits []limiter.Limit
 	lasts  time.Duration
-	shards int // that the bucket has from the beginning; 0 is as it comes
-	// waits: callers ask again when they were told to, as they must where a
-	// capacity of one token overflows whenever nobody is there to take it.
+	shards int // the bucket's initial shards; 0 leaves it to the limiter
+	// waits: callers ask again after their quoted wait. They must do so if a capacity of
+	// one token overflows whenever no caller takes it.
 	waits     bool
 	followers int // aggregators
 }
 
-// demanders are the clients that demand.
+// demanders is the number of clients with demand.
 const demanders = 8
 
 var demands = []demand{
@@ -42,8 +42,7 @@ var demands = []demand{
 	},
 }
 
-// admit plays a demand and counts, by limit, the tokens that clients were
-// granted.
+// admit plays a demand and counts, by limit, the tokens granted to clients.
 func (d demand) admit(t *testing.T, seed uint64, broken breakage) map[string]int64 {
 	t.Helper()
 	total := map[string]int64{}
@@ -87,8 +86,8 @@ func (d demand) admit(t *testing.T, seed uint64, broken breakage) map[string]int
 	return total
 }
 
-// demand asks for one token at a time, all clients together for a third more
-// than the limit earns.
+// demand asks for one token at a time; all clients together ask for a third more than the
+// limit earns.
 func (c *client) demand(l limiter.Limit, waits bool, until time.Duration, r *rand.Rand) (admitted int64) {
 	req := limiter.Request{Entity: "solo", Resource: "api", Consume: map[string]int64{l.Name: 1}}
 	pause := min(l.Period*demanders*3/4/time.Duration(l.Amount), until/10)
@@ -117,8 +116,8 @@ func (c *client) demand(l limiter.Limit, waits bool, until time.Duration, r *ran
 	}
 }
 
-// starved are the limits whose admitted rate is off by more than 1 %, and the
-// millitoken by which shards may differ.
+// starved lists the limits whose admitted rate is off by more than 1 % and the millitoken
+// by which shards may differ.
 func (d demand) starved(admitted map[string]int64) (off []string) {
 	for _, l := range d.limits {
 		rate := float64(l.Amount) / l.Period.Seconds() * d.lasts.Seconds()
@@ -130,9 +129,9 @@ func (d demand) starved(admitted map[string]int64) (off []string) {
 	return off
 }
 
-// TestNeverStarved is promise P2 in the long run: eight clients of different
-// clocks, several limits of very different rates on one item, and demand
-// somewhat above each rate. The limits admit what they earn.
+// TestNeverStarved is promise P2 in the long run: eight clients with different clocks,
+// several limits of very different rates on one item, and demand somewhat above each rate.
+// The limits admit what they earn.
 func TestNeverStarved(t *testing.T) {
 	t.Parallel()
 	for i, d := range demands {

@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// farthestStep is by how much a clock is set at most.
+	// farthestStep is the largest step of a clock.
 	farthestStep = time.Hour
-	// driftPPM is how fast a quartz drifts at most, in millionths.
+	// driftPPM is the largest drift of a quartz, in millionths.
 	driftPPM = 100
-	// slewPPM is how fast a local clock is slewed at most: what is faster was set.
+	// slewPPM is the largest slew of a local clock: any faster change was a step.
 	slewPPM = 500
-	// farthestDrift is where whoever keeps a clock turns its drift.
+	// farthestDrift is the error at which the keeper of a clock reverses its drift.
 	farthestDrift = 200 * time.Millisecond
-	// readingSlack is how far apart two readings of clocks may be taken for.
+	// readingSlack is the largest time between two readings of clocks that count as
+	// simultaneous.
 	readingSlack = 20 * time.Millisecond
 )
 
-// steppingClock is a clock that drifts, and that somebody sets now and then: by minutes,
-// up to an hour, to either side of the true time. It is right when its client is born.
+// steppingClock is a clock that drifts, and that is set now and then: by minutes, up to an
+// hour, to either side of the true time. It is right when its client is born.
 func (o odds) steppingClock(d dice, name string, born time.Duration) func(time.Duration) time.Duration {
 	r := d.stream("clock", name)
 	start, every, phase := span(r, -o.skew, o.skew), span(r, 5*time.Second, 20*time.Minute), span(r, 0, time.Hour)
@@ -31,7 +32,7 @@ func (o odds) steppingClock(d dice, name string, born time.Duration) func(time.D
 		off := start + drift(at+phase)
 		if n := (at + phase) / every; n > (born+phase)/every {
 			r := d.stream("step", name, fmt.Sprint(n))
-			if chance(r, 0.7) { // or it is set right again
+			if chance(r, 0.7) { // otherwise it is set right again
 				step := span(r, 2*time.Minute, farthestStep)
 				off += pick(r, step, -step)
 			}
@@ -40,7 +41,7 @@ func (o odds) steppingClock(d dice, name string, born time.Duration) func(time.D
 	}
 }
 
-// drift is how far a quartz has come, which drifts one way and then the other.
+// drift is the error of a quartz that drifts one way and then the other.
 func drift(at time.Duration) time.Duration {
 	const turn = 4 * farthestDrift * 1_000_000 / driftPPM
 	x := at % turn * driftPPM / 1_000_000 // up to four times the farthest
@@ -53,10 +54,10 @@ func drift(at time.Duration) time.Duration {
 	return x - 4*farthestDrift
 }
 
-// keptTime: a step of the local clock is followed only if the date of an answer
-// confirms it, and dates tell the true time. So a client that gets dates is never off by
-// more than it takes to learn. One that gets none follows its local clock only as far as
-// that may have been slewed since it was read last.
+// keptTime: a client follows a step of its local clock only if the date of an answer
+// confirms it, and dates are true. So the error of a client with dates never exceeds what
+// it takes to learn the time. A client without dates follows its local clock only as far as
+// slewing since the last reading explains.
 func (c *checker) keptTime() {
 	for _, k := range c.play.cast {
 		if !k.keeps || !c.odds.stepped {
@@ -85,8 +86,8 @@ func (r *readings) copy() []reading {
 	return slices.Clone(r.all)
 }
 
-// silenced: by the true time too, a refusal without a round trip rests on what its
-// client was shown no longer ago than it trusts.
+// silenced: by the true time too, a refusal without a round trip rests on images no older
+// than its client trusts.
 func (c *checker) silenced(k *call) {
 	if !k.client.keeps {
 		return
@@ -128,7 +129,7 @@ func TestSimWithSteps(t *testing.T) {
 	}
 }
 
-// credulous goes by the local clock, whatever it is set to.
+// credulous follows the local clock, whatever it is set to.
 type credulous struct{ clocked }
 
 func (s credulous) Now() time.Time {
@@ -144,9 +145,9 @@ func (s credulous) CheckedNow() (time.Time, bool) {
 	return now, true
 }
 
-// TestSteppedClocksAreSeen: a client that believes every step of its clock is reported
-// for its clock, and one that trusts what it was shown for longer than it says is reported
-// for refusing without asking.
+// TestSteppedClocksAreSeen: the checker reports the clock of a client that believes every
+// step. It also reports refusals without a request from a client that trusts images for
+// longer than it says.
 func TestSteppedClocksAreSeen(t *testing.T) {
 	t.Parallel()
 	believing := breakage{store: func(s limiter.Store) limiter.Store {

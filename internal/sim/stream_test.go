@@ -22,18 +22,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A stream is what the engine's stream has told so far, dealt to shards that are
-// the seed's: the engine's own shards go by keys, which hold a random id.
+// A stream is the content of the engine's stream so far, divided into shards by the seed:
+// the engine's own shards depend on keys with a random id.
 type stream struct {
 	db   *link
 	arn  *string
-	read map[string]string // of the engine's shards, up to which number; "" at the end of one
+	read map[string]string // last number read of each engine shard; "" at its end
 
 	mu     sync.Mutex
-	until  int // how many requests had been applied when it was read
+	until  int // number of applied requests when it was read
 	shards [][]dynamo.Record
 	raw    [][]streamtypes.Record
-	dealt  int // records of no interest
+	dealt  int // ignored records that were distributed
 }
 
 func newStream(l *link, shards int) *stream {
@@ -42,7 +42,7 @@ func newStream(l *link, shards int) *stream {
 	return &stream{db: l, arn: out.Table.LatestStreamArn, read: map[string]string{}, shards: make([][]dynamo.Record, shards), raw: make([][]streamtypes.Record, shards)}
 }
 
-// from are up to n records of a shard, from a place on.
+// from returns up to n records of a shard from a position.
 func (s *stream) from(shard, place, n int) []dynamo.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *stream) from(shard, place, n int) []dynamo.Record {
 	return all[min(place, len(all)):min(place+n, len(all))]
 }
 
-// readLocked reads what has come since it was last called.
+// readLocked reads the records since the last call.
 func (s *stream) readLocked() {
 	w := s.db.w
 	w.mu.Lock()
@@ -111,7 +111,7 @@ func (s *stream) readLocked() {
 	}
 }
 
-// keep reads what has come before the engine forgets it, until the world ends.
+// keep reads records before the engine drops them, until the world ends.
 func (s *stream) keep() {
 	for {
 		t := time.NewTimer(s.db.w.unique(time.Hour))
@@ -125,13 +125,13 @@ func (s *stream) keep() {
 	}
 }
 
-// A follower is an aggregator that follows the stream, in all of its lives.
+// A follower is an aggregator that follows the stream, with all its lives.
 type follower struct {
 	*play
 	name string
 
 	mu    sync.Mutex
-	taken []int // how far it has come, by shard
+	taken []int // position by shard
 	total aggregator.Result
 }
 
@@ -142,7 +142,7 @@ type reader struct {
 	a *aggregator.Aggregator
 }
 
-// observe adds up what became of batches.
+// observe sums the results of batches.
 func (f *follower) observe(r aggregator.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,8 +164,8 @@ func (f *follower) String() string {
 		f.name, t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Errors, len(t.Failed))
 }
 
-// begin starts a process that aggregates. It finds its namespace by the id that
-// records have, by requests that fail as any.
+// begin starts an aggregator process. It finds its namespace by the id in the records, with
+// requests that may fail like any others.
 func (f *follower) begin(name string) *reader {
 	c := newClient(f.w, name, f.ttl)
 	c.follows = true
@@ -193,8 +193,8 @@ func (f *follower) begin(name string) *reader {
 	return &reader{f, c, a}
 }
 
-// follow follows the stream until it is stopped. A process that crashes is started
-// again, further back.
+// follow follows the stream until it is stopped. A process that crashes is started again,
+// from further back.
 func (f *follower) follow(stop <-chan struct{}) {
 	r := f.w.dice.stream("follower", f.name)
 	for life := 0; ; life++ {
@@ -247,8 +247,8 @@ func (r *reader) read(shard int, stop <-chan struct{}) {
 	}
 }
 
-// pause is the time between two looks at a shard: longer where nothing comes, but
-// not beyond the next round.
+// pause is the time between two looks at a shard: longer if no records come, but not beyond
+// the next round.
 func (r *reader) pause(dice *rand.Rand, idle int) time.Duration {
 	const patient = 20
 	if idle < patient {
@@ -263,9 +263,8 @@ func (r *reader) pause(dice *rand.Rand, idle int) time.Duration {
 	return d
 }
 
-// deliver hands on what comes next, and now and then something from before.
-// What failed comes again, with what came after it or alone. It reports whether
-// there was anything new.
+// deliver passes on the next records, and now and then some earlier ones. Failed records
+// come again, with later ones or alone. It reports whether there was anything new.
 func (r *reader) deliver(dice *rand.Rand, shard, n int) (came bool) {
 	if o := &r.w.odds; chance(dice, o.throttled+o.unreachable+o.lostBefore+o.lostAfter+o.hangs) {
 		return false // the stream could not be read
@@ -301,7 +300,7 @@ func (r *reader) deliver(dice *rand.Rand, shard, n int) (came bool) {
 	return place > before
 }
 
-// onlyFailed empties all records but those that failed.
+// onlyFailed empties all records except the failed ones.
 func onlyFailed(records []dynamo.Record, failed []aggregator.Failure) []dynamo.Record {
 	left := make([]dynamo.Record, len(records))
 	for i := range records {
@@ -313,7 +312,7 @@ func onlyFailed(records []dynamo.Record, failed []aggregator.Failure) []dynamo.R
 	return left
 }
 
-// process hands a batch to the aggregator, which has a limited time for some.
+// process passes a batch to the aggregator, with a time limit for some batches.
 func (r *reader) process(name string, records []dynamo.Record, dice *rand.Rand) aggregator.Result {
 	k := &call{name: name, kind: administering, client: r.c}
 	ctx := k.begin(r.w)
@@ -329,7 +328,7 @@ func (r *reader) process(name string, records []dynamo.Record, dice *rand.Rand) 
 	return res
 }
 
-// drain takes in all that is left, when nothing fails any more.
+// drain processes all remaining records, without faults.
 func (f *follower) drain() {
 	one := f.begin(f.name + ".last")
 	if f.w.odds.tailed {
@@ -360,7 +359,7 @@ func (f *follower) drain() {
 	}
 }
 
-// accompany has the aggregators follow the stream; the result ends that.
+// accompany lets the aggregators follow the stream; calling the result ends that.
 func (p *play) accompany() (end func()) {
 	if p.w.odds.followers == 0 {
 		return func() {}
@@ -387,14 +386,14 @@ func (p *play) accompany() (end func()) {
 	}
 }
 
-// drain has every aggregator come to the end of the stream.
+// drain brings every aggregator to the end of the stream.
 func (p *play) drain() {
 	for _, f := range p.followers {
 		f.drain()
 	}
 }
 
-// aggregates is what the aggregators did.
+// aggregates describes the work of the aggregators.
 func (p *play) aggregates() string {
 	var b strings.Builder
 	for _, f := range p.followers {

@@ -2,10 +2,10 @@ package sim_test
 
 import "slices"
 
-// sumsUp is promise P3 for a process as a whole, whose callers may share writes:
-// which write was for whom cannot be told, but all of them together debited what
-// all calls together are to keep. That is known only where nothing got lost,
-// nobody crashed and no item or limit was taken away.
+// sumsUp is promise P3 for a process as a whole, whose callers may share writes. The owner
+// of each write is then unknown, but together the calls debited what they should keep
+// together. The check needs a run without lost requests and crashes, in which no item or
+// limit was removed.
 func (c *checker) sumsUp() {
 	want, done := map[clientSide]int64{}, map[clientSide]int64{}
 	unknown := map[clientBucket]bool{}
@@ -16,7 +16,7 @@ func (c *checker) sumsUp() {
 		for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
 			key := clientBucket{k.client, bucketKey{entity, k.req.Resource}}
 			_, remade := c.play.remade[k.req.Entity]
-			unknown[key] = unknown[key] || c.unclear(k) || remade && entity != k.req.Entity // while it was gone it had no parent
+			unknown[key] = unknown[key] || c.unclear(k) || remade && entity != k.req.Entity // while its entity was deleted it had no parent
 			if k.kind != acquiring || !k.admitted() {
 				continue
 			}
@@ -60,7 +60,7 @@ type clientSide struct {
 	name string
 }
 
-// unclear reports whether it cannot be told what a call left debited.
+// unclear reports whether the remaining debit of a call is unknown.
 func (c *checker) unclear(k *call) bool {
 	switch {
 	case k.client.standsStill() || !k.answered || k.degraded() || len(k.faults) > 0 || len(k.req.Fallback) > 0:
@@ -71,8 +71,8 @@ func (c *checker) unclear(k *call) bool {
 	return k.err != nil && k.refusal() == nil && k.leaves == 0 && k.deadline == 0
 }
 
-// stayed reports whether a bucket had a limit from its first write to the end,
-// by configuration too, and lost no shard but by merges.
+// stayed reports whether a bucket had a limit from its first write to the end, in its
+// configuration too, and lost shards only by merges.
 func (c *checker) stayed(key bucketKey, name string) bool {
 	log := c.whole[key]
 	return len(log) > 0 && c.play.wasConfigured(key.shard(0), name, c.play.start[0], c.now()) && !slices.ContainsFunc(log, func(r *write) bool {

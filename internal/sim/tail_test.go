@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A tail is the streams' API as one process sees it: the seed's stream over the
-// process's link.
+// A tail is the streams' API as one process sees it: the seed's stream over the process's
+// link.
 type tail struct {
 	*stream
 	l *link
@@ -26,8 +26,8 @@ type tail struct {
 
 var _ dynamo.StreamAPI = tail{}
 
-// tailed is one request of it. It changes nothing, so that one that gets lost is
-// one that fails.
+// tailed is one request of it. Requests change nothing, so that a lost request simply
+// fails.
 func tailed[Out any](ctx context.Context, t tail, op, target string, answer func() (*Out, error)) (*Out, error) {
 	w, c := t.l.w, t.l.c
 	r := w.stream(strings.Join([]string{c.name, op, target}, " ")).stream()
@@ -87,13 +87,13 @@ func (t tail) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInpu
 	var shard, place int
 	_, err := fmt.Sscan(*in.ShardIterator, &shard, &place)
 	must(err)
-	return tailed(ctx, t, "GetRecords", strconv.Itoa(shard), func() (*dynamodbstreams.GetRecordsOutput, error) { //nolint:contextcheck // the engine is read behind everybody's back
+	return tailed(ctx, t, "GetRecords", strconv.Itoa(shard), func() (*dynamodbstreams.GetRecordsOutput, error) { //nolint:contextcheck // the link does not see this read of the engine
 		records := t.told(shard, place, int(*in.Limit))
 		return &dynamodbstreams.GetRecordsOutput{Records: records, NextShardIterator: iterator(shard, place+len(records))}, nil
 	})
 }
 
-// told are up to n records of a shard, from a place on, as the engine told them.
+// told returns up to n records of a shard from a position, in the engine's form.
 func (s *stream) told(shard, place, n int) []streamtypes.Record {
 	s.from(shard, 0, 0)
 	s.mu.Lock()
@@ -102,7 +102,7 @@ func (s *stream) told(shard, place, n int) []streamtypes.Record {
 	return all[min(place, len(all)):min(place+n, len(all))]
 }
 
-// after is the place in a shard after a sequence number.
+// after is the position in a shard after a sequence number.
 func (s *stream) after(shard int, sequence string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,9 +115,9 @@ func (s *stream) after(shard int, sequence string) int {
 	return place
 }
 
-// tail follows the stream as a process does: by a [dynamo.Follower], which keeps
-// in the table how far it has come. It is stopped where nothing goes on for long,
-// and started again, as it is when it crashes.
+// tail follows the stream as a process does: with a [dynamo.Follower], which keeps its
+// position in the table. tail stops it during long pauses, and restarts it, also after a
+// crash.
 func (f *follower) tail(stop <-chan struct{}) {
 	r := f.w.dice.stream("follower", f.name)
 	const long = 3 * time.Minute
@@ -156,8 +156,8 @@ func (f *follower) tail(stop <-chan struct{}) {
 	}
 }
 
-// run follows the stream until the result is called, which comes back when it has
-// ended, or crashed.
+// run follows the stream until its result is called. The result returns when the follower
+// has ended or crashed.
 func (r *reader) run(brisk bool) (end func()) {
 	o := dynamo.FollowOptions{
 		Options: dynamo.Options{API: &link{r.w, r.c}, Table: tableName, Now: r.c.clock},

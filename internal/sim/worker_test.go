@@ -21,8 +21,8 @@ type worker struct {
 	name string
 	r    *rand.Rand
 	n    int
-	spot bucketKey // what most ask for
-	held []*call   // whose leases are open
+	spot bucketKey // the bucket of most requests
+	held []*call   // calls with open leases
 }
 
 func (k *worker) work() {
@@ -61,7 +61,7 @@ func (k *worker) turn() {
 	}
 }
 
-// call makes a call, with the context it is made under.
+// call creates a call and its context.
 func (k *worker) call(kind kind, req limiter.Request) (*call, context.Context, func()) {
 	k.n++
 	c := &call{name: fmt.Sprintf("%s#%d", k.name, k.n), kind: kind, client: k.c, req: req}
@@ -83,7 +83,7 @@ func (k *worker) call(kind kind, req limiter.Request) (*call, context.Context, f
 	}
 }
 
-// typical is about what a limit holds.
+// typical is the approximate capacity of each limit.
 var typical = map[string]int64{"rps": 4, "rpm": 80, "tpm": 5000, "daily": 20}
 
 func (k *worker) request() limiter.Request {
@@ -158,7 +158,7 @@ func (k *worker) acquire() {
 		return
 	}
 	switch x := k.r.Float64(); {
-	case x < 0.2: // dropped, as if committed
+	case x < 0.2: // dropped, which counts as committed
 	case x < 0.5:
 		k.held = append(k.held, c)
 	default:
@@ -170,7 +170,7 @@ func (k *worker) acquire() {
 	}
 }
 
-// settle commits a lease, adjusted, or rolls it back.
+// settle commits a lease after an adjustment, or rolls it back.
 func (k *worker) settle(i int) {
 	of := k.held[i]
 	k.held = slices.Delete(k.held, i, i+1)
@@ -185,7 +185,7 @@ func (k *worker) settle(i int) {
 			most := max(want[name], typical[name]/10)
 			delta := k.r.Int64N(want[name]+most+1) - want[name]
 			if deep := k.w.dice.stream("debt", k.name, strconv.Itoa(k.n), name); chance(deep, 0.04) {
-				delta = deep.Int64N(20 * typical[name]) // it owes for very long
+				delta = deep.Int64N(20 * typical[name]) // a debt for a very long time
 			}
 			if err := of.lease.Adjust(name, delta); err != nil {
 				panic(err)
@@ -209,7 +209,7 @@ func (k *worker) settle(i int) {
 	}
 }
 
-// ask asks how the limits stand.
+// ask reads the available balances.
 func (k *worker) ask() {
 	c, ctx, done := k.call(asking, k.request())
 	statuses, err := k.c.limiter.Available(ctx, c.req)

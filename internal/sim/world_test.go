@@ -22,25 +22,24 @@ import (
 
 const tableName = "limits"
 
-// A world is one run: the engine, and the record of what happened to it.
+// A world is one run: the engine, and the record of all events.
 type world struct {
 	dice   dice
 	start  time.Time
 	db     *dynamolite.DB
-	ns     string // the opaque id before the keys; it differs from run to run and is in no trace
+	ns     string // the random id before the keys; it differs between runs and appears in no trace
 	odds   odds
 	broken breakage
 
-	// end is closed when all is over: clients that crashed have been standing
-	// still until then.
+	// end is closed at the end of the run: crashed clients stand still until then.
 	end chan struct{}
 	// late are requests that may take effect after their sender gave up.
 	late sync.WaitGroup
 
 	mu         sync.Mutex
-	given      map[time.Duration]bool     // instants that have been given out
-	sent       map[string]int             // requests, by what their stream is for
-	items      map[bucketID]*state        // as the engine has them
+	given      map[time.Duration]bool     // instants already used
+	sent       map[string]int             // number of requests, by the purpose of their stream
+	items      map[bucketID]*state        // their current state in the engine
 	joint      map[string][]*write        // transactions by token
 	hot        map[bucketID]time.Duration // items whose partition throttles, until when
 	lives      map[bucketID]int
@@ -52,21 +51,21 @@ type world struct {
 	violations []violation
 
 	clocks sync.Mutex
-	lo, hi time.Duration // the clocks' extremes against the true time
+	lo, hi time.Duration // extremes of all clock errors against the true time
 	dates  map[time.Time]middleware.Metadata
 
-	calm atomic.Pointer[time.Duration] // since when there are no faults and next to no latencies
+	calm atomic.Pointer[time.Duration] // since when there are no faults and almost no latencies
 }
 
-// A write is a request to change a bucket item that reached the engine, in the
-// order in which the engine took them.
+// A write is a request to change a bucket item that reached the engine, in the engine's
+// order.
 type write struct {
 	at, sent      time.Duration
-	client        *client // nil is the engine's own sweep
+	client        *client // nil for the engine's own sweep
 	call          *call
 	op            string
 	id            bucketID
-	other         *write // of a birth: the other half, the donor's write or the born shard's; itself if it has no donor; of a merge, the other half
+	other         *write // of a birth: the donor's write or the born shard's, or the write itself without a donor; of a merge: the other half
 	joint         bool   // part of a transaction
 	before, after *state
 	failed        bool // the condition did not hold
@@ -104,9 +103,8 @@ func newWorld(seed uint64, o odds) *world {
 // now is the true time since the run began.
 func (w *world) now() time.Duration { return time.Since(w.start) }
 
-// unique is the wait until an instant that nobody else has been given, at or
-// after d from now. What happens at different instants happens in order,
-// whatever the scheduler does.
+// unique is the wait until an unused instant, at or after d from now. Events at different
+// instants happen in order, whatever the scheduler does.
 func (w *world) unique(d time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +127,8 @@ func (w *world) stream(purpose string) dice {
 	return dice(w.dice.hash(purpose, strconv.Itoa(w.sent[purpose])))
 }
 
-// apply lets the engine carry out a request and records what became of the
-// bucket items that it names.
+// apply lets the engine carry out a request and records the resulting states of the bucket
+// items that it names.
 func (w *world) apply(ctx context.Context, ids []bucketID, rec write, do func(context.Context) error) ([]*write, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,8 +169,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &failed) || errors.As(err, &cancelled)
 }
 
-// done are the writes of a transaction that was applied, now or before, under
-// this token.
+// done returns the writes of a transaction that was applied, now or before, under this
+// token.
 func (w *world) done(token string, now []*write) []*write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +180,7 @@ func (w *world) done(token string, now []*write) []*write {
 	return w.joint[token]
 }
 
-// pair tells the two halves of a birth of each other.
+// pair links the two halves of a birth.
 func pair(joint []*write) {
 	for _, born := range joint {
 		if !born.joint || born.before != nil {
@@ -228,7 +226,7 @@ func (s *state) level(name string) (level, bool) {
 	return l, ok
 }
 
-// fetch reads a bucket item behind everybody's back.
+// fetch reads a bucket item directly from the engine.
 func (w *world) fetch(ctx context.Context, id bucketID) item {
 	out, err := w.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: aws.String(tableName), ConsistentRead: aws.Bool(true), Key: w.key(id),
@@ -246,21 +244,21 @@ func (w *world) key(id bucketID) item {
 	}
 }
 
-// stateFor is a bucket item as it is, and whether a call wrote to it, or tried to.
+// stateFor returns the current bucket item, and whether a call wrote to it, or tried to.
 func (w *world) stateFor(k *call, id bucketID) (s *state, used bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.items[id], slices.ContainsFunc(w.log, func(r *write) bool { return r.call == k && r.id == id })
 }
 
-// spread is the furthest that any two clocks have been apart.
+// spread is the largest difference so far between any two clocks.
 func (w *world) spread() time.Duration {
 	w.clocks.Lock()
 	defer w.clocks.Unlock()
 	return max(0, w.hi-w.lo)
 }
 
-// sweep deletes the items whose time is up, as DynamoDB does some time later.
+// sweep deletes expired items, as DynamoDB does some time later.
 func (w *world) sweep() {
 	w.mu.Lock()
 	var due []bucketID
@@ -289,8 +287,7 @@ func (w *world) sweep() {
 	}
 }
 
-// trace is the history as text: what the engine did, in order, then what each
-// call was answered.
+// trace is the history as text: the engine's events in order, then the answer to each call.
 func (w *world) trace() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -306,7 +303,7 @@ func (w *world) trace() string {
 	return b.String()
 }
 
-// stats is how much happened.
+// stats counts the events.
 func (w *world) stats() string {
 	var admitted, refused, failed, lost int
 	for _, c := range w.calls {

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// batchGet asks for keys of one table.
+// batchGet requests keys of one table.
 func batchGet(table string, keys ...fields) *dynamodb.BatchGetItemInput {
 	request := types.KeysAndAttributes{}
 	for _, key := range keys {

@@ -11,10 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The vocabulary that cases are written in.
+// The vocabulary of the cases.
 
-// Plain Go values stand for attribute values: a string for S, an int for N, []byte
-// for B, bool for BOOL, nil for NULL, []any for L, fields for M; these for the rest.
+// Plain Go values stand for attribute values: a string for S, an int for N, []byte for B, bool
+// for BOOL, nil for NULL, []any for L, fields for M. The other types have the types below.
 type (
 	num  string   // N, by its digits
 	strs []string // SS
@@ -61,17 +61,17 @@ func attribute(v any) types.AttributeValue {
 	}
 }
 
-// The fixed tables. All have the partition key pk, a string but in binaryTable.
+// The fixed tables. All have the partition key pk, which is a string except in binaryTable.
 const (
 	hashTable    = "Hash"     // no sort key
 	rangeTable   = "Range"    // sk is a string
 	numberTable  = "Number"   // sk is a number
 	binaryTable  = "Binary"   // pk and sk are binary
-	indexedTable = "Indexed"  // sk is a string, and there are these indexes
+	indexedTable = "Indexed"  // sk is a string, and it has the next three indexes
 	allIndex     = "All"      // gpk (S), gsk (N); projects everything
 	keysIndex    = "Keys"     // kpk (S); projects the keys
 	someIndex    = "Some"     // spk (S), ssk (S); projects x and y
-	localTable   = "Local"    // sk is a string, and there are these indexes, all local but the last
+	localTable   = "Local"    // sk is a string, and it has the next four indexes, all local but the last
 	byNumber     = "ByNumber" // nsk (N); projects everything
 	byText       = "ByText"   // tsk (S); projects the keys
 	bySome       = "BySome"   // ssk (S); projects x and y
@@ -84,7 +84,7 @@ var indexKeys = map[string]struct{ hash, rng string }{
 	byNumber: {"pk", "nsk"}, byText: {"pk", "tsk"}, bySome: {"pk", "ssk"}, besideIndex: {"gpk", "nsk"},
 }
 
-// tables returns what creates the fixed tables.
+// tables returns the requests that create the fixed tables.
 func tables() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
 		table(hashTable, "pk:S"),
@@ -108,8 +108,8 @@ type indexSpec struct {
 	keys  []types.AttributeDefinition
 }
 
-// table makes a request for an on-demand table. Keys are written name:type, the
-// partition key first.
+// table makes a request for an on-demand table. Keys are written as name:type, the partition key
+// first.
 func table(name, keys string, indexes ...indexSpec) *dynamodb.CreateTableInput {
 	schema, definitions := keySchema(keys)
 	in := &dynamodb.CreateTableInput{
@@ -131,8 +131,8 @@ func index(name string, projection types.ProjectionType, keys string, include ..
 	}, definitions}
 }
 
-// local adds local secondary indexes to the request for a table, and of their keys
-// what it does not define yet.
+// local adds local secondary indexes to the request for a table, and the missing definitions of
+// their keys.
 func local(in *dynamodb.CreateTableInput, indexes ...indexSpec) *dynamodb.CreateTableInput {
 	for _, spec := range indexes {
 		in.LocalSecondaryIndexes = append(in.LocalSecondaryIndexes, types.LocalSecondaryIndex{
@@ -160,13 +160,13 @@ func keySchema(keys string) (schema []types.KeySchemaElement, definitions []type
 	return schema, definitions
 }
 
-// key is the key that cases use when any will do.
+// key is the key of cases that can use any key.
 var key = fields{"pk": "k"}
 
-// one is an item of the hash table under that key.
+// one returns an item of the hash table under that key.
 func one(item fields) []stored { return []stored{{hashTable, key.with(item)}} }
 
-// many are items of one table.
+// many returns items of one table.
 func many(table string, items ...fields) []stored {
 	var all []stored
 	for _, item := range items {
@@ -175,7 +175,7 @@ func many(table string, items ...fields) []stored {
 	return all
 }
 
-// names are expression attribute names: alias, name, alias, name.
+// names returns expression attribute names: alias, name, alias, name.
 func names(pairs ...string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -184,8 +184,7 @@ func names(pairs ...string) map[string]string {
 	return out
 }
 
-// update is an UpdateItem of the hash table's usual item that answers with the
-// whole new item.
+// update returns an UpdateItem of the hash table's usual item. The answer has the whole new item.
 func update(expression string, values fields) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName: aws.String(hashTable), Key: key.values(),
@@ -195,8 +194,8 @@ func update(expression string, values fields) *dynamodb.UpdateItemInput {
 	}
 }
 
-// check is an UpdateItem that changes nothing, under a condition, and shows the
-// item either way.
+// check returns an UpdateItem that changes nothing, under a condition. The answer has the item in
+// either case.
 func check(condition string, values fields, aliases ...string) *dynamodb.UpdateItemInput {
 	in := update("", values)
 	in.ConditionExpression = &condition
@@ -219,7 +218,7 @@ func remove(table string, key fields) *dynamodb.DeleteItemInput {
 	return &dynamodb.DeleteItemInput{TableName: &table, Key: key.values()}
 }
 
-// query is a Query of a table or, written Table.Index, of an index.
+// query returns a Query of a table or, written Table.Index, of an index.
 func query(where, condition string, values fields) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		KeyConditionExpression: &condition, ExpressionAttributeValues: values.values(),
@@ -231,7 +230,7 @@ func query(where, condition string, values fields) *dynamodb.QueryInput {
 	return in
 }
 
-// scan is a Scan of a table or, written Table.Index, of an index.
+// scan returns a Scan of a table or, written Table.Index, of an index.
 func scan(where string) *dynamodb.ScanInput {
 	in := &dynamodb.ScanInput{}
 	if table, index, ok := strings.Cut(where, "."); ok {
@@ -241,7 +240,7 @@ func scan(where string) *dynamodb.ScanInput {
 	return in
 }
 
-// text is nil for the empty string, which stands for an absent expression.
+// text returns nil for the empty string, which stands for an absent expression.
 func text(s string) *string {
 	if s == "" {
 		return nil
@@ -249,14 +248,14 @@ func text(s string) *string {
 	return &s
 }
 
-// tweak changes a request in place, for the parameter that only one case needs.
+// tweak changes a request in place, for a parameter that only one case needs.
 func tweak[In any](in *In, change func(*In)) *In {
 	change(in)
 	return in
 }
 
-// bill asks for the consumed capacity by index where a request says nothing of
-// it. Transactions must ask for themselves; see the deviation on them.
+// bill requests the consumed capacity by index if a request does not set it. Transactions must
+// request it themselves; see the deviation on them.
 func bill(request any) {
 	ask := func(r *types.ReturnConsumedCapacity) {
 		if *r == "" {

@@ -8,21 +8,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// padded is an item of the hash table whose size is n bytes with the attributes
-// given: the rest of them is a string. The size of the attributes is the caller's
-// claim, so that a case at an edge tests it.
+// padded returns an item of the hash table whose size is n bytes. It has the given attributes and
+// a string that fills the rest. The caller claims the size of the attributes, so that a case at
+// an edge tests it.
 func padded(n, claimed int, item fields) fields {
 	const keyAndName = 2 + 1 + 1 // pk, k, and the name of v
 	return key.with(item).with(fields{"v": strings.Repeat("v", n-keyAndName-claimed)})
 }
 
-// capacityCases look at the bill where it steps from one unit to the next, which
-// shows the size of a value to the byte.
+// capacityCases check the bill at the steps from one unit to the next, which shows the size of a
+// value to the byte.
 func capacityCases() []testCase {
 	var all []testCase
 	for _, c := range []struct {
 		name string
-		size int // of the attribute, its name's one byte included
+		size int // of the attribute, including the one byte of its name
 		v    any
 	}{
 		{"nothing but strings", 0, nil},
@@ -91,7 +91,7 @@ func capacityCases() []testCase {
 	return append(append(all, growthCases()...), indexBillCases()...)
 }
 
-// growthCases bring an item to the largest size by updates.
+// growthCases grow an item to the largest size by updates.
 func growthCases() []testCase {
 	grow := func(n int) any {
 		return tweak(update("SET w = :w", fields{":w": strings.Repeat("w", n)}), func(in *dynamodb.UpdateItemInput) { in.ReturnValues = types.ReturnValueNone })
@@ -108,7 +108,7 @@ func growthCases() []testCase {
 	}
 }
 
-// indexBillCases look at what writes cost in the indexes.
+// indexBillCases check the cost of writes in the indexes.
 func indexBillCases() []testCase {
 	place := fields{"pk": "a", "sk": "1"}
 	whole := place.with(fields{"gpk": "g", "gsk": 1, "kpk": "k", "spk": "s", "ssk": "t", "x": 1, "w": 1})

@@ -18,13 +18,13 @@ import (
 
 // testCase is a sequence of requests to a database that holds some items.
 type testCase struct {
-	// name is area/what; the area names the golden file.
+	// name is area/subject; the golden file has the name of the area.
 	name string
-	// setup is what the tables hold before.
+	// setup is the initial contents of the tables.
 	setup []stored
-	// requests are pointers to the SDK's inputs, sent in order, or one of the kinds
-	// of kinds_test.go. Unless one says otherwise it asks for the consumed capacity,
-	// by index.
+	// requests are pointers to the SDK's inputs, sent in order, or one of the kinds of
+	// kinds_test.go. A request gets the consumed capacity by index, unless it sets something
+	// else.
 	requests []any
 }
 
@@ -34,17 +34,17 @@ type stored struct {
 	item  fields
 }
 
-// outcome is what a case led to, in the canonical form of encode.
+// outcome is the result of a case, in the canonical form of encode.
 type outcome struct {
-	// Input is a fingerprint of the case, which tells a golden that is out of date.
+	// Input is a fingerprint of the case, which detects an outdated golden.
 	Input string `json:"input"`
 	// Answers has one element for each request sent: the output, or the error.
 	Answers []any `json:"answers"`
-	// After has the items left under every key that the case mentions.
+	// After has the final items under every key that the case mentions.
 	After []any `json:"after,omitempty"`
 }
 
-// engine is what both sides offer.
+// engine is the interface of both sides.
 type engine interface { //nolint:interfacebloat // it is all that is compared
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
@@ -108,7 +108,7 @@ func (c *testCase) run(t *testing.T, e engine) outcome {
 	for _, key := range c.keys(t) {
 		get := &dynamodb.GetItemInput{TableName: &key.table, Key: key.key, ConsistentRead: aws.Bool(true)}
 		out, err := e.GetItem(t.Context(), get)
-		if err == nil && out.Item != nil { // a key that is none was refused above already
+		if err == nil && out.Item != nil { // a request with an invalid key was already refused above
 			got.After = append(got.After, encodeItem(out.Item))
 		}
 	}
@@ -190,8 +190,8 @@ func send(t *testing.T, e engine, request any) []any { //nolint:cyclop,funlen //
 	}
 }
 
-// answer calls a method of an engine. The input is copied, because the SDK's
-// client puts a random token into one that has none.
+// answer calls a method of an engine. It copies the input, because the SDK's client puts a random
+// token into an input that has none.
 func answer[In, Out any](
 	ctx context.Context, method func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
 ) any {

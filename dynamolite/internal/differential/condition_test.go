@@ -7,8 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// conditionCases exercise the condition expression. They check it with an update
-// that changes nothing.
+// conditionCases test the condition expression, with an update that changes nothing.
 func conditionCases() []testCase {
 	item := fields{
 		"s": "banana", "n": 10, "b": []byte("bin"), "t": true, "f": false, "z": nil,
@@ -207,7 +206,7 @@ func conditionCases() []testCase {
 	return append(all, failureCases()...)
 }
 
-// hundred returns values for the n names that repeat makes; the last is 10.
+// hundred returns values for the n names that repeat makes; the last one is 10.
 func hundred(n int) fields {
 	values := fields{}
 	for i := range n {
@@ -258,7 +257,7 @@ func comparisonCases() []testCase {
 	return all
 }
 
-// missingItemCases evaluate conditions where there is no item.
+// missingItemCases evaluate conditions on a missing item.
 func missingItemCases() []testCase {
 	var all []testCase
 	for _, c := range []struct {
@@ -290,7 +289,7 @@ func missingItemCases() []testCase {
 	return all
 }
 
-// failureCases are about what a failed condition returns.
+// failureCases test the results of a failed condition.
 func failureCases() []testCase {
 	item := fields{"n": 10, "m": fields{"x": []any{1, strs{"a"}}}}
 	condition := "n = :v"

@@ -2,7 +2,7 @@ package differential_test
 
 import "fmt"
 
-// indexDeviations are on reads of indexes, and on what only local ones have.
+// indexDeviations concern reads of indexes, and features of local indexes only.
 var indexDeviations = []deviation{
 	{
 		rule: `AWS: "If you query or scan a local secondary index and request only attributes that are projected into that index, the operation reads only the index". DynamoDB Local reads the table for any projection expression.`,
@@ -45,7 +45,7 @@ var indexDeviations = []deviation{
 			"scan/index Some: filter on an attribute of one":        {"0/Count": "0", "0/Items": ""},
 			"local/scan ByText: filter on an unprojected attribute": {"0/Count": "0", "0/Items": ""},
 			"local/scan BySome: filter on an unprojected attribute": {"0/Count": "0", "0/Items": ""},
-			"local/scan BySome: filter on keys":                     {"0/Count": "0", "0/Items": ""}, // tsk is another index's
+			"local/scan BySome: filter on keys":                     {"0/Count": "0", "0/Items": ""}, // tsk is the key of another index
 		},
 	},
 	{
@@ -96,19 +96,19 @@ var indexDeviations = []deviation{
 	},
 }
 
-// localBill is the bill of the smallest read of a local index, and of so much of
-// the table.
+// localBill returns the bill of the smallest read of a local index, with the given units of the
+// table.
 func localBill(index string, table float64) string {
 	const units = 0.5
 	return fmt.Sprintf(`{"CapacityUnits":%v,"LocalSecondaryIndexes":{"%s":{"CapacityUnits":%v}},"Table":{"CapacityUnits":%v},"TableName":"Local"}`, units+table, index, units, table)
 }
 
-// fetched replaces the bill of an answer by that.
+// fetched replaces the bill of an answer by localBill.
 func fetched(answer int, index string, table float64) edits {
 	return edits{fmt.Sprintf("%d/ConsumedCapacity", answer): localBill(index, table)}
 }
 
-// metricsOf are those of a small item collection.
+// metricsOf returns the metrics of a small item collection.
 func metricsOf(pk string) string {
 	return `{"ItemCollectionKey":{"pk":"` + pk + `"},"SizeEstimateRangeGB":[0,1]}`
 }

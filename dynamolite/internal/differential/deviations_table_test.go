@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// tableDeviations are on tables and their settings.
+// tableDeviations concern tables and their settings.
 var tableDeviations = []deviation{
 	{
 		rule: `AWS: an index of an on-demand table has a throughput of zero, and no maximum unless it was given one. DynamoDB Local leaves out the former, and shows a maximum of -1 when UpdateTable made the index.`,
@@ -145,14 +145,13 @@ var tableDeviations = []deviation{
 	},
 }
 
-// described is the answer to DescribeTable for the on-demand table that cases make,
-// with these definitions and global indexes that project everything, written
-// name:key.
+// described returns the answer to DescribeTable for the on-demand table that cases make. It has
+// these definitions and global indexes that project everything, written as name:key.
 func described(definitions string, indexes ...string) string {
 	return `{"Table":` + description(definitions, indexes...) + `}`
 }
 
-// changed is the answer to an UpdateTable of that table.
+// changed returns the answer to an UpdateTable of that table.
 func changed(definitions string, indexes ...string) string {
 	return `{"TableDescription":` + description(definitions, indexes...) + `}`
 }

@@ -14,11 +14,11 @@ const (
 	canceled       = `{"error":"TransactionCanceledException","CancellationReasons":` + noneAndInvalid + `}`
 )
 
-// deviations are all known differences. Rules marked as unmeasured follow AWS's
-// documentation as far as it goes; a measurement on AWS would settle them.
+// deviations are all known differences. Rules marked as unmeasured follow AWS's documentation as
+// far as it goes; a measurement on AWS would settle them.
 var deviations = slices.Concat(itemDeviations, indexDeviations, tableDeviations)
 
-// itemDeviations are on items and their bill.
+// itemDeviations concern items and their bill.
 var itemDeviations = []deviation{
 	{
 		rule: `AWS: "Leading and trailing zeroes are trimmed" in numbers, which come back as plain decimals. DynamoDB Local trims only top-level attributes of a put: it keeps the zeros and exponents of nested numbers, of the values of an update, and of sums.`,
@@ -190,7 +190,7 @@ var itemDeviations = []deviation{
 	},
 }
 
-// plain writes a number as DynamoDB does: no exponent, no zeros that say nothing.
+// plain writes a number as DynamoDB does: no exponent and no insignificant zeros.
 func plain(n string) string {
 	d, _, err := apd.NewFromString(n)
 	if err != nil || d.IsZero() {

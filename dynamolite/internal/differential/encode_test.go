@@ -15,17 +15,17 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// ignored are fields that two engines, or two runs, need not agree on. The status
-// of a table is among them because AWS makes and drops tables in the background
-// and says so, while the engines here are done when they answer.
+// ignored are fields that may differ between two engines, or two runs. The status of a table is
+// one of them: AWS makes and drops tables in the background and reports it, while the engines
+// here have finished when they answer.
 var ignored = map[string]bool{
 	"ResultMetadata": true, "Message": true, "TableStatus": true, "IndexStatus": true, "Backfilling": true,
 	"ItemCount": true, "TableSizeBytes": true, "IndexSizeBytes": true, "WarmThroughput": true,
 	"NumberOfDecreasesToday": true, "LastIncreaseDateTime": true, "LastDecreaseDateTime": true,
-	"TableId": true, // DynamoDB Local has none
+	"TableId": true, // DynamoDB Local has no such field
 }
 
-// present are fields of which two engines, or two runs, agree only that there is something.
+// present are fields that two engines, or two runs, must both have, with any value.
 var present = map[string]bool{
 	"CreationDateTime": true, "LastUpdateToPayPerRequestDateTime": true, "LastUpdateDateTime": true,
 	"TableArn": true, "IndexArn": true, "LatestStreamArn": true, "LatestStreamLabel": true, "Address": true,
@@ -36,9 +36,9 @@ var unordered = map[string]bool{
 	"ConsumedCapacity": true, "AttributeDefinitions": true, "GlobalSecondaryIndexes": true, "LocalSecondaryIndexes": true, "Tags": true, "NonKeyAttributes": true,
 }
 
-// encode turns an SDK structure into maps, lists and scalars with one form: absent
-// and empty are the same, sets are sorted, and so are lists without an order.
-// Only an item with no attributes stays apart from no item.
+// encode turns an SDK structure into maps, lists and scalars in one form: absent and empty are
+// the same, and sets and lists without an order are sorted. Only an item without attributes stays
+// distinct from a missing item.
 func encode(v any) any { return encodeValue(reflect.ValueOf(v)) }
 
 func encodeValue(v reflect.Value) any {
@@ -117,7 +117,7 @@ func encodeMap(v reflect.Value) any {
 			sortByText(e.([]any)) // the answers of a BatchGetItem have no order
 		}
 		if metrics, ok := reflect.TypeAssert[[]types.ItemCollectionMetrics](it.Value()); ok && len(metrics) > 0 {
-			list := e.([]any) // nor the collections that a batch touched, and one may be named often
+			list := e.([]any) // the collections that a batch touched have no order either, and one may be named several times
 			sortByText(list)
 			e = slices.CompactFunc(list, func(a, b any) bool { return bytes.Equal(marshal(a), marshal(b)) })
 		}
@@ -134,8 +134,8 @@ func encodeItem(item map[string]types.AttributeValue) any {
 	return out
 }
 
-// shorten keeps the golden files small: of a long string it keeps the start, the
-// length and a checksum.
+// shorten keeps the golden files small: it shortens a long string to its start, its length and a
+// checksum.
 func shorten(s string) string {
 	if len(s) <= 100 {
 		return s
@@ -143,8 +143,8 @@ func shorten(s string) string {
 	return fmt.Sprintf("%.5s… %d bytes, crc32 %x", s, len(s), crc32.ChecksumIEEE([]byte(s)))
 }
 
-// encodeAttribute follows DynamoDB's JSON, with the scalars bare that JSON can
-// tell apart: a string is a string, a list a list.
+// encodeAttribute follows DynamoDB's JSON, but writes scalars that JSON can distinguish without a
+// type: a string is a string, a list a list.
 func encodeAttribute(v types.AttributeValue) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -180,7 +180,7 @@ func encodeAttribute(v types.AttributeValue) any {
 	}
 }
 
-// encodeError keeps of an error what a program may branch on.
+// encodeError keeps the parts of an error that a program may branch on.
 func encodeError(err error) any {
 	if e, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		out := map[string]any{"error": e.ErrorCode()}
@@ -210,7 +210,7 @@ func sortByText(list []any) {
 	slices.SortFunc(list, func(a, b any) int { return bytes.Compare(marshal(a), marshal(b)) })
 }
 
-// marshal writes canonical JSON: no escapes beyond the necessary, keys sorted.
+// marshal writes canonical JSON: only the necessary escapes, and sorted keys.
 func marshal(v any) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -221,8 +221,8 @@ func marshal(v any) []byte {
 	return bytes.TrimSpace(buf.Bytes())
 }
 
-// reread brings an outcome into the form it has when read from a golden file, so
-// that the two compare.
+// reread brings an outcome into the form that it has when read from a golden file, so that the
+// two can be compared.
 func reread(o outcome) (same outcome) {
 	if err := json.Unmarshal(marshal(o), &same); err != nil {
 		panic(err)
@@ -233,7 +233,7 @@ func reread(o outcome) (same outcome) {
 // fields is an item, or the values of a request, as plain Go values; see attribute.
 type fields map[string]any
 
-// values returns the item as the SDK has it.
+// values returns the item in the SDK's types.
 func (f fields) values() map[string]types.AttributeValue {
 	if f == nil {
 		return nil

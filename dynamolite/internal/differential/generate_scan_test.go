@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// scans are of one partition, by pages, and of several, by segments.
+// scans are made over one partition, by pages, and over several, by segments.
 func (g *generator) scans() testCase {
 	var c testCase
 	taken := map[string]bool{}
@@ -52,8 +52,8 @@ func (g *generator) scans() testCase {
 	return c
 }
 
-// localItem has keys for the local indexes, most of the time, and always one of the
-// global index; see local/bill: update of one key and removal of the other.
+// localItem has keys for the local indexes, most of the time, and always one of the global index;
+// see local/bill: update of one key and removal of the other.
 func (g *generator) localItem(sk string) fields {
 	item := fields{"pk": "p", "sk": sk}
 	for _, name := range []string{"nsk", "tsk", "ssk", "gpk", "x", "y", "w"} {
@@ -79,7 +79,7 @@ func (g *generator) localValue(name string) any {
 	}
 }
 
-// localQueries query the local indexes; no two of the items tie.
+// localQueries query the local indexes; no two of the items have equal keys in them.
 func (g *generator) localQueries() testCase {
 	var c testCase
 	for i := range 2 + g.IntN(8) {
@@ -130,7 +130,7 @@ func (g *generator) localQueries() testCase {
 	return c
 }
 
-// localWrites write items that are in indexes, and look at all of these.
+// localWrites write items that are in indexes, and read all of these indexes.
 func (g *generator) localWrites() testCase {
 	c := testCase{setup: many(localTable, g.localItem("0"), g.localItem("1"))}
 	for range 4 {

@@ -9,11 +9,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// recordedSeeds is how many seeds' cases the golden files hold.
+// recordedSeeds is how many seeds have their cases in the golden files.
 const recordedSeeds = 80
 
-// generated returns the cases of n seeds: random items, and random expressions on
-// them that are for the most part valid. The same seed makes the same cases.
+// generated returns the cases of n seeds: random items, and random, mostly valid expressions on
+// them. The same seed makes the same cases.
 func generated(from, n uint64) []testCase {
 	var all []testCase
 	for seed := from; seed < from+n; seed++ {
@@ -41,8 +41,8 @@ func generated(from, n uint64) []testCase {
 	return all
 }
 
-// generator makes one case. Values and aliases collect what the expressions made
-// so far mention; take hands them to a request.
+// generator makes one case. Values and aliases collect the values and aliases of the expressions
+// made so far; take moves them to a request.
 type generator struct {
 	*rand.Rand
 
@@ -55,8 +55,7 @@ func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g *generator, all ...T) T { return all[g.IntN(len(all))] }
 
-// take returns the collected values and aliases, nil if there are none, and
-// starts anew.
+// take returns the collected values and aliases, nil if there are none, and resets them.
 func (g *generator) take() (fields, map[string]string) {
 	values, aliases := g.values, g.aliases
 	g.values, g.aliases = nil, nil
@@ -140,7 +139,7 @@ func (g *generator) queries() testCase {
 	return c
 }
 
-// garbled damages one expression of eight: a word is dropped, doubled or moved.
+// garbled damages one expression of eight: it drops, doubles or moves a word.
 func (g *generator) garbled(expression string) string {
 	if !g.chance(12) {
 		return expression
@@ -261,7 +260,7 @@ func (g *generator) assignment() string {
 	}
 }
 
-// value names v in the request.
+// value gives v a placeholder in the request.
 func (g *generator) value(v any) string {
 	if g.values == nil {
 		g.values = fields{}
@@ -271,7 +270,7 @@ func (g *generator) value(v any) string {
 	return name
 }
 
-// path is one that often exists: the items' attributes have one letter.
+// path returns a path that often exists: the items' attributes have one letter.
 func (g *generator) path() string {
 	name := g.letter()
 	if g.chance(20) {
@@ -294,7 +293,7 @@ func (g *generator) path() string {
 
 func (g *generator) letter() string { return pick(g, "a", "b", "c", "d", "e", "f") }
 
-// word is a short string of few letters, so that words meet.
+// word returns a short string of few letters, so that words are often equal.
 func (g *generator) word() string {
 	var word strings.Builder
 	for range g.IntN(4) {
@@ -303,7 +302,7 @@ func (g *generator) word() string {
 	return word.String()
 }
 
-// similar is a value from the item, or another.
+// similar returns a value from the item, or another.
 func (g *generator) similar() any {
 	if v, ok := g.item[g.letter()]; ok && g.chance(60) {
 		return v
@@ -356,7 +355,7 @@ func (g *generator) randomValue(depth int) any {
 	}
 }
 
-// randomNumber has up to 38 digits, a point somewhere, and often few of either.
+// randomNumber has up to 38 digits, a point somewhere, and often few digits.
 func (g *generator) randomNumber() num {
 	if g.chance(50) {
 		return num(strconv.Itoa(g.IntN(20) - 5))

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// goldenDir holds, for each area, what DynamoDB Local answered.
+// goldenDir holds, for each area, the answers of DynamoDB Local.
 const goldenDir = "testdata"
 
 // allCases returns all cases, the written ones and the generated.
@@ -35,8 +35,8 @@ var allCases = sync.OnceValue(func() []testCase {
 	return all
 })
 
-// TestGolden holds the engine to the recorded answers of DynamoDB
-// Local, as corrected by the known deviations.
+// TestGolden compares the engine with the recorded answers of DynamoDB Local, as corrected by the
+// known deviations.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden := readGolden(t)
@@ -55,7 +55,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// compare runs the case on an engine of ours against what DynamoDB Local answered.
+// compare runs the case on an engine of ours and compares the outcome with that of DynamoDB
+// Local.
 func (c *testCase) compare(t *testing.T, local outcome, ours engine) {
 	t.Helper()
 	want := expected(t, c.name, local)
@@ -71,8 +72,8 @@ func (c *testCase) compare(t *testing.T, local outcome, ours engine) {
 	}
 }
 
-// difference compares by the canonical text: go-cmp takes time exponential in the
-// nesting of a tree.
+// difference compares by the canonical text: go-cmp takes time exponential in the nesting of a
+// tree.
 func difference(want, got outcome) string {
 	if bytes.Equal(marshal(want), marshal(got)) {
 		return ""
@@ -88,8 +89,8 @@ func indent(o outcome) string {
 	return buf.String()
 }
 
-// TestCasesAreMany holds the suite's size, that it leaves out no operation, and its
-// names: unique, and known where a deviation names one.
+// TestCasesAreMany checks the suite's size and that it leaves out no operation. It also checks
+// that case names are unique, and that the names in deviations exist.
 func TestCasesAreMany(t *testing.T) {
 	t.Parallel()
 	seen, sent := map[string]bool{}, map[string]int{}

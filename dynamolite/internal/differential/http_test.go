@@ -12,20 +12,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// direct hands the requests of the SDK's client to a handler, with no socket
-// between them.
+// direct passes the requests of the SDK's client to a handler, with no socket between them.
 type direct struct{ http.Handler }
 
-// Do returns what the handler answers.
+// Do returns the handler's answer.
 func (d direct) Do(r *http.Request) (*http.Response, error) {
-	r.Host = r.URL.Host // where a server finds it, and the signature is on it
+	r.Host = r.URL.Host // the place where a server finds it; the signature covers it
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	return w.Result(), nil
 }
 
-// httpEngine is the stock client of the SDK in front of a new database with all the
-// fixed tables. Signatures are verified.
+// httpEngine returns the SDK's standard client in front of a new database with all the fixed
+// tables. Signatures are verified.
 func httpEngine(t *testing.T) engine {
 	t.Helper()
 	const id, secret = "id", "secret"
@@ -40,15 +39,15 @@ func httpEngine(t *testing.T) engine {
 	})
 }
 
-// TestGoldenOverHTTP holds the handler to the recorded answers too: no answer
-// depends on how the request came.
+// TestGoldenOverHTTP compares the handler with the recorded answers too: no answer depends on how
+// the request came.
 func TestGoldenOverHTTP(t *testing.T) {
 	t.Parallel()
 	golden := readGolden(t)
 	for _, c := range allCases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if recorded, ok := golden[c.name]; ok { // else TestGolden fails
+			if recorded, ok := golden[c.name]; ok { // otherwise TestGolden fails
 				c.compare(t, recorded, httpEngine(t))
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// itemCases are about what an item may be: keys, types, numbers and limits.
+// itemCases test which items are valid: keys, types, numbers and limits.
 func itemCases() []testCase {
 	var all []testCase
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func deepMap(n int) any {
 	return v
 }
 
-// keyCases give every operation that takes a key the same bad ones.
+// keyCases give the same bad keys to every operation that takes a key.
 func keyCases() []testCase {
 	var all []testCase
 	for _, c := range []struct {
@@ -209,7 +209,7 @@ func numberCases() []testCase {
 	return all
 }
 
-// replaceCases put over an item and delete it.
+// replaceCases replace an item and delete it.
 func replaceCases() []testCase {
 	old := fields{"a": 1, "b": "text"}
 	exists := "attribute_exists(pk)"

@@ -13,24 +13,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// kind is a request that is more than one call of a method.
+// kind is a request that takes more than one call of a method.
 type kind interface {
-	// label tells it apart from its request alone.
+	// label distinguishes it from its plain request.
 	label() string
-	// sends is the request, a pointer to an SDK's input.
+	// sends returns the request, a pointer to an SDK's input.
 	sends() any
 	// send makes the request and returns the answers.
 	send(t *testing.T, e engine) []any
 }
 
-// pages is a Query or a Scan that is sent again from where it ended, until it has
-// ended. Where it ends must not depend on the engine: no scan over several
-// partitions, no items that tie in an index.
+// pages is a Query or a Scan that is repeated from its end until no page is left. The ends of
+// pages must not depend on the engine: no scan over several partitions, and no items with equal
+// keys in an index.
 type pages struct{ request any }
 
-// sweep is a Query or a Scan by pages whose items are put together, for
-// where the order of the items is the engine's own. A Scan is made of so many
-// segments, none for 0, each to its end.
+// sweep is a Query or a Scan by pages whose items are joined, for cases in which each engine has
+// its own order of items. A Scan has the given number of segments, none for 0, and reads each to
+// its end.
 type sweep struct {
 	request  any
 	segments int32
@@ -39,10 +39,10 @@ type sweep struct {
 // settle waits until a table and its indexes are ACTIVE, and describes it.
 type settle struct{ table string }
 
-// tagged is a request that names a table by its ARN, which is the engine's own.
+// tagged is a request that identifies a table by its ARN, which differs between engines.
 type tagged struct {
 	table string
-	// as stands in the ARN in place of table/name, unless it is "".
+	// as replaces table/name in the ARN, unless it is "".
 	as      string
 	request any
 }
@@ -59,17 +59,17 @@ func (s sweep) sends() any  { return s.request }
 func (s settle) sends() any { return &dynamodb.DescribeTableInput{TableName: &s.table} }
 func (g tagged) sends() any { return g.request }
 
-// maxPages bounds the requests that one pages or segment makes.
+// maxPages limits the requests of one pages or segment.
 const maxPages = 60
 
-// page is what pages need of the answer to a Query or a Scan.
+// page is the part of the answer to a Query or a Scan that pages needs.
 type page struct {
 	answer any // encoded
 	items  []any
 	next   map[string]types.AttributeValue
 }
 
-// page sends a copy of a Query or a Scan.
+// sendPage sends a copy of a Query or a Scan.
 func sendPage(t *testing.T, e engine, request any, start map[string]types.AttributeValue, change func(*dynamodb.ScanInput)) page {
 	t.Helper()
 	switch in := request.(type) {
@@ -110,7 +110,7 @@ func encodeItems(items []map[string]types.AttributeValue) []any {
 	return list
 }
 
-// eachPage sends a request until it has ended.
+// eachPage repeats a request until no page is left.
 func eachPage(t *testing.T, e engine, request any, change func(*dynamodb.ScanInput), do func(page)) {
 	t.Helper()
 	var start map[string]types.AttributeValue
@@ -131,9 +131,9 @@ func (p pages) send(t *testing.T, e engine) (answers []any) {
 	return answers
 }
 
-// send answers with all the items, and for a request without segments with the
-// pages as well, less what depends on the order: their items, and of the last key
-// all but the names.
+// send returns all the items and, for a request without segments, also the pages. It leaves out
+// the parts of a page that depend on the order: its items, and everything but the names of the
+// last key.
 func (s sweep) send(t *testing.T, e engine) []any {
 	t.Helper()
 	all := map[string]any{}
@@ -227,8 +227,8 @@ func (g tagged) send(t *testing.T, e engine) []any {
 	}
 }
 
-// ordered gives the items of an answer the order that AWS does not: partitions
-// among themselves, and items that have the same keys in an index.
+// ordered sorts the parts of an answer that AWS leaves without an order: partitions, and items
+// that have equal keys in an index.
 func ordered(answer any, index *string) any {
 	a, ok := answer.(map[string]any)
 	items, isList := a["Items"].([]any)

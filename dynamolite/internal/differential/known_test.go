@@ -8,25 +8,25 @@ import (
 	"testing"
 )
 
-// deviation is a place where DynamoDB Local does not answer as AWS does. dynamolite
-// is held to AWS's answer, which is DynamoDB Local's with some parts replaced. A
-// replacement that changes nothing fails the suite: DynamoDB Local is then right,
-// and the deviation has to go.
+// deviation is a place where DynamoDB Local does not answer as AWS does. dynamolite must give
+// AWS's answer, which is DynamoDB Local's with some parts replaced. A replacement that changes
+// nothing fails the suite: DynamoDB Local is then right, and the deviation must be removed.
 type deviation struct {
-	// rule is what AWS does and what DynamoDB Local does instead.
+	// rule is AWS's behaviour and DynamoDB Local's different behaviour.
 	rule string
-	// cases says for a case what to replace.
+	// cases gives the replacements of a case.
 	cases map[string]edits
-	// everywhere corrects the answers of any case, and reports whether it had to.
+	// everywhere corrects the answers of any case, and reports whether there was something to
+	// correct.
 	everywhere func(node map[string]any) bool
 }
 
-// edits maps a place in an outcome to the JSON that belongs there; "" removes it.
-// A place is the path to it, from the number of the answer, or after for the
-// items left, on. Edits are made in the order of their places.
+// edits maps a place in an outcome to the correct JSON; "" removes it. A place is a path that
+// starts with the number of the answer, or with after for the final items. Edits are made in the
+// order of their places.
 type edits map[string]string
 
-// expected returns what AWS would answer where DynamoDB Local answered with local.
+// expected returns AWS's answers, given those of DynamoDB Local.
 func expected(t *testing.T, name string, local outcome) outcome {
 	t.Helper()
 	want := reread(local)
@@ -84,8 +84,8 @@ func (e edits) apply(t *testing.T, o *outcome) {
 	o.After, _ = root["after"].([]any)
 }
 
-// replace changes the value at the path in place, where nil removes it, and
-// returns the tree, or nil if the path leads nowhere.
+// replace changes the value at the path in place; nil removes it. It returns the tree, or nil if
+// the path leads nowhere.
 func replace(tree any, path []string, value any) any {
 	if len(path) == 0 {
 		return value
@@ -127,7 +127,7 @@ func replace(tree any, path []string, value any) any {
 	}
 }
 
-// TestDeviationsEverywhereStillExist finds each of them in the golden files.
+// TestDeviationsEverywhereStillExist finds each of these deviations in the golden files.
 func TestDeviationsEverywhereStillExist(t *testing.T) {
 	t.Parallel()
 	for _, d := range deviations {

@@ -20,9 +20,9 @@ var (
 	seeds        = flag.Uint64("seeds", 200, "how many seeds to generate cases from beyond the recorded ones")
 )
 
-// TestLive sends every case to DynamoDB Local and to this engine. The
-// recorded answers must be the ones DynamoDB Local gives today, and beyond them
-// there are generated cases that nobody recorded.
+// TestLive sends every case to DynamoDB Local and to this engine. The recorded answers must equal
+// the current answers of DynamoDB Local. The test also runs generated cases that are not
+// recorded.
 func TestLive(t *testing.T) { //nolint:paralleltest // one server, whose tables every case uses
 	local := peers.DynamoDBLocal(t).Client
 	createTables(t, local)
@@ -50,12 +50,12 @@ func TestLive(t *testing.T) { //nolint:paralleltest // one server, whose tables 
 	}
 }
 
-// reset leaves the fixed tables empty and no others.
+// reset empties the fixed tables and deletes all others.
 func reset(t *testing.T, client *dynamodb.Client, c *testCase) {
 	t.Helper()
 	for _, key := range c.keys(t) {
 		if _, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &key.table, Key: key.key}); err != nil {
-			continue // a key that is none, of a refused request
+			continue // an invalid key, of a refused request
 		}
 	}
 	list, err := client.ListTables(t.Context(), &dynamodb.ListTablesInput{})
@@ -72,14 +72,14 @@ func reset(t *testing.T, client *dynamodb.Client, c *testCase) {
 		fixed = slices.Delete(fixed, at, at+1)
 		mustBeEmpty(t, client, name)
 	}
-	for _, in := range fixed { // the case dropped it
+	for _, in := range fixed { // the case dropped the table
 		if _, err := client.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// drop deletes a table, whatever a case has done to it.
+// drop deletes a table in any state.
 func drop(t *testing.T, client *dynamodb.Client, table string) {
 	t.Helper()
 	out, err := settled(t, client, table)
@@ -96,7 +96,7 @@ func drop(t *testing.T, client *dynamodb.Client, table string) {
 	}
 }
 
-// mustBeEmpty finds what keys did not know of.
+// mustBeEmpty finds items that keys did not find.
 func mustBeEmpty(t *testing.T, client *dynamodb.Client, table string) {
 	t.Helper()
 	out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table, Select: types.SelectCount})

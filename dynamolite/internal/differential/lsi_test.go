@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// localCases are on local secondary indexes.
+// localCases test local secondary indexes.
 func localCases() []testCase {
 	all := append(localCreateCases(), localQueryCases()...)
 	all = append(all, localScanCases()...)
@@ -18,7 +18,7 @@ func localCases() []testCase {
 	return append(all, metricsCases()...)
 }
 
-// localItems are in one partition but for the last; in none of the indexes do two of them tie.
+// localItems are in one partition except the last; no two of them have equal keys in an index.
 func localItems() []stored {
 	return many(localTable,
 		fields{"pk": "p", "sk": "a", "nsk": 3, "tsk": "t3", "ssk": "s1", "x": 1, "y": fields{"z": 1}, "w": "w1", "gpk": "g"},
@@ -240,7 +240,7 @@ func localPageCases() []testCase {
 }
 
 func localScanCases() []testCase {
-	var items []stored // of one partition: its order is the same everywhere
+	var items []stored // of one partition, whose order is the same on every engine
 	for _, s := range localItems() {
 		if s.item["pk"] == "p" {
 			items = append(items, s)
@@ -283,7 +283,7 @@ func localScanCases() []testCase {
 		}})
 }
 
-// localWriteCases follow what writes do to the indexes, and try bad keys.
+// localWriteCases check the effect of writes on the indexes, and try bad keys.
 func localWriteCases() []testCase {
 	set := func(sk, expression string, values fields) any {
 		return tweak(update(expression, values), func(in *dynamodb.UpdateItemInput) {
@@ -333,8 +333,8 @@ func localWriteCases() []testCase {
 	return all
 }
 
-// localBillCases look at what writes cost in local indexes, and reads that fetch
-// from the table.
+// localBillCases check the cost of writes in local indexes, and of reads that fetch from the
+// table.
 func localBillCases() []testCase {
 	place := fields{"pk": "a", "sk": "1"}
 	whole := place.with(fields{"nsk": 1, "tsk": "t", "ssk": "s", "x": 1, "w": 1, "gpk": "g"})
@@ -398,15 +398,15 @@ func localBillCases() []testCase {
 			by(byNumber, func(in *dynamodb.QueryInput) { in.ProjectionExpression = new("w2") }),
 			by(byText, func(in *dynamodb.QueryInput) { in.ProjectionExpression, in.Limit = new("x"), new(int32(2)) }),
 			by(byText, func(in *dynamodb.QueryInput) {
-				in.FilterExpression, in.ProjectionExpression = new("sk > :p"), new("x") // none passes
+				in.FilterExpression, in.ProjectionExpression = new("sk > :p"), new("x") // no item passes
 			}),
 		}})
 	}
 	return all
 }
 
-// metricsCases ask for the metrics of item collections, which only tables with
-// local indexes have.
+// metricsCases request the metrics of item collections, which only tables with local indexes
+// have.
 func metricsCases() []testCase {
 	place := fields{"pk": "p", "sk": "a"}
 	size := types.ReturnItemCollectionMetricsSize

@@ -195,8 +195,8 @@ func numberQueryCases() []testCase {
 	}
 }
 
-// hundredKilobytes are n items of one partition, each of 100 KB, with names short
-// and content that compresses in a golden file.
+// hundredKilobytes returns n items of one partition, each of 100 KB, with short names and content
+// that compresses in a golden file.
 func hundredKilobytes(n int) []stored {
 	var all []stored
 	for i := range n {
@@ -206,7 +206,7 @@ func hundredKilobytes(n int) []stored {
 	return all
 }
 
-// indexCases query the secondary indexes and follow what writes do to them.
+// indexCases query the secondary indexes and check the effect of writes on them.
 func indexCases() []testCase {
 	items := many(indexedTable,
 		fields{"pk": "a", "sk": "1", "gpk": "g", "gsk": 2, "kpk": "k", "x": 1, "w": "w1"},
@@ -276,7 +276,7 @@ func indexCases() []testCase {
 	}
 	for _, limit := range []int32{1, 2, 4} {
 		for _, forward := range []bool{true, false} {
-			cases = append(cases, testCase{fmt.Sprintf("index/pages of %d, forward %v", limit, forward), items[1:], []any{ // without the tie
+			cases = append(cases, testCase{fmt.Sprintf("index/pages of %d, forward %v", limit, forward), items[1:], []any{ // no equal keys
 				pages{byG(func(in *dynamodb.QueryInput) { in.Limit, in.ScanIndexForward = &limit, &forward })},
 				pages{tweak(query(some, "spk = :s", fields{":s": "s"}), func(in *dynamodb.QueryInput) { in.Limit, in.ScanIndexForward = &limit, &forward })},
 			}})

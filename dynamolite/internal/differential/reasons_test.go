@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// tokenAndReasonCases are on tokens, and on the reasons of canceled transactions.
+// tokenAndReasonCases test tokens, and the reasons of canceled transactions.
 func tokenAndReasonCases() []testCase {
 	return append(tokenCases(), reasonCases()...)
 }
@@ -71,7 +71,7 @@ func tokenCases() []testCase {
 	return all
 }
 
-// reasonCases bring each action to each reason.
+// reasonCases test every reason for every action.
 func reasonCases() []testCase {
 	items := append(many(hashTable, fields{"pk": "a", "v": 1, "l": []any{1}, "s": strs{"x"}}, fields{"pk": "b", "v": 2}), many(indexedTable, fields{"pk": "a", "sk": "1", "kpk": "k", "gpk": "g", "gsk": 1})...)
 	good := transactOne(at("b", update("ADD v :n", fields{":n": 1})))

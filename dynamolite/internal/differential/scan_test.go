@@ -128,7 +128,7 @@ func scanCases() []testCase {
 	return append(append(append(all, sweepCases()...), scanIndexCases()...), scanPageCases()...)
 }
 
-// partitions are n items of the range table, three to a partition.
+// partitions returns n items of the range table, three to a partition.
 func partitions(n int) []stored {
 	var all []stored
 	for i := range n {

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// settingsCases look at what a table has beside its items.
+// settingsCases test the settings of a table.
 func settingsCases() []testCase {
 	all := append(ttlCases(), tagCases()...)
 	all = append(all, protectionCases()...)
@@ -80,9 +80,9 @@ func protectionCases() []testCase {
 	}
 }
 
-// specificationCases ask for streams, encryption and table classes. Each makes a
-// table of its own name: DynamoDB Local shows the stream of a dropped table at the
-// next one of its name.
+// specificationCases request streams, encryption and table classes. Each makes a table with its
+// own name, because DynamoDB Local shows the stream of a dropped table at the next one of that
+// name.
 func specificationCases() []testCase {
 	streaming := func(view types.StreamViewType) *types.StreamSpecification {
 		return &types.StreamSpecification{StreamEnabled: new(true), StreamViewType: view}

@@ -22,7 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
-// writesAndTables is what a stream is fed by.
+// writesAndTables are the operations that feed a stream.
 type writesAndTables interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	DeleteTable(context.Context, *dynamodb.DeleteTableInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error)
@@ -33,7 +33,7 @@ type writesAndTables interface {
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// reads is what a stream is read with.
+// reads are the operations that read a stream.
 type reads interface {
 	ListStreams(context.Context, *dynamodbstreams.ListStreamsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.ListStreamsOutput, error)
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
@@ -50,8 +50,9 @@ type streamed struct {
 	arn    string
 }
 
-// TestLiveStreams sends the same writes to DynamoDB Local and to this engine and compares the records of
-// their streams, and what they answer to requests for iterators. It ends when the table is deleted.
+// TestLiveStreams sends the same writes to DynamoDB Local and to this engine. It compares the
+// records of their streams, and their answers to requests for iterators. It ends when the table
+// is deleted.
 func TestLiveStreams(t *testing.T) { //nolint:paralleltest // the subtests share a server, which is slow with more than one stream at a time
 	local := peers.DynamoDBLocal(t)
 	options := local.Client.Options()
@@ -107,8 +108,8 @@ type item = map[string]types.AttributeValue
 func streamText(v string) types.AttributeValue   { return &types.AttributeValueMemberS{Value: v} }
 func streamNumber(v string) types.AttributeValue { return &types.AttributeValueMemberN{Value: v} }
 
-// write makes every kind of write, some of which change nothing or fail. All are of one partition, whose records
-// have one order.
+// write makes every kind of write, some of which change nothing or fail. All are in one
+// partition, whose records have one order.
 func (s *streamed) write() {
 	s.t.Helper()
 	ctx, t := s.t.Context(), &s.table
@@ -160,7 +161,7 @@ func (s *streamed) write() {
 		{update("1", "SET n = :n", "", item{":n": streamNumber("-11.5")}), false},                                             // no change
 		{update("1", "REMOVE nothing ADD ss :s", "", item{":s": &types.AttributeValueMemberSS{Value: []string{"x"}}}), false}, // no change
 		{update("1", "SET v = :v", "attribute_not_exists(pk)", item{":v": streamText("q")}), true},
-		{update("12345", "ADD n :one", "", item{":one": streamNumber("1")}), false}, // makes it
+		{update("12345", "ADD n :one", "", item{":one": streamNumber("1")}), false}, // creates the item
 		{update("12345", "REMOVE n", "", nil), false},
 		{remove("12345"), false},
 		{remove("12345"), false}, // no change
@@ -187,7 +188,8 @@ func (s *streamed) describe() *streamtypes.StreamDescription {
 	return out.StreamDescription
 }
 
-// description is what the engines have in common of a stream: DynamoDB Local has one shard.
+// description returns the properties of a stream that both engines share: DynamoDB Local has one
+// shard.
 func (s *streamed) description() []string {
 	s.t.Helper()
 	d := s.describe()
@@ -202,7 +204,7 @@ func (s *streamed) description() []string {
 	return facts
 }
 
-// shape has digits and hexadecimal letters all alike.
+// shape replaces every digit and every hexadecimal letter by the same sign.
 func shape(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("0123456789abcdef", r) {
@@ -212,7 +214,7 @@ func shape(s string) string {
 	}, s)
 }
 
-// all is the shard with the records, and these.
+// all returns the shard with the records, and these records.
 func (s *streamed) all() (shard string, records []streamtypes.Record) {
 	s.t.Helper()
 	for _, sh := range s.describe().Shards {
@@ -225,7 +227,7 @@ func (s *streamed) all() (shard string, records []streamtypes.Record) {
 	return shard, records
 }
 
-// from reads the first page from a place.
+// from reads the first page from a position.
 func (s *streamed) from(shard string, from streamtypes.ShardIteratorType, sequence *string) (*dynamodbstreams.GetRecordsOutput, error) {
 	it, err := s.reads.GetShardIterator(s.t.Context(), &dynamodbstreams.GetShardIteratorInput{
 		StreamArn: &s.arn, ShardId: &shard, ShardIteratorType: from, SequenceNumber: sequence,
@@ -250,7 +252,7 @@ func (s *streamed) records() (facts []string) {
 	return facts
 }
 
-// image is an image as text, its attributes by name.
+// image returns an image as text, its attributes by name.
 func image(m map[string]streamtypes.AttributeValue) string {
 	if m == nil {
 		return "none"
@@ -277,7 +279,8 @@ func imageValue(v streamtypes.AttributeValue) string {
 	return fmt.Sprintf("%T%v", v, v)
 }
 
-// answers are what requests for iterators and limits are answered with: how many records, or which error.
+// answers returns the results of requests for iterators and limits: the number of records, or the
+// error.
 func (s *streamed) answers() (facts []string) {
 	s.t.Helper()
 	shard, records := s.all()
@@ -311,7 +314,7 @@ func (s *streamed) answers() (facts []string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, limit := range []int32{-1, 0, 1, 2, 1000} { // above that DynamoDB Local has another error than AWS documents
+	for _, limit := range []int32{-1, 0, 1, 2, 1000} { // above 1000 DynamoDB Local has another error than AWS documents
 		out, err := s.reads.GetRecords(s.t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: it.ShardIterator, Limit: &limit})
 		facts = append(facts, fmt.Sprint("limit ", limit, ": ", recordsAnswer(out, err)))
 		_, err = s.reads.DescribeStream(s.t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: &s.arn, Limit: &limit})
@@ -339,7 +342,7 @@ func recordsAnswer(out *dynamodbstreams.GetRecordsOutput, err error) string {
 	return fmt.Sprintf("%d records, goes on %v", len(out.Records), out.NextShardIterator != nil)
 }
 
-// ended is what is left of the stream of a deleted table.
+// ended returns the remains of the stream of a deleted table.
 func (s *streamed) ended() []string {
 	s.t.Helper()
 	d := s.describe()

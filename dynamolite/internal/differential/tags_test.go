@@ -12,9 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// DynamoDB Local knows no tags, so the cases on them carry the answers of AWS.
+// DynamoDB Local does not support tags, so the cases on them contain the answers of AWS.
 
-// tagStep is a request about tags, and what AWS answers.
+// tagStep is a request about tags, and AWS's answer.
 type tagStep struct {
 	request any
 	want    string
@@ -41,7 +41,7 @@ func untag(want string, keys ...string) tagStep {
 	return tagStep{tagged{"Made", "", &dynamodb.UntagResourceInput{TagKeys: append([]string{}, keys...)}}, want}
 }
 
-// listTags finds these tags, their keys in alphabetical order.
+// listTags expects these tags, with their keys in alphabetical order.
 func listTags(pairs ...string) tagStep {
 	want := struct{ Tags []map[string]string }{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -54,14 +54,14 @@ func listTags(pairs ...string) tagStep {
 	if len(pairs) > 0 {
 		encoded, err := json.Marshal(want)
 		if err != nil {
-			panic(err) // it is made of strings
+			panic(err) // it consists of strings
 		}
 		text = string(encoded)
 	}
 	return tagStep{tagged{"Made", "", &dynamodb.ListTagsOfResourceInput{}}, text}
 }
 
-// tagsOn asks everything about an ARN that AWS refuses.
+// tagsOn sends every tag request for an ARN that AWS refuses.
 func tagsOn(want string, on func(any) any) []tagStep {
 	return []tagStep{
 		{on(&dynamodb.TagResourceInput{Tags: tags("a", "1")}), want},
@@ -70,12 +70,12 @@ func tagsOn(want string, on func(any) any) []tagStep {
 	}
 }
 
-// tagsAt is an ARN like that of the table that cases make.
+// tagsAt returns a function that gives a request an ARN like that of the table that cases make.
 func tagsAt(as string) func(any) any {
 	return func(in any) any { return tagged{"Made", as, in} }
 }
 
-// plainARN is one in full.
+// plainARN returns a function that gives a request this full ARN.
 func plainARN(arn string) func(any) any {
 	return func(request any) any {
 		switch in := request.(type) {
@@ -90,7 +90,7 @@ func plainARN(arn string) func(any) any {
 	}
 }
 
-// manyTags are n pairs.
+// manyTags returns n pairs.
 func manyTags(n int) []string {
 	var all []string
 	for i := range n {
@@ -99,7 +99,7 @@ func manyTags(n int) []string {
 	return all
 }
 
-// tagTable is all the cases on the tags of a table that is there.
+// tagTable returns all cases on the tags of an existing table.
 func tagTable() map[string][]tagStep {
 	fifty := manyTags(50)
 	return map[string][]tagStep{
@@ -138,8 +138,8 @@ func tagTable() map[string][]tagStep {
 	}
 }
 
-// newTags are tags that come with a table. What follows is a listing, or if the
-// table is refused, that and a look for it.
+// newTags are tags in the request that creates a table. A listing follows or, if the table is
+// refused, a listing and a search for the table.
 type newTags struct {
 	pairs []string
 	steps []tagStep
@@ -156,7 +156,7 @@ func newTagTable() map[string]newTags {
 	}
 }
 
-// tagCases are the cases of both tables.
+// tagCases returns the cases of both tables.
 func tagCases() []testCase {
 	var all []testCase
 	for _, name := range slices.Sorted(maps.Keys(tagTable())) {
@@ -181,7 +181,7 @@ func tagCases() []testCase {
 	}})
 }
 
-// tagAnswers are AWS's answers to them.
+// tagAnswers returns AWS's answers to them.
 func tagAnswers() map[string]edits {
 	all := map[string]edits{"settings/tags after the table is made again": {"1": tagsDone, "4": tagsDone}}
 	for name, steps := range tagTable() {
@@ -195,7 +195,7 @@ func tagAnswers() map[string]edits {
 		answers := edits{}
 		for i, step := range c.steps {
 			if c.steps[0].request != nil {
-				i++ // the table is made, and DynamoDB Local says so too
+				i++ // the table is created, and DynamoDB Local reports it too
 			}
 			answers[strconv.Itoa(i)] = step.want
 		}

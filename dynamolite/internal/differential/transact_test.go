@@ -17,7 +17,7 @@ func transactGet(gets ...types.Get) *dynamodb.TransactGetItemsInput {
 	return in
 }
 
-// transactOne is the TransactWriteItem of a request made for one item.
+// transactOne returns the TransactWriteItem for a request on one item.
 func transactOne(request any) types.TransactWriteItem {
 	switch in := request.(type) {
 	case *dynamodb.PutItemInput:
@@ -43,7 +43,7 @@ func transactOne(request any) types.TransactWriteItem {
 	}
 }
 
-// conditionCheck is an update's key and condition without the update.
+// conditionCheck returns an update's key and condition without the update.
 func conditionCheck(in *dynamodb.UpdateItemInput) types.TransactWriteItem {
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 		TableName: in.TableName, Key: in.Key, ConditionExpression: in.ConditionExpression,
@@ -58,7 +58,7 @@ func at(pk string, in *dynamodb.UpdateItemInput) *dynamodb.UpdateItemInput {
 	return in
 }
 
-// under puts a condition on an update that shows the item when it fails.
+// under puts a condition on an update; the failure returns the item.
 func under(condition string, in *dynamodb.UpdateItemInput) *dynamodb.UpdateItemInput {
 	in.ConditionExpression = &condition
 	in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
@@ -181,7 +181,7 @@ func hundredGets(n int) []types.Get {
 	return all
 }
 
-// transactBills ask transactions for their bill.
+// transactBills request the bills of transactions.
 func transactBills() []testCase {
 	items := many(hashTable, fields{"pk": "a", "v": 1}, fields{"pk": "b", "v": 2})
 	billed := func(in *dynamodb.TransactWriteItemsInput) *dynamodb.TransactWriteItemsInput {

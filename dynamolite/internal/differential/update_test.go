@@ -7,14 +7,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// updateCases exercise the update expression: each is one expression on one item.
+// updateCases test the update expression: each is one expression on one item.
 func updateCases() []testCase {
 	nested := fields{"m": fields{"x": 1, "y": fields{"z": "deep"}}, "l": []any{10, 20, 30}, "a": 1}
 	list := fields{"l": []any{"a", "b", "c", "d", "e"}}
 	var all []testCase
 	for _, c := range []struct {
 		name   string
-		old    fields // nil: there is no item
+		old    fields // nil: the item is missing
 		expr   string
 		values fields
 		names  map[string]string
@@ -249,7 +249,7 @@ func repeat(pattern, separator string, n int) string {
 // letters writes i as two letters.
 func letters(i int) string { return string([]byte{'a' + byte(i/26), 'a' + byte(i%26)}) }
 
-// returnCases are about what an update returns.
+// returnCases test the results of an update.
 func returnCases() []testCase {
 	old := fields{"a": 1, "b": "text", "m": fields{"x": 1, "y": 2}, "l": []any{1, 2, 3}}
 	returning := func(v types.ReturnValue, expression string, values fields) any {

@@ -9,12 +9,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// changeTable is an UpdateTable of the table that cases make.
+// changeTable returns an UpdateTable of the table that cases make.
 func changeTable(change func(*dynamodb.UpdateTableInput)) *dynamodb.UpdateTableInput {
 	return tweak(&dynamodb.UpdateTableInput{TableName: new("Made")}, change)
 }
 
-// addIndex is an UpdateTable that makes an index, and defines its keys.
+// addIndex returns an UpdateTable that makes an index, and defines its keys.
 func addIndex(spec indexSpec) *dynamodb.UpdateTableInput {
 	return changeTable(func(in *dynamodb.UpdateTableInput) {
 		in.AttributeDefinitions = spec.keys
@@ -111,7 +111,7 @@ func addIndexCases() []testCase {
 		}})
 }
 
-// manyBackfilled puts a hundred items before there is an index.
+// manyBackfilled puts a hundred items before the index exists.
 func manyBackfilled() []any {
 	requests := []any{table("Made", "pk:S")}
 	for batch := range 4 {
@@ -187,7 +187,7 @@ func badIndexCases() []testCase {
 	} {
 		cases = append(cases, testCase{"updatetable/add an index " + c.name, nil, []any{table("Made", "pk:S", index("Has", all, "h:S")), c.request, madeSettled}})
 	}
-	for _, c := range []struct { // DynamoDB Local does it, so that nothing can be compared afterwards
+	for _, c := range []struct { // DynamoDB Local accepts these, so nothing can be compared afterwards
 		name    string
 		request any
 	}{
@@ -250,7 +250,7 @@ func badIndexCases() []testCase {
 		}})
 }
 
-// tableChangeCases change the billing, the throughput, and the rest.
+// tableChangeCases change the billing, the throughput, and other settings.
 func tableChangeCases() []testCase {
 	demand := func(in *dynamodb.UpdateTableInput) { in.BillingMode = types.BillingModePayPerRequest }
 	provisioned := func(read, write int64) func(in *dynamodb.UpdateTableInput) {

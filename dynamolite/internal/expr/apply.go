@@ -16,8 +16,8 @@ var (
 	errTooDeep     = &Error{"Nesting Levels have exceeded supported limits"}
 )
 
-// An outcome is what becomes of an action's target: it is set to v, dropped, or
-// left alone.
+// An outcome is the effect of an action on its target: the target is set to v, dropped, or left
+// alone.
 type outcome struct {
 	v    value.AV
 	drop bool
@@ -26,10 +26,10 @@ type outcome struct {
 // usualActions is how many outcomes fit on the stack.
 const usualActions = 24
 
-// Apply is a new item: old as the update changes it, or key if old is nil, for
-// then the update creates an item. Every operand is read from the item as it
-// was. Values that do not change are shared with old. If old does not fit the
-// update, the answer is an [*Error] and no item.
+// Apply returns a new item: old as the update changes it. If old is nil, the update creates an
+// item, and Apply starts from key. It reads every operand from the item before the update.
+// Unchanged values are shared with old. If old does not fit the update, Apply returns an [*Error]
+// and no item.
 func (u *Update) Apply(old, key value.Item) (value.Item, error) {
 	if old == nil {
 		old = key
@@ -54,7 +54,7 @@ func (u *Update) Apply(old, key value.Item) (value.Item, error) {
 	return item, nil
 }
 
-// applyPlain is for updates of whole attributes.
+// applyPlain applies updates of whole attributes.
 func (u *Update) applyPlain(outcomes []outcome, old value.Item) value.Item {
 	item := copyItem(old)
 	for i, o := range outcomes {
@@ -69,8 +69,8 @@ func (u *Update) applyPlain(outcomes []outcome, old value.Item) value.Item {
 	return item
 }
 
-// copyItem shares the values. Cloning is near twice as fast as filling a map of
-// the right size, so room for attributes to come is not worth having.
+// copyItem shares the values. Cloning is almost twice as fast as filling a map of the right size,
+// so reserving room for new attributes does not pay off.
 func copyItem(item value.Item) value.Item {
 	if len(item) == 0 {
 		return value.Item{}
@@ -135,7 +135,7 @@ func subtract(current, v value.AV) (outcome, error) {
 	return outcome{v: rest, drop: rest == nil}, nil
 }
 
-// eval is what an expression comes to; it shares no memory with the request.
+// eval returns the value of an expression; it shares no memory with the request.
 func (u *Update) eval(slab *value.Slab, e *expression, old value.Item, more int) (value.AV, error) {
 	switch e.form {
 	case formPath:
@@ -146,7 +146,7 @@ func (u *Update) eval(slab *value.Slab, e *expression, old value.Item, more int)
 	case formValue:
 		return slab.Clone(u.values[e.slot], more), nil
 	case formIfNotExists:
-		// The second operand must exist even where it is not used.
+		// The second operand must exist even if it is not used.
 		v, fallback := u.lookup(e.args[0].path, old), &e.args[1]
 		if v != nil && fallback.form == formValue {
 			return v, nil
@@ -198,7 +198,7 @@ func calculate(slab *value.Slab, f form, x, y value.AV, more int) (value.AV, err
 	return slab.Number(s, more), nil
 }
 
-// applyMembers is a copy of item with the outcomes below t.
+// applyMembers returns a copy of item with the outcomes below t.
 func applyMembers(t *pathTree, outcomes []outcome, item value.Item) (value.Item, *Error) {
 	out := copyItem(item)
 	for _, kid := range t.kids {
@@ -220,7 +220,8 @@ func applyMembers(t *pathTree, outcomes []outcome, item value.Item) (value.Item,
 	return out, nil
 }
 
-// applyInto is a copy of v, which must be what the paths below t take it for.
+// applyInto returns a copy of v with the outcomes below t. v must be of the type that these paths
+// need.
 func applyInto(t *pathTree, outcomes []outcome, v value.AV) (value.AV, *Error) {
 	byName := t.kids[0].index < 0
 	switch v := v.(type) {
@@ -238,9 +239,9 @@ func applyInto(t *pathTree, outcomes []outcome, v value.AV) (value.AV, *Error) {
 	return nil, errBadPath
 }
 
-// applyElements is a copy of list. Positions are those of the list as it was:
-// what is set beyond its end is appended in the order of the positions, and
-// what is dropped goes last.
+// applyElements returns a copy of list with the outcomes below t. Positions refer to the list
+// before the update. Elements set beyond its end are appended in the order of their positions.
+// Elements are dropped last.
 func applyElements(t *pathTree, outcomes []outcome, list []value.AV) ([]value.AV, *Error) {
 	out := slices.Grow(slices.Clone(list), len(t.kids))
 	var dropped []int

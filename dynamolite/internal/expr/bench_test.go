@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// hot is the shape that must be fast: an update that adds to six attributes of
-// an item of 25 if ten terms hold.
+// hot is the kind of request that must be fast: an update that adds to six attributes of an item
+// of 25 if ten terms hold.
 type hot struct {
 	condition, update string
 	names             map[string]string

@@ -7,13 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// maxCached bounds the texts kept of one kind. A program has a few dozen
-// expressions; one that makes them up without end starts over at the bound.
+// maxCached limits the texts kept of one kind. A program has a few dozen expressions. If a
+// program generates ever new ones, the cache starts over at the limit.
 const maxCached = 512
 
-// A cache keeps syntax trees by text. Reading takes no lock: a new tree makes a
-// new map, which is rare once a program's expressions have been met. What did
-// not parse is not kept.
+// A cache keeps syntax trees by text. Reading takes no lock: a new tree makes a new map, which is
+// rare once the cache knows a program's expressions. Texts that do not parse are not kept.
 type cache[T any] struct {
 	trees atomic.Pointer[map[string]*T]
 	mu    sync.Mutex // held to replace trees
@@ -40,8 +39,7 @@ func (c *cache[T]) add(s string, parse func(string) (*T, *Error)) (*T, *Error) {
 			grown = maps.Clone(*trees)
 		}
 	}
-	// The tree holds on to parts of its text, which may be a part of a whole
-	// request body.
+	// The tree keeps parts of its text alive, and the text may be part of a whole request body.
 	s = strings.Clone(s)
 	t, err := parse(s)
 	if err != nil {

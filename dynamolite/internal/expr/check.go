@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// check refuses what is wrong with a condition whatever the item: operands of
-// types that an operator never takes, and operands that are the same path.
+// check returns errors of a condition that do not depend on the item: operands of types that an
+// operator never accepts, and operands that are the same path.
 func (b *binding) check(n *node) *Error {
 	for _, kid := range n.kids {
 		if err := b.check(kid); err != nil {
@@ -43,7 +43,7 @@ func (b *binding) check(n *node) *Error {
 	}
 }
 
-// staticType is the type an operand has whatever the item, or "".
+// staticType returns the type of an operand if it does not depend on the item, else "".
 func (b *binding) staticType(o *operand) string {
 	switch o.kind {
 	case valueOperand:
@@ -118,7 +118,7 @@ func (b *binding) sameElement(e, f *element) bool {
 	return b.name(e) == b.name(f)
 }
 
-// pathString is a path as AWS writes it in messages: "[a, b, [0]]".
+// pathString returns a path as AWS writes it in messages: "[a, b, [0]]".
 func (b *binding) pathString(p path) string {
 	parts := make([]string, len(p))
 	for i := range p {
@@ -131,7 +131,7 @@ func (b *binding) pathString(p path) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// checkBounds compares the bounds of BETWEEN where both are values.
+// checkBounds compares the bounds of BETWEEN if both are values.
 func (b *binding) checkBounds(n *node) *Error {
 	low, high := &n.args[1], &n.args[2]
 	if low.kind != valueOperand || high.kind != valueOperand {
@@ -148,7 +148,7 @@ func (b *binding) checkBounds(n *node) *Error {
 	return nil
 }
 
-// typeNames are what attribute_type() may ask for.
+// typeNames are the valid type names in attribute_type().
 var typeNames = []string{"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"}
 
 func (b *binding) checkTypeName(o *operand) *Error {

@@ -24,7 +24,7 @@ const (
 	opContains
 )
 
-// operatorNames are for messages.
+// operatorNames are the names in messages.
 var operatorNames = [...]string{
 	"AND", "OR", "NOT", "=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN",
 	"attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains",
@@ -32,8 +32,8 @@ var operatorNames = [...]string{
 
 func (op operator) String() string { return operatorNames[op] }
 
-// A node of a condition has conditions below it if its operator is AND (two or
-// more), OR (two or more) or NOT (one), else operands.
+// A node of a condition has conditions below it if its operator is AND (two or more), OR (two or
+// more) or NOT (one). Otherwise it has operands.
 type node struct {
 	op   operator
 	kids []*node
@@ -65,20 +65,19 @@ type conditionTree struct {
 
 var conditions cache[conditionTree]
 
-// A Condition is true or false of an item. It belongs to one request.
+// A Condition is true or false for an item. It belongs to one request.
 type Condition struct {
 	binding
 	root *node
 }
 
-// ParseCondition parses a ConditionExpression and binds it. What is wrong with
-// it, whatever the item, is an [*Error].
+// ParseCondition parses a ConditionExpression and binds it. An error that does not depend on the
+// item is an [*Error].
 func ParseCondition(text string, env *Env) (*Condition, error) {
 	return parseCondition(conditionExpression, text, env)
 }
 
-// ParseFilter is [ParseCondition] for a FilterExpression, which differs in its
-// messages only.
+// ParseFilter is [ParseCondition] for a FilterExpression, which differs only in its messages.
 func ParseFilter(text string, env *Env) (*Condition, error) {
 	return parseCondition(filterExpression, text, env)
 }
@@ -98,16 +97,16 @@ func parseCondition(member, text string, env *Env) (*Condition, error) {
 	return &Condition{b, tree.root}, nil
 }
 
-// Eval reports whether the condition holds for an item; nil is no item, which
-// has no attributes. No item makes a condition fail: types that do not fit
-// compare false, and so does a missing attribute, but <> is true of it. The
-// error is for conditions that depend on the item to be valid; there are none.
+// Eval reports whether the condition holds for an item; nil means no item, which has no
+// attributes. No item makes Eval fail: a comparison of types that do not fit is false, and so is
+// that of a missing attribute, except that <> is then true. The error is for conditions whose
+// validity depends on the item; there are none.
 func (c *Condition) Eval(item value.Item) (bool, error) {
 	return c.test(c.root, item), nil
 }
 
-// Attributes lists the top-level attributes the condition mentions, each once,
-// in the order of their first mention.
+// Attributes lists the top-level attributes that the condition mentions, each once, in the order
+// of their first mention.
 func (c *Condition) Attributes() []string {
 	return c.attributes(nil, c.root)
 }

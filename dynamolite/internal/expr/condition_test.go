@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 )
 
-// TestConditions holds the conditions to the answers of DynamoDB Local 2.6.1
-// for the same item and values.
+// TestConditions compares the conditions with the answers of DynamoDB Local 2.6.1 for the same
+// item and values.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range conditionTable {
@@ -34,7 +34,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestConditionOfNoItem: no item is an item without attributes.
+// TestConditionOfNoItem: a missing item is an item without attributes.
 func TestConditionOfNoItem(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// An Env holds what a request defines for its expressions: names and values by
-// placeholder. It serves one request and is not for concurrent use.
+// An Env holds the definitions of a request for its expressions: names and values by placeholder.
+// It serves one request and is not for concurrent use.
 type Env struct {
 	names  map[string]string
 	values value.Item
@@ -25,15 +25,14 @@ type Env struct {
 }
 
 // NewEnv makes the Env of a request from its ExpressionAttributeNames and
-// ExpressionAttributeValues. Neither is copied nor changed: the caller leaves
-// them alone until the request is done. They are looked at only where an
-// expression uses them, and by [Env.Unused].
+// ExpressionAttributeValues. It neither copies nor changes them: the caller must not change them
+// until the request is done. Only expressions that use them, and [Env.Unused], read them.
 func NewEnv(names map[string]string, values value.Item) *Env {
 	return &Env{names: names, values: values}
 }
 
-// bind resolves the placeholders of a text. Values are checked, and in stored
-// form; a string or number may still be the caller's own, not to be kept.
+// bind resolves the placeholders of a text. The values are checked and in stored form. A string
+// or number may still be the caller's own and must not be kept.
 func (e *Env) bind(member string, t *text) (binding, error) {
 	b := binding{
 		names:  carve(e.nbuf[:], &e.nfill, len(t.names)),
@@ -67,7 +66,7 @@ func (e *Env) bind(member string, t *text) (binding, error) {
 	return b, nil
 }
 
-// carve takes n elements of buf, or makes them if buf is used up.
+// carve takes n elements of buf, or allocates them if buf is used up.
 func carve[T any](buf []T, fill *int, n int) []T {
 	if n > len(buf)-*fill {
 		return make([]T, n)
@@ -76,9 +75,9 @@ func carve[T any](buf []T, fill *int, n int) []T {
 	return buf[*fill-n : *fill : *fill]
 }
 
-// Unused is to be called when all expressions of the request were parsed. It is
-// an [*Error] if the request defines a name or value that none of them uses, if
-// it defines any without an expression, or if it has an empty set of either.
+// Unused returns an [*Error] in three cases: the request defines a name or value that no
+// expression uses, it defines any without an expression, or it has an empty set of either. Call
+// it after all expressions of the request are parsed.
 func (e *Env) Unused() error {
 	if e.names != nil && (len(e.names) == 0 || e.usedOf(sortedNames) != len(e.names)) {
 		return unused("ExpressionAttributeNames", "#", slices.Sorted(maps.Keys(e.names)), e.texts, sortedNames)
@@ -92,8 +91,9 @@ func (e *Env) Unused() error {
 func sortedNames(t *text) []string  { return t.sortedNames }
 func sortedValues(t *text) []string { return t.sortedValues }
 
-// usedOf counts the placeholders used by any text. All of them are defined, or
-// binding had failed: so if there are as many as were defined, all are used.
+// usedOf counts the placeholders that any text uses. All of them are defined, because otherwise
+// binding would have failed. If their number equals the number of definitions, all definitions
+// are used.
 func (e *Env) usedOf(list func(*text) []string) int {
 	n := 0
 	for i, t := range e.texts {
@@ -115,8 +115,7 @@ func isUsed(placeholder string, texts []*text, list func(*text) []string) bool {
 	return false
 }
 
-// unused says what is wrong with the placeholders of a member that was not used
-// up.
+// unused returns the error for a member that has unused placeholders.
 func unused(member, mark string, defined []string, texts []*text, list func(*text) []string) error {
 	if len(defined) == 0 {
 		return errorf("%s must not be empty", member)

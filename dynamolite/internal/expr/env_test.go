@@ -13,8 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// TestUnused: what a request defines, its expressions use, all of them taken
-// together.
+// TestUnused: the expressions of a request together use all of its definitions.
 func TestUnused(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -61,8 +60,7 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// TestBinding: placeholders are defined, and stand for what can be a name or a
-// value.
+// TestBinding: placeholders are defined, and stand for valid names or values.
 func TestBinding(t *testing.T) {
 	t.Parallel()
 	for about, env := range map[string]*expr.Env{
@@ -83,7 +81,7 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// TestDottedAlias: a placeholder is one name, whatever is in it.
+// TestDottedAlias: a placeholder is one name, whatever characters the name has.
 func TestDottedAlias(t *testing.T) {
 	t.Parallel()
 	item := value.Item{"m.x": num("2"), "m": mapped(value.Item{"x": num("1")})}
@@ -98,7 +96,7 @@ func TestDottedAlias(t *testing.T) {
 	}
 }
 
-// TestManyPlaceholders: more than the room an Env has at hand.
+// TestManyPlaceholders uses more placeholders than the buffers of an Env hold.
 func TestManyPlaceholders(t *testing.T) {
 	t.Parallel()
 	names, values, item := map[string]string{}, value.Item{}, value.Item{}
@@ -138,7 +136,7 @@ func TestManyPlaceholders(t *testing.T) {
 	}
 }
 
-// TestLimits are DynamoDB's, at the edge.
+// TestLimits checks DynamoDB's limits, at the edge.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	terms := func(n int) string { return strings.Repeat("n = :n AND ", n-1) + "n = :n" }
@@ -164,7 +162,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestReservedWords: all 573, in any case, and nothing else.
+// TestReservedWords: all 573 words are reserved, in any case, and no others.
 func TestReservedWords(t *testing.T) {
 	t.Parallel()
 	if n := len(expr.ReservedWords); n != 573 {
@@ -185,8 +183,8 @@ func TestReservedWords(t *testing.T) {
 	}
 }
 
-// TestConcurrentCache: many requests at once meet texts for the first time, more
-// than are kept.
+// TestConcurrentCache: many concurrent requests use texts for the first time, more texts than the
+// cache keeps.
 func TestConcurrentCache(t *testing.T) {
 	t.Parallel()
 	var wg sync.WaitGroup
@@ -211,8 +209,8 @@ func TestConcurrentCache(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHotAllocations is the budget of an update's expressions, and of deciding
-// a condition.
+// TestHotAllocations is the allocation budget of an update's expressions, and of the evaluation
+// of a condition.
 func TestHotAllocations(t *testing.T) {
 	h := newHot()
 	if n := testing.AllocsPerRun(200, func() {
@@ -231,7 +229,7 @@ func TestHotAllocations(t *testing.T) {
 	}
 }
 
-// TestApplySharesValues: what an update does not touch is the old image's.
+// TestApplySharesValues: values that an update does not touch are those of the old image.
 func TestApplySharesValues(t *testing.T) {
 	t.Parallel()
 	old := fixture()

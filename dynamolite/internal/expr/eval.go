@@ -10,15 +10,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// An operandValue is what an operand comes to: a value, a size, or neither if
-// there is nothing at its path.
+// An operandValue is the result of an operand: a value, a size, or neither if its path leads to
+// nothing.
 type operandValue struct {
 	v      value.AV
 	size   int64
 	isSize bool
 }
 
-// test allocates nothing.
+// test evaluates a condition. It allocates nothing.
 func (b *binding) test(n *node, item value.Item) bool {
 	switch n.op {
 	case opAnd:
@@ -87,7 +87,7 @@ func (b *binding) resolve(o *operand, item value.Item) operandValue {
 	}
 }
 
-// lookup is what an item has at a path, or nil.
+// lookup returns the value of an item at a path, or nil.
 func (b *binding) lookup(p path, item value.Item) value.AV {
 	v := item[b.name(&p[0])]
 	for i := range p[1:] {
@@ -175,8 +175,7 @@ func beginsWith(v, prefix value.AV) bool {
 	return false
 }
 
-// contains is about a part of a string or binary, or an element of a set or
-// list.
+// contains looks for a part of a string or binary, or for an element of a set or list.
 func contains(v value.AV, part operandValue) bool {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -210,8 +209,7 @@ func hasSize(set *types.AttributeValueMemberNS, size int64) bool {
 	return false
 }
 
-// utf16Length counts as AWS and its oracles do: a character beyond the basic
-// plane is two.
+// utf16Length counts as AWS and its reference engines do: a character beyond the basic plane is two.
 func utf16Length(s string) int {
 	n := 0
 	for _, r := range s {
@@ -220,8 +218,8 @@ func utf16Length(s string) int {
 	return n
 }
 
-// sizeOf is the length of a string in UTF-16 code units, of a binary in bytes, or how
-// many elements a set, list or map has; nothing else has a size.
+// sizeOf returns the length of a string in UTF-16 code units, of a binary in bytes, or the number
+// of elements of a set, list or map. Other types have no size.
 func sizeOf(v value.AV) (size int64, ok bool) {
 	var n int
 	switch v := v.(type) {

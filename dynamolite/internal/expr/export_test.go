@@ -6,5 +6,5 @@ var ReservedWords = reservedWords
 // MaxCached is the bound of a cache.
 const MaxCached = maxCached
 
-// CachedConditions is how many condition texts are kept.
+// CachedConditions returns how many condition texts are kept.
 func CachedConditions() int { return len(*conditions.trees.Load()) }

@@ -1,10 +1,10 @@
 // Package expr parses, binds and evaluates DynamoDB's expressions: conditions
 // and filters, updates, projections and key conditions.
 //
-// A text is parsed once: syntax trees are kept by text, and know names and
-// values by their place in the text only. Each request binds a tree to its
-// names and values through an [Env], which is cheap, and evaluates the result.
-// Trees are immutable and shared; what binding makes belongs to one request.
+// Each text is parsed once. Syntax trees are kept by text, and refer to names and values only by
+// their place in the text. Each request binds a tree to its names and values through an [Env],
+// which is cheap, and evaluates the result. Trees are immutable and shared; a binding belongs to
+// one request.
 package expr
 
 import (
@@ -21,11 +21,11 @@ const (
 	maxPath      = 32   // elements of a document path
 )
 
-// An Error says what is wrong with an expression, or with an item it is
-// applied to; its message is fit for a ValidationException.
+// An Error says what is wrong with an expression, or with the item that it is applied to. Its
+// message is fit for a ValidationException.
 type Error struct{ Message string }
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
 func errorf(format string, args ...any) *Error {
@@ -41,13 +41,13 @@ const (
 	updateExpression       = "UpdateExpression"
 )
 
-// invalid says which member of the request err is about; nil for nil.
+// invalid adds the request member that err is about; nil for nil.
 func invalid(member string, err *Error) error {
 	return errorf("Invalid %s: %s", member, err.Message)
 }
 
-// A text is what an expression of any kind refers to: its placeholders in the
-// order of their first use, and in alphabetical order too, each once.
+// A text holds the references of an expression of any kind: its placeholders in the order of
+// their first use, and also in alphabetical order, each once.
 type text struct {
 	names, values             []string
 	sortedNames, sortedValues []string
@@ -56,9 +56,8 @@ type text struct {
 // A path leads to an attribute or into one: its first element is a name.
 type path []element
 
-// An element of a path is a position in a list, if index is not negative, else
-// the name of a member of a map: the slot'th placeholder's or, if slot is
-// negative, name itself.
+// An element of a path is a position in a list if index is not negative. Otherwise it is the name
+// of a map's member: the slot'th placeholder's name or, if slot is negative, name itself.
 type element struct {
 	name  string
 	slot  int

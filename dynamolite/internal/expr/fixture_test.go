@@ -17,11 +17,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// What the tables say of a text besides what it yields.
+// The results of a text in the tables, other than values.
 const (
-	refused  = "refused"  // whatever the item
-	misfit   = "misfit"   // refused because of the item
-	accepted = "accepted" // nothing is said of the result
+	refused  = "refused"  // for every item
+	misfit   = "misfit"   // an error because of the item
+	accepted = "accepted" // the table does not state the result
 	always   = "true"
 	never    = "false"
 )
@@ -36,7 +36,7 @@ func texts(s ...string) value.AV   { return &types.AttributeValueMemberSS{Value:
 func numbers(n ...string) value.AV { return &types.AttributeValueMemberNS{Value: n} }
 func binary(b ...byte) value.AV    { return &types.AttributeValueMemberB{Value: b} }
 
-// fixture is the item of the tables.
+// fixture returns the item of the tables.
 func fixture() value.Item {
 	return value.Item{
 		"pk": str("a"), "s": str("héllo"), "e": str("😀"), "n": num("5"), "b": binary(0, 1, 2),
@@ -46,7 +46,7 @@ func fixture() value.Item {
 	}
 }
 
-// literals are the values that the tables' placeholders stand for.
+// literals returns the values of the placeholders in the tables.
 func literals() value.Item {
 	return value.Item{
 		":s": str("x"), ":hel": str("hé"), ":emo": str("😀"), ":tS": str("S"), ":tX": str("QQ"),
@@ -63,7 +63,7 @@ var (
 	valueMark = regexp.MustCompile(`:\w+`)
 )
 
-// envOf defines what a table's text mentions: #x is x, and :x as in literals.
+// envOf defines the placeholders of a text in the tables: #x is x, and :x as in literals.
 func envOf(text string) *expr.Env {
 	var names map[string]string
 	for _, mark := range nameMark.FindAllString(text, -1) {
@@ -130,7 +130,7 @@ func showItem(item value.Item, is string) string {
 	return strings.Join(parts, " ")
 }
 
-// showChange lists what is other in item than in old, and "-x" for what is gone.
+// showChange lists the attributes of item that differ from old, and "-x" for a removed one.
 func showChange(old, item value.Item) string {
 	all := maps.Clone(old)
 	maps.Copy(all, item)
@@ -146,7 +146,7 @@ func showChange(old, item value.Item) string {
 	return strings.Join(parts, " ")
 }
 
-// scribble writes over a value as its owner might.
+// scribble overwrites a value as its owner might.
 func scribble(v value.AV) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

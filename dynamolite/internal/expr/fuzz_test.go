@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// feed makes names and values of arbitrary bytes; it never runs dry.
+// feed makes names and values from arbitrary bytes; it never runs out.
 type feed struct{ bytes string }
 
 func (f *feed) below(n int) int {
@@ -25,10 +25,12 @@ func (f *feed) below(n int) int {
 	return int(b) % n
 }
 
-// attributeNames are those of the fixture and a few that it has not, and one that is two in a path.
+// attributeNames are those of the fixture, a few that it does not have, and one that is two
+// elements of a path.
 var attributeNames = []string{"pk", "s", "e", "n", "b", "bo", "nu", "ss", "ns", "l", "m", "x", "y", "z", "none", "m.x", "l[0]", "SET", "ü"}
 
-// value makes an acceptable value with containers up to some depth, or now and then one that is not.
+// value makes an acceptable value with containers up to some depth, or occasionally an
+// unacceptable one.
 func (f *feed) value(depth int) value.AV {
 	switch f.below(12 + 4*min(depth, 1)) {
 	case 0:
@@ -68,8 +70,8 @@ func (f *feed) item(depth int) value.Item {
 	return item
 }
 
-// stored makes an item as a store holds it: the fixture, nothing, or what is left of one at random when what
-// cannot be stored is gone.
+// stored makes an item as a store holds it: the fixture, nothing, or a random one without the
+// parts that cannot be stored.
 func (f *feed) stored() value.Item {
 	switch f.below(4) {
 	case 0:
@@ -86,8 +88,8 @@ func (f *feed) stored() value.Item {
 	return item
 }
 
-// define gives each placeholder of a text some name or value, for half of them as in the tables; now and
-// then none, or one that is not used.
+// define gives each placeholder of a text a name or value, for half of them as in the tables.
+// Occasionally it leaves one out, or adds one that is not used.
 func (f *feed) define(text string) (names map[string]string, values value.Item) {
 	names, values = map[string]string{}, value.Item{}
 	for _, mark := range nameMark.FindAllString(text, -1) {
@@ -119,7 +121,7 @@ func (f *feed) define(text string) (names map[string]string, values value.Item) 
 	return names, values
 }
 
-// frozen is a text that tells whether anything reachable from what it was made of has changed.
+// frozen returns a text that changes if anything reachable from its arguments changes.
 func frozen(t *testing.T, all ...any) string {
 	t.Helper()
 	text, err := json.Marshal(all)
@@ -129,7 +131,7 @@ func frozen(t *testing.T, all ...any) string {
 	return string(text)
 }
 
-// blanks writes more white space where there is some, and around signs.
+// blanks adds white space where there is some, and around signs.
 func blanks(text string) string {
 	var b strings.Builder
 	b.WriteString(" \t")
@@ -148,12 +150,12 @@ func blanks(text string) string {
 	return b.String()
 }
 
-// follows tells whether the byte before i is one of some.
+// follows reports whether the byte before i is one of some.
 func follows(text string, i int, some string) bool {
 	return i > 0 && strings.IndexByte(some, text[i-1]) >= 0
 }
 
-// recase writes the keywords in another case, where they are words of their own.
+// recase changes the case of keywords that are separate words.
 func recase(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -174,7 +176,8 @@ func recase(text string) string {
 	return b.String()
 }
 
-// A trial is one expression on one item: how it is read, and all it yields, as a text. The error is of parsing.
+// A trial evaluates one expression on one item. It returns everything that the expression yields,
+// as a text; the error is of parsing.
 type trial func(text string, env *expr.Env, item value.Item) (yield string, err error)
 
 func tryCondition(parse func(string, *expr.Env) (*expr.Condition, error)) trial {
@@ -207,7 +210,7 @@ func tryUpdate(text string, env *expr.Env, item value.Item) (string, error) {
 	key := value.Item{"pk": str("key")}
 	next, err := u.Apply(item, key)
 	if err != nil {
-		return "error", nil //nolint:nilerr // the item does not fit, which is a result like any other
+		return "error", nil //nolint:nilerr // the item does not fit, which is a valid result
 	}
 	return strings.Join(u.TopLevel(), " ") + ": " + showItem(next, "=") + "; touched " + showItem(u.Touched(item), "=") + "; " + showItem(u.Touched(next), "="), nil
 }
@@ -227,8 +230,8 @@ func tryKeyCondition(text string, env *expr.Env, _ value.Item) (string, error) {
 	return yield, nil
 }
 
-// obey holds one trial to the laws: whatever the text, the names, the values and the item, nothing
-// panics, an error is an *expr.Error, no input is changed, the same again gives the same, and white
+// obey checks the laws on one trial. For any text, names, values and item: nothing panics, an
+// error is an *expr.Error, no input is changed, a repetition gives the same result, and white
 // space and the case of keywords do not matter. It reports whether the text was accepted.
 func obey(t *testing.T, text, seed string, try trial) bool {
 	t.Helper()
@@ -282,7 +285,7 @@ func FuzzCondition(f *testing.F) {
 		if !obey(t, text, seed, tryCondition(expr.ParseCondition)) {
 			return
 		}
-		// What holds does not hold negated; and parentheses, where there were none, change nothing.
+		// The negation has the opposite result, and additional parentheses change nothing.
 		if len(text) > 4000 {
 			return
 		}
@@ -331,8 +334,8 @@ func FuzzProjection(f *testing.F) {
 	})
 }
 
-// FuzzUpdate: what is more, an update makes an item that can be stored, writes the attributes it names and no
-// other, and its item shares no memory with the request.
+// FuzzUpdate checks in addition: an update makes an item that can be stored, writes only the
+// attributes that it names, and its item shares no memory with the request.
 func FuzzUpdate(f *testing.F) {
 	for _, tc := range updateTable {
 		seed(f, tc.text)
@@ -381,7 +384,8 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// TestDeepText: nesting that only a long text could hold is refused, and quickly, for it is never read.
+// TestDeepText: nesting that only a too long text can have is rejected quickly, because the text
+// is never parsed.
 func TestDeepText(t *testing.T) {
 	t.Parallel()
 	const long = 10 << 20
@@ -409,7 +413,7 @@ func TestDeepText(t *testing.T) {
 			}
 		}
 	}
-	// The deepest that is accepted also evaluates.
+	// The deepest accepted text can be evaluated too.
 	text := strings.Repeat("NOT ", 299) + "a = b"
 	if _, err := tryCondition(expr.ParseCondition)(text, expr.NewEnv(nil, nil), fixture()); err != nil {
 		t.Errorf("299 negations: %v", err)

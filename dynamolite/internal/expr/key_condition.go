@@ -2,7 +2,7 @@ package expr
 
 import "github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 
-// A RangeOp says how a range key is compared.
+// A RangeOp is a comparison of a range key.
 type RangeOp int
 
 // The comparisons of a range key.
@@ -22,9 +22,9 @@ type RangeCondition struct {
 	Low, High value.AV
 }
 
-// A KeyCondition selects a partition and, unless Range is nil, range keys in it.
-// Its values are in stored form, and not yet compared with the key schema's
-// types. They may be the caller's own: they are not to be kept.
+// A KeyCondition selects a partition and, unless Range is nil, range keys in it. Its values are
+// in stored form, and not yet checked against the key schema's types. They may be the caller's
+// own and must not be kept.
 type KeyCondition struct {
 	Hash  value.AV
 	Range *RangeCondition
@@ -37,10 +37,9 @@ var (
 	errNested       = &Error{"KeyConditionExpressions cannot contain nested operations"}
 )
 
-// ParseKeyCondition parses a KeyConditionExpression for a table or index with
-// the hash key and the range key of those names, rng being "" if it has none.
-// It is an equality for the hash key and at most one comparison of the range
-// key: anything else is an [*Error].
+// ParseKeyCondition parses a KeyConditionExpression for a table or index with the given hash key
+// and range key; rng is "" if it has none. The expression must be an equality for the hash key
+// and at most one comparison of the range key. Any other is an [*Error].
 func ParseKeyCondition(text string, env *Env, hash, rng string) (*KeyCondition, error) {
 	c, err := parseCondition(keyConditionExpression, text, env)
 	if err != nil {
@@ -75,7 +74,7 @@ func ParseKeyCondition(text string, env *Env, hash, rng string) (*KeyCondition, 
 	return &out, nil
 }
 
-// keyTerms takes conjunctions apart, to any depth.
+// keyTerms splits conjunctions, to any depth.
 func keyTerms(terms []*node, n *node) ([]*node, *Error) {
 	switch n.op {
 	case opAnd:
@@ -93,9 +92,9 @@ func keyTerms(terms []*node, n *node) ([]*node, *Error) {
 	}
 }
 
-// keyTerm reads one comparison: of which attribute, and with what.
+// keyTerm reads one comparison. It returns the attribute and the condition on it.
 func (b *binding) keyTerm(n *node) (string, *RangeCondition, *Error) {
-	at := -1 // which operand is the attribute
+	at := -1 // index of the operand that is the attribute
 	for i := range n.args {
 		switch o := &n.args[i]; {
 		case o.kind == sizeOperand:
@@ -132,5 +131,5 @@ var rangeOps = map[operator]RangeOp{
 	opEq: Eq, opLt: Lt, opLe: Le, opGt: Gt, opGe: Ge, opBetween: Between, opBeginsWith: BeginsWith,
 }
 
-// flipped is the comparison with its sides exchanged.
+// flipped maps a comparison to the one with its sides exchanged.
 var flipped = map[RangeOp]RangeOp{Eq: Eq, Lt: Gt, Le: Ge, Gt: Lt, Ge: Le}

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 )
 
-// TestKeyConditions holds what is a key condition to the answers of DynamoDB
-// Local 2.6.1 for a table with the keys pk and sk.
+// TestKeyConditions compares the key conditions with the answers of DynamoDB Local 2.6.1 for a
+// table with the keys pk and sk.
 func TestKeyConditions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range keyConditionTable {
@@ -69,8 +69,7 @@ func TestKeyConditionParts(t *testing.T) {
 
 func unquote(s string) string { return strings.Trim(s, `"`) }
 
-// TestKeyConditionWithoutRange: where there is no range key, nothing but the
-// hash key may be named.
+// TestKeyConditionWithoutRange: if there is no range key, a condition may name only the hash key.
 func TestKeyConditionWithoutRange(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{"pk = :s": true, "pk = :s AND sk = :s": false, "pk = :s AND begins_with(sk, :s)": false} {

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// eval evaluates a condition over the attributes a to e and the values :0 to
-// :4; those that a text does not mention are left out.
+// eval evaluates a condition over the attributes a to e and the values :0 to :4. It leaves out
+// those that the text does not mention.
 func eval(t *rapid.T, text string, item, values value.Item) bool {
 	used := value.Item(nil)
 	for mark, v := range values {
@@ -40,7 +40,7 @@ func eval(t *rapid.T, text string, item, values value.Item) bool {
 	return got
 }
 
-// scalars are few, so that random ones meet often.
+// scalars draws from few values, so that random ones are often equal.
 func scalars() *rapid.Generator[value.AV] {
 	return rapid.OneOf(
 		rapid.Map(rapid.SampledFrom([]string{"0", "1", "1.0", "1.5", "2", "-1", "1e2", "100"}), num),
@@ -49,16 +49,15 @@ func scalars() *rapid.Generator[value.AV] {
 	)
 }
 
-// A formula is a condition built twice over: as text, and as what it means by
-// the rules stated plainly in this file.
+// A formula is a condition in two forms: as text, and as its meaning by the rules stated plainly
+// in this file.
 type formula struct {
 	text    string
 	binding int // 0 binds tightest: a predicate, then NOT, AND, OR
 	holds   func(item, values value.Item) bool
 }
 
-// in puts f in parentheses if it binds less tightly than its place needs, or if
-// the author likes them.
+// in puts f in parentheses if it binds less tightly than its place needs, or if parens is set.
 func (f formula) in(place int, parens bool) string {
 	if f.binding > place || parens {
 		return "(" + f.text + ")"
@@ -72,8 +71,8 @@ var comparisons = map[string]func(int) bool{
 	">": func(c int) bool { return c > 0 }, ">=": func(c int) bool { return c >= 0 },
 }
 
-// order compares two scalars without package value; ok says whether there are
-// two, of one type.
+// order compares two scalars without package value; ok reports whether both exist and have one
+// type.
 func order(a, b value.AV) (c int, ok bool) {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberN:
@@ -155,9 +154,8 @@ func drawFormula(t *rapid.T, depth int) formula {
 	}}
 }
 
-// TestConditionLaws: random conditions over random items mean what a direct
-// reading of the rules says, with the precedence of NOT, AND, OR; and De
-// Morgan's laws hold.
+// TestConditionLaws: random conditions over random items have the meaning that a direct reading
+// of the rules gives, with the precedence of NOT, AND, OR. De Morgan's laws hold.
 func TestConditionLaws(t *testing.T) {
 	t.Parallel()
 	attributes := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), scalars(), 0, 5)

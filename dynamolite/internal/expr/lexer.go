@@ -11,7 +11,7 @@ const (
 	tokName             // #placeholder of a name
 	tokValue            // :placeholder of a value
 	tokNumber           // digits
-	tokSign             // anything else: the token's text tells which
+	tokSign             // anything else: the token's text identifies it
 )
 
 // A token is a part of the text from start to end.
@@ -20,8 +20,7 @@ type token struct {
 	start, end int
 }
 
-// A lexer cuts a text into tokens. It looks one token ahead and remembers one
-// for messages.
+// A lexer splits a text into tokens. It looks one token ahead and remembers one for messages.
 type lexer struct {
 	text            string
 	prev, tok, next token
@@ -104,7 +103,7 @@ func (l *lexer) keyword(word string) bool {
 	return l.tok.kind == tokWord && strings.EqualFold(l.string(l.tok), word)
 }
 
-// accept moves past that sign if it is the current token.
+// accept skips that sign if it is the current token.
 func (l *lexer) accept(s string) (bool, *Error) {
 	if !l.sign(s) {
 		return false, nil
@@ -112,7 +111,7 @@ func (l *lexer) accept(s string) (bool, *Error) {
 	return true, l.advance()
 }
 
-// expect moves past that sign, which must be the current token.
+// expect skips that sign, which must be the current token.
 func (l *lexer) expect(s string) *Error {
 	if !l.sign(s) {
 		return l.syntax()
@@ -120,7 +119,7 @@ func (l *lexer) expect(s string) *Error {
 	return l.advance()
 }
 
-// syntax says that the current token is out of place.
+// syntax returns the error for a current token that is out of place.
 func (l *lexer) syntax() *Error { return l.syntaxAt(l.tok, l.prev, l.next) }
 
 func (l *lexer) syntaxAt(t, before, after token) *Error {

@@ -2,8 +2,8 @@ package expr
 
 import "strings"
 
-// A term is what stands between keywords: a condition or an operand. Only what
-// follows a closing parenthesis tells which of them "(" began.
+// A term is the part between keywords: a condition or an operand. Only the token after a closing
+// parenthesis shows which of them "(" began.
 type term struct {
 	cond    *node
 	operand operand // if cond is nil
@@ -30,7 +30,7 @@ func parseConditionText(s string) (*conditionTree, *Error) {
 	return &conditionTree{refs, root}, nil
 }
 
-// condition is what t must be where the grammar has no place for an operand.
+// condition returns t as a condition, for places where the grammar allows no operand.
 func (p *parser) condition(t term) (*node, *Error) {
 	switch {
 	case t.cond != nil:
@@ -100,8 +100,7 @@ func (p *parser) parseNot() (term, *Error) {
 // comparators by the text of their sign.
 var comparators = map[string]operator{"=": opEq, "<>": opNe, "<": opLt, "<=": opLe, ">": opGt, ">=": opGe}
 
-// parsePredicate reads a term and, if that is an operand, what it is compared
-// with.
+// parsePredicate reads a term and, if that is an operand, the rest of its comparison.
 func (p *parser) parsePredicate() (term, *Error) {
 	t, err := p.parsePrimary()
 	if err != nil {
@@ -130,7 +129,7 @@ func (p *parser) parsePredicate() (term, *Error) {
 	return term{cond: n}, err
 }
 
-// misplaced says that a condition is compared with something.
+// misplaced returns the error for a condition that is compared with something.
 func (p *parser) misplaced(t term) *Error {
 	if t.cond.op >= opExists && !t.parens {
 		return errMisused(t.cond.op.String())
@@ -199,7 +198,7 @@ func (p *parser) appendOperand(n *node) *Error {
 	return err
 }
 
-// parseOperand reads what can only be an operand.
+// parseOperand reads a term in a place where only an operand is allowed.
 func (p *parser) parseOperand() (term, *Error) {
 	parens, err := p.accept("(")
 	if err != nil {
@@ -230,7 +229,7 @@ func (p *parser) closeParens(t term) (term, *Error) {
 	return t, nil
 }
 
-// parsePrimary reads what stands before a comparator or a keyword.
+// parsePrimary reads the term before a comparator or a keyword.
 func (p *parser) parsePrimary() (term, *Error) {
 	parens, err := p.accept("(")
 	if err != nil {
@@ -259,8 +258,8 @@ func (p *parser) parseSimple() (term, *Error) {
 	return term{operand: operand{kind: pathOperand, path: path}}, err
 }
 
-// conditionFunctions are the functions of conditions, with their operators and
-// how many operands they take.
+// conditionFunctions are the functions of conditions, with their operators and numbers of
+// operands.
 var conditionFunctions = map[string]struct {
 	op    operator
 	arity int

@@ -105,8 +105,8 @@ func (p *parser) parseSum() (e expression, parens bool, err *Error) {
 	return expression{form: sum, args: []expression{e, right}}, false, err
 }
 
-// closeExpression ends parentheses, in which inner says there was nothing but
-// parentheses.
+// closeExpression reads a closing parenthesis. inner reports that the parentheses contained only
+// another parenthesised expression.
 func (p *parser) closeExpression(inner bool) *Error {
 	if err := p.expect(")"); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (p *parser) parseOperandParens() (e expression, parens bool, err *Error) {
 // updateFunctions are the functions of updates, which all take two operands.
 var updateFunctions = map[string]form{"if_not_exists": formIfNotExists, "list_append": formListAppend}
 
-// parseSetOperand reads a path, a value or a function. outermost says that it
-// is no operand of a function or sum, where lists cannot be joined.
+// parseSetOperand reads a path, a value or a function. outermost says that it is not an operand
+// of a function or sum. Such an operand cannot be list_append.
 func (p *parser) parseSetOperand(outermost bool) (expression, *Error) {
 	switch {
 	case p.tok.kind == tokValue:

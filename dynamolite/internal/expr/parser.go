@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxIndex is the largest position in a list that can be written.
+// maxIndex is the largest valid position in a list.
 const maxIndex = 1<<31 - 1
 
-// A parser builds the tree of one expression by recursive descent. Its depth is
-// bounded by the length of a text.
+// A parser builds the tree of one expression by recursive descent. The length of a text limits
+// its depth.
 type parser struct {
 	*lexer
 	refs      text
@@ -31,7 +31,7 @@ func newParser(s string) (*parser, *Error) {
 	return &parser{lexer: lex}, nil
 }
 
-// finish checks that the text was used up and hands out its placeholders.
+// finish checks that the text was used up and returns its placeholders.
 func (p *parser) finish() (text, *Error) {
 	if p.tok.kind != tokEnd {
 		return text{}, p.syntax()
@@ -44,7 +44,7 @@ func (p *parser) finish() (text, *Error) {
 	return p.refs, nil
 }
 
-// slot is the place of a placeholder among those met, a new one if need be.
+// slot returns the place of a placeholder among those met so far, and adds a new one.
 func slot(all *[]string, placeholder string) int {
 	i := slices.Index(*all, placeholder)
 	if i < 0 {
@@ -127,7 +127,7 @@ func (p *parser) parseName() (element, *Error) {
 	}
 }
 
-// isKeyword tells the reserved words that the grammar itself uses.
+// isKeyword reports whether a word is a reserved word that the grammar itself uses.
 func isKeyword(word string) bool {
 	switch strings.ToUpper(word) {
 	case "AND", "OR", "NOT", "BETWEEN", "IN", "SET", "REMOVE", "ADD", "DELETE":

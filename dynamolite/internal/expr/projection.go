@@ -17,8 +17,7 @@ type Projection struct {
 	tree  *pathTree
 }
 
-// ParseProjection parses a ProjectionExpression and binds it. What is wrong
-// with it is an [*Error].
+// ParseProjection parses a ProjectionExpression and binds it. An error in it is an [*Error].
 func ParseProjection(text string, env *Env) (*Projection, error) {
 	tree, err := projections.get(text, parseProjectionText)
 	if err != nil {
@@ -35,14 +34,13 @@ func ParseProjection(text string, env *Env) (*Projection, error) {
 	return &Projection{b, tree.paths, paths}, nil
 }
 
-// Apply is a new item with what item has at the projection's paths. Its values
-// are shared with item. Of a list only the elements asked for remain, in their
-// order.
+// Apply returns a new item with the parts of item at the projection's paths. Its values are
+// shared with item. Of a list only the requested elements remain, in their order.
 func (p *Projection) Apply(item value.Item) value.Item {
 	return p.project(p.paths, p.tree, item)
 }
 
-// TopLevel lists the top-level attributes the projection mentions, each once.
+// TopLevel lists the top-level attributes that the projection mentions, each once.
 func (p *Projection) TopLevel() []string { return p.topLevel(p.paths) }
 
 func parseProjectionText(s string) (*projectionTree, *Error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 )
 
-// TestProjections holds the projections to the answers of DynamoDB Local 2.6.1.
+// TestProjections compares the projections with the answers of DynamoDB Local 2.6.1.
 func TestProjections(t *testing.T) {
 	t.Parallel()
 	for _, tc := range projectionTable {

@@ -2,8 +2,7 @@ package expr
 
 import "strings"
 
-// reservedWords may not be used as attribute names, in any case, unless by a
-// placeholder.
+// reservedWords, in any case, may be used as attribute names only through a placeholder.
 var reservedWords = func() map[string]bool {
 	words := make(map[string]bool)
 	for word := range strings.FieldsSeq(reservedList) {

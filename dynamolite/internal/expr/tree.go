@@ -12,22 +12,21 @@ import (
 // noLeaf marks a position of a [pathTree] where no path ends.
 const noLeaf = -1
 
-// A pathTree holds document paths none of which leads into another. A position
-// is a leaf, or has members, or has elements.
+// A pathTree holds document paths. None of them leads into another. A position is a leaf, or has
+// members, or has elements.
 type pathTree struct {
-	leaf int // which path ends here, or noLeaf
+	leaf int // the path that ends here, or noLeaf
 	kids []branch
 }
 
-// A branch leads on by name or, if index is not negative, by index.
+// A branch continues by name or, if index is not negative, by index.
 type branch struct {
 	name  string
 	index int
 	to    *pathTree
 }
 
-// plain reports whether all paths are a top-level name alone, so that no tree
-// is needed.
+// plain reports whether each path is only a top-level name, so that no tree is needed.
 func plain(paths []path) bool {
 	for _, p := range paths {
 		if len(p) > 1 {
@@ -37,12 +36,12 @@ func plain(paths []path) bool {
 	return true
 }
 
-// fewPaths is up to how many it is cheaper to compare each with each.
+// fewPaths is the largest number of paths for which comparing all pairs is cheaper.
 const fewPaths = 16
 
-// buildTree makes the tree of paths, or nil if all are plain. It refuses paths
-// of which one is or leads into another, or that take one attribute for a map
-// and for a list.
+// buildTree makes the tree of paths, or nil if all are plain and at most fewPaths. It returns an
+// error if a path equals another or leads into it, or if paths treat one attribute both as a map
+// and as a list.
 func (b *binding) buildTree(paths []path) (*pathTree, *Error) {
 	if plain(paths) && len(paths) <= fewPaths {
 		for i, p := range paths {
@@ -63,7 +62,7 @@ func (b *binding) buildTree(paths []path) (*pathTree, *Error) {
 	return root, nil
 }
 
-// plant adds paths[i], which is p, to a tree of those before it.
+// plant adds paths[i], which is p, to a tree of the paths before it.
 func (b *binding) plant(t *pathTree, paths []path, i int, p path) *Error {
 	for k := range p {
 		if t.leaf != noLeaf {
@@ -85,7 +84,7 @@ func (b *binding) plant(t *pathTree, paths []path, i int, p path) *Error {
 	return nil
 }
 
-// branch is where a name or index leads, which is made if need be.
+// branch returns the subtree that a name or index leads to, and makes it if needed.
 func (t *pathTree) branch(name string, index int) *pathTree {
 	for i := range t.kids {
 		if t.kids[i].index == index && t.kids[i].name == name {
@@ -108,8 +107,8 @@ func (b *binding) errPaths(what string, p, q path) *Error {
 	return errorf("Two document paths %s with each other; must remove or rewrite one of these paths; path one: %s, path two: %s", what, b.pathString(p), b.pathString(q))
 }
 
-// project is what item has at paths, under the same names; tree is theirs.
-// Elements keep their order and close ranks. Values are shared with item.
+// project returns the parts of item at paths, under the same names; tree is the tree of paths.
+// Elements keep their order, without gaps. Values are shared with item.
 func (b *binding) project(paths []path, tree *pathTree, item value.Item) value.Item {
 	if tree != nil {
 		return projectMembers(tree, item)
@@ -134,7 +133,7 @@ func projectMembers(t *pathTree, item value.Item) value.Item {
 	return out
 }
 
-// projectValue is what v has below t, or nil for nothing.
+// projectValue returns the part of v below t, or nil for nothing.
 func projectValue(t *pathTree, v value.AV) value.AV {
 	if t.leaf != noLeaf {
 		return v

@@ -2,7 +2,7 @@ package expr
 
 import "github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 
-// A verb is what an action of an update does at its path.
+// A verb is the operation of an update's action at its path.
 type verb uint8
 
 const (
@@ -12,14 +12,13 @@ const (
 	verbDelete
 )
 
-// verbs by keyword, with the keyword for messages.
+// verbs maps keywords to verbs.
 var verbs = map[string]verb{"SET": verbSet, "REMOVE": verbRemove, "ADD": verbAdd, "DELETE": verbDelete}
 
-// An action of an update. Its target is the path of the same index in the
-// update's paths.
+// An action of an update. Its target is the path at the same index in the update's paths.
 type action struct {
 	verb verb
-	// value is what SET assigns, ADD adds or DELETE takes out.
+	// value is the operand that SET assigns, ADD adds or DELETE removes.
 	value expression
 }
 
@@ -59,8 +58,8 @@ type Update struct {
 	tree *pathTree
 }
 
-// ParseUpdate parses an UpdateExpression and binds it. What is wrong with it,
-// whatever the item, is an [*Error].
+// ParseUpdate parses an UpdateExpression and binds it. An error that does not depend on the item
+// is an [*Error].
 func ParseUpdate(text string, env *Env) (*Update, error) {
 	parsed, err := updates.get(text, parseUpdateText)
 	if err != nil {
@@ -82,17 +81,16 @@ func ParseUpdate(text string, env *Env) (*Update, error) {
 	return &Update{b, parsed, tree}, nil
 }
 
-// TopLevel lists the top-level attributes the update writes, each once.
+// TopLevel lists the top-level attributes that the update writes, each once.
 func (u *Update) TopLevel() []string { return u.topLevel(u.paths) }
 
-// Touched is what item, the old image or the new one, has at the paths that the
-// update writes: the answer to UPDATED_OLD and UPDATED_NEW. Its values are
-// shared with item.
+// Touched returns the parts of item, the old image or the new one, at the paths that the update
+// writes: the result of UPDATED_OLD and UPDATED_NEW. Its values are shared with item.
 func (u *Update) Touched(item value.Item) value.Item {
 	return u.project(u.paths, u.tree, item)
 }
 
-// checkAction refuses values of types that the verb or a function never takes.
+// checkAction returns an error for values of types that the verb or a function never accepts.
 func (b *binding) checkAction(a *action) *Error {
 	switch a.verb {
 	case verbAdd:
@@ -138,7 +136,7 @@ func (b *binding) checkExpression(e *expression) *Error {
 	return nil
 }
 
-// checkForm refuses operands that are values of another type than a form takes.
+// checkForm returns an error for operands that are values of a type that a form does not accept.
 func (b *binding) checkForm(e *expression, name, typeName string) *Error {
 	for i := range e.args {
 		if e.args[i].form != formValue {

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// TestUpdates holds the updates to the answers of DynamoDB Local 2.6.1 for the
-// same item and values.
+// TestUpdates compares the updates with the answers of DynamoDB Local 2.6.1 for the same item and
+// values.
 func TestUpdates(t *testing.T) {
 	t.Parallel()
 	for _, tc := range updateTable {
@@ -25,7 +25,7 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// applied is what a text changes in the fixture, or how it is refused.
+// applied returns the changes that a text makes in the fixture, or the kind of its error.
 func applied(text string) (string, error) {
 	u, err := expr.ParseUpdate(text, envOf(text))
 	if err != nil {
@@ -39,8 +39,7 @@ func applied(text string) (string, error) {
 	return showChange(old, item), nil
 }
 
-// TestUpdateLeavesOldAlone: stored items are shared, so an update may not write
-// to the old image whatever it does.
+// TestUpdateLeavesOldAlone: stored items are shared, so no update may write to the old image.
 func TestUpdateLeavesOldAlone(t *testing.T) {
 	t.Parallel()
 	for _, tc := range updateTable {
@@ -49,15 +48,15 @@ func TestUpdateLeavesOldAlone(t *testing.T) {
 			continue
 		}
 		old := fixture()
-		_, _ = u.Apply(old, nil) // a misfit may not write either
+		_, _ = u.Apply(old, nil) // a misfit must not write either
 		if diff := cmp.Diff(showItem(fixture(), "="), showItem(old, "=")); diff != "" {
 			t.Errorf("%s changed the old image (-want +got):\n%s", tc.text, diff)
 		}
 	}
 }
 
-// TestUpdateTakesNoAlias: what the request holds may be written to by its owner
-// once the update is done.
+// TestUpdateTakesNoAlias: the owner of a request's values may write to them once the update is
+// done.
 func TestUpdateTakesNoAlias(t *testing.T) {
 	t.Parallel()
 	values := literals()
@@ -87,7 +86,7 @@ func TestUpdateTakesNoAlias(t *testing.T) {
 	}
 }
 
-// TestUpsert: an update of no item starts from the key, which its operands see.
+// TestUpsert: an update of a missing item starts from the key, which its operands can read.
 func TestUpsert(t *testing.T) {
 	t.Parallel()
 	key := value.Item{"pk": str("new")}
@@ -113,8 +112,8 @@ func TestUpsert(t *testing.T) {
 	}
 }
 
-// TestTouched follows AWS: only the leaves that an update names, where DynamoDB
-// Local answers with whole attributes.
+// TestTouched follows AWS: the result has only the leaves that an update names. DynamoDB Local
+// returns whole attributes.
 func TestTouched(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ text, old, new string }{
@@ -158,7 +157,7 @@ func TestUpdateTopLevel(t *testing.T) {
 	}
 }
 
-// TestUpdateLimits: what an update makes must be storable.
+// TestUpdateLimits: the item that an update makes must be storable.
 func TestUpdateLimits(t *testing.T) {
 	t.Parallel()
 	deep := list()

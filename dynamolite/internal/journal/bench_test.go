@@ -12,8 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// BenchmarkDurable is the price of an entry of 200 bytes on disk: of the bare system calls, and through the journal for so many callers, each waiting
-// for its entry before it appends the next. "entries/sync" is how well they share.
+// BenchmarkDurable measures the cost of an entry of 200 bytes on disk: of the bare system calls,
+// and through the journal for a number of callers. Each caller waits for its entry before it
+// appends the next. "entries/sync" shows how well they share syncs.
 func BenchmarkDurable(b *testing.B) {
 	entry := bytes.Repeat([]byte{7}, 200)
 	for _, extended := range []bool{false, true} {
@@ -105,7 +106,7 @@ func (f *countingFile) Sync() error {
 	return f.File.Sync()
 }
 
-// BenchmarkAppend is the price of placing an entry of 200 bytes without the disk.
+// BenchmarkAppend measures the cost of placing an entry of 200 bytes without the disk.
 func BenchmarkAppend(b *testing.B) {
 	entry := bytes.Repeat([]byte{7}, 200)
 	j, err := journal.Open("dir", journal.Options{}.On(&voidFiles{FS: newDisk()}), ignore)

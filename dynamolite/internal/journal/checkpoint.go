@@ -11,20 +11,22 @@ const (
 	// checkpointWriteBytes is how much of a checkpoint is collected before it is written.
 	checkpointWriteBytes = 256 << 10
 
-	// checkpointSyncBytes is how much of it is written before it is synced, so that the log's next sync finds little in its way.
+	// checkpointSyncBytes is how much of it is written before it is synced, so that the log's
+	// next sync is short.
 	checkpointSyncBytes = 4 << 20
 )
 
-// Checkpoint is an image being written that will stand for all entries up to its position. Its methods may be called concurrently, also with those of
-// the journal, but the order of concurrent Puts is nobody's.
+// Checkpoint is an image that is being written and will stand for all entries up to its position.
+// Its methods may be called concurrently, also with those of the journal. The order of concurrent
+// Puts is undefined.
 type Checkpoint struct {
 	j        *Journal
 	position Position
-	group    *group // when it is done, the position is on disk and a segment begins after it
+	group    *group // once it is done, the position is on disk and a segment begins after it
 	logged   int64  // Journal.logged at the position
 
 	mu       sync.Mutex
-	finished error // why it can no longer be used
+	finished error // reason that it can no longer be used
 	file     file  // nil until the first write
 	buf      []byte
 	written  int64
@@ -32,10 +34,12 @@ type Checkpoint struct {
 	count    Position // of entries put
 }
 
-// BeginCheckpoint fixes the position of a checkpoint: the last one appended. It does not touch the disk, so it can be called while everything is locked
-// that could append, which is how the owner knows which state belongs to the position.
+// BeginCheckpoint fixes the position of a checkpoint: the last entry appended. It does not touch
+// the disk, so the owner can call it while it holds all locks that appends need. The owner thus
+// knows which state belongs to the position.
 //
-// The checkpoint must be committed or aborted; until then the error is [ErrCheckpointing]. Other errors are those of [Journal.Append].
+// The checkpoint must be committed or aborted; until then, another BeginCheckpoint fails with
+// [ErrCheckpointing]. Other errors are those of [Journal.Append].
 func (j *Journal) BeginCheckpoint() (*Checkpoint, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -46,7 +50,7 @@ func (j *Journal) BeginCheckpoint() (*Checkpoint, error) {
 		return nil, ErrCheckpointing
 	}
 	g := j.pending
-	// An aborted checkpoint may have divided the group before; its place is of no use any more.
+	// An aborted checkpoint may have divided this group before; its place is no longer needed.
 	g.divided, g.cut, g.cutBytes = true, j.appended, len(g.buf)
 	c := &Checkpoint{j: j, position: j.appended, group: g, logged: j.logged}
 	j.checkpoint = c
@@ -54,11 +58,12 @@ func (j *Journal) BeginCheckpoint() (*Checkpoint, error) {
 	return c, nil
 }
 
-// Position is the last entry the checkpoint stands for.
+// Position returns the position of the last entry that the checkpoint stands for.
 func (c *Checkpoint) Position() Position { return c.position }
 
-// Put adds an entry to the image; it is copied. After an error the checkpoint is aborted and the journal is as it was. The error is
-// [ErrTooLarge] (wrapped), [ErrClosed] or that of the file system.
+// Put adds a copy of an entry to the image. After an error the checkpoint is aborted and the
+// journal is as it was. The error is [ErrTooLarge] (wrapped), [ErrClosed] or that of the file
+// system.
 func (c *Checkpoint) Put(entry []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,9 +124,11 @@ func (c *Checkpoint) flushLocked() error {
 	return c.file.Sync()
 }
 
-// Commit puts the image on disk in place of all entries up to its position, and then removes what it replaces. A crash leaves either the old files or the new. After an
-// error the checkpoint is aborted, and the journal goes on with the old files; should only the last step be uncertain, with both. The
-// error is [ErrClosed], the journal's [*FailedError], or that of the file system.
+// Commit puts the image on disk in place of all entries up to its position, and then removes the
+// files that it replaces. A crash leaves either the old files or the new. After an error the
+// checkpoint is aborted, and the journal continues with the old files; if only the last step is
+// uncertain, it continues with both. The error is [ErrClosed], the journal's [*FailedError], or
+// that of the file system.
 func (c *Checkpoint) Commit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +145,7 @@ func (c *Checkpoint) Commit() error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.checkpoint = nil // not earlier: Close waits for the above
+	j.checkpoint = nil // not earlier: Close waits for the steps above
 	j.logged -= c.logged
 	j.image = c.written
 	return nil
@@ -169,14 +176,15 @@ func (c *Checkpoint) commitLocked() error {
 	return files.SyncDir(c.j.dir)
 }
 
-// failure is what made the journal fail, if it has.
+// failure returns the error that made the journal fail, if it has failed.
 func (j *Journal) failure() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.failed
 }
 
-// Abort gives the checkpoint up and removes what was written of it. After [Checkpoint.Commit] it does nothing.
+// Abort gives up the checkpoint and removes the part of it that was written. After
+// [Checkpoint.Commit] it does nothing.
 func (c *Checkpoint) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,14 +193,16 @@ func (c *Checkpoint) Abort() {
 	}
 }
 
-// abortLocked ends the checkpoint for the given reason, which it returns with what was being done.
+// abortLocked ends the checkpoint for the given reason. It returns the reason, wrapped with the
+// operation.
 func (c *Checkpoint) abortLocked(reason error) error {
 	c.finished = reason
 	if !errors.Is(reason, ErrClosed) {
 		c.finished = fmt.Errorf("write checkpoint %s: %w", c.name(), reason)
 	}
 	if c.file != nil {
-		// The file is of no use and Open removes what is left of it, so that it does not matter whether these succeed.
+		// The file is no longer needed, and Open removes any remains, so errors here do not
+		// matter.
 		_ = c.file.Close()
 		_ = c.j.options.files.Remove(c.name() + temporarySuffix)
 	}
@@ -203,7 +213,7 @@ func (c *Checkpoint) abortLocked(reason error) error {
 	return c.finished
 }
 
-// removeObsolete removes what a checkpoint at p, on disk, makes superfluous.
+// removeObsolete removes the files that a checkpoint at p, on disk, makes superfluous.
 func removeObsolete(files filesystem, dir string, p Position) error {
 	names, err := files.List(dir)
 	if err != nil {

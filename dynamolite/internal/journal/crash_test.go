@@ -14,7 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// owner appends to a journal and knows what must be found in it after a crash. Its state is all entries in order, and that is what its checkpoints hold.
+// owner appends to a journal and knows which entries must be in it after a crash. Its state is
+// all entries in order, and its checkpoints hold this state.
 type owner struct {
 	disk  *disk
 	j     *journal.Journal
@@ -23,7 +24,7 @@ type owner struct {
 	next  int      // makes entries distinct
 }
 
-// open opens the journal and checks what it finds against what is known.
+// open opens the journal and compares its entries with the known ones.
 func (o *owner) open() error {
 	var found []string
 	var at journal.Position
@@ -91,7 +92,8 @@ func (o *owner) close() error {
 	return nil
 }
 
-// crash cuts the power and has the owner go on with what the disk kept. The journal of before is closed on the disk of before, to end its goroutine.
+// crash cuts the power. The owner continues with the data that the disk kept. The old journal is
+// closed on the old disk, to end its goroutine.
 func (o *owner) crash(rng *rand.Rand, keep float64) {
 	after := o.disk.crash(rng, keep)
 	if o.j != nil {
@@ -100,7 +102,7 @@ func (o *owner) crash(rng *rand.Rand, keep float64) {
 	o.disk, o.j = after, nil
 }
 
-// kill has another process go on where this one was killed.
+// kill ends the process; another one continues in its place.
 func (o *owner) kill() {
 	after := o.disk.kill()
 	if o.j != nil {
@@ -109,7 +111,8 @@ func (o *owner) kill() {
 	o.disk, o.j = after, nil
 }
 
-// life is a little of everything: groups of entries over several segments, a checkpoint with entries during it, one that is aborted, a restart.
+// life does a little of everything: groups of entries over several segments, a checkpoint with
+// entries during it, an aborted checkpoint, a restart.
 func (o *owner) life() error {
 	var c *journal.Checkpoint
 	begin := func() (err error) {
@@ -141,7 +144,8 @@ func (o *owner) life() error {
 	return nil
 }
 
-// The power goes out at every operation of the disk in turn; whatever part of the unsynced data survives, every confirmed entry is there, in order and whole.
+// The power fails at every operation of the disk in turn. Whatever part of the unsynced data
+// survives, every confirmed entry is there, in order and whole.
 func TestPowerCutAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for n := 0; ; n++ {
@@ -155,7 +159,7 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(uint64(n), seed))
 			survivor := owner{disk: before, all: slices.Clone(o.all), acked: o.acked, next: 1000}
-			if seed%2 == 0 { // first only the process dies, and the next makes the most of what it finds, for good, until the power goes out on it
+			if seed%2 == 0 { // first only the process dies; the next one recovers, until the power fails during its work
 				survivor.kill()
 				survivor.disk.failAfter(rng.IntN(12), errPower)
 				for _, step := range []func() error{survivor.open, func() error { return survivor.append(100) }, survivor.wait} {
@@ -183,7 +187,8 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 	}
 }
 
-// Whatever is done, and whenever the power goes out, and again, no confirmed entry is lost and none is invented.
+// After any operations, with power failures at any time, even repeated, no confirmed entry is
+// lost and none is invented.
 func TestAnyHistory(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -250,7 +255,7 @@ func TestAnyHistory(t *testing.T) {
 				must(o.open())
 			},
 			"crash in the middle": func(t *rapid.T) {
-				// Checkpoints and waits may fail from here on, as the disk does.
+				// From here on, checkpoints and waits may fail when the disk does.
 				o.disk.failAfter(rapid.IntRange(0, 30).Draw(t, "operations"), errPower)
 				for range 3 {
 					if o.append(rapid.IntRange(0, 1200).Draw(t, "size")) == nil {
@@ -273,14 +278,15 @@ func TestAnyHistory(t *testing.T) {
 	})
 }
 
-// After a write or a sync has failed nothing more is tried, everybody hears of it, and what was on disk stays confirmed.
+// After a failed write or sync the journal tries nothing more, and every caller gets the error.
+// Entries that were on disk stay confirmed.
 func TestFailureIsFinal(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		kind   string
 		err    error
 		remedy string
-		roll   bool // the operation is of a new segment
+		roll   bool // the operation belongs to a new segment
 	}{
 		{"write", syscall.ENOSPC, "free space on the disk, then open the directory again", false},
 		{"write", syscall.EIO, "check the disk", false},
@@ -349,7 +355,7 @@ func steps(tb testing.TB, all ...func() error) {
 	}
 }
 
-// A checkpoint is refused when the log has failed on the way to its position, and the old files stay.
+// A checkpoint fails if the log failed before its position was on disk, and the old files stay.
 func TestCheckpointOfAFailedJournal(t *testing.T) {
 	t.Parallel()
 	o := owner{disk: newDisk()}

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// tryOpen opens the journal on a disk, which may refuse, and closes it.
+// tryOpen opens the journal on a disk, which may fail, and closes it.
 func tryOpen(d *disk) (replayed, error) {
 	var r replayed
 	j, err := journal.Open("dir", small(d), r.load)
@@ -40,12 +40,13 @@ func mustBeDamaged(tb testing.TB, what string, d *disk) (replayed, *journal.Dama
 	return got, damage
 }
 
-// isPrefix tells whether the entries are the first of all.
+// isPrefix reports whether the entries are the first of all.
 func isPrefix(entries, all []string) bool {
 	return len(entries) <= len(all) && slices.Equal(entries, all[:len(entries)])
 }
 
-// A segment cut off anywhere in its last entries ends before the first that is not whole, and can be appended to.
+// A segment that is cut off anywhere in its last entries ends before the first incomplete entry,
+// and can be appended to.
 func TestTornTailAtEveryByte(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -91,7 +92,7 @@ func TestTornTailAtEveryByte(t *testing.T) {
 	}
 }
 
-// sortedIndex is the number of the last element that is at most x.
+// sortedIndex returns the index of the last element that is at most x.
 func sortedIndex(sorted []int, x int) int {
 	i, found := slices.BinarySearch(sorted, x)
 	if !found {
@@ -100,7 +101,8 @@ func sortedIndex(sorted []int, x int) int {
 	return i
 }
 
-// Whichever sectors of the last group a crash loses, all before it is there, and of it a beginning.
+// A crash may lose any sectors of the last group: all entries before the group are there, and of
+// the group a beginning.
 func TestLostSectors(t *testing.T) {
 	t.Parallel()
 	before := []string{"one", strings.Repeat("2", 700)}
@@ -140,7 +142,8 @@ func TestLostSectors(t *testing.T) {
 	}
 }
 
-// addGroup appends an entry, and the others while that one is being synced: they are written together.
+// addGroup appends an entry, and the others while the first one is being synced: these are
+// written together.
 func addGroup(tb testing.TB, d *disk, j *journal.Journal, first string, others ...string) {
 	tb.Helper()
 	syncing, release := make(chan struct{}), make(chan struct{})
@@ -168,10 +171,11 @@ func addGroup(tb testing.TB, d *disk, j *journal.Journal, first string, others .
 	}
 }
 
-// lastByte is where the content ends that is not zero.
+// lastByte returns the offset after the last byte that is not zero.
 func lastByte(b []byte) int { return len(bytes.TrimRight(b, "\x00")) }
 
-// sample has all kinds of files: a checkpoint, and two segments of two groups each.
+// sample returns a disk with all kinds of files: a checkpoint, and two segments of two groups
+// each.
 func sample(tb testing.TB) (*disk, replayed) {
 	tb.Helper()
 	d := newDisk()
@@ -190,8 +194,8 @@ func sample(tb testing.TB) (*disk, replayed) {
 	return d, want
 }
 
-// A changed bit is damage. Only in the last group of all may it pass for what a crash left, and then the entries before are all there. None is ever
-// another than what was appended.
+// A changed bit is damage. Only in the last group of all may it look like the result of a crash,
+// and then all earlier entries are there. No entry ever differs from the appended one.
 func TestEveryBit(t *testing.T) {
 	t.Parallel()
 	pristine, want := sample(t)
@@ -203,7 +207,7 @@ func TestEveryBit(t *testing.T) {
 			torn := 0
 			for bit := range 8 * len(content) {
 				if bit/8 > end+64 && bit%8 != bit/8%8 {
-					continue // far in the zeros, one of a byte is enough
+					continue // far in the zeros, one bit of a byte is enough
 				}
 				d := pristine.clone()
 				(*d.content(name))[bit/8] ^= 1 << (bit % 8)
@@ -233,7 +237,7 @@ func TestEveryBit(t *testing.T) {
 	}
 }
 
-// What a crash cannot have done is reported, with its place and what to do.
+// Damage that a crash cannot cause is reported, with its place and the remedy.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	checkpoint, first, last := journal.CheckpointName(2), journal.SegmentName(3), journal.SegmentName(5)
@@ -353,7 +357,7 @@ func shorten(d *disk, name string, size int) {
 	*c = (*c)[:size]
 }
 
-// The remedies that an error offers work, at the price it names.
+// The remedies in an error work, at the stated cost.
 func TestRemedies(t *testing.T) {
 	t.Parallel()
 	first, last := journal.SegmentName(3), journal.SegmentName(5)
@@ -417,7 +421,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// A damaged checkpoint whose predecessor has not been removed yet can be done without.
+// A damaged checkpoint is not needed if its predecessor still exists.
 func TestOlderCheckpoint(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -444,7 +448,7 @@ func TestOlderCheckpoint(t *testing.T) {
 	mustEqual(t, "replay", replayed{Checkpoint: 1, Image: []string{"a"}, Log: []string{"2", "3"}}, replay(t, d))
 }
 
-// Names that are not the journal's are left alone.
+// Files with names that the journal does not use are left alone.
 func TestForeignNames(t *testing.T) {
 	t.Parallel()
 	d, want := sample(t)
@@ -460,7 +464,7 @@ func TestForeignNames(t *testing.T) {
 	}, sortedNames(d))
 }
 
-// What load refuses ends Open, with nothing changed.
+// An error from load ends Open, and nothing is changed.
 func TestLoadFails(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"b", "five"} {
@@ -476,11 +480,12 @@ func TestLoadFails(t *testing.T) {
 		if !errors.Is(err, refused) || !maps.EqualFunc(before, d.files(), bytes.Equal) {
 			t.Errorf("%q: %v", at, err)
 		}
-		replay(t, d) // is not locked
+		replay(t, d) // the directory is not locked
 	}
 }
 
-// FuzzReplay opens arbitrary bytes as a segment and as a checkpoint: no panic, no more memory than the file has bytes, and what is accepted once is so twice.
+// FuzzReplay opens arbitrary bytes as a segment and as a checkpoint. It must not panic or use
+// more memory than the file has bytes. Files that Open accepts once, it accepts twice.
 func FuzzReplay(f *testing.F) {
 	d, _ := sample(f)
 	files := d.files()
@@ -518,7 +523,8 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// repaired makes a file of arbitrary content that gets past the header, and as far beyond as lengths allow past the checksums.
+// repaired makes a file of arbitrary content that gets past the header, and past the checksums as
+// far as its lengths allow.
 func repaired(like, content []byte, position uint64) []byte {
 	b := append(bytes.Clone(like[:journal.FileHeaderBytes]), content...)
 	binary.LittleEndian.PutUint64(b[24:], position)

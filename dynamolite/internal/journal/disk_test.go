@@ -14,23 +14,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// disk is a file system in memory that knows what a crash would leave of it.
+// disk is a file system in memory that knows which data would survive a crash.
 type disk struct {
 	mu      sync.Mutex
 	names   map[string]*inode // as the running process sees them
 	durable map[string]*inode // since the last SyncDir
 	locked  map[string]bool
 
-	// before is called ahead of every operation that changes something, if not nil. If it returns an error the operation fails; of
-	// a write, the first short bytes are done all the same.
+	// before is called ahead of every operation that changes something, if not nil. If it returns
+	// an error, the operation fails; a failed write still writes its first short bytes.
 	before func(o operation) (short int, err error)
 	done   []operation
 }
 
-// inode is the content of a file, as read and as a crash is sure to leave it.
+// inode is the content of a file: as it is read, and as it certainly survives a crash.
 type inode struct{ data, synced []byte }
 
-// operation is one that changes something.
+// operation is a call that changes something.
 type operation struct {
 	kind string // create, write, truncate, sync, rename, remove, syncdir
 	name string // base name
@@ -45,7 +45,7 @@ func newDisk() *disk {
 
 var _ journal.FS = (*disk)(nil)
 
-// beginLocked asks for permission.
+// beginLocked calls before and returns its result.
 func (d *disk) beginLocked(kind, name string, size int) (short int, err error) {
 	o := operation{kind, filepath.Base(name), size}
 	if d.before != nil {
@@ -57,7 +57,8 @@ func (d *disk) beginLocked(kind, name string, size int) (short int, err error) {
 	return size, nil
 }
 
-// failAfter has the first n operations succeed and all others fail. Of the one that fails first, if it is a write, a part is done.
+// failAfter lets the first n operations succeed and all later ones fail. If the first that fails
+// is a write, a part of it is done.
 func (d *disk) failAfter(n int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +90,8 @@ func (d *disk) count(kind string) int {
 	return n
 }
 
-// crash is the disk after a power cut: of what was not synced, each sector and each name survives with probability keep.
+// crash returns the disk after a power failure: of the unsynced data, each sector and each name
+// survives with probability keep.
 func (d *disk) crash(rng *rand.Rand, keep float64) *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +119,8 @@ func (d *disk) crash(rng *rand.Rand, keep float64) *disk {
 	return after
 }
 
-// kill is the disk after the process has been killed: all it wrote can be read, and what was not synced can still be lost.
+// kill returns the disk after the process was killed: all written data can be read, and unsynced
+// data can still be lost.
 func (d *disk) kill() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,12 +157,12 @@ func (i *inode) surviving(rng *rand.Rand, keep float64) []byte {
 	return data
 }
 
-// clone is a copy on which the journal is not open, all of it synced.
+// clone returns a copy with all data synced, on which the journal is not open.
 func (d *disk) clone() *disk {
 	return d.crash(rand.New(rand.NewPCG(1, 1)), 1)
 }
 
-// files is the content of each file.
+// files returns the content of each file.
 func (d *disk) files() map[string][]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,7 +173,7 @@ func (d *disk) files() map[string][]byte {
 	return all
 }
 
-// content of a file, to be changed at will.
+// content returns the content of a file, which the caller may change.
 func (d *disk) content(name string) *[]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -328,7 +331,7 @@ func (f *diskFile) Size() (int64, error) {
 
 func (*diskFile) Close() error { return nil }
 
-// voidFiles writes nothing, in no time.
+// voidFiles writes nothing and takes no time.
 type voidFiles struct{ journal.FS }
 
 func (v *voidFiles) Create(name string) (journal.File, error) {
@@ -347,7 +350,7 @@ func (voidFile) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 
 func (voidFile) Sync() error { return nil }
 
-// failRemoves lets no file be removed from now on.
+// failRemoves makes every later removal of a file fail.
 func (d *disk) failRemoves() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

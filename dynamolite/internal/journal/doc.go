@@ -1,30 +1,34 @@
 // Package journal is an append-only log of opaque entries that survives a crash. An entry that
-// [Journal.Wait] has confirmed is on disk; after a crash, [Open] hands back every such entry, in order,
-// each whole, perhaps followed by some that nobody was told about. It knows nothing of what the entries
-// mean: whoever appends them rebuilds its state from them.
+// [Journal.Wait] has confirmed is on disk. After a crash, [Open] returns every such entry, in
+// order and whole. Some unconfirmed entries may follow them. The package does not know the
+// meaning of the entries: their owner rebuilds its state from them.
 //
 // # Group commit
 //
-// [Journal.Append] gives an entry its [Position] and copies it into a buffer. One goroutine takes the
-// buffer, writes it at one go, syncs once, and wakes all who wait for an entry of it; meanwhile the next buffer fills.
+// [Journal.Append] gives an entry its [Position] and copies it into a buffer. One goroutine takes
+// the buffer, writes it at once, syncs once, and wakes all callers that wait for an entry of it.
+// Meanwhile the next buffer fills.
 //
 //	A: append 1, wait ────────────┐ woken
 //	writer:      write+sync {1} ──┴── write+sync {2 3 4} ──┬──
 //	B, C, D:        append 2, 3, 4, wait ──────────────────┘ woken
 //
-// So a lone caller pays for one write and one sync, and many callers share them. The goroutine sleeps when there is
-// nothing to write; there are no timers. Files are extended with zeros a megabyte at a time, because a sync
-// that need not write the file's length and block map as well takes about two thirds of the time (a median of 108 µs
-// against 158 µs for 224 bytes, ext4 on a virtual disk).
+// A lone caller therefore pays for one write and one sync, and many callers share them. The
+// goroutine sleeps when there is nothing to write; there are no timers. Files are extended with
+// zeros, a megabyte at a time, so a sync does not write the file's length and block map. It then
+// takes about two thirds of the time (a median of 108 µs against 158 µs for 224 bytes, ext4 on a
+// virtual disk).
 //
-// The other design lets whoever waits first write for all the others. It saves a switch between goroutines for a
-// lone caller, but entries for which nobody waits would then never reach the disk.
+// In the other design, the first caller that waits writes for all others. That saves a lone
+// caller a switch between goroutines, but entries that no caller waits for would never reach the
+// disk.
 //
 // # Checkpoints
 //
-// The log would grow for ever. A checkpoint is a set of entries that stands for all up to a position P: the owner fixes P
-// with [Journal.BeginCheckpoint] at a moment when nothing is being appended, puts its image while appends go on, and commits.
-// From P on entries go to a new segment, so that all older segments can go.
+// Without checkpoints the log would grow forever. A checkpoint is a set of entries that stands
+// for all entries up to a position P. The owner fixes P with [Journal.BeginCheckpoint] at a
+// moment when nothing is being appended, puts its image while appends continue, and commits.
+// Entries after P go to a new segment, so all older segments can be removed.
 //
 // # Files
 //
@@ -56,22 +60,28 @@
 // The last record of a checkpoint has no data, a place of 2³²-1 and as its number the count of the entries;
 // the file ends there. A segment ends with its last record or with zeros after it.
 //
-// A file gets its name when it is complete and synced (a checkpoint) or when its header is (a segment), and the directory is synced
-// before anything depends on the name. Therefore a file under its name is never incomplete, but for the last records of the last segment.
+// A checkpoint gets its name when it is complete and synced, a segment when its header is. The
+// directory is synced before anything depends on the name. A file under its name is therefore
+// never incomplete, except for the last records of the last segment.
 //
 // # Recovery
 //
-// A crash while a group is written may leave any of its 512-byte sectors unwritten, that is zero or beyond the end of the file. Nobody was told
-// about these entries. So the records of the last segment end, and the rest is cut off and logged, where a record
-//   - goes past the end of the file or of what is not zero in it, or
-//   - fails a checksum and has a sector (or the part of one that is its own) of zeros,
+// A crash during the write of a group may leave any of its 512-byte sectors unwritten, that is,
+// zero or beyond the end of the file. These entries were not confirmed to any caller. Recovery
+// therefore ends the last segment, and cuts off and logs the rest, at a record that
+//   - goes past the end of the file or of its non-zero content, or
+//   - fails a checksum and has a sector of zeros (or only zeros in the part of a sector that it
+//     covers),
 //
-// unless a later record says that the group it was written with began after this one: a group is written when the one before is on disk, so
-// this record was complete once. Zeros to the end of the file are no record.
+// unless a later record shows that its own group began after this record. A group is written only
+// when the one before it is on disk, so this record was once complete. Zeros to the end of the
+// file are no record.
 //
-// Everything else is damage, reported as a [*DamagedError]; then no file has been changed. Nothing can tell an unwritten sector from one
-// that lost its content later, as long as it belongs to the last group of all.
+// Everything else is damage, reported as a [*DamagedError]; no file has then been changed. In the
+// last group of all, an unwritten sector cannot be told from a sector that lost its content
+// later.
 //
-// A failed sync is final. The kernel may have dropped what it could not write and would report success the next time, so the journal refuses everything
-// from then on ([ErrFailed]), and what can still be read of that group may not be on disk.
+// A failed sync is final. The kernel may have dropped the data that it could not write, and would
+// report success the next time. The journal therefore refuses everything from then on
+// ([ErrFailed]). Entries of that group may be readable without being on disk.
 package journal

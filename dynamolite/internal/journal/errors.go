@@ -7,16 +7,18 @@ import (
 )
 
 var (
-	// ErrClosed is returned by what is called after [Journal.Close], and by a [Checkpoint] that has been committed or aborted.
+	// ErrClosed is returned by calls after [Journal.Close], and by a [Checkpoint] that has been
+	// committed or aborted.
 	ErrClosed = errors.New("journal is closed")
 
-	// ErrLocked is returned, wrapped with the directory, by [Open] if the journal is open already, here or in another process.
+	// ErrLocked is returned, wrapped with the directory, by [Open] if this or another process
+	// already has the journal open.
 	ErrLocked = errors.New("the directory is in use by another process or database; close that one first, or choose another directory")
 
-	// ErrDamaged is what a [*DamagedError] is.
+	// ErrDamaged matches every [*DamagedError].
 	ErrDamaged = errors.New("journal is damaged")
 
-	// ErrFailed is what a [*FailedError] is.
+	// ErrFailed matches every [*FailedError].
 	ErrFailed = errors.New("journal has failed")
 
 	// ErrTooLarge is returned, wrapped, for an entry of more than [MaxEntryBytes].
@@ -25,11 +27,12 @@ var (
 	// ErrCheckpointing is returned by [Journal.BeginCheckpoint] while another checkpoint is neither committed nor aborted.
 	ErrCheckpointing = errors.New("another checkpoint is being written; commit or abort it first")
 
-	// errNeverAppended is about a position that the caller cannot have from Append.
+	// errNeverAppended is for a position that Append has never returned.
 	errNeverAppended = errors.New("no entry has this position")
 )
 
-// DamagedError says where a journal cannot be read as it was written. [Open] returns it wrapped, without having changed any file.
+// DamagedError says where a journal is not readable as it was written. [Open] returns it wrapped,
+// without having changed any file.
 type DamagedError struct {
 	File   string // its path
 	Offset int64  // in File, in bytes
@@ -47,7 +50,7 @@ func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
 // FailedError says why a journal stopped. Every later Append, and every Wait for an entry that was not on disk by then, returns it.
 type FailedError struct {
 	Durable Position // the last entry that is on disk
-	Err     error    // what went wrong
+	Err     error    // the error that stopped the journal
 }
 
 func (e *FailedError) Error() string {
@@ -61,5 +64,5 @@ func (e *FailedError) Error() string {
 // Is reports whether target is [ErrFailed].
 func (e *FailedError) Is(target error) bool { return target == ErrFailed }
 
-// Unwrap is what went wrong.
+// Unwrap returns the error that stopped the journal.
 func (e *FailedError) Unwrap() error { return e.Err }

@@ -1,6 +1,6 @@
 package journal
 
-// FS and File are the file system the journal works on.
+// FS and File are the file system that the journal works on.
 type (
 	FS   = filesystem
 	File = file
@@ -24,7 +24,7 @@ var (
 // OSFiles is the file system of the operating system.
 func OSFiles() FS { return osFiles{} }
 
-// On has a journal opened on another file system.
+// On makes Open use another file system.
 func (o Options) On(files FS) Options {
 	o.files = files
 	return o

@@ -14,16 +14,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// filesystem is what the journal needs of one. Names are paths. What Create, Rename and Remove did to a directory
-// is certain to outlast a crash after SyncDir only, what was written to a file after its Sync.
+// filesystem is the part of a file system that the journal needs. Names are paths. Changes by
+// Create, Rename and Remove in a directory survive a crash only after SyncDir; data written to a
+// file survives only after its Sync.
 type filesystem interface {
-	// MkdirAll makes a directory and those above it, to last. It is no error if it is there.
+	// MkdirAll makes a directory and its parents durably. It is no error if the directory exists.
 	MkdirAll(dir string) error
-	// Lock takes the lock that a file stands for, making the file; ErrLocked if it is taken.
+	// Lock makes a file and takes its lock; ErrLocked if the lock is taken.
 	Lock(name string) (io.Closer, error)
-	// List gives the base names in a directory.
+	// List returns the base names in a directory.
 	List(dir string) ([]string, error)
-	// Create makes an empty file, in place of one of that name.
+	// Create makes an empty file and replaces a file of that name.
 	Create(name string) (file, error)
 	Open(name string) (file, error)
 	Rename(from, to string) error
@@ -37,7 +38,7 @@ type file interface {
 	io.WriterAt
 	io.Closer
 	Truncate(size int64) error
-	// Sync puts what was written on disk, with as much of the metadata as reading it takes.
+	// Sync puts the written data on disk, with as much of the metadata as is needed to read it.
 	Sync() error
 	Size() (int64, error)
 }
@@ -120,7 +121,7 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// The ends of names.
+// Suffixes of file names.
 const (
 	segmentSuffix    = ".log"
 	checkpointSuffix = ".checkpoint"
@@ -139,7 +140,8 @@ func checkpointName(p Position) string {
 	return fmt.Sprintf("%0*d%s", positionDigits, p, checkpointSuffix)
 }
 
-// inventory is what a directory holds, each in order. Names that the journal does not give are not in it.
+// inventory lists the contents of a directory, each kind in order. Names that the journal does
+// not use are left out.
 type inventory struct {
 	segments    []Position // of their first entries
 	checkpoints []Position
@@ -173,8 +175,8 @@ func positionIn(name, suffix string) (Position, bool) {
 	return Position(p), err == nil
 }
 
-// obsolete names the files that a checkpoint at p makes superfluous. The segment after p begins at p+1, so those that begin
-// before hold nothing later.
+// obsolete returns the files that a checkpoint at p makes superfluous. The segment after p begins
+// at p+1, so earlier segments hold no later entries.
 func (in *inventory) obsolete(p Position) []string {
 	var names []string
 	for _, first := range in.segments {

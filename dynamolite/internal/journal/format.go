@@ -10,19 +10,20 @@ import (
 // The format of the files; the package comment describes it.
 const (
 	formatVersion     = 1
-	segmentMagic      = "dynlog\r\n" // a transfer that changes line ends shows
+	segmentMagic      = "dynlog\r\n" // a transfer that changes line ends is detected
 	checkpointMagic   = "dynckp\r\n"
 	fileHeaderBytes   = 32
 	recordHeaderBytes = 24
 	recordEnd         = 0xE5
 	recordOverhead    = recordHeaderBytes + 1 // of recordEnd
-	sectorBytes       = 512                   // what a disk writes whole or not at all, at least
+	sectorBytes       = 512                   // the least that a disk writes whole or not at all
 
-	// lastPlace marks the last record of a checkpoint. A group has never as many entries.
+	// lastPlace marks the last record of a checkpoint. A group never has as many entries.
 	lastPlace = math.MaxUint32
 )
 
-// MaxEntryBytes is the most an entry may have. An engine's largest, a transaction of a hundred items, has a sixth of it.
+// MaxEntryBytes is the largest size of an entry. An engine's largest entry, a transaction of a
+// hundred items, has a sixth of it.
 const MaxEntryBytes = 256 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -51,7 +52,7 @@ func fileChecksum(b []byte) uint32 {
 	return crc32.Update(checksum(b[:12]), castagnoli, b[16:fileHeaderBytes])
 }
 
-// decodeFileHeader checks the beginning of a file and says what is wrong with it, if anything is.
+// decodeFileHeader checks the beginning of a file. It returns what is wrong with it, or "".
 func decodeFileHeader(b []byte, magic string, position Position) (h fileHeader, reason string) {
 	if len(b) < fileHeaderBytes {
 		return h, "the file is shorter than its header"
@@ -72,8 +73,8 @@ func decodeFileHeader(b []byte, magic string, position Position) (h fileHeader, 
 	return h, ""
 }
 
-// recordHeader precedes the data of an entry. The checksum of the data is in it and it has a checksum of its own, so that a length can be
-// believed before the data is read.
+// recordHeader precedes the data of an entry. It holds the checksum of the data and a checksum of
+// its own, so that the length can be trusted before the data is read.
 type recordHeader struct {
 	dataChecksum uint32
 	length       uint32
@@ -94,7 +95,7 @@ func appendRecord(b []byte, h recordHeader, data []byte) []byte {
 	return append(b, recordEnd)
 }
 
-// decodeRecordHeader reads recordHeaderBytes; ok says that their checksum matches.
+// decodeRecordHeader reads recordHeaderBytes; ok reports whether their checksum matches.
 func decodeRecordHeader(b []byte) (h recordHeader, ok bool) {
 	h = recordHeader{
 		dataChecksum: binary.LittleEndian.Uint32(b[4:]),

@@ -11,9 +11,10 @@ import (
 // Position is the place of an entry in the order of all entries ever appended to a journal, from 1. It survives restarts.
 type Position uint64
 
-// Entry is what [Open] reads.
+// Entry is an entry as [Open] reads it.
 type Entry struct {
-	// Position of a logged entry. An entry of a checkpoint has that of the checkpoint: the last entry it stands for.
+	// Position of a logged entry. An entry of a checkpoint has the checkpoint's position: the
+	// last entry that it stands for.
 	Position   Position
 	Checkpoint bool
 	Data       []byte // valid during the call only
@@ -21,10 +22,12 @@ type Entry struct {
 
 // Options of [Open]. The zero value works.
 type Options struct {
-	// SegmentBytes is the size at which a segment is left for a new one; it is exceeded by at most one group of entries. Default 64 MiB.
+	// SegmentBytes is the size at which a new segment begins; a segment exceeds it by at most one
+	// group of entries. Default 64 MiB.
 	SegmentBytes int64
 
-	// Logger is told of what recovery cut off and of files that could not be removed. Default: nobody is.
+	// Logger receives what recovery cut off and which files could not be removed. Default:
+	// discard.
 	Logger *slog.Logger
 
 	files filesystem // default osFiles
@@ -33,7 +36,7 @@ type Options struct {
 const (
 	defaultSegmentBytes = 64 << 20
 
-	// maxBuffered is how much may wait to be written before Append waits as well.
+	// maxBuffered is how many bytes may wait to be written before Append waits too.
 	maxBuffered = 64 << 20
 
 	// maxKept is the largest buffer that is kept for the next group.
@@ -42,7 +45,7 @@ const (
 
 func (o Options) withDefaults() (Options, error) {
 	if o.SegmentBytes < 0 {
-		return o, fmt.Errorf("a segment of %d bytes is impossible; 0 means %d", o.SegmentBytes, int64(defaultSegmentBytes))
+		return o, fmt.Errorf("SegmentBytes is %d but must not be negative; 0 means %d", o.SegmentBytes, int64(defaultSegmentBytes))
 	}
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = defaultSegmentBytes
@@ -61,34 +64,35 @@ type Journal struct {
 	options Options
 	dir     string
 	lock    io.Closer
-	segment *segment      // belongs to the writing goroutine until stopped
+	segment *segment      // owned by the writing goroutine until stopped
 	stopped chan struct{} // closed when the writing goroutine has ended
 
 	durable atomic.Uint64 // position of the last entry on disk; grows before the group's done is closed
 
 	mu       sync.Mutex
 	work     sync.Cond // the writing goroutine waits for something to do
-	room     sync.Cond // Append waits for pending to be taken
+	room     sync.Cond // Append waits until pending is taken
 	appended Position
-	pending  *group // fills; never nil
-	writing  *group // the one before pending
+	pending  *group // receives new entries; never nil
+	writing  *group // the group before pending
 	spare    []byte // the next group's buffer
 	closing  bool
-	failed   error // once set, stays
+	failed   error // never changes once set
 
 	checkpoint *Checkpoint // being written; nil if none
 	logged     int64       // bytes appended since the position of the last committed checkpoint
 	image      int64       // bytes of that checkpoint
 }
 
-// group is entries that are written together.
+// group is a set of entries that are written together.
 type group struct {
-	first Position // that the first entry has or will have
+	first Position // position of the first entry, already appended or not
 	last  Position // set when writing begins
 	buf   []byte   // records
 	done  chan struct{}
 
-	// A checkpoint at position cut divides the group: what follows the first cutBytes goes to a new segment. It may divide an empty group.
+	// A checkpoint at position cut divides the group: everything after the first cutBytes goes to
+	// a new segment. It may divide an empty group.
 	divided  bool
 	cut      Position
 	cutBytes int
@@ -96,13 +100,15 @@ type group struct {
 
 func (g *group) empty() bool { return len(g.buf) == 0 && !g.divided }
 
-// Append places an entry after all others and returns its position. The entry is copied and not yet on disk: see [Journal.Wait].
+// Append places an entry after all others and returns its position. The entry is copied but not
+// yet on disk: see [Journal.Wait].
 //
-// If then is not nil it is called with the position before any other entry can be placed, so what it does has the order of the log.
-// It must be short and must not call the journal.
+// If then is not nil, Append calls it with the position before any other entry can be placed. The
+// calls of then thus have the order of the log. It must be short and must not call the journal.
 //
-// Append does not wait for the disk, unless 64 MiB are waiting to be written. Callers that wait for one entry before they append the next never get
-// there; others should now and then wait for an entry of a while ago.
+// Append does not wait for the disk, unless 64 MiB are waiting to be written. Callers that wait
+// for one entry before they append the next never reach that limit. Others should from time to
+// time wait for an older entry.
 //
 // The error is [ErrClosed], [ErrTooLarge] (wrapped) or a [*FailedError]; then nothing was placed.
 func (j *Journal) Append(entry []byte, then func(Position)) (Position, error) {
@@ -132,7 +138,7 @@ func (j *Journal) Append(entry []byte, then func(Position)) (Position, error) {
 	return j.appended, nil
 }
 
-// refusalLocked is why nothing can be appended.
+// refusalLocked returns the reason that nothing can be appended, or nil.
 func (j *Journal) refusalLocked() error {
 	if j.failed != nil {
 		return j.failed
@@ -143,8 +149,9 @@ func (j *Journal) refusalLocked() error {
 	return nil
 }
 
-// Wait returns when the entry at a position and all before it are on disk. It costs next to nothing if they are. The error is the
-// [*FailedError] of a journal that can no longer put it there, or says that no entry has that position.
+// Wait returns when the entry at a position and all before it are on disk. If they already are,
+// it costs next to nothing. The error is the [*FailedError] of a journal that can no longer write
+// the entry, or says that no entry has that position.
 func (j *Journal) Wait(p Position) error {
 	if p <= j.Durable() {
 		return nil
@@ -156,7 +163,7 @@ func (j *Journal) Wait(p Position) error {
 	}
 	g := j.pending
 	if p < g.first {
-		g = j.writing // or older, and then durable or failed
+		g = j.writing // or an older group, which is then durable or failed
 	}
 	j.mu.Unlock()
 	if g != nil {
@@ -170,26 +177,27 @@ func (j *Journal) Wait(p Position) error {
 	return j.failed
 }
 
-// Durable is the position of the last entry known to be on disk, 0 if there is none.
+// Durable returns the position of the last entry known to be on disk, 0 if there is none.
 func (j *Journal) Durable() Position { return Position(j.durable.Load()) }
 
-// Appended is the position of the last entry appended, 0 if there is none.
+// Appended returns the position of the last entry appended, 0 if there is none.
 func (j *Journal) Appended() Position {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.appended
 }
 
-// Grown tells how many bytes were logged since the last checkpoint and how many that checkpoint has, for the owner to decide when the next is due. Replay
-// reads both.
+// Grown returns how many bytes were logged since the last checkpoint and how many that checkpoint
+// has. The owner uses them to decide when the next checkpoint is due. A replay reads both.
 func (j *Journal) Grown() (logged, checkpoint int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.logged, j.image
 }
 
-// Close puts everything appended on disk, aborts a checkpoint that is not committed, and releases the directory. It returns the [*FailedError] of a failed
-// journal, which it closes all the same, and [ErrClosed] if it was closed before.
+// Close puts everything appended on disk, aborts a checkpoint that is not committed, and releases
+// the directory. It closes a failed journal too and returns its [*FailedError]. It returns
+// [ErrClosed] if the journal was already closed.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closing {
@@ -206,7 +214,7 @@ func (j *Journal) Close() error {
 	err, c := j.failed, j.checkpoint
 	j.mu.Unlock()
 	if c != nil {
-		c.Abort() // waits for a Commit under way
+		c.Abort() // waits for a Commit in progress
 	}
 	if closeErr := j.segment.close(); err == nil {
 		err = closeErr

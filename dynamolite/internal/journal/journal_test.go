@@ -14,7 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// replayed is what Open loads: the position of the checkpoint, its entries, and those logged after it.
+// replayed holds everything that Open loads: the position of the checkpoint, its entries, and
+// those logged after it.
 type replayed struct {
 	Checkpoint journal.Position
 	Image      []string
@@ -39,7 +40,7 @@ func (r *replayed) load(e journal.Entry) error {
 	return nil
 }
 
-// small has segments of one sector.
+// small returns options for segments of one sector.
 func small(d journal.FS) journal.Options {
 	return journal.Options{SegmentBytes: journal.SectorBytes}.On(d)
 }
@@ -55,7 +56,7 @@ func open(tb testing.TB, o journal.Options) (*journal.Journal, replayed) {
 	return j, r
 }
 
-// replay opens the journal on a disk and closes it.
+// replay opens the journal on a disk, closes it and returns its entries.
 func replay(tb testing.TB, d *disk) replayed {
 	tb.Helper()
 	j, got := open(tb, small(d))
@@ -107,11 +108,11 @@ func mustEqual(tb testing.TB, what string, want, got any) {
 	}
 }
 
-// What is appended comes back, on a real disk, whatever its size.
+// Appended entries of any size come back, on a real disk.
 func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	large := strings.Repeat("0123456789abcde\n", 3<<20/16) // more than a window, an extension or a segment
+	large := strings.Repeat("0123456789abcde\n", 3<<20/16) // larger than a window, an extension or a segment
 	entries := []string{"first", "", large, "\x00\x00\x00", strings.Repeat("x", 511), "last"}
 	var want []string
 	for round := range 3 {
@@ -130,7 +131,8 @@ func TestEntriesComeBack(t *testing.T) {
 	}
 }
 
-// A checkpoint takes the place of what is before it; entries after it stay, also those appended while it was written.
+// A checkpoint replaces the log before it. Entries after it stay, also those appended while it
+// was written.
 func TestCheckpointReplacesTheLog(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -153,7 +155,7 @@ func TestCheckpointReplacesTheLog(t *testing.T) {
 	if err := c.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	c.Abort() // nothing
+	c.Abort() // does nothing
 	want := replayed{Checkpoint: 4, Image: []string{"a", "", strings.Repeat("b", 2<<20)}, Log: []string{"5", "6"}}
 	logged, size := j.Grown()
 	mustEqual(t, "logged", int64(2*journal.RecordOverhead+2), logged)
@@ -166,7 +168,8 @@ func TestCheckpointReplacesTheLog(t *testing.T) {
 	mustEqual(t, "logged", int64(2*journal.RecordOverhead+2), logged)
 	mustEqual(t, "size", size, again)
 
-	// An image of nothing is one as well, and so is a second at the same position, which needs no new segment.
+	// An empty image is valid. So is a second one at the same position, which needs no new
+	// segment.
 	creations := d.count("create")
 	for range 2 {
 		if err := image(j); err != nil {
@@ -218,7 +221,7 @@ func TestOneCheckpointAtATime(t *testing.T) {
 	mustEqual(t, "files", []string{journal.CheckpointName(1), journal.SegmentName(2)}, sortedNames(d))
 }
 
-// A checkpoint that cannot be written harms nothing.
+// A failed checkpoint does no harm.
 func TestFailedCheckpoint(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
@@ -237,7 +240,7 @@ func TestFailedCheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			add(t, j, "4") // the segment has been left
+			add(t, j, "4") // a new segment has begun
 			d.mu.Lock()
 			d.before = func(o operation) (int, error) {
 				if o.kind == kind && (kind == "syncdir" || strings.HasPrefix(o.name, journal.CheckpointName(3))) {
@@ -262,7 +265,7 @@ func TestFailedCheckpoint(t *testing.T) {
 			add(t, j, "5")
 			closed(t, j)
 			want := replayed{Checkpoint: 1, Image: []string{"a"}, Log: []string{"2", strings.Repeat("3", journal.SectorBytes), "4", "5"}}
-			if kind == "syncdir" { // the new one is there, only not for certain
+			if kind == "syncdir" { // the new file exists, but not yet durably
 				want = replayed{Checkpoint: 3, Image: []string{"b"}, Log: []string{"4", "5"}}
 			}
 			j, got := open(t, small(d))
@@ -276,7 +279,7 @@ func TestFailedCheckpoint(t *testing.T) {
 	}
 }
 
-// Files that cannot be removed are no reason to refuse a checkpoint that is on disk.
+// A checkpoint that is on disk succeeds even if old files cannot be removed.
 func TestObsoleteFilesThatStay(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -362,7 +365,8 @@ func TestRefusedEntriesAndOptions(t *testing.T) {
 	}
 }
 
-// 64 callers at once: positions are dense, and what then does, what Wait confirms and what replay gives have one order.
+// 64 callers at once: positions are dense. The calls of then, the confirmations of Wait and the
+// entries of a replay have the same order.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
 	const writers, each = 64, 50
@@ -399,7 +403,7 @@ func TestManyWriters(t *testing.T) {
 				return
 			}
 			if c.Position() != 0 {
-				c.Abort() // divides groups all the same
+				c.Abort() // divides groups even if aborted
 			} else if err := c.Commit(); err != nil {
 				t.Error(err)
 			}

@@ -19,7 +19,8 @@ import (
 
 var kills = flag.Int("journal.kills", 25, "how many times the kill test kills")
 
-// childDir has the test binary act as the victim: it names the directory of the journal.
+// childDir makes the test binary act as the victim: it is the variable with the directory of the
+// journal.
 const childDir = "JOURNAL_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -36,7 +37,7 @@ const victims = 8 // goroutines that append
 // tally is the state that the victim logs: the last number of each goroutine. Each counts 1, 2, 3 … over all its lives.
 type tally [victims]int
 
-// load takes up an entry, "goroutine number", of a checkpoint or of the log.
+// load applies an entry, "goroutine number", of a checkpoint or of the log.
 func (s *tally) load(e journal.Entry) error {
 	var g, n int
 	if _, err := fmt.Sscanf(string(e.Data), "%d %d", &g, &n); err != nil {
@@ -51,7 +52,7 @@ func (s *tally) load(e journal.Entry) error {
 
 // victim appends until it is killed, prints each entry when it is on disk, and writes one checkpoint after the other.
 func victim(dir string) error {
-	var mu sync.Mutex // what the locks of an engine's shards are
+	var mu sync.Mutex // stands for the locks of an engine's shards
 	var state tally
 	j, err := journal.Open(dir, journal.Options{SegmentBytes: 16 << 10}, state.load)
 	if err != nil {
@@ -96,7 +97,7 @@ func victim(dir string) error {
 	return <-failed
 }
 
-// start runs the victim; it ends when it is killed, at the latest with the test.
+// start runs the victim, which ends when it is killed, at the latest with the test.
 func start(t *testing.T, dir string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -112,7 +113,8 @@ func start(t *testing.T, dir string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// A process is killed again and again, anywhere; what it said was on disk is there, in order, nothing twice.
+// A process is killed again and again, at any point. All entries that it reported to be on disk
+// are there, in order, and none twice.
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -127,7 +129,7 @@ func TestKilledProcess(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for lines.Scan() { // said before it died
+		for lines.Scan() { // lines from before its death
 			confirm(t, &confirmed, lines.Text())
 		}
 		if exit, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || exit.Exited() {
@@ -164,7 +166,7 @@ func TestKilledProcess(t *testing.T) {
 	t.Logf("%d kills, %d with a checkpoint, %d in the middle of a file, entries %v", *kills, checkpoints, unfinished, confirmed)
 }
 
-// confirm takes up a line of the victim. One goroutine's lines are in order.
+// confirm applies a line of the victim. One goroutine's lines are in order.
 func confirm(tb testing.TB, s *tally, line string) {
 	tb.Helper()
 	var g, n int
@@ -177,7 +179,8 @@ func confirm(tb testing.TB, s *tally, line string) {
 	s[g] = n
 }
 
-// A journal that is open is refused to others, also to other processes, and is free when its process is dead.
+// An open journal cannot be opened again, in the same process or another one. It is free when its
+// process is dead.
 func TestLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -191,7 +194,7 @@ func TestLocked(t *testing.T) {
 	}
 	for lines.Scan() {
 	}
-	_ = cmd.Wait() // says that it was killed
+	_ = cmd.Wait() // reports that it was killed
 	j, err := journal.Open(dir, journal.Options{}, ignore)
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Open locks a directory, making it if need be, and calls load for every entry in it in order: first those of the newest checkpoint, then those logged after
-// it. The journal is then ready to append.
+// Open locks a directory, which it creates if needed, and calls load for every entry in it, in
+// order: first those of the newest checkpoint, then those logged after it. The journal is then
+// ready to append.
 //
-// The error is [ErrLocked], a [*DamagedError] or what load returned, all wrapped, or that of the file system; load may have been called before.
+// The error is [ErrLocked], a [*DamagedError], the error of load, all wrapped, or that of the
+// file system. load may have been called before the error.
 func Open(dir string, o Options, load func(Entry) error) (*Journal, error) {
 	j, err := open(dir, o, load)
 	if err != nil {
@@ -54,13 +56,13 @@ func open(dir string, o Options, load func(Entry) error) (_ *Journal, err error)
 	return j, nil
 }
 
-// recovery is the state of Open. Nothing is changed on disk before mend.
+// recovery is the state of Open. It changes nothing on disk before mend.
 type recovery struct {
 	files filesystem
 	dir   string
 	load  func(Entry) error
 
-	known      bool // identity is
+	known      bool // identity is set
 	identity   uint64
 	checkpoint Position // 0 also if there is none
 	position   Position // of the last entry read
@@ -68,13 +70,13 @@ type recovery struct {
 	image      int64
 
 	tail segment  // the last; its file is open unless it must be created
-	torn *leaving // what must be cut off it
+	torn *leaving // the part to be cut off it, or nil
 	in   inventory
 }
 
 // leaving is the end of a segment that a crash left unfinished.
 type leaving struct {
-	bytes  int64 // up to the last that is not zero
+	bytes  int64 // up to the last byte that is not zero
 	reason string
 }
 
@@ -115,7 +117,8 @@ func (r *recovery) read() error {
 	return nil
 }
 
-// missingFirst reports that no segment begins where the newest checkpoint, or the journal, does.
+// missingFirst reports that no segment begins after the newest checkpoint, or at the start of the
+// journal.
 func (r *recovery) missingFirst(after []Position) error {
 	file := filepath.Join(r.dir, segmentName(r.checkpoint+1))
 	switch {
@@ -131,7 +134,7 @@ func (r *recovery) missingFirst(after []Position) error {
 	}
 }
 
-// gap reports that a segment does not go on where the one before ended.
+// gap reports that a segment does not continue where the one before ended.
 func (r *recovery) gap(before, first Position) error {
 	file := filepath.Join(r.dir, segmentName(before))
 	if first <= r.position {
@@ -141,7 +144,8 @@ func (r *recovery) gap(before, first Position) error {
 		fmt.Sprintf("restore the missing segment or a longer copy of this one; or move the later segments away, which loses all entries after %d", r.position))
 }
 
-// mend leaves the directory as an open journal's: what was read is on disk, what is superfluous is gone, and there is a segment to append to.
+// mend brings the directory into the state of an open journal: the entries read are on disk,
+// superfluous files are gone, and there is a segment to append to.
 func (r *recovery) mend(o Options) error {
 	if r.torn != nil {
 		o.Logger.Warn("cut off entries that a crash left unfinished; none had been confirmed",
@@ -152,7 +156,7 @@ func (r *recovery) mend(o Options) error {
 		r.tail.size = r.tail.end
 	}
 	if r.tail.file != nil {
-		// The process that wrote this may have been killed before it synced.
+		// The process that wrote this data may have been killed before it synced.
 		if err := r.tail.file.Sync(); err != nil {
 			return err
 		}
@@ -167,7 +171,7 @@ func (r *recovery) mend(o Options) error {
 		return nil
 	}
 	if r.tail.name != "" {
-		o.Logger.Warn("the last segment was an empty file; it is begun anew", "file", r.tail.name, "position", r.tail.first)
+		o.Logger.Warn("the last segment was an empty file; it was created again", "file", r.tail.name, "position", r.tail.first)
 	}
 	if !r.known {
 		var random [8]byte

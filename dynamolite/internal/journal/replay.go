@@ -28,7 +28,7 @@ func (r *recovery) readSegment(first Position, last bool) (err error) {
 	}
 	w := window{file: f, size: size}
 	if last && size == 0 {
-		// A crash cannot leave this; it is how an operator says to go on without the segment.
+		// A crash cannot cause this: an operator empties a segment to continue without it.
 		return r.tail.close()
 	}
 	if err := r.header(&w, fileHeader{magic: segmentMagic, position: first}, last); err != nil {
@@ -55,7 +55,7 @@ func (r *recovery) readSegment(first Position, last bool) (err error) {
 	}
 }
 
-// header checks the beginning of a file against what it should be.
+// header checks the header of a file against the expected one.
 func (r *recovery) header(w *window, want fileHeader, last bool) error {
 	b, err := w.at(0, int(min(w.size, fileHeaderBytes)))
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *recovery) header(w *window, want fileHeader, last bool) error {
 	return nil
 }
 
-// brokenAt reports damage at the end of what could be read of a segment.
+// brokenAt reports damage at the end of the readable part of a segment.
 func (r *recovery) brokenAt(reason string, last bool) error {
 	away := ""
 	if !last {
@@ -86,7 +86,8 @@ func (r *recovery) brokenAt(reason string, last bool) error {
 		fmt.Sprintf("%s; or cut this file to %d bytes%s, which loses all entries after %d", restoreCopy, r.tail.end, away, r.position))
 }
 
-// ending decides what the end of the readable part of a segment is: its end, what a crash left, or damage.
+// ending decides whether the readable part of a segment ends at its end, at the remains of a
+// crash, or at damage.
 func (r *recovery) ending(w *window, rec record, last bool) error {
 	off := r.tail.end
 	rest, err := w.examine(off, r.position+1)
@@ -96,7 +97,7 @@ func (r *recovery) ending(w *window, rec record, last bool) error {
 	if rest.content == off {
 		return nil
 	}
-	end := off + rec.size - 1 // where its last byte is, which is not zero
+	end := off + rec.size - 1 // offset of its last byte, which is not zero
 	if rec.fault == badHeader {
 		end = off + recordHeaderBytes // at the earliest
 	}
@@ -155,7 +156,8 @@ func (r *recovery) readCheckpoint() (err error) {
 	}
 }
 
-// brokenCheckpoint reports damage in the newest checkpoint. Older files that it replaced may be there still.
+// brokenCheckpoint reports damage in the newest checkpoint. Older files that it replaced may
+// still exist.
 func (r *recovery) brokenCheckpoint(offset int64, reason string) error {
 	remedy := fmt.Sprintf("%s: this file alone holds the entries up to %d", restoreCopy, r.checkpoint)
 	if len(r.in.segments) > 0 && r.in.segments[0] <= r.checkpoint {
@@ -164,7 +166,7 @@ func (r *recovery) brokenCheckpoint(offset int64, reason string) error {
 	return r.damaged(filepath.Join(r.dir, checkpointName(r.checkpoint)), offset, reason, remedy)
 }
 
-// fault is why no record could be read.
+// fault is the reason that no record could be read.
 type fault int
 
 const (
@@ -187,19 +189,20 @@ func (f fault) String() string {
 	return "an entry is whole"
 }
 
-// record is what stands at a place of a file.
+// record is the result of reading at one place of a file.
 type record struct {
 	recordHeader
 
 	fault fault
-	size  int64 // of the header only if that is bad
+	size  int64 // only that of the header if the header is bad
 	data  []byte
 }
 
-// windowBytes is how much is read at one go.
+// windowBytes is how many bytes are read at once.
 const windowBytes = 1 << 20
 
-// window is a part of a file in memory. It is never larger than the file or than what one record needs.
+// window is a part of a file in memory. It is never larger than the file or than one record
+// needs.
 type window struct {
 	file  file
 	size  int64 // of the file
@@ -207,7 +210,7 @@ type window struct {
 	buf   []byte
 }
 
-// at returns n bytes of the file, which must be in it. They are valid until the next call.
+// at returns n bytes of the file, which must exist. They are valid until the next call.
 func (w *window) at(off int64, n int) ([]byte, error) {
 	if from := off - w.start; from >= 0 && from+int64(n) <= int64(len(w.buf)) {
 		return w.buf[from : from+int64(n)], nil
@@ -255,7 +258,8 @@ func (w *window) record(off int64) (record, error) {
 	return rec, nil
 }
 
-// zeroSector tells whether a part of a file has a sector of zeros, or only zeros in the part of a sector that it covers.
+// zeroSector reports whether a part of a file contains a sector of zeros. Of a sector that it
+// covers only in part, that part counts.
 func (w *window) zeroSector(off, size int64) (bool, error) {
 	for end := off + size; off < end; {
 		n := min(sectorBytes-off%sectorBytes, end-off)
@@ -271,13 +275,13 @@ func (w *window) zeroSector(off, size int64) (bool, error) {
 	return false, nil
 }
 
-// remains is what follows the readable part of a segment.
+// remains describes everything after the readable part of a segment.
 type remains struct {
-	content int64 // where the last byte ends that is not zero; where the readable part does if there is none
-	later   bool  // an entry is there whose group was begun when the entry in question was on disk
+	content int64 // offset after the last byte that is not zero; the end of the readable part if there is none
+	later   bool  // it has an entry whose group began when the entry in question was on disk
 }
 
-// examine looks at everything from a place on where the entry p should be.
+// examine scans everything from the place on where entry p should be.
 func (w *window) examine(off int64, p Position) (remains, error) {
 	found := remains{content: off}
 	for at := off; at < w.size; {
@@ -292,13 +296,14 @@ func (w *window) examine(off int64, p Position) (remains, error) {
 		if at+int64(len(b)) == w.size {
 			break
 		}
-		at += int64(len(b)) - recordHeaderBytes + 1 // a header may cross the border
+		at += int64(len(b)) - recordHeaderBytes + 1 // a header may cross the border of two windows
 	}
 	return found, nil
 }
 
-// laterGroup looks for the header of an entry whose group began after entry p, at every byte as the lengths before it cannot be trusted. There is
-// room for so many bytes from p on.
+// laterGroup looks for the header of an entry whose group began after entry p. It looks at every
+// byte, because the lengths before it cannot be trusted. There is room for so many bytes from p
+// on.
 func laterGroup(b []byte, p Position, room int64) bool {
 	most := p + Position(room/recordHeaderBytes)
 	for ; len(b) >= recordHeaderBytes; b = b[1:] {

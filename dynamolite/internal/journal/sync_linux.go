@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData leaves out what fsync would write but no reader needs, the time of the change above all.
+// syncData omits metadata that fsync would write but no reader needs, above all the time of the
+// change.
 func syncData(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

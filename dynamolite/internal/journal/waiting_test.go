@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
-// Beginning a checkpoint, appending and asking do not wait for the disk.
+// Beginning a checkpoint, appending and the queries do not wait for the disk.
 func TestNothingWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	})
 }
 
-// Close does not give the directory away while a checkpoint is being committed.
+// Close does not release the directory while a checkpoint is being committed.
 func TestCloseDuringCommit(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"rename", "remove"} {
@@ -64,7 +64,7 @@ func TestCloseDuringCommit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			add(t, j, "2") // the segment has been left
+			add(t, j, "2") // a new segment has begun
 			stuck.armed.Store(true)
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -78,7 +78,7 @@ func TestCloseDuringCommit(t *testing.T) {
 				closed(t, j)
 				gone.Store(true)
 			})
-			for range 10_000 { // gives Close every chance to be too early
+			for range 10_000 { // gives a Close that is too early time to return
 				runtime.Gosched()
 			}
 			if gone.Load() {
@@ -91,7 +91,7 @@ func TestCloseDuringCommit(t *testing.T) {
 	}
 }
 
-// stuckNames has the first renaming or removal, once armed, wait for the gate.
+// stuckNames makes the first rename or removal, once armed, wait for the gate.
 type stuckNames struct {
 	*disk
 	kind        string
@@ -116,7 +116,8 @@ func (s *stuckNames) Remove(name string) error {
 	return s.disk.Remove(name)
 }
 
-// Who waits for an entry that is being written is woken when it is, although nothing is appended after it.
+// A caller that waits for an entry being written wakes up when it is written, even if nothing is
+// appended after it.
 func TestWaitForWhatIsBeingWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestWaitForWhatIsBeingWritten(t *testing.T) {
 	})
 }
 
-// Callers who do not wait are held up when too much is buffered, and go on when it is written.
+// Callers that do not wait block when too much is buffered, and continue when it is written.
 func TestBackPressure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +185,7 @@ func TestBackPressure(t *testing.T) {
 	})
 }
 
-// stuckFiles has the sync of files that it opens wait for the gate.
+// stuckFiles makes the sync of files that it opens wait for the gate.
 type stuckFiles struct {
 	journal.FS
 	gate chan struct{}

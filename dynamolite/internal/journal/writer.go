@@ -17,14 +17,16 @@ func (j *Journal) run() {
 		j.durable.Store(uint64(g.last))
 		close(g.done)
 		j.recycle(g)
-		// Those who were woken get to append before the next group is taken: without this, their entries and those that came during the
-		// write form two groups that take turns, each with a sync. With it, a sync
-		// serves 7.7 of 8 waiting callers instead of 3.8, and 48 of 64 instead of 31.
+		// Let woken callers append before the next group is taken. Without this, their entries
+		// and those that arrived during the write form two groups that alternate, each with a
+		// sync. With it, a sync serves 7.7 of 8 waiting callers instead of 3.8, and 48 of 64
+		// instead of 31.
 		runtime.Gosched()
 	}
 }
 
-// take waits for entries and begins a new group; nil if the journal is closing and there are none.
+// take waits for entries and begins a new group; nil if the journal is closing and there are
+// none.
 func (j *Journal) take() *group {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -56,17 +58,17 @@ func (j *Journal) recycle(g *group) {
 	j.spare = g.buf[:0]
 }
 
-// fail is the end: nothing appended from now on or not yet on disk will ever be.
+// fail stops the journal: later entries, and entries not yet on disk, will never be on disk.
 func (j *Journal) fail(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.failed = &FailedError{Durable: j.Durable(), Err: err}
 	close(j.writing.done)
-	close(j.pending.done) // nothing is added to it any more
+	close(j.pending.done) // no more entries are added to it
 	j.room.Broadcast()
 }
 
-// segment is the file that entries are appended to.
+// segment is the file that receives entries.
 type segment struct {
 	files    filesystem
 	dir      string
@@ -77,10 +79,10 @@ type segment struct {
 	name  string
 	first Position
 	end   int64 // after the last record
-	size  int64 // of the file; from end on it is zeros
+	size  int64 // of the file; zeros from end on
 }
 
-// The file grows by as much as its limit, within these bounds.
+// The file grows by its limit, within these bounds.
 const (
 	minExtension = 4 << 10
 	maxExtension = 1 << 20
@@ -129,7 +131,7 @@ func (s *segment) append(records []byte) error {
 	return nil
 }
 
-// write writes at the end, and extends the file with zeros if it is used up.
+// write writes at the end, and extends the file with zeros if it is full.
 func (s *segment) write(b []byte) error {
 	if _, err := s.file.WriteAt(b, s.end); err != nil {
 		return err
@@ -157,7 +159,8 @@ func (s *segment) roll(first Position) error {
 	return s.create(first)
 }
 
-// create begins a segment. It gets its name when its header is on disk, and is used when its name is.
+// create begins a segment. The segment gets its name once its header is on disk, and is used once
+// its name is.
 func (s *segment) create(first Position) error {
 	name := filepath.Join(s.dir, segmentName(first))
 	temporary := name + temporarySuffix
@@ -170,7 +173,7 @@ func (s *segment) create(first Position) error {
 	if err := s.append(header.encode()); err != nil {
 		return err
 	}
-	if err := s.close(); err != nil { // Windows renames no open file
+	if err := s.close(); err != nil { // Windows does not rename an open file
 		return err
 	}
 	if err := s.files.Rename(temporary, name); err != nil {
@@ -185,7 +188,7 @@ func (s *segment) create(first Position) error {
 	return nil
 }
 
-// close closes the file, of which all is on disk.
+// close closes the file, whose data is all on disk.
 func (s *segment) close() error {
 	f := s.file
 	s.file = nil

@@ -1,12 +1,12 @@
 // Package sigv4 verifies requests that are signed with AWS Signature Version 4 in their
 // Authorization header, as every SDK signs requests to DynamoDB.
 //
-// A signature covers the method, the path, the query, the body and the headers that the request lists
-// as signed. Verify demands that these are at least the host and every X-Amz- header, because what
-// is not covered could be changed on the way: the operation is in X-Amz-Target.
+// A signature covers the method, the path, the query, the body and the headers that the request
+// lists as signed. Verify demands that these include at least the host and every X-Amz- header,
+// because anything else could be changed in transit: the operation is in X-Amz-Target.
 //
-// The verifiers found in Go belong to object stores, with their streaming and presigned forms, or are
-// not maintained; what DynamoDB needs is short.
+// The existing Go verifiers belong to object stores, with their streaming and presigned forms, or
+// are not maintained. The part that DynamoDB needs is short.
 package sigv4
 
 import (
@@ -24,18 +24,19 @@ import (
 // Error codes, as in the API.
 const (
 	MissingAuthenticationToken = "MissingAuthenticationTokenException" // the request is not signed
-	IncompleteSignature        = "IncompleteSignatureException"        // the Authorization header lacks a part, or is of another kind
-	UnrecognizedClient         = "UnrecognizedClientException"         // the access key is not known
-	InvalidSignature           = "InvalidSignatureException"           // the signature does not fit the request, or is too old
+	IncompleteSignature        = "IncompleteSignatureException"        // the Authorization header is incomplete, or of another kind
+	UnrecognizedClient         = "UnrecognizedClientException"         // the access key is unknown
+	InvalidSignature           = "InvalidSignatureException"           // the signature does not match the request, or is too old
 )
 
-// Error tells why a request was refused: one of the codes above, and what to do about it.
+// Error is the reason that a request was refused: one of the codes above, and what to do about
+// it.
 type Error struct {
 	Code    string
 	Message string
 }
 
-// Error is the code and the message.
+// Error returns the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 const (
@@ -43,26 +44,25 @@ const (
 	terminator = "aws4_request"
 	timeFormat = "20060102T150405Z"
 	dateDigits = len("20060102")
-	// maxSkew is how far the time in a request may be from the verifier's.
+	// maxSkew is the largest difference between the time in a request and the verifier's time.
 	maxSkew = 15 * time.Minute
 )
 
-// Verifier knows who may sign. It is not changed after its first use.
+// Verifier holds the access keys that may sign. It is not changed after its first use.
 type Verifier struct {
 	Credentials map[string]string // secret access keys by access key ID
-	Service     string            // the only service that signatures may be for
-	Region      string            // the only region that signatures may be for; "" is any
+	Service     string            // the only service that signatures may name
+	Region      string            // the only region that signatures may name; "" is any
 }
 
-// authorization is an Authorization header, taken apart.
+// authorization is a parsed Authorization header.
 type authorization struct {
 	accessKey, date, region, service string
 	signed                           []string // in lower case, as listed
 	signature                        string
 }
 
-// Signed reports whether a request claims to be signed at all. If not, the error says so in
-// DynamoDB's words.
+// Signed reports whether a request has a signature at all. If not, the error has DynamoDB's text.
 func Signed(r *http.Request) error {
 	if r.Header.Get("Authorization") == "" {
 		if q := r.URL.RawQuery; strings.Contains(q, "X-Amz-Signature") || strings.Contains(q, "X-Amz-Algorithm") {
@@ -112,7 +112,7 @@ func (v *Verifier) Verify(r *http.Request, body []byte, now time.Time) error {
 	return nil
 }
 
-// parse takes an Authorization header apart.
+// parse parses an Authorization header.
 func parse(header string) (*authorization, error) {
 	kind, rest, _ := strings.Cut(header, " ")
 	if kind != algorithm {
@@ -143,7 +143,7 @@ func parse(header string) (*authorization, error) {
 func incomplete(message string) error { return &Error{IncompleteSignature, message} }
 func invalid(message string) error    { return &Error{InvalidSignature, message} }
 
-// requestTime is when the request was signed.
+// requestTime returns the time at which the request was signed.
 func requestTime(r *http.Request) (time.Time, error) {
 	if stamp := r.Header.Get("X-Amz-Date"); stamp != "" {
 		at, err := time.Parse(timeFormat, stamp)
@@ -196,7 +196,7 @@ func checkSigned(r *http.Request, signed []string) error {
 	return nil
 }
 
-// canonicalRequest is the text that is signed.
+// canonicalRequest returns the text that is signed.
 func canonicalRequest(r *http.Request, signed []string, body []byte) (string, error) {
 	query, err := canonicalQuery(r.URL.RawQuery)
 	if err != nil {
@@ -216,8 +216,8 @@ func canonicalRequest(r *http.Request, signed []string, body []byte) (string, er
 	return b.String(), nil
 }
 
-// canonicalHeader is the value of a header, with runs of spaces as one. The standard library takes
-// the host out of the headers.
+// canonicalHeader returns the value of a header, with each run of spaces as one. The standard
+// library removes the host from the headers.
 func canonicalHeader(r *http.Request, name string) string {
 	values := r.Header[http.CanonicalHeaderKey(name)]
 	switch {
@@ -233,7 +233,7 @@ func canonicalHeader(r *http.Request, name string) string {
 	return strings.Join(tidy, ",")
 }
 
-// canonicalQuery sorts the parameters by name and then by value, both as they are escaped.
+// canonicalQuery sorts the parameters by name and then by value, both in escaped form.
 func canonicalQuery(raw string) (string, error) {
 	if raw == "" {
 		return "", nil
@@ -252,7 +252,8 @@ func canonicalQuery(raw string) (string, error) {
 	return strings.Join(parameters, "&"), nil
 }
 
-// escape escapes all but the unreserved characters of RFC 3986, and slashes if they are to stay.
+// escape escapes all but the unreserved characters of RFC 3986. It keeps slashes if keepSlash is
+// set.
 func escape(s string, keepSlash bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -267,7 +268,7 @@ func escape(s string, keepSlash bool) string {
 	return b.String()
 }
 
-// sign is the signature that the request should bear, in hexadecimal.
+// sign returns the expected signature of the request, in hexadecimal.
 func sign(secret string, a *authorization, stamp, canonical string) string {
 	scope := strings.Join([]string{a.date, a.region, a.service, terminator}, "/")
 	hash := sha256.Sum256([]byte(canonical))

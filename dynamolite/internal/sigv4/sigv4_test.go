@@ -28,7 +28,7 @@ func verifier() *sigv4.Verifier {
 	return &sigv4.Verifier{Credentials: map[string]string{accessKey: secret}, Service: "dynamodb"}
 }
 
-// newRequest is a request as a server receives it.
+// newRequest returns a request as a server receives it.
 func newRequest(tb testing.TB, method, url, body string, header ...string) *http.Request {
 	tb.Helper()
 	r := httptest.NewRequestWithContext(tb.Context(), method, url, strings.NewReader(body))
@@ -38,7 +38,7 @@ func newRequest(tb testing.TB, method, url, body string, header ...string) *http
 	return r
 }
 
-// What botocore 1.43.117 signed.
+// Requests that botocore 1.43.117 has signed.
 func TestBotocore(t *testing.T) {
 	t.Parallel()
 	const scope = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/"
@@ -75,7 +75,7 @@ func TestBotocore(t *testing.T) {
 	}
 }
 
-// sdkSigned is a request that the SDK has signed.
+// sdkSigned returns a request that the SDK has signed.
 func sdkSigned(t *testing.T, path string) *http.Request {
 	t.Helper()
 	const body = `{}`
@@ -165,7 +165,7 @@ func TestClock(t *testing.T) {
 	r := sdkSigned(t, "/")
 	for _, tt := range []struct {
 		after   time.Duration
-		mention string // "" is accepted
+		mention string // "" means accepted
 	}{
 		{0, ""},
 		{15 * time.Minute, ""},
@@ -185,7 +185,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A Date header serves where X-Amz-Date is missing, and must be signed then.
+// A Date header replaces a missing X-Amz-Date, and must then be signed.
 func TestDateHeader(t *testing.T) {
 	t.Parallel()
 	r := sdkSigned(t, "/")
@@ -203,7 +203,7 @@ func wantCode(tb testing.TB, err error, code, mention string) {
 	}
 }
 
-// FuzzVerify: no request panics, and none but the signed one is accepted.
+// FuzzVerify: no request causes a panic, and only the signed one is accepted.
 func FuzzVerify(f *testing.F) {
 	f.Add("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, Signature=00", "a=b", []byte("{}"))
 	f.Add("AWS4-HMAC-SHA256 Credential=////,SignedHeaders=;,Signature=", "%", []byte(nil))

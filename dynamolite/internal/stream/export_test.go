@@ -1,4 +1,4 @@
 package stream
 
-// Overhead is what a record is counted with besides its size.
+// Overhead is the number of bytes that a record counts for beyond its size.
 const Overhead = overhead

@@ -8,32 +8,34 @@ import (
 	"time"
 )
 
-// IteratorLifetime is how long after it was issued an iterator may be used.
+// IteratorLifetime is how long an iterator may be used after its issue.
 const IteratorLifetime = 15 * time.Minute
 
-// Iterator is a place in a shard from which a reader goes on. It is a value and outlives restarts:
-// all it says is in it.
+// Iterator is a place in a shard from which a reader continues. It is a self-contained value and
+// survives restarts.
 type Iterator struct {
-	// Stream names the stream, as its owner does. It holds no '|'.
+	// Stream is the owner's name of the stream. It contains no '|'.
 	Stream string
 	// Shard is a shard's id.
 	Shard string
 	// After is the position after which to read.
 	After uint64
-	// Issued is when it was made, to the millisecond.
+	// Issued is the time of its creation, to the millisecond.
 	Issued time.Time
 }
 
-// expired tells whether the iterator is too old to be used.
+// expired reports whether the iterator is too old to be used.
 func (it Iterator) expired(now time.Time) bool { return now.Sub(it.Issued) > IteratorLifetime }
 
-// version separates the name of the stream from the rest of a token, and says how the rest is read.
+// version separates the name of the stream from the rest of a token, and identifies the format of
+// the rest.
 const version = "|1|"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// String is the iterator as a token, opaque to whoever holds it. A checksum tells it from a token
-// that is cut or mistyped; it is no signature, for whoever may read the stream may read all of it.
+// String returns the iterator as a token, opaque to its holder. A checksum detects a token that
+// is cut or mistyped. It is not a signature, because a client that may read the stream may read
+// all of it.
 func (it Iterator) String() string {
 	raw := binary.AppendUvarint(make([]byte, 0, 64), it.After)
 	raw = binary.AppendVarint(raw, it.Issued.UnixMilli())
@@ -43,7 +45,8 @@ func (it Iterator) String() string {
 	return it.Stream + version + base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// ParseIterator reads a token. One that [Iterator.String] has not made is [ErrBadIterator].
+// ParseIterator parses a token. For a token that [Iterator.String] has not made, it returns
+// [ErrBadIterator].
 func ParseIterator(token string) (Iterator, error) {
 	at := strings.LastIndex(token, version)
 	if at < 0 {
@@ -63,7 +66,7 @@ func ParseIterator(token string) (Iterator, error) {
 		return Iterator{}, ErrBadIterator
 	}
 	it := Iterator{Stream: token[:at], Shard: string(raw[n+m:]), After: after, Issued: time.UnixMilli(issued)}
-	if it.String() != token { // the checksum, and every other way to write the same
+	if it.String() != token { // checks the checksum, and rejects every other spelling of the same iterator
 		return Iterator{}, ErrBadIterator
 	}
 	return it, nil

@@ -25,7 +25,7 @@ func TestIteratorRoundTrip(t *testing.T) {
 	}
 }
 
-// No change of one character makes an iterator that says something else.
+// A change of any one character never gives a different valid iterator.
 func TestIteratorIsChecked(t *testing.T) {
 	t.Parallel()
 	token := stream.Iterator{Stream: "some/stream", Shard: "shardId-00000001700000000000-0badcafe", After: 12345, Issued: epoch}.String()
@@ -50,13 +50,13 @@ func TestIteratorIsChecked(t *testing.T) {
 	}
 }
 
-// Whatever the token, there is an error or an iterator of which it is the token.
+// Every token gives an error, or an iterator whose token it is.
 func FuzzIterator(f *testing.F) {
 	f.Add("")
 	f.Add("|1|")
 	f.Add("a|1|AAAAAAA")
 	f.Add(strings.Repeat("|1|", 9))
-	f.Add("s|1|" + strings.Repeat("_", 40)) // numbers that do not end
+	f.Add("s|1|" + strings.Repeat("_", 40)) // numbers without an end
 	f.Add(stream.Iterator{Stream: "s", Shard: "shard", After: 300, Issued: epoch}.String())
 	f.Fuzz(func(t *testing.T, token string) {
 		it, err := stream.ParseIterator(token)

@@ -14,15 +14,15 @@ type entry[R any] struct {
 const chunkLen = 128
 
 // log is a queue of entries by position. It grows and shrinks by chunks, so that no append copies
-// what is there: one growing slice would stop the writes of the whole database for as long as it
-// takes to copy a day's records. All chunks but the last are full.
+// the existing entries. One growing slice would stop the writes of the whole database while it
+// copies a day's records. All chunks but the last are full.
 type log[R any] struct {
 	chunks [][]entry[R]
-	head   int // entries gone from the first chunk
-	n      int // entries there are
+	head   int // entries removed from the first chunk
+	n      int // number of entries
 }
 
-// at is the entry with i before it.
+// at returns the entry with i entries before it.
 func (l *log[R]) at(i int) *entry[R] {
 	i += l.head
 	return &l.chunks[i/chunkLen][i%chunkLen]
@@ -38,7 +38,7 @@ func (l *log[R]) push(e entry[R]) {
 	l.n++
 }
 
-// pop removes the first entry and lets go of its value.
+// pop removes the first entry and releases its value.
 func (l *log[R]) pop() entry[R] {
 	e := *l.at(0)
 	*l.at(0) = entry[R]{}
@@ -52,12 +52,12 @@ func (l *log[R]) pop() entry[R] {
 	return e
 }
 
-// after is how many entries are not after a position.
+// after returns how many entries are not after a position.
 func (l *log[R]) after(position uint64) int {
 	return sort.Search(l.n, func(i int) bool { return l.at(i).position > position })
 }
 
-// since is how many entries are older than an instant.
+// since returns how many entries are older than an instant.
 func (l *log[R]) since(milli int64) int {
 	return sort.Search(l.n, func(i int) bool { return l.at(i).at >= milli })
 }

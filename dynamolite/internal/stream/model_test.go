@@ -15,8 +15,8 @@ import (
 
 type record = stream.Record[string]
 
-// model is a stream by its definition: all records ever appended, in one list, looked through from the
-// start for every question.
+// model is a stream by definition: one list of all records ever appended, searched from the start
+// for every question.
 type model struct {
 	options  stream.Options
 	created  time.Time
@@ -58,7 +58,7 @@ func (m *model) close(position uint64) {
 	}
 }
 
-// append needs the ids of shards that the stream has made: the model has no opinion on what they look like.
+// append takes the ids of new shards from the stream: the model does not define their form.
 func (m *model) append(hash uint32, r record) {
 	if r.At.After(m.clock) {
 		m.clock = r.At
@@ -95,7 +95,7 @@ func (m *model) trim(now time.Time) {
 	}
 }
 
-// listed tells whether a reader that sees up to durable, now, finds a shard in the list.
+// listed reports whether a reader that sees up to durable finds a shard in the list now.
 func (m *model) listed(sh *modelShard, durable uint64, now time.Time) bool {
 	return (!sh.closed || now.Sub(sh.closedAt) < m.options.Retention) && (sh.parent == "" || sh.start <= durable)
 }
@@ -205,7 +205,7 @@ type issued struct {
 
 var epoch = time.UnixMilli(1_700_000_000_000).UTC()
 
-// learn tells the model what new shards are called.
+// learn gives the model the ids of new shards.
 func (m *machine) learn(t *rapid.T) {
 	list := m.stream.Shards(^uint64(0), m.now)
 	unnamed := len(m.shards)
@@ -318,11 +318,11 @@ func (m *machine) end(t *rapid.T) {
 	m.close(position)
 	m.closed, m.closedAt = true, m.clock
 	m.stream.Close(position, m.now)
-	m.stream.Close(position+1, m.now.Add(time.Hour)) // in vain
+	m.stream.Close(position+1, m.now.Add(time.Hour)) // has no effect
 }
 
-// restart replaces the stream by what is restored of its export, after which the journal is replayed
-// from before the export.
+// restart replaces the stream by one restored from its export. The journal is then replayed from
+// before the export.
 func (m *machine) restart(t *rapid.T) {
 	st := m.stream.State()
 	var pages []stream.Page[string]
@@ -333,7 +333,7 @@ func (m *machine) restart(t *rapid.T) {
 		t.Fatal(err)
 	}
 	o := m.options
-	o.Shards, o.Roll = 0, 0 // the state's
+	o.Shards, o.Roll = 0, 0 // come from the state
 	restored, err := stream.Restore[string](st, o)
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func (m *machine) restart(t *rapid.T) {
 	m.trim(m.now)
 }
 
-// A stream answers as the model does, whatever happens to it in whatever order.
+// A stream answers as the model does, after any operations in any order.
 func TestStreamIsItsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

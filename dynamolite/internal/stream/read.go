@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// maxPage bounds the sizes of the records of one page together, as AWS does.
+// maxPage limits the total size of the records of one page, as AWS does.
 const maxPage = 1 << 20
 
 // From says where in a shard to start reading.
 type From int
 
 const (
-	// TrimHorizon is the oldest record that is left.
+	// TrimHorizon is the oldest remaining record.
 	TrimHorizon From = iota
-	// Latest is after all records that can be seen now.
+	// Latest is after all records that are visible now.
 	Latest
 	// At is a position, its record included.
 	At
 	// After is a position, its record not included.
 	After
-	// Since is an instant: the first record that is not older, or else as Latest.
+	// Since is an instant: the first record that is not older. If there is none, it is the same
+	// as Latest.
 	Since
 )
 
@@ -32,7 +33,7 @@ type Start struct {
 	Time     time.Time // of Since
 }
 
-// Shards lists the shards by age, as a reader sees them that sees no further than durable.
+// Shards lists the shards by age, as seen by a reader that sees nothing after durable.
 func (s *Stream[R]) Shards(durable uint64, now time.Time) []Shard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,9 +52,9 @@ func (s *Stream[R]) Shards(durable uint64, now time.Time) []Shard {
 	return list
 }
 
-// Find makes an iterator that starts reading a shard at a place. Errors: [ErrNoShard]; [ErrOutsideShard]
-// for a position that the shard cannot hold; [ErrTrimmed] for one whose record, or one after it, is
-// gone; [ErrFuture]. A position above all that were written is a place like others.
+// Find makes an iterator that starts reading a shard at a place. Errors: [ErrNoShard];
+// [ErrOutsideShard] for a position that the shard cannot hold; [ErrTrimmed] for a position whose
+// record, or a later one, is gone; [ErrFuture]. A position above all written ones is valid.
 func (s *Stream[R]) Find(stream, shard string, from Start, durable uint64, now time.Time) (Iterator, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,9 +98,10 @@ func (s *Stream[R]) Find(stream, shard string, from Start, durable uint64, now t
 	return it, nil
 }
 
-// Read is a page of at most limit records, no more than 1 MiB of them but at least one if there is one, and
-// the iterator to go on with. More is false when the shard is closed and has been read to its end:
-// then its child comes next. Errors: [ErrExpiredIterator]; [ErrTrimmed], also if the whole shard is gone.
+// Read returns a page of at most limit records and the iterator to continue with. The page has at
+// most 1 MiB of records, but at least one record if there is one. More is false when the shard is
+// closed and has been read to its end: then its child comes next. Errors: [ErrExpiredIterator];
+// [ErrTrimmed], also if the whole shard is gone.
 func (s *Stream[R]) Read(it Iterator, limit int, durable uint64, now time.Time) (records []Record[R], next Iterator, more bool, err error) {
 	if it.expired(now) {
 		return nil, it, false, ErrExpiredIterator

@@ -4,12 +4,13 @@ import (
 	"time"
 )
 
-// State is all of a stream but its records, to be saved with them. The names in JSON may be on disk.
+// State is all of a stream except its records, to be saved with them. The names in JSON may be on
+// disk.
 type State struct {
 	Seed       string        `json:"seed"`
 	Created    int64         `json:"created"` // milliseconds since 1970
 	Open       int           `json:"open"`    // shards open at a time
-	Roll       time.Duration `json:"roll"`    // fixed when the stream is made, since shard ids follow from it
+	Roll       time.Duration `json:"roll"`    // fixed when the stream is made, because shard ids depend on it
 	Last       uint64        `json:"last"`    // the latest position appended
 	Number     int64         `json:"number"`  // in the latest shard id
 	Generation int64         `json:"generation"`
@@ -18,28 +19,28 @@ type State struct {
 	Shards     []ShardState  `json:"shards"` // by age
 }
 
-// ShardState is all of a shard but its records.
+// ShardState is all of a shard except its records.
 type ShardState struct {
 	ID       string `json:"id"`
 	Parent   string `json:"parent,omitempty"`
-	Slot     int    `json:"slot"`          // which of the open shards it is or was
+	Slot     int    `json:"slot"`          // its index among the open shards, now or earlier
 	Start    uint64 `json:"start"`         // the first position it can hold
-	End      uint64 `json:"end,omitempty"` // once closed: the last it can hold
+	End      uint64 `json:"end,omitempty"` // once closed: the last position it can hold
 	Closed   bool   `json:"closed,omitempty"`
 	ClosedAt int64  `json:"closed_at,omitempty"` // milliseconds since 1970
 	Sealed   uint64 `json:"sealed,omitempty"`    // position of the write that closed it
-	Trimmed  uint64 `json:"trimmed,omitempty"`   // the latest position that is gone
+	Trimmed  uint64 `json:"trimmed,omitempty"`   // the latest position that was trimmed
 }
 
 // Page is some records of one shard, in order.
 type Page[R any] struct {
 	Shard   int    // index in State.Shards
-	Trimmed uint64 // records up to here, trimmed since, are missing
+	Trimmed uint64 // records up to this position were trimmed since and are missing
 	Records []Record[R]
 }
 
-// State is the stream as it is now, but for its records. It costs little, so that it can be taken while no
-// write is under way; what is appended afterwards is not part of it.
+// State returns the stream's current state without its records. It costs little, so it can be
+// taken while no write is in progress. Later appends are not part of it.
 func (s *Stream[R]) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +55,9 @@ func (s *Stream[R]) State() State {
 	return st
 }
 
-// Export calls page with all records that belong to a state of this stream. Appends and reads go on
-// meanwhile: what they trim is missing, and the pages say so. It ends with the first error of page.
+// Export calls page with all records that belong to a state of this stream. Appends and reads
+// continue meanwhile. Records that they trim are missing, and the pages say so. Export ends with
+// the first error of page.
 func (s *Stream[R]) Export(st State, page func(Page[R]) error) error {
 	for i := range st.Shards {
 		for after, more := uint64(0), true; more; {
@@ -76,7 +78,8 @@ func (s *Stream[R]) Export(st State, page func(Page[R]) error) error {
 // exportLen is how many records are exported under one hold of the lock.
 const exportLen = 1000
 
-// exportPage is the records of a shard after one position and up to another, and whether there are more.
+// exportPage returns the records of a shard after one position and up to another, and whether
+// there are more.
 func (s *Stream[R]) exportPage(saved *ShardState, after, last uint64) (Page[R], bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +101,9 @@ func (s *Stream[R]) exportPage(saved *ShardState, after, last uint64) (Page[R], 
 	return p, false
 }
 
-// Restore makes the stream that a state describes. Its records follow with [Stream.RestorePage]. Of the
-// options, Shards and Roll are the state's. A state that no stream can have been in is [ErrBadState].
+// Restore makes the stream that a state describes. Add its records with [Stream.RestorePage].
+// Shards and Roll come from the state, not from the options. For a state that no stream can have
+// been in, it returns [ErrBadState].
 func Restore[R any](st State, o Options) (*Stream[R], error) {
 	o.Shards, o.Roll = st.Open, st.Roll
 	s := &Stream[R]{
@@ -133,8 +137,8 @@ func Restore[R any](st State, o Options) (*Stream[R], error) {
 	return s, nil
 }
 
-// RestorePage adds records to a restored stream before it is used, in the order in which they were
-// exported. A page that does not fit the state is [ErrBadState].
+// RestorePage adds records to a restored stream before it is used, in the order of their export.
+// For a page that does not fit the state, it returns [ErrBadState].
 func (s *Stream[R]) RestorePage(p Page[R]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,21 +1,22 @@
-// Package stream holds the records of one table's change stream: in memory, for a day, readable by
-// position. It knows nothing of items and of time: the record type is the caller's, and so is the
-// instant of everything.
+// Package stream holds the records of one table's change stream: in memory, for a day, readable
+// by position. It does not know items and has no clock: the caller supplies the record type and
+// every instant.
 //
-// A stream has a fixed number of open shards. A record goes to the shard that its hash chooses, so
-// that records of equal hash are read in the order they were written in. Every few hours the open
-// shards are closed and each gets a child in its place; a reader that has come to the end of a
-// closed shard goes on with the child, and so loses nothing and keeps the order.
+// A stream has a fixed number of open shards. The hash of a record chooses its shard, so records
+// with equal hashes are read in the order of their writes. Every few hours the open shards are
+// closed and a child replaces each of them. A reader at the end of a closed shard continues with
+// the child, so it loses nothing and keeps the order.
 //
-// Positions are the caller's: the place of a write in the order of all writes of the database, which
-// is also the order of its journal. These always hold:
-//   - What a stream is, shard ids and their ranges included, follows from its creation and its
-//     appends alone. So the same appends after a restart make the same stream, and a reader goes on
-//     where it was. Shards are therefore rolled by an append, never by a reader or a timer: the shards of
-//     an idle table stay open.
-//   - Nothing after the durable position that a reader passes is shown to it: neither records nor
-//     that a shard was closed nor its child. A crash cannot take back what was read.
-//   - A shard's records are ordered by position, and by time: a clock that goes back is held.
+// The caller supplies the positions: the place of a write in the order of all writes of the
+// database, which is also the order of its journal. These always hold:
+//   - A stream, with its shard ids and their ranges, depends only on its creation and its
+//     appends. The same appends after a restart therefore make the same stream, and a reader
+//     continues from its place. Shards are therefore rolled by an append, never by a reader or a
+//     timer: the shards of an idle table stay open.
+//   - A reader passes a durable position, and sees nothing after it: no records, no closing of a
+//     shard, no child. A crash therefore cannot undo anything that a reader has seen.
+//   - A shard's records are ordered by position, and by time: if the clock goes back, the
+//     stream's time stands still.
 package stream
 
 import (
@@ -32,13 +33,14 @@ import (
 type Options struct {
 	// Shards is how many shards are open at a time. Default: 4.
 	Shards int
-	// Roll is after how long open shards are replaced by children. Default: 4 h, about as on AWS.
+	// Roll is how long shards stay open before children replace them. Default: 4 h, about as on
+	// AWS.
 	Roll time.Duration
-	// Retention is how long a record can be read, and for how long a closed shard is listed.
-	// Default: 24 h, as on AWS.
+	// Retention is how long a record can be read, and how long a closed shard is listed. Default:
+	// 24 h, as on AWS.
 	Retention time.Duration
-	// MaxBytes bounds the sum of the sizes of the records that are kept, with 128 bytes more for each.
-	// Beyond it the oldest are trimmed before their time; the latest record is always kept. Default: 256 MiB.
+	// MaxBytes limits the total size of the kept records, plus 128 bytes for each. Beyond it the
+	// oldest records are trimmed early; the latest record is always kept. Default: 256 MiB.
 	MaxBytes int64
 }
 
@@ -63,19 +65,20 @@ func (o Options) withDefaults() Options {
 type Record[R any] struct {
 	// Position is its place in the order of all writes, from 1.
 	Position uint64
-	// At is when it was written, to the millisecond.
+	// At is the time of the write, to the millisecond.
 	At time.Time
-	// Size is the bytes it is counted with.
+	// Size is the number of bytes that it counts for.
 	Size int
-	// Value is the change itself. The stream keeps it as it is; it must never change.
+	// Value is the change itself. The stream keeps it without a copy; it must never change.
 	Value R
 }
 
 // Shard describes a shard.
 type Shard struct {
-	// ID names it. Ids sort by age.
+	// ID identifies it. Ids sort by age.
 	ID string
-	// Parent is the id of the shard it replaced, which may no longer be listed; "" if it is one of the first.
+	// Parent is the id of the shard that it replaced, which may no longer be listed; "" if it is
+	// one of the first.
 	Parent string
 	// Start is the first position it can hold.
 	Start uint64
@@ -89,22 +92,22 @@ type shard[R any] struct {
 	log   log[R]
 }
 
-// closedTo tells whether the shard is closed for a reader that sees no further than durable.
+// closedTo reports whether the shard is closed for a reader that sees nothing after durable.
 func (sh *shard[R]) closedTo(durable uint64) bool {
 	return sh.saved.Closed && sh.saved.Sealed <= durable
 }
 
-// hiddenFrom tells whether such a reader cannot know of the shard yet.
+// hiddenFrom reports whether the shard is not yet visible to such a reader.
 func (sh *shard[R]) hiddenFrom(durable uint64) bool {
 	return sh.saved.Parent != "" && sh.saved.Start > durable
 }
 
-// floor is the position before the first that can still be read.
+// floor returns the position before the first one that can still be read.
 func (sh *shard[R]) floor() uint64 { return max(sh.saved.Trimmed, sh.saved.Start-1) }
 
-// Stream is one table's stream. Make one with [New] or [Restore]. Its methods are safe for concurrent
-// use and hold its lock for no longer than a page takes to copy, but appends must come in the order of
-// their positions, which is for the caller to see to.
+// Stream is one table's stream. Make one with [New] or [Restore]. Its methods are safe for
+// concurrent use and hold its lock only while they copy a page. The caller makes sure that
+// appends come in the order of their positions.
 type Stream[R any] struct {
 	seed     string
 	created  int64 // milliseconds since 1970
@@ -113,7 +116,7 @@ type Stream[R any] struct {
 
 	mu         sync.Mutex
 	shards     []*shard[R] // by age: those of one generation together, the open ones last
-	open       []*shard[R] // by the hash's choice; nil once the stream is closed
+	open       []*shard[R] // by hash modulo their number; nil once the stream is closed
 	last       uint64      // the latest position appended
 	number     int64       // in the latest shard id
 	generation int64       // of the open shards: how often Roll has passed since creation
@@ -123,7 +126,8 @@ type Stream[R any] struct {
 	nextTrim   int64 // nothing can expire before
 }
 
-// New makes an empty stream. The seed enters into shard ids: streams of different seeds have different ones.
+// New makes an empty stream. The seed is part of shard ids: streams with different seeds have
+// different shard ids.
 func New[R any](seed string, created time.Time, o Options) *Stream[R] {
 	s := &Stream[R]{seed: seed, created: created.UnixMilli(), options: o.withDefaults()}
 	s.clock = s.created
@@ -131,7 +135,7 @@ func New[R any](seed string, created time.Time, o Options) *Stream[R] {
 	return s
 }
 
-// openLocked opens shards in place of their parents, if there are any.
+// openLocked opens shards that replace their parents, if there are any.
 func (s *Stream[R]) openLocked(parents []*shard[R], start uint64) {
 	s.number = max(s.number, s.created+s.generation*s.options.Roll.Milliseconds()-1)
 	s.open = make([]*shard[R], s.options.Shards)
@@ -146,16 +150,16 @@ func (s *Stream[R]) openLocked(parents []*shard[R], start uint64) {
 	s.shards = append(s.shards, s.open...)
 }
 
-// shardID looks as on AWS: there, too, the number is about milliseconds.
+// shardID has the form of AWS's ids: there, too, the number is about milliseconds.
 func shardID(seed string, number int64) string {
 	sum := crc32.ChecksumIEEE(strconv.AppendInt([]byte(seed), number, 10))
 	return fmt.Sprintf("shardId-%020d-%08x", number, sum)
 }
 
-// Append adds a record to the shard its hash chooses. Positions must increase from append to append; the
-// exception are those a restored stream already has, which are passed over, so that a journal may be
-// replayed from before the saved state. It panics if they do not, and on a closed stream: either would
-// lose a record unseen.
+// Append adds a record to the shard that its hash chooses. Positions must increase from append to
+// append, except that a restored stream ignores positions that it already has. A journal may
+// therefore be replayed from before the saved state. Append panics if positions do not increase,
+// and on a closed stream: either would lose a record unnoticed.
 func (s *Stream[R]) Append(hash uint32, r Record[R]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +167,7 @@ func (s *Stream[R]) Append(hash uint32, r Record[R]) {
 		return
 	}
 	if r.Position <= s.last || s.closed {
-		panic(fmt.Sprintf("stream: append at %d after %d, closed %v", r.Position, s.last, s.closed))
+		panic(fmt.Sprintf("stream: cannot append position %d after %d (closed: %v)", r.Position, s.last, s.closed))
 	}
 	s.clock = max(s.clock, r.At.UnixMilli())
 	if g := (s.clock - s.created) / s.options.Roll.Milliseconds(); g > s.generation {
@@ -184,9 +188,9 @@ func (s *Stream[R]) Append(hash uint32, r Record[R]) {
 	}
 }
 
-// Close closes the stream: nothing is appended any more, and what is there stays readable until it
-// expires. The position is that of the write that closed it, 0 if it has none; a reader that does not see so
-// far finds the stream open. Closing twice is fine.
+// Close closes the stream: no more records are appended, and existing ones stay readable until
+// they expire. The position is that of the write that closed it, 0 if it has none. A reader that
+// does not see that far finds the stream open. Closing twice is allowed.
 func (s *Stream[R]) Close(position uint64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,14 +203,14 @@ func (s *Stream[R]) Close(position uint64, now time.Time) {
 	s.nextTrim = min(s.nextTrim, s.clock+s.options.Retention.Milliseconds())
 }
 
-// Closed tells whether the stream is closed.
+// Closed reports whether the stream is closed.
 func (s *Stream[R]) Closed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
 }
 
-// Expired tells whether the stream was closed so long ago that nothing is left of it.
+// Expired reports whether the stream was closed so long ago that all its records are gone.
 func (s *Stream[R]) Expired(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,15 +225,15 @@ func (s *Stream[R]) closeLocked(position uint64) {
 	}
 }
 
-// overhead is about what a record takes in memory besides what its size says.
+// overhead is about the memory that a record takes beyond its size.
 const overhead = 128
 
 func cost(size int) int64 { return int64(size) + overhead }
 
-// horizon is the instant such that what is as old or older has expired.
+// horizon returns an instant: records as old as it, or older, have expired.
 func (s *Stream[R]) horizon(now int64) int64 { return now - s.options.Retention.Milliseconds() }
 
-// trimLocked removes what has expired.
+// trimLocked removes expired records and shards.
 func (s *Stream[R]) trimLocked(now int64) {
 	if now < s.nextTrim {
 		return

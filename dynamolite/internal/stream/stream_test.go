@@ -19,7 +19,7 @@ import (
 // everything is the durable position of a database in memory.
 const everything = ^uint64(0)
 
-// start is an iterator from the trim horizon of a shard.
+// start returns an iterator from the trim horizon of a shard.
 func start[R any](tb testing.TB, s *stream.Stream[R], shard string, durable uint64, now time.Time) stream.Iterator {
 	tb.Helper()
 	it, err := s.Find("s", shard, stream.Start{From: stream.TrimHorizon}, durable, now)
@@ -29,7 +29,7 @@ func start[R any](tb testing.TB, s *stream.Stream[R], shard string, durable uint
 	return it
 }
 
-// drain reads a shard from its trim horizon to where it ends for now.
+// drain reads a shard from its trim horizon to its current end.
 func drain[R any](tb testing.TB, s *stream.Stream[R], shard string, durable uint64, now time.Time) (records []stream.Record[R], closed bool) {
 	tb.Helper()
 	it := start(tb, s, shard, durable, now)
@@ -87,7 +87,7 @@ func TestShardIDs(t *testing.T) {
 	}
 }
 
-// A record is there for 24 hours and a closed shard for as long after its closing.
+// A record is readable for 24 hours, and a closed shard is listed for as long after its closing.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	s := stream.New[string]("seed", epoch, stream.Options{Shards: 1})
@@ -140,7 +140,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// A closed stream is gone a day after its closing.
+// A closed stream has expired a day after its closing.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	s := stream.New[string]("seed", epoch, stream.Options{})
@@ -155,7 +155,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// An iterator is good for 15 minutes, and whoever reads gets a new one each time.
+// An iterator is valid for 15 minutes, and each read returns a new one.
 func TestIteratorLifetime(t *testing.T) {
 	t.Parallel()
 	s := stream.New[string]("seed", epoch, stream.Options{})
@@ -173,7 +173,7 @@ func TestIteratorLifetime(t *testing.T) {
 	}
 }
 
-// What is kept stays within the bound, the oldest goes first, and what goes is let go.
+// The kept records stay within the limit, the oldest go first, and their memory is released.
 func TestMemoryBound(t *testing.T) {
 	t.Parallel()
 	const size, kept = 1000 - stream.Overhead, 10
@@ -213,7 +213,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// The latest iterator is issued while a write is under way. A crash undoes that write, and the next gets
+// The latest iterator is issued during a write. A crash undoes that write, and the next one gets
 // its position: the reader must see it.
 func TestLatestSeesWhatTakesThePlaceOfTheUndone(t *testing.T) {
 	t.Parallel()
@@ -238,7 +238,8 @@ func TestLatestSeesWhatTakesThePlaceOfTheUndone(t *testing.T) {
 	}
 }
 
-// Until the write that rolled the shards is durable, a reader sees none of it.
+// Until the write that rolled the shards is durable, a reader sees neither the write nor the
+// roll.
 func TestRollIsSeenWhenDurable(t *testing.T) {
 	t.Parallel()
 	s := stream.New[string]("seed", epoch, stream.Options{Shards: 1})
@@ -288,8 +289,8 @@ func TestAppendRefusesToGoBack(t *testing.T) {
 // written is a record of the tests with several writers: the n-th of its writer.
 type written struct{ writer, n int }
 
-// Sixteen writers of sixteen keys, shards that roll all the time, and readers that follow the children after
-// their parents: each reader gets every record, those of a key in order.
+// Sixteen writers use sixteen keys, shards roll all the time, and readers follow the children
+// after their parents. Each reader gets every record, those of one key in order.
 func TestReadersFollowShards(t *testing.T) {
 	t.Parallel()
 	const writers, each, readers = 16, 300, 3
@@ -324,7 +325,7 @@ func TestReadersFollowShards(t *testing.T) {
 	}
 }
 
-// follow reads a stream to its end, the children of a shard after the shard.
+// follow reads a stream to its end. It reads the children of a shard after the shard.
 func follow(t *testing.T, s *stream.Stream[written], durable *atomic.Uint64, now time.Time, writers, all int) {
 	t.Helper()
 	done := map[string]bool{}
@@ -368,8 +369,8 @@ func follow(t *testing.T, s *stream.Stream[written], durable *atomic.Uint64, now
 	}
 }
 
-// Writes and trimming go on while a stream is exported, and overtake it: what is restored has all that its
-// state has, or says that it is trimmed.
+// Writes and trimming continue while a stream is exported, and overtake the export. The restored
+// stream has all records of its state, or reports them as trimmed.
 func TestExportWhileAppending(t *testing.T) {
 	t.Parallel()
 	const before = 9000
@@ -389,7 +390,7 @@ func TestExportWhileAppending(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Export(st, func(p stream.Page[string]) error {
-		add(2600) // and as many are trimmed
+		add(2600) // as many records are trimmed
 		return restored.RestorePage(p)
 	}); err != nil {
 		t.Fatal(err)
@@ -398,7 +399,7 @@ func TestExportWhileAppending(t *testing.T) {
 	for i, sh := range restored.Shards(everything, now) {
 		records, _ := drain(t, restored, sh.ID, everything, now)
 		end := uint64(before - i) // of this shard
-		first := end + 2          // if all are trimmed
+		first := end + 2          // if all records are trimmed
 		if len(records) > 0 {
 			first = records[0].Position
 		}
@@ -423,7 +424,7 @@ func TestExportStopsAtAnError(t *testing.T) {
 	}
 }
 
-// A state or page that no stream has written is refused, and never panics.
+// A state or page that no stream has written is an error, and never a panic.
 func TestRestoreRefusesDamage(t *testing.T) {
 	t.Parallel()
 	made := func() (stream.State, []stream.Page[string]) {
@@ -466,7 +467,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 	}
 }
 
-// A page holds 1 MiB of records, or one that is larger.
+// A page holds at most 1 MiB of records, or one larger record.
 func TestPageIsBounded(t *testing.T) {
 	t.Parallel()
 	s := stream.New[string]("seed", epoch, stream.Options{Shards: 1})

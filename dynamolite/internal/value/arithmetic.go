@@ -6,12 +6,11 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// exact computes to 38 digits and says so when that was not enough.
+// exact computes to 38 digits and reports when they are not enough.
 var exact = apd.BaseContext.WithPrecision(maxDigits)
 
-// AddNumbers is a + b in stored form. A sum that needs more than 38 significant
-// digits, or leaves the range of numbers, is an [*Error], as is an operand that
-// is no number.
+// AddNumbers returns a + b in stored form. It returns an [*Error] for a sum that needs more than
+// 38 significant digits or leaves the range of numbers, and for an operand that is not a number.
 func AddNumbers(a, b string) (string, error) {
 	m, ok1 := smallInt(a)
 	n, ok2 := smallInt(b)
@@ -21,7 +20,7 @@ func AddNumbers(a, b string) (string, error) {
 	return compute(exact.Add, a, b)
 }
 
-// SubNumbers is a - b in stored form, with the errors of [AddNumbers].
+// SubNumbers returns a - b in stored form, with the errors of [AddNumbers].
 func SubNumbers(a, b string) (string, error) {
 	m, ok1 := smallInt(a)
 	n, ok2 := smallInt(b)
@@ -49,8 +48,8 @@ func compute(op func(d, x, y *apd.Decimal) (apd.Condition, error), a, b string) 
 	return normalNumber(sum.Text('E'))
 }
 
-// toDecimal goes through stored form, so that what is refused on the way in is
-// refused here, and syntax that only apd knows ("NaN") is not accepted.
+// toDecimal goes through stored form. It therefore rejects the same input as a write does, and
+// does not accept syntax that only apd knows ("NaN").
 func toDecimal(s string, d *apd.Decimal) error {
 	s, err := normalNumber(s)
 	if err != nil {

@@ -95,7 +95,7 @@ func TestBinaryCorrupt(t *testing.T) {
 	value.Decode("\x01")
 }
 
-// What a store holds comes back, up to the limits.
+// Every item that a store can hold survives the round trip, up to the limits.
 func TestBinaryLimits(t *testing.T) {
 	t.Parallel()
 	for _, item := range []value.Item{
@@ -120,8 +120,8 @@ func TestNoBinaryForm(t *testing.T) {
 	value.Encode(value.Item{"x": nil})
 }
 
-// TestBinaryRoundTrip: an item survives; what is decoded can be written to, and no other value shows it; and
-// an update of the encoding is the encoding of the update.
+// TestBinaryRoundTrip: an item survives. A decoded item can be changed, and the change shows in
+// no other value. An update of the encoding equals the encoding of the update.
 func TestBinaryRoundTrip(t *testing.T) {
 	t.Parallel()
 	items := rapid.MapOfN(rapid.StringN(1, 8, -1), values(3), 0, 12)
@@ -170,8 +170,8 @@ func TestBinaryRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzBinaryItem: bytes are refused, or decode to an item that survives encoding and takes the same
-// bytes but for their order.
+// FuzzBinaryItem: bytes are rejected, or they decode to an item that survives encoding and takes
+// the same bytes in any order.
 func FuzzBinaryItem(f *testing.F) {
 	for _, item := range []value.Item{
 		nil,
@@ -203,7 +203,7 @@ func FuzzBinaryItem(f *testing.F) {
 	})
 }
 
-// tenAttributes is an item of 400 bytes by AWS's count.
+// tenAttributes returns an item of 400 bytes by AWS's count.
 func tenAttributes() value.Item {
 	item := value.Item{
 		"PK": str("0123456789/ENTITY#user-00000001"), "SK": str("#BUCKET#gpt-4#0"), "entity": str("user-00000001"), "resource": str("gpt-4-turbo-2026"),
@@ -213,9 +213,10 @@ func tenAttributes() value.Item {
 	return item
 }
 
-// TestBinaryAllocations: a decoded item is a map, of more than eight attributes up to four allocations, and
-// a block for each type; its strings are the data's own. An encoded one is its string, and two more when
-// the pool has no buffer: the race detector lets it forget a quarter of them.
+// TestBinaryAllocations: a decoded item is a map, which takes up to four allocations for more
+// than eight attributes, and a block for each type. Its strings are the data's own. An encoded
+// item is its string, and two more allocations when the pool has no buffer: under the race
+// detector the pool drops a quarter of them.
 func TestBinaryAllocations(t *testing.T) {
 	item := tenAttributes()
 	data := value.Encode(item)

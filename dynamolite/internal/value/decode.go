@@ -6,12 +6,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ErrEncoding is returned for what [Encode] has not made.
+// ErrEncoding is returned for data that [Encode] has not made.
 var ErrEncoding = errors.New("value: damaged encoding of an item")
 
-// Decode is the item that was encoded. Its strings share memory with data; nothing that can be
-// written to does. Data that [Encode] has not made is a broken invariant: check what comes from
-// elsewhere with [DecodeItem].
+// Decode returns the item that was encoded. Its strings share memory with data; nothing writable
+// does. Data that [Encode] has not made is a broken invariant: check data from elsewhere with
+// [DecodeItem].
 func Decode(data string) Item {
 	item, err := DecodeItem(data)
 	if err != nil {
@@ -20,8 +20,8 @@ func Decode(data string) Item {
 	return item
 }
 
-// DecodeItem is [Decode] for data of unknown origin. It fails with [ErrEncoding] and takes no more
-// memory than a multiple of the data's.
+// DecodeItem is [Decode] for data of unknown origin. It fails with [ErrEncoding]. Its use of
+// memory is at most a multiple of the data's size.
 func DecodeItem(data string) (Item, error) {
 	d := decoder{rest: data}
 	strings, numbers, ok := d.census()
@@ -36,8 +36,8 @@ func DecodeItem(data string) (Item, error) {
 	return item, nil
 }
 
-// census looks over all that is to be decoded, so that nothing is made for a count that lies, and counts the
-// attributes that are strings and numbers, which are most: there is to be room for just as many.
+// census scans all data before decoding, so that a false count allocates nothing. It also counts
+// the attributes that are strings and numbers, which most are, so that the slabs fit exactly.
 func (d *decoder) census() (strings, numbers int, ok bool) {
 	look := decoder{rest: d.rest}
 	for range look.number() {
@@ -56,7 +56,7 @@ func (d *decoder) census() (strings, numbers int, ok bool) {
 	return strings, numbers, !look.bad && look.rest == ""
 }
 
-// skip passes over a value.
+// skip skips a value.
 func (d *decoder) skip(depth int) {
 	switch d.tag(depth) {
 	case tagS, tagN, tagB:
@@ -80,8 +80,8 @@ func (d *decoder) skip(depth int) {
 	}
 }
 
-// decoder reads from the front of what is left. After something it cannot read it is bad and
-// reads nothing but zeros.
+// decoder reads from the front of the remaining data. After data that it cannot read, it is bad
+// and reads only zeros.
 type decoder struct {
 	rest string
 	bad  bool
@@ -134,7 +134,7 @@ func mapOf[V any](d *decoder, depth int, value func(depth, more int) V) map[stri
 	return m
 }
 
-// tag reads what the next value is, 0 if there is none or it lies too deep.
+// tag reads the type of the next value, 0 if there is none or it lies too deep.
 func (d *decoder) tag(depth int) (tag byte) {
 	if d.rest == "" || depth > MaxDepth {
 		return 0

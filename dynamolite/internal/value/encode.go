@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Tags of encoded values. They are part of what is on disk: none may change its meaning.
+// Tags of encoded values. They are on disk: their meanings must never change.
 const (
 	tagS byte = iota + 1
 	tagN
@@ -23,9 +23,10 @@ const (
 	tagM
 )
 
-// Encode is a normalised item as a string, little longer than the size that AWS counts: the number
-// of attributes, and of each the name and the value; of each value a tag and its content, with
-// lengths before what varies. The order of the attributes is arbitrary.
+// Encode returns a normalised item as a string, little longer than the size that AWS counts. The
+// string has the number of attributes, and the name and the value of each. A value has a tag and
+// its content, with a length before each part of variable size. The order of the attributes is
+// arbitrary.
 func Encode(item Item) string {
 	b := scratch()
 	defer done(b)
@@ -33,8 +34,9 @@ func Encode(item Item) string {
 	return string(*b)
 }
 
-// scratches are buffers to encode in; what is kept is a string of just the right length.
-// A new one has room for a usual item, so that it costs two allocations and not one per doubling.
+// scratches are buffers to encode in; the result is then copied into a string of exactly the
+// right length. A new buffer has room for a typical item, so it costs two allocations and not one
+// per doubling.
 var scratches = sync.Pool{New: func() any {
 	b := make([]byte, 0, minScratch)
 	return &b
@@ -42,7 +44,7 @@ var scratches = sync.Pool{New: func() any {
 
 const (
 	minScratch = 1 << 10  // bytes of a new buffer
-	maxScratch = 64 << 10 // bytes of the largest buffer that is used again
+	maxScratch = 64 << 10 // bytes of the largest buffer that is reused
 )
 
 func scratch() *[]byte {
@@ -58,8 +60,8 @@ func done(b *[]byte) {
 	scratches.Put(b)
 }
 
-// Update is the encoding of an item that differs from an encoded one in the touched attributes only.
-// What did not change is copied as it is.
+// Update returns the encoding of an item that differs from an encoded one only in the touched
+// attributes. It copies the unchanged attributes as they are.
 func Update(data string, item Item, touched []string) string {
 	b := scratch()
 	defer done(b)
@@ -85,7 +87,7 @@ func Update(data string, item Item, touched []string) string {
 	return string(dst)
 }
 
-// AppendItem appends what [Encode] returns.
+// AppendItem appends the encoding that [Encode] returns.
 func AppendItem(dst []byte, item Item) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(item)))
 	for name, v := range item {
@@ -136,7 +138,7 @@ func appendValue(dst []byte, v AV) []byte {
 	case *types.AttributeValueMemberM:
 		return AppendItem(append(dst, tagM), v.Value)
 	default:
-		panic("value: cannot encode what is not normalised: " + TypeName(v))
+		panic("value: cannot encode a value that is not normalised: " + TypeName(v))
 	}
 }
 

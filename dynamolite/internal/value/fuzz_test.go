@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// shaped writes a number of up to 39 digits, one for each byte, times a power of ten that may be just out
-// of range: what random text hardly ever is.
+// shaped writes a number of up to 39 digits, one for each byte, times a power of ten that may be
+// just out of range. Random text hardly ever has this form.
 func shaped(digits string, exponent int16, neg, point bool) string {
 	if len(digits) > 39 {
 		digits = digits[:39]
@@ -29,8 +29,9 @@ func shaped(digits string, exponent int16, neg, point bool) string {
 	return b.String() + "e" + strconv.Itoa(int(exponent)%175)
 }
 
-// FuzzShapedArithmetic: sums, differences and order of numbers at the limits of 38 digits and of the range are those
-// of math/big, or refused exactly where the operands or the result cannot be stored.
+// FuzzShapedArithmetic: sums, differences and order of numbers at the limits of 38 digits and of
+// the range equal those of math/big. They are errors exactly when the operands or the result
+// cannot be stored.
 func FuzzShapedArithmetic(f *testing.F) {
 	nines := strings.Repeat("9", 38)
 	f.Add(nines, int16(0), false, false, "1", int16(0), false, false)

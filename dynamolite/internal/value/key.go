@@ -7,9 +7,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Encoded strings and binaries end in 0x00 0x01; a zero byte within is written
-// 0x00 0xff. So no encoding is a prefix of another, and the shorter of two that
-// agree sorts first.
+// Encoded strings and binaries end in 0x00 0x01; a zero byte within is written as 0x00 0xff. No
+// encoding is therefore a prefix of another, and a string sorts before the longer strings that
+// begin with it.
 const (
 	escape     = 0x00
 	terminator = 0x01
@@ -23,11 +23,10 @@ const (
 	keyPositive = 0x02
 )
 
-// AppendKey appends an encoding of v that bytes.Compare orders as [Compare]
-// orders values of one type. No encoding of a type is a prefix of another, so
-// encodings may be concatenated and still order by their parts. v is a
-// normalised S, N or B: the caller has checked it against the key schema, and
-// anything else panics.
+// AppendKey appends an encoding of v. bytes.Compare orders encodings as [Compare] orders values
+// of one type. No encoding of a type is a prefix of another, so concatenated encodings still sort
+// by their parts. v is a normalised S, N or B: the caller has checked it against the key schema.
+// Any other type panics.
 func AppendKey(dst []byte, v AV) []byte {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS, *types.AttributeValueMemberB:
@@ -42,9 +41,8 @@ func AppendKey(dst []byte, v AV) []byte {
 	panic(fmt.Sprintf("value: %T cannot be a key", v))
 }
 
-// AppendKeyPrefix appends what the encodings by [AppendKey] of all strings (or
-// binaries) that begin with v have in common. v is an S or a B: anything else
-// panics.
+// AppendKeyPrefix appends the common prefix of the [AppendKey] encodings of all strings (or
+// binaries) that begin with v. v is an S or a B: any other type panics.
 func AppendKeyPrefix(dst []byte, v AV) []byte {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -71,9 +69,9 @@ func appendEscaped(dst []byte, c byte) []byte {
 	return append(dst, c)
 }
 
-// appendKey writes sign, exponent, digits in pairs and an end mark that is less
-// than any pair. A negative number's bytes after the sign are complemented, so
-// that the larger magnitude sorts first.
+// appendKey writes the sign, the exponent, the digits in pairs and an end mark that is less than
+// any pair. The bytes of a negative number after the sign are complemented, so that the larger
+// magnitude sorts first.
 func (d *decimal) appendKey(dst []byte) []byte {
 	if d.n == 0 {
 		return append(dst, keyZero)

@@ -13,7 +13,7 @@ import (
 func str(s string) value.AV { return &types.AttributeValueMemberS{Value: s} }
 func bin(s string) value.AV { return &types.AttributeValueMemberB{Value: []byte(s)} }
 
-// TestNumberKeyOrder goes up: each key before the next.
+// TestNumberKeyOrder lists keys in ascending order.
 func TestNumberKeyOrder(t *testing.T) {
 	t.Parallel()
 	up := []string{
@@ -29,9 +29,9 @@ func TestNumberKeyOrder(t *testing.T) {
 	}
 }
 
-// FuzzKeyOrder: encodings of two keys in a row order as the pair does, so that
-// no encoding is a prefix of another; and a prefix's encoding leads exactly
-// those of what begins with it.
+// FuzzKeyOrder: the concatenated encodings of two keys sort as the pair does, so no encoding is a
+// prefix of another. The encoding of a prefix is a prefix of exactly the encodings of values that
+// begin with it.
 func FuzzKeyOrder(f *testing.F) {
 	f.Add("a", "a\x00", "b", "")
 	f.Add("1", "-1", "0.5", "1e3")
@@ -61,7 +61,7 @@ func FuzzKeyOrder(f *testing.F) {
 	})
 }
 
-// checkKeys holds the pair v[0] v[2] against the pair v[1] v[3].
+// checkKeys compares the pair v[0] v[2] with the pair v[1] v[3].
 func checkKeys(t *testing.T, v [4]value.AV) {
 	t.Helper()
 	x := value.AppendKey(value.AppendKey(nil, v[0]), v[2])

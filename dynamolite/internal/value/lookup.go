@@ -1,7 +1,7 @@
 package value
 
-// Lookup finds the top-level attribute of that name in what [Encode] has made, nil if there is none. It
-// decodes nothing else.
+// Lookup finds the top-level attribute of that name in data that [Encode] has made, nil if there
+// is none. It decodes nothing else.
 func Lookup(data, name string) AV {
 	d := decoder{rest: data}
 	if !d.find(name) {
@@ -14,7 +14,7 @@ func Lookup(data, name string) AV {
 	return v
 }
 
-// find goes to the value of a top-level attribute.
+// find moves to the value of a top-level attribute.
 func (d *decoder) find(name string) bool {
 	for range d.number() {
 		if d.text() == name {
@@ -25,8 +25,8 @@ func (d *decoder) find(name string) bool {
 	return false
 }
 
-// LookupNumber finds the top-level attribute of that name in what [Encode] has made, if it is
-// there and a number. It decodes nothing and allocates nothing: the digits are part of data.
+// LookupNumber finds the top-level attribute of that name in data that [Encode] has made, if it
+// exists and is a number. It decodes nothing and allocates nothing: the digits are part of data.
 func LookupNumber(data, name string) (digits string, ok bool) {
 	d := decoder{rest: data}
 	if !d.find(name) || d.rest[0] != tagN {

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// anyValue is a value of any type, in normal form.
+// anyValue returns a value of any type, in normal form.
 func anyValue(rng *rand.Rand, depth int) value.AV {
 	text := func() string { return fmt.Sprint("t", rng.IntN(1000)) }
 	digits := func() string { return strconv.Itoa(1 + rng.IntN(100_000)) }
@@ -55,7 +55,7 @@ func anyItem(rng *rand.Rand, depth int) value.Item {
 	return item
 }
 
-// A lookup finds what decoding the whole item finds.
+// A lookup finds the same as decoding the whole item.
 func TestLookupNumber(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not for secrets
@@ -80,7 +80,7 @@ func TestLookupNumber(t *testing.T) {
 	}
 }
 
-// What is damaged may give anything but a panic.
+// A lookup in damaged data may return anything, but does not panic.
 func TestLookupNumberOfDamagedData(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // not for secrets

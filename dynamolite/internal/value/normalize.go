@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// maxNameLength is in bytes.
+// maxNameLength is the limit of a name in bytes.
 const maxNameLength = 65535
 
 var (
@@ -17,26 +17,24 @@ var (
 	errName  = &Error{"One or more parameter values were invalid: Attribute names must be between 1 and 65535 bytes long"}
 )
 
-// Normalize is a fresh copy of v with its numbers in stored form: plain
-// notation without needless zeros or signs. It refuses with an [*Error] what
-// DynamoDB does: values of no type, malformed numbers, numbers of more than 38
-// significant digits or out of range, sets that are empty or hold a member
-// twice, a NULL that is false, names that are empty or too long, and more than
-// [MaxDepth] nested lists and maps.
+// Normalize returns a fresh copy of v with its numbers in stored form: plain notation without
+// needless zeros or signs. Like DynamoDB, it returns an [*Error] for these: values of no type,
+// malformed numbers, numbers of more than 38 significant digits or out of range, sets that are
+// empty or hold a member twice, a NULL that is false, names that are empty or too long, and more
+// than [MaxDepth] nested lists and maps.
 func Normalize(v AV) (AV, error) {
 	var k Slab
 	return k.normalize(v, 1, 0)
 }
 
-// NormalizeItem is [Normalize] for every attribute of an item. nil becomes an
-// empty item.
+// NormalizeItem is [Normalize] for every attribute of an item. nil becomes an empty item.
 func NormalizeItem(item Item) (Item, error) {
 	var k Slab
 	return k.normalizeItem(item, 0)
 }
 
-// Check is v itself if it is acceptable and already in stored form, else what
-// [Normalize] makes of it. It is for values that are read and not kept.
+// Check returns v itself if it is acceptable and already in stored form, else the result of
+// [Normalize]. It is for values that are read and not kept.
 func Check(v AV) (AV, error) {
 	switch w := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -180,7 +178,7 @@ func (k *Slab) normalizeNumberSet(v *types.AttributeValueMemberNS) (AV, error) {
 	return p, nil
 }
 
-// checkSet refuses a set that is empty or has a member twice.
+// checkSet returns an error for a set that is empty or has a member twice.
 func checkSet(kind string, members []string) error {
 	if len(members) == 0 {
 		return &Error{fmt.Sprintf("One or more parameter values were invalid: An %s set may not be empty", kind)}

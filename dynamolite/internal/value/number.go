@@ -15,8 +15,8 @@ const (
 	minExponent = -130
 )
 
-// smallDigits is how many decimal digits any int64 sum of two operands of that
-// many digits still holds without overflow.
+// smallDigits is a number of decimal digits: the sum of two operands of that many digits does not
+// overflow an int64.
 const smallDigits = 18
 
 // Messages as AWS words them.
@@ -27,8 +27,8 @@ const (
 	msgSyntax    = "The parameter cannot be converted to a numeric value"
 )
 
-// A decimal is 0 if it has no digits, else ±d.ddd × 10^exp. The first and the
-// last digit are not '0'.
+// A decimal is 0 if it has no digits, else ±d.ddd × 10^exp. The first and the last digit are not
+// '0'.
 type decimal struct {
 	neg    bool
 	n      int // digits in use
@@ -69,8 +69,8 @@ func parseDecimal(s string, d *decimal) error {
 	return nil
 }
 
-// parseMantissa reads digits and a point from s[i:] and tells where they end,
-// how many digits there were, and whether the significant ones fit in d.
+// parseMantissa reads digits and a point from s[i:]. It returns where they end, how many digits
+// there were, and whether the significant digits fit in d.
 func (d *decimal) parseMantissa(s string, i int) (end, digits int, fits bool) {
 	fits = true
 	point := -1   // digits before the point
@@ -113,7 +113,7 @@ func (d *decimal) keep(c byte, zeros int) bool {
 	return true
 }
 
-// place works out the exponent of the first significant digit.
+// place computes the exponent of the first significant digit.
 func (d *decimal) place(digits, point, leading int) {
 	if point < 0 {
 		point = digits
@@ -121,9 +121,8 @@ func (d *decimal) place(digits, point, leading int) {
 	d.exp = point - leading - 1
 }
 
-// parseExponent reads the exponent of s that starts at i, if there is one.
-// Whatever its length, it is kept within ±limit, beyond which no number of this
-// length of mantissa is in range.
+// parseExponent reads the exponent of s that starts at i, if there is one. It clamps an exponent
+// of any length to ±limit. Beyond that, no number with a mantissa of this length is in range.
 func parseExponent(s string, i, mantissa int) (int, error) {
 	if i == len(s) {
 		return 0, nil
@@ -161,7 +160,7 @@ func numberSyntax(s string) error {
 	return &Error{msgSyntax + ": " + s}
 }
 
-// append writes d in plain notation, the form in which numbers are stored.
+// append writes d in plain notation, the stored form of numbers.
 func (d *decimal) append(dst []byte) []byte {
 	if d.n == 0 {
 		return append(dst, '0')
@@ -221,8 +220,8 @@ func (d *decimal) compareMagnitude(e *decimal) int {
 	return cmp.Compare(d.n, e.n)
 }
 
-// smallInt reads s if it is an integer in stored form of at most smallDigits
-// digits, as nearly every number met in practice is.
+// smallInt reads s if it is an integer in stored form of at most smallDigits digits, as nearly
+// all numbers in practice are.
 func smallInt(s string) (int64, bool) {
 	digits := s
 	neg := len(s) > 0 && s[0] == '-'
@@ -246,7 +245,7 @@ func smallInt(s string) (int64, bool) {
 	return n, true
 }
 
-// normalNumber is s in stored form; s itself where it is in that form already.
+// normalNumber returns s in stored form; s itself if it already is.
 func normalNumber(s string) (string, error) {
 	if _, ok := smallInt(s); ok {
 		return s, nil
@@ -262,8 +261,7 @@ func normalNumber(s string) (string, error) {
 	return s, nil
 }
 
-// compareNumbers orders two numbers by value; what is no number is not
-// comparable.
+// compareNumbers orders two numbers by value; a string that is not a number is not comparable.
 func compareNumbers(a, b string) (order int, ok bool) {
 	m, ok1 := smallInt(a)
 	n, ok2 := smallInt(b)
@@ -285,8 +283,8 @@ func equalNumbers(a, b string) bool {
 	return ok && order == 0
 }
 
-// CompareInt orders an integer against v, which is comparable only if it is a
-// number. It saves the caller a value for what size() yields.
+// CompareInt orders an integer against v, which is comparable only if it is a number. It saves
+// the caller the allocation of a value for the result of size().
 func CompareInt(n int64, v AV) (order int, ok bool) {
 	w, ok := v.(*types.AttributeValueMemberN)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 
 func num(s string) value.AV { return &types.AttributeValueMemberN{Value: s} }
 
-// normal is a number in stored form, or "" and the error.
+// normal returns a number in stored form, or "" and the error.
 func normal(s string) (string, error) {
 	v, err := value.Normalize(num(s))
 	if err != nil {
@@ -22,8 +22,8 @@ func normal(s string) (string, error) {
 	return v.(*types.AttributeValueMemberN).Value, nil
 }
 
-// TestNumbers: "" is a number that is refused. The accepted forms were held
-// against DynamoDB Local 2.6.1.
+// TestNumbers: "" stands for an invalid number. The accepted forms were compared with DynamoDB
+// Local 2.6.1.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	ones := strings.Repeat("1", 38)
@@ -128,7 +128,7 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// exact is what a number in decimal notation comes to.
+// exact returns the value of a number in decimal notation.
 func exact(t *testing.T, s string) *big.Rat {
 	t.Helper()
 	r, ok := new(big.Rat).SetString(s)
@@ -138,8 +138,8 @@ func exact(t *testing.T, s string) *big.Rat {
 	return r
 }
 
-// storable works out whether DynamoDB can hold r from r alone: an integer of at
-// most 38 digits times a power of ten, in range.
+// storable computes from r alone whether DynamoDB can hold it: an integer of at most 38 digits
+// times a power of ten, in range.
 func storable(r *big.Rat) bool {
 	if r.Sign() == 0 {
 		return true
@@ -165,7 +165,7 @@ func storable(r *big.Rat) bool {
 	return m.IsInt() && m.Cmp(top) < 0
 }
 
-// plausible keeps fuzzed text to what math/big and DynamoDB read alike and in
+// plausible accepts only fuzzed text that math/big and DynamoDB read in the same way and in
 // bounded time.
 func plausible(s string) bool {
 	if len(s) > 60 || strings.Trim(s, "0123456789.eE+-") != "" || strings.HasPrefix(s, ".") && strings.Trim(s, ".") == "" {
@@ -178,8 +178,8 @@ func plausible(s string) bool {
 	return ok
 }
 
-// FuzzNormalNumber: the stored form has the value of the input, is its own
-// stored form, and exists exactly for what 38 digits and the range can hold.
+// FuzzNormalNumber: the stored form has the value of the input, is its own stored form, and
+// exists exactly for numbers within 38 digits and the range.
 func FuzzNormalNumber(f *testing.F) {
 	for _, s := range []string{"0", "-0", "007.500", "1e3", "-1.50E-3", "9.99e125", "1e-130", "123456789012345678901234567890", ".5", "1000000000000000000"} {
 		f.Add(s)
@@ -205,8 +205,8 @@ func FuzzNormalNumber(f *testing.F) {
 	})
 }
 
-// FuzzArithmetic: sums and differences are exact where they can be stored, and
-// refused otherwise; Compare and Equal agree with the difference's sign.
+// FuzzArithmetic: sums and differences are exact if they can be stored, and errors otherwise.
+// Compare and Equal agree with the sign of the difference.
 func FuzzArithmetic(f *testing.F) {
 	for _, p := range [][2]string{{"1", "2"}, {"-0.1", "0.2"}, {"99999999999999999999999999999999999999", "1"}, {"1e125", "-1e125"}, {"1.5e-130", "1e-130"}, {"123456789012345678", "1e17"}} {
 		f.Add(p[0], p[1])

@@ -6,10 +6,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// fewMembers is up to how many a scan beats building an index.
+// fewMembers is the largest set for which a scan is faster than building an index.
 const fewMembers = 12
 
-// An index tells which strings are in a set.
+// An index reports which strings are in a set.
 type index struct {
 	few  []string
 	many map[string]struct{}
@@ -46,8 +46,8 @@ func hasDuplicates(members []string) bool {
 	return false
 }
 
-// members lists a set's members as strings that are equal where the members
-// are; nil for what is no set.
+// members lists a set's members as strings that are equal if the members are; nil if v is not a
+// set.
 func members(v AV) []string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberSS:
@@ -60,7 +60,7 @@ func members(v AV) []string {
 	return nil
 }
 
-// numberMembers is the numbers in stored form: numbers itself where all are.
+// numberMembers returns the numbers in stored form: numbers itself if all of them are.
 func numberMembers(numbers []string) []string {
 	out := numbers
 	for i, s := range numbers {
@@ -126,8 +126,8 @@ func HasMember(set, member AV) bool {
 	return false
 }
 
-// Union is a new set of what is in a or b, both normalised; ok is false if they
-// are not sets of one type.
+// Union returns a new set of the members of a or b, both normalised; ok is false if they are not
+// sets of one type.
 func Union(a, b AV) (union AV, ok bool) {
 	if !IsSet(a) || TypeName(a) != TypeName(b) {
 		return nil, false
@@ -136,8 +136,8 @@ func Union(a, b AV) (union AV, ok bool) {
 	return filter(a, b, func(m string) bool { return !in.has(m) }), true
 }
 
-// Minus is a new set of what is in a and not in b, both normalised, or nil if
-// nothing is left; ok is false if they are not sets of one type.
+// Minus returns a new set of the members of a that are not in b, both normalised, or nil if none
+// is left; ok is false if they are not sets of one type.
 func Minus(a, b AV) (rest AV, ok bool) {
 	if !IsSet(a) || TypeName(a) != TypeName(b) {
 		return nil, false
@@ -146,8 +146,8 @@ func Minus(a, b AV) (rest AV, ok bool) {
 	return filter(nil, a, func(m string) bool { return !out.has(m) }), true
 }
 
-// filter is base and those members of set that keep lets through, nil if there
-// are none in all. base is nil or of the type of set.
+// filter returns base and those members of set that keep accepts, nil if the result is empty.
+// base is nil or has the type of set.
 func filter(base, set AV, keep func(string) bool) AV {
 	switch set := set.(type) {
 	case *types.AttributeValueMemberSS:

@@ -2,8 +2,8 @@ package value
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// Size is how many bytes DynamoDB counts for an item: the UTF-8 bytes of its
-// attribute names and the sizes of their values.
+// Size returns how many bytes DynamoDB counts for an item: the UTF-8 bytes of its attribute names
+// and the sizes of their values.
 func Size(item Item) int {
 	size := 0
 	for name, v := range item {
@@ -12,10 +12,9 @@ func Size(item Item) int {
 	return size
 }
 
-// SizeOf is how many bytes DynamoDB counts for a value: strings and binaries
-// their bytes, a number one byte per two significant digits and one or two
-// more, booleans and nulls 1, sets their members, lists and maps 3 and one more
-// per element.
+// SizeOf returns how many bytes DynamoDB counts for a value: for strings and binaries their
+// bytes, for a number one byte per two significant digits and one or two more, for booleans and
+// nulls 1, for sets their members, for lists and maps 3 and one more per element.
 func SizeOf(v AV) int {
 	size := 0
 	switch v := v.(type) {
@@ -53,9 +52,9 @@ func SizeOf(v AV) int {
 	return size
 }
 
-// numberSize expects stored form, which has no exponent. A number takes a byte
-// for each pair of digits from the first significant one to the last, pairs
-// being counted from the decimal point: 12 has one and 1.5 has two.
+// numberSize expects stored form, which has no exponent. A number takes a byte for each pair of
+// digits from the first significant one to the last. Pairs are counted from the decimal point: 12
+// has one and 1.5 has two.
 func numberSize(s string) int {
 	size := 1
 	if len(s) > 0 && s[0] == '-' {
@@ -67,7 +66,7 @@ func numberSize(s string) int {
 			point = i
 		}
 	}
-	first, last := 0, 0 // pairs, from the point; those of whole digits are below 0
+	first, last := 0, 0 // pairs, from the point; those of the integer part are below 0
 	found := false
 	for i := range len(s) {
 		if s[i] == '.' || s[i] == '0' {

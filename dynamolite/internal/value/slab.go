@@ -2,9 +2,9 @@ package value
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// A Slab makes values, several to an allocation: an item of 25 attributes costs
-// a handful of allocations instead of 25. A block lives as long as any value in
-// it. The zero Slab is ready; it is not for concurrent use.
+// A Slab makes values, several to an allocation: an item of 25 attributes costs a handful of
+// allocations instead of 25. A block lives as long as any value in it. The zero Slab is ready; it
+// is not for concurrent use.
 type Slab struct {
 	s  []types.AttributeValueMemberS
 	n  []types.AttributeValueMemberN
@@ -18,11 +18,11 @@ type Slab struct {
 	m  []types.AttributeValueMemberM
 }
 
-// maxBlock bounds what one block may waste.
+// maxBlock limits the waste in one block.
 const maxBlock = 32
 
-// take hands out the next of a block. more is how many values are still to be
-// made, this one included: the size of a new block.
+// take returns the next element of a block. more is how many values are still to be made,
+// including this one; it sets the size of a new block.
 func take[T any](block *[]T, more int) *T {
 	if len(*block) == 0 {
 		*block = make([]T, min(max(more, 1), maxBlock))
@@ -32,15 +32,15 @@ func take[T any](block *[]T, more int) *T {
 	return p
 }
 
-// Number is a number in stored form, of which about more are to be made.
+// Number returns a number in stored form. About more of them are to be made.
 func (k *Slab) Number(s string, more int) AV {
 	p := take(&k.n, more)
 	p.Value = s
 	return p
 }
 
-// Clone is a copy of a normalised v that shares no memory that can be written
-// to. more is about how many values are to be made, this one included.
+// Clone returns a copy of a normalised v that shares no writable memory. more is about how many
+// values are to be made, including this one.
 func (k *Slab) Clone(v AV, more int) AV {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -112,8 +112,7 @@ func cloneBytes(b []byte) []byte {
 	return append(make([]byte, 0, len(b)), b...)
 }
 
-// Clone is a copy of a normalised item that shares no memory that can be
-// written to; nil for nil.
+// Clone returns a copy of a normalised item that shares no writable memory; nil for nil.
 func Clone(item Item) Item {
 	if item == nil {
 		return nil
@@ -122,7 +121,7 @@ func Clone(item Item) Item {
 	return k.cloneItem(item)
 }
 
-// CloneValue is a copy of a normalised value that shares no memory that can be written to.
+// CloneValue returns a copy of a normalised value that shares no writable memory.
 func CloneValue(v AV) AV {
 	var k Slab
 	return k.Clone(v, 1)

@@ -4,10 +4,10 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 )
 
-// StreamItem is an item in the types of the streams' API.
+// StreamItem is an item in the types of the streams API.
 type StreamItem = map[string]streamtypes.AttributeValue
 
-// DecodeStream is [Decode] for the streams' API, whose values are of types of its own.
+// DecodeStream is [Decode] for the streams API, which has value types of its own.
 func DecodeStream(data string) StreamItem {
 	d := streamDecoder{decoder: decoder{rest: data}}
 	strings, numbers, ok := d.census()
@@ -22,7 +22,7 @@ func DecodeStream(data string) StreamItem {
 	return item
 }
 
-// LookupStream is [Lookup] for the streams' API.
+// LookupStream is [Lookup] for the streams API.
 func LookupStream(data, name string) streamtypes.AttributeValue {
 	d := streamDecoder{decoder: decoder{rest: data}}
 	if !d.find(name) {
@@ -35,8 +35,8 @@ func LookupStream(data, name string) streamtypes.AttributeValue {
 	return v
 }
 
-// A streamDecoder is a decoder that makes values of the streams' API, strings and numbers several to an
-// allocation: a block lives as long as any value in it.
+// A streamDecoder is a decoder that makes values of the streams API, with several strings and
+// numbers to an allocation. A block lives as long as any value in it.
 type streamDecoder struct {
 	decoder
 	s []streamtypes.AttributeValueMemberS

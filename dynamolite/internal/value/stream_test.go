@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// streamed is a value in the types of the streams' API.
+// streamed returns a value in the types of the streams API.
 func streamed(v value.AV) streamtypes.AttributeValue {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -51,7 +51,7 @@ func streamedItem(item value.Item) value.StreamItem {
 	return out
 }
 
-// An item is decoded for streams as it is for the data plane, as a whole and by attribute.
+// Decoding for streams gives the same item as for the data plane, as a whole and by attribute.
 func TestDecodeStream(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // not for secrets
@@ -87,7 +87,7 @@ func TestDecodeStreamOfDamagedData(t *testing.T) {
 	}
 }
 
-// A stream's item is a map and a block each of strings and of numbers.
+// A decoded stream item is a map and one block each of strings and of numbers.
 func TestDecodeStreamAllocations(t *testing.T) {
 	data := value.Encode(tenAttributes())
 	if n := testing.AllocsPerRun(100, func() { value.DecodeStream(data) }); n > 6 {

@@ -1,9 +1,9 @@
-// Package value holds the values of the data plane: what DynamoDB accepts, how
-// it sizes, compares, orders and copies them.
+// Package value holds the values of the data plane. It implements which values DynamoDB accepts,
+// and how it sizes, compares, orders and copies them.
 //
-// A value is a [types.AttributeValue]. Once normalised it is never changed in
-// place, so items may share values freely; what enters is normalised into fresh
-// values by [NormalizeItem], what leaves is copied by [Clone].
+// A value is a [types.AttributeValue]. A normalised value is never changed in place, so items may
+// share values freely. [NormalizeItem] normalises incoming values into fresh ones; [Clone] copies
+// outgoing values.
 package value
 
 import (
@@ -26,11 +26,11 @@ const MaxDepth = 31
 // ValidationException.
 type Error struct{ Message string }
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// TypeName is the name DynamoDB has for the type of v: "S", "N", "B", "SS",
-// "NS", "BS", "BOOL", "NULL", "L" or "M"; "" for anything else.
+// TypeName returns DynamoDB's name of the type of v: "S", "N", "B", "SS", "NS", "BS", "BOOL",
+// "NULL", "L" or "M"; "" for anything else.
 func TypeName(v AV) string {
 	switch v.(type) {
 	case *types.AttributeValueMemberS:
@@ -57,8 +57,8 @@ func TypeName(v AV) string {
 	return ""
 }
 
-// Depth is how many lists and maps are nested in v: 0 for a scalar or a set, 1
-// for an empty list.
+// Depth returns how many lists and maps are nested in v: 0 for a scalar or a set, 1 for an empty
+// list.
 func Depth(v AV) int {
 	deepest := 0
 	switch v := v.(type) {

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// exported compares values by what callers can see of them.
+// exported compares values by the fields that callers can see.
 var exported = cmp.Options{
 	cmpopts.IgnoreUnexported(
 		types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberB{},
@@ -39,7 +39,7 @@ func bs(s ...string) value.AV {
 func boolean(b bool) value.AV { return &types.AttributeValueMemberBOOL{Value: b} }
 func null() value.AV          { return &types.AttributeValueMemberNULL{Value: true} }
 
-// nested is v in n lists.
+// nested returns v inside n lists.
 func nested(n int, v value.AV) value.AV {
 	for range n {
 		v = list(v)
@@ -66,7 +66,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// TestNormalizeDepth is apart because cmp takes exponential time over depth.
+// TestNormalizeDepth is separate because cmp takes exponential time over depth.
 func TestNormalizeDepth(t *testing.T) {
 	t.Parallel()
 	for _, deep := range []value.AV{nested(value.MaxDepth, str("x")), nested(value.MaxDepth-1, mapped(nil))} {
@@ -131,7 +131,7 @@ func TestNormalizeRefuses(t *testing.T) {
 	}
 }
 
-// TestSize holds the sizes measured on the edge of a capacity unit.
+// TestSize has the sizes measured at the edge of a capacity unit.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -292,7 +292,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// values draws any acceptable value with at most depth containers around it.
+// values draws any acceptable value inside at most depth containers.
 func values(depth int) *rapid.Generator[value.AV] {
 	number := rapid.Custom(func(t *rapid.T) string {
 		return fmt.Sprintf("%d.%de%d", rapid.Int64().Draw(t, "whole"), rapid.IntRange(0, 999).Draw(t, "fraction"), rapid.IntRange(-80, 80).Draw(t, "exponent"))
@@ -318,8 +318,8 @@ func values(depth int) *rapid.Generator[value.AV] {
 	return rapid.OneOf(kinds...)
 }
 
-// TestCopies: normalising keeps the value, gives a form of its own, and neither
-// it nor Clone hands out memory that the original can be reached by.
+// TestCopies: normalising keeps the value and gives a copy. Neither the copy nor a Clone shares
+// memory through which the original can be changed.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	items := rapid.MapOfN(rapid.StringN(1, 8, -1), values(2), 0, 40)
@@ -364,7 +364,7 @@ func TestCopies(t *testing.T) {
 	})
 }
 
-// snapshot is a text that shares nothing with item.
+// snapshot returns a text that shares nothing with item.
 func snapshot(t *rapid.T, item value.Item) string {
 	text, err := json.MarshalIndent(item, "", " ")
 	if err != nil {
@@ -373,7 +373,7 @@ func snapshot(t *rapid.T, item value.Item) string {
 	return string(text)
 }
 
-// scribble writes over all of v that can be written to.
+// scribble overwrites all writable parts of v.
 func scribble(v value.AV) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -424,8 +424,7 @@ func TestCloneOfNothing(t *testing.T) {
 	}
 }
 
-// TestCloneAllocations: slabs make an item of 25 scalars a handful of
-// allocations.
+// TestCloneAllocations: with slabs, an item of 25 scalars takes a handful of allocations.
 func TestCloneAllocations(t *testing.T) {
 	item := value.Item{}
 	for i := range 20 {

@@ -7,14 +7,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// request is what the engine asks of a meter for one request.
+// request makes the calls that the engine makes to a meter for one request.
 func request(m *wall.Meter, now time.Time, p wall.Partition) {
 	if m.Check(now, wall.Write, p) == wall.Admitted {
 		m.Charge(now, wall.Write, p, 2)
 	}
 }
 
-// meters are the limits that a benchmark or an allocation budget is about.
+// meters are the limits for the benchmarks and the allocation budget.
 var meters = []struct {
 	name string
 	make func() *wall.Meter
@@ -27,7 +27,7 @@ var meters = []struct {
 	}},
 }
 
-// BenchmarkRequest is a Check and a Charge on a thousand keys that are in use, 1 µs after each other.
+// BenchmarkRequest measures a Check and a Charge on a thousand keys in use, 1 µs apart.
 func BenchmarkRequest(b *testing.B) {
 	keys := make([]wall.Partition, 1000)
 	for i := range keys {
@@ -46,7 +46,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkParallel is the same from 64 goroutines.
+// BenchmarkParallel measures the same from 64 goroutines.
 func BenchmarkParallel(b *testing.B) {
 	for _, bm := range meters {
 		b.Run(bm.name, func(b *testing.B) {
@@ -64,7 +64,7 @@ func BenchmarkParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkNewKeys is a key never seen for each request, 10,000 of them per second.
+// BenchmarkNewKeys uses a new key for each request, 10,000 of them per second.
 func BenchmarkNewKeys(b *testing.B) {
 	m, now, i := wall.New(start, aws, wall.Capacity{}), start, 0
 	b.ReportAllocs()
@@ -92,7 +92,7 @@ func BenchmarkPartitionOf(b *testing.B) {
 	})
 }
 
-// A request on a known key allocates nothing, whatever limits there are. Not parallel: the allocations of
+// A request on a known key allocates nothing, with any limits. Not parallel: the allocations of
 // the whole process are counted.
 func TestRequestAllocatesNothing(t *testing.T) {
 	key := []byte("a partition key that is longer than what the compiler keeps on the stack")

@@ -6,16 +6,17 @@ const (
 	second = int64(time.Second)
 	minute = int64(time.Minute)
 
-	// maxRate bounds a rate, in half units per second, and maxDepth how long a bucket takes to fill from
-	// zero. maxCharge bounds one charge in half units, more than a thousand times what any request can
-	// cost. With maxDebt they keep every product and sum of grains within an int64.
+	// maxRate limits a rate, in half units per second, and maxDepth the time that a bucket takes
+	// to fill from zero. maxCharge limits one charge in half units, to more than a thousand times
+	// the cost of any request. With maxDebt they keep every product and sum of grains within an
+	// int64.
 	maxRate   = int64(2e6)
 	maxDepth  = 10 * time.Minute
 	maxCharge = int64(1) << 26
 	maxDebt   = int64(1) << 62
 )
 
-// pace is how buckets of a kind fill.
+// pace is the rate and the depth of the buckets of a kind.
 type pace struct {
 	half  int64 // grains in a half unit: the nanoseconds of the rate's period
 	rate  int64 // grains per nanosecond: half units per period; above 0
@@ -23,12 +24,14 @@ type pace struct {
 	depth int64 // grains of a full bucket: keep times rate
 }
 
-// perSecond is the pace of a rate in half units per second, kept for so long.
+// perSecond returns the pace of a rate in half units per second, of which a bucket keeps the
+// given time's worth.
 func perSecond(rate int64, keep time.Duration) pace {
 	return newPace(second, min(rate, maxRate), int64(min(max(keep, time.Second), maxDepth)))
 }
 
-// perMinute is the pace of a rate in half units per minute, of which one second is kept.
+// perMinute returns the pace of a rate in half units per minute, of which a bucket keeps one
+// second's worth.
 func perMinute(rate int64) pace { return newPace(minute, min(rate, 60*maxRate), second) }
 
 func newPace(half, rate, keep int64) pace {
@@ -41,7 +44,7 @@ type bucket struct {
 	balance int64 // grains, at most the depth of the bucket's pace; negative after an expensive request
 }
 
-// refilled is the bucket at an instant. An earlier instant than its own changes nothing.
+// refilled returns the bucket at an instant. An instant before its own changes nothing.
 func (p *pace) refilled(b bucket, now int64) bucket {
 	elapsed := now - b.at
 	if elapsed <= 0 {
@@ -57,7 +60,7 @@ func (p *pace) refilled(b bucket, now int64) bucket {
 	return b
 }
 
-// charged is the bucket less a number of half units, at most maxCharge.
+// charged returns the bucket less a number of half units, at most maxCharge.
 func (p *pace) charged(b bucket, halves int64) bucket {
 	b.balance = max(b.balance-halves*p.half, -maxDebt)
 	return b

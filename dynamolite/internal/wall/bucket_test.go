@@ -12,9 +12,9 @@ import (
 var (
 	rates = rapid.OneOf(rapid.Int64Range(1, 50), rapid.Just(int64(2000)), rapid.Int64Range(1, 4e6))
 	keeps = rapid.OneOf(rapid.Just(time.Second), rapid.Just(5*time.Minute), rapid.Map(rapid.Int64Range(0, int64(time.Hour)), func(n int64) time.Duration { return time.Duration(n) }))
-	// costs of requests in half units, up to more than any can have.
+	// costs of requests in half units, up to more than any request can have.
 	costs = rapid.OneOf(rapid.Int64Range(1, 4), rapid.Int64Range(1, 1000), rapid.Int64Range(1, 1<<26))
-	// pauses in nanoseconds, up to far beyond what fills any bucket.
+	// pauses in nanoseconds, up to far more than any bucket needs to fill.
 	pauses = rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, int64(2*time.Millisecond)), rapid.Int64Range(0, int64(time.Hour)), rapid.Int64Range(0, int64(1000*time.Hour)))
 )
 
@@ -35,7 +35,8 @@ func TestRefillIsPathIndependent(t *testing.T) {
 	})
 }
 
-// A bucket fills at its rate to the nanosecond: what it lacks divided by the rate, rounded up.
+// A bucket fills at its rate, exact to the nanosecond: the missing amount divided by the rate,
+// rounded up.
 func TestFullInTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +52,7 @@ func TestFullInTime(t *testing.T) {
 	})
 }
 
-// An earlier instant changes nothing, neither at once nor later.
+// An earlier instant changes nothing, neither immediately nor later.
 func TestEarlierInstantIsHarmless(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +69,7 @@ func TestEarlierInstantIsHarmless(t *testing.T) {
 	})
 }
 
-// However much is charged, the balance does not wrap around.
+// The balance does not wrap around, however much is charged.
 func TestDebtSaturates(t *testing.T) {
 	t.Parallel()
 	b := wall.NewBucket(4e6, time.Hour)

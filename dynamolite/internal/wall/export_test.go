@@ -2,7 +2,8 @@ package wall
 
 import "time"
 
-// Partitions is how many partitions a meter remembers. It panics if the books do not balance.
+// Partitions returns how many partitions a meter remembers. It panics if the internal counts do
+// not agree.
 func (m *Meter) Partitions(op Op) int {
 	n := 0
 	for i := range m.sides[op].partitions.shards {
@@ -24,7 +25,7 @@ func (m *Meter) Partitions(op Op) int {
 	return n
 }
 
-// Room is for how many partitions a meter has memory.
+// Room returns how many partitions a meter has memory for.
 func (m *Meter) Room(op Op) int {
 	n := 0
 	for i := range m.sides[op].partitions.shards {
@@ -36,28 +37,29 @@ func (m *Meter) Room(op Op) int {
 	return n
 }
 
-// Bucket is a bucket on its own.
+// Bucket is a single bucket.
 type Bucket struct {
 	pace   pace
 	bucket bucket
 }
 
-// NewBucket is a full bucket of so many half units per second that keeps so much.
+// NewBucket returns a full bucket of so many half units per second that keeps the given time's
+// worth.
 func NewBucket(rate int64, keep time.Duration) Bucket {
 	p := perSecond(rate, keep)
 	return Bucket{p, bucket{balance: p.depth}}
 }
 
-// Refilled is the bucket at an instant after its making.
+// Refilled returns the bucket at an instant after its creation.
 func (b Bucket) Refilled(at time.Duration) Bucket {
 	return Bucket{b.pace, b.pace.refilled(b.bucket, int64(at))}
 }
 
-// Charged is the bucket less half units.
+// Charged returns the bucket less half units.
 func (b Bucket) Charged(halves int64) Bucket { return Bucket{b.pace, b.pace.charged(b.bucket, halves)} }
 
-// Full tells whether the bucket cannot hold more.
+// Full reports whether the bucket cannot hold more.
 func (b Bucket) Full() bool { return b.bucket.balance == b.pace.depth }
 
-// Grains is the balance and how many grains a half unit has.
+// Grains returns the balance and how many grains a half unit has.
 func (b Bucket) Grains() (balance, half int64) { return b.bucket.balance, b.pace.half }

@@ -2,33 +2,34 @@ package wall
 
 import "time"
 
-// Op is what a request does to the table or index.
+// Op is the kind of access to the table or index.
 type Op int
 
-// The directions, which have limits of their own.
+// The kinds of access, which have separate limits.
 const (
 	Read Op = iota
 	Write
-	ops // how many there are
+	ops // number of kinds
 )
 
-// Level is which limit refuses a request.
+// Level is the limit that refuses a request.
 type Level int
 
 const (
-	// Admitted is no limit: go on.
+	// Admitted means that no limit refuses the request.
 	Admitted Level = iota
-	// KeyRange is what a partition serves, or an on-demand table that has not grown to more yet. AWS
-	// has one reason for both: "Key range throughput exceeded (hot partitions)" names the table's warm
-	// throughput as the first thing to check.
+	// KeyRange is the limit of a partition, or of an on-demand table that has not grown further
+	// yet. AWS has one reason for both: "Key range throughput exceeded (hot partitions)" names
+	// the table's warm throughput as the first thing to check.
 	KeyRange
-	// Provisioned is the provisioned throughput.
+	// Provisioned is the limit of the provisioned throughput.
 	Provisioned
 	// AccountLimit is the account's quota for an on-demand table.
 	AccountLimit
 )
 
-// Throughput is half units per second, at most 2 million; more counts as that. 0 is no limit.
+// Throughput is in half units per second, at most 2 million; a larger value counts as 2 million.
+// 0 is no limit.
 type Throughput struct{ Read, Write int64 }
 
 func (t Throughput) of(op Op) int64 {
@@ -38,16 +39,18 @@ func (t Throughput) of(op Op) int64 {
 	return t.Write
 }
 
-// Capacity is what a table or an index with all its partitions may use. The zero value is unlimited.
+// Capacity is the throughput of a table or an index over all its partitions. The zero value is
+// unlimited.
 type Capacity struct {
-	// Provisioned is the throughput of a provisioned table. Where it is set the rest is ignored, but
-	// for Burst.
+	// Provisioned is the throughput of a provisioned table. If it is set, all other fields but
+	// Burst are ignored.
 	Provisioned Throughput
 	// Burst is how long unused provisioned throughput is kept, at least a second and at most ten minutes.
 	Burst time.Duration
-	// Initial is what a new on-demand table serves; it grows with the peaks. 0: there is no ramp.
+	// Initial is the throughput of a new on-demand table; it grows with the peaks. 0: there is no
+	// ramp.
 	Initial Throughput
-	// Quota is what an on-demand table never grows beyond.
+	// Quota is the limit to which an on-demand table can grow.
 	Quota Throughput
 }
 
@@ -61,9 +64,9 @@ func (c *Capacity) of(op Op) capacity {
 // Meter is the throughput of one table or one global secondary index. A nil *Meter admits
 // everything and costs nothing. All methods are safe for concurrent use.
 //
-// An instant earlier than that of a charge before it counts as the later one, so instants that
-// concurrent requests bring in the wrong order grant nothing twice. A clock that is set back stops
-// the refilling until it has caught up.
+// An instant earlier than that of a previous charge counts as the later one. Instants that
+// concurrent requests bring in the wrong order therefore grant nothing twice. If the clock is set
+// back, refilling stops until the clock has caught up.
 type Meter struct {
 	epoch time.Time
 	sides [ops]struct {
@@ -72,8 +75,8 @@ type Meter struct {
 	}
 }
 
-// New makes the meter of a table or an index that is created now. Partition is what each partition key
-// value may use.
+// New makes the meter of a table or an index that is created now. Partition is the throughput of
+// each partition key value.
 func New(now time.Time, partition Throughput, c Capacity) *Meter {
 	m := &Meter{epoch: now}
 	for op := range ops {
@@ -83,7 +86,7 @@ func New(now time.Time, partition Throughput, c Capacity) *Meter {
 	return m
 }
 
-// Configure sets another capacity, as UpdateTable does. Consumption of the past stays what it was.
+// Configure sets another capacity, as UpdateTable does. Past consumption is kept.
 func (m *Meter) Configure(now time.Time, c Capacity) {
 	if m == nil {
 		return
@@ -94,12 +97,13 @@ func (m *Meter) Configure(now time.Time, c Capacity) {
 	}
 }
 
-// Check tells whether a request on a partition is admitted. It takes nothing: what the request did
-// cost is charged with [Meter.Charge]. Requests between the one and the other do not see each
-// other, so as many as run at once may be admitted on the last half unit.
+// Check reports whether a request on a partition is admitted. It takes nothing: [Meter.Charge]
+// charges the actual cost. Requests between their check and their charge do not see each other.
+// All requests that run at once may therefore be admitted on the last half unit.
 //
-// A request on several partitions is admitted if each of them says so, and is then charged on all.
-// One that costs more than a bucket holds thus passes while the bucket is not empty.
+// A request on several partitions is admitted if each check admits it, and is then charged on all
+// of them. A request that costs more than a bucket holds therefore passes while the bucket is not
+// empty.
 func (m *Meter) Check(now time.Time, op Op, p Partition) Level {
 	if m == nil {
 		return Admitted
@@ -111,7 +115,8 @@ func (m *Meter) Check(now time.Time, op Op, p Partition) Level {
 	return side.whole.check(at)
 }
 
-// Charge takes what a request has cost, in half units, at most 67 million at once. 0 and less take nothing.
+// Charge takes the cost of a request, in half units, at most 67 million at once. 0 and less take
+// nothing.
 func (m *Meter) Charge(now time.Time, op Op, p Partition, halves int64) {
 	if m == nil || halves <= 0 {
 		return
@@ -122,6 +127,6 @@ func (m *Meter) Charge(now time.Time, op Op, p Partition, halves int64) {
 	side.whole.charge(at, halves)
 }
 
-// since is an instant as nanoseconds from the making of the meter. It follows the monotonic clock where
-// the instants have it.
+// since returns an instant as nanoseconds since the meter was made. It uses the monotonic clock
+// if the instants have it.
 func (m *Meter) since(now time.Time) int64 { return int64(now.Sub(m.epoch)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// aws is what a partition serves on AWS, in half units.
+// aws is the throughput of a partition on AWS, in half units.
 var aws = wall.Throughput{Read: 6000, Write: 2000}
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -20,10 +20,11 @@ func after(d time.Duration) time.Time { return start.Add(d) }
 
 func named(key string) wall.Partition { return wall.PartitionOf(key) }
 
-// numbered is a partition of a test that needs many, evenly spread over the locks.
+// numbered returns a partition for tests that need many, spread evenly over the locks.
 func numbered(n int) wall.Partition { return wall.Partition(1 + n) }
 
-// drive sends writes of one cost at an even rate per second and counts those admitted by second.
+// drive sends writes of one cost at an even rate per second. It counts the admitted ones by
+// second.
 func drive(m *wall.Meter, from, until time.Duration, perSecond int, cost int64, p wall.Partition) (admitted []int, refusals map[wall.Level]int) {
 	admitted, refusals = make([]int, (until-from)/time.Second), map[wall.Level]int{}
 	for i := range perSecond * int((until-from)/time.Second) {
@@ -49,7 +50,7 @@ func TestHotKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{})
 	admitted, refused := drive(m, 0, time.Minute, 1500, 2, named("hot"))
-	// 1,000 of the first second's depth, and 1,000 a second.
+	// 1,000 from the depth at the start, and 1,000 a second.
 	if total := sum(admitted); total < 61_000-1 || total > 61_000+1 {
 		t.Errorf("%d writes admitted in a minute at 1,500 per second, want 61,000", total)
 	}
@@ -63,7 +64,7 @@ func TestHotKeyIsRefused(t *testing.T) {
 	}
 }
 
-// An idle key has gathered no credit beyond a second's worth.
+// An idle key has no credit beyond one second's worth.
 func TestPartitionHasNoBurst(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{})
@@ -80,7 +81,7 @@ func TestKeysDoNotShare(t *testing.T) {
 	m := wall.New(start, aws, wall.Capacity{})
 	for i := range perSecond * seconds {
 		now := after(time.Duration(i) * time.Second / perSecond)
-		for _, key := range []string{"a", "b"} { // together more than one key may
+		for _, key := range []string{"a", "b"} { // together they get more than one key may use
 			if why := m.Check(now, wall.Write, named(key)); why != wall.Admitted {
 				t.Fatalf("key %s at write %d: %v", key, i, why)
 			}
@@ -124,7 +125,7 @@ func TestNothingIsLimited(t *testing.T) {
 	}
 }
 
-// A Scan is of no partition: it neither asks nor charges one, but the whole.
+// A Scan belongs to no partition: it checks and charges none, only the whole.
 func TestNoPartition(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{Provisioned: wall.Throughput{Read: 100_000}})
@@ -151,12 +152,13 @@ func TestPartitionOf(t *testing.T) {
 	}
 }
 
-// One request may cost more than a bucket holds. It is paid back before the next is admitted.
+// One request may cost more than a bucket holds. The debt is paid back before the next request is
+// admitted.
 func TestMoreThanABucketHolds(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{})
 	m.Charge(start, wall.Write, named("k"), 6000)
-	// 2,000 half units were there, and 2,000 come back in a second.
+	// The bucket had 2,000 half units, and gets 2,000 a second.
 	for _, at := range []struct {
 		after time.Duration
 		want  wall.Level
@@ -167,9 +169,9 @@ func TestMoreThanABucketHolds(t *testing.T) {
 	}
 }
 
-// Over any interval a partition admits no more than its depth, its rate times the interval, and the one
-// request that crosses. Instants come in the wrong order, and the keys share a lock, so that they
-// forget each other.
+// Over any interval a partition admits no more than its depth, its rate times the interval, and
+// the one request that crosses the limit. Instants come out of order. The keys share a lock, so
+// that they make the meter forget each other.
 func TestAdmittedIsBounded(t *testing.T) {
 	t.Parallel()
 	type admission struct {
@@ -186,7 +188,7 @@ func TestAdmittedIsBounded(t *testing.T) {
 			cost := rapid.Int64Range(1, 2*rate).Draw(t, "cost")
 			p := wall.Partition(1 + 64*rapid.Uint64Range(0, 2).Draw(t, "key"))
 			at := now - rapid.SampledFrom([]int64{0, 0, 1, now / 2, now}).Draw(t, "late")
-			latest = max(latest, at) // what an earlier instant counts as
+			latest = max(latest, at) // an earlier instant counts as this one
 			if m.Check(after(time.Duration(at)), wall.Write, p) == wall.Admitted {
 				m.Charge(after(time.Duration(at)), wall.Write, p, cost)
 				got = append(got, admission{p, latest, cost})
@@ -209,7 +211,7 @@ func TestAdmittedIsBounded(t *testing.T) {
 	})
 }
 
-// A meter decides as one bucket per key does that is never forgotten.
+// A meter decides as if it had one bucket per key that is never forgotten.
 func TestForgettingChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -219,7 +221,7 @@ func TestForgettingChangesNothing(t *testing.T) {
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 200).Draw(t, "requests") {
 			now += time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "pause"))
-			// Behind one lock, so that they forget each other.
+			// Behind one lock, so that they make the meter forget each other.
 			p := wall.Partition(1 + 64*rapid.Uint64Range(0, 30).Draw(t, "key"))
 			b, ok := never[p]
 			if !ok {
@@ -244,7 +246,8 @@ func TestForgettingChangesNothing(t *testing.T) {
 	})
 }
 
-// A million keys, 10,000 of them per second, each full again after a millisecond: few are remembered.
+// A million keys, 10,000 of them per second, each full again after a millisecond: the meter
+// remembers few.
 func TestKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{})
@@ -260,8 +263,8 @@ func TestKeysAreForgotten(t *testing.T) {
 	}
 }
 
-// Keys that are not full again are not forgotten; when a storm has passed its keys are, and the memory
-// they took.
+// Keys that are not full again are not forgotten. After a storm its keys are forgotten, and their
+// memory is released.
 func TestStormIsForgotten(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{})
@@ -290,7 +293,7 @@ func TestStormIsForgotten(t *testing.T) {
 	}
 }
 
-// Requests that run at once overshoot by one each at most, and none is charged in vain.
+// Concurrent requests exceed the limit by at most one each, and every admitted one is charged.
 func TestConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	const callers, each = 64, 200
@@ -312,7 +315,7 @@ func TestConcurrentRequests(t *testing.T) {
 	if n := admitted.Load(); n < 1000 || n > 1000+callers {
 		t.Errorf("%d admitted at one instant, want 1,000 and at most one more for each caller", n)
 	}
-	// The debt says how many were charged.
+	// The debt shows how many requests were charged.
 	debt := time.Duration(admitted.Load()-1000) * time.Millisecond
 	if why := m.Check(after(debt), wall.Write, named("hot")); why != wall.KeyRange {
 		t.Errorf("after %v: %v, want KeyRange", debt, why)
@@ -322,7 +325,7 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 }
 
-// A charge beyond all reason leaves a debt.
+// An absurdly large charge leaves a debt.
 func TestEnormousCharge(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]*wall.Meter{
@@ -336,7 +339,7 @@ func TestEnormousCharge(t *testing.T) {
 	}
 }
 
-// An instant before the meter was made, or far away, does no harm.
+// An instant before the creation of the meter, or far away, does no harm.
 func TestAnyInstant(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{Initial: wall.Throughput{Write: 8000}})

@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// Partition names a partition key value within a table or an index. Two values share a
-// name with the probability that 64 random bits agree.
+// Partition identifies a partition key value within a table or an index. Two values share an
+// identifier with the probability that 64 random bits are equal.
 type Partition uint64
 
-// NoPartition is for a request that is of no one partition, such as a Scan: only the whole is asked
-// and charged.
+// NoPartition is for a request that belongs to no single partition, such as a Scan: only the
+// whole is checked and charged.
 const NoPartition Partition = 0
 
 var seed = maphash.MakeSeed()
 
-// PartitionOf names the partition of an encoded partition key. Names differ between processes.
+// PartitionOf returns the identifier of an encoded partition key. Identifiers differ between
+// processes.
 func PartitionOf[K string | []byte](key K) Partition {
 	var hash uint64
-	switch key := any(key).(type) { // does not allocate, unlike a conversion to the one or the other
+	switch key := any(key).(type) { // does not allocate, unlike a conversion to one of the types
 	case string:
 		hash = maphash.String(seed, key)
 	case []byte:
@@ -38,18 +39,18 @@ type partitions struct {
 	shards [partitionShards]partitionShard
 }
 
-// partitionShard holds the buckets that are not full, and some that are and will be forgotten.
+// partitionShard holds the buckets that are not full, and some full ones that will be forgotten.
 type partitionShard struct {
-	// drained is how many slots have a balance of 0 or less, as it was when they were last
-	// charged. While it is 0 everything is admitted, because a balance only grows between charges:
-	// no lock is taken and nothing looked up. Written under the lock.
+	// drained is how many slots had a balance of 0 or less when they were last charged. While it
+	// is 0 everything is admitted without a lock or a lookup, because a balance only grows
+	// between charges. Written under the lock.
 	drained atomic.Int32
 
 	mu     sync.Mutex
-	latest int64 // the latest instant seen: what is earlier counts as this
+	latest int64 // the latest instant seen; earlier ones count as this one
 	index  map[Partition]int32
-	slots  []slot // in no order; index says where
-	cursor int    // the slot to look at next for one to forget
+	slots  []slot // in no order; index has the places
+	cursor int    // the next slot to check for forgetting
 }
 
 type slot struct {
@@ -63,7 +64,7 @@ func (ps *partitions) limit(rate int64) {
 	}
 }
 
-// admits tells whether a partition has anything left.
+// admits reports whether a partition has anything left.
 func (ps *partitions) admits(now int64, p Partition) bool {
 	s := &ps.shards[p%partitionShards]
 	if s.drained.Load() == 0 || p == NoPartition {
@@ -98,7 +99,7 @@ func (ps *partitions) charge(now int64, p Partition, halves int64) {
 	s.forgetLocked(&ps.pace, look)
 }
 
-// drained is 1 if the balance is 0 or less, else 0.
+// drained returns 1 if the balance is 0 or less, else 0.
 func (b *bucket) drained() int32 {
 	if b.balance > 0 {
 		return 0
@@ -116,9 +117,9 @@ func (s *partitionShard) addLocked(p Partition, b bucket) int32 {
 	return i
 }
 
-// forgetLocked looks at some slots, in turn, and drops those that are full again. Two for each
-// charge that adds one keep the slots to about twice the buckets that are not full; one
-// for every other charge clears what is left of a storm.
+// forgetLocked looks at some slots, in turn, and drops those that are full again. A charge that
+// adds a slot looks at two, which keeps the slots to about twice the buckets that are not full.
+// Every other charge looks at one, which clears the remains of a storm.
 func (s *partitionShard) forgetLocked(p *pace, look int) {
 	for range look {
 		if s.cursor >= len(s.slots) {
@@ -140,8 +141,8 @@ func (s *partitionShard) forgetLocked(p *pace, look int) {
 	}
 }
 
-// shrinkLocked gives back what a storm of keys has taken, once three quarters of it are not needed:
-// neither a slice nor a map does so by itself.
+// shrinkLocked frees the memory that a storm of keys took, once three quarters of it are unused.
+// Neither a slice nor a map does so by itself.
 func (s *partitionShard) shrinkLocked() {
 	const worthwhile = 1024
 	if cap(s.slots) < worthwhile || len(s.slots) > cap(s.slots)/4 {

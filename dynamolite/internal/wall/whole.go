@@ -6,17 +6,20 @@ import (
 	"time"
 )
 
-// previousAfter is for how many minutes a minute that has ended is not yet a previous peak.
+// previousAfter is how many minutes after its end a minute becomes a previous peak.
 const previousAfter = 30
 
-// whole is the throughput of a table or an index with all its partitions, for reads or for writes.
+// whole is the throughput of a table or an index over all its partitions, for reads or for
+// writes.
 //
-// It is one bucket behind one lock, which every charge passes but a check only when there is nothing
-// left. The lock is held for a fraction of the time that a request takes; a bucket split over several
-// would be inexact.
+// It is one bucket behind one lock. Every charge takes the lock, but a check only when nothing is
+// left. The lock is held for a fraction of the time that a request takes. A bucket split over
+// several locks would be inexact.
 type whole struct {
 	limited atomic.Bool // whether there is a limit
-	drained atomic.Bool // whether the balance was 0 or less when last looked at; else all are admitted, for it only grows between charges
+	// drained is whether the balance was 0 or less when last updated. If not, all requests are admitted,
+	// because the balance only grows between charges.
+	drained atomic.Bool
 
 	mu     sync.Mutex
 	limits capacity
@@ -34,16 +37,16 @@ type capacity struct {
 
 func (c *capacity) limited() bool { return c.provisioned > 0 || c.initial > 0 || c.quota > 0 }
 
-// ramp remembers what an on-demand table has served, by the minute.
+// ramp records the consumption of an on-demand table, by the minute.
 type ramp struct {
 	minute int64                // the current one, from the creation of the meter
 	sum    int64                // half units charged in it
 	recent [previousAfter]int64 // sums of the minutes before, by minute modulo their number
-	peak   int64                // the largest sum of all earlier minutes, or what stands in for it
+	peak   int64                // the largest sum of all earlier minutes, or a substitute for it
 }
 
-// next ends the current minute. A minute leaves recent, and may become the peak, when
-// previousAfter others have ended since.
+// next ends the current minute. A minute leaves recent, and may become the peak, after
+// previousAfter more minutes have ended.
 func (r *ramp) next() {
 	slot := &r.recent[r.minute%previousAfter]
 	r.peak = max(r.peak, *slot)
@@ -51,8 +54,8 @@ func (r *ramp) next() {
 	r.minute++
 }
 
-// configure sets other limits. The balance is kept as far as it fits, unless what it is a balance of is
-// new: then it begins with a second's worth.
+// configure sets other limits. The balance is kept as far as it fits. If the unit of the balance
+// changes, the balance begins with a second's worth.
 func (w *whole) configure(now int64, c capacity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +63,7 @@ func (w *whole) configure(now int64, c capacity) {
 	kind := w.pace.half
 	w.limits = c
 	w.limited.Store(c.limited())
-	// Half of what was provisioned for a second, for a minute.
+	// Half of the units provisioned per second, over a minute.
 	w.ramp.peak = max(w.ramp.peak, min(c.provisioned, maxRate)*60/2)
 	w.paceLocked()
 	if w.pace.half != kind {
@@ -70,7 +73,7 @@ func (w *whole) configure(now int64, c capacity) {
 	w.drained.Store(w.limits.limited() && w.bucket.balance <= 0)
 }
 
-// paceLocked works out the pace for the current minute.
+// paceLocked computes the pace for the current minute.
 func (w *whole) paceLocked() {
 	c := &w.limits
 	switch quota := min(c.quota, maxRate) * 60; {
@@ -88,8 +91,9 @@ func (w *whole) paceLocked() {
 	}
 }
 
-// advanceLocked brings the bucket to an instant, minute by minute because the pace may change with
-// each. Once as many have passed without a request as a peak takes to become previous, it changes no more.
+// advanceLocked brings the bucket to an instant, minute by minute because the pace may change
+// with each. Once as many minutes have passed without a request as a peak takes to become
+// previous, the pace no longer changes.
 func (w *whole) advanceLocked(now int64) {
 	for range previousAfter + 1 {
 		end := (w.ramp.minute + 1) * minute
@@ -112,7 +116,7 @@ func (w *whole) refillLocked(now int64) {
 	}
 }
 
-// check tells whether anything is left.
+// check reports whether anything is left.
 func (w *whole) check(now int64) Level {
 	if !w.drained.Load() {
 		return Admitted

@@ -16,7 +16,7 @@ func TestProvisioned(t *testing.T) {
 		name     string
 		burst    time.Duration
 		idle     time.Duration
-		from, to int // writes admitted in 10 s of 200 per second at 100 WCU
+		from, to int // writes admitted in 10 s, at 200 per second against 100 WCU
 	}{
 		{"new", 5 * time.Minute, 0, 1100, 1101},
 		{"idle for a second", 5 * time.Minute, time.Second, 1200, 1201},
@@ -37,7 +37,7 @@ func TestProvisioned(t *testing.T) {
 	}
 }
 
-// Five minutes of credit are used up as fast as they are asked for, and no more than five are kept.
+// Five minutes of credit can be used at any rate, and no more than five minutes are kept.
 func TestBurstIsFiveMinutes(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, wall.Throughput{}, wall.Capacity{Provisioned: wall.Throughput{Write: 200}, Burst: 5 * time.Minute})
@@ -47,7 +47,7 @@ func TestBurstIsFiveMinutes(t *testing.T) {
 	}
 }
 
-// Credit of the table does not lift the limit of a partition.
+// The table's credit does not raise the limit of a partition.
 func TestBurstStopsAtThePartition(t *testing.T) {
 	t.Parallel()
 	m := wall.New(start, aws, wall.Capacity{Provisioned: wall.Throughput{Read: 2, Write: 20_000}, Burst: 5 * time.Minute})
@@ -67,9 +67,9 @@ func TestConfigure(t *testing.T) {
 	onDemand := wall.Capacity{Initial: writes(4000)}
 	for _, tt := range []struct {
 		name   string
-		before []wall.Capacity // one a minute
+		before []wall.Capacity // one each minute
 		then   wall.Capacity
-		want   int // writes admitted in the second after
+		want   int // writes admitted in the second after the change
 	}{
 		{"provisioned: credit is kept", []wall.Capacity{{Provisioned: writes(100), Burst: 5 * minute}}, wall.Capacity{Provisioned: writes(50), Burst: 5 * minute}, 6100},
 		{"provisioned: as far as it fits", []wall.Capacity{{Provisioned: writes(100), Burst: 5 * minute}}, wall.Capacity{Provisioned: writes(10), Burst: 5 * minute}, 3000},
@@ -100,7 +100,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// Setting the limits it has already changes nothing in a meter.
+// Setting the limits that a meter already has changes nothing.
 func TestConfigureAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]wall.Capacity{
@@ -138,12 +138,13 @@ func TestRampOfANewTable(t *testing.T) {
 	}
 }
 
-// What a table serves doubles half an hour after a peak, and stays.
+// A table's throughput doubles half an hour after a peak, and stays.
 func TestRampDoubles(t *testing.T) {
 	t.Parallel()
 	const initial, quota = 40, 200
 	m := wall.New(start, wall.Throughput{}, wall.Capacity{Initial: wall.Throughput{Write: initial}, Quota: wall.Throughput{Write: quota}})
-	// serves is what a second admits of one half unit each, and why not more.
+	// serves returns how many requests of one half unit a second admits, and the limit that stops
+	// the next.
 	serves := func(at time.Duration) (int, wall.Level) {
 		for n := 0; ; n++ {
 			if why := m.Check(after(at), wall.Write, named("k")); why != wall.Admitted {
@@ -157,16 +158,16 @@ func TestRampDoubles(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		at    time.Duration
-		busy  int // the rate of the minute before; 0: idle
+		busy  int // the rate in the minute before; 0: idle
 		serve int
 		why   wall.Level
 	}{
 		{2 * time.Minute, 30, 40, wall.KeyRange},                             // served 1,800 in minute 1
 		{32*time.Minute - 1, 0, 40, wall.KeyRange},                           // not previous yet
 		{32*time.Minute + time.Second, 0, 60, wall.KeyRange},                 // double the 30 per second
-		{40 * time.Hour, 0, 60, wall.KeyRange},                               // for ever
-		{41 * time.Hour, 50, 60, wall.KeyRange},                              // a new peak in the minute before
-		{41*time.Hour + 30*time.Minute + time.Second, 0, 100, wall.KeyRange}, // 30 minutes after it ended
+		{40 * time.Hour, 0, 60, wall.KeyRange},                               // forever
+		{41 * time.Hour, 50, 60, wall.KeyRange},                              // after a new peak in the minute before
+		{41*time.Hour + 30*time.Minute + time.Second, 0, 100, wall.KeyRange}, // 30 minutes after that minute ended
 		{50 * time.Hour, 90, 100, wall.KeyRange},
 		{51 * time.Hour, 0, 180, wall.KeyRange},
 		{60 * time.Hour, 150, 180, wall.KeyRange},
@@ -174,7 +175,7 @@ func TestRampDoubles(t *testing.T) {
 	} {
 		if tt.busy > 0 {
 			busy(tt.at-time.Minute, tt.busy)
-			tt.at += time.Second // for the bucket to be full again
+			tt.at += time.Second // so that the bucket is full again
 			if tt.at%time.Minute < time.Second {
 				t.Fatal("not in the minute after")
 			}
@@ -185,7 +186,7 @@ func TestRampDoubles(t *testing.T) {
 	}
 }
 
-// A table that nobody uses learns of its last minute all the same, and of no minute too early.
+// After a silence, a table takes its last busy minute into account, and no minute too early.
 func TestRampAfterSilence(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -213,7 +214,7 @@ func TestRampAfterSilence(t *testing.T) {
 	}
 }
 
-// rampOracle is the ramp as its documentation says it, worked out from every charge ever made.
+// rampOracle is the ramp as documented, computed from every charge ever made.
 type rampOracle struct {
 	initial, quota int64
 	charges        []charge
@@ -224,7 +225,7 @@ type charge struct {
 	cost int64
 }
 
-// ceiling is the half units per minute of the minute k.
+// ceiling returns the limit in minute k, in half units per minute.
 func (o *rampOracle) ceiling(k int) int64 {
 	best := o.initial * 60
 	for j := range max(0, k-30) {
@@ -242,7 +243,7 @@ func (o *rampOracle) ceiling(k int) int64 {
 	return best
 }
 
-// balance is what there is at an instant, in half units.
+// balance returns the balance at an instant, in half units.
 func (o *rampOracle) balance(at time.Duration) *big.Rat {
 	rat := big.NewRat
 	b, t := rat(o.ceiling(0), 60), time.Duration(0)

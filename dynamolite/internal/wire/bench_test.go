@@ -12,7 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wire"
 )
 
-// benchItem has 25 attributes, benchUpdate changes six of them under a condition of ten terms.
+// benchItem returns an item of 25 attributes; benchUpdate changes six of them under a condition
+// of ten terms.
 func benchItem() map[string]types.AttributeValue {
 	item := map[string]types.AttributeValue{}
 	for i := range 12 {
@@ -82,8 +83,8 @@ func BenchmarkPutItemDecode(b *testing.B) {
 	}
 }
 
-// Allocations are the part of the cost that does not depend on the machine. Not parallel: what
-// other tests allocate would be counted.
+// Allocations are the part of the cost that does not depend on the machine. Not parallel: the
+// allocations of other tests would be counted.
 func TestAllocationBudget(t *testing.T) {
 	body := encoded(t, benchUpdate())
 	if got := testing.AllocsPerRun(100, func() {

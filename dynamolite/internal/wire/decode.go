@@ -18,15 +18,15 @@ var options = json.WithUnmarshalers(json.JoinUnmarshalers(
 	json.UnmarshalFromFunc(unmarshalTime),
 ))
 
-// Decode reads the body of a request into an input, which must point to the zero value of one of the
-// SDK's input structures. Nothing in it refers to the body afterwards. Errors are of type [*Error].
+// Decode reads the body of a request into an input. Input must point to the zero value of one of
+// the SDK's input structures. The result does not refer to the body. Errors are of type [*Error].
 func Decode(body []byte, input any) error {
 	err := json.Unmarshal(body, input, options)
 	if err == nil {
 		return nil
 	}
 	if invalid, ok := errors.AsType[*Error](err); ok {
-		// Whether the body is JSON at all is asked first, and is not yet known of the rest of it.
+		// Report invalid JSON first: the rest of the body has not been checked yet.
 		var ignored struct{}
 		if err := json.Unmarshal(body, &ignored); err != nil {
 			return malformed(err)
@@ -43,7 +43,7 @@ func malformed(err error) error {
 	return &Error{SerializationException, "The body is not valid JSON: " + strings.TrimPrefix(err.Error(), "jsontext: ")}
 }
 
-// mismatched answers a value of another type than the member has.
+// mismatched returns the error for a value of the wrong type for its member.
 func mismatched(e *json.SemanticError) error {
 	if e.GoType == nil {
 		return &Error{SerializationException, e.Error()}
@@ -55,7 +55,7 @@ func mismatch(got jsontext.Kind, want, at string) error {
 	return &Error{SerializationException, strings.ToUpper(got.String()) + " value cannot be converted to " + want + " at " + at}
 }
 
-// unmarshalNames reads a map of strings without the reflection that costs the most in a request
+// unmarshalNames reads a map of strings without reflection, which costs the most in a request
 // with expressions.
 func unmarshalNames(d *jsontext.Decoder, into *map[string]string) error {
 	names := map[string]string{}
@@ -103,8 +103,8 @@ func unmarshalTime(d *jsontext.Decoder, into *time.Time) error {
 	return nil
 }
 
-// members calls read for each member of an object, with the decoder before its value. Of null it
-// calls nothing.
+// members calls read for each member of an object, with the decoder before the member's value.
+// For null it makes no calls.
 func members(d *jsontext.Decoder, read func(name string) error) (null bool, err error) {
 	if null, err = enter(d, '{'); null || err != nil {
 		return null, err
@@ -122,7 +122,8 @@ func members(d *jsontext.Decoder, read func(name string) error) (null bool, err 
 	return false, err
 }
 
-// elements calls read for each element of an array, with the decoder before it. Of null it calls nothing.
+// elements calls read for each element of an array, with the decoder before it. For null it makes
+// no calls.
 func elements(d *jsontext.Decoder, read func() error) (null bool, err error) {
 	if null, err = enter(d, '['); null || err != nil {
 		return null, err

@@ -12,18 +12,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An Encoder writes what the SDK's types say of themselves as JSON. The zero value is ready. It is
+// An Encoder writes SDK types as JSON from their own descriptions. The zero value is ready. It is
 // not safe for concurrent use.
 type Encoder struct {
 	buf    []byte
 	inside []container
 }
 
-// container is what the encoder is inside of.
+// container is the kind of the innermost open container.
 type container byte
 
 const (
-	structure container = iota // members bear the name in their schema
+	structure container = iota // members have the name in their schema
 	mapping                    // names are written by WriteKey
 	list
 )
@@ -33,7 +33,7 @@ var _ smithy.ShapeSerializer = (*Encoder)(nil)
 // keptBytes is the largest buffer that an Encoder keeps when it is reset.
 const keptBytes = 64 << 10
 
-// Reset empties the encoder. What Bytes returned is overwritten afterwards.
+// Reset empties the encoder. Later writes overwrite the result of Bytes.
 func (e *Encoder) Reset() {
 	if cap(e.buf) > keptBytes {
 		e.buf = nil
@@ -41,7 +41,7 @@ func (e *Encoder) Reset() {
 	e.buf, e.inside = e.buf[:0], e.inside[:0]
 }
 
-// Bytes is what was written. The encoder owns it.
+// Bytes returns the output. The encoder owns it.
 func (e *Encoder) Bytes() []byte { return e.buf }
 
 // A ModeledError is an error that the API's model describes.
@@ -51,15 +51,15 @@ type ModeledError interface {
 	SerializeMembers(smithy.ShapeSerializer)
 }
 
-// WriteModeledError writes an error with its members, of the given type: the code behind its
-// namespace, as in "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException".
+// WriteModeledError writes an error with its members. Kind is the namespace and the code, as in
+// "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException".
 func (e *Encoder) WriteModeledError(kind string, err ModeledError) {
 	e.openError(kind)
 	err.SerializeMembers(e)
 	e.close('}')
 }
 
-// WriteError writes an error that has nothing but a message.
+// WriteError writes an error that has only a message.
 func (e *Encoder) WriteError(kind, message string) {
 	e.openError(kind)
 	e.name("message")
@@ -73,9 +73,9 @@ func (e *Encoder) openError(kind string) {
 	e.text(kind)
 }
 
-// before writes what stands between the previous token and a value: a comma, a name. Whether a comma
-// is needed shows in the last byte, because what a value or a name ends in is neither bracket nor
-// colon, those in strings being inside quotes.
+// before writes the text between the previous token and a value: a comma, a name. The last byte
+// shows whether a comma is needed: no value or name ends in an opening bracket or a colon,
+// because those in strings are inside quotes.
 func (e *Encoder) before(s *smithy.Schema) {
 	if len(e.inside) > 0 && e.buf[len(e.buf)-1] != ':' {
 		if e.inside[len(e.inside)-1] == structure {
@@ -100,8 +100,8 @@ func (e *Encoder) name(name string) {
 	e.buf = append(e.buf, '"', ':')
 }
 
-// text writes a string. Bytes that are no UTF-8, which a caller in this process may have stored, come
-// out as replacement characters; that is all the error tells.
+// text writes a string. A caller in this process may have stored bytes that are not UTF-8; they
+// become replacement characters. The ignored error reports nothing else.
 func (e *Encoder) text(s string) { e.buf, _ = jsontext.AppendQuote(e.buf, s) }
 
 func (e *Encoder) open(s *smithy.Schema, c container, bracket byte) {
@@ -187,7 +187,7 @@ func (e *Encoder) WriteInt64(s *smithy.Schema, v int64) {
 // WriteFloat32 writes a number.
 func (e *Encoder) WriteFloat32(s *smithy.Schema, v float32) { e.WriteFloat64(s, float64(v)) }
 
-// WriteFloat64 writes a number without an exponent, in quotes if it is none.
+// WriteFloat64 writes a number without an exponent; infinities and NaN are written in quotes.
 func (e *Encoder) WriteFloat64(s *smithy.Schema, v float64) {
 	switch {
 	case math.IsNaN(v):

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wire"
 )
 
-// fillElements makes the elements of lists and maps that are nil empty, which is how the SDK writes them.
+// fillElements replaces nil elements of lists and maps by empty ones, as the SDK writes them.
 func fillElements(v reflect.Value) {
 	filled := func(e reflect.Value) reflect.Value {
 		switch {
@@ -45,9 +45,9 @@ func fillElements(v reflect.Value) {
 	}
 }
 
-// FuzzDecode: nothing panics, what is refused is refused with an *Error, and what decodes encodes to
-// a body that decodes to an equal input. This holds up to
-// what that writes the same way: a list inside a list or a map that is null is one that is empty.
+// FuzzDecode: nothing panics, and every error is an *Error. A decoded input encodes to a body
+// that decodes to an equal input. There is one exception: the encoder writes a null element (a
+// list or a map) of a list or a map as an empty one.
 func FuzzDecode(f *testing.F) {
 	inputs := []func() smithy.Serializable{
 		func() smithy.Serializable { return new(dynamodb.PutItemInput) },

@@ -22,7 +22,7 @@ func readItem(d *jsontext.Decoder, level int) (map[string]types.AttributeValue, 
 	return item, nil
 }
 
-// readPresent is [readValue] where there must be a value.
+// readPresent is [readValue] for places where a value is required.
 func readPresent(d *jsontext.Decoder, level int) (types.AttributeValue, error) {
 	v, err := readValue(d, level)
 	if err == nil && v == nil {
@@ -56,7 +56,8 @@ func readValue(d *jsontext.Decoder, level int) (types.AttributeValue, error) {
 	return found, err
 }
 
-// readType reads what follows the name of a data type: nil if it is null, or the name is of none.
+// readType reads the value after the name of a data type. It returns nil if the value is null, or
+// if the name is unknown.
 func readType(d *jsontext.Decoder, name string, level int) (types.AttributeValue, error) {
 	switch name {
 	case "S":
@@ -166,7 +167,8 @@ func readBool(d *jsontext.Decoder) (b, present bool, err error) {
 	}
 }
 
-// readBytes reads a string in padded base64, without the line breaks that the decoder would skip.
+// readBytes reads a string in padded base64. It rejects the line breaks that the decoder would
+// skip.
 func readBytes(d *jsontext.Decoder) (b []byte, present bool, err error) {
 	s, present, err := readString(d)
 	if !present {

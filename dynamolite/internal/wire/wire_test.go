@@ -23,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wire"
 )
 
-// operations are those that the handler serves, by client.
+// operations are the operations that the handler serves, by client.
 var (
 	tableOperations = []string{
 		"GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "Scan", "BatchGetItem", "BatchWriteItem",
@@ -47,7 +47,8 @@ func (r *recorder) Do(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(r.answer))}, nil
 }
 
-// clientsOf are the real clients of tables and of streams, whose requests go to the recorder.
+// clientsOf returns the real clients of tables and of streams. They send their requests to the
+// recorder.
 func clientsOf(r *recorder) (tables, streams reflect.Value) {
 	key := credentials.NewStaticCredentialsProvider("key", "secret", "")
 	url := aws.String("http://localhost")
@@ -70,7 +71,7 @@ func eachOperation(t *testing.T, r *recorder, test func(t *testing.T, method ref
 	}
 }
 
-// fill sets everything that v holds to something else than its zero value, and tells how often.
+// fill sets every part of v to a value other than its zero value, and counts these parts.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
@@ -136,7 +137,7 @@ func fillUnion(v reflect.Value) {
 	}
 }
 
-// everyType is a value that holds one of each data type, and the empty ones.
+// everyType returns a value with one of each data type, and the empty ones.
 func everyType() types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		"s": &types.AttributeValueMemberS{Value: "\u2028 \x00 😀"}, "": &types.AttributeValueMemberS{Value: ""},
@@ -153,8 +154,8 @@ func everyType() types.AttributeValue {
 	}}
 }
 
-// What the SDK's client sends, with every member of the input set, decodes to the input it was
-// given: the fields bear the names of the wire, and none is lost.
+// A request of the SDK's client, with every member of the input set, decodes to the input of the
+// call: the fields have the names of the wire, and none is lost.
 func TestInputsAsTheClientSendsThem(t *testing.T) {
 	t.Parallel()
 	r := &recorder{status: http.StatusOK}
@@ -177,7 +178,7 @@ func TestInputsAsTheClientSendsThem(t *testing.T) {
 	})
 }
 
-// What is encoded, with every member of the output set, is what the SDK's client returns.
+// An encoded output, with every member set, is the output that the SDK's client returns.
 func TestOutputsAsTheClientReadsThem(t *testing.T) {
 	t.Parallel()
 	r := &recorder{status: http.StatusOK}
@@ -302,7 +303,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{`{"Item":{"a":{"S":"b","N":"1"}}}`, validation, "more than one"},
 		{`{"Item":{"a":{"M":{"c":{"SS":[],"BOOL":false}}}}}`, validation, "more than one"},
 		{`{"Item":{"a":{"NS":["1",null]}}}`, validation, "null"},
-		{`{"Item":{"a":{}}`, serialization, "not valid JSON"}, // the first fault is not the worst
+		{`{"Item":{"a":{}}`, serialization, "not valid JSON"}, // invalid JSON is reported before any other fault
 		{nested(1000), validation, "Nesting Levels"},
 		{nested(100_000), serialization, "depth"},
 		{`{"Unknown":` + strings.Repeat("[", 100_000), serialization, "depth"},
@@ -322,7 +323,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// The engine allows 31 nested lists in an attribute, and must see one more to refuse it.
+// The engine allows 31 nested lists in an attribute. The decoder must let one more through, so
+// that the engine can reject it.
 func TestDecodeReachesTheEnginesLimit(t *testing.T) {
 	t.Parallel()
 	body := `{"Item":{"a":` + strings.Repeat(`{"M":{"a":`, 33) + `{"S":""}` + strings.Repeat(`}}`, 33) + `}}`
@@ -347,7 +349,7 @@ func TestEncodeErrors(t *testing.T) {
 	}
 }
 
-// A string that is no UTF-8 must not make an answer that is no JSON.
+// A string that is not UTF-8 must not make the answer invalid JSON.
 func TestEncodeInvalidUTF8(t *testing.T) {
 	t.Parallel()
 	got := encoded(t, &dynamodb.GetItemOutput{Item: map[string]types.AttributeValue{"\xff": &types.AttributeValueMemberS{Value: "a\xc3"}}})
@@ -356,7 +358,8 @@ func TestEncodeInvalidUTF8(t *testing.T) {
 	}
 }
 
-// Every error that the API describes, with every member set, is what the SDK's client returns.
+// Every error of the API, encoded with every member set, is the error that the SDK's client
+// returns.
 func TestErrorsAsTheClientReadsThem(t *testing.T) {
 	t.Parallel()
 	r := &recorder{status: http.StatusBadRequest}

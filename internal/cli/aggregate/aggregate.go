@@ -23,7 +23,7 @@ import (
 const (
 	// EnvLambda is set where AWS Lambda runs the program.
 	EnvLambda = "AWS_LAMBDA_RUNTIME_API"
-	// EnvQuiet stands in for the flag quiet, which a function has no place for.
+	// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
 	EnvQuiet = "ZAEL_QUIET"
 )
 
@@ -41,24 +41,26 @@ type options struct {
 	kinds []dynamo.Window
 }
 
-const about = `Follow the stream of a table: sum up usage, refill buckets ahead of their users,
-double the shards of those that are written to most, and merge those of the quiet. It
-goes on until it is interrupted, and then from where it was; how far it has come it
-keeps in the table, but not how long buckets have been quiet.
-Run one at a time: a second one does everything again, which costs and changes nothing.
+const about = `Follow the stream of a table: sum up usage, refill buckets before their users need
+the tokens, double the shards of the most written buckets, and merge the shards of
+quiet buckets. The command runs until it is interrupted, and resumes where it stopped.
+It keeps its position in the table, but not how long each bucket has been quiet.
+Run one instance at a time: a second one repeats all the work, which costs money and
+changes nothing.
 
-The table needs a stream of old and new images: create it with --stream. All of its
-namespaces are taken care of.
+The table needs a stream of old and new images: create it with --stream. The command
+serves all namespaces of the table.
 
-With --archive, audit events that the table deletes because they have expired are
-kept as gzip'd JSON lines in S3, an object for each batch and day; give each table a
-prefix of its own. What cannot be stored is tried again, before what comes after it
-in the stream. The table deletes what has expired if it has time to live on the
-attribute ttl. zae-limiter audit search reads the archive.
+With --archive, the command stores audit events that the table deletes on expiry, as
+gzip'd JSON lines in S3: one object for each batch and day. Give each table its own
+prefix. If an event cannot be stored, the command tries again until it is. Meanwhile it
+processes later records, but its position in the table stays before that event. The
+table deletes expired events if time to live is enabled on its attribute ttl. To read
+the archive, use zae-limiter audit search.
 
-Where AWS Lambda runs the program, which sets $AWS_LAMBDA_RUNTIME_API, it takes the
-records that Lambda brings, and writes metrics to standard output, in CloudWatch's
-embedded format.`
+On AWS Lambda, which sets $AWS_LAMBDA_RUNTIME_API, the program processes the records
+that Lambda delivers, and writes metrics to standard output, in CloudWatch's embedded
+metric format.`
 
 // New is the command aggregate.
 func New(a *app.App) *cobra.Command {
@@ -74,14 +76,14 @@ func New(a *app.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "what usage is summed over, each at the price of a write\nfor each entity and resource")
-	f.StringVar(&o.reader, "reader", dynamo.DefaultReader, "`name` under which it keeps how far it has come")
-	f.DurationVar(&o.poll, "poll", dynamo.DefaultPoll, "how long a shard of the stream is left alone once it was\nread to its end: longer makes larger batches")
-	o.archive.Bind(cmd, "archive", "`URL` at which audit events that expire are kept, s3://BUCKET/PREFIX")
-	f.DurationVar(&o.quiet, "quiet", aggregator.DefaultQuiet, "merge the shards of a bucket when each has been written to\nless than 200 times a second for so long; 0 is never, as is\nbetter where clients of the Python peer use the table, too:\nthey make lost shards anew, full. Else $"+EnvQuiet)
+	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "windows to sum usage over; each costs one write for each\nentity and resource")
+	f.StringVar(&o.reader, "reader", dynamo.DefaultReader, "`name` under which the command keeps its position")
+	f.DurationVar(&o.poll, "poll", dynamo.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
+	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
+	f.DurationVar(&o.quiet, "quiet", aggregator.DefaultQuiet, "merge a bucket's shards when each has had fewer than 200\nwrites a second for this long; 0 means never. Use 0 if\nclients of the Python peer share the table: they create\nmissing shards again, full. Else $"+EnvQuiet)
 	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
 	o.level = "info"
-	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "least level of the log, JSON lines on standard error")
+	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
 	o.changed = f.Changed
 	return cmd
 }
@@ -97,7 +99,7 @@ func (o *options) Validate() error {
 	for _, name := range o.windows {
 		i := slices.Index(names, strings.TrimSpace(name))
 		if i < 0 {
-			return fmt.Errorf("invalid --windows %q: give some of %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("invalid --windows %q: choose from %s", name, strings.Join(names, ", "))
 		}
 		if !slices.Contains(o.kinds, kinds[i]) {
 			o.kinds = append(o.kinds, kinds[i])
@@ -120,7 +122,7 @@ func (o *options) Validate() error {
 	return nil
 }
 
-// checkQuiet takes from the environment what was not given, and makes never of 0.
+// checkQuiet reads the environment if the flag was not given, and turns 0 into never.
 func (o *options) checkQuiet() (err error) {
 	source := "--quiet"
 	text := o.quiet.String()
@@ -130,7 +132,7 @@ func (o *options) checkQuiet() (err error) {
 	}
 	switch {
 	case err != nil || o.quiet < 0 || o.quiet > 0 && o.quiet < time.Second:
-		return fmt.Errorf("invalid %s %q: give a second at least, 30m for instance, or 0 never to merge", source, text)
+		return fmt.Errorf("invalid %s %q: give at least a second, 30m for instance, or 0 to never merge", source, text)
 	case o.quiet == 0:
 		o.quiet = -1
 	}
@@ -191,8 +193,8 @@ func (o *options) Run(ctx context.Context) error {
 	return o.print(m.totals())
 }
 
-// keeper is the archive, nil if there is none. That it can be reached is found
-// out before anything is read.
+// keeper opens the archive, nil if there is none. It checks access to the archive before
+// anything reads the stream.
 func (o *options) keeper(ctx context.Context, store dynamo.Options) (aggregator.Archive, error) {
 	if o.archive.URL == "" {
 		return nil, nil
@@ -235,7 +237,7 @@ func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, er
 	return aggregator.Namespace{Limiter: l, Usage: s, Close: func() { t.forget(l) }}, nil
 }
 
-// forget closes the limiter of a namespace that is not in use any more.
+// forget closes the limiter of a namespace that is no longer in use.
 func (t *tenants) forget(l *limiter.Limiter) {
 	t.mu.Lock()
 	delete(t.limiters, l)
@@ -243,7 +245,7 @@ func (t *tenants) forget(l *limiter.Limiter) {
 	_ = l.Close() // it waits, and never fails
 }
 
-// close waits for what the limiters do in the background.
+// close waits for the background work of the limiters.
 func (t *tenants) close() {
 	for l := range t.limiters {
 		_ = l.Close() // it waits, and never fails

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator/lambda"
 )
 
-// serveLambda takes what AWS Lambda brings. It does not return: Lambda ends the
+// serveLambda processes what AWS Lambda delivers. It does not return: Lambda ends the
 // process.
 func (o *options) serveLambda(ctx context.Context, a *aggregator.Aggregator) error {
 	h := lambda.New(a, lambda.Options{Table: o.app.Flags.Table, Metrics: o.app.Stdout, Now: o.app.Now})

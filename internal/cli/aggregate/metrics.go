@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
-// totals are what was done since the start.
+// totals count the work since the start.
 type totals struct {
 	Batches   int `json:"batches"`
 	Records   int `json:"records"`
@@ -31,7 +31,7 @@ type totals struct {
 	Errors    int `json:"errors"`
 }
 
-// measures are the totals, and the same for Prometheus.
+// measures hold the totals, and the same figures for Prometheus.
 type measures struct {
 	registry *prometheus.Registry
 	batch    prometheus.Histogram
@@ -55,21 +55,21 @@ func newMeasures() *measures {
 			Name: "zae_limiter_aggregator_lag_seconds", Help: "Age of the oldest record of the last batch.",
 		}),
 		done: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "zae_limiter_aggregator_writes_total", Help: "What was done: usage updates, refills, doublings, mends, merges.",
+			Name: "zae_limiter_aggregator_writes_total", Help: "Writes by kind: usage updates, refills, doublings, mends, merges.",
 		}, []string{"kind"}),
 		wrong: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "zae_limiter_aggregator_errors_total", Help: "What went wrong: records failed, records that cannot be read, buckets not tended.",
+			Name: "zae_limiter_aggregator_errors_total", Help: "Errors by kind: records failed, records that cannot be read, buckets not tended.",
 		}, []string{"kind"}),
 		archived: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "zae_limiter_aggregator_archived_events_total", Help: "Expired audit events that were stored.",
 		}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "zae_limiter_aggregator_archived_bytes_total", Help: "Bytes of the objects that they were stored in.",
+			Name: "zae_limiter_aggregator_archived_bytes_total", Help: "Bytes of the objects that archived events were stored in.",
 		}),
 	}
 	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes)
 	for _, kind := range []string{"usage", "refill", "doubling", "mend", "merge"} {
-		m.done.WithLabelValues(kind) // so that it is there before it happens
+		m.done.WithLabelValues(kind) // creates the series before the first write of its kind
 	}
 	for _, kind := range []string{"failed", "poisoned", "tending"} {
 		m.wrong.WithLabelValues(kind)
@@ -77,7 +77,7 @@ func newMeasures() *measures {
 	return m
 }
 
-// observe takes in a result.
+// observe adds a result.
 func (m *measures) observe(r aggregator.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,12 +131,12 @@ func (m *measures) serve(ctx context.Context, addr string, log *slog.Logger) (st
 	go func() {
 		defer close(ended)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.ErrorContext(ctx, "metrics are not served any more", "error", err)
+			log.ErrorContext(ctx, "metrics server failed", "error", err)
 		}
 	}()
 	log.InfoContext(ctx, "serving metrics", "url", "http://"+listener.Addr().String()+"/metrics")
 	return func() {
-		_ = server.Close() // who is reading them reads no more
+		_ = server.Close() // a scrape in progress is cut off
 		<-ended
 	}, nil
 }

@@ -27,7 +27,7 @@ type Endpoint struct{ Region, URL string }
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Terminal says that a person can be asked on Stdin.
+	// Terminal says that Stdin can ask a person.
 	Terminal bool
 	// Getenv reads the environment; "" is not set.
 	Getenv func(string) string
@@ -39,31 +39,30 @@ type App struct {
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
-	// Version is the program's own.
+	// Version is the version of the program.
 	Version string
 
-	// NeedsStream says that the command is of no use on a table without a stream,
-	// for who is told to make one.
+	// NeedsStream says that the command needs a table with a stream. Advice to create a
+	// table then includes the stream.
 	NeedsStream bool
 
 	// Flags are the global flags.
 	Flags Flags
 
-	principal string         // of the flag --principal
-	engine    *dynamolite.DB // of the flag --local, once opened
+	principal string         // value of the flag --principal
+	engine    *dynamolite.DB // database of the flag --local, once opened
 }
 
 // A Runner is a command with its options filled in from the command line.
 type Runner interface {
-	// Validate finds what is wrong with the command line. It does no I/O.
+	// Validate reports the first error in the command line. It does no I/O.
 	Validate() error
 	// Run does the work.
 	Run(ctx context.Context) error
 }
 
-// Run validates the global flags and r, and runs it. Nothing is sent before
-// everything has been found valid; what is not is a [UsageError]. What was opened
-// is closed in any case.
+// Run validates the global flags and r, and runs r. It sends nothing before everything is
+// valid; invalid flags give a [UsageError]. Run always closes what it opened.
 func (a *App) Run(ctx context.Context, r Runner) error {
 	if err := a.Flags.resolve(a.Getenv); err != nil {
 		return &UsageError{err}
@@ -77,8 +76,8 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 	return errors.Join(r.Run(ctx), a.close())
 }
 
-// API connects to what the flags say: an endpoint, or a directory, which is made
-// if it does not exist.
+// API connects to the endpoint of the flags, or opens their directory, which it creates if
+// missing.
 func (a *App) API(ctx context.Context) (dynamo.API, error) {
 	if a.Flags.Local != "" {
 		return a.local()
@@ -86,7 +85,7 @@ func (a *App) API(ctx context.Context) (dynamo.API, error) {
 	return a.Connect(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
 }
 
-// ExistingAPI is [App.API] for what needs a table to be there: it makes no
+// ExistingAPI is [App.API] for a command that needs an existing table: it creates no
 // directory.
 func (a *App) ExistingAPI(ctx context.Context) (dynamo.API, error) {
 	if err := a.exists(); err != nil {
@@ -95,7 +94,7 @@ func (a *App) ExistingAPI(ctx context.Context) (dynamo.API, error) {
 	return a.API(ctx)
 }
 
-// Streams connects to the streams of the tables of api, which may be their own.
+// Streams connects to the streams of api's tables; an API may serve streams itself.
 func (a *App) Streams(ctx context.Context, api dynamo.API) (dynamo.StreamAPI, error) {
 	if s, ok := api.(dynamo.StreamAPI); ok {
 		return s, nil
@@ -129,22 +128,20 @@ func (a *App) options(ctx context.Context) (dynamo.Options, error) {
 	}, err
 }
 
-// BindPrincipal adds the flag that says who makes a change to a command that makes
-// one.
+// BindPrincipal adds the flag --principal to a command that makes changes.
 func (a *App) BindPrincipal(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.principal, "principal", "", "`who` makes the change, as its audit event is to name it (default the caller\nthat AWS STS knows by the credentials)")
+	cmd.Flags().StringVar(&a.principal, "principal", "", "`name` of the author of the change, for its audit event (default the caller\nthat AWS STS reports for the credentials)")
 }
 
-// Principal is who makes a change, "" if nobody said so.
+// Principal is the author of a change, "" if the flag was not given.
 func (a *App) Principal() string { return a.principal }
 
-// Limiter decides requests on a store.
+// Limiter returns a limiter on a store.
 func (a *App) Limiter(store limiter.Store) (*limiter.Limiter, error) {
 	return limiter.New(store, limiter.Options{Logger: a.Logger()})
 }
 
-// Logger writes what cannot be returned to standard error, in the form that
-// errors have.
+// Logger writes to standard error what cannot be returned, in the form that errors have.
 func (a *App) Logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelWarn}
 	if a.Flags.JSON() {

@@ -26,16 +26,15 @@ type ArchiveFlags struct {
 	set  *pflag.FlagSet
 }
 
-// Bind adds the flags to a command; name is that of the URL's, and usage what help
-// says of it.
+// Bind adds the flags to a command. name is the name of the URL flag, and usage its help.
 func (f *ArchiveFlags) Bind(cmd *cobra.Command, name, usage string) {
 	f.name, f.set = name, cmd.Flags()
 	f.set.StringVar(&f.URL, name, "", usage+",\nelse $"+EnvArchive)
-	f.set.StringVar(&f.Endpoint, "archive-endpoint", "", "`URL` of another S3, http://localhost:9000 for instance, else\n$"+EnvArchiveEndpoint+"; region and credentials come from the usual places")
+	f.set.StringVar(&f.Endpoint, "archive-endpoint", "", "`URL` of another S3 service, http://localhost:9000 for instance, else\n$"+EnvArchiveEndpoint+"; region and credentials come from the usual places")
 }
 
-// Validate takes from the environment what was not given, and finds what is wrong
-// with the result. Without a URL there is no archive.
+// Validate reads the environment for flags that were not given, and checks the result.
+// Without a URL there is no archive.
 func (f *ArchiveFlags) Validate(a *App) (err error) {
 	source := fromEnv(f.set, f.name, &f.URL, a.Getenv, EnvArchive)
 	endpoint := fromEnv(f.set, "archive-endpoint", &f.Endpoint, a.Getenv, EnvArchiveEndpoint)
@@ -57,8 +56,8 @@ func (f *ArchiveFlags) Validate(a *App) (err error) {
 	return nil
 }
 
-// Archive opens the archive of the flags. nameOf names the namespaces of what is
-// stored; nil stores nothing.
+// Archive opens the archive of the flags. nameOf returns the names of namespaces whose
+// events are stored; with nil, nothing can be stored.
 func (a *App) Archive(ctx context.Context, f *ArchiveFlags, nameOf func(context.Context, string) (string, error)) (*archive.Archive, error) {
 	api, err := a.ConnectArchive(ctx, Endpoint{Region: a.Flags.Region, URL: f.Endpoint})
 	if err != nil {

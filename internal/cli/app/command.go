@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group is a command that only has others.
+// Group is a command that only holds subcommands.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short,
@@ -30,8 +30,8 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Args demands the arguments named, one each. The last may be repeated if its
-// name ends in dots.
+// Args requires exactly the named arguments. The last may be repeated if its name ends in
+// dots.
 func Args(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		more := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "...")
@@ -45,7 +45,7 @@ func Args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// FlagError makes a [UsageError] of what is wrong with a flag.
+// FlagError turns a flag error into a [UsageError].
 func FlagError(_ *cobra.Command, err error) error { return &UsageError{err} }
 
 // Required reports that a flag is missing.

@@ -13,20 +13,20 @@ import (
 // ErrDeclined ends a command that was not confirmed.
 var ErrDeclined = errors.New("not confirmed, nothing was deleted")
 
-// A Confirmation asks before something is destroyed.
+// A Confirmation asks before the command destroys anything.
 type Confirmation struct {
 	app *App
 	yes bool
 }
 
-// Confirmation adds the flag that answers the question to a command.
+// Confirmation adds to a command the flag --yes, which answers the question.
 func (a *App) Confirmation(cmd *cobra.Command) *Confirmation {
 	c := &Confirmation{app: a}
-	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation")
 	return c
 }
 
-// Validate fails if nobody can be asked.
+// Validate fails if there is no one to ask.
 func (c *Confirmation) Validate() error {
 	if !c.yes && !c.app.Terminal {
 		return errors.New("there is no terminal to ask for confirmation on: give --yes")
@@ -43,8 +43,8 @@ func (c *Confirmation) Ask(ctx context.Context, question string) error {
 		return fmt.Errorf("%w: cannot ask: %w", ErrDeclined, err)
 	}
 	answer := make(chan string, 1)
-	go func() { // outlives an interrupt: nothing ends a read from a terminal
-		line, _ := bufio.NewReader(c.app.Stdin).ReadString('\n') // what came before an error is the answer
+	go func() { // outlives an interrupt: a read from a terminal cannot be canceled
+		line, _ := bufio.NewReader(c.app.Stdin).ReadString('\n') // the text before an error is the answer
 		answer <- line
 	}()
 	select {

@@ -21,14 +21,14 @@ const (
 	ExitRefused = 3 // an acquire was refused
 )
 
-// ErrRefused ends a command whose acquire was refused. The refusal has been
-// written as a result: there is nothing left to say.
+// ErrRefused ends a command whose acquire was refused. The result already shows the
+// refusal, so nothing more is reported.
 var ErrRefused = errors.New("refused")
 
 // A UsageError says that the command line is wrong. Nothing was sent.
 type UsageError struct{ Err error }
 
-// Error is that of the error inside.
+// Error is the text of the error inside.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap is the error inside.
@@ -37,8 +37,8 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef makes a [UsageError].
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// Report writes an error, with what to do next if that is known, and returns
-// the exit code. command is the one to ask for help about wrong usage.
+// Report writes an error, with the next step if there is one, and returns the exit code.
+// command is the command whose help explains the usage.
 func (a *App) Report(err error, command string) int {
 	if err == nil {
 		return ExitOK
@@ -59,7 +59,7 @@ func (a *App) Report(err error, command string) int {
 		var b strings.Builder
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(struct { // strings can be encoded
+		_ = e.Encode(struct { // encoding strings cannot fail
 			Error   string `json:"error"`
 			Message string `json:"message"`
 			Next    string `json:"next,omitempty"`
@@ -70,7 +70,7 @@ func (a *App) Report(err error, command string) int {
 	return exit
 }
 
-// next is the command that helps, "" if none is known to.
+// next is the command that helps, "" if there is none.
 func (a *App) next(err error) string {
 	missing := (*limiter.NotFoundError)(nil)
 	if !errors.As(err, &missing) {
@@ -89,8 +89,8 @@ func (a *App) next(err error) string {
 	return ""
 }
 
-// kinds name the conditions in the JSON form of an error, the most telling
-// first: an error may be several.
+// kinds name the conditions in the JSON form of an error. An error may match several: the
+// most specific comes first.
 var kinds = []struct {
 	is   error
 	name string

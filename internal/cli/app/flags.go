@@ -31,8 +31,7 @@ const (
 type Flags struct {
 	Table, Namespace    string
 	Region, EndpointURL string
-	// Local is the directory of an engine in this process that takes DynamoDB's
-	// place.
+	// Local is the directory of an embedded engine that replaces DynamoDB.
 	Local  string
 	Output string
 
@@ -47,20 +46,19 @@ func (f *Flags) Bind(set *pflag.FlagSet) {
 	set.StringVar(&f.Region, "region", "", "AWS `region` (default as the AWS SDK finds it: AWS_REGION, profile)")
 	set.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of another DynamoDB, http://localhost:8000 for DynamoDB Local\n"+
 		"or zae-limiter local.\n"+
-		"Region and credentials come from the usual places all the same:\n"+
-		"DynamoDB Local takes any, and keeps a database for each pair of\n"+
+		"Region and credentials still come from the usual places:\n"+
+		"DynamoDB Local accepts any, and keeps a database for each pair of\n"+
 		"access key and region unless started with -sharedDb")
-	set.StringVar(&f.Local, "local", "", "`directory` of a database that this program keeps itself, in place\n"+
-		"of DynamoDB. No region or credentials are needed. One program\n"+
-		"uses it at a time; zae-limiter local serves it to many")
+	set.StringVar(&f.Local, "local", "", "`directory` of an embedded database that replaces DynamoDB.\n"+
+		"It needs no region or credentials. Only one program can use it\n"+
+		"at a time; zae-limiter local serves it to many")
 	set.Var(Choice(&f.Output, OutputTable, OutputJSON), "output", "form of results and errors: table or json")
 }
 
 // JSON reports whether results and errors are written as JSON.
 func (f *Flags) JSON() bool { return f.Output == OutputJSON }
 
-// resolve takes from the environment what was not given, and finds what is
-// wrong with the result.
+// resolve reads the environment for flags that were not given, and checks the result.
 func (f *Flags) resolve(getenv func(string) string) error {
 	table := fromEnv(f.set, "table", &f.Table, getenv, EnvTable)
 	namespace := fromEnv(f.set, "namespace", &f.Namespace, getenv, EnvNamespace)
@@ -82,7 +80,7 @@ func (f *Flags) resolve(getenv func(string) string) error {
 	return f.checkLocal()
 }
 
-// checkLocal finds what contradicts --local.
+// checkLocal rejects flags that contradict --local.
 func (f *Flags) checkLocal() error {
 	if !f.set.Changed("local") {
 		return nil
@@ -96,7 +94,7 @@ func (f *Flags) checkLocal() error {
 	return nil
 }
 
-// Given is the first of some flags that is on the command line.
+// Given is the first of the named flags that is on the command line.
 func (f *Flags) Given(names ...string) (name string, ok bool) {
 	for _, name := range names {
 		if f.set.Changed(name) {
@@ -106,7 +104,8 @@ func (f *Flags) Given(names ...string) (name string, ok bool) {
 	return "", false
 }
 
-// fromEnv fills in a flag of a set that was not given, and says where its value is from.
+// fromEnv sets a flag that was not given from the environment, and names the source of its
+// value.
 func fromEnv(set *pflag.FlagSet, name string, value *string, getenv func(string) string, key string) (source string) {
 	if v := getenv(key); v != "" && !set.Changed(name) {
 		*value = v
@@ -115,7 +114,7 @@ func fromEnv(set *pflag.FlagSet, name string, value *string, getenv func(string)
 	return "--" + name
 }
 
-// checkTable holds a name against DynamoDB's rule.
+// checkTable checks a name against DynamoDB's rule.
 func checkTable(name string) error {
 	const least, most = 3, 255
 	if len(name) < least || len(name) > most || strings.ContainsFunc(name, func(r rune) bool {
@@ -126,8 +125,7 @@ func checkTable(name string) error {
 	return nil
 }
 
-// given is the flags of the connection as they were given, to be repeated in a
-// command that is proposed.
+// given repeats the connection flags of the command line, for a proposed command.
 func (f *Flags) given() string {
 	var b strings.Builder
 	for _, name := range []string{"region", "endpoint-url", "local"} {
@@ -138,7 +136,7 @@ func (f *Flags) given() string {
 	return b.String()
 }
 
-// quoted is a word as a shell takes it.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,"
 	if word != "" && strings.Trim(word, plain) == "" {
@@ -147,7 +145,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Choice is the value of a flag that takes one of a few words.
+// Choice is the value of a flag that accepts one of a few words.
 func Choice[T ~string](target *T, options ...T) pflag.Value { return &choice[T]{target, options} }
 
 type choice[T ~string] struct {
@@ -170,7 +168,7 @@ func (c *choice[T]) Set(s string) error {
 	return nil
 }
 
-// Type is what help calls the value.
+// Type is the value's name in help.
 func (c *choice[T]) Type() string {
 	words := make([]string, len(c.options))
 	for i, o := range c.options {

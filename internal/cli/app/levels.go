@@ -17,13 +17,12 @@ type LimitsFlag struct{ Limits limitarg.Limits }
 
 // Bind adds the flag to a command.
 func (f *LimitsFlag) Bind(cmd *cobra.Command) {
-	cmd.Flags().VarP(&f.Limits, "limit", "l", "a limit, may be repeated: a rate per sec, min (if not said),\nhour or day, or a number of them (10/5min), and the burst if\nit is not the rate")
+	cmd.Flags().VarP(&f.Limits, "limit", "l", "a limit; may be repeated. The period is sec, min, hour or day,\nor a number of them (10/5min); the default is min. The burst\ndefaults to the rate")
 }
 
-// BindFallback adds the flag to a command whose limits hold where nothing is
-// configured.
+// BindFallback adds the flag to a command whose limits apply where none are configured.
 func (f *LimitsFlag) BindFallback(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.Limits, "fallback", "a limit for where no level configures any for the entity and\nthe resource, may be repeated; ignored where one does")
+	cmd.Flags().Var(&f.Limits, "fallback", "a limit to use if no level configures any for the entity and\nthe resource, otherwise ignored; may be repeated")
 }
 
 // Required fails unless there is a limit.
@@ -34,12 +33,12 @@ func (f *LimitsFlag) Required() error {
 	return nil
 }
 
-// BindOnUnavailable adds the flag that says what to do in an outage.
+// BindOnUnavailable adds the flag for the behavior in an outage.
 func BindOnUnavailable(cmd *cobra.Command, target *limiter.OnUnavailable, usage string) {
 	cmd.Flags().Var(Choice(target, limiter.Block, limiter.Allow), "on-unavailable", usage)
 }
 
-// SetLimits replaces the limits of a level and shows what the level then says.
+// SetLimits replaces the limits of a level and shows the level.
 func (a *App) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) error {
 	store, err := a.Store(ctx)
 	if err != nil {
@@ -55,14 +54,14 @@ func (a *App) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limit
 	return a.PrintLevel(k, set, bucketsOf(k, store))
 }
 
-// Buckets say how far a change of an entity's limits came.
+// Buckets count how many buckets a change of an entity's limits has reached.
 type Buckets struct {
 	Reached uint64 `json:"reached"`
 	Changed uint64 `json:"changed"`
 	Left    uint64 `json:"left"`
 }
 
-// bucketsOf are the buckets that a store has brought to a change of a level; nil if the
+// bucketsOf counts the buckets that a store has updated to a change of a level; nil if the
 // level is not an entity's.
 func bucketsOf(k limiter.ConfigKey, store *dynamo.Store) *Buckets {
 	if k.Entity == "" {
@@ -72,7 +71,7 @@ func bucketsOf(k limiter.ConfigKey, store *dynamo.Store) *Buckets {
 	return &Buckets{s.Reached, s.Changed, s.Left}
 }
 
-// text writes how many buckets follow, if there are any.
+// text writes the counts, if there are any buckets.
 func (b *Buckets) text(w *strings.Builder) {
 	if b == nil || b.Reached+b.Left == 0 {
 		return
@@ -83,8 +82,8 @@ func (b *Buckets) text(w *strings.Builder) {
 	}
 }
 
-// GetLimits shows what a level says. It fails with [limiter.ErrNotFound] if that
-// is nothing.
+// GetLimits shows a level. It fails with [limiter.ErrNotFound] if the level has no
+// configuration.
 func (a *App) GetLimits(ctx context.Context, k limiter.ConfigKey) error {
 	store, err := a.Store(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (a *App) GetLimits(ctx context.Context, k limiter.ConfigKey) error {
 	return a.PrintLevel(k, c, nil)
 }
 
-// DeleteLimits deletes the limits of a level, called name, after asking.
+// DeleteLimits deletes the limits of a level, called name, after confirmation.
 func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter.ConfigKey, name string) error {
 	if err := confirm.Ask(ctx, fmt.Sprintf("Delete the limits of %s?", name)); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
 )
 
-// A Level is what one level of configuration says, as it is written out.
+// A Level is the output form of one level of configuration.
 type Level struct {
 	Entity        string                `json:"entity,omitempty"`
 	Resource      string                `json:"resource,omitempty"`
@@ -16,11 +16,11 @@ type Level struct {
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
 	// Unsupported is a feature of a peer that the limits use.
 	Unsupported string `json:"unsupported,omitempty"`
-	// Buckets are those that were brought to the limits, if these were just set.
+	// Buckets counts the updated buckets, if the command has just set the limits.
 	Buckets *Buckets `json:"buckets,omitempty"`
 }
 
-// A Limit is a limit in JSON: Limit is what the flag of that name takes.
+// A Limit is a limit in JSON. Its field Limit has the form that the flag --limit accepts.
 type Limit struct {
 	Limit    string `json:"limit"`
 	Name     string `json:"name"`
@@ -29,8 +29,8 @@ type Limit struct {
 	Seconds  int64  `json:"refill_period_seconds"`
 }
 
-// PrintLevel writes a level of configuration, and the buckets that were brought to it,
-// if it was just set.
+// PrintLevel writes a level of configuration, and the updated buckets if the command has
+// just set it.
 func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets) error {
 	level := Level{
 		Entity: k.Entity, Resource: k.Resource,

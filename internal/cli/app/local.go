@@ -13,26 +13,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// Memory is the directory of a database that is in memory and gone with the
-// program. Only what makes all that it needs can use it.
+// Memory is the directory name of an in-memory database, which ends with the program. Only
+// a command that creates everything it needs can use it.
 const Memory = ":memory:"
 
-// EngineFlags are the flags of an engine in this process.
+// EngineFlags are the flags of an embedded engine.
 type EngineFlags struct {
 	Limits  dynamolite.Limits
 	Latency dynamolite.Latency
 }
 
-// Bind adds the flags to a flag set. limits and latency are the defaults that help
-// shows.
+// Bind adds the flags to a flag set. limits and latency are the defaults in help.
 func (f *EngineFlags) Bind(set *pflag.FlagSet, limits, latency string) {
 	set.Var(&parsed[dynamolite.Limits]{&f.Limits, dynamolite.ParseLimits, "aws|off|WCU,RCU"}, "partition-limits",
-		"throttle as DynamoDB does (aws), or each partition at so\nmany units per second, 1000,3000 for instance (default "+limits+")")
+		"throttle each partition as DynamoDB does (aws), or at so\nmany units per second, 1000,3000 for instance (default "+limits+")")
 	set.Var(&parsed[dynamolite.Latency]{&f.Latency, dynamolite.ParseLatency, "duration"}, "latency",
-		"how long requests take beyond their work: 5ms, or\np50=5ms,p99=20ms (default "+latency+")")
+		"latency to add to each request: 5ms, or\np50=5ms,p99=20ms (default "+latency+")")
 }
 
-// parsed is the value of a flag that dynamolite reads.
+// parsed is the value of a flag that dynamolite parses.
 type parsed[T any] struct {
 	target *T
 	parse  func(string) (T, error)
@@ -45,7 +44,7 @@ func (*parsed[T]) String() string { return "" }
 func (p *parsed[T]) Set(s string) error {
 	v, err := p.parse(s)
 	if wrong, ok := errors.AsType[*dynamolite.OptionError](err); ok {
-		return errors.New("it " + wrong.Problem) // the flag and the value are named around it
+		return errors.New("it " + wrong.Problem) // pflag adds the names of the flag and its value
 	}
 	if err != nil {
 		return err
@@ -54,19 +53,19 @@ func (p *parsed[T]) Set(s string) error {
 	return nil
 }
 
-// Type is what help calls the value.
+// Type is the value's name in help.
 func (p *parsed[T]) Type() string { return p.kind }
 
 // local opens the database of the flag --local, once.
 func (a *App) local() (dynamo.API, error) {
 	if a.Flags.Local == Memory {
-		return nil, Usagef("--local %s has no meaning here: give a directory, or what is done is gone with this command", Memory)
+		return nil, Usagef("--local %s has no meaning here: the database would end with this command; give a directory", Memory)
 	}
 	return a.Engine(dynamolite.Options{Now: a.Now})
 }
 
-// Engine opens the database of the flag --local with options, once, or makes one
-// if that is [Memory]. Their Dir and Logger are not used.
+// Engine opens the database of the flag --local with options, once, or creates one in
+// memory for [Memory]. It ignores the options' Dir and Logger.
 func (a *App) Engine(o dynamolite.Options) (*dynamolite.DB, error) {
 	if a.engine != nil {
 		return a.engine, nil
@@ -87,7 +86,7 @@ func (a *App) Engine(o dynamolite.Options) (*dynamolite.DB, error) {
 	return db, nil
 }
 
-// exists fails where --local names no directory: there is no table in it.
+// exists fails if the directory of --local does not exist: it can hold no table.
 func (a *App) exists() error {
 	if a.Flags.Local == "" || a.Flags.Local == Memory {
 		return nil
@@ -95,10 +94,10 @@ func (a *App) exists() error {
 	if _, err := os.Stat(a.Flags.Local); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no directory %s: %w", a.Flags.Local, &limiter.NotFoundError{Kind: "table", Name: a.Flags.Table})
 	}
-	return nil // what else is wrong opening it will tell
+	return nil // opening reports any other error
 }
 
-// close ends what was opened, so that the next program can open it.
+// close closes the database, so that the next program can open it.
 func (a *App) close() error {
 	if a.engine == nil {
 		return nil

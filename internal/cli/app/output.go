@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes a result: v as JSON, or what text writes for people, as the
-// output flag says.
+// Print writes a result in the form that the output flag names: v as JSON, or text for
+// people.
 func (a *App) Print(v any, text func(*strings.Builder)) error {
 	var b strings.Builder
 	if a.Flags.JSON() {

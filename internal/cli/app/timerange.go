@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// ParseRange reads the flags --start and --end, each an instant, or a date in
-// UTC, of which an end is the whole day. from is the first instant meant, and to
-// the first one after; zero if nothing was given.
+// ParseRange reads the flags --start and --end. Each is an instant or a date in UTC; an end
+// date includes its whole day. The range includes from and excludes to; a flag that is not
+// given gives zero.
 func ParseRange(start, end string) (from, to time.Time, err error) {
 	if start != "" {
 		if from, _, err = parseTime("start", start); err != nil {
@@ -31,7 +31,7 @@ func ParseRange(start, end string) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// parseTime reads an instant, or a date, which is midnight in UTC.
+// parseTime reads an instant, or a date, which means midnight in UTC.
 func parseTime(flag, s string) (t time.Time, date bool, err error) {
 	if t, err = time.Parse(time.DateOnly, s); err == nil {
 		return t, true, nil

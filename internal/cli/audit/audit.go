@@ -1,4 +1,4 @@
-// Package audit has the commands for the trail of who changed what.
+// Package audit has the commands for the audit trail.
 package audit
 
 import (
@@ -9,6 +9,6 @@ import (
 
 // New is the command audit.
 func New(a *app.App) *cobra.Command {
-	return app.Group("audit", "Read who changed what, and set for how long that is kept",
+	return app.Group("audit", "Read the audit trail, and set how long it is kept",
 		newList(a), newSearch(a), newGetRetention(a), newSetRetention(a))
 }

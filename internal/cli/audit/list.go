@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// defaultLimit is how many events are listed if nothing is said.
+// defaultLimit is the default number of events to list.
 const defaultLimit = 100
 
 type listOptions struct {
@@ -28,10 +28,10 @@ func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what was changed, newest first",
-		Long: "List what was changed of an entity, a resource, the system or a namespace, newest first.\n\n" +
-			"Principals are what those who made the changes said of themselves, or the caller that\n" +
-			"AWS knew them as.",
+		Short: "List changes, newest first",
+		Long: "List changes to an entity, a resource, the system or a namespace, newest first.\n\n" +
+			"The principal is the name that the author of the change gave, or else the caller that\n" +
+			"AWS identified.",
 		Example: "  zae-limiter audit list --entity key-1 --action limits_set\n" +
 			"  zae-limiter audit list --system --limit 10",
 		Args: app.Args(),
@@ -40,12 +40,12 @@ func newList(a *app.App) *cobra.Command {
 	o.bind(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
-	f.IntVar(&o.query.Limit, "limit", defaultLimit, "how many events at most, up to 10000")
-	f.StringVar(&o.query.Cursor, "cursor", "", "go on after a page, with the `cursor` that it ended with")
+	f.IntVar(&o.query.Limit, "limit", defaultLimit, "maximum number of events, up to 10000")
+	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
 	return cmd
 }
 
-// Validate checks that there is one thing to list changes of.
+// Validate checks that exactly one subject is given.
 func (o *listOptions) Validate() (err error) {
 	if o.given() != 1 {
 		return errSubject
@@ -118,7 +118,7 @@ func viewOf(e *dynamo.AuditEvent) view {
 	}
 }
 
-// plain is what a terminal can be shown of text that anybody may have written.
+// plain makes text safe for a terminal: anybody may have written it.
 func plain(s string) string {
 	if dynamo.CheckPrincipal(s) != nil {
 		return strconv.Quote(s)
@@ -126,7 +126,7 @@ func plain(s string) string {
 	return s
 }
 
-// orNull is nil for what is not known.
+// orNull is nil for an unknown value.
 func orNull[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil

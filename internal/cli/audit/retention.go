@@ -17,7 +17,7 @@ func newGetRetention(a *app.App) *cobra.Command {
 	o := &getRetentionOptions{a}
 	return &cobra.Command{
 		Use:   "get-retention",
-		Short: "Show for how many days the namespace keeps events",
+		Short: "Show how many days the namespace keeps events",
 		Args:  app.Args(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
@@ -49,10 +49,10 @@ func newSetRetention(a *app.App) *cobra.Command {
 	o := &setRetentionOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "set-retention DAYS",
-		Short: "Set for how many days the namespace keeps events",
-		Long: "Set for how many days the namespace keeps events, 90 if never set. It holds for events\n" +
-			"from now on; those that exist expire as they were to. DynamoDB deletes what has expired\n" +
-			"if the table has time to live on the attribute ttl.",
+		Short: "Set how many days the namespace keeps events",
+		Long: "Set how many days the namespace keeps events; the default is 90. The setting applies to\n" +
+			"new events; existing events keep their expiry. DynamoDB deletes expired events if time\n" +
+			"to live is enabled on the table's attribute ttl.",
 		Args: app.Args("DAYS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.arg = args[0]
@@ -63,7 +63,7 @@ func newSetRetention(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// Validate checks that there is a number; the store has its bounds.
+// Validate checks that DAYS is a number; the store checks its bounds.
 func (o *setRetentionOptions) Validate() error {
 	var err error
 	if o.days, err = strconv.Atoi(o.arg); err != nil || o.days < 1 {

@@ -26,15 +26,15 @@ type searchOptions struct {
 	query      archive.Query
 }
 
-const aboutSearch = `Search the archive for events that the table has deleted because they had expired,
-where zae-limiter aggregate --archive has kept them: by day, and within a day by the
-IDs of events, newest first. Events that the table still has are listed by
+const aboutSearch = `Search the archive of expired audit events that the table has deleted. Command
+zae-limiter aggregate --archive stores them. Results are listed by day, and within a
+day by event ID, newest first. To list events that are still in the table, use
 zae-limiter audit list.
 
-Those of the namespace --namespace are searched, deleted namespaces of that name among
-them. Only the days from --start to --end are read, and no more than it takes to find
-as many events as --limit says. An object that is damaged is told of, and the rest is
-searched; the exit code is 1 then.`
+The search covers the namespace --namespace, including deleted namespaces of that name.
+It reads only the days from --start to --end, and only as much as it takes to find as
+many events as --limit allows. The command reports damaged objects and searches the
+rest; its exit code is then 1.`
 
 func newSearch(a *app.App) *cobra.Command {
 	o := &searchOptions{app: a}
@@ -50,13 +50,13 @@ func newSearch(a *app.App) *cobra.Command {
 	o.bind(cmd)
 	o.archive.Bind(cmd, "from-archive", "`URL` of the archive, s3://BUCKET/PREFIX")
 	f := cmd.Flags()
-	f.BoolVar(&o.all, "all-namespaces", false, "those of all namespaces, and those about namespaces")
+	f.BoolVar(&o.all, "all-namespaces", false, "search the events of all namespaces, and those about namespaces")
 	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
 	f.StringVar(&o.query.Principal, "principal", "", "only changes that this `principal` made")
 	f.StringVar(&o.start, "start", "", "first `time` of a change, 2006-01-02 or 2006-01-02T15:04:05Z")
 	f.StringVar(&o.end, "end", "", "last `time` of a change; of a date, the whole day")
-	f.IntVar(&o.query.Limit, "limit", archive.DefaultLimit, fmt.Sprintf("how many events at most, up to %d", archive.MaxLimit))
-	f.StringVar(&o.query.Cursor, "cursor", "", "go on after a page, with the `cursor` that it ended with")
+	f.IntVar(&o.query.Limit, "limit", archive.DefaultLimit, fmt.Sprintf("maximum number of events, up to %d", archive.MaxLimit))
+	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
 	return cmd
 }
 
@@ -93,7 +93,7 @@ func (o *searchOptions) Validate() (err error) {
 	return err
 }
 
-// Run searches, and fails in the end if there are objects that could not be read.
+// Run searches, and fails at the end if it could not read some objects.
 func (o *searchOptions) Run(ctx context.Context) error {
 	a, err := o.app.Archive(ctx, &o.archive, nil)
 	if err != nil {
@@ -110,7 +110,7 @@ func (o *searchOptions) Run(ctx context.Context) error {
 	for i, e := range page.Unread {
 		unread[i] = e
 	}
-	return fmt.Errorf("of %d objects not everything could be read; the rest was searched:\n%w", len(unread), errors.Join(unread...))
+	return fmt.Errorf("%d objects could not be read completely; the rest was searched:\n%w", len(unread), errors.Join(unread...))
 }
 
 // found is an archived event in JSON.
@@ -120,7 +120,7 @@ type found struct {
 	view
 }
 
-// unread is an object that could not be read, in JSON.
+// unread is an unreadable object, in JSON.
 type unread struct {
 	Object string `json:"object"`
 	Line   int    `json:"line,omitempty"`

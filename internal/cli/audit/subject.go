@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// subject is the flags that say what events are about.
+// subject holds the flags that select the subject of events.
 type subject struct {
 	entity, resource, namespace string
 	system                      bool
@@ -27,10 +27,10 @@ func (s *subject) bind(cmd *cobra.Command) {
 	f.StringVarP(&s.entity, "entity", "e", "", "changes of the entity `ID` and of its own limits")
 	f.StringVarP(&s.resource, "resource", "r", "", "changes of the default limits of a resource `name`")
 	f.BoolVar(&s.system, "system", false, "changes of the default limits of all resources, and of the retention")
-	f.StringVar(&s.namespace, "namespace-name", "", "registrations and deletions of the namespace of a `name`, in the\nwhole table: --namespace does not matter")
+	f.StringVar(&s.namespace, "namespace-name", "", "registrations and deletions of the namespace `name`, in the\nwhole table; --namespace is ignored")
 }
 
-// given is how many of the flags are on the command line.
+// given counts the subject flags on the command line.
 func (s *subject) given() (n int) {
 	for _, name := range []string{"entity", "resource", "system", "namespace-name"} {
 		if s.flags.Changed(name) {
@@ -40,7 +40,7 @@ func (s *subject) given() (n int) {
 	return n
 }
 
-// name is what events are about, as they name it.
+// name is the subject's name in events.
 func (s *subject) name() (string, error) {
 	switch {
 	case s.entity != "":
@@ -52,5 +52,5 @@ func (s *subject) name() (string, error) {
 	case s.system:
 		return dynamo.AuditSystem, nil
 	}
-	return "", errSubject // of nothing
+	return "", errSubject // no subject
 }

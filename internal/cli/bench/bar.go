@@ -8,7 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A bar shows on a terminal how much of the time is over. A nil bar shows nothing.
+// A bar shows the progress on a terminal. A nil bar shows nothing.
 type bar struct {
 	w   io.Writer
 	bar *progressbar.ProgressBar // nil before the first call of show
@@ -26,7 +26,7 @@ func newBar(w io.Writer) *bar {
 	return &bar{w: w}
 }
 
-// show draws it. What cannot be drawn is not missed.
+// show draws the bar. It ignores errors: the bar is not a result.
 func (b *bar) show(done, planned time.Duration) {
 	const width = 40
 	if b.bar == nil {
@@ -37,7 +37,7 @@ func (b *bar) show(done, planned time.Duration) {
 	_ = b.bar.Set64(done.Milliseconds())
 }
 
-// clear takes it off the terminal.
+// clear removes the bar from the terminal.
 func (b *bar) clear() {
 	if b != nil && b.bar != nil {
 		_ = b.bar.Clear()

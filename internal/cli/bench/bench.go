@@ -28,7 +28,7 @@ type options struct {
 	flags *pflag.FlagSet
 }
 
-const about = `Measure how fast a limiter decides, what that costs, and whether it was right.
+const about = `Measure how fast a limiter decides, what its decisions cost, and whether they are right.
 
 Scenarios:
   warm     acquire from known buckets, one client
@@ -39,25 +39,26 @@ Scenarios:
   llm      64 clients, 64 entities, 8 models: reserve requests and tokens, settle
            to the tokens used
   attack   GHSA-76rv-2r9v-c5m6: one entity at 5,000 requests per second beside 20
-           neighbours at 10 each, first the neighbours alone and then all: on a
-           bare item for each entity, on the limiter, and on one limiter that the
-           entity shares with its neighbours, as in one process
+           neighbours at 10 each. Three systems run, each with the neighbours alone
+           and then with all: bare items, one for each entity; the limiter; and one
+           limiter that the entity shares with its neighbours, as in one process
 
-Latency counts from the instant an operation was due, and so shows what a store
-that stalls does to all who wait. Dollars are on-demand prices of us-east-1 (0.625
-per million WCU, 0.125 per million RCU). The entitlement is what buckets could
-admit, from their first use to their last, or what was asked for if that is less.
+Latency counts from the instant an operation was due, so it includes the wait of
+operations behind a stalled store. Dollars are on-demand prices of us-east-1 (0.625
+per million WCU, 0.125 per million RCU). The entitlement is what the buckets could
+admit from their first use to their last, or the demand if that is less.
 
-The table is made if it does not exist, and for attack a second one, NAME-bare; they
-stay. All else is in a namespace of its own and deleted in the end. A load on DynamoDB
-itself, or on any other machine, costs money and capacity: it takes --yes.`
+The command creates the table if it does not exist; for attack it also creates
+NAME-bare. It leaves its tables in place and deletes its namespace at the end, keeping
+only that namespace's audit events and two small records. A load on DynamoDB itself, or
+on any other machine, costs money and capacity: it needs --yes.`
 
 // New is the command bench.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
 	cmd := &cobra.Command{
 		Use:   "bench SCENARIO",
-		Short: "Measure a limiter: speed, cost, and whether it was right",
+		Short: "Measure a limiter: speed, cost and correctness",
 		Long:  about,
 		Example: "  zae-limiter bench hot --local :memory: --latency 5ms --raw\n" +
 			"  zae-limiter bench attack --local :memory:\n" +
@@ -69,22 +70,22 @@ func New(a *app.App) *cobra.Command {
 		},
 	}
 	o.flags = cmd.Flags()
-	o.flags.DurationVar(&o.load.Duration, "duration", 10*time.Second, "how long is measured; by attack, each of six phases")
-	o.flags.DurationVar(&o.load.WarmUp, "warm-up", time.Second, "how long the load runs before it is measured")
-	o.flags.Int64Var(&o.load.Rate, "rate", 0, "`operations` due per second, for attack the attacker's\n(default: clients go on when they have their answer;\nattack 5000)")
-	o.flags.IntVar(&o.load.Clients, "clients", 0, "`number` of operations at a time (default 1 or 64, as said\nabove; attack 256)")
-	o.flags.IntVar(&o.load.Limiters, "limiters", 1, "`number` of limiters that the clients share, each with a\nmemory of its own, as in that many processes")
-	o.flags.IntVar(&o.load.Entities, "entities", 0, "`number` of entities, for attack of neighbours (default as\nsaid above; warm, cascade and refused 256)")
-	o.flags.Uint64Var(&o.load.Seed, "seed", 1, "a `number` that chooses who asks for what")
-	o.flags.BoolVar(&o.load.Raw, "raw", false, "run the load again as bare conditional UpdateItems, for\nthe ratio")
-	o.flags.BoolVar(&o.yes, "yes", false, "put the load on another machine")
+	o.flags.DurationVar(&o.load.Duration, "duration", 10*time.Second, "length of the measurement; for attack, of each of six phases")
+	o.flags.DurationVar(&o.load.WarmUp, "warm-up", time.Second, "how long the load runs before the measurement")
+	o.flags.Int64Var(&o.load.Rate, "rate", 0, "`operations` due per second; for attack, the attacker's\n(default: each client sends its next request when it has its\nanswer; attack 5000)")
+	o.flags.IntVar(&o.load.Clients, "clients", 0, "`number` of concurrent operations (default 1 or 64, as listed\nabove; attack 256)")
+	o.flags.IntVar(&o.load.Limiters, "limiters", 1, "`number` of limiters that the clients share, each with its\nown memory, as in that many processes")
+	o.flags.IntVar(&o.load.Entities, "entities", 0, "`number` of entities, for attack of neighbours (default as\nlisted above; warm, cascade and refused 256)")
+	o.flags.Uint64Var(&o.load.Seed, "seed", 1, "`number` that seeds the random choice of requests")
+	o.flags.BoolVar(&o.load.Raw, "raw", false, "repeat the load as bare conditional UpdateItems, to compare")
+	o.flags.BoolVar(&o.yes, "yes", false, "allow the load on another machine")
 	o.limits.Bind(cmd)
 	o.engine.Bind(o.flags, "off; attack aws", "off; attack 5ms")
 	return cmd
 }
 
-// attackLatency is that of an engine in process: without any, there is nothing
-// under way for which others could have to wait.
+// attackLatency is the latency of an embedded engine. Without latency, no request is in
+// flight long enough for others to wait.
 const attackLatency = 5 * time.Millisecond
 
 // Validate checks the command line.
@@ -101,7 +102,7 @@ func (o *options) Validate() error {
 	local := f.Local != ""
 	for _, name := range []string{"partition-limits", "latency"} {
 		if o.flags.Changed(name) && !local {
-			return fmt.Errorf("--%s has no meaning without --local: it is about an engine in this process", name)
+			return fmt.Errorf("--%s has no meaning without --local: it configures an engine in this process", name)
 		}
 	}
 	if o.load.Scenario == loadtest.Attack {
@@ -123,7 +124,7 @@ func (o *options) Validate() error {
 	return nil
 }
 
-// named calls a wrong option what the command line does.
+// named gives a wrong option its name on the command line.
 func named(err error) error {
 	wrong, ok := errors.AsType[*loadtest.OptionError](err)
 	switch {
@@ -135,8 +136,8 @@ func named(err error) error {
 	return fmt.Errorf("invalid --%s %q: %s", wrong.Option, wrong.Value, wrong.Reason)
 }
 
-// endpoint is the URL that the connection will lead to as far as the command line
-// and the environment tell; "" is AWS, or what a file of the SDK says.
+// endpoint is the URL that the connection will use, as far as the command line and the
+// environment tell. "" is AWS, or the endpoint in an SDK file.
 func (o *options) endpoint() string {
 	if o.app.Flags.EndpointURL != "" {
 		return o.app.Flags.EndpointURL
@@ -152,7 +153,7 @@ func (o *options) endpoint() string {
 	return ""
 }
 
-// target is the endpoint for people.
+// target is the endpoint in a message.
 func (o *options) target() string {
 	if url := o.endpoint(); url != "" {
 		return url
@@ -160,14 +161,14 @@ func (o *options) target() string {
 	return "DynamoDB at AWS"
 }
 
-// Run measures, and shows what was measured also if it was interrupted.
+// Run measures, and shows its measurements even if it was interrupted.
 func (o *options) Run(ctx context.Context) error {
 	api, err := o.api(ctx)
 	if err != nil {
 		return err
 	}
 	o.load.API, o.load.Logger = api, o.app.Logger()
-	o.load.Keep = o.app.Flags.Local == app.Memory // all of it is gone at once
+	o.load.Keep = o.app.Flags.Local == app.Memory // the database ends with the program
 	bar := newBar(o.app.Stderr)
 	if bar != nil {
 		o.load.Progress = bar.show
@@ -202,6 +203,6 @@ func text(w *strings.Builder, r *loadtest.Result) {
 		w.WriteString("First error of " + e + "\n")
 	}
 	if r.Interrupted {
-		w.WriteString("Interrupted: this is what was measured until then.\n")
+		w.WriteString("Interrupted: these are the measurements so far.\n")
 	}
 }

@@ -21,8 +21,8 @@ func run(ctx context.Context, args ...string) (code int, stdout, stderr string) 
 	return code, out.String(), errs.String()
 }
 
-// The command is exact in virtual time: two operations at a time of 10 ms each,
-// whatever else the machine does.
+// In virtual time the command is exact, whatever else the machine does: two concurrent
+// operations of 10 ms each.
 func TestVirtualTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestVirtualTime(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 {
 			t.Fatalf("exit code %d, errors %q, output %q: %v", code, stderr, stdout, err)
 		}
-		// Two that meet at one bucket may take longer; that is rare.
+		// Two operations on one bucket may take longer; that is rare.
 		if g := got.Limiter; g.Operations < 1990 || g.Operations > 2000 || g.Seconds < 10 || g.Seconds > 10.02 || int(g.Latency["p99_ms"]) != 10 {
 			t.Errorf("%+v", g)
 		}
@@ -59,7 +59,7 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 	})
 }
 
-// Before anything was measured there is nothing to show.
+// Before the measurement starts, there is nothing to show.
 func TestAnInterruptedSetUpShowsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

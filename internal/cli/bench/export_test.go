@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ShowBar draws a bar at each of some parts of a second, and clears it.
+// ShowBar draws a bar at each given part of a second, and clears it.
 func ShowBar(w io.Writer, parts ...time.Duration) {
 	b := &bar{w: w}
 	for _, p := range parts {

@@ -1,4 +1,4 @@
-// Package connect makes the clients of the command line, the one place in it that
+// Package connect makes the clients of the command line. It is the only CLI package that
 // knows the SDK.
 package connect
 
@@ -25,18 +25,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// idleConns is how many connections are kept open: the SDK's default of 10 makes
-// concurrent requests above that dial anew each time.
+// idleConns is the number of connections kept open. With the SDK's default of 10,
+// concurrent requests above 10 open a new connection each time.
 const idleConns = 128
 
-// DynamoDB makes a client for an endpoint, from the SDK's usual sources: the
-// environment, shared files, roles. It sends no request to DynamoDB.
+// DynamoDB makes a client for an endpoint, from the SDK's usual sources: the environment,
+// shared files, roles. It sends no request to DynamoDB.
 //
-// No credentials are made up, not even for DynamoDB Local, which would take any:
-// it keeps a database for each access key, and made-up ones would silently lead
-// to another database than the user's other tools see. Only the search for a
-// role of the machine is left out on loopback: it cannot help, and takes seconds
-// to fail.
+// DynamoDB never invents credentials, not even for DynamoDB Local, which accepts any.
+// DynamoDB Local keeps a database for each access key, so invented keys would silently
+// select another database than the user's other tools use. On loopback, DynamoDB skips only
+// the search for a role of the machine: it cannot help, and takes seconds to fail.
 func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 	cfg, err := load(ctx, e)
 	if err != nil {
@@ -49,8 +48,8 @@ func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 	}), nil
 }
 
-// Streams makes a client of DynamoDB Streams, as [DynamoDB] makes one of DynamoDB.
-// A URL serves both.
+// Streams makes a client of DynamoDB Streams, as [DynamoDB] makes one of DynamoDB. One URL
+// serves both.
 func Streams(ctx context.Context, e app.Endpoint) (dynamo.StreamAPI, error) {
 	cfg, err := load(ctx, e)
 	if err != nil {
@@ -63,12 +62,12 @@ func Streams(ctx context.Context, e app.Endpoint) (dynamo.StreamAPI, error) {
 	}), nil
 }
 
-// S3 makes a client of S3, as [DynamoDB] makes one of DynamoDB. Another storage
-// than AWS's needs no region, and is asked for /BUCKET/KEY, since few have a name
-// for each bucket; nor is it sent checksums in a form that not all take: what it
-// is sent is signed whole.
+// S3 makes a client of S3, as [DynamoDB] makes one of DynamoDB. A URL other than AWS's
+// needs no region. The client addresses such a service as /BUCKET/KEY, since few have a
+// host name for each bucket. It also omits the checksum forms that some do not accept: it
+// signs the whole body.
 func S3(ctx context.Context, e app.Endpoint) (archive.API, error) {
-	const usual = "us-east-1" // where none is asked for, it is what such storages sign with
+	const usual = "us-east-1" // the region that such services sign with if none is given
 	var options []func(*config.LoadOptions) error
 	if e.URL != "" {
 		options = append(options, config.WithDefaultRegion(usual))
@@ -81,7 +80,7 @@ func S3(ctx context.Context, e app.Endpoint) (archive.API, error) {
 		if e.URL != "" {
 			o.BaseEndpoint = aws.String(e.URL)
 		}
-		if o.BaseEndpoint != nil { // from the environment perhaps
+		if o.BaseEndpoint != nil { // the environment may set it
 			o.UsePathStyle = true
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -96,7 +95,7 @@ func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptio
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
 		})),
-		// What goes wrong is returned; standard error is the program's.
+		// Errors are returned; only the program writes to standard error.
 		config.WithLogger(logging.Nop{}),
 	)
 	if e.Region != "" {
@@ -112,8 +111,8 @@ func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptio
 	if cfg.Region == "" {
 		return aws.Config{}, &app.UsageError{Err: errors.New("no AWS region: give --region, or set AWS_REGION")}
 	}
-	// Found out now, what is missing can be said plainly. The SDK keeps what it
-	// finds, so that this is not asked twice.
+	// Checking credentials here allows a clear error. The SDK caches them, so that it does
+	// not ask twice.
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		if ctx.Err() != nil {
 			return aws.Config{}, fmt.Errorf("get AWS credentials: %w", ctx.Err())

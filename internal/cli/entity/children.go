@@ -19,7 +19,7 @@ func newChildren(a *app.App) *cobra.Command {
 	o := &childrenOptions{app: a}
 	return &cobra.Command{
 		Use:   "children ID",
-		Short: "List the entities whose parent an entity is",
+		Short: "List the children of an entity",
 		Args:  app.Args("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = args[0]

@@ -22,9 +22,9 @@ func newCreate(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create ID",
 		Short: "Create an entity",
-		Long: "Create an entity, with a parent perhaps.\n\n" +
-			"An entity needs no record to be limited; it needs one to have a parent. What an entity\n" +
-			"that cascades acquires is acquired from its parent too.",
+		Long: "Create an entity, optionally with a parent.\n\n" +
+			"Limits apply to an entity without a record too. It needs a record only to have a parent.\n" +
+			"If it cascades, every acquire takes from its parent too.",
 		Example: "  zae-limiter entity create acme --display-name 'ACME, Inc.'\n" +
 			"  zae-limiter entity create key-1 --parent acme --cascade",
 		Args: app.Args("ID"),
@@ -37,7 +37,7 @@ func newCreate(a *app.App) *cobra.Command {
 	f.StringVar(&o.entity.Name, "display-name", "", "`name` for people (default the ID)")
 	f.StringVar(&o.entity.Parent, "parent", "", "`ID` of the parent")
 	f.BoolVar(&o.entity.Cascade, "cascade", false, "acquire from the parent too")
-	f.StringToStringVar(&o.entity.Metadata, "metadata", nil, "`key=value` to keep with the entity, several between commas")
+	f.StringToStringVar(&o.entity.Metadata, "metadata", nil, "`key=value` to keep with the entity, separated by commas")
 	a.BindPrincipal(cmd)
 	return cmd
 }

@@ -23,7 +23,7 @@ func newDelete(a *app.App) *cobra.Command {
 		Use:   "delete ID",
 		Short: "Delete an entity with its limits, buckets and usage",
 		Long: "Delete an entity with its limits, buckets and usage. Its audit events stay, and its\n" +
-			"children keep naming it as their parent.",
+			"children still name it as their parent.",
 		Args: app.Args("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = args[0]

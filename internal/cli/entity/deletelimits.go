@@ -16,7 +16,7 @@ type deleteLimitsOptions struct {
 
 func newDeleteLimits(a *app.App) *cobra.Command {
 	o := &deleteLimitsOptions{app: a}
-	cmd := newLimits(a, "delete-limits", "Delete an entity's own limits for a resource, so that the next level holds", &o.level, o)
+	cmd := newLimits(a, "delete-limits", "Delete an entity's own limits for a resource; the next level then applies", &o.level, o)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
 	return cmd

@@ -15,7 +15,7 @@ type level struct{ limiter.ConfigKey }
 
 func (l *level) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&l.Resource, "resource", "r", limiter.DefaultResource,
-		"`resource` the limits are for; the default is for every\nresource without limits of its own")
+		"`resource` that the limits are for; the default is for every\nresource without its own limits")
 }
 
 // Validate checks the names.
@@ -29,10 +29,10 @@ func (l *level) Validate() error {
 	return nil
 }
 
-// String is the level as questions and results name it.
+// String names the level in questions and results.
 func (l *level) String() string { return "entity " + l.Entity + " for " + l.Resource }
 
-// newLimits is a command about a level, which run is told before r runs.
+// newLimits is a command about a level. It sets the level's entity before it runs r.
 func newLimits(a *app.App, verb, short string, l *level, r app.Runner) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   verb + " ID",

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Limits is the value of a flag that may be repeated, one limit at a time.
+// Limits is the value of a repeatable flag that takes one limit at a time.
 type Limits []limiter.Limit
 
 // Set reads one more limit. Its name must be new.
@@ -28,7 +28,7 @@ func (v *Limits) Set(s string) error {
 	return nil
 }
 
-// String is the limits as they could have been given.
+// String writes the limits in the form of the flag.
 func (v *Limits) String() string {
 	parts := make([]string, len(*v))
 	for i, l := range *v {
@@ -37,11 +37,11 @@ func (v *Limits) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Type is what help calls the value.
+// Type is the value's name in help.
 func (*Limits) Type() string { return "name:rate[/period][:burst]" }
 
-// Amounts is the value of a flag of tokens by limit name: name=tokens, several
-// between commas or by repeating the flag.
+// Amounts is the value of a flag of tokens by limit name: name=tokens, separated by commas
+// or in repeated flags.
 type Amounts map[string]int64
 
 // Set reads more amounts. Their names must be new.
@@ -69,7 +69,7 @@ func (v *Amounts) Set(s string) error {
 	return nil
 }
 
-// String is the amounts as they could have been given, by name.
+// String writes the amounts in the form of the flag, sorted by name.
 func (v *Amounts) String() string {
 	names := slices.Sorted(maps.Keys(*v))
 	for i, name := range names {
@@ -78,5 +78,5 @@ func (v *Amounts) String() string {
 	return strings.Join(names, ",")
 }
 
-// Type is what help calls the value.
+// Type is the value's name in help.
 func (*Amounts) Type() string { return "name=tokens" }

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// units are the periods a rate may have, the longest first.
+// units are the possible periods of a rate, the longest first.
 var units = []struct {
 	name   string
 	period time.Duration
@@ -26,10 +26,10 @@ var units = []struct {
 
 const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance"
 
-// Parse reads a limit: name:rate[/period][:burst]. The rate is what is earned
-// every period, which is a unit of sec, min, hour or day, perhaps behind a
-// number of them (5min), and one minute if left out. The burst is the capacity,
-// and the rate if left out. The limit returned is valid.
+// Parse reads a limit: name:rate[/period][:burst]. The rate is the number of tokens added
+// every period. The period is a unit of sec, min, hour or day, optionally with a number
+// before it (5min); the default is one minute. The burst is the capacity, and defaults to
+// the rate. The returned limit is valid.
 func Parse(s string) (limiter.Limit, error) {
 	parts := strings.Split(s, ":")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -89,7 +89,7 @@ func number(s string) (int64, error) {
 	return strconv.ParseInt(s, 10, 64)
 }
 
-// Format writes a valid limit as [Parse] reads it, in the longest unit that
+// Format writes a valid limit in the form that [Parse] reads, in the longest unit that
 // divides the period: Parse(Format(l)) is l.
 func Format(l limiter.Limit) string {
 	s := l.Name + ":" + strconv.FormatInt(l.Amount, 10) + "/" + period(l.Period)

@@ -107,8 +107,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzFormat: what is written is read back as the same limit, for every valid
-// limit.
+// FuzzFormat: every valid limit is read back from its written form as the same limit.
 func FuzzFormat(f *testing.F) {
 	f.Add("rpm", int64(100), int64(100), int64(60))
 	f.Add("tpm", int64(10_000), int64(15_000), int64(90))
@@ -134,7 +133,7 @@ func FuzzFormat(f *testing.F) {
 	})
 }
 
-// FuzzParse: what is accepted is valid, and written and read again it stays.
+// FuzzParse: an accepted limit is valid, and writing and reading it again keeps it.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"tpm:10000:15000", "rps:50/sec", "x:10/5min", "x:1/0min", "a:1:2:3", "x:007/060sec"} {
 		f.Add(s)

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// Environment variables that stand in for flags that are not given. What is on a
-// command line others see in a list of processes.
+// Environment variables that replace flags that are not given. Other users of the machine
+// can see a command line in a list of processes.
 const (
 	EnvAccessKey = "ZAEL_LOCAL_ACCESS_KEY"
 	EnvSecretKey = "ZAEL_LOCAL_SECRET_KEY" //nolint:gosec // a name
@@ -37,14 +37,14 @@ func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
 	cmd := &cobra.Command{
 		Use:   "local",
-		Short: "Serve a DynamoDB of its own to any client, on this machine",
-		Long: "Serve a DynamoDB of its own over HTTP until interrupted: tables, streams and expiry, in\n" +
-			"memory or in a directory. It prints what other programs need in their environment.\n\n" +
-			"Requests must be signed, as at AWS. Any key will do unless keys are given here; then only\n" +
-			"these will, and only so is an address served that other machines can reach. Nothing is\n" +
-			"encrypted on the way. The keys may be in $" + EnvAccessKey + " and $" + EnvSecretKey + "\n" +
-			"instead: a command line is seen by others on the machine.\n\n" +
-			"What is acknowledged in a directory is on disk, and still there after a kill or a power cut.",
+		Short: "Serve the embedded database to any DynamoDB client",
+		Long: "Serve the embedded database over HTTP until interrupted: tables, streams and expiry, in\n" +
+			"memory or in a directory. The command prints the environment that other programs need.\n\n" +
+			"Requests must be signed, as at AWS. The server accepts any key unless you give one here;\n" +
+			"then it accepts only that key. To listen on an address that other machines can reach,\n" +
+			"give a key. Traffic is not encrypted. You can give the key in $" + EnvAccessKey + "\n" +
+			"and $" + EnvSecretKey + " instead: other users of the machine see command lines.\n\n" +
+			"With a directory, every acknowledged write is on disk and survives a kill or a power cut.",
 		Example: "  zae-limiter local --data ./limits\n" +
 			"  zae-limiter table create --endpoint-url http://127.0.0.1:8000\n" +
 			"  zae-limiter local --addr 127.0.0.1:0 --partition-limits aws --latency p50=5ms,p99=20ms",
@@ -55,8 +55,8 @@ func New(a *app.App) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.addr, "addr", defaultAddr, "`host:port` to listen at; port 0 is any that is free")
-	flags.StringVar(&o.dir, "data", "", "`directory` of the data, made if it does not exist (default in memory)")
+	flags.StringVar(&o.addr, "addr", defaultAddr, "`host:port` to listen on; port 0 picks a free port")
+	flags.StringVar(&o.dir, "data", "", "`directory` of the data, created if missing (default in memory)")
 	o.engine.Bind(flags, "off", "off")
 	flags.StringVar(&o.accessKey, "access-key", "", "`ID` of the only key that may sign requests, else $"+EnvAccessKey)
 	flags.StringVar(&o.secretKey, "secret-key", "", "`secret` of that key, else $"+EnvSecretKey)
@@ -81,7 +81,7 @@ func (o *options) Validate() error {
 	return o.checkAddr()
 }
 
-// checkKeys takes the keys from the environment unless they were given.
+// checkKeys reads the keys from the environment unless the flags give them.
 func (o *options) checkKeys() error {
 	access, secret := "--access-key", "--secret-key"
 	for _, key := range []struct {
@@ -104,13 +104,13 @@ func (o *options) checkKeys() error {
 	case strings.ContainsFunc(o.accessKey, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 	}):
-		// What separates the parts of a signature's scope cannot be in one of them.
+		// A key ID cannot contain the separators of a signature's scope.
 		return fmt.Errorf(`invalid %s %q: give letters, digits and "_-"`, access, o.accessKey)
 	}
 	return nil
 }
 
-// checkAddr keeps what anyone may use on the machine.
+// checkAddr requires keys for an address that other machines can reach.
 func (o *options) checkAddr() error {
 	host, port, err := net.SplitHostPort(o.addr)
 	if err == nil {

@@ -13,13 +13,13 @@ import (
 
 // Run serves until the context ends.
 func (o *options) Run(ctx context.Context) error {
-	// The address first: if it is taken, the directory has not been touched.
+	// Listen first: if the address is taken, the directory stays untouched.
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", o.addr)
 	if err != nil {
 		return fmt.Errorf("--addr %s: %w", o.addr, err)
 	}
-	defer listener.Close() //nolint:errcheck // Serve has closed it, or nothing was accepted
+	defer listener.Close() //nolint:errcheck // Serve has closed it, or accepted nothing
 	db, err := dynamolite.Open(dynamolite.Options{
 		Dir: o.dir, Now: o.app.Now, Logger: o.app.Logger(), Limits: o.engine.Limits, Latency: o.engine.Latency,
 	})
@@ -54,19 +54,19 @@ func endpoint(at net.Addr) string {
 	}
 	host := tcp.IP.String()
 	if tcp.IP.IsUnspecified() {
-		host = "127.0.0.1" // all addresses, this one among them
+		host = "127.0.0.1" // one of all its addresses
 	}
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// What clients sign with: any region, and any key where none is demanded.
+// Clients sign with these: any region, and any key if the server has none of its own.
 const (
 	region   = "us-east-1"
 	dummyKey = "local"
 )
 
-// print writes where the server is and the environment in which other programs
-// find it. A secret that was given is not repeated.
+// print writes the address of the server, and the environment that leads other programs to
+// it. It does not repeat a secret that was given.
 func (o *options) print(endpoint string) error {
 	where := "in memory"
 	if o.dir != "" {
@@ -103,8 +103,8 @@ func (o *options) print(endpoint string) error {
 	})
 }
 
-// environment is what clients read: those of Go one name of the region, those of
-// Python the other.
+// environment is the environment of clients. Go and Python clients read the region under
+// different names.
 type environment struct {
 	Tables        string `json:"AWS_ENDPOINT_URL_DYNAMODB"`
 	Streams       string `json:"AWS_ENDPOINT_URL_DYNAMODB_STREAMS"`

@@ -21,9 +21,9 @@ func newDelete(a *app.App) *cobra.Command {
 	o := &deleteOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Take a namespace's name away",
-		Long: "Take a namespace's name away. Its items stay in the table, under its ID, where nobody\n" +
-			"finds them by name; registering the name again makes an empty namespace.",
+		Short: "Delete a namespace, leaving its items in the table",
+		Long: "Delete a namespace's name. Its items stay in the table, under its ID, but cannot be found\n" +
+			"by name. Registering the name again creates an empty namespace.",
 		Args: app.Args("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]

@@ -15,7 +15,7 @@ import (
 func New(a *app.App) *cobra.Command {
 	cmd := app.Group("namespace", "Register, list and delete the namespaces of a table",
 		newRegister(a), newList(a), newShow(a), newDelete(a))
-	cmd.Long = cmd.Short + ".\n\nThe namespaces are named by arguments: --namespace does not matter here."
+	cmd.Long = cmd.Short + ".\n\nThese commands take namespaces as arguments and ignore --namespace."
 	return cmd
 }
 

@@ -19,7 +19,7 @@ func newRegister(a *app.App) *cobra.Command {
 	o := &registerOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "register NAME...",
-		Short: "Register namespaces; those that exist stay as they are",
+		Short: "Register namespaces; existing ones stay as they are",
 		Args:  app.Args("NAME..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args

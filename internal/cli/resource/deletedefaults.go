@@ -16,7 +16,7 @@ type deleteDefaultsOptions struct {
 
 func newDeleteDefaults(a *app.App) *cobra.Command {
 	o := &deleteDefaultsOptions{app: a}
-	cmd := newLevel(a, "delete-defaults", "Delete the default limits of a resource, so that the system's hold", &o.level, o)
+	cmd := newLevel(a, "delete-defaults", "Delete the default limits of a resource; the system's then apply", &o.level, o)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
 	return cmd

@@ -22,7 +22,7 @@ func newDeleteDefaults(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// Validate checks that somebody can be asked.
+// Validate checks that there is someone to ask.
 func (o *deleteDefaultsOptions) Validate() error { return o.confirm.Validate() }
 
 // Run deletes the level.

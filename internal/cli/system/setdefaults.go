@@ -20,11 +20,11 @@ type setDefaultsOptions struct {
 func newSetDefaults(a *app.App) *cobra.Command {
 	o := &setDefaultsOptions{app: a}
 	cmd := newCommand(a, "set-defaults", "Replace the default limits of all resources, what to do in an outage, or both", o)
-	cmd.Long = cmd.Short + ".\n\nWhichever is not given stays as it is."
+	cmd.Long = cmd.Short + ".\n\nA setting that is not given stays as it is."
 	cmd.Example = "  zae-limiter system set-defaults --limit rpm:60 --on-unavailable allow"
 	o.limits.Bind(cmd)
 	a.BindPrincipal(cmd)
-	app.BindOnUnavailable(cmd, &o.onUnavailable, "what an acquire does when DynamoDB cannot be reached:\nblock is an error, allow admits without metering")
+	app.BindOnUnavailable(cmd, &o.onUnavailable, "what an acquire does when DynamoDB cannot be reached:\nblock returns an error, allow admits without metering")
 	return cmd
 }
 
@@ -36,7 +36,7 @@ func (o *setDefaultsOptions) Validate() error {
 	return nil
 }
 
-// Run sets what was given.
+// Run sets the given values.
 func (o *setDefaultsOptions) Run(ctx context.Context) error {
 	system := limiter.ConfigKey{}
 	if o.onUnavailable == "" {
@@ -48,7 +48,7 @@ func (o *setDefaultsOptions) Run(ctx context.Context) error {
 	}
 	limits := []limiter.Limit(o.limits.Limits)
 	if len(limits) == 0 {
-		// The store replaces both; the limits that stay are handed back to it.
+		// The store replaces both, so limits that stay are passed to it again.
 		old, err := store.Limits(ctx, system)
 		switch {
 		case errors.Is(err, limiter.ErrNotFound):

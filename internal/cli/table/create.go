@@ -24,17 +24,17 @@ func newCreate(a *app.App) *cobra.Command {
 		Use:   "create",
 		Short: "Create the table, with the namespaces default and --namespace",
 		Long: "Create the table, with the namespaces default and --namespace, and wait until it is ready.\n\n" +
-			"A table that exists is used if its keys and indexes fit. The table is billed per request. It deletes\n" +
-			"what has expired by its attribute ttl: idle buckets, usage, audit events.",
+			"An existing table is used if its keys and indexes fit. The table is billed per request.\n" +
+			"It deletes expired items by the attribute ttl: idle buckets, usage, audit events.",
 		Example: "  zae-limiter table create --table limits --endpoint-url http://localhost:8000",
 		Args:    app.Args(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	cmd.Flags().Var(app.Choice(&o.projection, dynamo.ProjectKeys, dynamo.ProjectAll), "gsi2-projection",
-		"what the index of a resource's buckets keeps: all as the\nPython package's tables do, at the price of a second write\nunit for each acquire (default keys)")
+		"attributes in the index of a resource's buckets: keys, or all as\nin the Python package's tables, which costs a second write unit\nfor each acquire (default keys)")
 	a.BindPrincipal(cmd)
-	cmd.Flags().BoolVar(&o.stream, "stream", false, "give the table a stream, which zae-limiter aggregate follows")
-	cmd.Flags().BoolVar(&o.keep, "keep-expired", false, "do not switch on expiry, nor off where it is on")
+	cmd.Flags().BoolVar(&o.stream, "stream", false, "enable the stream that zae-limiter aggregate follows")
+	cmd.Flags().BoolVar(&o.keep, "keep-expired", false, "do not enable expiry; if it is already enabled, it stays so")
 	return cmd
 }
 

@@ -36,8 +36,8 @@ func newList(a *app.App) *cobra.Command {
 	o.bind(a, cmd)
 	flags := cmd.Flags()
 	flags.IntVarP(&o.query.Limit, "limit", "l", dynamo.DefaultUsageLimit, fmt.Sprintf("`number` of windows to list, up to %d", dynamo.MaxUsageLimit))
-	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to go on from, as the list before ended with")
-	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit, entities and resources added up")
+	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to continue from, as printed after the previous list")
+	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit, summed over entities and resources")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	if err != nil || page.Next == "" || o.app.Flags.JSON() {
 		return err
 	}
-	// Not among the results: these may be read by a program.
+	// Standard error, since a program may read the results.
 	if _, err := fmt.Fprintf(o.app.Stderr, "There is more: repeat the command with --cursor %s\n", page.Next); err != nil {
 		return errors.Join(errors.New("say where to go on"), err)
 	}
@@ -129,8 +129,8 @@ func listTable(w *strings.Builder, snapshots []dynamo.UsageSnapshot) {
 	app.Table(w, []string{"START", "WINDOW", "ENTITY", "RESOURCE", "EVENTS", "TOKENS"}, rows)
 }
 
-// listCSV writes a row for each limit of a snapshot, so that lists have the same
-// columns whatever the limits.
+// listCSV writes a row for each limit of a snapshot, so that the columns do not depend on
+// the limits.
 func listCSV(w *strings.Builder, snapshots []dynamo.UsageSnapshot) {
 	var rows [][]string
 	for i := range snapshots {

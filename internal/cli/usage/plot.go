@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Measures of a chart.
+// Size of a chart.
 const (
 	chartHeight = 10
 	chartPoints = 60
@@ -41,8 +41,8 @@ func plot(w *strings.Builder, q *dynamo.UsageQuery, page *dynamo.UsagePage) {
 	}
 }
 
-// chart adds a page up by limit, for every window from the first to the last one,
-// in tokens. A window that the page may hold only a part of is left out.
+// chart sums a page by limit, in tokens, for every window from the first to the last. It
+// leaves out a window that the page may contain only in part.
 func chart(q *dynamo.UsageQuery, page *dynamo.UsagePage) (starts []time.Time, series map[string][]float64) {
 	if len(page.Snapshots) == 0 {
 		return nil, nil
@@ -73,7 +73,7 @@ func chart(q *dynamo.UsageQuery, page *dynamo.UsagePage) (starts []time.Time, se
 	return starts, series
 }
 
-// highest is the highest of each n values: peaks are what one looks for.
+// highest returns the maximum of each n values, so that the chart keeps the peaks.
 func highest(values []float64, n int) []float64 {
 	var all []float64
 	for chunk := range slices.Chunk(values, n) {

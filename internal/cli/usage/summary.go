@@ -31,7 +31,7 @@ func newSummary(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// total is what was used of a limit, in JSON.
+// total is the usage of a limit, in JSON.
 type total struct {
 	Limit     string      `json:"limit"`
 	Total     json.Number `json:"total"`
@@ -74,7 +74,7 @@ func (o *summaryOptions) Run(ctx context.Context) error {
 	})
 }
 
-// text writes what was added up, for people.
+// text writes the summary for people.
 func (o *summaryOptions) text(w *strings.Builder, sum *dynamo.UsageSummary) {
 	first, last := "", ""
 	if sum.Snapshots > 0 {
@@ -84,7 +84,7 @@ func (o *summaryOptions) text(w *strings.Builder, sum *dynamo.UsageSummary) {
 		"Windows", strconv.Itoa(sum.Snapshots), "Events", strconv.FormatInt(sum.Events, 10), "First", first, "Last", last)
 }
 
-// given is nil for what is not there.
+// given is nil for a zero value.
 func given[T comparable](v T) *T {
 	var none T
 	if v == none {

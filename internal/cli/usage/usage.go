@@ -21,14 +21,14 @@ import (
 func New(a *app.App) *cobra.Command {
 	cmd := app.Group("usage", "Show what entities have consumed, by hour, day or month",
 		newList(a), newSummary(a))
-	cmd.Long = cmd.Short + ".\n\nAn aggregator that reads the table's stream keeps these figures: without one there are none."
+	cmd.Long = cmd.Short + ".\n\nAn aggregator that reads the table's stream records these figures; without one there are none."
 	return cmd
 }
 
-// outputCSV is a value of the output flag that these commands have besides.
+// outputCSV is a value of the output flag that only these commands have.
 const outputCSV = "csv"
 
-// filter is the flags that say which snapshots to read.
+// filter holds the flags that select snapshots.
 type filter struct {
 	query              dynamo.UsageQuery
 	window, start, end string
@@ -68,7 +68,7 @@ func (f *filter) Validate() (err error) {
 	return err
 }
 
-// ask opens the store and has it answer a query.
+// ask opens the store and runs a query on it.
 func ask[T any](ctx context.Context, a *app.App, q dynamo.UsageQuery, answer func(*dynamo.Store, context.Context, dynamo.UsageQuery) (T, error)) (T, error) {
 	store, err := a.Store(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func tokens(amount *big.Int) string {
 	return strings.TrimRight(fmt.Sprintf("%s%d.%03d", sign, whole.Abs(whole), rest.Abs(rest)), "0")
 }
 
-// number is what [tokens] writes, as JSON takes it.
+// number is [tokens] in JSON.
 func number(amount *big.Int) json.Number { return json.Number(tokens(amount)) }
 
 // writeCSV writes rows under a header.
