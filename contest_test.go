@@ -35,7 +35,7 @@ type contest struct {
 
 var contestTime = flag.Duration("contest", 10*time.Second, "how long processes contend, in virtual time")
 
-func (c *contest) lasts() time.Duration { return max(*contestTime, c.atLeast) }
+func (c contest) lasts() time.Duration { return max(*contestTime, c.atLeast) }
 
 // A contestant is what became of one process.
 type contestant struct {

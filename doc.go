@@ -44,6 +44,10 @@
 // with the store's move such a stamp back ([store.CheckedClock], [Stats]). Each time, up to
 // one capacity is admitted in excess.
 //
-// A bucket takes about 1,000 writes a second, which is what a DynamoDB partition
-// sustains; acquires beyond that wait for their turn.
+// # Hot buckets
+//
+// A DynamoDB partition takes about 1,000 writes a second. Callers of one process share
+// writes to a bucket ([Options.InFlight]). A bucket that takes more writes splits into up
+// to [MaxShards] items, each in a partition of its own. Splitting never creates tokens,
+// and callers still see one bucket.
 package limiter

@@ -14,8 +14,9 @@ import (
 // others.
 const mergeTries = 10
 
-// Shards reads the shards of a bucket that exist, in order, those included that only the
-// one that b names tells of: what [Limiter.Merge] starts from. Errors are those of the [Store].
+// Shards reads the shards of a bucket that exist, in order. It looks at least as far as
+// the shard that b names. [Limiter.Merge] takes its result. Errors are those of the
+// [Store].
 func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*store.Image, error) {
 	return inTime(ctx, l, opOn(b, "read"), func(ctx context.Context) ([]*store.Image, error) {
 		return l.readShards(ctx, l.account(b.Entity, b.Resource), b)
@@ -26,19 +27,18 @@ func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*store.Image, error) 
 // i+n holds and becomes shard i of n, and the other one is deleted, for all of them
 // in one transaction. images are all shards, as [Limiter.Shards] has just read them.
 //
-// Tokens are moved, and none is made. Nothing is lost if nobody writes to the bucket
-// meanwhile. If somebody does, it is tried again on images that are read anew, and
-// allows for as much to be taken off each shard once more as was since the images
-// before: what is allowed for and not taken is lost.
+// Merge moves tokens and creates none. It loses nothing if nobody writes to the bucket
+// meanwhile. If somebody does, it tries again on new images, and withholds from each
+// retired shard twice what was consumed between the two reads. Tokens withheld and not
+// consumed are forfeited.
 //
-// A set of shards is left alone if one is missing, if they disagree about their
-// number, their limits or whom they belong to, and if one is disabled, has expired,
-// belongs to a peer's feature, holds more than its share or is stamped far ahead. It reports whether the
-// bucket was merged: it is not if others write to it at every attempt, either, or if
-// it is being doubled. Errors are those of the [Store]; with [ErrUnavailable] nobody
-// knows whether it was merged.
+// Merge leaves the shards alone if one is missing, is disabled, has expired, uses a
+// peer's feature, holds more than its share or is stamped far ahead, and if they disagree
+// about their number, their limits or their owner. It reports whether it merged the
+// bucket: it does not if others write at every attempt, or if the bucket is being doubled.
+// Errors are those of the [Store]; after [ErrUnavailable] the bucket may be merged or not.
 //
-// A peer's client that still knows of a shard that was retired makes it anew, full.
+// A peer's client that still knows of a retired shard makes it anew, full.
 func (l *Limiter) Merge(ctx context.Context, images []*store.Image) (bool, error) {
 	if len(images) == 0 {
 		return false, l.closedFor("merge no shards")
