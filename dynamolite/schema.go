@@ -31,7 +31,7 @@ type schema struct {
 	protected     bool                        // against deletion
 	class         types.TableClass            // "" or STANDARD are one
 	tags          map[string]string
-	expiry        string       // the attribute that holds an item's time to live; "": none
+	expiries      *expiries    // nil: items have no time to live
 	stream        *tableStream // nil: none is enabled
 	latest        *tableStream // the one that was enabled last, of which the description goes on telling; nil: none ever
 
