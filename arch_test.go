@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -85,11 +86,24 @@ func (s *source) imports() []string {
 	return all
 }
 
-// sources parses the repository, its nested modules included.
+// sources is every Go file of the repository, its nested modules included. The tests share it and leave it as it is.
 func sources(t *testing.T) []*source {
 	t.Helper()
-	var all []*source
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found %d files; the test must run in the root of the repository", len(all))
+	}
+	return all
+}
+
+// parsed is the repository, which the first caller parses.
+var parsed = sync.OnceValues(parse)
+
+func parse() (all []*source, err error) {
+	err = filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -111,13 +125,7 @@ func sources(t *testing.T) []*source {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 20 {
-		t.Fatalf("found %d files; the test must run in the root of the repository", len(all))
-	}
-	return all
+	return all, err
 }
 
 // covers tells whether an entry of the tables stands for a package.
