@@ -39,8 +39,6 @@ type App struct {
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
-	// Version is the program's own.
-	Version string
 
 	// NeedsStream says that the command is of no use on a table without a stream,
 	// for who is told to make one.
