@@ -79,12 +79,18 @@ format: ## rewrite the files as lint wants them
 	$(golangci-lint) fmt ./...
 
 .PHONY: build
-build: ## every package, test and tool; the programs land in bin/
-	go build ./...
+build: ## the programs, in bin/
 	go build -o bin/ ./cmd/...
+
+.PHONY: tools
+tools: ## the tools that lint and benchmarks use, in bin/
+	go build -C tools -o ../bin/ tool
+
+.PHONY: vet
+vet: ## compile every package and test, the tagged ones too, and vet them
+	go build ./...
 	go vet -tags conformance ./...
 	go vet -C benchmarks -tags conformance ./...
-	go build -C tools -o ../bin/ tool
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line and moto
