@@ -11,6 +11,8 @@ export PEERS_DIR ?= $(CURDIR)/.cache/peers
 FUZZTIME ?= 50000x
 # How many seeds the simulation runs.
 SIM_SEEDS ?= 2000
+# How long processes contend in make contests, in virtual time.
+CONTEST ?= 1m
 # How often a writing process is killed.
 KILLS ?= 200
 # How often each benchmark runs.
@@ -20,6 +22,26 @@ BENCHCOUNT ?= 6
 # except where CI is set.
 race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the race detector needs a C compiler: install gcc)))
 
+# The long tests let minutes to weeks of virtual time pass, or try seed after seed until the simulation
+# reports a defect that they have planted. make quick and make test leave them to make long and to .ci/run.
+# arch_test.go checks that the packages have a test of each name, and that no other package has one.
+long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
+	TestADegradedLeaseIsDropped TestADegradedLeaseIsRolledBack \
+	TestADegradedLeaseIsRolledBackInTheBackground TestAFrozenWriteLimitDoublesNothing \
+	TestAProcessThatAsksForLittleGetsIt TestAQuietBucketIsNeverDoubled \
+	TestASlowBucketNeverDoubles TestASmallBurstBesideAClientThatIsALittleAhead \
+	TestBrokenAggregatorsAreSeen TestBrokenHealingsAreSeen TestBrokenIsSeen \
+	TestBrokenMergesAreSeen TestBrokenSeasonsAreSeen TestBrokenShardsAreSeen \
+	TestLongRunRateIsTheConfiguredRateUnderLatency TestMemoryDoesNotGrowWithHistory \
+	TestNeverStarved TestNeverStarvedByAnAggregator TestNeverStarvedOnShards \
+	TestOneWriteFromTheFutureDoesNotStopABucket TestOnlyAQuietBucketIsMerged \
+	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesShareALimitEqually \
+	TestSlowLimitAccruesBesideAFastOne TestSteadyLoadStaysOnTheOneRoundTripPath TestTheAttack \
+	TestTheAttackOnABucketThatIsNotSharded TestUnequalSharesAreSeen
+long_packages = . ./aggregator ./internal/sim ./loadtest
+space := $(subst ,, )
+long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
+
 golangci-lint = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
 
@@ -27,13 +49,25 @@ benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+.PHONY: quick
+quick: ## most tests, with few seeds and without the race detector; a minute
+	@echo 'go test -short ./... without the long tests'
+	@go test -short -vet=off -skip $(long_pattern) ./...
+
 .PHONY: check
 check: lint test ## what to run before a commit
 
 .PHONY: test
-test: ## every test that needs nothing but Go
+test: ## every test that needs nothing but Go, except the long ones, under the race detector
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
-	go test $(race) -shuffle=on -timeout 20m ./...
+	@echo 'go test $(race) ./... without the long tests'
+	@go test $(race) -shuffle=on -timeout 20m -skip $(long_pattern) ./...
+
+.PHONY: long
+long: ## the long tests under the race detector, with their largest cases
+	@echo 'go test $(race) $(long_packages), the long tests'
+	@go test $(race) -shuffle=on -timeout 60m -run $(long_pattern) $(filter-out .,$(long_packages))
+	@go test $(race) -shuffle=on -timeout 60m -run $(long_pattern) . -contest.large
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
@@ -45,17 +79,24 @@ format: ## rewrite the files as lint wants them
 	$(golangci-lint) fmt ./...
 
 .PHONY: build
-build: ## every package, test and tool; the programs land in bin/
-	go build ./...
+build: ## the programs, in bin/
 	go build -o bin/ ./cmd/...
+
+.PHONY: tools
+tools: ## the tools that lint and benchmarks use, in bin/
+	go build -C tools -o ../bin/ tool
+
+.PHONY: vet
+vet: ## compile every package and test, the tagged ones too, and vet them
+	go build ./...
 	go vet -tags conformance ./...
 	go vet -C benchmarks -tags conformance ./...
-	go build -C tools -o ../bin/ tool
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line and moto
 	conformance/install
-	go test -race -count=1 -timeout 20m -tags conformance \
+	@echo 'go test -race -tags conformance, without the long tests'
+	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
 		./aggregator ./archive ./conformance/... ./dynamo ./dynamolite/internal/differential ./internal/peers
 
 .PHONY: golden
@@ -78,7 +119,7 @@ sim: ## the simulation over SIM_SEEDS seeds
 
 .PHONY: contests
 contests: ## processes that share a limit for a minute of virtual time
-	go test -count=1 -timeout 60m -run 'TestProcesses|TestAProcess' . -contest=1m
+	go test -count=1 -timeout 60m -run 'TestProcesses|TestAProcess' . -contest=$(CONTEST) -contest.large
 
 .PHONY: crash
 crash: ## a writing process killed KILLS times, and the log's own, with nothing lost

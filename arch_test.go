@@ -5,11 +5,13 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -86,11 +88,24 @@ func (s *source) imports() []string {
 	return all
 }
 
-// sources parses the repository, its nested modules included.
+// sources is every Go file of the repository, its nested modules included. The tests share it and leave it as it is.
 func sources(t *testing.T) []*source {
 	t.Helper()
-	var all []*source
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found %d files; the test must run in the root of the repository", len(all))
+	}
+	return all
+}
+
+// parsed is the repository, which the first caller parses.
+var parsed = sync.OnceValues(parse)
+
+func parse() (all []*source, err error) {
+	err = filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -112,13 +127,7 @@ func sources(t *testing.T) []*source {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 20 {
-		t.Fatalf("found %d files; the test must run in the root of the repository", len(all))
-	}
-	return all
+	return all, err
 }
 
 // covers tells whether an entry of the tables stands for a package.
@@ -234,6 +243,45 @@ func TestTaggedFilesAreRun(t *testing.T) {
 	for _, s := range sources(t) {
 		if strings.Contains(constraint(s.file), "conformance") && !slices.Contains(tagged, s.folder) {
 			t.Errorf("%s needs the tag conformance, but make conformance does not test %s", s.path, s.folder)
+		}
+	}
+}
+
+// The Makefile names the long tests. One that is renamed would be run with the others again, and one of the same
+// name in another package would not be run at all.
+func TestLongTestsAreRun(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := func(variable string) []string {
+		_, value, ok := strings.Cut("\n"+strings.ReplaceAll(string(text), "\\\n", " "), "\n"+variable+" = ")
+		if !ok {
+			t.Fatalf("the Makefile does not set %s", variable)
+		}
+		value, _, _ = strings.Cut(value, "\n")
+		return strings.Fields(value)
+	}
+	long, packages, found := words("long"), words("long_packages"), map[string]bool{}
+	for i, name := range packages {
+		packages[i] = path.Clean(name)
+	}
+	for _, s := range sources(t) {
+		for _, decl := range s.file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || !s.isTest() || !slices.Contains(long, f.Name.Name) {
+				continue
+			}
+			found[f.Name.Name] = true
+			if !slices.Contains(packages, s.folder) {
+				t.Errorf("%s: %s has the name of a long test, but make long does not test %s", s.at(f), f.Name.Name, s.folder)
+			}
+		}
+	}
+	for _, name := range long {
+		if !found[name] {
+			t.Errorf("the Makefile has a long test %s, which does not exist", name)
 		}
 	}
 }

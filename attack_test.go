@@ -231,6 +231,7 @@ func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 
 // And what becomes of it here.
 func TestTheAttack(t *testing.T) {
+	const largeShards = 32 // only with -contest.large
 	for _, tt := range []struct {
 		name      string
 		attackers int // processes
@@ -245,11 +246,14 @@ func TestTheAttack(t *testing.T) {
 		{"coalesced, limits far above, of one", 1, 0, 1_000_000, 0, 3_000, 0.001, 0.005},
 		{"coalesced, limits that are hit", 4, 0, 3_000, 0, 2_000, 0.001, 0.1},
 		{"coalesced, limits that are hit by many", 16, 0, 3_000, 0, 4_000, 0.001, 0.15},
-		{"coalesced, limits that are hit by many, on many shards", 16, 0, 3_000, 32, 25_000, 0.01, 0.6},
+		{"coalesced, limits that are hit by many, on many shards", 16, 0, 3_000, largeShards, 25_000, 0.01, 0.6},
 		{"coalesced, a small limit that is hit by many", 16, 0, 300, 0, 2_500, 0.001, 0.25},
 		{"by shards alone, of many", 16, -1, 1_000_000, 0, 25_000, 0.001, 0.3},
 		{"by shards alone, of one", 1, -1, 1_000_000, 0, 25_000, 0.001, 0.05},
 	} {
+		if tt.shards == largeShards && !*contestsLarge {
+			continue
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			inEngine(t, awsEngine(), dynamo.TableOptions{}, func(w *world) {
 				w.system(limiter.PerSecond("rps", tt.limit))

@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -178,6 +179,8 @@ func TestCloseHasAnEnd(t *testing.T) {
 	}
 }
 
+var closeRounds = flag.Int("close.rounds", 40, "how often a limiter is closed under traffic, on real goroutines")
+
 // Close leaves no goroutine behind, and does not race with calls that begin: on real
 // goroutines, which the race detector watches.
 func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it counts goroutines
@@ -186,7 +189,11 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 		t.Fatal(err)
 	}
 	w := &world{T: t, engine: engine}
-	for round := range 200 {
+	rounds := *closeRounds
+	if testing.Short() {
+		rounds = min(rounds, 12)
+	}
+	for round := range rounds {
 		api := dynamo.API(engine)
 		if round%4 > 0 {
 			api = remote{engine}

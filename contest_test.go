@@ -29,11 +29,15 @@ type contest struct {
 	aws       bool                    // the engine has AWS's limits of partitions
 	shards    int                     // that the bucket has before; 0 is that there is none
 	light     bool                    // the first process asks for half of an equal share
+	large     bool                    // takes ten seconds: only with -contest.large
 	latency   func(int) time.Duration // of a process; nil is 5 ms
 	atLeast   time.Duration           // how long it takes, whatever the flag says
 }
 
-var contestTime = flag.Duration("contest", 10*time.Second, "how long processes contend, in virtual time")
+var (
+	contestTime   = flag.Duration("contest", 10*time.Second, "how long processes contend, in virtual time")
+	contestsLarge = flag.Bool("contest.large", false, "hold the largest contests and attacks too")
+)
 
 func (c contest) lasts() time.Duration { return max(*contestTime, c.atLeast) }
 
@@ -192,8 +196,11 @@ func TestProcessesShareALimitEqually(t *testing.T) {
 		{name: "twice the limit of many at random", processes: 16, load: 2, limit: 3_000, burst: 300, aws: true},
 		{name: "ten times the limit at random", processes: 8, load: 10, limit: 1_000, burst: 100, aws: true},
 		{name: "four shards", processes: 8, callers: 8, limit: 300, burst: 300, shards: 4, aws: true},
-		{name: "32 shards", processes: 16, load: 2, limit: 3_000, burst: 300, shards: 32, aws: true},
+		{name: "32 shards", processes: 16, load: 2, limit: 3_000, burst: 300, shards: 32, aws: true, large: true},
 	} {
+		if c.large && !*contestsLarge {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) { c.in(t, within(0.8, 1.2)) })
 	}
 }

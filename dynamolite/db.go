@@ -32,8 +32,9 @@ type Options struct {
 	Limits Limits
 	// Latency is how long requests take beyond their work. Default: nothing.
 	Latency Latency
-	// SweepInterval is how long after a sweep for expired items the next begins. Default: a minute; on
-	// AWS it may be days.
+	// SweepInterval is the time between two sweeps for expired items, counted from when the first table got a time to
+	// live. A sweep in which no item has expired is left out. Without Now, the database may notice ten minutes late
+	// that the machine's clock was set forward. Default: a minute; on AWS an item may outlive its expiry by days.
 	SweepInterval time.Duration
 
 	checkpointAfter int64 // bytes of log; default: checkpointLog
@@ -74,8 +75,7 @@ type DB struct {
 	// checkpointFailed is the length of the log when a checkpoint failed; 0 if the last one
 	// succeeded.
 	checkpointFailed atomic.Int64
-	sweeping         atomic.Bool   // the sweep for expired items has been started
-	sweepEvery       time.Duration // between two sweeps
+	sweeper          sweeper
 	// checkpointAfter is how many bytes of log are worth a checkpoint.
 	checkpointAfter int64
 }
@@ -100,7 +100,8 @@ func newDB(o Options) (*DB, error) {
 	if o.SweepInterval < 0 {
 		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 means one minute"}
 	}
-	if o.Now == nil {
+	polls := o.Now != nil
+	if !polls {
 		o.Now = time.Now //nolint:forbidigo // the default clock
 	}
 	if o.Logger == nil {
@@ -117,7 +118,7 @@ func newDB(o Options) (*DB, error) {
 		ledgers:  map[string]*tableLedger{},
 		stopping: make(chan struct{}),
 
-		sweepEvery:      cmp.Or(o.SweepInterval, sweepInterval),
+		sweeper:         sweeper{every: cmp.Or(o.SweepInterval, sweepInterval), polls: polls, woken: make(chan struct{}, 1)},
 		checkpointAfter: cmp.Or(o.checkpointAfter, checkpointLog),
 	}
 	db.streams = newStreamRegistry(db.durable)

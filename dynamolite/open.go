@@ -130,7 +130,7 @@ func (l *loader) table(entry string, e journal.Entry) error {
 		l.db.created = max(l.db.created, t.number)
 	}
 	before := t.schema()
-	s, err := state.schema(t, before)
+	s, err := state.schema(t, before, &l.db.sweeper)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (l *loader) finish() {
 		t := l.tables[number]
 		s := t.schema()
 		l.db.openLedgerLocked(t, s)
-		sweep = sweep || s.expiry != ""
+		sweep = sweep || s.expiries != nil
 		for _, x := range s.indexes {
 			filling.Go(func() {
 				room <- struct{}{}

@@ -31,7 +31,7 @@ type schema struct {
 	protected     bool                        // against deletion
 	class         types.TableClass            // "" and STANDARD mean the same
 	tags          map[string]string
-	expiry        string       // the attribute that holds an item's time to live; "": none
+	expiries      *expiries    // nil: items have no time to live
 	stream        *tableStream // nil: none is enabled
 	latest        *tableStream // the stream enabled last, which the description continues to report; nil: none ever
 

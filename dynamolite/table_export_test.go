@@ -2,6 +2,7 @@ package dynamolite
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -133,4 +134,12 @@ func (db *DB) FindExpired(tableName string) (found int, expire func() error) {
 func (db *DB) LookForExpired(tableName string, shard int) int {
 	keys, _, _ := db.tables[tableName].expired(shard, "", pastOf(db.now()))
 	return len(keys)
+}
+
+// NextSweep is when the next sweep begins after the last one ended at swept, if the first item expires at an instant in
+// seconds since 1970.
+func NextSweep(every time.Duration, start, swept, now time.Time, at int64) time.Time {
+	plan := sweepPlan{every: every, start: start}
+	plan.swept(swept)
+	return now.Add(plan.sleep(now, at))
 }

@@ -64,7 +64,7 @@ func stateOf(t *table, s *schema, at time.Time) *tableState {
 		Number: t.number, Name: t.name, Created: t.created, Altered: at,
 		Key:     stateOfKey(&t.key),
 		Billing: s.billing, OnDemandSince: s.onDemandSince, Capacity: stateOfCapacity(s.capacity),
-		Protected: s.protected, Class: s.class, Tags: s.tags, Expiry: s.expiry,
+		Protected: s.protected, Class: s.class, Tags: s.tags, Expiry: s.expiry(),
 	}
 	for _, a := range s.kinds {
 		state.Kinds = append(state.Kinds, keyPart{*a.AttributeName, a.AttributeType})
@@ -130,11 +130,14 @@ func (state *tableState) latest(t *table, s *schema) *tableStream {
 
 // schema is what the state describes, of a table whose schema was another before or none. An index or a
 // stream that was there before is the same one. The stream is not set if it is new.
-func (state *tableState) schema(t *table, before *schema) (*schema, error) {
+func (state *tableState) schema(t *table, before *schema, sweeper *sweeper) (*schema, error) {
 	s := &schema{
 		billing: state.Billing, onDemandSince: state.OnDemandSince, capacity: state.Capacity.throughput(),
-		protected: state.Protected, class: state.Class, tags: state.Tags, expiry: state.Expiry,
+		protected: state.Protected, class: state.Class, tags: state.Tags,
 		indexCapacity: map[string]types.ProvisionedThroughput{},
+	}
+	if state.Expiry != "" {
+		s.expiries = &expiries{attribute: state.Expiry, sweeper: sweeper}
 	}
 	for _, k := range state.Kinds {
 		s.kinds = append(s.kinds, types.AttributeDefinition{AttributeName: aws.String(k.Name), AttributeType: k.Kind})

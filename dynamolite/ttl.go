@@ -18,8 +18,8 @@ import (
 const expiredYears = 5
 
 // UpdateTimeToLive names the attribute that holds when an item expires, in seconds since 1970, or
-// ends expiry. It is in force at once, and, unlike on AWS, can be changed again at once. Expired
-// items are deleted by a sweep every Options.SweepInterval, which is not billed; until then they are
+// ends expiry. It is in force at once, and, unlike on AWS, can be changed again at once. A sweep
+// deletes expired items at the next multiple of Options.SweepInterval, which is not billed; until then they are
 // there. What is not a number, and what lies more than five years back, does not expire.
 //
 // Enabling what is enabled, disabling what is not, and naming another attribute than the one in force are
@@ -46,7 +46,7 @@ func (db *DB) updateTimeToLive(c *call, in *dynamodb.UpdateTimeToLiveInput) (*dy
 			"Member must have length between 1 and %d", *spec.AttributeName, maxAttribute)
 	}
 	attribute, enabled := *spec.AttributeName, *spec.Enabled
-	if err := db.alter(c, t, func(s *schema) error { return s.setExpiry(attribute, enabled) }); err != nil {
+	if err := db.alter(c, t, func(s *schema) error { return s.setExpiry(attribute, enabled, &db.sweeper) }); err != nil {
 		return nil, err
 	}
 	if enabled {
@@ -58,20 +58,28 @@ func (db *DB) updateTimeToLive(c *call, in *dynamodb.UpdateTimeToLiveInput) (*dy
 }
 
 // setExpiry switches expiry on or off.
-func (s *schema) setExpiry(attribute string, enabled bool) error {
-	switch {
-	case s.expiry != "" && s.expiry != attribute:
-		return validationf("TimeToLive is active on a different AttributeName: current AttributeName is %s", s.expiry)
-	case enabled && s.expiry != "":
+func (s *schema) setExpiry(attribute string, enabled bool, sweeper *sweeper) error {
+	switch current := s.expiry(); {
+	case current != "" && current != attribute:
+		return validationf("TimeToLive is active on a different AttributeName: current AttributeName is %s", current)
+	case enabled && current != "":
 		return validationf("TimeToLive is already enabled")
 	case enabled:
-		s.expiry = attribute
-	case s.expiry == "":
+		s.expiries = &expiries{attribute: attribute, sweeper: sweeper}
+	case current == "":
 		return validationf("TimeToLive is already disabled")
 	default:
-		s.expiry = ""
+		s.expiries = nil
 	}
 	return nil
+}
+
+// expiry is the attribute that holds an item's time to live; "": none.
+func (s *schema) expiry() string {
+	if s.expiries == nil {
+		return ""
+	}
+	return s.expiries.attribute
 }
 
 // DescribeTimeToLive tells the attribute that holds when an item expires, if there is one.
@@ -86,7 +94,7 @@ func (db *DB) describeTimeToLive(c *call, in *dynamodb.DescribeTimeToLiveInput) 
 		return nil, err
 	}
 	d := &types.TimeToLiveDescription{TimeToLiveStatus: types.TimeToLiveStatusDisabled}
-	if attribute := t.schema().expiry; attribute != "" {
+	if attribute := t.schema().expiry(); attribute != "" {
 		d.TimeToLiveStatus, d.AttributeName = types.TimeToLiveStatusEnabled, aws.String(attribute)
 	}
 	return &dynamodb.DescribeTimeToLiveOutput{TimeToLiveDescription: d}, nil
@@ -99,13 +107,20 @@ func pastOf(now time.Time) past {
 	return past{from: now.AddDate(-expiredYears, 0, 0).Unix(), to: now.Unix()}
 }
 
-// expired tells whether an item has expired by an attribute; by none, "", it has not.
-func (p past) expired(r *record, attribute string) bool {
+// has tells whether the span has an instant.
+func (p past) has(at int64) bool { return p.from <= at && at < p.to }
+
+// expiryOf is when an item expires by an attribute, in seconds since 1970, or never. What an int64 cannot hold is
+// taken for never: it is not in the past five years.
+func expiryOf(r *record, attribute string) int64 {
 	digits, ok := value.LookupNumber(r.data, attribute)
-	if !ok || attribute == "" {
-		return false
+	if !ok {
+		return never
 	}
 	whole, _, _ := strings.Cut(digits, ".")
-	at, err := strconv.ParseInt(whole, 10, 64) // what it cannot hold is not in the past five years
-	return err == nil && p.from <= at && at < p.to
+	at, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return never
+	}
+	return at
 }

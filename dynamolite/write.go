@@ -194,6 +194,7 @@ func (w *write) applyLocked(e *effect, pos position) {
 		s.deleteLocked(e.old.key, pos)
 	default:
 		s.setLocked(e.new, pos)
+		e.schema.expiries.wrote(w.key.shard, e)
 	}
 	for i := range e.changes {
 		e.changes[i].apply(pos)

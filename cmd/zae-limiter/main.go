@@ -14,13 +14,14 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop)     // a second signal ends the process at once
+	info, _ := debug.ReadBuildInfo() // nil: the build has recorded nothing
 	code := cli.Run(ctx, cli.Options{
 		Args:  os.Args[1:],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: isTerminal(os.Stdin),
 		Getenv:   os.Getenv,
-		Version:  version(),
+		Version:  cli.VersionOf(info),
 	})
 	stop()
 	os.Exit(code)
@@ -31,12 +32,4 @@ func main() {
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// version is what the build recorded.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }

@@ -66,7 +66,7 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 	if w.server != nil {
 		ts.Fatalf("it is running")
 	}
-	b := startLocal(cli.Options{Getenv: ts.Getenv, Version: "v1.2.3", Now: w.now}, args...)
+	b := startLocal(cli.Options{Getenv: ts.Getenv, Now: w.now}, args...)
 	if b.url == "" {
 		code, stderr := b.end()
 		ts.Fatalf("exit code %d: %s", code, stderr)

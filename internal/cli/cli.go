@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ type Options struct {
 	// Getenv reads the environment; "" is not set.
 	Getenv func(string) string
 	// Version is the version of the program.
-	Version string
+	Version Version
 	// Connect makes the DynamoDB client; nil uses the AWS SDK's.
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
 	// ConnectArchive makes the S3 client; nil uses the AWS SDK's.
@@ -51,7 +50,7 @@ type Options struct {
 func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
-		Terminal: o.Terminal, Getenv: o.Getenv, Version: o.Version, Connect: o.Connect, Now: o.Now,
+		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
 		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive,
 	}
 	if a.ConnectArchive == nil {
@@ -60,7 +59,7 @@ func Run(ctx context.Context, o Options) int {
 	if a.Connect == nil {
 		a.Connect = connect.DynamoDB
 	}
-	root := newRoot(a) //nolint:contextcheck // commands get theirs from ExecuteContextC
+	root := newRoot(a, o.Version) //nolint:contextcheck // commands get theirs from ExecuteContextC
 	// A nil slice would make cobra read the process's own arguments.
 	root.SetArgs(append([]string{}, o.Args...))
 	cmd, err := root.ExecuteContextC(ctx)
@@ -85,10 +84,10 @@ const about = `A distributed rate limiter: token buckets in a DynamoDB table.
 
 Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 refused.`
 
-func newRoot(a *app.App) *cobra.Command {
+func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newVersion(a))
+		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newVersion(a, v))
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)
@@ -98,6 +97,7 @@ func newRoot(a *app.App) *cobra.Command {
 	root.SetUsageTemplate(help)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	a.Flags.Bind(root.PersistentFlags())
+	addVersionFlag(root, a, v)
 	return root
 }
 
@@ -118,19 +118,3 @@ Flags:
 Global flags:
 {{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
 `
-
-func newVersion(a *app.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Show the version of this program",
-		Args:  app.Args(),
-		RunE: func(*cobra.Command, []string) error {
-			return a.Print(struct {
-				Version string `json:"version"`
-				Peer    string `json:"peer_version"`
-			}{a.Version, dynamo.ClientVersion}, func(w *strings.Builder) {
-				fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", a.Version, dynamo.ClientVersion)
-			})
-		},
-	}
-}

@@ -18,6 +18,6 @@ func CommandPaths() [][]string {
 			walk(c, append(slices.Clip(path), c.Name()))
 		}
 	}
-	walk(newRoot(&app.App{}), nil)
+	walk(newRoot(&app.App{}, Version{}), nil)
 	return paths
 }

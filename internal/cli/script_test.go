@@ -145,7 +145,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	w := worldOf(ts)
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
-		Getenv: ts.Getenv, Version: "v1.2.3", Connect: w.connect, Now: w.now,
+		Getenv: ts.Getenv, Version: recorded, Connect: w.connect, Now: w.now,
 	}
 	if w.typed != nil {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("sim.seeds", 200, "how many seeds to run")
+	seeds     = flag.Int("sim.seeds", 60, "how many seeds to run; a fifth of them with -short")
 	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
 	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
@@ -81,6 +81,14 @@ func oddsOf(seed uint64) odds {
 	return o
 }
 
+// many is how many seeds to run.
+func many() int {
+	if testing.Short() {
+		return *seeds / 5
+	}
+	return *seeds
+}
+
 // TestSim plays seeds and checks the promises in each.
 func TestSim(t *testing.T) {
 	t.Parallel()
@@ -92,7 +100,7 @@ func TestSim(t *testing.T) {
 		}
 		return
 	}
-	for s := uint64(1); s <= uint64(*seeds); s++ {
+	for s := uint64(1); s <= uint64(many()); s++ { //nolint:gosec // not negative
 		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
 			t.Parallel()
 			if res := simulate(t, s, oddsOf(s), breakage{}); len(res.violations) > 0 {

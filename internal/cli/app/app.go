@@ -39,8 +39,6 @@ type App struct {
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
-	// Version is the version of the program.
-	Version string
 
 	// NeedsStream says that the command needs a table with a stream. Advice to create a
 	// table then includes the stream.

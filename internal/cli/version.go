@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// Version is what the build recorded about the program.
+type Version struct {
+	Module   string // version of the module: v1.2.3, or a pseudo-version; "": not known
+	Revision string // commit that was built; "": not known, as when the module came from a proxy
+	Time     string // of the commit, as RFC 3339 has it; "" likewise
+	Modified bool   // the files built differ from the commit
+}
+
+// VersionOf reads the version from build information, of which there is none if it is nil.
+func VersionOf(info *debug.BuildInfo) Version {
+	if info == nil {
+		return Version{}
+	}
+	v := Version{Module: info.Main.Version}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+// String is the version as people read it: v1.2.3 (revision 0123456, 2026-01-02T03:04:05Z, modified).
+func (v Version) String() string {
+	var details []string
+	if v.Revision != "" {
+		details = append(details, "revision "+v.Revision)
+	}
+	if v.Time != "" {
+		details = append(details, v.Time)
+	}
+	if v.Modified {
+		details = append(details, "modified")
+	}
+	if len(details) == 0 {
+		return v.module()
+	}
+	return fmt.Sprintf("%s (%s)", v.module(), strings.Join(details, ", "))
+}
+
+func (v Version) module() string { return cmp.Or(v.Module, "(unknown)") }
+
+// print writes the version, and that of the Python package whose tables the program shares.
+func (v Version) print(a *app.App) error {
+	return a.Print(struct {
+		Version  string `json:"version"`
+		Revision string `json:"revision,omitempty"`
+		Time     string `json:"time,omitempty"`
+		Modified bool   `json:"modified,omitempty"`
+		Peer     string `json:"peer_version"`
+	}{v.module(), v.Revision, v.Time, v.Modified, dynamo.ClientVersion}, func(w *strings.Builder) {
+		fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", v, dynamo.ClientVersion)
+	})
+}
+
+func newVersion(a *app.App, v Version) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of this program",
+		Args:  app.Args(),
+		RunE:  func(*cobra.Command, []string) error { return v.print(a) },
+	}
+}
+
+// addVersionFlag gives the root the flag --version, which does what the command version does.
+func addVersionFlag(root *cobra.Command, a *app.App, v Version) {
+	show := root.Flags().Bool("version", false, "show the version of this program")
+	run := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *show {
+			return v.print(a)
+		}
+		return run(cmd, args)
+	}
+}
