@@ -17,12 +17,12 @@ import (
 )
 
 // inBubble runs a test on the database's own clock. Items of the main table expire by e.
-func inBubble(t *testing.T, interval time.Duration, test func(t *testing.T, f *fixture)) {
+func inBubble(t *testing.T, interval time.Duration, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := fixtureIn(t, dynamolite.New(dynamolite.Options{SweepInterval: interval}))
 		f.setLifetime("e", true)
-		test(t, f)
+		test(f)
 		closeDB(t, f.db)
 	})
 }
@@ -83,11 +83,11 @@ func TestSweepWakesForAnEarlierExpiry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, time.Minute, func(t *testing.T, f *fixture) {
+			inBubble(t, time.Minute, func(f *fixture) {
 				f.put(with(keyed("a", "late"), attrs{"e": epoch(time.Now(), 90*24*60*60)}))
 				after(30*24*time.Hour + 210*time.Second) // long before the sweep wakes up by itself
 				if err := write(f, item(time.Now())); err != nil {
-					t.Fatal(err)
+					f.t.Fatal(err)
 				}
 				after(89 * time.Second)
 				f.wantGone("before the sweep", false, "soon", "late")
@@ -104,7 +104,7 @@ func TestSweepWakesForAnEarlierExpiry(t *testing.T) {
 // An expiry that moves later, or goes, while the sweep sleeps for it: the sweep finds nothing, and comes back in time.
 func TestSweepFindsTheExpiryMoved(t *testing.T) {
 	t.Parallel()
-	inBubble(t, time.Hour, func(_ *testing.T, f *fixture) {
+	inBubble(t, time.Hour, func(f *fixture) {
 		for _, sort := range []string{"moved", "removed", "deleted", "rewritten"} {
 			f.put(with(keyed("a", sort), attrs{"e": epoch(time.Now(), 24*60*60)}))
 		}
@@ -128,7 +128,7 @@ func TestSweepFindsTheExpiryMoved(t *testing.T) {
 // Items expire by the attribute in force, whatever was written while another one, or none, was.
 func TestSweepAfterTheAttributeChanged(t *testing.T) {
 	t.Parallel()
-	inBubble(t, time.Minute, func(_ *testing.T, f *fixture) {
+	inBubble(t, time.Minute, func(f *fixture) {
 		hour := int64(60 * 60)
 		f.put(with(keyed("a", "by e"), attrs{"e": epoch(time.Now(), 2*hour), "d": epoch(time.Now(), 20*hour)}))
 		after(30 * time.Minute)
@@ -151,26 +151,26 @@ func TestSweepAfterTheAttributeChanged(t *testing.T) {
 // The sweep sleeps for an item of a table that is deleted, and of an index that is dropped, before it wakes up.
 func TestSweepOfWhatIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
-	inBubble(t, time.Hour, func(t *testing.T, f *fixture) {
+	inBubble(t, time.Hour, func(f *fixture) {
 		soon := func(sort string) attrs {
 			return with(keyed("a", sort), attrs{"e": epoch(time.Now(), 30*60), "kpk": str("k"), "fpk": str("f"), "fsk": num("1")})
 		}
 		f.put(soon("1"))
-		if _, err := f.db.UpdateTable(t.Context(), dropping(keysOnly)); err != nil {
-			t.Fatal(err)
+		if _, err := f.db.UpdateTable(f.t.Context(), dropping(keysOnly)); err != nil {
+			f.t.Fatal(err)
 		}
 		after(61 * time.Minute)
 		f.wantGone("with an index less", true, "1")
 		if n := len(f.entries(fullIndex, "fpk", "f")); n != 0 {
-			t.Errorf("the index that is left has %d entries", n)
+			f.t.Errorf("the index that is left has %d entries", n)
 		}
 
 		f.put(soon("2"))
-		if _, err := f.db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: ptr(mainTable)}); err != nil {
-			t.Fatal(err)
+		if _, err := f.db.DeleteTable(f.t.Context(), &dynamodb.DeleteTableInput{TableName: ptr(mainTable)}); err != nil {
+			f.t.Fatal(err)
 		}
-		if _, err := f.db.CreateTable(t.Context(), mainInput()); err != nil {
-			t.Fatal(err)
+		if _, err := f.db.CreateTable(f.t.Context(), mainInput()); err != nil {
+			f.t.Fatal(err)
 		}
 		f.put(soon("3"))
 		after(5 * time.Hour)
@@ -184,18 +184,18 @@ func TestSweepOfWhatIsDeletedMeanwhile(t *testing.T) {
 // An item that a transaction has taken when the sweep comes goes with the next sweep.
 func TestSweepComesBackForATakenItem(t *testing.T) {
 	t.Parallel()
-	inBubble(t, time.Hour, func(t *testing.T, f *fixture) {
+	inBubble(t, time.Hour, func(f *fixture) {
 		f.put(with(keyed("a", "1"), attrs{"e": epoch(time.Now(), 30*60)}))
 		commit, err := f.db.Prepare([]types.TransactWriteItem{{Update: &types.Update{
 			TableName: ptr(mainTable), Key: keyed("a", "1"), UpdateExpression: ptr("SET x = :x"), ExpressionAttributeValues: attrs{":x": num("1")},
 		}}})
 		if err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		after(150 * time.Minute)
 		f.wantGone("while it is taken", false, "1")
 		if err := commit(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		after(29 * time.Minute)
 		f.wantGone("before the next sweep", false, "1")
@@ -207,13 +207,13 @@ func TestSweepComesBackForATakenItem(t *testing.T) {
 // A database ends while its sweep sleeps, and a bubble would say if it did not.
 func TestCloseEndsASleepingSweep(t *testing.T) {
 	t.Parallel()
-	inBubble(t, time.Hour, func(t *testing.T, f *fixture) {
+	inBubble(t, time.Hour, func(f *fixture) {
 		f.put(with(keyed("a", "1"), attrs{"e": epoch(time.Now(), 24*60*60)}))
 		after(90 * time.Minute)
 		begin := time.Now()
-		closeDB(t, f.db)
+		closeDB(f.t, f.db)
 		if d := time.Since(begin); d != 0 {
-			t.Errorf("Close took %v", d)
+			f.t.Errorf("Close took %v", d)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func TestSim(t *testing.T) {
 		}
 		return
 	}
-	for s := uint64(1); s <= uint64(many()); s++ { //nolint:gosec // not negative
+	for s := uint64(1); s <= uint64(many()); s++ {
 		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
 			t.Parallel()
 			if res := simulate(t, s, oddsOf(s), breakage{}); len(res.violations) > 0 {
