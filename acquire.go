@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -33,7 +34,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	if l.underWay.isClosed() {
+	if l.underWay.IsClosed() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
 	if err := ctx.Err(); err != nil {
@@ -42,14 +43,14 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := l.refuseLocally(&req); err != nil {
 		return nil, err
 	}
-	if !l.underWay.begin() {
+	if !l.underWay.Begin() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	a := &acquisition{bound: detached{l.patience.span(), ctx}}
+	a := &acquisition{bound: l.deadlines.Bound(ctx)}
 	if !l.immediate {
 		return l.acquireApart(ctx, req.clone(), a)
 	}
-	defer l.underWay.end()
+	defer l.underWay.End()
 	a.lease, a.err = l.acquire(&a.bound, &req, ctx.Done()) //nolint:contextcheck // it has the values of ctx
 	return l.answer(ctx, &req, a)
 }
@@ -64,7 +65,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 //
 // Whoever moves state away from underWay first decides.
 type acquisition struct {
-	bound detached // the end of this call
+	bound calls.Detached // the end of this call
 	state atomic.Int32
 	done  chan struct{} // closed once lease and err are there
 	lease *Lease
@@ -81,7 +82,7 @@ const (
 // acquireApart acquires on a goroutine of its own. The request may outlive the call.
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	a.done = make(chan struct{})
-	l.workers.run(func() { a.run(ctx, l, &req) })
+	l.workers.Run(func() { a.run(ctx, l, &req) })
 	select {
 	case <-a.done:
 	case <-ctx.Done():
@@ -93,7 +94,7 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition)
 }
 
 func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
-	defer l.underWay.end()
+	defer l.underWay.End()
 	a.lease, a.err = l.acquire(&a.bound, req, ctx.Done()) //nolint:contextcheck // it has the values of ctx
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)
@@ -229,7 +230,7 @@ func (l *Limiter) atOnce(n int, work func(i int)) {
 	var others sync.WaitGroup
 	for i := 1; i < n; i++ {
 		others.Add(1)
-		l.workers.run(func() {
+		l.workers.Run(func() {
 			defer others.Done()
 			work(i)
 		})
@@ -357,7 +358,7 @@ func (l *Limiter) refund(ctx context.Context, claims ...*claim) {
 	if len(claims) == 0 {
 		return
 	}
-	ctx = l.patience.detach(ctx)
+	ctx = l.deadlines.Detach(ctx)
 	for _, c := range claims {
 		l.refundOne(ctx, c)
 	}
@@ -407,7 +408,7 @@ func isTurnedAway(err error) bool { return errors.Is(err, ErrThrottled) || error
 // insist repeats a write as long as it is turned away, within the limiter's
 // time, which begins anew.
 func (l *Limiter) insist(ctx context.Context, write func(context.Context) error) error {
-	ctx = l.patience.detach(ctx)
+	ctx = l.deadlines.Detach(ctx)
 	for tries := 0; ; tries++ {
 		err := write(ctx)
 		if !isTurnedAway(err) {

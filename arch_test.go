@@ -30,7 +30,8 @@ const (
 // includes all below it if it ends in /... . Dependencies point one way: cmd, cli,
 // dynamo, limiter, store, bucket. The engine stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket", "store", lru},
+	".":                   {"internal/bucket", "internal/calls", "store", lru},
+	"internal/calls":      {},
 	"store":               {},
 	"internal/bucket":     {},
 	"internal/schema":     {"store", sdkDB + "/types"},
@@ -52,7 +53,7 @@ var mayImport = map[string][]string{
 }
 
 // standardOnly are packages that import nothing but the above and the standard library.
-var standardOnly = []string{".", "store", "internal/bucket"}
+var standardOnly = []string{".", "store", "internal/bucket", "internal/calls"}
 
 // mayKnowTheTime are the folders whose code may mention time.Now, Since and Until:
 // elsewhere they are defaults that say so to the linter.

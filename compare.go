@@ -377,7 +377,7 @@ func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *compari
 	}
 	run := func() {
 		epoch := l.epoch.Load()
-		r, err := l.config.refresh(l.patience.detach(ctx), b.Entity, b.Resource)
+		r, err := l.config.refresh(l.deadlines.Detach(ctx), b.Entity, b.Resource)
 		if err == nil {
 			acct.want(l.wantedOf(&r, epoch))
 		} else {
@@ -405,7 +405,7 @@ func (l *Limiter) await(ctx context.Context, cmp *comparison, left <-chan struct
 		return cmp.err == nil
 	default:
 	}
-	t := time.NewTimer(l.patience.time / patienceParts)
+	t := time.NewTimer(l.deadlines.Part())
 	defer t.Stop()
 	select {
 	case <-cmp.done:
@@ -426,7 +426,7 @@ func (l *Limiter) await(ctx context.Context, cmp *comparison, left <-chan struct
 //   - It brings all shards to their configuration after one of them was repaired or made.
 func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 	const early = 4 // a quarter of the time to live early
-	if l.underWay.isClosed() {
+	if l.underWay.IsClosed() {
 		return
 	}
 	up := l.uptime()
@@ -450,7 +450,7 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 
 // spread brings all shards of a bucket to what a claim wants.
 func (l *Limiter) spread(ctx context.Context, c *claim) {
-	ctx = l.patience.detach(ctx)
+	ctx = l.deadlines.Detach(ctx)
 	images, err := l.readShards(ctx, c.acct, c.Bucket)
 	if err == nil {
 		_, err = l.conform(ctx, c, images)
@@ -480,7 +480,7 @@ func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wan
 	}
 	if !l.immediate {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.patience.time/patienceParts)
+		ctx, cancel = context.WithTimeout(ctx, l.deadlines.Part())
 		defer cancel()
 	}
 	w, err := l.verify(ctx, acct, b)

@@ -11,7 +11,7 @@ import (
 // that the clock of a bubble hardly moves.
 func (l *Limiter) Settle() {
 	const most = 256 * time.Microsecond
-	for d := time.Microsecond; l.underWay.n.Load() > 0; d = min(2*d, most) {
+	for d := time.Microsecond; l.underWay.UnderWay() > 0; d = min(2*d, most) {
 		time.Sleep(d)
 	}
 }

@@ -73,7 +73,7 @@ func (ln *lane) behind(front *ticket) []*ticket {
 func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ticket, error) {
 	crowd := ln.behind(front)
 	if len(crowd) > 1 {
-		ctx = l.patience.detach(ctx) // no caller's own
+		ctx = l.deadlines.Detach(ctx) // no caller's own
 	}
 	acct, bucket := front.claim.acct, front.claim.Bucket
 	images, recent := acct.images(l.uptime(), l.trust)

@@ -12,20 +12,20 @@ var errCutOff = errors.New("cut off because the limiter is being closed")
 
 // closedFor is the error of a call that has nothing to do: nil before Close.
 func (l *Limiter) closedFor(what string) error {
-	if l.underWay.isClosed() {
+	if l.underWay.IsClosed() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
 	}
 	return nil
 }
 
 // inTime does work that may outlive its call, on a goroutine of its own and within
-// the limiter's patience. The call returns when the work is done, when its context
-// ends or when patience does, whichever comes first. The error of a
-// call that does not wait for the end names the work as what says.
+// [Options.Timeout]. The call returns when the work is done, when its context ends or when
+// the time is up, whichever comes first. The error of a call that does not wait for the
+// end names the work as what says.
 //
 // A store that never waits is called at once.
 func inTime[T any](ctx context.Context, l *Limiter, what string, work func(context.Context) (T, error)) (T, error) {
-	if !l.underWay.begin() {
+	if !l.underWay.Begin() {
 		return *new(T), fmt.Errorf("%s: %w", what, ErrClosed)
 	}
 	return carryOut(ctx, l, what, work)
@@ -33,9 +33,9 @@ func inTime[T any](ctx context.Context, l *Limiter, what string, work func(conte
 
 // carryOut is inTime for a call that is counted already.
 func carryOut[T any](ctx context.Context, l *Limiter, what string, work func(context.Context) (T, error)) (T, error) {
-	bound := l.patience.detach(ctx)
+	bound := l.deadlines.Detach(ctx)
 	if l.immediate {
-		defer l.underWay.end()
+		defer l.underWay.End()
 		return work(bound)
 	}
 	type answer struct {
@@ -43,8 +43,8 @@ func carryOut[T any](ctx context.Context, l *Limiter, what string, work func(con
 		err   error
 	}
 	done := make(chan answer, 1)
-	l.workers.run(func() {
-		defer l.underWay.end()
+	l.workers.Run(func() {
+		defer l.underWay.End()
 		value, err := work(bound)
 		done <- answer{value, err}
 	})
@@ -69,9 +69,9 @@ func outOfTime(ended context.Context, what string) error {
 
 // inBackground does work that nobody waits for, begun by a call that is under way.
 func (l *Limiter) inBackground(work func()) {
-	l.underWay.more()
-	l.workers.run(func() {
-		defer l.underWay.end()
+	l.underWay.More()
+	l.workers.Run(func() {
+		defer l.underWay.End()
 		work()
 	})
 }

@@ -303,7 +303,7 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 // no caller's own: the one at the front has waited for longest and has the
 // least left.
 func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *store.Image, left <-chan struct{}) {
-	shared := l.patience.detach(ctx)
+	shared := l.deadlines.Detach(ctx)
 	front, acct := crowd[0], crowd[0].claim.acct
 	p := pursuit{l: l, acct: acct, img: img, left: left, c: front.claim.common()}
 	err := error(nil)

@@ -249,7 +249,7 @@ func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.A
 	defer ln.leave(places{base: l.places.base})
 	crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
 	if len(crowd) > 1 {
-		ctx = l.patience.detach(ctx) // no caller's own
+		ctx = l.deadlines.Detach(ctx) // no caller's own
 	}
 	over, err = l.adjustAlone(ctx, acct, img, sumOf(crowd))
 	if len(crowd) == 1 {

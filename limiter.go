@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -77,7 +78,7 @@ type Limiter struct {
 	config     *config
 	accounts   *cache[accountKey, *account]
 	ttl        time.Duration
-	patience   patience
+	deadlines  *calls.Deadlines
 	multiplier int64
 	logger     *slog.Logger
 	rand       func(int64) int64
@@ -95,8 +96,8 @@ type Limiter struct {
 	closing   chan struct{} // closed as Close begins: repairs that can wait are given up
 	closed    chan struct{} // closed as Close ends, with closeErr
 	closeErr  error
-	underWay  tally // calls, and what goes on after a caller has its answer
-	workers   workers
+	underWay  *calls.Tally // calls, and what goes on after a caller has its answer
+	workers   calls.Workers
 }
 
 // New makes a limiter on a store. It does no I/O.
@@ -128,7 +129,7 @@ func New(s Store, o Options) (*Limiter, error) {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
-	l.patience.init(o.Timeout)
+	l.deadlines = calls.NewDeadlines(o.Timeout)
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
 	}
@@ -141,7 +142,7 @@ func New(s Store, o Options) (*Limiter, error) {
 	if l.rand == nil {
 		l.rand = rand.Int64N
 	}
-	l.closing, l.closed, l.underWay.empty = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l.closing, l.closed, l.underWay = make(chan struct{}), make(chan struct{}), calls.NewTally()
 	l.store = newHealer(s, l.multiplier, l.uptime, &l.counts, l.logger)
 	l.config = newConfig(l.store, l.uptime, l.ttl, o.Memory)
 	l.accounts = newCache[accountKey, *account](o.Memory)
@@ -187,19 +188,19 @@ func (l *Limiter) Close() error {
 
 func (l *Limiter) close() (err error) {
 	l.unwatch()
-	l.underWay.close()
+	l.underWay.Close()
 	close(l.closing)
 	const most = 2
-	t := time.NewTimer(most * l.patience.time)
+	t := time.NewTimer(most * l.deadlines.Time())
 	defer t.Stop()
 	select {
-	case <-l.underWay.empty:
+	case <-l.underWay.Empty():
 	case <-t.C:
-		err = fmt.Errorf("close: calls were cut off after %v, what they took may stay debited: %w", most*l.patience.time, ErrUnavailable)
+		err = fmt.Errorf("close: calls were cut off after %v, what they took may stay debited: %w", most*l.deadlines.Time(), ErrUnavailable)
 	}
-	l.patience.end(errCutOff)
-	<-l.underWay.empty
-	l.workers.close()
+	l.deadlines.End(errCutOff)
+	<-l.underWay.Empty()
+	l.workers.Close()
 	return err
 }
 

@@ -48,12 +48,12 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 		return nil
 	}
 	what := how.name + " lease of " + l.entity
-	if !l.limiter.underWay.begin() {
+	if !l.limiter.underWay.Begin() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
 	}
 	was := l.begin()
 	if l.degraded && how == commit {
-		defer l.limiter.underWay.end()
+		defer l.limiter.underWay.End()
 		l.limiter.inBackground(func() { l.logUnsettled(ctx, what, l.settleFrom(ctx, was, how, nil)) })
 		return nil
 	}
@@ -158,7 +158,7 @@ func (l *Lease) settleNow(ctx context.Context, how *ending) error {
 func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool) error {
 	if was == leaseSettling {
 		was = l.wait()
-		ctx = l.limiter.patience.detach(ctx) // the wait may have used up the time of the call
+		ctx = l.limiter.deadlines.Detach(ctx) // the wait may have used up the time of the call
 	}
 	if was == leaseClosed {
 		return nil

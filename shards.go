@@ -223,12 +223,12 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
 	const most = 5 // doublings of the time between tries
 	from := acct.shardCount()
-	if l.underWay.isClosed() || !acct.relievable(l.uptime(), throttledSettling) || !acct.beginWidening() {
+	if l.underWay.IsClosed() || !acct.relievable(l.uptime(), throttledSettling) || !acct.beginWidening() {
 		return
 	}
 	l.inBackground(func() {
 		defer acct.endWidening()
-		ctx := l.patience.detach(ctx)
+		ctx := l.deadlines.Detach(ctx)
 		for tries := range maxTries {
 			pause := minBrake << min(tries, most)
 			if sleep(ctx, l.closing, pause/2+time.Duration(l.rand(int64(pause)))) != nil {
