@@ -161,7 +161,7 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 // acquire debits the entity and its parent. If the limiter remembers the parent, it
 // pursues both claims at once. Each claim runs on its own: a side that was debited
 // stays debited while the other side refills. The limiter refunds it only if the
-// other side refuses or fails.
+// other side refuses or fails, or if the remembered parent is out of date.
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	child := l.claim(req)
 	remembered := child.acct.owner(l.uptime(), imageAge)
