@@ -457,7 +457,7 @@ func (l *Limiter) spread(ctx context.Context, c *claim) {
 		_, err = l.conform(ctx, c, images)
 	}
 	if err != nil {
-		l.logger.WarnContext(ctx, "shards of a bucket not brought to their configuration", "entity", c.Entity, "resource", c.Resource, "error", err)
+		l.logger.WarnContext(ctx, "shards of a bucket not repaired", "entity", c.Entity, "resource", c.Resource, "error", err)
 	}
 }
 
