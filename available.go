@@ -221,8 +221,8 @@ func (c *claim) holdings(parts []holding, limit string, shards []*store.Image, n
 	return params, parts
 }
 
-// holding returns the holding of a limit that an acquire would find on one shard: as
-// it is on the item, repaired to the wanted parameters, or new and full.
+// holding returns the holding of a limit that an acquire would find on one shard. It
+// is as on the item, repaired to the wanted parameters, or new and full.
 func (c *claim) holding(img *store.Image, limit string, now int64) (h holding, params store.Params, ok bool) {
 	var w *Limit
 	if c.want != nil {

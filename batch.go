@@ -17,8 +17,8 @@ func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) 
 	return []portion{{able[draw(int64(len(able)))], c.amounts}}
 }
 
-// modestly returns the front of a crowd that together asks for at most 1/leastPart of
-// the tokens that all shards hold, so that other processes find the rest. The first
+// modestly returns the front of a crowd, as far as its sum is at most 1/leastPart of
+// the tokens that all shards hold. Other processes then find the rest. The first
 // caller is always included.
 func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 	var asked []store.Amount

@@ -239,10 +239,10 @@ func (c *claim) renew() {
 	*c = claim{Bucket: c.Bucket, acct: c.acct, asked: c.asked, amounts: c.asked, fallback: c.fallback, optional: c.optional}
 }
 
-// pursue debits a claim. If the bucket was last compared with its configuration
-// longer ago than the time to live, pursue compares it again while it debits, and the
-// answer waits for both. If the parameters no longer hold, the limiter returns what
-// it took by them and decides the request again.
+// pursue debits a claim. If the last comparison of the bucket is older than the time
+// to live, pursue compares it again while it debits. The answer waits for both. If
+// the parameters no longer hold, the limiter returns what it took by them and decides
+// the request again.
 //
 // If a comparison fails or takes too long, the bucket's answer holds: the bucket was
 // reached, so the request is metered. The limiter tries the comparison again later.
@@ -421,8 +421,8 @@ func (l *Limiter) await(ctx context.Context, cmp *comparison, left <-chan struct
 // keepUp does in the background the upkeep that a claim found due on its bucket. The
 // acquire does not wait for it.
 //
-//   - It reads the configuration when three quarters of the time to live have
-//     passed, so that later claims on the bucket need not wait for it.
+//   - It reads the configuration after three quarters of the time to live, so that
+//     later claims on the bucket need not wait for it.
 //   - It mends a set of shards whose images disagree about their number.
 //   - It repairs all shards after one of them was repaired or made.
 func (l *Limiter) keepUp(ctx context.Context, c *claim) {

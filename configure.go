@@ -19,7 +19,7 @@ import (
 // configuration cannot land after it. Configure repairs disabled items too.
 //
 // It fails with [ErrUnsupported] if the bucket or its configuration uses a feature of
-// a peer that this version cannot evaluate, and leaves such items as they are. Where
+// a peer that this version cannot evaluate. It leaves such items as they are. Where
 // no level configures limits, it writes nothing. Other errors are those of the
 // [Store]. If Configure was interrupted, call it again to complete the change.
 func (l *Limiter) Configure(ctx context.Context, b Bucket) (changed bool, err error) {

@@ -23,9 +23,10 @@ import (
 // that lost once would then lose more each time. While the item is shared, a process
 //
 //   - leaves the stamp where it is ([claim.takeAtStamp]);
-//   - expects the others to take what the item earns: it plans on the balances that
-//     it last saw ([account.predicted]), and asks for a part of them, but for no
-//     less than its first caller wants;
+//   - expects the others to take what the item earns, so it plans on the balances
+//     that it last saw ([account.predicted]);
+//   - asks for a part of those balances, but for no less than its first caller
+//     wants;
 //   - pauses between two writes, for longer the less the item holds and the more
 //     writes it takes ([shard.pause]). Callers queue meanwhile and share the next
 //     write.

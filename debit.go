@@ -16,8 +16,8 @@ import (
 // hundreds of clients write to one item.
 const maxTries = 100
 
-// debit carries a claim out against the bucket item that it was routed to, together
-// with the claims of other callers that want to write to it at the same time.
+// debit carries a claim out against the bucket item that it was routed to. Concurrent
+// callers that want to write to the same item share the write.
 func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
 	if l.places.base == 0 {
@@ -120,8 +120,8 @@ type pursuit struct {
 
 	moment // one reading of the clocks, for a whole step
 
-	img   *store.Image  // what is known of the bucket item
-	sure  *wanted       // what the bucket is to be, by a consistent read that began after img was received
+	img   *store.Image  // the last known image of the bucket item
+	sure  *wanted       // the wanted bucket, by a consistent read that began after img was received
 	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
 	fresh bool          // img has just refused a write
 	met   time.Duration // when it did, by [Limiter.uptime]
@@ -360,8 +360,9 @@ func isOverfull(i *store.Image) bool {
 // siblingOf returns the shard that was one with this shard before the last doubling.
 func siblingOf(i *store.Image) int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
 
-// look reads in one request what is not known of the bucket: the item and, unless
-// read within the time to live, its configuration and its entity's record.
+// look reads the unknown facts of the bucket in one request. It reads the item and,
+// unless they were read within the time to live, its configuration and its entity's
+// record.
 func (p *pursuit) look(ctx context.Context) error {
 	l, b := p.l, p.c.Bucket
 	if w := p.acct.wanted(); w != nil && l.isYoung(w, p.up) {

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// asFull turns the refill of a bucket into one that does not depend on the stamp
-// seen, if every limit of the bucket is full by now.
+// asFull makes a refill independent of the stamp seen, if every limit of the bucket
+// is full by now.
 //
 // A bucket that is used less than its limits allow is nearly always full. Each take
 // then has to cut the overflow, so it is a refill. The stamp locks refills, so

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// gather debits a claim from several shards at once, because no shard that was tried
-// could serve it, or because it is more than any share. It ends with the claim
-// granted, or refused because all shards together hold too little.
+// gather debits a claim from several shards at once, because the tried shards could
+// not serve it, or because it exceeds any share. It ends with the claim granted, or
+// refused because all shards together hold too little.
 //
 // Callers of one process queue for it, because they would only refuse each other's
 // writes. The caller at the front decides for all that have come meanwhile.
@@ -68,8 +68,8 @@ func (ln *lane) behind(front *ticket) []*ticket {
 // between. It ends when the caller at the front has been told, or when a step fails.
 // It returns the callers that it has not told.
 //
-// If the bucket is shared, each round pauses like any write to an item, then reads
-// the shards again, and asks for a part of what they hold.
+// If the bucket is shared, each round pauses like any write to an item. It then reads
+// the shards again and asks for a part of what they hold.
 func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ticket, error) {
 	crowd := ln.behind(front)
 	if len(crowd) > 1 {
