@@ -15,21 +15,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Acquire debits everything the request names, from the entity and, if it
-// cascades, from its parent, or nothing at all. It returns an open [Lease] for
-// what was taken.
+// Acquire debits every amount that the request names, or none. It debits the entity
+// and, if the entity cascades, its parent. It returns an open [Lease] for what it
+// debited.
 //
-// A refusal is an [*ExceededError] with the wait. Other errors:
-// [ErrInvalid] for a request that names unknown limits or is otherwise wrong;
-// [ErrUnavailable] if the store could not be reached, unless the request or
-// the configuration says to allow, which yields a degraded lease;
-// [ErrAccessDenied]; [ErrConflict] under extreme contention; [ErrDisabled];
-// [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
+// A refusal is an [*ExceededError] with the wait. Other errors: [ErrInvalid] for a
+// request that names unknown limits or is otherwise wrong; [ErrUnavailable] if the
+// store could not be reached, unless the request or the configuration says to allow,
+// which yields a degraded lease; [ErrAccessDenied]; [ErrConflict] under extreme
+// contention; [ErrDisabled]; [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
 //
-// A call returns by its context's deadline, and within [Options.Timeout]: either
-// counts as the store not answering in time. A caller that leaves, by cancellation or deadline, gets
-// its tokens back: the write under way is seen through and then returned. A degraded
-// lease decides about them instead, see [Lease.Degraded].
+// A call returns by its context's deadline and within [Options.Timeout]. Reaching
+// either counts as the store not answering in time. If the caller leaves, by
+// cancellation or deadline, the limiter finishes the write under way and then returns
+// its tokens. If the caller got a degraded lease, the lease decides about them
+// instead, see [Lease.Degraded].
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -55,31 +55,32 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	return l.answer(ctx, &req, a)
 }
 
-// An acquisition is carried out on a goroutine of its own, because its caller
-// may leave while a write is under way whose outcome must still be learnt:
+// An acquisition runs on a goroutine of its own. Its caller may leave while a write
+// is under way, and the limiter must still learn the outcome of that write:
 //
 //	caller          run
 //	  │ ── go ──────▶ │ writes …
 //	  │ ctx done      │
 //	  │ abandons      │ finds itself abandoned: returns what it took
 //
-// Whoever moves state away from underWay first decides.
+// The side that first moves state away from underWay decides.
 type acquisition struct {
-	bound calls.Detached // the end of this call
+	bound calls.Detached // ends this call
 	state atomic.Int32
-	done  chan struct{} // closed once lease and err are there
+	done  chan struct{} // closed once lease and err are set
 	lease *Lease
 	err   error
 }
 
 const (
 	underWay  int32 = iota
-	answered        // the result is the caller's
-	abandoned       // the caller has left, the result is to be returned
-	kept            // the caller goes on with a degraded lease, which decides about the result
+	answered        // the result belongs to the caller
+	abandoned       // the caller has left; run returns the tokens
+	kept            // the caller has a degraded lease, which decides about the result
 )
 
-// acquireApart acquires on a goroutine of its own. The request may outlive the call.
+// acquireApart runs an acquisition on a goroutine of its own. The request may outlive
+// the call.
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	a.done = make(chan struct{})
 	l.workers.Run(func() { a.run(ctx, l, &req) })
@@ -106,7 +107,7 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	}
 }
 
-// answer is what the caller gets of an acquisition that has ended.
+// answer returns to the caller the result of an acquisition that has ended.
 func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
 	err := a.err
 	if errors.Is(err, errLeft) {
@@ -118,8 +119,8 @@ func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Le
 	return l.degraded(ctx, req, nil, err), nil
 }
 
-// leave answers a caller whose time, which a context tells, is up before its
-// acquisition has ended.
+// leave answers a caller whose time is up before its acquisition has ended. ended is
+// the context that is done.
 func (l *Limiter) leave(ctx, ended context.Context, req *Request, a *acquisition) (*Lease, error) {
 	err, to := outOfTime(ended, req.op("acquire")), abandoned
 	degrades := l.degrades(req, err)
@@ -127,7 +128,7 @@ func (l *Limiter) leave(ctx, ended context.Context, req *Request, a *acquisition
 		to = kept
 	}
 	switch {
-	case !a.state.CompareAndSwap(underWay, to): // it has ended after all
+	case !a.state.CompareAndSwap(underWay, to): // it has ended in the meantime
 		<-a.done
 		return l.answer(ctx, req, a)
 	case degrades:
@@ -136,14 +137,14 @@ func (l *Limiter) leave(ctx, ended context.Context, req *Request, a *acquisition
 	return nil, err
 }
 
-// degrades reports whether an acquire that fails yields a lease all the same, because
-// that was asked for.
+// degrades reports whether a failed acquire still yields a lease, because the request
+// or the configuration allows it.
 func (l *Limiter) degrades(req *Request, err error) bool {
 	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrAccessDenied) && l.config.unavailable(req.OnUnavailable) == Allow
 }
 
-// degraded is a lease that meters nothing, granted because of an error. pending is
-// the acquisition that may yet debit what was asked for; nil if none will.
+// degraded makes a lease that meters nothing, granted because of err. pending is the
+// acquisition that may still debit the amounts; nil if none will.
 func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisition, err error) *Lease {
 	l.logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
 	lease := &Lease{limiter: l, entity: req.Entity, degraded: true, pending: pending}
@@ -157,10 +158,10 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 	return lease
 }
 
-// acquire claims from the entity and its parent. When it is remembered whom the
-// entity cascades to, both go out at once; each is carried through on its own,
-// so that a side which was debited stays so while the other refills, and is
-// credited back only when the other refuses.
+// acquire debits the entity and its parent. If the limiter remembers the parent, it
+// pursues both claims at once. Each claim runs on its own: a side that was debited
+// stays debited while the other side refills. The limiter refunds it only if the
+// other side refuses or fails, or if the remembered parent is out of date.
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	child := l.claim(req)
 	remembered := child.acct.owner(l.uptime(), imageAge)
@@ -183,7 +184,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 	}
 	err := errors.Join(childErr, parentErr)
 	if !errors.Is(err, ErrDisabled) {
-		// A refusal is an answer, whatever became of the other side.
+		// A refusal is an answer, whatever happened on the other side.
 		err = cmp.Or(verdict(child, parent, l.uptime()), err)
 	}
 	if err != nil {
@@ -193,9 +194,9 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 	return newLease(l, req, child, parent), nil
 }
 
-// knownDisabled fails if the entity's bucket or that of the parent that it is
-// remembered to cascade to is known to be disabled, before the other one is debited in
-// vain.
+// knownDisabled fails if the bucket of the entity, or of its remembered parent, is
+// known to be disabled. Otherwise the limiter would debit the other bucket and have
+// to refund it.
 func (l *Limiter) knownDisabled(req *Request, acct *account, parent string) error {
 	switch up := l.uptime(); {
 	case l.isDisabled(acct, up):
@@ -206,8 +207,7 @@ func (l *Limiter) knownDisabled(req *Request, acct *account, parent string) erro
 	return nil
 }
 
-// pursueBoth debits the entity's claim and, if a parent is remembered, the
-// parent's.
+// pursueBoth debits the entity's claim and, if a parent is remembered, the parent's.
 func (l *Limiter) pursueBoth(ctx context.Context, req *Request, child *claim, remembered string, left <-chan struct{}) (parent *claim, childErr, parentErr error) {
 	if remembered == "" {
 		return nil, l.pursue(ctx, child, left), nil
@@ -218,8 +218,8 @@ func (l *Limiter) pursueBoth(ctx context.Context, req *Request, child *claim, re
 	return parent, errs[0], errs[1]
 }
 
-// atOnce does n pieces of work side by side, or one after the other where none
-// waits for anything.
+// atOnce runs n pieces of work concurrently. If no work waits for anything, it runs
+// them one after the other.
 func (l *Limiter) atOnce(n int, work func(i int)) {
 	if l.immediate || n < 2 {
 		for i := range n {
@@ -239,7 +239,7 @@ func (l *Limiter) atOnce(n int, work func(i int)) {
 	others.Wait()
 }
 
-// claim is what a request wants of its entity's bucket.
+// claim makes the claim of a request on its entity's bucket.
 func (l *Limiter) claim(req *Request) *claim {
 	asked := claimAmounts(req.Consume)
 	c := &claim{
@@ -252,8 +252,8 @@ func (l *Limiter) claim(req *Request) *claim {
 	return c
 }
 
-// parentClaim is what a request wants of the bucket of the entity's parent, if
-// that has limits.
+// parentClaim makes the claim of a request on the bucket of the entity's parent, if
+// the parent has limits.
 func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 	asked := claimAmounts(req.Consume)
 	return &claim{
@@ -262,7 +262,7 @@ func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 	}
 }
 
-// verdict is the refusal that follows from both claims, if any.
+// verdict returns the refusal that follows from both claims, if any.
 func verdict(child, parent *claim, up time.Duration) error {
 	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
 		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.want.decides(&child.Bucket)}
@@ -270,14 +270,15 @@ func verdict(child, parent *claim, up time.Duration) error {
 	if !child.refused && (parent == nil || !parent.refused) {
 		return nil
 	}
-	// The two sides were decided at different instants; the wait is from the later one.
+	// The limiter decided the two sides at different instants; the wait counts from the
+	// later one.
 	sides := slices.DeleteFunc([]*claim{child, parent}, func(c *claim) bool { return c == nil || !c.granted && !c.refused && c.statuses == nil })
 	e := &ExceededError{}
 	for _, c := range sides {
 		e.Statuses = append(e.Statuses, c.asBefore(max(sides[0].at, sides[len(sides)-1].at), up)...)
 	}
 	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
-		e.Statuses = nil // what refused one side has been earned since
+		e.Statuses = nil // the limits that refused one side have since earned enough
 		for _, c := range sides {
 			e.Statuses = append(e.Statuses, c.asBefore(c.at, up)...)
 		}
@@ -285,8 +286,8 @@ func verdict(child, parent *claim, up time.Duration) error {
 	return e
 }
 
-// unknownToAll are the limits of the request that neither side has. A parent
-// that was not asked may have them all.
+// unknownToAll returns the limits of the request that neither side has. A parent that
+// was not asked may have them all.
 func unknownToAll(child, parent *claim) []string {
 	switch {
 	case parent == nil && child.parent != "":
@@ -297,8 +298,8 @@ func unknownToAll(child, parent *claim) []string {
 	return slices.DeleteFunc(slices.Clone(child.unknown), func(name string) bool { return !slices.Contains(parent.unknown, name) })
 }
 
-// asBefore is the status of every limit of the claim at an instant, as if it had not
-// been debited.
+// asBefore returns the status of every limit of the claim at an instant, as if the
+// claim had not been debited.
 func (c *claim) asBefore(at int64, up time.Duration) []Status {
 	if c.statuses != nil {
 		return c.statuses
@@ -310,14 +311,14 @@ func (c *claim) asBefore(at int64, up time.Duration) []Status {
 	for i := range statuses {
 		st := &statuses[i]
 		st.Available += st.Requested
-		if st.Requested > st.Limit.Capacity { // it was lowered since the debit
+		if st.Requested > st.Limit.Capacity { // an operator lowered it since the debit
 			st.RetryAfter, st.Exceeded = Never, true
 		}
 	}
 	return statuses
 }
 
-// shards are the images that a claim was decided on, by number, as far as they are
+// shards returns the images that decided a claim, by shard number, as far as they are
 // remembered.
 func (c *claim) shards(up time.Duration) []*store.Image {
 	switch {
@@ -328,7 +329,7 @@ func (c *claim) shards(up time.Duration) []*store.Image {
 	case c.image.ShardCount == 1:
 		return []*store.Image{c.image}
 	}
-	// Those from before or after a doubling have other shares.
+	// Images from before or after a doubling have other shares.
 	last, _ := c.acct.images(up, imageAge)
 	images := make([]*store.Image, c.image.ShardCount)
 	for i, img := range last {
@@ -340,7 +341,7 @@ func (c *claim) shards(up time.Duration) []*store.Image {
 	return images
 }
 
-// parts are what a claim has debited, shard by shard.
+// parts returns the amounts that a claim has debited, shard by shard.
 func (c *claim) parts() []portion {
 	if len(c.portions) > 0 {
 		return c.portions
@@ -348,11 +349,12 @@ func (c *claim) parts() []portion {
 	return []portion{{c.image, c.amounts}}
 }
 
-// refund returns what claims have debited, if anything: to all shards at once, and
-// then to others what finds no room there. It has the limiter's time once more: that
-// the call's own was up may be the reason. It tries again
-// what the store turns away, after the caller has its answer. If nobody can tell
-// whether a return was applied, the tokens stay debited, which errs on the safe side.
+// refund returns the amounts that claims have debited, if any. It credits all their
+// shards at once, and then credits other shards with the tokens that find no room
+// there. It gets the limiter's time anew, because the call's own time may already be
+// up. If the store turns a return away, refund repeats it in the background, after
+// the caller has its answer. If nobody can tell whether a return was applied, the
+// tokens stay debited, which is the safe side.
 func (l *Limiter) refund(ctx context.Context, claims ...*claim) {
 	claims = slices.DeleteFunc(claims, func(c *claim) bool { return c == nil || !c.granted })
 	if len(claims) == 0 {
@@ -385,8 +387,8 @@ func (l *Limiter) refundOne(ctx context.Context, c *claim) {
 	l.logKept(ctx, c.Bucket, l.passOn(ctx, parts[0].image, total(spare)))
 }
 
-// giveBack returns amounts to the shard they were taken from, and to others what
-// finds no room there.
+// giveBack returns amounts to the shard that they were taken from. It credits other
+// shards with the tokens that find no room there.
 func (l *Limiter) giveBack(ctx context.Context, img *store.Image, back []store.Amount) error {
 	over, err := l.adjust(ctx, img, back)
 	if err != nil {
@@ -401,12 +403,12 @@ func (l *Limiter) logKept(ctx context.Context, b Bucket, err error) {
 	}
 }
 
-// isTurnedAway reports whether an error says that nothing was applied, and that
-// the same write may be accepted later.
+// isTurnedAway reports whether an error says that nothing was applied and that the
+// same write may be accepted later.
 func isTurnedAway(err error) bool { return errors.Is(err, ErrThrottled) || errors.Is(err, ErrConflict) }
 
-// insist repeats a write as long as it is turned away, within the limiter's
-// time, which begins anew.
+// insist repeats a write while the store turns it away. It gets the limiter's time
+// anew.
 func (l *Limiter) insist(ctx context.Context, write func(context.Context) error) error {
 	ctx = l.deadlines.Detach(ctx)
 	for tries := 0; ; tries++ {

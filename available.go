@@ -12,11 +12,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Available is how every limit the request names stands, its entity's first
-// and then, if it cascades, its parent's: the balances, and whether and how
-// long the request would have to wait now. Nothing is taken, and nothing is written
-// unless a bucket's stamp lies far ahead of the clock: then it is moved back. An
-// entity that never acquired stands at its configured capacity.
+// Available returns the status of every limit that the request names: the balance,
+// and whether and how long the request would have to wait now. The entity's limits
+// come first and then, if the entity cascades, its parent's. An entity that never
+// acquired has its configured capacity.
+//
+// Available takes nothing. It writes only if a bucket's stamp lies far ahead of the
+// clock: then it moves the stamp back.
 //
 // It returns by its context's deadline and within [Options.Timeout], with
 // [ErrUnavailable].
@@ -28,7 +30,7 @@ func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) 
 	return inTime(ctx, l, req.op("ask for the balance of"), func(ctx context.Context) ([]Status, error) { return l.stand(ctx, &req) })
 }
 
-// stand is how every limit stands that a request names.
+// stand returns the status of every limit that a request names.
 func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
 	child, parent := l.claim(req), (*claim)(nil)
 	if err := l.inspect(ctx, child); err != nil {
@@ -50,10 +52,10 @@ func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
 	return statuses, nil
 }
 
-// TimeUntilAvailable is the smallest wait after which the request is admitted
-// if nobody else consumes, to the millisecond: 0 if it would be now, [Never] if
-// it asks for more than a limit's capacity. It writes as
-// [Limiter.Available] does.
+// TimeUntilAvailable returns the smallest wait after which the limiter admits the
+// request if nobody else consumes, to the millisecond. It is 0 if the limiter would
+// admit the request now, and [Never] if the request asks for more than a limit's
+// capacity. It writes under the same condition as [Limiter.Available].
 func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Duration, error) {
 	statuses, err := l.Available(ctx, req)
 	if err != nil {
@@ -62,8 +64,8 @@ func (l *Limiter) TimeUntilAvailable(ctx context.Context, req Request) (time.Dur
 	return longestWait(statuses), nil
 }
 
-// inspect works out the statuses of a claim, on its bucket as an acquire would find
-// it: brought to its configuration, or made anew.
+// inspect computes the statuses of a claim, on the bucket as an acquire would find
+// it: repaired to its configuration, or made anew.
 func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 	var shards []*store.Image
 	var errs [2]error
@@ -84,7 +86,7 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 	case !exists && w.foreign != "":
 		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.foreign}
 	case exists && (w.foreign != "" || shards[0].Foreign != ""):
-		c.parent = cascadeOf(shards[0]) // what such an item says is left as it is
+		c.parent = cascadeOf(shards[0]) // a foreign item is not repaired: its own cascade holds
 	default:
 		c.parent = payerOf(&w.owner)
 	}
@@ -98,7 +100,7 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 // wholeBucket reads all shards of a claim's bucket.
 func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*store.Image, error) {
 	shards, err := l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.shardCount())
-	if err == nil && len(shards) > 0 && !isWhole(shards) { // or read across a merge
+	if err == nil && len(shards) > 0 && !isWhole(shards) { // or the read crossed a merge
 		shards, err = l.store.Buckets(ctx, c.Entity, c.Resource, countOf(shards))
 	}
 	if err != nil {
@@ -107,8 +109,7 @@ func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*store.Image, er
 	return shards, nil
 }
 
-// inform tells a claim what its bucket is to be, as was found out within the time to
-// live.
+// inform gives a claim the wanted bucket, read within the time to live.
 func (l *Limiter) inform(ctx context.Context, c *claim) error {
 	w := c.acct.wanted()
 	if w == nil || !l.isYoung(w, l.uptime()) {
@@ -124,7 +125,7 @@ func (l *Limiter) inform(ctx context.Context, c *claim) error {
 	return nil
 }
 
-// wholeSet is a bucket's shards by number, nil where one is missing.
+// wholeSet returns a bucket's shards by number, nil where one is missing.
 func wholeSet(shards []*store.Image) []*store.Image {
 	count := 0
 	for _, img := range shards {
@@ -140,10 +141,10 @@ func wholeSet(shards []*store.Image) []*store.Image {
 	return whole
 }
 
-// standing is how each limit of the claim stands on the shards of a bucket, by
-// number, the amounts debited or not. A shard that is nil is missing, and will
-// open empty; or, once the claim was granted, it was just not looked at: then
-// its share is taken to stand as the others'.
+// standing returns the status of each limit of the claim on the shards of a bucket,
+// by number. The amounts may be debited already, or not. A nil shard is missing and
+// will open empty. If the claim was granted, a nil shard was only not read: standing
+// assumes that it holds as much as the others.
 func (c *claim) standing(shards []*store.Image, now int64) []Status {
 	statuses := make([]Status, 0, len(c.amounts))
 	for k, a := range c.amounts {
@@ -156,8 +157,8 @@ func (c *claim) standing(shards []*store.Image, now int64) []Status {
 	return statuses
 }
 
-// appendStatus appends how one limit stands, if the bucket has it or is to have
-// it. behind is what later callers took of it in the same write.
+// appendStatus appends the status of one limit, if the bucket has or is to have it.
+// behind is the amount that later callers took of the limit in the same write.
 func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, shards []*store.Image, now int64) []Status {
 	var room [1]holding
 	params, parts := c.holdings(room[:0], a.Limit, shards, now)
@@ -167,7 +168,7 @@ func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, sh
 	held, unseen := balance(parts, now), missingOf(shards)
 	if c.granted && len(unseen) > 0 {
 		count := int64(len(shards))
-		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // a debt as far as 64 bits can tell
+		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // saturates a debt at 64 bits
 	}
 	st := Status{
 		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(params, a.Limit),
@@ -183,8 +184,8 @@ func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, sh
 	return append(statuses, st)
 }
 
-// missingOf are the shards of a bucket that none of the images has or has yet to
-// give away.
+// missingOf returns the shards of a bucket that have no image, and whose share no
+// other image still holds.
 func missingOf(shards []*store.Image) (missing []int) {
 	for i, img := range shards {
 		if img == nil && holdersOf(shards, i) == 0 {
@@ -194,13 +195,14 @@ func missingOf(shards []*store.Image) (missing []int) {
 	return missing
 }
 
-// A holding is what one shard has of a limit.
+// A holding is the balance of one limit on one shard.
 type holding struct {
 	bucket.Limit
 	tokens, at int64
 }
 
-// holdings are what an acquire would find of a limit, shard by shard.
+// holdings returns the holdings of a limit that an acquire would find, shard by
+// shard.
 func (c *claim) holdings(parts []holding, limit string, shards []*store.Image, now int64) (params store.Params, _ []holding) {
 	for _, img := range shards {
 		if img == nil {
@@ -219,8 +221,8 @@ func (c *claim) holdings(parts []holding, limit string, shards []*store.Image, n
 	return params, parts
 }
 
-// holding is what an acquire would find of a limit on one shard: as it is on
-// the item, repaired to what is wanted, or new and full.
+// holding returns the holding of a limit that an acquire would find on one shard. It
+// is as on the item, repaired to the wanted parameters, or new and full.
 func (c *claim) holding(img *store.Image, limit string, now int64) (h holding, params store.Params, ok bool) {
 	var w *Limit
 	if c.want != nil {
@@ -241,9 +243,9 @@ func (c *claim) holding(img *store.Image, limit string, now int64) (h holding, p
 	return holding{}, store.Params{}, false
 }
 
-// balance is what shards together hold: what they can be debited, or, if that is
-// nothing, what they owe, as far as 64 bits can tell. One that is in debt keeps the
-// others from nothing.
+// balance returns the tokens that the shards can be debited together. If there are
+// none, it returns the sum of their debts, saturated at 64 bits. A shard in debt does
+// not reduce what the others can be debited.
 func balance(parts []holding, now int64) int64 {
 	var held, owed int64
 	for i := range parts {
@@ -257,8 +259,8 @@ func balance(parts []holding, now int64) int64 {
 	return held
 }
 
-// wait is the least time, in whole milliseconds, after which the parts together
-// hold what is needed. The sum only grows with time, so it is searched for.
+// wait returns the least time, in whole milliseconds, after which the parts together
+// hold what is needed. Their sum only grows with time, so a binary search finds it.
 func wait(parts []holding, now, need int64) time.Duration {
 	if len(parts) == 1 {
 		return retryAfter(parts[0].Limit, parts[0].tokens, parts[0].at, now, need)

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// anyOf is a shard that can serve a claim alone, drawn at random so that processes
-// do not all choose the same; none if there is none.
+// anyOf returns a shard that can serve a claim alone, or nil if there is none. It
+// draws at random so that processes do not all choose the same shard.
 func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) []portion {
 	able := slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.isCovered(img, now) })
 	if len(able) == 0 {
@@ -17,8 +17,9 @@ func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) 
 	return []portion{{able[draw(int64(len(able)))], c.amounts}}
 }
 
-// modestly is as many of a crowd, first come first served, as ask for a part of what
-// all shards hold, so that other processes find the rest; the first in any case.
+// modestly returns the front of a crowd, as far as its sum is at most 1/leastPart of
+// the tokens that all shards hold. Other processes then find the rest. The first
+// caller is always included.
 func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 	var asked []store.Amount
 	for n, t := range crowd {
@@ -36,16 +37,16 @@ func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 	return crowd
 }
 
-// A batch is what one of several shards is debited for part of a crowd.
+// A batch is the part of a crowd that one of several shards serves in a round.
 type batch struct {
 	p     pursuit
 	crowd []*ticket
 	err   error
 }
 
-// debitEach debits claims at the front of a crowd that were allotted one shard each,
-// by a write for each shard. It returns those that were debited, those that were
-// told of an error, and the shards as they are then, nil if nothing was debited.
+// debitEach debits the claims at the front of a crowd that were allotted one shard
+// each, with one write for each shard. It returns the claims that it debited, the
+// claims that it told an error, and the shards afterwards, nil if it debited nothing.
 func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*store.Image, m moment) (served, failed []*ticket, after []*store.Image) {
 	batches := make([]*batch, len(images))
 	var some []*batch

@@ -7,21 +7,21 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// A cache is a bounded map for many goroutines: of size entries, it drops those
-// not used for longest. It is made of shards with a lock each, which divide the
-// size between them; an entry stays until its shard has seen as many others as
-// it has room for. Memory grows with the entries.
+// A cache is a bounded map for concurrent use. It holds at most size entries and
+// drops the least recently used ones. Its shards have a lock each and divide the size
+// between them. An entry stays until its shard has seen as many other entries as it
+// has room for. Memory grows with the number of entries.
 //
-// A key is hashed once, and the hash is the key of the LRU underneath. Of two
-// keys with one hash, which must be looked for among billions, the cache keeps
-// the last one put.
+// The cache hashes a key once, and the hash is the key of the underlying LRU. If two
+// keys have the same hash, the cache keeps the last one put. Such a pair occurs only
+// among billions of keys.
 type cache[K comparable, V any] struct {
 	hash   func(K) uint64
-	shards []cacheShard[K, V] // a power of two
+	shards []cacheShard[K, V] // their number is a power of two
 }
 
-// cacheShards is the most shards that a cache has: one smaller than that has
-// fewer, so that each has room for an entry.
+// cacheShards is the most shards that a cache has. A cache with fewer entries has
+// fewer shards, so that each shard has room for an entry.
 const cacheShards = 16
 
 type cacheShard[K comparable, V any] struct {
@@ -40,7 +40,7 @@ func newCache[K comparable, V any](size int) *cache[K, V] {
 	return newHashedCache[K, V](size, func(k K) uint64 { return maphash.Comparable(seed, k) })
 }
 
-// newHashedCache is newCache with a hash function of its own.
+// newHashedCache is newCache with a given hash function.
 func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *cache[K, V] {
 	n := cacheShards
 	for n > max(1, size) {
@@ -50,14 +50,14 @@ func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *cache[K
 	for i := range c.shards {
 		lru, err := simplelru.NewLRU[uint64, *cached[K, V]](max(1, (size+i)/n), nil)
 		if err != nil {
-			panic("limiter: " + err.Error()) // it only refuses a size that is not positive
+			panic("limiter: " + err.Error()) // NewLRU only refuses a size that is not positive
 		}
 		c.shards[i].lru = lru
 	}
 	return c
 }
 
-// find hashes a key and says which shard it belongs to.
+// find hashes a key and returns the shard that the key belongs to.
 func (c *cache[K, V]) find(k K) (*cacheShard[K, V], uint64) {
 	h := c.hash(k)
 	return &c.shards[h&uint64(len(c.shards)-1)], h
@@ -77,8 +77,8 @@ func (c *cache[K, V]) get(k K) (V, bool) {
 	return s.getLocked(h, k)
 }
 
-// getOrPut returns the value of k, which is built if there is none. The shard is
-// locked meanwhile: build must be quick, and may not use the cache.
+// getOrPut returns the value of k, and builds it if there is none. The shard is
+// locked meanwhile: build must be quick and must not use the cache.
 func (c *cache[K, V]) getOrPut(k K, build func() V) V {
 	s, h := c.find(k)
 	s.mu.Lock()

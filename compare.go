@@ -11,33 +11,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// wanted is what a bucket is to be: the configuration that holds for it, and what
-// its items copy of the entity's record. It is immutable.
+// wanted is what a bucket is to be: the configuration that holds for it, and what its
+// items copy of the entity's record. It is immutable.
 //
-// An account remembers the last one, and every claim compares the images it works
-// on with that. An image that differs proves nothing: the item may follow a change
-// that this process has not read yet. So a claim reads the configuration anew,
-// consistently, after it has the image, and writes parameters only if the image
-// still differs, and on condition that the item is as the image shows it:
+// An account remembers the last wanted, and every claim compares its images with
+// that. An image that differs proves nothing: the item may follow a change that this
+// process has not read yet. So once a claim has the image, it reads the configuration
+// again, consistently. It writes parameters only if the image still differs, and on
+// condition that the item is as the image shows it:
 //
 //	operator    ── sets 10 ─▶ configuration            ── sets 10 ─▶ item
 //	client        image: 100 ─▶ differs from 50 ─▶ reads 10 ─▶ writes 10, or finds it written
 //
-// A write that rests on an older configuration than the item's own cannot land: the
-// image that it is conditional on was there before that configuration was read.
+// A write that rests on an older configuration than the item's own cannot land: it is
+// conditional on an image from before that configuration was read.
 type wanted struct {
-	limits   []Limit // by name; empty if no level configures any
-	level    int     // the level that they are from, an index into configKeys; configLevels is no level: they came with a request
+	limits   []Limit // by name; empty if no level configures limits
+	level    int     // the level of the limits, an index into configKeys; configLevels if no level has any or they came with a request
 	expires  bool    // whether the bucket expires when idle
 	owner    store.Owner
 	disabled bool
 	foreign  string        // a peer's feature that the limits use and this version cannot evaluate
 	read     time.Duration // when the read of the oldest level began, by [Limiter.uptime]
-	epoch    uint64        // the limiter's configuration epoch then
+	epoch    uint64        // the limiter's configuration epoch at that time
 }
 
-// wantedOf is the bucket that a configuration asks for. epoch is the limiter's
-// before it was read.
+// wantedOf returns the wanted bucket of a configuration. epoch is the limiter's epoch
+// before the configuration was read.
 func (l *Limiter) wantedOf(r *resolved, epoch uint64) *wanted {
 	return &wanted{
 		limits: r.limits, level: r.level, expires: r.level >= entityLevels && l.multiplier >= 0,
@@ -45,8 +45,8 @@ func (l *Limiter) wantedOf(r *resolved, epoch uint64) *wanted {
 	}
 }
 
-// ownerFrom is what a bucket copies of its entity's record, the configured
-// cascade policy coming before the entity's own. An entity without a record has no
+// ownerFrom returns what a bucket copies of its entity's record. The configured
+// cascade policy overrides the entity's own. An entity without a record has no
 // parent.
 func ownerFrom(r *resolved) store.Owner {
 	var o store.Owner
@@ -60,7 +60,7 @@ func ownerFrom(r *resolved) store.Owner {
 	return o
 }
 
-// payerOf is the entity that an owner cascades to, "" if none.
+// payerOf returns the entity that an owner cascades to, "" if none.
 func payerOf(o *store.Owner) string {
 	if !o.Cascade {
 		return ""
@@ -71,8 +71,8 @@ func payerOf(o *store.Owner) string {
 // isUnlimited reports whether no level configures limits.
 func (w *wanted) isUnlimited() bool { return len(w.limits) == 0 && w.foreign == "" }
 
-// isWhole reports whether limits are all that the bucket is to have. Limits that
-// came with a request leave others as they are.
+// isWhole reports whether the bucket is to have exactly these limits. Limits that
+// came with a request leave other limits of the bucket as they are.
 func (w *wanted) isWhole() bool { return w.level < configLevels }
 
 func (w *wanted) has(name string) bool { return w.find(name) != nil }
@@ -88,11 +88,11 @@ func find(limits []Limit, name string) *Limit {
 	return nil
 }
 
-// differs reports whether an item has to be written to become what is wanted. What
-// this version cannot evaluate stays as it is.
+// differs reports whether an item needs a repair to become what is wanted. An item or
+// configuration that this version cannot evaluate needs none.
 func (w *wanted) differs(img *store.Image) bool { return w.differsWith(w.limits, img) }
 
-// differsWith is differs as if the limits wanted were others.
+// differsWith is differs for other wanted limits.
 func (w *wanted) differsWith(limits []Limit, img *store.Image) bool {
 	if len(limits) == 0 || w.foreign != "" || img.Foreign != "" {
 		return false
@@ -138,15 +138,15 @@ func (w *wanted) decides(b *Bucket) string {
 		levelName(configKeys(b.Entity, b.Resource)[w.level]), limits)
 }
 
-// adopt takes over what the bucket of a claim is to be: what is configured, or,
-// where no level configures anything, the request's fallback limits. The claim's
-// amounts lose the limits that the bucket is not to have.
+// adopt sets what the bucket of a claim is to be: the configuration, or the request's
+// fallback limits where no level configures any. It removes from the claim's amounts
+// the limits that the bucket is not to have.
 func (c *claim) adopt(w *wanted) {
 	if w == c.configured {
 		return
 	}
 	c.configured, c.want = w, w
-	c.amounts, c.unknown, c.asIs = c.asked, nil, false // what is known now may decide
+	c.amounts, c.unknown, c.asIs = c.asked, nil, false // the configuration known now may decide
 	if w == nil || w.foreign != "" {
 		return
 	}
@@ -168,9 +168,9 @@ func (c *claim) adopt(w *wanted) {
 	}
 }
 
-// takeAsIs makes a claim take an item as it is, because the configuration could not be
-// read. It is not ok if the claim names a limit that the item lacks, and that the bucket
-// has by the configuration that is remembered.
+// takeAsIs makes a claim take an item as it is, because the configuration could not
+// be read. It fails if the claim names a limit that the item lacks but the remembered
+// configuration has.
 func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *store.Image, cause error) (ok bool) {
 	var amounts []store.Amount
 	var unknown []string
@@ -189,14 +189,14 @@ func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *store.Image, caus
 	return true
 }
 
-// fits reports whether a claim can be carried out on an item as it is: it takes
-// something, and there is nothing to repair first.
+// fits reports whether an item as it is can serve a claim: the claim takes something,
+// and nothing needs a repair first.
 func (c *claim) fits(img *store.Image) bool {
 	return c.want != nil && len(c.amounts) > 0 && !c.want.differs(img) && !c.lacks(img) && !isWide(img)
 }
 
-// repair is what a write also changes an item to. It is nil unless the item differs from
-// a configuration that was read after the image.
+// repair returns what a write also changes an item to. It is nil unless the item
+// differs from a configuration that was read after the image.
 func (c *claim) repair(img *store.Image) *wanted {
 	if c.want == nil || !c.sure || !c.want.differs(img) {
 		return nil
@@ -204,8 +204,8 @@ func (c *claim) repair(img *store.Image) *wanted {
 	return c.want
 }
 
-// stands reports whether what came of a claim still holds under what its bucket is
-// to be now. If it does, its statuses quote that.
+// stands reports whether the outcome of a claim still holds for w. If it does, the
+// claim takes w over, and its statuses quote it.
 func (c *claim) stands(w *wanted) bool {
 	if c.asIs {
 		return !w.disabled
@@ -219,7 +219,7 @@ func (c *claim) stands(w *wanted) bool {
 	return true
 }
 
-// decidedOn are the images that a claim was decided on.
+// decidedOn returns the images on which a claim was decided.
 func (c *claim) decidedOn() (images []*store.Image) {
 	switch {
 	case c.granted && len(c.portions) > 0:
@@ -234,18 +234,18 @@ func (c *claim) decidedOn() (images []*store.Image) {
 	return images
 }
 
-// renew makes a claim as it was before anything came of it.
+// renew resets a claim to its state before any outcome.
 func (c *claim) renew() {
 	*c = claim{Bucket: c.Bucket, acct: c.acct, asked: c.asked, amounts: c.asked, fallback: c.fallback, optional: c.optional}
 }
 
-// pursue debits a claim. A bucket that was last compared with its configuration
-// longer ago than the time to live is compared side by side with that, and the
-// answer waits for both. If the parameters no longer hold, the limiter returns
-// what it took on them and decides the request again.
+// pursue debits a claim. If the last comparison of the bucket is older than the time
+// to live, pursue compares it again while it debits. The answer waits for both. If
+// the parameters no longer hold, the limiter returns what it took by them and decides
+// the request again.
 //
-// A comparison that fails, or takes too long, leaves the answer as the bucket gave
-// it: the bucket was reached, so the request is metered. It is tried again later.
+// If a comparison fails or takes too long, the bucket's answer holds: the bucket was
+// reached, so the request is metered. The limiter tries the comparison again later.
 func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
 	const revisions = 4
 	for range revisions {
@@ -257,7 +257,7 @@ func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) er
 		if err := l.route(ctx, c, left); err != nil {
 			return err
 		}
-		if w := c.acct.wanted(); cmp == nil && w == last { // it may have come due meanwhile
+		if w := c.acct.wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
 			cmp = l.compareIfDue(ctx, c, w)
 		}
 		if !l.await(ctx, cmp, left) || c.stands(c.acct.wanted()) {
@@ -272,8 +272,9 @@ func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) er
 	return fmt.Errorf("debit %s of %s: its limits changed %d times meanwhile: %w", c.Resource, c.Entity, revisions, ErrConflict)
 }
 
-// takeBack returns what a claim has debited, before it is decided again. If nobody can
-// tell whether it was returned, it fails: the claim would be debited twice, or not at all.
+// takeBack returns what a claim has debited, before the claim is decided again. It
+// fails if nobody can tell whether the tokens were returned: deciding again could
+// debit the claim twice, or not at all.
 func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 	if !c.granted {
 		return nil
@@ -294,8 +295,8 @@ func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 	return nil
 }
 
-// answerUnasked answers a claim for which the bucket need not be asked: it is
-// disabled, or is not to have what the claim names.
+// answerUnasked answers a claim without asking the bucket, if the bucket is disabled
+// or is not to have the limits that the claim names.
 func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
 	if c.acct.isStamped(l.uptime(), l.ttl, l.epoch.Load()) {
 		return true, c.disabled()
@@ -309,7 +310,7 @@ func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, 
 			cmp = l.compare(ctx, c.acct, c.Bucket)
 		}
 		if !l.await(ctx, cmp, left) && !w.disabled {
-			return false, nil // what is known is too old to answer by
+			return false, nil // the remembered configuration is too old to answer by
 		}
 		w = c.acct.wanted()
 		c.adopt(w)
@@ -326,15 +327,15 @@ func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, 
 
 func (c *claim) disabled() error { return &DisabledError{Entity: c.Entity, Resource: c.Resource} }
 
-// isVain reports whether a claim is known to take nothing: it names nothing that
-// the bucket is to have, or something that neither this bucket has nor, there being
-// none, the parent's.
+// isVain reports whether a claim is known to take nothing. That is so if the bucket
+// is to have none of its limits. It is also so if the bucket is not to have one of
+// them and no parent exists that could have it.
 func (c *claim) isVain() bool {
 	return len(c.unknown) > 0 && (len(c.amounts) == 0 || !c.optional && payerOf(&c.configured.owner) == "")
 }
 
-// isDisabled reports whether a bucket is known, within the time to live of
-// configuration, to be disabled: by its configuration, or by a stamp on an item.
+// isDisabled reports whether a bucket is known to be disabled, by its configuration
+// or by a stamp on an item. Both count for the time to live of configuration.
 func (l *Limiter) isDisabled(acct *account, up time.Duration) bool {
 	w := acct.wanted()
 	return w != nil && w.disabled && l.isYoung(w, up) || acct.isStamped(up, l.ttl, l.epoch.Load())
@@ -343,16 +344,16 @@ func (l *Limiter) isDisabled(acct *account, up time.Duration) bool {
 // A comparison is a read of a bucket's configuration that is under way. Callers that
 // come meanwhile wait for it too.
 type comparison struct {
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the read has ended
 	err  error
 }
 
-// failedPause is how long a comparison that failed keeps others from being tried.
+// failedPause is how long after a failed comparison no other is tried.
 const failedPause = time.Second
 
-// compareIfDue begins a comparison of a bucket, or joins one, if what the bucket is
-// to be was found out longer ago than the time to live. It returns nil otherwise, and
-// where the claim is about to read it all, because nothing is known of the bucket.
+// compareIfDue begins or joins a comparison of a bucket if w was read longer ago than
+// the time to live. Otherwise it returns nil. It also returns nil if nothing is known
+// of the bucket, because the claim is then about to read everything.
 func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *wanted) *comparison {
 	up := l.uptime()
 	if w == nil || l.isYoung(w, up) || !c.acct.isKnown(up, imageAge) {
@@ -361,15 +362,15 @@ func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *wanted) *compar
 	return l.compare(ctx, c.acct, c.Bucket)
 }
 
-// isYoung reports whether what a bucket is to be was found out within the time to
-// live.
+// isYoung reports whether w was read within the time to live.
 func (l *Limiter) isYoung(w *wanted, up time.Duration) bool {
 	return up-w.read < l.ttl && w.epoch == l.epoch.Load()
 }
 
-// compare begins to read the configuration of a bucket, unless such a read is under
-// way: then it returns that one, or, where configuration is not kept, which is older than
-// the claim, a new one. It returns nil if one has failed just now.
+// compare begins to read the configuration of a bucket. If such a read is under way,
+// compare returns that one. But where configuration is not kept, it begins a new
+// read, because the other is older than the claim. It returns nil if a read has just
+// failed.
 func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *comparison {
 	cmp, first := acct.beginComparison(l.uptime(), l.ttl > 0)
 	if !first {
@@ -394,8 +395,8 @@ func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *compari
 	return cmp
 }
 
-// await waits for a comparison, if there is one, but not for long. It reports
-// whether it succeeded.
+// await waits for a comparison, if there is one, but not for long. It reports whether
+// the comparison succeeded.
 func (l *Limiter) await(ctx context.Context, cmp *comparison, left <-chan struct{}) bool {
 	if cmp == nil {
 		return false
@@ -417,13 +418,13 @@ func (l *Limiter) await(ctx context.Context, cmp *comparison, left <-chan struct
 	return false
 }
 
-// keepUp does in the background what a claim found to be due about its bucket. The
+// keepUp does in the background the upkeep that a claim found due on its bucket. The
 // acquire does not wait for it.
 //
-//   - It reads the configuration when three quarters of the time to live have passed, so
-//     that later claims on the bucket need not wait for that.
-//   - It completes a set of shards whose images disagree about their number.
-//   - It brings all shards to their configuration after one of them was repaired or made.
+//   - It reads the configuration after three quarters of the time to live, so that
+//     later claims on the bucket need not wait for it.
+//   - It mends a set of shards whose images disagree about their number.
+//   - It repairs all shards after one of them was repaired or made.
 func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 	const early = 4 // a quarter of the time to live early
 	if l.underWay.IsClosed() {
@@ -448,7 +449,7 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 	})
 }
 
-// spread brings all shards of a bucket to what a claim wants.
+// spread repairs all shards of a bucket to what a claim wants.
 func (l *Limiter) spread(ctx context.Context, c *claim) {
 	ctx = l.deadlines.Detach(ctx)
 	images, err := l.readShards(ctx, c.acct, c.Bucket)
@@ -456,11 +457,11 @@ func (l *Limiter) spread(ctx context.Context, c *claim) {
 		_, err = l.conform(ctx, c, images)
 	}
 	if err != nil {
-		l.logger.WarnContext(ctx, "shards of a bucket not brought to their configuration", "entity", c.Entity, "resource", c.Resource, "error", err)
+		l.logger.WarnContext(ctx, "shards of a bucket not repaired", "entity", c.Entity, "resource", c.Resource, "error", err)
 	}
 }
 
-// verify finds out what a bucket is to be by a consistent read that begins now.
+// verify reads what a bucket is to be, by a consistent read that begins now.
 func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*wanted, error) {
 	epoch := l.epoch.Load()
 	r, err := l.config.reread(ctx, b.Entity, b.Resource)
@@ -472,8 +473,8 @@ func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*wanted,
 	return w, nil
 }
 
-// verifySoon is verify for a claim. It gives up early, and at once if a read failed just
-// now.
+// verifySoon is verify for a claim. It gives up early, and at once if a read has just
+// failed.
 func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wanted, error) {
 	if err := acct.unreadable(l.uptime()); err != nil {
 		return nil, err
@@ -488,8 +489,8 @@ func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wan
 	return w, err
 }
 
-// bring repairs those shards of a bucket that differ from what a claim wants. The
-// images must have been read before, the configuration is read now.
+// bring repairs the shards of a bucket that differ from what a claim wants. The
+// caller must have read the images before; bring reads the configuration now.
 func (l *Limiter) bring(ctx context.Context, c *claim, images []*store.Image) error {
 	w, err := l.verifySoon(ctx, c.acct, c.Bucket)
 	if err != nil {
@@ -501,7 +502,7 @@ func (l *Limiter) bring(ctx context.Context, c *claim, images []*store.Image) er
 	l.atOnce(len(images), func(i int) {
 		repair := &claim{Bucket: images[i].Bucket, acct: c.acct, fallback: c.fallback, pressing: true}
 		p := pursuit{l: l, c: repair, acct: c.acct, img: images[i], sure: w}
-		// A shard that was lost meanwhile has been made again, like another.
+		// A shard that was lost meanwhile has been made again, modelled on another.
 		if err := p.run(ctx); !errors.Is(err, errRerouted) {
 			errs[i] = err
 		}

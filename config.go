@@ -15,8 +15,8 @@ import (
 // configLevels is the number of levels at which limits may be configured.
 const configLevels = 4
 
-// configKeys are the levels of an entity's configuration for a resource, the
-// one that wins first.
+// configKeys returns the levels of an entity's configuration for a resource. The
+// first level with limits wins.
 func configKeys(entity, resource string) [configLevels]ConfigKey {
 	return [configLevels]ConfigKey{
 		{Entity: entity, Resource: resource},
@@ -26,24 +26,24 @@ func configKeys(entity, resource string) [configLevels]ConfigKey {
 	}
 }
 
-// entityLevels is how many of the first levels are the entity's own. A bucket
-// they configure is kept for ever; the others expire when idle.
+// entityLevels is how many of the first levels are the entity's own. A bucket that
+// they configure is kept for ever; other buckets expire when idle.
 const entityLevels = 2
 
 // resolved is the configuration in force for an entity's bucket, and the entity's
 // record.
 type resolved struct {
-	limits   []Limit // by name; empty if no level has any
+	limits   []Limit // by name; empty if no level has limits
 	level    int     // the level that has them, an index into configKeys; configLevels if none has
 	disabled bool
 	cascade  store.Policy
 	foreign  string
 	fetched  time.Duration // when the read of the oldest level began, by [Limiter.uptime]
 	meta     *Entity       // nil if the entity has no record
-	image    *store.Image  // if a bucket was asked for
+	image    *store.Image  // set if the caller asked for a bucket
 }
 
-// levelName is a level as errors quote it.
+// levelName returns the name of a level, as errors quote it.
 func levelName(k ConfigKey) string {
 	switch {
 	case k.Entity != "" && k.Resource == DefaultResource:
@@ -56,32 +56,32 @@ func levelName(k ConfigKey) string {
 	return "the system"
 }
 
-// config reads configuration through a cache. An entry holds for ttl from the
-// moment its read began, absent levels included.
+// config reads configuration through a cache. An entry is valid for ttl from the
+// moment its read began, also for a level that does not exist.
 type config struct {
 	store  Store
-	uptime func() time.Duration // of the limiter
+	uptime func() time.Duration // the limiter's
 	ttl    time.Duration
 
 	entries *cache[ConfigKey, configEntry]
-	// evictions counts evictions: a read that began before one may carry the
-	// old value, and is not stored.
+	// evictions counts evictions. A read that began before an eviction may return the
+	// old value, so the cache does not store it.
 	evictions atomic.Uint64
 
 	hits, misses  atomic.Int64
-	onUnavailable atomic.Pointer[OnUnavailable] // the last the system level said
+	onUnavailable atomic.Pointer[OnUnavailable] // the last setting of the system level
 
 	mu      sync.Mutex
 	flights map[flightKey]*flight
 }
 
 type configEntry struct {
-	value   *Config // nil where there is none
+	value   *Config // nil if the level does not exist
 	fetched time.Duration
 }
 
-// A flight is a read in progress that later callers wait for instead of
-// sending their own.
+// A flight is a read in progress. Later callers wait for it instead of sending their
+// own.
 type flight struct {
 	done  chan struct{}
 	value resolved
@@ -90,8 +90,8 @@ type flight struct {
 
 type flightKey struct {
 	entity, resource string
-	shard            int    // of the bucket read along, or -1
-	evictions        uint64 // a read that began before an eviction is not joined after it
+	shard            int    // of the bucket that the read includes, or -1
+	evictions        uint64 // callers after an eviction do not join a read from before it
 }
 
 func newConfig(store Store, uptime func() time.Duration, ttl time.Duration, size int) *config {
@@ -102,8 +102,8 @@ func newConfig(store Store, uptime func() time.Duration, ttl time.Duration, size
 	}
 }
 
-// evict forgets one level, or, of the level of the system or of an entity's
-// default, what depends on it: entries are by level, so that is the same.
+// evict forgets one level. Entries are by level, so this covers everything that
+// depends on the system level or on an entity's default.
 func (c *config) evict(k ConfigKey) {
 	c.evictions.Add(1)
 	c.entries.drop(k)
@@ -114,9 +114,9 @@ func (c *config) invalidate() {
 	c.entries.clear()
 }
 
-// resolve reads the configuration of an entity's bucket and the entity's record,
-// and with b that bucket, in one request. Levels younger than the time to live
-// come from the cache. Callers that ask at the same time share a request.
+// resolve reads the configuration of an entity's bucket and the entity's record, and
+// with b that bucket, in one request. Levels younger than the time to live come from
+// the cache. Concurrent callers share a request.
 func (c *config) resolve(ctx context.Context, entity, resource string, b *Bucket) (resolved, error) {
 	key := flightKey{entity, resource, -1, c.evictions.Load()}
 	if b != nil {
@@ -145,20 +145,20 @@ func (c *config) resolve(ctx context.Context, entity, resource string, b *Bucket
 	return f.value, f.err
 }
 
-// refresh is [config.resolve] with levels from the cache only if they are younger
-// than a quarter of the time to live, so that what it finds holds for most of it.
+// refresh is [config.resolve], but takes from the cache only levels younger than a
+// quarter of the time to live. So its result is valid for most of that time.
 func (c *config) refresh(ctx context.Context, entity, resource string) (resolved, error) {
 	const young = 4
 	return c.load(ctx, entity, resource, nil, c.ttl/young, false)
 }
 
-// reread reads every level and the record, consistently. Its result is
-// current, so it replaces the cache's entries.
+// reread reads every level and the record, consistently. Its result is current, so it
+// replaces the cache's entries.
 func (c *config) reread(ctx context.Context, entity, resource string) (resolved, error) {
 	return c.load(ctx, entity, resource, nil, 0, true)
 }
 
-// load reads those levels that the cache does not have younger than age.
+// load reads the levels for which the cache has no entry younger than age.
 func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, age time.Duration, consistent bool) (resolved, error) {
 	evictions, up := c.evictions.Load(), c.uptime()
 	keys := configKeys(entity, resource)
@@ -197,15 +197,16 @@ func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, a
 	return r, nil
 }
 
-// keep puts an entry into the cache, unless that has one whose read began later.
+// keep puts an entry into the cache, unless the cache has one whose read began later.
 func (c *config) keep(k ConfigKey, e configEntry) {
 	if last, ok := c.entries.get(k); !ok || last.fetched <= e.fetched {
 		c.entries.put(k, e)
 	}
 }
 
-// settle picks what holds: the first level that has limits, whole, and of each
-// policy the first level that has one, the system's excepted, which has none.
+// settle picks the configuration in force. All limits come from the first level that
+// has any. Each policy comes from the first level that sets it; the system level sets
+// none.
 func settle(entries [configLevels]configEntry) resolved {
 	r := resolved{fetched: entries[0].fetched, level: configLevels}
 	disabled := store.Inherit
@@ -231,8 +232,8 @@ func settle(entries [configLevels]configEntry) resolved {
 	return r
 }
 
-// unavailable is what an acquire that says nothing of it does when the store
-// cannot be reached: the last known setting of the system, or to block.
+// unavailable returns what an acquire does when the store cannot be reached. It is
+// the request's own setting, else the last known setting of the system, else Block.
 func (c *config) unavailable(asked OnUnavailable) OnUnavailable {
 	if asked != "" {
 		return asked
@@ -245,16 +246,16 @@ func (c *config) unavailable(asked OnUnavailable) OnUnavailable {
 
 // CacheStats counts what the configuration cache did.
 type CacheStats struct {
-	Hits, Misses int64         // levels that came from the cache, and that were read
-	Size         int           // levels held, absent ones included
-	TTL          time.Duration // how long one is held
+	Hits, Misses int64         // levels found in the cache, and levels read from the store
+	Size         int           // levels held, those that do not exist included
+	TTL          time.Duration // how long the cache holds a level
 }
 
 func (c *config) stats() CacheStats {
 	return CacheStats{Hits: c.hits.Load(), Misses: c.misses.Load(), Size: c.entries.len(), TTL: c.ttl}
 }
 
-// sortLimits is a copy of limits by name.
+// sortLimits returns a copy of limits, sorted by name.
 func sortLimits(limits []Limit) []Limit {
 	sorted := slices.Clone(limits)
 	slices.SortFunc(sorted, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })

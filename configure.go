@@ -9,19 +9,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Configure brings all shards of a bucket, whatever the shard that b names, to the
-// configuration that holds for it now, and reports whether any of them differed. It is
-// for an operator's change that is to reach a bucket at once; limiters in use do the
-// same when they compare the bucket, within [Options.ConfigTTL].
+// Configure repairs all shards of a bucket to the configuration that holds for it
+// now, whatever the shard that b names. It reports whether any shard differed. An
+// operator uses it to apply a change to a bucket at once. Limiters in use do the same
+// when they compare the bucket, within [Options.ConfigTTL].
 //
-// Each shard is written, by the same write that repairs a bucket in use, even if it does
-// not differ: a repair that is under way then, and rests on configuration from before,
-// does not land after it. Disabled items are brought to their configuration too.
+// Configure writes every shard, even one that does not differ, with the same write
+// that repairs a bucket in use. So a repair that is under way on an older
+// configuration cannot land after it. Configure repairs disabled items too.
 //
 // It fails with [ErrUnsupported] if the bucket or its configuration uses a feature of
-// a peer that this version cannot evaluate: such items are left as they are. Where no
-// level configures limits, nothing is written. Other errors are those of the [Store];
-// what was interrupted is completed by doing it again.
+// a peer that this version cannot evaluate. It leaves such items as they are. Where
+// no level configures limits, it writes nothing. Other errors are those of the
+// [Store]. If Configure was interrupted, call it again to complete the change.
 func (l *Limiter) Configure(ctx context.Context, b Bucket) (changed bool, err error) {
 	return inTime(ctx, l, opOn(b, "configure"), func(ctx context.Context) (bool, error) { return l.configure(ctx, b) })
 }
@@ -60,8 +60,8 @@ func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err er
 	return changed, fmt.Errorf("configure %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, maxTries, ErrConflict)
 }
 
-// isEvaluable fails if a configuration, or an item that it is for, uses a feature that
-// this version cannot evaluate.
+// isEvaluable fails if a configuration, or an item that it is for, uses a feature
+// that this version cannot evaluate.
 func isEvaluable(w *wanted, images []*store.Image) error {
 	feature := w.foreign
 	for _, img := range images {
@@ -75,9 +75,9 @@ func isEvaluable(w *wanted, images []*store.Image) error {
 	return &UnsupportedError{Entity: images[0].Entity, Resource: images[0].Resource, Feature: feature}
 }
 
-// configureAll makes one attempt to bring each of some shards to a configuration, read
-// after their images. It returns those that were written, and whether any of them
-// differed.
+// configureAll tries once to repair each of some shards to a configuration that was
+// read after their images. It returns the shards that it wrote, and whether any of
+// them differed.
 func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*store.Image, w *wanted) (differed bool, written []int, _ error) {
 	applied, errs := make([]bool, len(images)), make([]error, len(images))
 	l.atOnce(len(images), func(i int) {

@@ -9,105 +9,106 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A contention is what a process knows of the others that write to the same item.
+// A contention is what a process knows of other processes that write to the same
+// item.
 //
-// Processes that share an item refuse each other's writes in two ways. A refill
-// moves the stamp, which refuses every write that was worked out from the old one.
-// And where a limit is hit, a write asks for tokens that another process has just
-// taken. DynamoDB bills a refused write and counts it against the partition.
+// Processes that share an item refuse each other's writes in two ways. A refill moves
+// the stamp, which refuses every write that was computed from the old stamp. And
+// where a limit is hit, a write asks for tokens that another process has just taken.
+// DynamoDB bills a refused write and counts it against the partition.
 //
 // One rule keeps refused writes rare and the shares of all processes equal. It sets
-// the pace by what every process sees alike: the item's own count of writes, and its
-// balances. A process's own success does not change its pace, because a process that
-// lost once would then lose more each time. While others write to the item, a process
+// the pace only by what every process sees alike: the item's own count of writes, and
+// its balances. A process's own success does not change its pace, because a process
+// that lost once would then lose more each time. While the item is shared, a process
 //
 //   - leaves the stamp where it is ([claim.takeAtStamp]);
-//   - expects the others to take what the item earns: it plans on the balances
-//     that it last saw ([account.predicted]), and asks for a part of them, but for
-//     no less than its first caller wants;
+//   - expects the others to take what the item earns, so it plans on the balances
+//     that it last saw ([account.predicted]);
+//   - asks for a part of those balances, but for no less than its first caller
+//     wants;
 //   - pauses between two writes, for longer the less the item holds and the more
-//     writes it takes ([shard.pause]). Callers line up meanwhile and share the
-//     next write.
+//     writes it takes ([shard.pause]). Callers queue meanwhile and share the next
+//     write.
 //
-// The balance regulates the pauses. It falls if all processes together ask for
-// more than the limit gives, and all of them then pause for longer.
+// The balance regulates the pauses. It falls if all processes together ask for more
+// than the limit gives, and then all of them pause for longer. See ADR 017.
 type contention struct {
 	// Instants are by [Limiter.uptime].
-	movedAt      time.Duration // when others were last found to move the stamp; 0 is that they do not
-	spoiled      int           // how often others' debits refused a move of the stamp lately: twice that, less the moves that were applied
-	othersAt     time.Duration // when the item was last found to be written to by others too; 0 is never
-	load         float64       // writes a second that the item took lately, as it counted them
+	movedAt      time.Duration // when others were last found to move the stamp; 0 if they do not
+	spoiled      int           // moves of the stamp that others' debits refused lately, times two, less the moves that were applied
+	othersAt     time.Duration // when the item was last found to be shared; 0 if never
+	load         float64       // writes a second that the item took lately, by its own count
 	sentAt       time.Duration // when this process last sent a write
-	way          int64         // how long the last answer took to come, halved: about how old a write is when it takes effect, in milliseconds
-	refusedAt    time.Duration // when a write of this process was last refused; 0 is that one was applied since
-	refusedSince time.Duration // since when all of its writes have been
+	way          int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
+	refusedAt    time.Duration // when a write of this process was last refused; 0 if one was applied since
+	refusedSince time.Duration // since when all of its writes have been refused
 	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
-	sending      int           // writes of this process that are under way
+	sending      int           // writes of this process under way
 	moving       int           // how many of them move the stamp
 
 	census census
-	// The count of the item's writes in progress, which a new one replaces after
-	// countPeriod:
-	countedAt time.Duration // when it began; 0 is that there is none
-	counted   int64         // what the item had counted then
+	// The current count of the item's writes. A new count replaces it after countPeriod:
+	countedAt time.Duration // when it began; 0 if there is none
+	counted   int64         // the item's count of writes at that time
 }
 
 const (
-	// lateness is by how much a debit of a bucket that overflows may be late, in
-	// milliseconds.
+	// lateness is how late a debit of an overflowing bucket may be, in milliseconds.
 	lateness = 50
-	// stampAge is how old a stamp gets that writers leave alone, in milliseconds; one
-	// of them moves it once it has come to half of that.
-	// The hidden write limit nearly always overflows, and is wrong by what it
-	// earns in this time.
+	// stampAge is the age up to which writers leave a stamp alone, in milliseconds. From
+	// half of that age on, one of them moves it. The hidden write limit nearly always
+	// overflows, and is wrong by what it earns in this time.
 	stampAge = 1_000
-	// contentionMemory is for how long others are presumed to go on writing that
-	// were not seen again.
+	// contentionMemory is how long a process presumes that others go on writing after it
+	// last saw them write.
 	contentionMemory = time.Second
-	// countPeriod is how long writes are counted before the count tells something.
+	// countPeriod is how long a process counts writes before it uses the count.
 	countPeriod = 100 * time.Millisecond
 
-	// longestPause is the pause of a writer to an item that holds nothing, in
-	// milliseconds: 16 processes whose writes take 2 ms to arrive then send 530 writes
-	// a second. If the limit takes longer to earn what the writer asks for, pauseAsks
-	// times, the pause is as long as that, up to slowestPause.
+	// longestPause is the pause before a write to an item that holds nothing, in
+	// milliseconds. With it, 16 processes whose writes take 2 ms to arrive send 530
+	// writes a second. If the limit needs longer to earn pauseAsks times what the writer
+	// asks for, the pause is that time, up to slowestPause.
 	longestPause = 36
 	slowestPause = 240
 	pauseAsks    = 19
 	// A writer pauses half as long if its writes take farWay milliseconds to arrive.
 	farWay = 10
-	// An item that holds what a limit earns in plentyTime milliseconds, what the
-	// writer asks for, plentyAsks times, or half of the capacity, makes nobody pause.
+	// A writer does not pause if the item holds plenty. Plenty is what a limit earns in
+	// plentyTime milliseconds, or plentyAsks times what the writer asks for if that is
+	// more. It is at most half of the capacity.
 	plentyTime = 60
 	plentyAsks = 4
-	// oftenSpoiled is how often is too often, see the field spoiled.
+	// oftenSpoiled is the value of the field spoiled at which a process leaves the stamp
+	// to others.
 	oftenSpoiled = 8
-	// A writer asks for one in leastPart of the tokens that an item holds, so that the
-	// others find the rest; for one in mostPart if the item takes as many writes in
-	// shareTime milliseconds.
+	// A writer asks for at most 1/leastPart of the tokens that an item holds, so that
+	// the others find the rest. If the item takes more than leastPart writes in
+	// shareTime milliseconds, the divisor is that number, up to mostPart.
 	leastPart, mostPart = 4, 8
 	shareTime           = 15
-	// From easyLoad writes a second on, pauses grow, to the longest at fullLoad. A
-	// partition takes 1,000, refused ones included, which the item does not count.
+	// From easyLoad writes a second on, pauses grow, and they are longest at fullLoad. A
+	// partition takes 1,000, refused writes included, which the item does not count.
 	easyLoad, fullLoad = 450, 825
 )
 
-// isShared reports whether others write to the item, too.
+// isShared reports whether other processes write to the item, too.
 func (c *contention) isShared(up time.Duration) bool {
 	return c.othersAt != 0 && up-c.othersAt <= contentionMemory
 }
 
-// isLate reports whether others move the stamp, so that a bucket that overflows is
-// debited late.
+// isLate reports whether others move the stamp, so that this process debits an
+// overflowing bucket late.
 func (c *contention) isLate(up time.Duration) bool {
 	return c.movedAt != 0 && up-c.movedAt <= contentionMemory
 }
 
-// noteStamp takes in what an answer tells of who moves the stamp of a bucket that
-// overflows. A process leaves the stamp to the others when its own move is refused
-// because another one has moved the stamp, or when others' debits have spoiled its
-// moves several times. It moves the stamp again when nobody has for a while. In the
-// best case one process moves it.
+// noteStamp notes what an answer shows about the stamp of an overflowing bucket:
+// which processes move it. A process leaves the stamp to others if its own move is
+// refused because another process has moved the stamp. It also does so if others'
+// debits have refused its moves several times. It moves the stamp again once nobody
+// has done so for lateness. In the best case one process moves the stamp.
 func (c *contention) noteStamp(use stampUse, out store.Outcome, m moment) {
 	switch {
 	case out.Applied && use.late:
@@ -125,7 +126,7 @@ func (c *contention) noteStamp(use stampUse, out store.Outcome, m moment) {
 	}
 }
 
-// measure takes in the item's count of writes.
+// measure notes the item's count of writes and updates the load.
 func (c *contention) measure(count int64, up time.Duration) {
 	took := up - c.countedAt
 	if c.countedAt == 0 || took > contentionMemory || count < c.counted {
@@ -138,8 +139,8 @@ func (c *contention) measure(count int64, up time.Duration) {
 	}
 }
 
-// inheritedLocked is what a new shard begins with: others write to it if they write
-// to the one that it is split off.
+// inheritedLocked returns the first contention of a new shard: the shard is shared if
+// the shard that it was split from is.
 func (a *account) inheritedLocked(shard int) contention {
 	if shard == 0 {
 		return contention{}
@@ -151,20 +152,20 @@ func (a *account) inheritedLocked(shard int) contention {
 	return contention{othersAt: donor.contention.othersAt, jitter: donor.contention.jitter}
 }
 
-// isSharedShard reports whether others write to a shard, too.
+// isSharedShard reports whether other processes write to a shard, too.
 func (a *account) isSharedShard(shard int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shardLocked(shard).contention.isShared(up)
 }
 
-// A modesty is how much of what an item holds one write asks for.
+// A modesty limits the part of an item's tokens that one write asks for.
 type modesty struct {
-	part int64 // one in how many tokens; 1 is all
-	way  int64 // how long the write is on its way until it takes effect, in milliseconds
+	part int64 // a write asks for 1/part of the tokens; 1 is all
+	way  int64 // how long the write takes to arrive, in milliseconds
 }
 
-// modesty is that of the next writer to a shard.
+// modesty returns the modesty of the next write to a shard.
 func (a *account) modesty(shard int, up time.Duration) modesty {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,7 +176,7 @@ func (a *account) modesty(shard int, up time.Duration) modesty {
 	return modesty{part: min(max(leastPart, int64(c.load*shareTime/milli)), mostPart), way: c.way}
 }
 
-// isShared reports whether others write to any shard of a bucket, too.
+// isShared reports whether other processes write to any shard of a bucket, too.
 func (a *account) isShared(up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,9 +187,9 @@ func (a *account) isSharedLocked(up time.Duration) bool {
 	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(up) })
 }
 
-// predicted is an image of a shard as the item probably is by now. Where others
-// write to it, they take what it earns: it holds what it held when it was seen,
-// unless that was so much that it is probably full.
+// predicted returns the image of a shard as the item probably is by now. If the shard
+// is shared, the others take what it earns. So it holds what it held when it was
+// seen, unless that was half of the capacity or more: then it goes on filling.
 func (a *account) predicted(img *store.Image, m moment) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,18 +209,18 @@ func (a *account) predicted(img *store.Image, m moment) *store.Image {
 	return &guess
 }
 
-// A stampRule is how a writer to an item treats its stamp.
+// A stampRule says how a write to an item treats its stamp.
 type stampRule struct {
-	leave  bool    // other writes may be under way that count on the stamp
-	late   bool    // it moves so often that a bucket that overflows is debited late
-	moving bool    // one of this process moves it
+	leave  bool    // other writes that count on the stamp may be under way
+	late   bool    // others move the stamp so often that this process debits an overflowing bucket late
+	moving bool    // a write of this process is moving the stamp
 	seenAt int64   // when the stamp was last seen, in milliseconds by the store's clock
-	shared bool    // others write, too
-	others float64 // then writes a second
-	luck   float64 // from 0 to 1
+	shared bool    // other processes write, too
+	others float64 // if shared, the writes a second that the item takes
+	luck   float64 // if shared, a random number from 0 to 1
 }
 
-// stampRule is how the next writer to a shard treats the stamp.
+// stampRule returns how the next write to a shard treats the stamp.
 func (a *account) stampRule(shard int, up time.Duration, draw func(int64) int64) stampRule {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -233,21 +234,22 @@ func (a *account) stampRule(shard int, up time.Duration, draw func(int64) int64)
 	return r
 }
 
-// moves reports whether this writer moves a stamp that is older than an age, in
-// milliseconds. Of those who have come since then, one does on average.
+// moves reports whether this write moves a stamp that is older than age, in
+// milliseconds. Of the writes since the stamp reached that age, one does on average.
 func (r stampRule) moves(img *store.Image, age, now int64) bool {
 	old := img.RefilledAt + age
 	return !r.moving && now >= old && r.luck*r.others*float64(now-max(r.seenAt, old)) < milli
 }
 
-// takeAtStamp is the take that debits an item without moving its stamp, nil if that
-// cannot be done, as far as an image tells.
+// takeAtStamp returns the take that debits an item without moving its stamp, or nil
+// if that cannot be done, as far as the image tells.
 //
-// A balance that has not accrued to its capacity is debited as it was at the stamp,
-// below zero if need be, provided that what was earned since makes up for it: as
-// exact as a refill, but such takes do not refuse each other. A balance that
-// overflows would first have to be cut. It is decided as of an instant up to
-// lateness ago, by a take that asks for a stamp no older than that.
+// If a balance has not accrued to its capacity, the take debits the balance stored at
+// the stamp. The stored balance may fall below zero if earnings since the stamp make
+// up for it. This is as exact as a refill, but such takes do not refuse each other.
+//
+// A balance that overflows would first have to be cut. The take then decides as of an
+// instant up to lateness ago, and requires a stamp no older than that.
 func (c *claim) takeAtStamp(img *store.Image, fresh bool, now int64) *store.Take {
 	if !c.stamp.leave && !c.stamp.late || img.Foreign != "" || !isPlain(img, now) {
 		return nil
@@ -264,7 +266,7 @@ func (c *claim) takeAtStamp(img *store.Image, fresh bool, now int64) *store.Take
 	writes := wholeOf(&img.Writes)
 	moves := c.stamp.moves(img, oldest/2, now)
 	if full {
-		// Those who share a bucket that overflows leave its stamp to one of them.
+		// Processes that share an overflowing bucket leave its stamp to one of them.
 		moves = !c.stamp.late || moves && !c.stamp.shared
 	}
 	switch {

@@ -2,8 +2,8 @@ package limiter
 
 import "github.com/zeroae/zae-limiter-go/store"
 
-// The parts of the contract between limiters and stores that users name. Package store
-// documents them.
+// The parts of the contract between limiters and stores that users name. Package
+// store documents them.
 type (
 	// A Store keeps buckets and configuration.
 	Store = store.Store
@@ -11,7 +11,7 @@ type (
 	Bucket = store.Bucket
 	// A Limit is a token bucket's configuration.
 	Limit = store.Limit
-	// An Entity consumes; it may have a parent and cascade to it.
+	// An Entity is a consumer; it may have a parent and cascade to it.
 	Entity = store.Entity
 	// A Config is what one level of configuration sets.
 	Config = store.Config
@@ -27,8 +27,8 @@ const (
 	MaxTokens = store.MaxTokens
 	// MaxPeriod is the longest refill period.
 	MaxPeriod = store.MaxPeriod
-	// MaxLimits is how many limits a bucket, a level of configuration or a request has
-	// at most.
+	// MaxLimits is the most limits that a bucket, a level of configuration or a request
+	// has.
 	MaxLimits = store.MaxLimits
 	// DefaultResource stands for every resource that a level of configuration does not
 	// name.
@@ -39,17 +39,18 @@ const (
 const (
 	// Block returns [ErrUnavailable]. It is the default.
 	Block = store.Block
-	// Allow returns a degraded lease: the work goes on, unmetered.
+	// Allow returns a degraded lease: the work goes on, and nothing is metered.
 	Allow = store.Allow
 )
 
-// Errors with data. Each answers errors.Is to the condition of the same name.
+// Errors with data. errors.Is matches each with the condition of the same name.
 type (
-	// A ValidationError names an argument that cannot be accepted and what to do about it.
+	// A ValidationError names an argument that is not accepted and says how to correct
+	// it.
 	ValidationError = store.ValidationError
 	// A NotFoundError names a table, namespace or entity that does not exist.
 	NotFoundError = store.NotFoundError
-	// An ExistsError names what exists already.
+	// An ExistsError names the thing that exists already.
 	ExistsError = store.ExistsError
 	// A DisabledError names an entity and resource that an operator disabled.
 	DisabledError = store.DisabledError
@@ -63,31 +64,33 @@ type (
 
 // Conditions of stores that callers branch on.
 var (
-	// ErrInvalid: an argument cannot be accepted. See [ValidationError].
+	// ErrInvalid: an argument is not accepted. See [ValidationError].
 	ErrInvalid = store.ErrInvalid
-	// ErrUnavailable: the store could not be reached or did not answer in time; what was
-	// asked of it may or may not have happened. Throttling is ErrUnavailable too.
+	// ErrUnavailable: the store could not be reached or did not answer in time; the
+	// requested operation may or may not have happened. Throttling is ErrUnavailable
+	// too.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrThrottled: the store turned the request away for its rate; nothing was applied.
+	// ErrThrottled: the store throttled the request; nothing was applied.
 	ErrThrottled = store.ErrThrottled
-	// ErrHotPartition: the store turned the request away because of the rate at the one
+	// ErrHotPartition: the store throttled the request because of the rate at the one
 	// partition that holds the item. It is always ErrThrottled too.
 	ErrHotPartition = store.ErrHotPartition
-	// ErrConflict: another writer kept getting in between; nothing was applied.
+	// ErrConflict: other writers kept changing the item first; nothing was applied.
 	ErrConflict = store.ErrConflict
-	// ErrAccessDenied: the credentials are missing, expired or may not do this.
+	// ErrAccessDenied: the credentials are missing or expired, or do not permit the
+	// operation.
 	ErrAccessDenied = store.ErrAccessDenied
 	// ErrNotFound: the table, namespace or entity does not exist. See [NotFoundError].
 	ErrNotFound = store.ErrNotFound
-	// ErrExists: it exists already. See [ExistsError].
+	// ErrExists: the thing to create exists already. See [ExistsError].
 	ErrExists = store.ErrExists
 	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
 	ErrDisabled = store.ErrDisabled
 	// ErrUnsupported: an item uses a feature of a peer that this version does not
 	// evaluate. See [UnsupportedError].
 	ErrUnsupported = store.ErrUnsupported
-	// ErrIncomplete: a change was made, and not all of what it concerns has followed. See
-	// [IncompleteError].
+	// ErrIncomplete: a change was made, but not every item that it concerns has
+	// followed. See [IncompleteError].
 	ErrIncomplete = store.ErrIncomplete
 	// ErrCorrupt: a stored item cannot be decoded. See [CorruptError].
 	ErrCorrupt = store.ErrCorrupt

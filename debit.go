@@ -11,13 +11,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// maxTries bounds the writes one claim may need. Every try but the first means
-// that somebody else's write got in between, so a limit is reached only where
-// hundreds of clients fight over one item.
+// maxTries bounds the writes that one claim may need. Every try but the first means
+// that another client's write came first. So the limiter reaches the bound only where
+// hundreds of clients write to one item.
 const maxTries = 100
 
-// debit carries a claim out against the bucket item it was routed to, together
-// with those of other callers who want to write to it at the same time.
+// debit carries a claim out against the bucket item that it was routed to. Concurrent
+// callers that want to write to the same item share the write.
 func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
 	if l.places.base == 0 {
@@ -26,7 +26,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	img := c.acct.image(c.Shard, l.uptime(), imageAge)
 	c.adopt(c.acct.wanted())
 	fits := img != nil && c.fits(img)
-	ps := places{base: 1} // whoever comes first finds out for the others
+	ps := places{base: 1} // the first caller finds out for the others
 	if fits {
 		ps = l.placesFor(c, img)
 	}
@@ -55,13 +55,13 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	}
 	err := l.debitAlone(ctx, c, left)
 	if ps.base == 1 && c.acct.image(c.Shard, l.uptime(), imageAge) == nil {
-		ln.disperse() // the others would find out no more, one after the other
+		ln.disperse() // one after the other, they would find out no more
 	}
 	return err
 }
 
-// alike tells the claims of one bucket that can be added up with c, on an item as it
-// is. All of them go by what c goes by.
+// alike returns a filter for the claims of one bucket that can be added up with c, on
+// an item as it is. The filter makes them adopt the configuration of c.
 func (c *claim) alike(img *store.Image) func(*claim) bool {
 	return func(other *claim) bool {
 		other.adopt(c.configured)
@@ -69,28 +69,28 @@ func (c *claim) alike(img *store.Image) func(*claim) bool {
 	}
 }
 
-// common is a claim for all that can be added up with c.
+// common returns a claim that stands for all claims that can be added up with c.
 func (c *claim) common() *claim {
 	return &claim{Bucket: c.Bucket, acct: c.acct, configured: c.configured, want: c.want}
 }
 
-// debitAlone carries a claim out against one bucket item: one write if what is
-// remembered of it is right, and one more for each thing it turned out to be
-// wrong about, each decided on the image that the refusal carried. It ends
-// with the claim granted, refused, found short on this shard, or an error, and
-// on error nothing of the claim is known to be debited.
+// debitAlone carries a claim out against one bucket item. It needs one write if the
+// memory of the item is right, and one more for each thing that the memory had wrong.
+// It decides each of these on the image that the refusal carried. It ends with the
+// claim granted, refused or found short on this shard, or with an error. On error,
+// nothing of the claim is known to be debited.
 //
-// left is closed when the caller has gone; no further write is begun then.
+// left is closed when the caller has gone; then debitAlone begins no further write.
 func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}) error {
 	p := pursuit{l: l, c: c, acct: c.acct, left: left}
 	p.img = p.acct.image(c.Shard, l.uptime(), imageAge)
 	if p.img == nil && p.acct.hasRetired(c.Shard) {
-		return errRerouted // merged since it was drawn
+		return errRerouted // a merge deleted the shard since it was drawn
 	}
 	return p.run(ctx)
 }
 
-// run takes one step after the other, until the claim is decided.
+// run takes one step after the other until the claim is decided.
 func (p *pursuit) run(ctx context.Context) error {
 	p.moment = p.l.moment()
 	for tries := range maxTries {
@@ -118,20 +118,21 @@ type pursuit struct {
 	acct *account
 	left <-chan struct{}
 
-	moment // one reading of the clocks serves a step whole
+	moment // one reading of the clocks, for a whole step
 
-	img   *store.Image  // what is known of the bucket
-	sure  *wanted       // what it is to be, by a consistent read that began after img was received
-	asIs  *store.Image  // what the claim takes as it is, because the configuration cannot be read
+	img   *store.Image  // the last known image of the bucket item
+	sure  *wanted       // the wanted bucket, by a consistent read that began after img was received
+	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
 	fresh bool          // img has just refused a write
-	met   time.Duration // when that was, by [Limiter.uptime]
-	// lacked says that the write that img has just refused was for more than it held.
+	met   time.Duration // when it did, by [Limiter.uptime]
+	// lacked says that the write that img has just refused was for more than img held.
 	lacked bool
-	// looked says that it was looked at the bucket and its configuration.
+	// looked says that the pursuit has read the bucket and its configuration.
 	looked bool
-	// mended says that a sibling was looked for that could take what is too much.
+	// mended says that the pursuit has looked for a sibling that could take the excess.
 	mended bool
-	// sought says that siblings of a missing shard 0 were looked for, in vain.
+	// sought says that the pursuit has looked for siblings of a missing shard 0, and
+	// found none.
 	sought bool
 }
 
@@ -139,7 +140,7 @@ type pursuit struct {
 func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	c := p.c
 	if c.asIs && p.img != p.asIs {
-		c.configured = nil // it was another image that was taken as it is
+		c.configured = nil // the claim took another image as it is
 	}
 	if p.sure != nil {
 		c.adopt(p.sure)
@@ -186,7 +187,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// disabled notes and says that an operator switched the bucket off.
+// disabled notes that an operator disabled the bucket, and returns the error.
 func (p *pursuit) disabled() error {
 	if p.img != nil && p.img.Disabled {
 		p.acct.stamp(p.up, p.l.epoch.Load())
@@ -194,7 +195,8 @@ func (p *pursuit) disabled() error {
 	return &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 }
 
-// unsupported is why the item cannot be told to have what the claim names.
+// unsupported returns the error if this version cannot tell whether the item has what
+// the claim names.
 func (p *pursuit) unsupported() error {
 	return &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.configured.foreign)}
 }
@@ -202,8 +204,8 @@ func (p *pursuit) unsupported() error {
 // see takes in an image of the item.
 func (p *pursuit) see(img *store.Image, fresh bool) { p.img, p.fresh, p.sure = img, fresh, nil }
 
-// catchUp looks at the clocks. An image that refused a write is not fresh any more
-// once a pause has given others the time for theirs.
+// catchUp reads the clocks. An image that refused a write is no longer fresh once a
+// pause has given others the time for their writes.
 func (p *pursuit) catchUp() {
 	const stale = 10 * time.Millisecond
 	p.moment = p.l.moment()
@@ -213,7 +215,7 @@ func (p *pursuit) catchUp() {
 	p.recall(p.up)
 }
 
-// recall goes on with the image that is remembered of the item.
+// recall continues with the remembered image of the item.
 func (p *pursuit) recall(up time.Duration) {
 	switch img := p.acct.image(p.c.Shard, up, imageAge); img {
 	case nil:
@@ -224,13 +226,13 @@ func (p *pursuit) recall(up time.Duration) {
 	}
 }
 
-// plan decides the next step on what is known.
+// plan decides the next step from what is known.
 func (p *pursuit) plan() (step, *store.Refill, time.Duration) {
 	p.c.stamp, p.c.sure = p.acct.stampRule(p.c.Shard, p.up, p.l.rand), p.sure != nil
 	return p.c.plan(p.likely(), p.fresh, p.now, p.l.multiplier)
 }
 
-// likely is the bucket as it probably is by now.
+// likely returns the bucket as it probably is by now.
 func (p *pursuit) likely() *store.Image {
 	if p.img == nil || p.fresh {
 		return p.img
@@ -238,7 +240,7 @@ func (p *pursuit) likely() *store.Image {
 	return p.acct.predicted(p.img, p.moment)
 }
 
-// end keeps what the bucket was found to be.
+// end stores in the claim what the bucket was found to be.
 func (p *pursuit) end() {
 	p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img)
 	if p.img == nil {
@@ -246,8 +248,8 @@ func (p *pursuit) end() {
 	}
 }
 
-// refusedBy ends a claim that an item cannot serve: with a refusal, if that is
-// the whole bucket.
+// refusedBy ends a claim that an item cannot serve. It refuses the claim if the item
+// is the whole bucket, and otherwise marks it short.
 func (c *claim) refusedBy(img *store.Image, now int64) {
 	c.image, c.at, c.parent = img, now, cascadeOf(img)
 	c.short = img.ShardCount > 1
@@ -269,8 +271,8 @@ func (p *pursuit) write(ctx context.Context, next step, refill *store.Refill) (d
 		out, err = p.refill(ctx, refill)
 		return p.wrote(out, err, next == stepRefill)
 	}
-	// Refills have one lock, the stamp: those of one process need not fight for
-	// it too. Who waited looks at what the other one brought.
+	// Refills have one lock, the stamp: refills of one process need not compete for it.
+	// A caller that waited looks at the image that the other refill brought.
 	ran, waited := p.acct.shard(p.c.Shard).refilling.do(ctx, p.left, func() {
 		out, err = p.refill(ctx, refill)
 		done, err = p.wrote(out, err, next == stepRefill)
@@ -299,7 +301,8 @@ func stampOf(img *store.Image) int64 {
 	return img.RefilledAt
 }
 
-// wrote takes in the outcome of a write; debits says that it carried the claim.
+// wrote takes in the outcome of a write. debits says that the write carried the
+// claim.
 func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _ error) {
 	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.isCovered(out.Image, p.now)
 	if err != nil {
@@ -332,8 +335,8 @@ func (c *claim) take(img *store.Image, now int64) *store.Take {
 	return t
 }
 
-// learn keeps the image an outcome carries, or forgets the bucket it says is
-// not there.
+// learn remembers the image of an outcome, or forgets the bucket if the outcome shows
+// that it does not exist.
 func (l *Limiter) learn(acct *account, b Bucket, out store.Outcome, at moment) {
 	if out.Image == nil {
 		acct.forget(b.Shard)
@@ -346,19 +349,19 @@ func (l *Limiter) learn(acct *account, b Bucket, out store.Outcome, at moment) {
 	acct.remember(out.Image, at)
 }
 
-// isOverfull reports whether a shard holds more than its share: a peer doubled the
-// bucket, and it may be for a shard that does not exist yet.
+// isOverfull reports whether a shard holds more than its share. That is so if a peer
+// doubled the bucket: the excess may belong to a shard that does not exist yet.
 func isOverfull(i *store.Image) bool {
 	return i.ShardCount > 1 && isPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
 		return s.Tokens > shareOf(i, s.Params).Capacity
 	})
 }
 
-// siblingOf is the shard that an item shares half of what it once was with.
+// siblingOf returns the shard that was one with this shard before the last doubling.
 func siblingOf(i *store.Image) int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
 
-// look reads what is not known of the bucket in one request: the item, and, unless
-// that was found out within the time to live, its configuration and its entity's
+// look reads the unknown facts of the bucket in one request. It reads the item and,
+// unless they were read within the time to live, its configuration and its entity's
 // record.
 func (p *pursuit) look(ctx context.Context) error {
 	l, b := p.l, p.c.Bucket
@@ -381,7 +384,8 @@ func (p *pursuit) look(ctx context.Context) error {
 	return nil
 }
 
-// saw takes in what was read of the item; if that is nothing, there is none.
+// saw takes in what was read of the item. A nil image means that the item does not
+// exist.
 func (p *pursuit) saw(img *store.Image) {
 	p.see(img, img == nil)
 	if img != nil {
@@ -389,8 +393,8 @@ func (p *pursuit) saw(img *store.Image) {
 	}
 }
 
-// verify finds out what a bucket is to be whose item differs from what it was to be,
-// as far as was known. Callers of one process do that one after the other: who waited
+// verify finds out what a bucket is to be when its item differs from what is
+// remembered. Callers of one process verify one after the other. A caller that waited
 // looks at what the other one brought.
 func (p *pursuit) verify(ctx context.Context) error {
 	var w *wanted
@@ -411,8 +415,9 @@ func (p *pursuit) verify(ctx context.Context) error {
 	return nil
 }
 
-// create makes the bucket with the claim already debited, unless only this shard
-// of it is missing. It is made from its configuration as that is now.
+// create makes the bucket with the claim already debited, from the current
+// configuration. If only this shard of the bucket is missing, create makes the shard
+// instead.
 func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	l, c := p.l, p.c
 	p.acct.forget(c.Shard)
@@ -449,10 +454,10 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	return p.wrote(out, err, true)
 }
 
-// prepare finds out all that a bucket is made from, side by side: what it is to be,
-// and whether there are shards of it. It returns nil if there are.
+// prepare reads at the same time all that a bucket is made from: its configuration,
+// and whether shards of it exist. It returns nil if shards exist.
 func (p *pursuit) prepare(ctx context.Context) (w *wanted, err error) {
-	l, acct, of, sought := p.l, p.acct, p.c.Bucket, p.sought // p itself stays on the stack
+	l, acct, of, sought := p.l, p.acct, p.c.Bucket, p.sought // keeps p itself on the stack
 	var siblings []*store.Image
 	var errs [2]error
 	l.atOnce(len(errs), func(i int) {
@@ -477,8 +482,8 @@ func (p *pursuit) prepare(ctx context.Context) (w *wanted, err error) {
 	return w, nil
 }
 
-// replace makes the shard that is missing, and lets the claim choose again. One
-// that cannot be made, for a peer's stamps on its siblings, holds nothing.
+// replace makes a missing shard, and lets the claim choose again. A shard that cannot
+// be made, because of a peer's stamps on its siblings, holds nothing.
 func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 	exists, err := p.l.mend(ctx, p.acct, p.c.Bucket, p.left)
 	switch {
@@ -491,7 +496,7 @@ func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 	return true, errRerouted
 }
 
-// newBucket is the bucket wanted, full but for the write that makes it.
+// newBucket returns the wanted bucket, full except for the write that makes it.
 func (l *Limiter) newBucket(c *claim, now int64) *store.Create {
 	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.want.owner, Writes: firstWrite()}
 	var life int64
@@ -509,7 +514,7 @@ func (l *Limiter) newBucket(c *claim, now int64) *store.Create {
 	return n
 }
 
-// imageOf is the item that the create would make.
+// imageOf returns the item that the create would make.
 func imageOf(n *store.Create) *store.Image {
 	img := &store.Image{
 		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, ExpiresAt: n.ExpiresAt,

@@ -7,21 +7,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// asFull turns the refill of a bucket whose every limit is full by now into one
-// that does not depend on the stamp seen.
+// asFull makes a refill independent of the stamp seen, if every limit of the bucket
+// is full by now.
 //
-// A bucket that is used less than its limits allow is nearly always full. Each
-// take then has to cut what has overflowed, so it is a refill, and under the
-// lock of the stamp clients that share the bucket would make each other's
-// images useless all the time. But where a bucket was full anyway, its balances
-// afterwards do not depend on what they were. So the condition is that it was:
+// A bucket that is used less than its limits allow is nearly always full. Each take
+// then has to cut the overflow, so it is a refill. The stamp locks refills, so
+// clients that share the bucket would keep invalidating each other's images. But if a
+// bucket was full anyway, its balances afterwards do not depend on its balances
+// before. So the condition is that the bucket was full:
 //
 //	stamp ≤ since   and   balance ≥ capacity − earned(since, now)
 //
-// of every limit, which implies balance + earned(stamp, now) ≥ capacity. since
-// lies some times as far back as the limits took to fill, as far as the image
-// tells, so that it also holds if other clients have meanwhile done what this
-// one did.
+// for every limit, which implies balance + earned(stamp, now) ≥ capacity. As far as
+// the image tells, since lies several times as far back as the limits took to fill.
+// So the condition also holds if other clients have meanwhile made the same write.
 func asFull(r *store.Refill, now int64) {
 	img := r.Seen
 	if r.Lapse || r.Owner != nil {
@@ -60,8 +59,8 @@ func leastFull(l bucket.Limit, since, now int64) int64 {
 	return l.Capacity - min(l.Capacity, l.Earned(since, now))
 }
 
-// eachChange visits the changes of a refill that neither adds nor removes
-// limits, with the limits they change.
+// eachChange visits the changes of a refill that neither adds nor removes limits,
+// with the limits that they change.
 func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket.Limit)) {
 	img := r.Seen
 	f(&r.Writes, &img.Writes, wholeOf(&img.Writes))

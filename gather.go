@@ -10,12 +10,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// gather debits a claim from several shards at once, because none of those
-// tried could serve it, or because it is more than any share. It ends with the
-// claim granted, or refused by what all shards hold together.
+// gather debits a claim from several shards at once, because the tried shards could
+// not serve it, or because it exceeds any share. It ends with the claim granted, or
+// refused because all shards together hold too little.
 //
-// Callers of one process line up for it, for they would only be in each other's
-// way: whoever is at the front decides for all who have come meanwhile.
+// Callers of one process queue for it, because they would only refuse each other's
+// writes. The caller at the front decides for all that have come meanwhile.
 func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short = false
 	t := &ticket{claim: c}
@@ -39,12 +39,12 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 	return t.err
 }
 
-// gatherCrowd decides the claims of the caller at the front, and of those in line
-// behind it, on all shards of their bucket.
+// gatherCrowd decides the claim of the caller at the front, and of the callers behind
+// it, on all shards of their bucket.
 //
-// The images that are remembered do for a first attempt if there is a recent
-// one of every shard: the transaction is conditional. A refusal is founded on
-// images read for it, after the last of the crowd had come.
+// A first attempt uses the remembered images if there is a recent one of every shard:
+// the transaction is conditional. A refusal rests on images that were read for it,
+// after the last of the crowd had come.
 func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane, front *ticket) {
 	switch rest, err := l.gatherAll(ctx, ln, front); {
 	case err != nil:
@@ -54,8 +54,8 @@ func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane, front *ticket) {
 	}
 }
 
-// behind are the caller at the front and those in line who may decide together with
-// it, if there is a line.
+// behind returns the caller at the front and, if there is a lane, the callers in it
+// that may decide together with it.
 func (ln *lane) behind(front *ticket) []*ticket {
 	last := front.claim.acct.last()
 	if ln == nil || last == nil || !front.claim.fits(last) {
@@ -64,16 +64,16 @@ func (ln *lane) behind(front *ticket) []*ticket {
 	return ln.along(front, front.claim.alike(last))
 }
 
-// gatherAll looks at the shards and decides, again and again as long as others get in
-// between. It ends when the caller at the front has been told, or fails, and returns
-// those whom it has not told.
+// gatherAll looks at the shards and decides, and repeats this while others get in
+// between. It ends when the caller at the front has been told, or when a step fails.
+// It returns the callers that it has not told.
 //
-// Where other processes write to the bucket too, each round reads the shards anew,
-// after a pause as before any write to an item, and asks for a part of what they hold.
+// If the bucket is shared, each round pauses like any write to an item. It then reads
+// the shards again and asks for a part of what they hold.
 func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ticket, error) {
 	crowd := ln.behind(front)
 	if len(crowd) > 1 {
-		ctx = l.deadlines.Detach(ctx) // no caller's own
+		ctx = l.deadlines.Detach(ctx) // not the context of any caller
 	}
 	acct, bucket := front.claim.acct, front.claim.Bucket
 	images, recent := acct.images(l.uptime(), l.trust)
@@ -115,8 +115,8 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ti
 	return crowd, contended(bucket)
 }
 
-// paceRound waits before a round, after so many that were in vain: where others write
-// to the bucket too, for as long as they do.
+// paceRound waits before a round. vain is how many rounds failed since the last
+// success. In a shared bucket it also pauses like a writer to one item.
 func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int) error {
 	if vain > 1 {
 		if err := l.pause(ctx, nil, vain+freeTries); err != nil {
@@ -129,11 +129,11 @@ func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int
 	return sleep(ctx, nil, c.acct.beginRound(c, l.uptime(), l.rand))
 }
 
-// conform brings the shards of a claim's bucket to their configuration, where they
-// differ from it: they are to be looked at again then.
+// conform repairs the shards of a claim's bucket that differ from their
+// configuration. If it reports differ, the caller must look at the shards again.
 func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) (differ bool, err error) {
 	if c.asIs {
-		c.configured = nil // they were other images that were taken as they are
+		c.configured = nil // the claim took other images as they are
 	}
 	c.adopt(c.acct.wanted())
 	if c.want == nil || !slices.ContainsFunc(images, c.want.differs) {
@@ -146,8 +146,8 @@ func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) 
 	return true, err
 }
 
-// sendOn lets those go on by themselves who want a limit that the bucket has lost
-// since they came; whoever is at the front finds out about it.
+// sendOn sends callers on by themselves if they want a limit that the bucket has lost
+// since they came. The caller at the front finds that out itself.
 func sendOn(crowd []*ticket, images []*store.Image) []*ticket {
 	stay := crowd[:1:1]
 	for _, t := range crowd[1:] {
@@ -162,22 +162,22 @@ func sendOn(crowd []*ticket, images []*store.Image) []*ticket {
 
 // A round is one try to decide a crowd's claims.
 type round struct {
-	rest  []*ticket      // whom it has not told
-	after []*store.Image // the shards as they are then; nil if nothing was debited
-	lost  bool           // some of those it tried to serve were not
+	rest  []*ticket      // callers that the round has not told
+	after []*store.Image // the shards afterwards; nil if nothing was debited
+	lost  bool           // the round failed to debit some claims that it tried
 }
 
-// A ballot is what becomes of a crowd.
+// A ballot is the outcome of one round for a crowd.
 type ballot struct {
 	admitted []*ticket
-	left     []*store.Image // what those leave
-	refused  []*ticket      // whom the shards together cannot serve
-	braked   []*ticket      // whom they could, but for those that were throttled just now
-	idle     []*ticket      // who named only limits that the bucket is not to have
+	left     []*store.Image // the images after the debits of those
+	refused  []*ticket      // the shards together cannot serve them
+	braked   []*ticket      // the shards could serve them, but for the throttled ones
+	idle     []*ticket      // they named only limits that the bucket is not to have
 }
 
-// vote serves a crowd, first come first served, with what shards hold: each claim
-// from one shard, if that can be, and otherwise from several.
+// vote serves a crowd with what shards hold, first come first served: each claim from
+// one shard if possible, and otherwise from several.
 func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw func(int64) int64) (b ballot) {
 	rest := slices.Clone(images)
 	b.left = rest
@@ -210,7 +210,7 @@ func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw fu
 	return b
 }
 
-// unbraked are the images of shards that may be written to.
+// unbraked returns the images of shards that may be written to.
 func unbraked(images []*store.Image, held []int) []*store.Image {
 	if len(held) == 0 {
 		return images
@@ -218,11 +218,11 @@ func unbraked(images []*store.Image, held []int) []*store.Image {
 	return slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return slices.Contains(held, img.Shard) })
 }
 
-// decide serves what the shards together hold, first come first served: claims that
-// one shard can serve by one write for each shard, others in one transaction. It
-// refuses those who come too late for that, provided that the images were read for
-// it. If those before them are not served in the end, somebody else has taken what
-// there was.
+// decide serves a crowd from what the shards together hold, first come first served.
+// It debits claims that one shard can serve by one write for each shard, and other
+// claims in one transaction. It refuses claims that come too late for the tokens, but
+// only if the images were read for this round. If the claims before them are not
+// debited in the end, the refusals still hold: another client has taken the tokens.
 func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.Image, read, shared bool) (r round, err error) {
 	m := l.moment()
 	now, front := m.now, crowd[0].claim
@@ -255,7 +255,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.I
 	return r, err
 }
 
-// announce tells a crowd what became of it, on the shards as they are then.
+// announce tells each caller of a crowd its outcome, on the shards as they are then.
 func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
 	whole, left, parent := wholeSet(after), wholeSet(b.left), cascadeOf(after[0])
 	leaveBehind(b.admitted)
@@ -278,8 +278,8 @@ func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
 	}
 }
 
-// debited is an image as it would be once it had accrued and amounts had been
-// taken from it.
+// debited returns an image as it would be once it had accrued and amounts had been
+// debited.
 func debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	img := *i
 	img.RefilledAt = max(now, i.RefilledAt)
@@ -296,9 +296,9 @@ func debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	return &img
 }
 
-// survey reads all shards of a bucket, after any that are missing were made: what a
-// part of them holds refuses nobody. Shards that disagree about their number are
-// as good as others, as long as they are all there.
+// survey reads all shards of a bucket, and first makes any that are missing, because
+// a part of the shards cannot refuse a claim. Shards that disagree about their number
+// count as whole, as long as they are all there.
 func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) {
 	for range maxRetries {
 		images, err := l.readShards(ctx, c.acct, c.Bucket)
@@ -309,12 +309,12 @@ func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) 
 			return nil, cmp.Or(err, errRerouted)
 		}
 	}
-	return nil, errRerouted // others are at it
+	return nil, errRerouted // others are mending the set
 }
 
-// isWhole reports whether images are those of all shards of a bucket, each read as
-// it was at the same time as the others, for all that can be told: every shard
-// that there could be is one of them or has not been split off one yet.
+// isWhole reports whether images are those of all shards of a bucket as they were at
+// one time, as far as that can be told. It checks that exactly one image holds the
+// share of each shard that could exist.
 func isWhole(images []*store.Image) bool {
 	for i := range countOf(images) {
 		if holdersOf(images, i) != 1 {
@@ -324,7 +324,7 @@ func isWhole(images []*store.Image) bool {
 	return len(images) > 0
 }
 
-// holdersOf is how many of some images hold what belongs to a shard.
+// holdersOf counts the images that hold the share of a shard.
 func holdersOf(images []*store.Image, shard int) (n int) {
 	for _, img := range images {
 		if img != nil && shard%img.ShardCount == img.Shard {
@@ -334,8 +334,8 @@ func holdersOf(images []*store.Image, shard int) (n int) {
 	return n
 }
 
-// obstacle is why this version cannot tell what several shards hold, or may not
-// take it.
+// obstacle returns the reason why this version cannot tell what several shards hold,
+// or may not take it.
 func (c *claim) obstacle(images []*store.Image) error {
 	for _, img := range images {
 		switch {
@@ -349,7 +349,7 @@ func (c *claim) obstacle(images []*store.Image) error {
 }
 
 // debitAll debits what claims were allotted, all or none. It returns all shards
-// as they are then, nil if nothing was debited.
+// afterwards, nil if it debited nothing.
 func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*store.Image, m moment) ([]*store.Image, error) {
 	refills, short := l.refillsFor(front.acct, crowd, images, m)
 	switch {
@@ -398,8 +398,8 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 	return all, nil
 }
 
-// refillsFor are the writes that debit what claims were allotted. short says that
-// one of the shards has less than that.
+// refillsFor returns the writes that debit what claims were allotted. short says that
+// one of the shards holds less than that.
 func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Image, m moment) (refills []*store.Refill, short bool) {
 	for _, img := range images {
 		part := claim{Bucket: img.Bucket, pressing: true, amounts: allotted(crowd, img.Shard)}
@@ -418,7 +418,7 @@ func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Ima
 	return refills, false
 }
 
-// allotted is what claims together are to take from a shard, by limit name.
+// allotted returns the amounts that claims together take from a shard, by limit name.
 func allotted(crowd []*ticket, shard int) []store.Amount {
 	var sum []store.Amount
 	for _, t := range crowd {
@@ -446,9 +446,9 @@ type portion struct {
 	amounts []store.Amount // by limit name
 }
 
-// allot divides a claim's amounts among shards, the fullest first, so that few
-// have to be written to. short says that all of them together do not hold
-// enough; what is lacking is then debited evenly, for a claim that settles.
+// allot divides a claim's amounts among shards, the fullest first, so that it writes
+// to few of them. short says that all shards together do not hold enough. For a
+// settling claim, allot then debits the missing tokens evenly.
 func (c *claim) allot(images []*store.Image, now int64) (parts []portion, short bool) {
 	type rest struct {
 		store.Amount
@@ -469,7 +469,7 @@ func (c *claim) allot(images []*store.Image, now int64) (parts []portion, short 
 	if short && !c.settling {
 		return nil, true
 	}
-	// The limit that is scarcest decides who is the fullest.
+	// The scarcest limit decides which shard is the fullest.
 	slices.SortStableFunc(needs, func(a, b rest) int { return cmp.Compare(a.total-a.Milli, b.total-b.Milli) })
 	order := slices.Clone(images)
 	if len(needs) > 0 {
@@ -501,7 +501,7 @@ func (c *claim) allot(images []*store.Image, now int64) (parts []portion, short 
 	return parts, short
 }
 
-// owe adds to what a shard contributes.
+// owe adds an amount to what a shard contributes.
 func (p *portion) owe(a store.Amount) {
 	if a.Milli == 0 {
 		return
@@ -515,7 +515,7 @@ func (p *portion) owe(a store.Amount) {
 	p.amounts = append(p.amounts, a)
 }
 
-// holds is what a shard can contribute of a limit.
+// holds returns what a shard can contribute of a limit.
 func (c *claim) holds(img *store.Image, limit string, now int64) int64 {
 	h, _, ok := c.holding(img, limit, now)
 	if !ok {
