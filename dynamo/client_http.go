@@ -346,9 +346,9 @@ func (l *link) quiet() bool { return l.socket.Read(l.probe.look) == nil && l.pro
 
 // A detacher is the SDK's client with request bodies that end in only one way. The SDK
 // closes the body of a request as soon as it is answered; the body's WriteTo then fails
-// with io.EOF. If the answer arrives before the transport has tried to read past the
-// body's end, the transport takes that for a failed write and drops the connection.
-// Without WriteTo, the transport sees only the end of the body.
+// with io.EOF. An answer may arrive before the transport has tried to read past the
+// body's end. The transport then takes io.EOF for a failed write and drops the
+// connection. Without WriteTo, the transport sees only the end of the body.
 type detacher struct{ *awshttp.BuildableClient }
 
 // Do sends a request.

@@ -22,8 +22,8 @@ import (
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
 //
-// A refill that changes parameters or the owner also requires that cp, ra, rp of every
-// limit and the owner are as seen, because a peer changes those without moving rf.
+// A refill that changes parameters or the owner has further conditions: cp, ra, rp of
+// every limit and the owner are as seen. A peer changes those without moving rf.
 //
 // A loose refill requires of rf only that it is not after the new one. It also requires
 // that every limit has the parameters seen.

@@ -118,9 +118,9 @@ var (
 // Open reads the version record of a table and resolves the namespace, in one request.
 // It creates nothing.
 //
-// It fails with [store.ErrNotFound] if the table or the namespace does not exist, and
-// with [store.ErrIncompatible] if the table requires a newer client or has another
-// schema. A table without a version record is accepted.
+// It fails with [store.ErrNotFound] if the table or the namespace does not exist. It
+// fails with [store.ErrIncompatible] if the table requires a newer client or has
+// another schema. It accepts a table without a version record.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
