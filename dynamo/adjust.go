@@ -7,16 +7,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Adjust moves balances of a bucket that exists, in one update:
+// Adjust moves balances of an existing bucket, in one update:
 //
 //	ADD    tk, tc of every delta, wcu
-//	if     tk of a debited limit is below where it would have overflowed by now,
-//	       and enough, if it has to be, and its cp, ra, rp are the ones seen; of a credited one cp is the one
-//	       seen, and tk leaves room for the credit below it; shard_count as seen;
-//	       vu as seen, where parameters are a peer's to change
+//	if     of a debited limit, tk is below where it would have overflowed by now, and
+//	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
+//	       as seen, and tk leaves room for the credit below it; shard_count as seen;
+//	       vu as seen, where a peer may change parameters
 //
-// The hidden write limit is debited although it may be short: an adjustment is
-// not for refusing.
+// The write debits the hidden write limit even if its balance is too low: a short write
+// limit never refuses an adjustment.
 func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
 	if err := checkBucket(a.Bucket); err != nil {
 		return store.Outcome{}, err
@@ -53,12 +53,11 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	return s.update(ctx, "adjust", a.Bucket, sh, v.done())
 }
 
-// isCredit reports whether a delta gives back, be it that nothing of it finds
-// room.
+// isCredit reports whether a delta returns tokens, even if there is no room for them.
 func isCredit(d *store.Delta) bool { return d.Consumed < 0 }
 
-// isBetween reports whether the balance is to lie between two bounds, the lower one
-// first: the server accepts no others.
+// isBetween reports whether the balance must lie between two bounds in ascending order.
+// The server accepts no others.
 func isBetween(d *store.Delta) bool { return d.Covered && !d.Pinned && d.Consumed <= d.AtMost }
 
 func pinsValidity(a *store.Adjust) bool { return a.Seen.Foreign != "" && a.Seen.HasValidUntil }

@@ -7,15 +7,15 @@ import (
 )
 
 // An API is the part of DynamoDB that this package calls, with the SDK's own
-// signatures: *[dynamodb.Client] is one and so is the embedded engine, directly
-// and without HTTP.
+// signatures. *[dynamodb.Client] implements it, and so does the embedded engine,
+// directly and without HTTP.
 type API interface {
 	ItemAPI
 	BatchAPI
 	TableAPI
 }
 
-// An ItemAPI reads and writes single items, and queries.
+// An ItemAPI reads and writes single items, and runs queries.
 type ItemAPI interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
@@ -30,7 +30,7 @@ type BatchAPI interface {
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// A TableAPI makes tables.
+// A TableAPI creates and describes tables.
 type TableAPI interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)

@@ -19,9 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Actions of audit events. Peers, which can change an entity's parent and the
-// balance of a bucket, write entity_parent_changed, bucket_reset and
-// bucket_topped_up besides.
+// Actions of audit events. Peers can also change an entity's parent and the balance of
+// a bucket. They then write entity_parent_changed, bucket_reset and bucket_topped_up.
 const (
 	ActionEntityCreated       = "entity_created"
 	ActionEntityDeleted       = "entity_deleted"
@@ -32,14 +31,14 @@ const (
 	ActionNamespaceDeleted    = "namespace_deleted"
 )
 
-// DefaultAuditRetention is how many days audit events are kept where nothing
-// else is said.
+// DefaultAuditRetention is the number of days for which audit events are kept by
+// default.
 const DefaultAuditRetention = schema.DefaultAuditRetention
 
-// An auditor makes the events of a connection: it knows who makes the changes.
+// An auditor makes the events of a connection and knows the principal of its changes.
 type auditor struct {
 	principal string
-	caller    *caller // nil if nobody is asked
+	caller    *caller // nil if the principal is given or STS cannot be asked
 	ids       *eventIDs
 }
 
@@ -51,16 +50,15 @@ func newAuditor(o Options) *auditor {
 	return a
 }
 
-// eventIDs gives out ULIDs, each greater than the one before, whatever the clock
-// does.
+// eventIDs issues ULIDs, each greater than the one before, whatever the clock does.
 type eventIDs struct {
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy
 	last    uint64 // ms, of the last ID
 }
 
-// processIDs are those of everybody in the process who goes by its clock. Who is
-// given another one has IDs of their own, which say nothing about the process's.
+// processIDs are the IDs of all stores that use the process's clock. A store with
+// another clock has IDs of its own, which do not affect the process's.
 var processIDs = newEventIDs()
 
 func newEventIDs() *eventIDs { return &eventIDs{entropy: ulid.Monotonic(rand.Reader, 0)} }
@@ -80,8 +78,8 @@ func (g *eventIDs) next(now time.Time) string {
 	return id.String()
 }
 
-// auditPut makes e an event of now, by whom the connection is, kept for a number
-// of days, and returns the write of it, which goes into the transaction of the
+// auditPut completes e as an event of now, with the connection's principal, kept for a
+// number of days. It returns the event's write, which belongs in the transaction of the
 // change.
 func (c *conn) auditPut(ctx context.Context, ns string, days int, e *schema.AuditEvent) (types.TransactWriteItem, error) {
 	e.Principal = c.audit.principal
@@ -96,7 +94,7 @@ func (c *conn) auditPut(ctx context.Context, ns string, days int, e *schema.Audi
 	return types.TransactWriteItem{Put: &types.Put{TableName: c.table, Item: schema.EncodeAuditEvent(ns, e)}}, nil
 }
 
-// auditPut is the event of a change in the store's namespace.
+// auditPut returns the write of an event in the store's namespace.
 func (s *Store) auditPut(ctx context.Context, e *schema.AuditEvent) (types.TransactWriteItem, error) {
 	days, err := s.retention.days(ctx, s)
 	if err != nil {
@@ -106,8 +104,8 @@ func (s *Store) auditPut(ctx context.Context, e *schema.AuditEvent) (types.Trans
 }
 
 // CheckPrincipal reports why an event cannot name a principal, as a
-// [*store.ValidationError]: a principal is at most 2048 bytes of printable
-// UTF-8. "" is taken, and means that it is found out.
+// [*store.ValidationError]. A principal is at most 2048 bytes of printable UTF-8. "" is
+// valid, and means that the store finds out the principal.
 func CheckPrincipal(principal string) error {
 	const most = 2048
 	reason := ""
@@ -129,18 +127,18 @@ func CheckPrincipal(principal string) error {
 	return &store.ValidationError{Field: "principal", Value: principal, Reason: reason}
 }
 
-// retentionTTL is for how long a namespace's retention of events is remembered:
-// as long as configuration is.
+// retentionTTL is how long a namespace's retention of events is remembered: as long as
+// configuration is.
 const retentionTTL = time.Minute
 
-// retention remembers for how long a namespace keeps its events.
+// retention remembers how long a namespace keeps its events.
 type retention struct {
 	mu    sync.Mutex
 	last  int
-	until time.Time // what is remembered holds before it
+	until time.Time // last is valid before this instant
 }
 
-// days is what is remembered, or read in one request.
+// days returns the remembered retention, or reads it in one request.
 func (r *retention) days(ctx context.Context, s *Store) (int, error) {
 	r.mu.Lock()
 	days, fresh := r.last, s.clock.now().Before(r.until)
@@ -157,8 +155,8 @@ func (r *retention) remember(days int, until time.Time) {
 	r.last, r.until = days, until
 }
 
-// learnRetention takes in the item of the system's configuration. What it says
-// that cannot be read keeps nobody from changing things: the default holds.
+// learnRetention remembers the retention that the system's configuration item holds. A
+// retention that cannot be read blocks no change: the default holds.
 func (s *Store) learnRetention(ctx context.Context, it item) int {
 	days, ok := schema.AuditRetention(it)
 	if !ok {
@@ -168,9 +166,10 @@ func (s *Store) learnRetention(ctx context.Context, it item) int {
 	return days
 }
 
-// AuditRetention is for how many days the namespace keeps its audit events, as of
-// now: 90 if nothing was set. Each event is kept for as long as was set when it
-// was written, by this store or up to a minute before by another.
+// AuditRetention reads the number of days for which the namespace keeps its audit
+// events: 90 if none was set. The read is consistent. Each event is kept for the
+// retention at the time of its writing. A store may learn up to a minute late of a
+// retention set by another store.
 func (s *Store) AuditRetention(ctx context.Context) (days int, err error) {
 	it, err := s.getItem(ctx, "read audit retention", schema.ConfigKey(s.ns, store.ConfigKey{}))
 	if err != nil {
@@ -179,9 +178,9 @@ func (s *Store) AuditRetention(ctx context.Context) (days int, err error) {
 	return s.learnRetention(ctx, it), nil
 }
 
-// SetAuditRetention sets for how many days audit events are kept, from 1 to
-// 36,500. It holds for events from now on, that of this change first; those that
-// exist keep their expiry.
+// SetAuditRetention sets the number of days for which audit events are kept, from 1 to
+// 36,500. It holds for later events, beginning with the event of this change. Existing
+// events keep their expiry.
 func (s *Store) SetAuditRetention(ctx context.Context, days int) error {
 	if days < 1 || days > schema.MaxAuditRetention {
 		return &store.ValidationError{
@@ -212,8 +211,8 @@ func (s *Store) SetAuditRetention(ctx context.Context, days int) error {
 	})
 }
 
-// retentionUpdate sets the retention if it is still what old says, on an item
-// that has nothing else perhaps.
+// retentionUpdate sets the retention if it is still as in old. The item may hold
+// nothing else.
 func (s *Store) retentionUpdate(old item, days int) *types.Update {
 	update := &types.Update{
 		TableName: s.table, Key: schema.ConfigKey(s.ns, store.ConfigKey{}).Item(),

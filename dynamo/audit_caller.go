@@ -12,24 +12,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// callerTimeout bounds the question who calls: a network without a way to STS
-// must not hold up a change for long.
+// callerTimeout bounds the request for the caller's identity: a network without access
+// to STS must not delay a change for long.
 const callerTimeout = 3 * time.Second
 
-// A caller finds out, once, who calls AWS with a client's credentials. A nil one
-// knows nobody.
+// A caller finds out, once, the ARN behind a client's credentials. A nil caller finds
+// none.
 type caller struct {
 	sts *sts.Client
 	log *slog.Logger
-	// asking is full while somebody asks, and closed once the answer is known:
-	// a lock that a context can leave.
+	// asking is full while a goroutine asks STS, and known is closed once the answer is
+	// known. Together they are a lock that a context can leave.
 	asking chan struct{}
 	known  chan struct{}
-	answer string // before known is closed, of whoever fills asking
+	answer string // until known is closed, owned by the goroutine that filled asking
 }
 
-// newCaller asks with the credentials and the HTTP client of o.API, if that is
-// DynamoDB's client and talks to AWS; nil if it is not.
+// newCaller returns a caller with the credentials and the HTTP client of o.API. It
+// returns nil unless o.API is DynamoDB's client and talks to AWS.
 func newCaller(o Options) *caller {
 	client, ok := o.API.(interface{ Options() dynamodb.Options })
 	if !ok {
@@ -49,9 +49,9 @@ func newCaller(o Options) *caller {
 	}
 }
 
-// isAWS reports whether an endpoint is AWS's own, as that of a client is to which
-// none was given. Elsewhere the credentials are made up, and AWS knows nothing
-// of them.
+// isAWS reports whether an endpoint is AWS's own; a client without an explicit endpoint
+// has such an endpoint. For other endpoints the credentials are made up, and AWS does
+// not know them.
 func isAWS(endpoint *string) bool {
 	if endpoint == nil {
 		return true
@@ -68,8 +68,8 @@ func isAWS(endpoint *string) bool {
 	return false
 }
 
-// arn is the caller's, "" if it cannot be found out: that is asked once and only
-// logged. An error means that ctx has ended.
+// arn returns the caller's ARN, "" if it cannot be found out. A failure is logged and
+// not tried again. An error means that ctx has ended.
 func (c *caller) arn(ctx context.Context) (string, error) {
 	if c == nil {
 		return "", nil
@@ -88,7 +88,7 @@ func (c *caller) arn(ctx context.Context) (string, error) {
 	}
 	defer func() { <-c.asking }()
 	select {
-	case <-c.known: // meanwhile
+	case <-c.known: // another goroutine has found it meanwhile
 		return c.answer, nil
 	default:
 	}
@@ -96,7 +96,7 @@ func (c *caller) arn(ctx context.Context) (string, error) {
 	defer cancel()
 	out, err := c.sts.GetCallerIdentity(bounded, &sts.GetCallerIdentityInput{})
 	if ctx.Err() != nil {
-		return "", ctx.Err() // nothing was learnt
+		return "", ctx.Err() // nothing was learned
 	}
 	if err != nil {
 		c.log.WarnContext(ctx, "caller unknown: audit events name nobody unless a principal is given", "error", err)

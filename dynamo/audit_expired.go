@@ -11,29 +11,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A TrailEvent is an audit event and the namespace whose trail it is of.
+// A TrailEvent is an audit event and the namespace to which it belongs.
 type TrailEvent struct {
 	AuditEvent
 
-	// NamespaceID is the namespace's id; that of events about namespaces is "_".
+	// NamespaceID is the namespace's id; "_" for events about namespaces.
 	NamespaceID string
-	// Namespace is its name, or was when it was deleted; "" if it is not known.
+	// Namespace is the namespace's name, also after its deletion; "" if it is not
+	// known.
 	Namespace string
 }
 
-// ExpiredEvent is the audit event that a record tells the end of. ok is false
-// unless the table's own sweep has deleted one that had expired: what people
-// delete is theirs. It knows the id of the namespace, and not its name. An event
-// without a time that can be read has that of its ID.
+// ExpiredEvent returns the audit event whose expiry a record shows. ok is false unless
+// the table's own sweep deleted an expired event: events that an operator deletes do
+// not count. The result has the id of the namespace, but not its name. An event without
+// a readable time gets that of its ID.
 //
-// An error is a [*store.CorruptError], or says that the stream does not show
-// what was deleted.
+// An error is a [*store.CorruptError], or says that the stream does not show the
+// deleted item.
 func (r *Record) ExpiredEvent() (e TrailEvent, ok bool, err error) {
 	key := schema.KeyOf(r.Item)
 	if !r.ByTTL || !strings.HasPrefix(key.SK, schema.AuditPrefix) {
 		return TrailEvent{}, false, nil
 	}
-	if len(r.Item) == 2 { // its key
+	if len(r.Item) == 2 { // only its key
 		return TrailEvent{}, true, errNoImages
 	}
 	corrupt := func(attr, reason string) (TrailEvent, bool, error) {
@@ -45,7 +46,7 @@ func (r *Record) ExpiredEvent() (e TrailEvent, ok bool, err error) {
 	}
 	e = TrailEvent{AuditEvent: auditEvent(&event), NamespaceID: ns}
 	if e.Time.IsZero() {
-		const lastYear = 9999 // that text has room for
+		const lastYear = 9999 // the last that fits the text form
 		id, err := ulid.ParseStrict(e.ID)
 		if e.Time = ulid.Time(id.Time()).UTC().Truncate(time.Second); err != nil || e.Time.Year() > lastYear {
 			return corrupt(schema.EventTime, "neither it nor the ID of the event is a time")
@@ -54,9 +55,9 @@ func (r *Record) ExpiredEvent() (e TrailEvent, ok bool, err error) {
 	return e, true, nil
 }
 
-// NameOf is the name that leads to a namespace's id, or led to it until the
-// namespace was deleted. It fails with [store.ErrNotFound] if there never was
-// one, or the id was purged.
+// NameOf finds the name that leads to a namespace's id, or led to it until the
+// namespace was deleted. It fails with [store.ErrNotFound] if the id was never
+// registered, or was purged.
 func (n *Namespaces) NameOf(ctx context.Context, id string) (string, error) {
 	it, err := n.getItem(ctx, "find the namespace with the id "+id, schema.NamespaceIDKey(id))
 	if err != nil {

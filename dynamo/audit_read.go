@@ -15,59 +15,59 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// AuditSystem is the entity of events about the system level: its limits, and
-// the retention of events.
+// AuditSystem is the entity of events about the system level: its limits, and the
+// retention of events.
 const AuditSystem = schema.AuditSystem
 
-// AuditResource is the entity of events about a resource's limits.
+// AuditResource returns the entity of events about a resource's limits.
 func AuditResource(name string) string { return schema.AuditResource(name) }
 
-// AuditNamespace is the entity of events about the namespace of a name. Those of
-// the table are read by [Namespaces.AuditEvents].
+// AuditNamespace returns the entity of events about the namespace of a name. These
+// events belong to the table: [Namespaces.AuditEvents] reads them.
 func AuditNamespace(name string) string { return schema.AuditNamespace(name) }
 
-// An AuditEvent says who changed what.
+// An AuditEvent is one administrative change: its actor, its subject and its time.
 type AuditEvent struct {
-	ID        string    // a ULID, in the order in which events were made
+	ID        string    // a ULID; IDs grow in the order of the events
 	Time      time.Time // to the second
 	Action    string    // see [ActionLimitsSet]; a peer may write others
 	Entity    string    // or [AuditSystem], [AuditResource], or "$NAMESPACE:" and a name
-	Principal string    // as asserted by who made the change; "" if unknown
-	Resource  string    // "" if the event is not about one
-	// Details depend on the action. Values are those of encoding/json, but that
+	Principal string    // as asserted by the actor of the change; "" if unknown
+	Resource  string    // "" if the event is not about a resource
+	// Details depend on the action. Values are those of encoding/json, except that
 	// whole numbers are int64.
 	Details map[string]any
-	Expires time.Time // to the second; zero if never
+	Expires time.Time // to the second; zero if the event never expires
 }
 
 // An AuditQuery asks for events about one entity.
 type AuditQuery struct {
 	// Entity is an entity, [AuditSystem], or [AuditResource] of a resource.
 	Entity string
-	// Action leaves only events of this action; "" leaves all.
+	// Action selects events of this action; "" selects all.
 	Action string
-	// Limit is the most events to return, up to 10,000; 0 is 100.
+	// Limit is the maximum number of events to return, up to 10,000; 0 is 100.
 	Limit int
-	// Cursor is [AuditPage.Cursor] of the page before; "" begins with the newest.
+	// Cursor is [AuditPage.Cursor] of the page before; "" begins with the newest event.
 	Cursor string
 }
 
-// An AuditPage is some of the events asked for, newest first.
+// An AuditPage is a part of the requested events, newest first.
 type AuditPage struct {
 	Events []AuditEvent
-	Cursor string // leads to the next page; "" if this is the last
+	Cursor string // the cursor of the next page; "" if this is the last page
 }
 
 const (
 	defaultAuditLimit = 100
 	maxAuditLimit     = 10_000
-	// auditScan is how many events a filtered query looks at in one request.
+	// auditScan is how many events one request of a filtered query evaluates.
 	auditScan = 200
 )
 
-// AuditEvents reads events about an entity or a level of configuration, newest
-// first, as of now. Limit counts what is returned, through as many requests as
-// that takes. Events that expired are there until the table deletes them.
+// AuditEvents reads events about an entity or a level of configuration, newest first,
+// with consistent reads. Limit counts the returned events; AuditEvents sends as many
+// requests as that takes. Expired events are included until the table deletes them.
 //
 // A Cursor of another entity is a [*store.ValidationError].
 func (s *Store) AuditEvents(ctx context.Context, q AuditQuery) (AuditPage, error) {
@@ -77,9 +77,9 @@ func (s *Store) AuditEvents(ctx context.Context, q AuditQuery) (AuditPage, error
 	return s.auditEvents(ctx, s.ns, q)
 }
 
-// AuditEvents reads events about the namespace of a name, whichever ids the name
-// led to, as [Store.AuditEvents] does those about an entity: when it was
-// registered, and when deleted. q.Entity is not used.
+// AuditEvents reads events about the namespace of a name, for all ids that the name led
+// to: its registrations and deletions. It reads as [Store.AuditEvents] does and ignores
+// q.Entity.
 func (n *Namespaces) AuditEvents(ctx context.Context, name string, q AuditQuery) (AuditPage, error) {
 	if err := store.CheckNamespace(name); err != nil {
 		return AuditPage{}, err
@@ -95,7 +95,7 @@ func (c *conn) auditEvents(ctx context.Context, ns string, q AuditQuery) (AuditP
 	}
 	var page AuditPage
 	for {
-		// One more than asked for tells whether there is another page.
+		// One event more than asked for tells whether another page follows.
 		in.Limit = aws.Int32(int32(q.Limit + 1 - len(page.Events)))
 		if q.Action != "" {
 			in.Limit = aws.Int32(auditScan)
@@ -121,8 +121,8 @@ func (c *conn) auditEvents(ctx context.Context, ns string, q AuditQuery) (AuditP
 	}
 }
 
-// auditQuery is the request for the first page of the table, without its size. It
-// checks q and fills in what was left out.
+// auditQuery returns the query for the first page, without its size. It validates q and
+// fills in the defaults.
 func (c *conn) auditQuery(ns string, q *AuditQuery) (in *dynamodb.QueryInput, err error) {
 	if q.Limit == 0 {
 		q.Limit = defaultAuditLimit
@@ -162,7 +162,7 @@ func auditEvent(e *schema.AuditEvent) AuditEvent {
 	}
 }
 
-// A cursor is the last event of a page and the trail that it is of.
+// auditCursor encodes the partition key and the ID of the last event of a page.
 func auditCursor(pk, id string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(pk + "\n" + id))
 }

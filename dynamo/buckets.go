@@ -14,11 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Buckets reads every shard that exists of an entity's bucket for a resource, in
-// order. Reads are consistent: one request if there are as many shards as is
-// believed, and another one if there are more. If shard 0 is missing, or said to
-// be, the index tells of siblings, whose own counts lead to those that it does
-// not name yet.
+// Buckets reads every existing shard of an entity's bucket for a resource, in order.
+// shards is the shard count that the caller expects. Reads are consistent: one request
+// if there are that many shards, and another one if there are more. If shard 0 is
+// missing, or shards is 0, Buckets finds siblings through the index. The siblings' own
+// counts lead to shards that the index does not list yet.
 func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
 	b := store.Bucket{Entity: entity, Resource: resource}
 	if err := checkBucket(b); err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int
 	if err != nil || last < asked {
 		return images, err
 	}
-	// Shards are as many as a power of two.
+	// The number of shards is a power of two.
 	more, _, err := s.readShards(ctx, op, b, asked, 1<<bits.Len(uint(last)))
 	if err != nil {
 		return nil, err
@@ -47,12 +47,12 @@ func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int
 	return append(images, more...), nil
 }
 
-// readShards reads the shards that exist of a bucket, from number next on and up
-// to the largest count that any of them believes in, at least to the one given.
-// asked is the first that it did not ask for.
+// readShards reads the existing shards of a bucket from number next on. It reads up to
+// the largest count in any of them, and at least to the count given. asked is the
+// number after the last shard requested.
 //
-// While a bucket is being doubled, its other shards know of more shards than
-// shard 0 does.
+// While a bucket is being doubled, its other shards have a higher shard count than
+// shard 0.
 func (s *Store) readShards(ctx context.Context, op string, b store.Bucket, next, count int) (images []*store.Image, asked int, err error) {
 	for count = min(count, schema.MaxShards); next < count; {
 		keys := make([]schema.Key, 0, count-next)
@@ -72,8 +72,8 @@ func (s *Store) readShards(ctx context.Context, op string, b store.Bucket, next,
 	return images, next, nil
 }
 
-// EntityBuckets reads every bucket of an entity, by resource and shard. The
-// index that names them lags behind: a bucket just made may be missing.
+// EntityBuckets reads every bucket of an entity, by resource and shard. It finds them
+// through an index that lags behind: a bucket just made may be missing.
 func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*store.Image, error) {
 	if err := store.CheckEntity(entity); err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*store.Imag
 	return s.indexedBuckets(ctx, "list buckets of "+entity, schema.GSI3, schema.EntityPK(s.ns, entity), schema.BucketIndexPrefix)
 }
 
-// ResourceBuckets reads every bucket of a resource, by entity and shard. The
-// index that names them lags behind: a bucket just made may be missing.
+// ResourceBuckets reads every bucket of a resource, by entity and shard. It finds them
+// through an index that lags behind: a bucket just made may be missing.
 func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*store.Image, error) {
 	if err := store.CheckResource(resource); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*store.
 	return s.indexedBuckets(ctx, "list buckets for "+resource, schema.GSI2, schema.ResourcePK(s.ns, resource), schema.BucketIndexPrefix)
 }
 
-// indexedBuckets reads the buckets that an index names. The items themselves
-// come from the table: an index may project only its keys, and lags behind.
+// indexedBuckets reads the buckets that an index lists. It reads the items from the
+// table, because an index may project only its keys, and lags behind.
 func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string) ([]*store.Image, error) {
 	var keys []schema.Key
 	err := s.query(ctx, op, indexQuery(index, pk, prefix), func(it item) error {
@@ -104,7 +104,7 @@ func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string
 	return s.readBuckets(ctx, op, keys)
 }
 
-// indexQuery asks an index for the table's keys of the entries of a partition.
+// indexQuery queries an index for the table keys of the entries of a partition.
 func indexQuery(index, pk, prefix string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		IndexName:                 &index,
@@ -119,7 +119,8 @@ func indexQuery(index, pk, prefix string) *dynamodb.QueryInput {
 	return in
 }
 
-// readBuckets reads bucket items consistently; those that are gone are left out.
+// readBuckets reads bucket items consistently; it leaves out those that no longer
+// exist.
 func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key) ([]*store.Image, error) {
 	items, err := s.batchGet(ctx, op, keys, true)
 	if err != nil {

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// idleConns is how many connections to a host are kept open: one for each
-	// of as many concurrent requests. The SDK keeps 10, and whatever runs
-	// beside those connects anew, with TLS, for each request.
+	// idleConns is the number of connections to a host that are kept open: one for each
+	// concurrent request up to it. The SDK keeps 10, and each concurrent request beyond
+	// those makes a new connection, with TLS.
 	idleConns = 256
-	// answerTimeout bounds an exchange whose context does not: a peer that is
-	// gone without a word must not hold the caller for ever.
+	// answerTimeout bounds an exchange whose context sets no bound: a server that
+	// disappears silently must not block the caller for ever.
 	answerTimeout = time.Minute
 	// maxHeader is the largest header of an answer. DynamoDB's have 300 bytes.
 	maxHeader = 64 << 10
@@ -38,18 +38,17 @@ const (
 	keptBody = 1 << 20
 )
 
-// An exchanger is an HTTP client for the one kind of exchange that DynamoDB has:
-// a request that is sent at once and an answer that is read to its end. It writes
-// and reads on the caller's goroutine. [http.Transport] has two goroutines for
-// each connection, because requests may be streams and answers may come early; to
-// pass a small request through them costs more CPU than to send it.
+// An exchanger is an HTTP client for DynamoDB's only kind of exchange: a request that
+// is sent at once and an answer that is read to its end. It writes and reads on the
+// caller's goroutine. [http.Transport] has two goroutines for each connection, because
+// requests may be streams and answers may come early. Passing a small request through
+// them costs more CPU than sending it.
 //
-// What is none of this goes through the SDK's client: requests through proxies,
-// traced ones, transports that were set up in other ways than by their timeouts,
-// dialer, TLS and proxy, and systems that cannot tell whether an idle
-// connection was closed.
+// Everything else goes through the SDK's client: requests through proxies, traced
+// requests, and transports with settings other than timeouts, dialer, TLS and proxy. So
+// do all requests on systems that cannot tell whether an idle connection was closed.
 //
-// Invariant: a connection in idle has no exchange under way and no byte unread.
+// Invariant: a connection in idle has no exchange under way and no unread byte.
 type exchanger struct {
 	stock  dynamodb.HTTPClient
 	direct bool // whether any request is sent without stock
@@ -57,9 +56,9 @@ type exchanger struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	tls    *tls.Config
 
-	handshake time.Duration // how long TLS may take to connect; 0 is for ever
-	answer    time.Duration // how long an exchange may take; 0 is for ever
-	idleTime  time.Duration // how long a connection is kept unused; 0 is for ever
+	handshake time.Duration // the longest TLS handshake; 0 is for ever
+	answer    time.Duration // the longest exchange; 0 is for ever
+	idleTime  time.Duration // how long an unused connection is kept; 0 is for ever
 	now       func() time.Time
 
 	mu   sync.Mutex
@@ -68,20 +67,20 @@ type exchanger struct {
 
 var _ dynamodb.HTTPClient = (*exchanger)(nil)
 
-// A peer is what a connection leads to.
+// A peer is the server at the other end of a connection.
 type peer struct{ scheme, host string }
 
 // A link is a connection.
 type link struct {
 	net.Conn // with TLS
 	peer     peer
-	raw      net.Conn        // without
+	raw      net.Conn        // without TLS
 	socket   syscall.RawConn // nil: raw is no socket
 	probe    probe
 	since    time.Time // when it became idle
 	r        *bufio.Reader
 	w        *bufio.Writer
-	allowed  int64  // how many bytes may be read
+	allowed  int64  // the number of bytes that may still be read
 	cut      func() // closes raw
 }
 
@@ -127,7 +126,7 @@ func (e *exchanger) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// takes reports whether a request is one that it sends itself.
+// takes reports whether e sends a request itself.
 func (e *exchanger) takes(r *http.Request) bool {
 	if !e.direct || r.Method != http.MethodPost || r.ContentLength < 0 || r.Close || r.URL.Scheme != "https" && r.URL.Scheme != "http" {
 		return false
@@ -150,21 +149,21 @@ func (e *exchanger) exchange(r *http.Request) (*http.Response, error) {
 	}
 	stop := context.AfterFunc(ctx, l.cut)
 	answer, reusable, err := l.exchange(r)
-	// If it could not be stopped, the connection is cut now or soon.
+	// If AfterFunc could not be stopped, the connection is cut now or soon.
 	if uncut := stop(); err != nil || !reusable || !uncut {
 		l.cut()
 	} else {
 		e.keep(l)
 	}
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // the reason for the other
+		err = ctx.Err() // the cause of the connection's error
 	}
 	return answer, err
 }
 
-// exchange sends a request and reads the answer. It reports whether the
-// connection is ready for the next. What fails is the connection: its errors say
-// what was being done, and [url.Error] asks them, unwrapped, whether it was time.
+// exchange sends a request and reads the answer. It reports whether the connection is
+// ready for the next exchange. It returns the connection's errors unwrapped: they say
+// what failed, and [url.Error] asks them whether it was a timeout.
 func (l *link) exchange(r *http.Request) (answer *http.Response, reusable bool, err error) {
 	if err := r.Write(l.w); err != nil {
 		return nil, false, err
@@ -173,7 +172,7 @@ func (l *link) exchange(r *http.Request) (answer *http.Response, reusable bool, 
 		return nil, false, err
 	}
 	l.allowed = maxHeader
-	for answer == nil || answer.StatusCode < http.StatusOK { // nothing is asked that could end with a 1xx
+	for answer == nil || answer.StatusCode < http.StatusOK { // no request here can end with a 1xx
 		if answer, err = http.ReadResponse(l.r, r); err != nil {
 			return nil, false, err
 		}
@@ -204,8 +203,8 @@ func readAll(answer *http.Response) (data []byte, err error) {
 	return data, verify(answer.Header, data)
 }
 
-// verify holds an answer against the checksum that DynamoDB sends with it. The
-// SDK does, too, but only writes to its log what it finds.
+// verify compares an answer with the checksum that DynamoDB sends with it. The SDK does
+// so, too, but only logs a difference.
 func verify(header http.Header, data []byte) error {
 	text := header.Get("X-Amz-Crc32")
 	if text == "" {
@@ -231,7 +230,8 @@ func (e *exchanger) connect(ctx context.Context, p peer) (*link, error) {
 		if l == nil {
 			break
 		}
-		// Before the probe, which looks at nothing once the last deadline is over.
+		// Set the deadline before the probe, which reads nothing after an expired
+		// deadline.
 		if e.answer > 0 {
 			_ = l.SetDeadline(now.Add(e.answer))
 		}
@@ -247,8 +247,8 @@ func (e *exchanger) connect(ctx context.Context, p peer) (*link, error) {
 	return l, err
 }
 
-// latest takes the connection that was used last: those that are not needed
-// grow old.
+// latest takes the most recently used connection, so that superfluous connections
+// expire.
 func (e *exchanger) latest(p peer) *link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -262,7 +262,7 @@ func (e *exchanger) latest(p peer) *link {
 	return l
 }
 
-// keep makes a connection idle, and closes those that have been for too long.
+// keep makes a connection idle, and closes connections that were idle for too long.
 func (e *exchanger) keep(l *link) {
 	if l.socket == nil {
 		l.cut()
@@ -328,7 +328,7 @@ func (e *exchanger) shake(ctx context.Context, c *tls.Conn) error {
 	return c.HandshakeContext(ctx)
 }
 
-// Read reads as much as is allowed.
+// Read reads at most the allowed number of bytes.
 func (l *link) Read(p []byte) (int, error) {
 	if l.allowed <= 0 {
 		return 0, errLongHeader
@@ -340,15 +340,15 @@ func (l *link) Read(p []byte) (int, error) {
 
 var errLongHeader = errors.New("the header of the answer is too long")
 
-// quiet reports whether an idle connection still stands: nothing was sent, not
-// even that it ends.
+// quiet reports whether an idle connection is still open: the server has sent nothing,
+// not even the end of the connection.
 func (l *link) quiet() bool { return l.socket.Read(l.probe.look) == nil && l.probe.quiet }
 
-// A detacher is the SDK's client with request bodies that end in one way only.
-// The SDK closes the body of a request as soon as it is answered, and its
-// WriteTo then fails with io.EOF. Where the answer comes before the transport has
-// tried to read past the body's end, the transport takes that for a failed write
-// and drops the connection. Without WriteTo the end of the body is just that.
+// A detacher is the SDK's client with request bodies that end in only one way. The SDK
+// closes the body of a request as soon as it is answered; the body's WriteTo then fails
+// with io.EOF. An answer may arrive before the transport has tried to read past the
+// body's end. The transport then takes io.EOF for a failed write and drops the
+// connection. Without WriteTo, the transport sees only the end of the body.
 type detacher struct{ *awshttp.BuildableClient }
 
 // Do sends a request.

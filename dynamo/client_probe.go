@@ -4,16 +4,16 @@ package dynamo
 
 import "syscall"
 
-// canProbe says that there is a way to tell whether an idle connection stands.
+// canProbe reports that this system can tell whether an idle connection is still open.
 const canProbe = true
 
-// A probe looks at a socket without waiting and without taking anything from it.
+// A probe checks a socket without waiting and without consuming data.
 type probe struct {
-	quiet bool // nothing is there to be read, and the peer has not closed
+	quiet bool // there is nothing to read, and the peer has not closed the connection
 	look  func(fd uintptr) bool
 }
 
-// init makes look, once: a function made for each look would be garbage.
+// init makes look once, because making it for each check would create garbage.
 func (p *probe) init() {
 	one := make([]byte, 1)
 	p.look = func(fd uintptr) bool {

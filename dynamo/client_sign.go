@@ -20,11 +20,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// A signer makes the same signatures as the SDK's, of the one kind of request
-// that DynamoDB has: a POST to / without a query. It writes the text to sign into
-// one buffer that is used again, where the SDK's makes dozens of strings.
-// Whatever is not that plain it leaves to the SDK's. It is safe for concurrent
-// use; the zero value is not.
+// A signer makes the same signatures as the SDK's signer for DynamoDB's only kind of
+// request: a POST to / without a query. It writes the text to sign into one reused
+// buffer; the SDK's signer makes dozens of strings. It leaves every other request to
+// the SDK's signer. It is safe for concurrent use; the zero value is not usable.
 type signer struct {
 	key     atomic.Pointer[signingKey] // of the last credentials, day, region and service
 	buffers sync.Pool                  // of *signBuffer
@@ -36,7 +35,7 @@ const (
 	signAlgorithm = "AWS4-HMAC-SHA256"
 	signEnd       = "aws4_request"
 	signTime      = "20060102T150405Z"
-	signDay       = 8 // the first so many bytes of a signTime are the day
+	signDay       = 8 // the length of the day at the beginning of a signTime
 
 	authorizationHeader = "Authorization"
 	amzDateHeader       = "X-Amz-Date"
@@ -47,7 +46,7 @@ func newSigner() *signer {
 	return &signer{buffers: sync.Pool{New: func() any { return new(signBuffer) }}}
 }
 
-// A signBuffer is what it takes to make one signature.
+// A signBuffer is the working memory for one signature.
 type signBuffer struct {
 	headers []signedHeader
 	text    []byte
@@ -70,7 +69,8 @@ func (s *signer) SignHTTP(
 	defer s.buffers.Put(b)
 	host, ok := b.gather(r, credentials.SessionToken, optFns)
 	if !ok {
-		// Made anew, because it keeps keys by the ID of credentials, not by the secret.
+		// A new signer each time, because it keeps keys by the ID of credentials, not
+		// by the secret.
 		return v4.NewSigner().SignHTTP(ctx, credentials, r, payloadHash, service, region, at, optFns...)
 	}
 	date := at.UTC().Format(signTime)
@@ -101,9 +101,9 @@ func (s *signer) SignHTTP(
 	return nil
 }
 
-// gather collects the headers that are signed, but for those that signing sets,
-// and reports whether the request is a plain one. The host is what the request is
-// sent to; its header stands in no map.
+// gather collects the headers to sign, except those that signing sets. It reports
+// whether the request is of the plain kind. host is the host to which the request is
+// sent; r.Header does not hold it.
 func (b *signBuffer) gather(r *http.Request, token string, optFns []func(*v4.SignerOptions)) (host string, plain bool) {
 	if host = r.Host; host == "" {
 		host = r.URL.Host
@@ -112,7 +112,7 @@ func (b *signBuffer) gather(r *http.Request, token string, optFns []func(*v4.Sig
 		strings.HasSuffix(host, ":80") || strings.HasSuffix(host, ":443") { // default ports are not signed
 		return "", false
 	}
-	b.headers = append(b.headers[:0], signedHeader{name: "host"}) // with the value that canonical gets
+	b.headers = append(b.headers[:0], signedHeader{name: "host"}) // canonical sets the value
 	if r.ContentLength > 0 {
 		b.headers = append(b.headers, signedHeader{name: "content-length"})
 	}
@@ -129,7 +129,7 @@ func (b *signBuffer) gather(r *http.Request, token string, optFns []func(*v4.Sig
 		}
 		lower, known := lowerNames[name]
 		if !known {
-			// The SDK puts values together whose names differ in case only.
+			// The SDK merges the values of names that differ only in case.
 			if lower = strings.ToLower(name); name != http.CanonicalHeaderKey(name) || lower == "host" {
 				return "", false
 			}
@@ -142,7 +142,7 @@ func (b *signBuffer) gather(r *http.Request, token string, optFns []func(*v4.Sig
 	return host, true
 }
 
-// plainOptions reports whether options leave a signature as it is.
+// plainOptions reports whether options leave a signature unchanged.
 func plainOptions(optFns []func(*v4.SignerOptions)) bool {
 	if len(optFns) == 0 {
 		return true
@@ -164,8 +164,8 @@ var lowerNames = map[string]string{
 	"Content-Type": "content-type", "X-Amz-Target": "x-amz-target",
 }
 
-// tidy reports whether a value is signed as it is: spaces around it and runs of
-// them inside are not.
+// tidy reports whether a value is signed unchanged. Signing changes spaces around a
+// value and runs of spaces inside.
 func tidy(v string) bool {
 	if v == "" {
 		return true
@@ -176,7 +176,7 @@ func tidy(v string) bool {
 
 func untidy(v string) bool { return !tidy(v) }
 
-// canonical is the request as it is signed. It is valid until the next call.
+// canonical is the request in the form that is signed. It is valid until the next call.
 func (b *signBuffer) canonical(r *http.Request, host, payloadHash string) []byte {
 	text := append(append(b.text[:0], r.Method...), "\n/\n\n"...)
 	for _, h := range b.headers {
@@ -200,7 +200,7 @@ func (b *signBuffer) canonical(r *http.Request, host, payloadHash string) []byte
 	return b.text
 }
 
-// appendNames appends the names of the headers that are signed.
+// appendNames appends the names of the signed headers.
 func (b *signBuffer) appendNames(text []byte) []byte {
 	for i, h := range b.headers {
 		if i > 0 {
@@ -218,7 +218,7 @@ type signingKey struct {
 	macs                         sync.Pool // of hash.Hash
 }
 
-// keyFor is the last key if it is the right one. Credentials that were rotated
+// keyFor returns the last key if it still fits, else a new one. Rotated credentials
 // have another secret; a client has one region and one service.
 func (s *signer) keyFor(credentials aws.Credentials, day, region, service string) *signingKey {
 	k := s.key.Load()

@@ -14,51 +14,50 @@ import (
 )
 
 const (
-	// clockSlack is how far the local clock and the time that has passed may part
-	// before the clock looks into it.
+	// clockSlack is how far the local clock may deviate from the elapsed time before
+	// the clock checks why.
 	clockSlack = 10 * time.Millisecond
-	// slewPPM is how fast a local clock is slewed at most, in millionths. A clock
-	// that parts from the time that has passed faster than that was set.
+	// slewPPM is the highest rate at which a local clock is slewed, in millionths. A
+	// clock that deviates faster from the elapsed time was set.
 	slewPPM = 500
-	// widestChecked is how wide the bounds of the correction may be for the clock to
-	// count as checked.
+	// widestChecked is the largest width of the correction's bounds at which the clock
+	// counts as checked.
 	widestChecked = 10 * time.Second
-	// grossCorrection is the least change of the correction that is logged.
+	// grossCorrection is the smallest change of the correction that is logged.
 	grossCorrection = time.Second
-	// latestDate bounds how far from the local clock a date may be, so that sums of
+	// latestDate bounds the distance of a date from the local clock, so that sums of
 	// durations do not overflow.
 	latestDate = 100 * 365 * 24 * time.Hour
 )
 
-// A clock tells the server's time: what the local clock said when the store was
-// opened, and the time that has passed since, and a correction that it learns from
-// the dates of answers (ADR 023). It is safe for concurrent use. Reading it takes no
-// lock, unless the local clock was set.
+// A clock estimates the server's time. It is the sum of the local clock's reading when
+// the store was opened, the time elapsed since, and a correction. The clock learns the
+// correction from the dates of answers (ADR 023). It is safe for concurrent use.
+// Reading it takes no lock, unless the local clock was set.
 //
-// The time that has passed is Go's monotonic time. A local clock that is set
-// therefore changes nothing until a date says the same.
+// The elapsed time is Go's monotonic time. Setting the local clock therefore changes
+// nothing until a date confirms it.
 //
-// The API of an engine in the same process has no other clock than the local one:
-// the clock is that one then, as it is.
+// An engine in the same process has only the local clock. With such an API, the clock
+// is the local clock, unchanged.
 type clock struct {
 	local  func() time.Time
 	passed func() time.Duration // since the store was opened
-	// machine says that local is time.Now, whose readings carry the time that has
-	// passed.
+	// machine reports that local is time.Now, whose readings carry the elapsed time.
 	machine bool
-	// immediate says that the server goes by the local clock.
+	// immediate reports that the server uses the local clock.
 	immediate bool
 	log       *slog.Logger
 
 	base   time.Time // when the store was opened; passed counts from it
-	origin time.Time // what the local clock said then
+	origin time.Time // the local clock's reading then
 
 	state atomic.Pointer[reckoning]
 
 	mu       sync.Mutex
 	estimate estimate
-	lookedAt time.Duration // when state.apart was last looked at
-	// set says that the local clock was set, at setAt, and that no date has told yet
+	lookedAt time.Duration // when state.apart was last checked
+	// set reports that the local clock was set, at setAt, and that no date has yet told
 	// whether rightly.
 	set      bool
 	setAt    time.Duration
@@ -66,14 +65,14 @@ type clock struct {
 	restarts int
 }
 
-// A reckoning is what it takes to tell the time. It is immutable.
+// A reckoning holds the values from which the clock computes the time. It is immutable.
 type reckoning struct {
-	// apart is by how much the local clock had moved on more than time passed, when
-	// that was last looked at.
+	// apart is how much more the local clock had advanced than time elapsed, at the
+	// last check.
 	apart time.Duration
-	// correction is added to the origin and the time that has passed.
+	// correction is added to the origin and the elapsed time.
 	correction time.Duration
-	// checked says that the last date agreed with the clock.
+	// checked reports that the last date agreed with the clock.
 	checked bool
 }
 
@@ -111,8 +110,8 @@ func (c *clock) checkedNow() (now time.Time, checked bool) {
 	return c.origin.Add(passed + r.correction), r.checked
 }
 
-// look is the time that has passed and the state of the clock, after a local clock
-// that was set has been noticed.
+// look returns the elapsed time and the state of the clock, after it has checked
+// whether the local clock was set.
 func (c *clock) look() (passed time.Duration, r *reckoning) {
 	passed, least, most := c.read()
 	r = c.state.Load()
@@ -122,8 +121,8 @@ func (c *clock) look() (passed time.Duration, r *reckoning) {
 	return passed, r
 }
 
-// read is the time that has passed, and between what the local clock has moved on
-// more than that: the two cannot be read at one instant.
+// read returns the elapsed time, and bounds of the difference by which the local clock
+// advanced more. There are two bounds because the clocks cannot be read at one instant.
 func (c *clock) read() (passed, least, most time.Duration) {
 	if c.machine {
 		t := c.local()
@@ -137,9 +136,9 @@ func (c *clock) read() (passed, least, most time.Duration) {
 	return passed, moved - passed, moved - before
 }
 
-// notice takes in that the local clock has parted from the time that has passed. If
-// it did so slowly, it was slewed, and the clock follows. Otherwise it was set, and
-// the clock goes on from where it was.
+// notice handles a deviation of the local clock from the elapsed time. A slow deviation
+// means that the local clock was slewed, and the clock follows. A fast deviation means
+// that it was set, and the clock continues from its own time.
 func (c *clock) notice() *reckoning {
 	c.mu.Lock()
 	r := c.state.Load()
@@ -167,9 +166,9 @@ func (c *clock) notice() *reckoning {
 	return &next
 }
 
-// parted is the time that has passed and by how much the local clock is apart from it:
-// as much as it was, unless it stays further apart. A goroutine that is interrupted
-// between two readings sees clocks apart that are not.
+// parted returns the elapsed time and the local clock's deviation from it. The
+// deviation stays as it was, unless all readings show a larger change. A goroutine that
+// is interrupted between two readings sees a false deviation.
 func (c *clock) parted(was time.Duration) (passed, apart time.Duration) {
 	const readings = 3
 	for range readings {
@@ -183,7 +182,7 @@ func (c *clock) parted(was time.Duration) (passed, apart time.Duration) {
 	return passed, apart
 }
 
-// sending is when a request is sent.
+// sending returns the instant at which a request is sent.
 func (c *clock) sending() (sent time.Duration) {
 	if !c.immediate {
 		sent, _ = c.look()
@@ -191,8 +190,8 @@ func (c *clock) sending() (sent time.Duration) {
 	return sent
 }
 
-// answered learns from the answer to a request. An answer without a date, as an
-// engine in process gives it, teaches nothing.
+// answered learns from the answer to a request. It learns nothing from an answer
+// without a date, as an engine in the process gives it.
 func (c *clock) answered(metadata middleware.Metadata, sent time.Duration) {
 	if c.immediate {
 		return
@@ -202,8 +201,8 @@ func (c *clock) answered(metadata middleware.Metadata, sent time.Duration) {
 	}
 }
 
-// failed learns from the answer to a request that failed, if there was one: a write
-// that was refused has a date like any other.
+// failed learns from the answer to a failed request, if there was one: a refused write
+// has a date like any other.
 func (c *clock) failed(err error, sent time.Duration) {
 	response := (*smithyhttp.ResponseError)(nil)
 	if c.immediate || !errors.As(err, &response) || response.Response == nil {
@@ -214,8 +213,8 @@ func (c *clock) failed(err error, sent time.Duration) {
 	}
 }
 
-// learn takes in the date of an answer that has just come. The request may have been
-// sent several times since: that only widens what the date says.
+// learn evaluates the date of an answer that has just arrived. The request may have
+// been sent several times since: that only widens the date's bounds.
 func (c *clock) learn(date time.Time, sent time.Duration) {
 	received, _ := c.look()
 	ahead := date.Sub(c.origin)
@@ -228,7 +227,7 @@ func (c *clock) learn(date time.Time, sent time.Duration) {
 	}
 }
 
-// take takes in what a date says. It returns the state before and after.
+// take updates the state by what a date says. It returns the state before and after.
 func (c *clock) take(told interval, sent, received time.Duration) (was, is *reckoning) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,8 +240,8 @@ func (c *clock) take(told interval, sent, received time.Duration) (was, is *reck
 	if verdict != doubts {
 		next.correction = c.estimate.correct(was.apart, was.correction)
 	}
-	// A date that is as expected, but from before the local clock was set, does not
-	// tell whether the machine was suspended then.
+	// A date from before the local clock was set, and in agreement with the clock, does
+	// not tell whether the machine was suspended then.
 	before := c.set && sent < c.setAt && verdict == agrees
 	c.set = c.set && (before || verdict == doubts)
 	next.checked = !before && verdict != doubts && c.estimate.width() <= widestChecked
@@ -255,17 +254,17 @@ func (c *clock) take(told interval, sent, received time.Duration) (was, is *reck
 
 // A ClockReport is what a store knows of its clock.
 type ClockReport struct {
-	// Checked says that the last answer's date agreed with the clock, or that the
-	// server goes by the local clock.
+	// Checked reports that the last answer's date agreed with the clock, or that the
+	// server uses the local clock.
 	Checked bool
-	// Correction is what is added to the local clock.
+	// Correction is the difference that the clock adds to the local clock.
 	Correction time.Duration
-	// Uncertainty is half of the width of what the dates leave open, 0 as long as
-	// there was none.
+	// Uncertainty is half the width of the bounds that the dates give, 0 until there
+	// was a date.
 	Uncertainty time.Duration
-	// Steps is how often the local clock was found to have been set, and Restarts
-	// how often dates contradicted those before them for so long that they were
-	// believed.
+	// Steps counts how often the store found that the local clock was set. Restarts
+	// counts how often dates contradicted earlier ones for so long that the clock
+	// accepted them.
 	Steps, Restarts int
 }
 

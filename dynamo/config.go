@@ -17,17 +17,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// SetLimits replaces the limits of one level of configuration, all of them; the
-// level's other settings stay. At least one limit is given. The change has its
-// audit event; setting what is set already changes nothing and has none.
+// SetLimits replaces all limits of one level of configuration; the level's other
+// settings stay. The caller gives at least one limit. The change has its audit event.
+// Setting the limits that are already set changes nothing and has no event.
 //
-// Limits hold for new buckets at once. An entity's limits are brought to its buckets
-// before SetLimits returns, because Python clients never compare a bucket with its
-// configuration: see [limiter.Limiter.Configure]. If that fails half-way, the error is
-// a [store.IncompleteError], and the same call made again completes it. Buckets that
-// use a feature which this version cannot evaluate are left as they are. Limits of a
-// resource or of the system reach a bucket when a limiter compares it, within
-// [limiter.Options.ConfigTTL].
+// Limits hold for new buckets at once. SetLimits repairs the entity's buckets to an
+// entity's new limits before it returns, because Python clients never compare a bucket
+// with its configuration: see [limiter.Limiter.Configure]. If that fails half-way, the
+// error is a [store.IncompleteError], and repeating the call completes it. SetLimits
+// leaves buckets unchanged that use a feature which this version cannot evaluate.
+// Limits of a resource or of the system reach a bucket when a limiter compares it,
+// within [limiter.Options.ConfigTTL].
 func (s *Store) SetLimits(ctx context.Context, k store.ConfigKey, limits []store.Limit) error {
 	if len(limits) == 0 {
 		return &store.ValidationError{Field: "limits", Value: "", Reason: "give at least one; delete the limits to fall back to the next level"}
@@ -38,9 +38,9 @@ func (s *Store) SetLimits(ctx context.Context, k store.ConfigKey, limits []store
 	return s.spread(ctx, k)
 }
 
-// SetSystem replaces the limits of the system level and what an acquire does
-// when the store cannot be reached; "" leaves that to the caller. Either may be
-// given without the other.
+// SetSystem replaces the limits of the system level, and the behaviour of an acquire
+// when the store cannot be reached; "" leaves that to the caller. The caller may give
+// either without the other.
 func (s *Store) SetSystem(ctx context.Context, limits []store.Limit, on store.OnUnavailable) error {
 	switch on {
 	case "", store.Block, store.Allow:
@@ -53,7 +53,7 @@ func (s *Store) SetSystem(ctx context.Context, limits []store.Limit, on store.On
 	return s.setConfig(ctx, store.ConfigKey{}, &store.Config{Limits: limits, OnUnavailable: on}, true)
 }
 
-// Limits reads one level of configuration, as of now. It fails with
+// Limits reads one level of configuration, with a consistent read. It fails with
 // [store.ErrNotFound] if the level has none.
 func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, error) {
 	it, err := s.configItem(ctx, k)
@@ -66,13 +66,13 @@ func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, e
 	return schema.DecodeConfig(it)
 }
 
-// DeleteLimits deletes the limits of one level, so that the next level holds;
-// at system level, what to do when the store is unavailable goes too. Switches
-// of an operator on the level stay. Deleting what is not there is no error.
+// DeleteLimits deletes the limits of one level, so that the next level holds. At system
+// level, it also deletes the behaviour when the store is unavailable. An operator's
+// switches on the level stay. Deleting absent limits is no error.
 //
-// An entity's buckets are brought to the next level's limits as [Store.SetLimits]
-// brings them to new ones. Where no level is left, they keep what they hold, and
-// requests of this library are answered as on a bucket that does not exist.
+// DeleteLimits repairs an entity's buckets to the next level's limits, as
+// [Store.SetLimits] does to new ones. If no level is left, the buckets keep their
+// contents. This library then answers requests as if the bucket did not exist.
 func (s *Store) DeleteLimits(ctx context.Context, k store.ConfigKey) error {
 	err := s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
 		switch {
@@ -123,9 +123,9 @@ func limitsDeleted(k store.ConfigKey, old item) *schema.AuditEvent {
 	return e
 }
 
-// changeConfig reads a level's item and writes what write makes of it, again if
-// the item changed in between. Watchers hear of it whatever the outcome: a write
-// whose answer was lost may have landed.
+// changeConfig reads a level's item and calls write with it. It repeats both if the
+// item changed in between. It notifies watchers whatever the outcome, because a write
+// whose answer was lost may have been applied.
 func (s *Store) changeConfig(ctx context.Context, k store.ConfigKey, op string, write func(old item) error) error {
 	var old item
 	for range adminAttempts {
@@ -148,8 +148,8 @@ func (s *Store) changeConfig(ctx context.Context, k store.ConfigKey, op string, 
 	return fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }
 
-// configItem reads a level's item consistently; nil if there is none. Every read
-// and write of configuration by name passes here and is checked here.
+// configItem reads a level's item consistently; nil if there is none. Every read and
+// write of configuration by name passes here, and configItem validates its key.
 func (s *Store) configItem(ctx context.Context, k store.ConfigKey) (item, error) {
 	if err := schema.CheckConfigKey(k); err != nil {
 		return nil, err
@@ -162,13 +162,14 @@ func (s *Store) configItem(ctx context.Context, k store.ConfigKey) (item, error)
 	return s.getItem(ctx, "read limits of "+levelName(k), schema.ConfigKey(s.ns, k))
 }
 
-// putConfig replaces a level's item by it and what of old outlives its limits,
-// provided that this is still what old says. whole says that on_unavailable does
-// not outlive them.
+// putConfig replaces a level's item by it and the settings of old that outlive its
+// limits, provided that those are still as in old. whole says that on_unavailable does
+// not outlive the limits.
 //
-// The item is put, not updated, so that its limits are exactly the ones given:
-// an update could not remove limits that another writer added since old was read.
-// One that is as it should be already is not written, nor is its event.
+// It puts the item instead of updating it, so that its limits are exactly the ones
+// given: an update could not remove limits that another writer added since old was
+// read. It writes neither the item nor its event if the item is already as it should
+// be.
 func (s *Store) putConfig(ctx context.Context, k store.ConfigKey, old, it item, whole bool, e *schema.AuditEvent) error {
 	put := s.putNew(it)
 	if old != nil {
@@ -191,8 +192,8 @@ func (s *Store) putConfig(ctx context.Context, k store.ConfigKey, old, it item, 
 	return s.transact(ctx, "write limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 }
 
-// dropConfig deletes a level's item, provided that it still says nothing besides
-// limits, and takes it off its registry in the same transaction.
+// dropConfig deletes a level's item, provided that it still holds only limits. It
+// removes the level from its registry in the same transaction.
 func (s *Store) dropConfig(ctx context.Context, k store.ConfigKey, old item) error {
 	condition, names, values := unchanged(nil, true)
 	return s.deleteConfig(ctx, k, old, &types.Delete{
@@ -200,8 +201,8 @@ func (s *Store) dropConfig(ctx context.Context, k store.ConfigKey, old item) err
 	})
 }
 
-// deleteConfig deletes a level's item, if del's condition holds, takes it off its
-// registry, and says so in an event.
+// deleteConfig deletes a level's item, if del's condition holds. In the same
+// transaction it removes the level from its registry and writes an event.
 func (s *Store) deleteConfig(ctx context.Context, k store.ConfigKey, old item, del *types.Delete) error {
 	del.TableName, del.Key = s.table, schema.ConfigKey(s.ns, k).Item()
 	event, err := s.auditPut(ctx, limitsDeleted(k, old))
@@ -220,11 +221,11 @@ func (s *Store) deleteConfig(ctx context.Context, k store.ConfigKey, old item, d
 	return err
 }
 
-// operatorSettings are the attributes that operators set beside the limits. A
-// write that keeps them is conditional on those that were not there, too.
+// operatorSettings are the attributes that operators set beside the limits. A write
+// that keeps them also requires that those not seen are still absent.
 var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled}
 
-// policies are the attributes of a configuration item that outlive its limits.
+// policies returns the attributes of a configuration item that outlive its limits.
 func policies(it item, whole bool) item {
 	kept := item{}
 	for attr, v := range it {
@@ -235,8 +236,8 @@ func policies(it item, whole bool) item {
 	return kept
 }
 
-// unchanged is the condition that an item exists, has the attributes seen, and
-// has no other that operators set.
+// unchanged is the condition that an item exists, has the attributes seen, and has no
+// other that operators set.
 func unchanged(seen item, whole bool) (condition *string, names map[string]string, values item) {
 	var b strings.Builder
 	b.WriteString("attribute_exists(PK)")
@@ -266,7 +267,7 @@ func unchanged(seen item, whole bool) (condition *string, names map[string]strin
 	return aws.String(b.String()), names, values
 }
 
-// levelName is a level as errors quote it.
+// levelName is a level's name in errors.
 func levelName(k store.ConfigKey) string {
 	switch {
 	case k.Entity != "":

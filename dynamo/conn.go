@@ -16,15 +16,15 @@ import (
 
 type item = schema.Item
 
-// A conn sends requests to one table: it bounds them in time, translates their
-// errors, and lets the clock learn from their answers.
+// A conn sends requests to one table. It bounds their time, translates their errors,
+// and lets the clock learn from their answers.
 type conn struct {
 	api     API
 	table   *string
 	timeout time.Duration
 	clock   *clock
 	audit   *auditor
-	// immediate says that the API never waits: there is nothing to bound.
+	// immediate reports that the API never waits, so no request needs a timeout.
 	immediate bool
 }
 
@@ -37,7 +37,7 @@ func newConn(o Options) *conn {
 	return c
 }
 
-// bounded gives a request that nobody bounds the store's own timeout.
+// bounded gives a request without a deadline the store's own timeout.
 func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok || c.immediate {
 		return ctx, func() {}
@@ -45,7 +45,7 @@ func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// call sends one request; op says in an error what was being done.
+// call sends one request; op names the operation in errors.
 func call[In, Out any](
 	ctx context.Context, c *conn, op string, metadata func(*Out) middleware.Metadata,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
@@ -86,8 +86,8 @@ func (c *conn) updateItem(ctx context.Context, op string, in *dynamodb.UpdateIte
 	return err
 }
 
-// transact sends a transaction, again if another one was in its way. A failed
-// condition is final, and for the caller to read out of the error.
+// transact sends a transaction, and repeats it after a conflict with another
+// transaction. A failed condition is final; the caller reads it from the error.
 func (c *conn) transact(ctx context.Context, op string, in *dynamodb.TransactWriteItemsInput) error {
 	for attempt := 0; ; attempt++ {
 		_, err := call(ctx, c, op, func(o *dynamodb.TransactWriteItemsOutput) middleware.Metadata { return o.ResultMetadata },
@@ -101,7 +101,7 @@ func (c *conn) transact(ctx context.Context, op string, in *dynamodb.TransactWri
 	}
 }
 
-// query reads every page and hands on its items, until yield fails.
+// query reads every page and calls yield with each item, until yield fails.
 func (c *conn) query(ctx context.Context, op string, in *dynamodb.QueryInput, yield func(item) error) error {
 	in.TableName = c.table
 	for {
@@ -122,6 +122,6 @@ func (c *conn) query(ctx context.Context, op string, in *dynamodb.QueryInput, yi
 	}
 }
 
-// Immediate reports whether the store's API says that it never waits, as an
-// engine in the same process does.
+// Immediate reports whether the store's API says that it never waits, as an engine in
+// the same process does.
 func (c *conn) Immediate() bool { return c.immediate }

@@ -40,7 +40,7 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 	return store.Outcome{Applied: true, Image: img}, err
 }
 
-// checkCreate checks the names that a new bucket is made of.
+// checkCreate validates the names in a new bucket.
 func checkCreate(c *store.Create) error {
 	if err := checkBucket(c.Bucket); err != nil {
 		return err
@@ -56,7 +56,7 @@ func checkCreate(c *store.Create) error {
 	return nil
 }
 
-// checkCount checks how many limits a bucket is to have: no more than a write to it
+// checkCount validates the number of limits of a bucket: no more than one write to it
 // can carry.
 func checkCount(limits int) error {
 	if limits > store.MaxLimits {

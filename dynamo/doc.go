@@ -1,47 +1,47 @@
 // Package dynamo keeps a limiter's buckets and configuration in a DynamoDB
-// table, on the wire format of the Python peer (see internal/schema), and
-// administers it. [Open] is the way in; [CreateTable] makes a table for local
-// use, [Namespaces] registers what Open resolves, and [Meter] tells what it all
-// costs.
+// table, in the wire format of the Python peer (see internal/schema), and
+// administers the table. Begin with [Open]. [CreateTable] makes a table for local
+// use, [Namespaces] registers the namespaces that Open resolves, and [Meter]
+// counts the cost of requests.
 //
-// # Who writes what
+// # Writers and conditions
 //
-// Every write below is one request. "seen" is what the writer last read; a
-// condition that fails changes nothing.
+// Every write below is one request. "as seen" means as the writer last read it. A
+// failed condition changes nothing.
 //
 //	bucket item (BUCKET#… #STATE)
-//	Take     ADD tk, tc, wcu             if tk and wcu suffice, nothing of tk has overflowed, by cp, ra, rp as
+//	Take     ADD tk, tc, wcu             if tk and wcu suffice and no tk has overflowed; cp, ra, rp are as
 //	                                     seen; not expired (ttl), lapsed (vu) or disabled
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu, shard_count and disabled are as seen, and tk
-//	         shard_count, cascade,       lies within bounds that lose no accrual; or, if it is loose, rf is
-//	         parent_id, pgen, pinc;      not after the new one instead; or, of a bucket that is full
-//	         REMOVE vu, ttl, or a        anyway, rf is old enough and cp, ra, rp are as seen. rf moves
-//	         limit; ADD or SET tk, wcu;  back only from far ahead of the clock
-//	         ADD tc                      one that changes limits or the owner: cp, ra, rp of every limit,
-//	                                     and cascade, parent_id, pgen, pinc if it sets them, are as seen
-//	Gather   the same on several items   the same, of all of them (one transaction)
+//	         shard_count, cascade,       lies within bounds that lose no accrual. Loose: rf is not after
+//	         parent_id, pgen, pinc;      the new one, instead of as seen. Full bucket: rf is old enough
+//	         REMOVE vu, ttl, or a        and cp, ra, rp are as seen. rf moves back only from far ahead
+//	         limit; ADD or SET tk, wcu;  of the clock. Changed limits or owner: cp, ra, rp of every
+//	         ADD tc                      limit are as seen, and so are cascade, parent_id, pgen, pinc if
+//	                                     the refill sets them
+//	Gather   as Refill, several items    as Refill, for all items (one transaction)
 //	Create   everything                  if there is no item
-//	Bear     everything; on the donor    if there is no item; on the donor as Refill; without a donor, if
-//	         as Refill                   there is no sibling and shard_count of shard 0, unless it is the
-//	                                     one born, is the one born with (one transaction)
+//	Bear     everything; on the donor    if there is no item; on the donor as Refill. Without a donor: if
+//	         as Refill                   there is no sibling, and shard 0, unless it is born itself, has
+//	                                     the shard_count of the new shard (one transaction)
 //	Merge    on the survivor as Refill;  on the survivor as Refill; on the retired, if rf, shard_count,
 //	         deletes the retired         cp, ra, rp are as seen, not disabled, no vu, and tk lies within
 //	                                     bounds (one transaction)
-//	Adjust   ADD tk, tc, wcu             if tk lies within bounds, by cp, ra, rp, shard_count as seen; for
-//	                                     a credit, a peer's vu is as seen too
+//	Adjust   ADD tk, tc, wcu             if tk lies within bounds, and cp, ra, rp, shard_count are as seen;
+//	                                     for a credit, a peer's vu is as seen, too
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
-//	CreateEntity  everything             if there is no item, and the parent has one
+//	CreateEntity  everything             if there is no item, and the parent has a record
 //	DeleteEntity                         deletes it, last, if it exists
 //
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
 //	SetAudit-     audit_retention_days   if it is as seen
 //	Retention
-//	SetLimits,    l_…, on_unavailable;   if what operators set there (disabled, cascade,
-//	SetSystem     keeps the rest         audit_retention_days) is as seen; where there is none, if there
-//	                                     still is none; nothing is written if that is what there is.
-//	                                     Of an entity: then a Refill of every shard of its buckets
+//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, cascade,
+//	SetSystem     keeps the rest         audit_retention_days) are as seen; for a new item, if there is
+//	                                     still none. An unchanged item is not written. Limits of an
+//	                                     entity: then a Refill of every shard of its buckets
 //	DeleteLimits  the same, or deletes   the same
 //	DeleteEntity  deletes it             if it exists
 //
@@ -51,7 +51,7 @@
 //	afterwards    REMOVE a count         if it is 0 or less
 //
 //	usage snapshot (ENTITY#… #USAGE#…)
-//	AddUsage      SET what it is of,     if seq# of each shard is before the first step, or there is none
+//	AddUsage      SET its identity,      if seq# of each shard is before the first step, or absent
 //	              ttl, seq#…; ADD
 //	              total_events, counters
 //	DeleteEntity  deletes it
@@ -62,16 +62,18 @@
 //	              status, deleted_at
 //
 //	audit events (AUDIT#… #AUDIT#…)
-//	all the above everything             in the transaction of the change; DeleteEntity with the record,
-//	but buckets                          and with each configuration
+//	every change  everything             in the transaction of the change; DeleteEntity with the record,
+//	above, except                        and with each configuration
+//	to buckets and
+//	usage
 //
 //	checkpoints (_/STREAM#… #SHARD#…)
-//	Follower      everything             always: the last of two readers counts
+//	Follower      everything             always: the last writer wins
 //
 //	version record (_/SYSTEM# #VERSION)
 //	CreateTable   everything             if there is none
 //
 // Attributes of a bucket item that no line names (soft, bypass, schedules, quota
-// windows) belong to peers and are never written, but that a limit which is
-// removed goes with all that it has.
+// windows) belong to peers. They are never written, except that removing a limit
+// removes all its attributes.
 package dynamo

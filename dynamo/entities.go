@@ -16,11 +16,11 @@ import (
 )
 
 // CreateEntity makes an entity's record from e's ID, Name, Parent, Cascade and
-// Metadata, with its audit event, and returns it complete. An entity needs no record to be limited;
-// it needs one to have a parent.
+// Metadata, with its audit event. It returns the complete record. An entity needs a
+// record only to have a parent; limits hold without one.
 //
 // It fails with [store.ErrExists] if the entity has a record, and with
-// [store.ErrNotFound] if there is no record of the parent.
+// [store.ErrNotFound] if the parent has no record.
 func (s *Store) CreateEntity(ctx context.Context, e store.Entity) (*store.Entity, error) {
 	if err := store.CheckEntity(e.ID); err != nil {
 		return nil, err
@@ -68,15 +68,15 @@ func (s *Store) CreateEntity(ctx context.Context, e store.Entity) (*store.Entity
 	return nil, err
 }
 
-// newIncarnation is 64 random bits, which tell an entity from another of the
-// same name before or after it.
+// newIncarnation returns 64 random bits, which distinguish an entity from earlier and
+// later entities of the same name.
 func newIncarnation() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// Entity reads an entity's record, as of now. It fails with
+// Entity reads an entity's record, with a consistent read. It fails with
 // [store.ErrNotFound] if there is none.
 func (s *Store) Entity(ctx context.Context, id string) (*store.Entity, error) {
 	if err := store.CheckEntity(id); err != nil {
@@ -92,15 +92,15 @@ func (s *Store) Entity(ctx context.Context, id string) (*store.Entity, error) {
 	return schema.DecodeEntity(it)
 }
 
-// Children reads the records of an entity's children, by ID. The index that
-// names them lags behind: a child just created may be missing.
+// Children reads the records of an entity's children, by ID. It reads them from an
+// index that lags behind: a child just created may be missing.
 func (s *Store) Children(ctx context.Context, parent string) ([]*store.Entity, error) {
 	if err := store.CheckEntity(parent); err != nil {
 		return nil, err
 	}
 	var children []*store.Entity
 	in := indexQuery(schema.GSI1, schema.ParentIndexPK(s.ns, parent), "")
-	in.ProjectionExpression = nil // the index has it all
+	in.ProjectionExpression = nil // the index projects whole records
 	err := s.query(ctx, "list children of "+parent, in, func(it item) error {
 		child, err := schema.DecodeEntity(it)
 		children = append(children, child)
@@ -112,16 +112,16 @@ func (s *Store) Children(ctx context.Context, parent string) ([]*store.Entity, e
 	return children, nil
 }
 
-// DeleteEntity deletes everything of an entity but its audit events, its record
-// last, and returns the number of items deleted. It fails with
-// [store.ErrNotFound] if there was nothing.
+// DeleteEntity deletes everything of an entity except its audit events, its record
+// last. It returns the number of items deleted. It fails with [store.ErrNotFound] if
+// there was nothing to delete.
 //
-// Each of its limits goes with an event of its own, and the record with that of
-// the deletion; where there is no record, another item but limits takes its place.
+// Each level of its configuration is deleted together with an event of its own, and the
+// record with the event of the entity's deletion. If there is no record, another item
+// takes its place, but never configuration.
 //
-// An entity that is in use meanwhile may get new buckets. Its children keep
-// naming it as their parent. A deletion that fails half-way is completed by
-// deleting again.
+// An entity in use during the deletion may get new buckets. Its children continue to
+// name it as their parent. If a deletion fails half-way, deleting again completes it.
 func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err error) {
 	if err := store.CheckEntity(id); err != nil {
 		return 0, err
@@ -184,8 +184,8 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 	return deleted, nil
 }
 
-// deleteLast deletes the last of an entity's n items together with the event that
-// says so. Whoever finds it deleted meanwhile has nothing to say.
+// deleteLast deletes the last of an entity's n items together with the event of the
+// deletion. It writes no event if another deletion came first.
 func (s *Store) deleteLast(ctx context.Context, op, id string, last schema.Key, n int) error {
 	event, err := s.auditPut(ctx, &schema.AuditEvent{
 		Action: ActionEntityDeleted, Entity: id,
@@ -206,8 +206,8 @@ func (s *Store) deleteLast(ctx context.Context, op, id string, last schema.Key, 
 	return err
 }
 
-// purgeConfig deletes a level's item with all that it says, and takes it off its
-// registry.
+// purgeConfig deletes a level's item with all its attributes, and removes the level
+// from its registry.
 func (s *Store) purgeConfig(ctx context.Context, k store.ConfigKey) (deleted int, err error) {
 	err = s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
 		if old == nil {
@@ -222,8 +222,8 @@ func (s *Store) purgeConfig(ctx context.Context, k store.ConfigKey) (deleted int
 	return deleted, err
 }
 
-// operationRecords finds the records that resets and top-ups left beside shard 0
-// of the buckets.
+// operationRecords finds the records that resets and top-ups left beside shard 0 of the
+// buckets.
 func (s *Store) operationRecords(ctx context.Context, op string, buckets []schema.Key) ([]schema.Key, error) {
 	var records []schema.Key
 	done := map[string]bool{}

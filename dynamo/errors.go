@@ -16,24 +16,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A callError is a failed request: what was being done, the conditions it stands
-// for, and the SDK's error.
+// A callError is a failed request: the operation, the conditions that the failure
+// stands for, and the SDK's error.
 type callError struct {
 	op    string
 	is    []error
 	cause error
 }
 
-// Error leads with the condition that says most.
+// Error begins with the most specific condition, after the operation.
 func (e *callError) Error() string { return e.op + ": " + e.is[0].Error() + ": " + e.cause.Error() }
 
-// Unwrap is the conditions and the cause.
+// Unwrap returns the conditions and the cause.
 func (e *callError) Unwrap() []error { return append(slices.Clip(e.is), e.cause) }
 
-// translate turns an error of the SDK, or of an engine in its place, into one
-// that callers branch on by the errors of package limiter. It is the only place
-// that looks at error codes. op says what was being done. The SDK's error stays
-// in the chain.
+// translate turns an error of the SDK, or of an engine in its place, into an error of
+// package store that callers branch on. It is the only function that looks at error
+// codes. op is the operation. The SDK's error stays in the chain.
 func (c *conn) translate(op string, err error) error {
 	switch {
 	case err == nil:
@@ -50,8 +49,8 @@ func (c *conn) translate(op string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// conditions is what err stands for, the most telling first; nil if it is a
-// request that will never work.
+// conditions returns what err stands for, the most specific condition first. It returns
+// nil for a request that will never succeed.
 func conditions(err error) []error {
 	code := codeOf(err)
 	switch kind := kindOf(code); {
@@ -70,25 +69,25 @@ func conditions(err error) []error {
 	return unknown
 }
 
-// isUnknown reports whether err leaves open what became of a request.
+// isUnknown reports whether err leaves open if the request was applied.
 func isUnknown(err error) bool {
 	is := conditions(err)
 	return len(is) > 0 && errors.Is(is[0], store.ErrUnavailable)
 }
 
-// turnedAway reports whether err says that nothing was applied, because of
-// another write or the rate.
+// turnedAway reports whether err says that nothing was applied, because of another
+// write or because of throttling.
 func turnedAway(err error) bool {
 	kind := kindOf(codeOf(err))
 	return len(kind) > 0 && (errors.Is(kind[0], store.ErrConflict) || errors.Is(kind[0], store.ErrThrottled))
 }
 
-// A lostError is the last of several attempts, an earlier one of which may have
-// been applied or may be yet: nothing can be concluded from what the last one
-// met, so that it is not in the chain.
+// A lostError is the last of several attempts, where an earlier attempt may have been
+// applied or may still be. The last attempt's error proves nothing, so it is not in the
+// chain.
 type lostError struct{ last error }
 
-// Error says what is not known, and what the last attempt met.
+// Error says what is not known, and how the last attempt failed.
 func (e *lostError) Error() string {
 	return "an attempt was not answered, and may have been applied; the last one: " + e.last.Error()
 }
@@ -101,7 +100,7 @@ var (
 	unknown   = []error{store.ErrUnavailable}
 )
 
-// kindOf is what an error code stands for, nil if the code alone does not tell.
+// kindOf returns what an error code stands for, nil if the code alone does not tell.
 func kindOf(code string) []error {
 	switch code {
 	case "ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded",
@@ -113,7 +112,7 @@ func kindOf(code string) []error {
 		"ConditionalCheckFailedException", "ConditionalCheckFailed":
 		return conflict
 	case "TransactionInProgressException":
-		return unknown // an attempt with the same token has not ended
+		return unknown // an earlier attempt with the same token has not ended
 	case "AccessDeniedException", "AccessDenied", "AccessDeniedError",
 		"UnrecognizedClientException", "InvalidClientTokenId",
 		"InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignatureException", "IncompleteSignature",
@@ -125,9 +124,9 @@ func kindOf(code string) []error {
 	return nil
 }
 
-// codeOf is the code of an error that the server sent, "" if it sent none. Of a
-// cancelled transaction it is a failed condition's if there is one, else that of
-// throttling, else that of the first action that has one.
+// codeOf returns the code of an error that the server sent, "" if it sent none. For a
+// cancelled transaction it prefers the code of a failed condition, then that of
+// throttling, then that of the first action that has one.
 func codeOf(err error) string {
 	code := ""
 	for _, r := range cancellation(err) {
@@ -149,10 +148,10 @@ func codeOf(err error) string {
 }
 
 // isHotPartition reports whether the request was throttled for the rate at one
-// partition of the table: a shard's own, which other shards relieve. That of an
-// index is shared with other buckets, the limits of a table or an account with
-// all of them: more shards relieve none of these. Reasons of a cancelled
-// transaction do not tell.
+// partition of the table. That is a shard's own limit, which more shards relieve. An
+// index partition is shared with other buckets, and the limits of a table or an account
+// with all buckets: more shards relieve none of these. The reasons of a cancelled
+// transaction do not tell them apart.
 func isHotPartition(err error) bool {
 	provisioned, onDemand, request := (*types.ProvisionedThroughputExceededException)(nil), (*types.ThrottlingException)(nil), (*types.RequestLimitExceeded)(nil)
 	var reasons []types.ThrottlingReason
@@ -181,16 +180,16 @@ func isServerFault(err error) bool {
 	return errors.As(err, &response) && response.HTTPStatusCode() >= http.StatusInternalServerError
 }
 
-// isClientFault reports whether the request was refused before it was sent.
+// isClientFault reports whether the SDK refused the request before sending it.
 func isClientFault(err error) bool {
 	serialization, params := (*smithy.SerializationError)(nil), (*smithy.InvalidParamsError)(nil)
 	return errors.As(err, &serialization) || errors.As(err, &params)
 }
 
-// isCredentialFailure reports whether there were no credentials to sign with.
-// The SDK has no type for that, and what it wraps differs by provider: an empty
-// key, a missing file, a metadata service that does not answer. The stage that
-// failed is only in the text.
+// isCredentialFailure reports whether there were no credentials to sign with. The SDK
+// has no type for that, and the wrapped error differs by provider: an empty key, a
+// missing file, a metadata service that does not answer. Only the text names the stage
+// that failed.
 func isCredentialFailure(err error) bool {
 	return !errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "get identity: ")
 }
@@ -198,7 +197,8 @@ func isCredentialFailure(err error) bool {
 const conditionFailedReason = "ConditionalCheckFailed"
 
 // conditionFailed reports whether a write's condition failed, alone or in a
-// transaction, and the item that failed it, if it was asked for and exists.
+// transaction. It returns the item that failed it, if the request asked for the item
+// and it exists.
 func conditionFailed(err error) (it map[string]types.AttributeValue, ok bool) {
 	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
 		return failed.Item, true
@@ -211,8 +211,8 @@ func conditionFailed(err error) (it map[string]types.AttributeValue, ok bool) {
 	return nil, false
 }
 
-// cancellation is why each action of a transaction was cancelled, in order; nil
-// if err is no cancellation.
+// cancellation returns why each action of a transaction was cancelled, in order. It
+// returns nil if err is not a cancellation.
 func cancellation(err error) []types.CancellationReason {
 	if cancelled := (*types.TransactionCanceledException)(nil); errors.As(err, &cancelled) {
 		return cancelled.CancellationReasons

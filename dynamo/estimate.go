@@ -3,28 +3,27 @@ package dynamo
 import "time"
 
 const (
-	// dateResolution is the unit that a Date header is cut to.
+	// dateResolution is the unit to which a Date header is truncated.
 	dateResolution = time.Second
-	// driftPPM is how fast the time that passes here and at the server part at most,
-	// in millionths. A quartz is wrong by less than 100; two that both were would be
-	// found out by the next answers.
+	// driftPPM is the highest rate, in millionths, at which the elapsed time here and
+	// at the server drift apart. A quartz is wrong by less than 100. If both clocks
+	// drifted that much, the next answers would show it.
 	driftPPM = 100
-	// tolerance is by how much dates may contradict each other and still be of one
-	// clock: front ends differ by milliseconds, and some servers write the date of
-	// up to a second ago.
+	// tolerance is how much dates of one clock may contradict each other. Front ends
+	// differ by milliseconds, and some servers write a date up to a second old.
 	tolerance = time.Second
-	// mostCredit interval how many dates that contradict what is known are needed to
-	// outvote it.
+	// mostCredit bounds the number of contradicting dates that are needed to outvote
+	// the estimate.
 	mostCredit = 16
 )
 
-// perMillion is a part of d.
+// perMillion is ppm millionths of d.
 func perMillion(d time.Duration, ppm int64) time.Duration {
-	const thousand = 1000 // twice, so that the product does not overflow
+	const thousand = 1000 // divide twice, so that the product does not overflow
 	return d / thousand * time.Duration(ppm) / thousand
 }
 
-// An interval is between what the correction of a clock lies.
+// An interval bounds the correction of a clock.
 type interval struct{ low, high time.Duration }
 
 func (b interval) contains(d time.Duration) bool { return b.low <= d && d <= b.high }
@@ -36,49 +35,49 @@ func (b interval) agrees(o interval) bool {
 	return b.low-tolerance <= o.high && o.low-tolerance <= b.high
 }
 
-// narrowed is what b and one more date say. If they contradict each other by a
-// little, the later date is right: a date may be late, and none is early.
+// narrowed combines b with one more date. After a small contradiction the later date is
+// right: a date may be late, and none is early.
 func (b interval) narrowed(o interval) interval {
 	low := max(b.low, o.low)
 	return interval{low, max(low, min(b.high, o.high))}
 }
 
-// An estimate is what dates tell of the correction of a clock. It knows no clock
-// itself: instants are arguments, in the time that has passed.
+// An estimate holds what dates tell of the correction of a clock. It reads no clock:
+// instants are arguments, in elapsed time.
 //
 // Each answer bounds the correction to a second and the round trip. The intervals of
-// many answers meet in milliseconds. They widen with age, by the drift of clocks.
+// many answers intersect in milliseconds. They widen with age, by the drift of clocks.
 //
 //	date 10   |────────────────|
 //	date 11        |────────────────|
 //	date 11      |────────────────|
 //	            →  |───────────|  ←
 //
-// A date that contradicts what is known, by more than a little, takes one off its
-// credit, which each date that agrees adds to; when there is none left, the
-// contradiction is believed and learning starts over. So one server of several whose
-// clock is wrong is outvoted, and a clock that all servers agree about is followed.
+// Each date that agrees with the estimate adds to its credit. A date that contradicts
+// it by more than a little takes one off. With no credit left, the estimate accepts the
+// contradiction and starts over. So the estimate outvotes one server of several with a
+// wrong clock, and follows a clock on which all servers agree.
 type estimate struct {
 	in     interval
 	at     time.Duration // when in was last widened
 	credit int
-	rival  interval // what dates that contradict say
-	rivals int      // how many did
+	rival  interval // the interval of the contradicting dates
+	rivals int      // the number of contradicting dates
 	known  bool
 }
 
-// A verdict is how a date stands to what was known before.
+// A verdict says how a date relates to the estimate before it.
 type verdict uint8
 
 const (
-	agrees   verdict = iota // it narrows it down
-	doubts                  // it contradicts it, and is not believed yet
-	restarts                // it contradicts it, and is believed
+	agrees   verdict = iota // it narrows the estimate
+	doubts                  // it contradicts the estimate, and is not accepted yet
+	restarts                // it contradicts the estimate, and is accepted
 )
 
-// observe takes in the interval that a date gives. local is what the local clock says
-// of the correction. set says that the local clock was set and that no date has
-// agreed with it or with what was known since.
+// observe updates the estimate by the interval that a date gives. local is the
+// correction according to the local clock. set reports that the local clock was set,
+// and that no date since has agreed with it or with the estimate.
 func (e *estimate) observe(told interval, at, local time.Duration, set bool) verdict {
 	e.age(at)
 	switch {
@@ -95,8 +94,8 @@ func (e *estimate) observe(told interval, at, local time.Duration, set bool) ver
 	return e.contradict(told, local)
 }
 
-// contradict counts a date that contradicts what is known. The local clock is a
-// witness like a date: if it says the same, two do.
+// contradict counts a date that contradicts the estimate. The local clock is a witness
+// like a date: if it agrees with the date, there are two witnesses.
 func (e *estimate) contradict(told interval, local time.Duration) verdict {
 	if e.rivals == 0 || !e.rival.agrees(told) {
 		e.rival, e.rivals = told, 0
@@ -119,18 +118,18 @@ func (e *estimate) start(b interval) {
 	e.in, e.known, e.credit, e.rivals = b, true, 1, 0
 }
 
-// age widens what is known by what clocks may have drifted.
+// age widens the estimate by the possible drift of clocks.
 func (e *estimate) age(at time.Duration) {
 	drift := perMillion(at-e.at, driftPPM)
 	if drift <= 0 {
-		return // and counts next time
+		return // the drift counts next time
 	}
 	e.in, e.at = interval{e.in.low - drift, e.in.high + drift}, at
 }
 
-// correct is the correction: what the local clock says, if that is possible, for a
-// clock that is kept right is better than an estimate; else the middle of what is
-// possible. It is as it was as long as nothing is known.
+// correct returns the correction. It is the local clock's, if that is within the
+// bounds, because a well-kept clock is better than an estimate. Otherwise it is the
+// middle of the bounds. It does not change as long as nothing is known.
 func (e *estimate) correct(local, was time.Duration) time.Duration {
 	switch {
 	case !e.known:

@@ -15,23 +15,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// maxTransaction is how many items a transaction may touch.
+// maxTransaction is the maximum number of items in a transaction.
 const maxTransaction = 100
 
-// Gather carries out refills of several buckets, shards of one usually, in one
-// transaction. Each is the update that [Store.Refill] makes, under the same
-// condition.
+// Gather applies refills of several buckets, usually shards of one bucket, in one
+// transaction. Each is the update that [Store.Refill] makes, under the same condition.
 //
-// Refusals are in the order of the refills. At least one is refused by its item;
-// one that is not said to be refused may have been, had it been looked at. At
-// least one refill is given and at most 100, no two of the same bucket.
+// Refusals are in the order of the refills. At least one is refused by its item; others
+// may be unreported, because DynamoDB did not evaluate them. The caller gives 1 to 100
+// refills, no two of the same bucket.
 //
-// A refusal outweighs whatever was in the way of the other items. Without one,
-// throttling of any item is [store.ErrThrottled], else another transaction or
-// write that got in between is [store.ErrConflict]; neither is tried again
-// here. [store.ErrHotPartition] is rare: a transaction that was cancelled does
-// not say which limit of the table it ran into, only one that was turned away as
-// a whole does.
+// A refusal takes precedence over failures of the other items. Without a refusal,
+// throttling of any item is [store.ErrThrottled]; otherwise a conflicting transaction
+// or write is [store.ErrConflict]. Gather retries neither. [store.ErrHotPartition] is
+// rare: a cancelled transaction does not say which limit of the table it reached. Only
+// a transaction that was rejected as a whole does.
 func (s *Store) Gather(ctx context.Context, refills []*store.Refill) (store.Joint, error) {
 	if n := len(refills); n == 0 || n > maxTransaction {
 		return store.Joint{}, &store.ValidationError{
@@ -77,21 +75,20 @@ func (s *Store) refillUpdate(r *store.Refill) (*types.Update, error) {
 //
 //	PUT     the whole shard             if there is none
 //
-// and, with a donor, what [Store.Refill] does to the sibling, which takes off it
-// what the shard opens with,
+// With a donor, the transaction also does to the sibling what [Store.Refill] does. That
+// takes from the sibling the balance with which the new shard opens:
 //
-//	UPDATE  the sibling                 if it is as the refill asks
+//	UPDATE  the sibling                 if it is as the refill requires
 //
-// or, without one, nothing but conditions:
+// Without a donor, it only checks conditions:
 //
 //	check   the sibling                 there is none
 //	check   shard 0, unless it is born  it has the shard count of the one born
 //
-// Refusals are in that order: the shard born, the sibling, shard 0 if it is
-// checked. The image of the first is the shard that exists already, that of the
-// second the sibling as it is (without a donor: that it is), that of the third
-// shard 0 with its count, or nil if there is no shard 0. Errors are as for
-// [Store.Gather].
+// Refusals are in that order: the shard born, the sibling, shard 0 if it is checked.
+// The first image is the shard that exists already. The second is the sibling as it is;
+// without a donor, it shows that there is a sibling. The third is shard 0 with its
+// count, or nil if there is no shard 0. Errors are as for [Store.Gather].
 //
 // Without a donor, shard 0 cannot be the sibling of another shard: both would be
 // missing, and shard 0 is born first. That is a [*store.ValidationError].
@@ -130,7 +127,7 @@ func (s *Store) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	return s.together(ctx, op, writes)
 }
 
-// checkBirth checks what Bear is given, but for the donor's own refill.
+// checkBirth validates the arguments of Bear, except the donor's own refill.
 func checkBirth(b *store.Birth) error {
 	if err := checkCreate(&b.Create); err != nil {
 		return err
@@ -155,8 +152,8 @@ func checkBirth(b *store.Birth) error {
 	return nil
 }
 
-// together sends writes as one transaction and reads which items refused it. Its
-// token makes it harmless to send it twice: see [jointRetryer].
+// together sends writes as one transaction and reports which items refused it. Its
+// token makes repeated sending harmless: see [jointRetryer].
 func (s *Store) together(ctx context.Context, op string, writes []types.TransactWriteItem) (store.Joint, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -194,8 +191,8 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 	return store.Joint{Refusals: refusals}, nil
 }
 
-// throttledBy says which of n writes of a cancelled transaction were throttled,
-// nil if none was.
+// throttledBy reports which of n writes of a cancelled transaction were throttled. It
+// returns nil if none was.
 func throttledBy(reasons []types.CancellationReason, n int) (refusals []store.Refusal) {
 	for i, r := range reasons {
 		if r.Code == nil || !slices.Contains(kindOf(*r.Code), store.ErrThrottled) {

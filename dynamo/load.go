@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Bounds of batches: what DynamoDB takes in one, and how often and how long what
-// it left undone is asked for again.
+// Bounds of batches: DynamoDB's limits for one batch, and the number of attempts and
+// the base wait for items left unprocessed.
 const (
 	maxBatchGet   = 100
 	maxBatchWrite = 25
@@ -23,12 +23,12 @@ const (
 	batchBackoff  = 50 * time.Millisecond
 )
 
-// adminAttempts is how often an administrative write starts over because another
-// writer got in between.
+// adminAttempts is how often an administrative write starts over because another writer
+// came first.
 const adminAttempts = 5
 
-// Load reads an entity's record, configuration and a bucket in one request. An answer
-// is whole or an error.
+// Load reads an entity's record, configuration and a bucket in one request. It returns
+// a complete answer or an error.
 func (s *Store) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	keys, err := s.loadKeys(l)
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *Store) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) 
 	return loaded, nil
 }
 
-// loadKeys are the keys of the configurations asked for, then those of the record
-// and of the bucket, if they are. All names are checked.
+// loadKeys returns the keys of the configurations in l, then those of the record and of
+// the bucket, if requested. It validates all names.
 func (s *Store) loadKeys(l *store.Load) ([]schema.Key, error) {
 	const others = 2
 	keys := make([]schema.Key, 0, len(l.Configs)+others)
@@ -88,9 +88,9 @@ func (s *Store) loadKeys(l *store.Load) ([]schema.Key, error) {
 	return keys, nil
 }
 
-// batchGet reads the items that exist, by key; a key may be given twice. What
-// the server leaves unprocessed is asked for again, with growing waits that the
-// context bounds: the answer is never a part.
+// batchGet reads the items that exist, by key; a key may be given twice. It requests
+// again the keys that the server leaves unprocessed, with growing waits that the
+// context bounds. It never returns a partial answer.
 func (c *conn) batchGet(ctx context.Context, op string, keys []schema.Key, consistent bool) (map[schema.Key]item, error) {
 	items := make(map[schema.Key]item, len(keys))
 	pending := make([]map[string]types.AttributeValue, 0, len(keys))
@@ -162,7 +162,7 @@ func (c *conn) batchDelete(ctx context.Context, op string, keys []schema.Key) er
 
 var errUnprocessed = errors.New("the table kept leaving items unprocessed: it is throttled")
 
-// again waits before an attempt to do what a batch left undone.
+// again waits before the next attempt at the unprocessed items of a batch.
 func (c *conn) again(ctx context.Context, op string, attempt int) (int, error) {
 	if attempt++; attempt == batchAttempts {
 		return 0, &callError{op, throttled, errUnprocessed}

@@ -15,8 +15,8 @@ import (
 //
 //	UPDATE  the survivor       what [Store.Refill] does, under the same condition
 //	DELETE  the retired shard  if rf, shard_count and cp, ra, rp of every limit are as seen, tk of
-//	                           each lies between what it must hold and what was seen, and it is
-//	                           neither disabled nor limited in its validity
+//	                           each lies between its AtLeast and the balance seen, and it has
+//	                           neither disabled nor vu
 //
 // Refusals are in that order, pair by pair. Errors are as for [Store.Gather].
 func (s *Store) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
@@ -45,8 +45,8 @@ func (s *Store) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, er
 	return s.together(ctx, fmt.Sprintf("merge %d pairs of shards of %s", len(pairs), schema.BucketKey(s.ns, pairs[0].Survivor.Bucket).PK), writes)
 }
 
-// checkPair checks what Merge is given, but for the survivor's own refill, and that
-// no shard was named before.
+// checkPair validates a pair, except the survivor's own refill. It rejects a shard that
+// another pair names.
 func checkPair(p *store.Pair, named map[store.Bucket]bool) error {
 	survivor, retired := p.Survivor, p.Retired
 	invalid := func(field string, value int, reason string) error {
@@ -72,7 +72,7 @@ func checkPair(p *store.Pair, named map[store.Bucket]bool) error {
 	return nil
 }
 
-// retirement is the deletion of a pair's retired shard.
+// retirement returns the deletion of a pair's retired shard.
 func (s *Store) retirement(p *store.Pair) (*types.Delete, error) {
 	img := p.Retired
 	b := newShapeBuilder()

@@ -12,11 +12,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Usage is what requests cost.
+// A Usage is the cost of a number of requests.
 type Usage struct {
-	Requests int64 // sent; what an SDK client repeats on its own counts once
-	Failed   int64 // of them, those that returned an error
-	// RCU and WCU are capacity units as consumed, index writes included.
+	Requests int64 // sent; the repeats that an SDK client makes on its own count once
+	Failed   int64 // the requests among them that returned an error
+	// RCU and WCU are consumed capacity units, index writes included.
 	RCU, WCU float64
 }
 
@@ -24,10 +24,10 @@ func (u Usage) plus(v Usage) Usage {
 	return Usage{u.Requests + v.Requests, u.Failed + v.Failed, u.RCU + v.RCU, u.WCU + v.WCU}
 }
 
-// Totals are the costs of requests by operation, "UpdateItem" for instance.
+// Totals are the costs of requests by operation, for example "UpdateItem".
 type Totals map[string]Usage
 
-// Sum is the cost of all operations together.
+// Sum returns the cost of all operations together.
 func (t Totals) Sum() Usage {
 	var sum Usage
 	for _, u := range t {
@@ -36,8 +36,8 @@ func (t Totals) Sum() Usage {
 	return sum
 }
 
-// Sub is what has been added to t since it was earlier; operations without a
-// request since are left out.
+// Sub returns what was added to t since earlier. Operations without a request since
+// then are left out.
 func (t Totals) Sub(earlier Totals) Totals {
 	diff := Totals{}
 	for op, u := range t {
@@ -49,15 +49,15 @@ func (t Totals) Sub(earlier Totals) Totals {
 	return diff
 }
 
-// A Meter is an [API] that counts what goes through it. It asks for consumed
-// capacity with every request, on a copy of the caller's input, and passes
-// answers on as they are. It is safe for concurrent use.
+// A Meter is an [API] that counts the requests that go through it. It asks for consumed
+// capacity with every request, on a copy of the caller's input, and returns answers
+// unchanged. It is safe for concurrent use.
 //
-// The answer to a failed condition carries no consumed capacity. It is charged
-// by DynamoDB's rule, a write unit for each KB begun of the item that failed it,
-// at least one. The item's size is known if the request asked for the item;
-// otherwise one unit is charged. A cancelled transaction is charged two units
-// for each of its actions, which is what the smallest items would have cost.
+// The answer to a failed condition carries no consumed capacity. The meter charges by
+// DynamoDB's rule: one write unit for each started KB of the item that failed the
+// condition, at least one. The item's size is known if the request asked for the item;
+// otherwise the meter charges one unit. It charges a cancelled transaction two units
+// for each action, the cost of the smallest items.
 type Meter struct {
 	api API
 
@@ -67,10 +67,10 @@ type Meter struct {
 
 var _ API = (*Meter)(nil)
 
-// NewMeter is a meter of what goes to api, at zero.
+// NewMeter returns a meter of the requests to api, at zero.
 func NewMeter(api API) *Meter { return &Meter{api: api, totals: Totals{}} }
 
-// Totals is what has been counted so far.
+// Totals returns the counts so far.
 func (m *Meter) Totals() Totals {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +82,7 @@ const (
 	writeUnits = false
 )
 
-// count adds one request. read says what the units of consumed are.
+// count adds one request. read tells the kind of the units in consumed.
 func (m *Meter) count(op string, read bool, err error, consumed ...*types.ConsumedCapacity) {
 	u := Usage{Requests: 1}
 	if err != nil {
@@ -112,7 +112,7 @@ func value(f *float64) float64 {
 	return *f
 }
 
-// failureUnits is what a write that a condition refused costs.
+// failureUnits returns the cost of a write that a condition refused.
 func failureUnits(err error) float64 {
 	const kb, transactional = 1024, 2
 	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
@@ -121,7 +121,7 @@ func failureUnits(err error) float64 {
 	return float64(transactional * len(cancellation(err)))
 }
 
-// itemSize is the size of an item by DynamoDB's rules, in bytes.
+// itemSize returns the size of an item by DynamoDB's rules, in bytes.
 func itemSize(it item) int {
 	n := 0
 	for name, v := range it {
@@ -165,9 +165,9 @@ func valueSize(v types.AttributeValue) int {
 	return n
 }
 
-// numberSize is a byte for each pair of digits from the first significant one to
-// the last, pairs being counted from the decimal point, one for the exponent,
-// and one for a sign.
+// numberSize is one byte for each pair of digits from the first significant digit to
+// the last, one for the exponent, and one for a sign. Pairs are counted from the
+// decimal point.
 func numberSize(s string) int {
 	mantissa, exponent, _ := strings.Cut(strings.ToUpper(s), "E")
 	shift, _ := strconv.Atoi(exponent) // "" is 0, and DynamoDB returns no other

@@ -16,20 +16,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Namespace is a part of a table that nothing outside it sees. Its name leads
-// to an id, and the id is what keys begin with: a name that is deleted and
-// registered again leads to an empty namespace.
+// A Namespace is a part of a table that is isolated from the rest. Its name leads to an
+// id, and every key begins with the id. A name that is deleted and registered again
+// leads to a new, empty namespace.
 type Namespace struct {
 	Name, ID string
 	Created  time.Time // to the second
 }
 
-// Namespaces registers, lists and deletes the namespaces of a table. It needs
-// none to exist, unlike a [Store].
+// Namespaces registers, lists and deletes the namespaces of a table. Unlike a [Store],
+// it does not need an existing namespace.
 type Namespaces struct{ *conn }
 
-// NewNamespaces is the namespaces of the table that o names; o.Namespace is not
-// used. It sends nothing.
+// NewNamespaces returns the namespaces of the table that o names. It ignores
+// o.Namespace and sends no request.
 func NewNamespaces(o Options) (*Namespaces, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -38,8 +38,8 @@ func NewNamespaces(o Options) (*Namespaces, error) {
 	return &Namespaces{newConn(o)}, nil
 }
 
-// Register makes a namespace, with its audit event, or returns the one that has
-// the name already.
+// Register creates a namespace, with its audit event, or returns the existing one of
+// that name.
 func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, error) {
 	if err := store.CheckNamespace(name); err != nil {
 		return Namespace{}, err
@@ -61,7 +61,7 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 		if !errors.Is(err, store.ErrConflict) {
 			return Namespace{}, err
 		}
-		// Somebody has the name, or, beyond belief, the id.
+		// The name is taken, or, far less likely, the id.
 		winner, err := n.Get(ctx, name)
 		if err == nil || !errors.Is(err, store.ErrNotFound) {
 			return winner, err
@@ -70,8 +70,8 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 	return Namespace{}, fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }
 
-// auditNamespace is the event of a change of a namespace. It is the table's: it
-// outlives the namespace, and is found by the name.
+// auditNamespace returns the event of a change to a namespace. The event belongs to the
+// table: it outlives the namespace, and readers find it by the name.
 func (n *Namespaces) auditNamespace(ctx context.Context, action, name, id string, days int) (types.TransactWriteItem, error) {
 	return n.auditPut(ctx, schema.TableNamespace, days, &schema.AuditEvent{
 		Action: action, Entity: schema.AuditNamespace(name), Details: schema.Item{schema.NamespaceID: schema.S(id)},
@@ -82,8 +82,8 @@ func (c *conn) putNew(it item) *types.Put {
 	return &types.Put{TableName: c.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
 }
 
-// newNamespaceID is 64 random bits as a token that keys and command lines can
-// begin with.
+// newNamespaceID returns 64 random bits as a token that can begin a key or a
+// command-line argument.
 func newNamespaceID() string {
 	for {
 		var b [8]byte
@@ -94,8 +94,8 @@ func newNamespaceID() string {
 	}
 }
 
-// Get finds a namespace by name, as of now. It fails with [store.ErrNotFound]
-// if there is none.
+// Get finds a namespace by name, with a consistent read. It fails with
+// [store.ErrNotFound] if there is none.
 func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	if err := store.CheckNamespace(name); err != nil {
 		return Namespace{}, err
@@ -107,8 +107,8 @@ func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	return activeNamespace(name, it)
 }
 
-// activeNamespace reads a forward record. A namespace that is deleted or being
-// purged is absent.
+// activeNamespace reads a forward record. A namespace that is deleted or being purged
+// counts as absent.
 func activeNamespace(name string, it item) (Namespace, error) {
 	missing := &store.NotFoundError{Kind: "namespace", Name: name, Hint: "register it first"}
 	if it == nil {
@@ -124,7 +124,7 @@ func activeNamespace(name string, it item) (Namespace, error) {
 	return Namespace{name, ns.ID, ns.Created}, nil
 }
 
-// List is every namespace of the table, by name.
+// List returns every namespace of the table, ordered by name.
 func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 	var all []Namespace
 	err := n.query(ctx, "list namespaces", &dynamodb.QueryInput{
@@ -146,10 +146,10 @@ func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 	return all, err
 }
 
-// Delete takes a namespace's name away, in one transaction with marking its id
-// deleted and with its audit event, which is kept for as long as the namespace
-// keeps events. Its items stay until the id is purged; stores that are open go on
-// writing them. It fails with [store.ErrNotFound] if there is no such namespace.
+// Delete removes a namespace's name. The same transaction marks its id deleted and
+// writes the audit event, which is kept for as long as the namespace keeps events. The
+// namespace's items stay until the id is purged, and open stores continue to write
+// them. Delete fails with [store.ErrNotFound] if there is no such namespace.
 func (n *Namespaces) Delete(ctx context.Context, name string) error {
 	op := "delete namespace " + name
 	for range adminAttempts {
@@ -161,7 +161,7 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		days, _ := schema.AuditRetention(system) // the default, if it cannot be read
+		days, _ := schema.AuditRetention(system) // the default, if the record cannot be read
 		event, err := n.auditNamespace(ctx, ActionNamespaceDeleted, name, ns.ID, days)
 		if err != nil {
 			return err
@@ -174,8 +174,8 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 			}},
 			{Update: &types.Update{
 				TableName: n.table, Key: schema.NamespaceIDKey(ns.ID).Item(),
-				// A record made by hand may lack its counterpart: it is made
-				// whole, so that the id can be found and purged.
+				// A record made by hand may lack its reverse record. This update writes
+				// the reverse record in full, so that the id can be found and purged.
 				UpdateExpression: aws.String("SET #status = :deleted, deleted_at = :now, " +
 					"namespace_id = :id, namespace_name = :name, GSI4PK = :gpk, GSI4SK = :gsk"),
 				ExpressionAttributeNames: map[string]string{"#status": schema.Status},

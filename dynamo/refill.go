@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Refill accrues to a new stamp, debits, and repairs, in one update that holds
+// Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
 //	SET    rf; ttl; cp, ra, rp of changed limits; new limits whole; the owner;
@@ -22,21 +22,22 @@ import (
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
 //
-// One that changes parameters or the owner asks besides that cp, ra, rp of every limit
-// and the owner are as seen: a peer changes those without moving rf.
+// A refill that changes parameters or the owner has further conditions: cp, ra, rp of
+// every limit and the owner are as seen. A peer changes those without moving rf.
 //
-// A loose refill asks of rf only that it is not after the new one, and of every
-// limit that it has the parameters seen.
+// A loose refill requires of rf only that it is not after the new one. It also requires
+// that every limit has the parameters seen.
 //
-// A bucket that is full anyway is set rather than added to, and not locked:
+// The balances of a bucket that is full anyway are set, not added to, without the rf
+// lock:
 //
 //	SET    rf; ttl; tk = capacity − debit, wcu alike
 //	ADD    tc + debit, wcu alike
 //	if     rf is not after the instant since when it is full; tk, cp, ra, rp of
 //	       every limit imply that it is; the rest as above
 //
-// The rf lock alone lets takes and credits land between image and write, which
-// move tk and leave rf: hence the bounds. See [store.Change].
+// The rf lock alone does not exclude takes and credits between image and write. They
+// move tk and leave rf, hence the bounds. See [store.Change].
 func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	sh, err := s.refillShape(r)
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	return s.update(ctx, "refill", r.Bucket, sh, refillValues(r))
 }
 
-// refillShape checks the refill and is its shape.
+// refillShape validates the refill and returns its shape.
 func (s *Store) refillShape(r *store.Refill) (*shape, error) {
 	if err := checkBucket(r.Bucket); err != nil {
 		return nil, err
@@ -80,8 +81,8 @@ func limitsAfter(r *store.Refill) int {
 	return n
 }
 
-// refillKey tells two refills of different shape apart. One that changes
-// parameters, or the number of shards, or a disabled item, is rare and has no key.
+// refillKey distinguishes refills of different shape. A refill that changes parameters
+// or the number of shards, or expects a disabled item, is rare and has no key.
 func refillKey(key []byte, r *store.Refill) (_ []byte, ok bool) {
 	if r.Writes.Kind != store.KeepParams || r.Owner != nil || r.ShardCount != 0 || r.Seen.Disabled {
 		return nil, false
@@ -107,20 +108,20 @@ func refillKey(key []byte, r *store.Refill) (_ []byte, ok bool) {
 	return key, true
 }
 
-// tersely is from how many limits on, those that are removed and added included, the
-// condition that an added limit is absent is written with two operators instead of
-// four, so that all fit one write. Then a limit that a peer has left half there, its
-// parameters without a balance, is not completed.
+// tersely is the number of limits, removed and added ones included, above which an
+// added limit's absence is checked with two operators instead of four. This way all
+// limits fit one write. Such a write does not complete a limit that a peer has left
+// incomplete, with parameters but without a balance.
 const tersely = store.MaxLimits + 8
 
-// bounds is how a change's condition on the balance is written.
+// bounds is the form of a change's condition on the balance.
 type bounds byte
 
 const (
-	pinned  bounds = iota // it is the one seen
-	bounded               // between two
+	pinned  bounds = iota // equal to the balance seen
+	bounded               // between two bounds
 	boundedAbove
-	impossible // between two of which the first is the larger
+	impossible // between two bounds, of which the lower is larger
 )
 
 func boundsOf(c *store.Change) bounds {
@@ -206,8 +207,8 @@ func (b *shapeBuilder) shardCount(n int) {
 	b.condition.part("#sc=:sc")
 }
 
-// owner restamps what the item copies of its entity's record, if that is still what
-// was seen.
+// owner updates what the item copies from its entity's record, if that is still as
+// seen.
 func (b *shapeBuilder) owner(o *store.Owner, seen *store.Image) {
 	if o == nil {
 		return
@@ -232,8 +233,8 @@ func (b *shapeBuilder) setOrRemove(attr, value string, set bool) {
 	}
 }
 
-// was asks that an attribute has the value seen; if none was seen, that it is absent,
-// or has the value that is as good as that, if there is such a value.
+// was requires that an attribute has the value seen. If none was seen, the attribute
+// must be absent, or have the value that means the same, if there is such a value.
 func (b *shapeBuilder) was(attr, value string, seen, hasZero bool) {
 	switch {
 	case seen:
@@ -245,7 +246,7 @@ func (b *shapeBuilder) was(attr, value string, seen, hasZero bool) {
 	}
 }
 
-// change is what happens to limit number i.
+// change adds the change of limit number i.
 func (b *shapeBuilder) change(i int, c *store.Change) {
 	if c.Kind == store.RemoveLimit {
 		for _, f := range schema.LimitFields {
@@ -286,7 +287,7 @@ func (b *shapeBuilder) change(i int, c *store.Change) {
 	}
 }
 
-// fill is what happens to limit number i of a bucket that is full anyway.
+// fill adds the change of limit number i of a bucket that is full anyway.
 func (b *shapeBuilder) fill(i int, c *store.Change) {
 	tokens := b.field(i, c.Limit, schema.FieldTokens)
 	b.set.part(tokens, "=", alias('d', i))
@@ -297,16 +298,16 @@ func (b *shapeBuilder) fill(i int, c *store.Change) {
 	b.pin(i, c.Limit)
 }
 
-// pin asks that limit number i has the parameters that the write was worked out
-// from.
+// pin requires that limit number i has the parameters from which the write was
+// calculated.
 func (b *shapeBuilder) pin(i int, limit string) {
 	b.condition.part(b.field(i, limit, schema.FieldCapacity), "=", alias('p', i))
 	b.condition.part(b.field(i, limit, schema.FieldAmount), "=", alias('q', i))
 	b.condition.part(b.field(i, limit, schema.FieldPeriod), "=", alias('r', i))
 }
 
-// pinSeen asks that limit number i, whose parameters may be about to change, has the
-// ones seen.
+// pinSeen requires that limit number i has the parameters seen. The write may be about
+// to change them.
 func (b *shapeBuilder) pinSeen(i int, limit string) {
 	b.condition.part(b.field(i, limit, schema.FieldCapacity), "=", alias('s', i))
 	b.condition.part(b.field(i, limit, schema.FieldAmount), "=", alias('t', i))
@@ -356,7 +357,7 @@ func refillValues(r *store.Refill) values {
 	return v.done()
 }
 
-// owner are the values of [shapeBuilder.owner].
+// owner adds the values of [shapeBuilder.owner].
 func (s *numbers) owner(o *store.Owner, seen *store.Image) {
 	if o == nil {
 		return
@@ -378,7 +379,7 @@ func (s *numbers) owner(o *store.Owner, seen *store.Image) {
 	}
 }
 
-// change are the values of [shapeBuilder.change], or of [shapeBuilder.fill].
+// change adds the values of [shapeBuilder.change], or of [shapeBuilder.fill].
 func (s *numbers) change(i int, c *store.Change, full bool) {
 	switch {
 	case full:

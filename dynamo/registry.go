@@ -18,16 +18,16 @@ func (s *Store) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
 	return schema.DecodeResourceRegistry(it), err
 }
 
-// ResourcesWithEntityLimits lists the resources for which at least one entity
-// has configuration of its own, by name; [store.DefaultResource] may be one.
+// ResourcesWithEntityLimits lists the resources for which at least one entity has
+// configuration of its own, by name. [store.DefaultResource] may be among them.
 func (s *Store) ResourcesWithEntityLimits(ctx context.Context) ([]string, error) {
 	it, err := s.getItem(ctx, "list resources with entity limits", schema.EntityConfigRegistryKey(s.ns))
 	return schema.DecodeEntityConfigRegistry(it), err
 }
 
-// EntitiesWithLimits lists the entities that have configuration of their own for
-// a resource, or for [store.DefaultResource], by name. The index that names
-// them lags behind: what was just set may be missing.
+// EntitiesWithLimits lists the entities that have configuration of their own for a
+// resource, or for [store.DefaultResource], by name. It reads an index that lags
+// behind: a level just set may be missing.
 func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]string, error) {
 	if err := store.CheckConfigResource(resource); err != nil {
 		return nil, err
@@ -44,12 +44,12 @@ func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]stri
 	return names, err
 }
 
-// registration is the registry's part of a write that sets a level whose item is
-// old, nil if it has none: a level of an entity is counted when it comes into
-// being, a resource is listed whatever the list says.
+// registration returns the registry's part of a write that sets a level whose item is
+// old, nil if the level needs none. It counts a level of an entity once, when the level
+// comes into being. It lists a resource with every write, whatever the registry says.
 //
-// An item of an entity without index keys came from a writer that did not count
-// it either; the write adds the keys, and this the count.
+// An entity's item without index keys came from a writer that did not count it either.
+// The write adds the keys, and registration adds the count.
 func (s *Store) registration(k store.ConfigKey, old item) *types.Update {
 	switch {
 	case k.Entity != "":
@@ -76,8 +76,8 @@ func (s *Store) registration(k store.ConfigKey, old item) *types.Update {
 	return nil
 }
 
-// register sends a registration on its own, if there is one: that of a level which
-// is as it should be, on a registry that need not be.
+// register sends a registration on its own, if there is one. This serves a level that
+// is already as it should be, but whose registry may not be.
 func (s *Store) register(ctx context.Context, r *types.Update) error {
 	if r == nil {
 		return nil
@@ -88,7 +88,7 @@ func (s *Store) register(ctx context.Context, r *types.Update) error {
 	})
 }
 
-// deregistration is the registry's part of a write that deletes a level's item.
+// deregistration returns the registry's part of a write that deletes a level's item.
 func (s *Store) deregistration(k store.ConfigKey, old item) *types.Update {
 	switch {
 	case k.Entity != "":
@@ -111,8 +111,8 @@ func (s *Store) deregistration(k store.ConfigKey, old item) *types.Update {
 	return nil
 }
 
-// tidyRegistry removes a count that has come down to nothing. Nobody reads such
-// a count, so that a failure costs a few bytes and is only logged.
+// tidyRegistry removes a count that has dropped to 0 or less. Readers ignore such a
+// count, so a failure costs a few bytes and is only logged.
 func (s *Store) tidyRegistry(ctx context.Context, resource string) {
 	err := s.updateItem(ctx, "tidy registry", &dynamodb.UpdateItemInput{
 		Key:                       schema.EntityConfigRegistryKey(s.ns).Item(),

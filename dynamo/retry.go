@@ -13,28 +13,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// bucketWrite is the option of every write to a single bucket item. Such a write
-// is not idempotent: sent again after its answer was lost, it debits twice. So
-// only what proves that nothing was applied is sent again, and soon, because a
-// caller is waiting for a decision.
+// bucketWrite is the option of every write to a single bucket item. Such a write is not
+// idempotent: repeated after its answer was lost, it debits twice. So it is retried
+// only after an error that proves that nothing was applied, and soon, because a caller
+// waits for a decision.
 //
-// Throttling proves it too, but is for the caller to know at once: the same item
-// again is the same full partition again, which every repetition keeps full,
-// while another shard of the bucket may be idle. Reads of configuration and
-// administration have nowhere else to go, and keep the retries of the client
-// they are sent with, within the timeout of [Options].
+// Throttling proves it, too, but goes to the caller at once. The same item leads to the
+// same full partition, which every retry keeps full, while another shard of the bucket
+// may be idle. Reads of configuration and administration have no alternative item. They
+// keep the retries of their client, within the timeout of [Options].
 func bucketWrite(o *dynamodb.Options) { o.Retryer = writeRetryer{} }
 
 const (
 	writeAttempts = 3
-	writeBackoff  = 25 * time.Millisecond // doubled for each attempt, then drawn from 0 up to it
+	writeBackoff  = 25 * time.Millisecond // doubled for each attempt; the wait is drawn from 0 up to it
 )
 
 type writeRetryer struct{}
 
 var _ aws.RetryerV2 = writeRetryer{}
 
-// IsErrorRetryable reports whether err proves that nothing was applied.
+// IsErrorRetryable reports whether err proves that nothing was applied, and a retry
+// helps.
 func (writeRetryer) IsErrorRetryable(err error) bool {
 	if _, decided := conditionFailed(err); decided {
 		return false
@@ -46,14 +46,14 @@ func (writeRetryer) IsErrorRetryable(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" && !errors.Is(err, context.Canceled)
 }
 
-// isClockSkew reports whether the signature was refused for the local clock's
-// sake; the SDK has by now corrected the next signature.
+// isClockSkew reports whether the signature was refused because the local clock is
+// wrong. The SDK has by now corrected the next signature.
 func isClockSkew(err error) bool {
 	var skew interface{ RetryableError() bool }
 	return errors.As(err, &skew) && skew.RetryableError()
 }
 
-// MaxAttempts counts the first one.
+// MaxAttempts includes the first attempt.
 func (writeRetryer) MaxAttempts() int { return writeAttempts }
 
 // RetryDelay is drawn from 0 up to a bound that doubles.
@@ -61,12 +61,12 @@ func (writeRetryer) RetryDelay(attempt int, _ error) (time.Duration, error) {
 	return backoff(writeBackoff, attempt-1), nil
 }
 
-// GetRetryToken never refuses: three attempts are their own bound.
+// GetRetryToken never refuses: MaxAttempts bounds the attempts.
 func (writeRetryer) GetRetryToken(context.Context, error) (func(error) error, error) {
 	return keepToken, nil
 }
 
-// GetInitialToken is what [aws.Retryer] asks for before it had contexts.
+// GetInitialToken belongs to [aws.Retryer], which has no contexts.
 func (writeRetryer) GetInitialToken() func(error) error { return keepToken }
 
 // GetAttemptToken never waits.
@@ -76,20 +76,20 @@ func (writeRetryer) GetAttemptToken(context.Context) (func(error) error, error) 
 
 func keepToken(error) error { return nil }
 
-// A jointRetryer is the retryer of one transaction of bucket writes. A
-// transaction is idempotent, unlike a single write: the SDK's client gives it a
-// token before it first sends it, and what has been applied under that token is
-// not applied again. So one whose answer was lost is sent again, like what never
-// got through. That another one or the rate was in its way is an answer.
+// A jointRetryer is the retryer of one transaction of bucket writes. Unlike a single
+// write, a transaction is idempotent. The SDK's client gives it a token before the
+// first attempt, and DynamoDB does not apply a token's writes twice. So a transaction
+// is retried after a lost answer, and if it never reached the server. A conflict with
+// another transaction and throttling are answers, and are not retried.
 type jointRetryer struct {
 	writeRetryer
-	// lost says that an attempt may be under way still. It may land after the
-	// next one has been turned away, so that this proves nothing any more.
+	// lost reports that an attempt may still be under way. It may be applied after the
+	// next one was rejected, so a rejection then proves nothing.
 	lost bool
 }
 
-// IsErrorRetryable reports whether err leaves open what became of the
-// transaction, or proves that it was not looked at.
+// IsErrorRetryable reports whether err leaves the transaction's outcome open, or proves
+// that DynamoDB did not evaluate it.
 func (r *jointRetryer) IsErrorRetryable(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -104,8 +104,8 @@ func (r *jointRetryer) IsErrorRetryable(err error) bool {
 // option gives a request the retryer.
 func (r *jointRetryer) option(o *dynamodb.Options) { o.Retryer = r }
 
-// verdict is what the error of the last attempt says, in the light of those
-// before it.
+// verdict returns the error of the last attempt, as a [lostError] if an earlier attempt
+// makes it prove nothing.
 func (r *jointRetryer) verdict(err error) error {
 	if r.lost && turnedAway(err) {
 		return &lostError{err}

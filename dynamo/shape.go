@@ -11,33 +11,32 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A shape is the constant part of a bucket write: its expressions, and the
-// attribute names behind their aliases. Aliases are positional, because limit
-// names may hold "." and "-", so writes that name the same limits in the same
-// way share one shape. It is immutable; requests point into it.
+// A shape is the constant part of a bucket write: its expressions, and the attribute
+// names behind their aliases. Aliases are positional, because limit names may hold "."
+// and "-". Writes that name the same limits in the same way therefore share one shape.
+// A shape is immutable; requests point into it.
 //
-// DynamoDB takes 4 KB of an expression, and 300 operators and functions. Every
-// shape stays within both for [store.MaxLimits] limits, whatever their names: a
-// limit is at most eight operators of a condition, and its aliases are two or three
-// characters long. That also holds for a write that replaces as many limits by as
-// many others.
+// DynamoDB accepts 4 KB for an expression, and 300 operators and functions. Every shape
+// stays within both for [store.MaxLimits] limits, whatever their names: a limit needs
+// at most eight operators of a condition, and its aliases are two or three characters
+// long. That also holds for a write that replaces all limits by as many others.
 type shape struct {
 	update, condition string
 	names             map[string]string
 }
 
-// shapes caches shapes by key. Reading takes no lock: a new shape replaces the
-// whole map, which soon stops happening.
+// shapes caches shapes by key. Reading takes no lock: a new shape replaces the whole
+// map, and after a while no new shapes appear.
 type shapes struct {
 	byKey atomic.Pointer[map[string]*shape]
 	mu    sync.Mutex
 }
 
-// maxShapes bounds the cache. Beyond it, everything is forgotten: nobody uses
-// that many combinations of limits, unless names are made up by their users.
+// maxShapes bounds the cache. A full cache is emptied: more combinations of limits
+// occur only if users invent limit names.
 const maxShapes = 4096
 
-// get is the shape with a key, which build makes if it is not there.
+// get returns the shape with a key. build makes it if the cache has none.
 func (s *shapes) get(key []byte, build func() (*shape, error)) (*shape, error) {
 	if m := s.byKey.Load(); m != nil {
 		if sh, ok := (*m)[string(key)]; ok {
@@ -59,12 +58,12 @@ func (s *shapes) get(key []byte, build func() (*shape, error)) (*shape, error) {
 	return sh, nil
 }
 
-// A shapeBuilder puts an update and a condition together.
+// A shapeBuilder assembles an update and a condition.
 type shapeBuilder struct {
 	set, remove, add, condition clause
 	names                       map[string]string
 	terse                       bool  // few operators are left for each limit
-	err                         error // the first limit name that is none
+	err                         error // the error of the first invalid limit name
 }
 
 // A clause is a list of parts with a separator.
@@ -95,22 +94,22 @@ func (b *shapeBuilder) name(alias, attr string) string {
 	return alias
 }
 
-// check keeps the error of the first limit name that is none.
+// check keeps the error of the first invalid limit name.
 func (b *shapeBuilder) check(limit string) {
 	if b.err == nil {
 		b.err = store.CheckLimitName(limit)
 	}
 }
 
-// field gives field f of limit number i an alias: a capital letter for the field, so
-// that it is no other attribute's, and the number.
+// field gives field f of limit number i an alias: the number after a capital letter for
+// the field, which no other attribute's alias begins with.
 func (b *shapeBuilder) field(i int, limit, f string) string {
 	letter := 'A' + slices.Index(schema.LimitFields[:], f)
 	return b.name("#"+string(rune(letter))+ordinal(i), schema.LimitAttr(limit, f))
 }
 
-// within asks that a value lies between two others. It is one operator, and the
-// server refuses bounds in the wrong order.
+// within requires that a value lies between two others. It is one operator, and the
+// server rejects bounds in the wrong order.
 func (b *shapeBuilder) within(value, least, most string) {
 	b.condition.part(value, " BETWEEN ", least, " AND ", most)
 }
@@ -136,14 +135,14 @@ func (b *shapeBuilder) shape() (*shape, error) {
 	return &shape{update: update.String(), condition: b.condition.b.String(), names: b.names}, nil
 }
 
-// Every write to a bucket item, of whatever shape, debits the hidden write
-// limit, because every write loads the item's partition.
+// Every write to a bucket item, of whatever shape, debits the hidden write limit,
+// because every write loads the item's partition.
 var (
 	writeDebit = schema.N(-schema.WCUCost)
 	writeCost  = schema.N(schema.WCUCost)
 )
 
-// debitWrite is the part of an update that debits the hidden write limit.
+// debitWrite adds the part of an update that debits the hidden write limit.
 func (b *shapeBuilder) debitWrite() {
 	b.add.part(b.name("#w", schema.WCUTokens), " :w")
 	b.add.part(b.name("#x", schema.WCUConsumed), " :x")
@@ -152,9 +151,9 @@ func (b *shapeBuilder) debitWrite() {
 // stateSK is the sort key of every bucket item.
 var stateSK = schema.S(schema.StateSK)
 
-// alias is a letter, from 'a' to 'z', and a number: what the values of limit number
-// i are called. The letter is made a capital, which no other alias begins with. The
-// first few, which are nearly all, are made once.
+// alias is the alias of a value of limit number i: a capital letter, given as 'a' to
+// 'z', and the number. No other alias begins with a capital letter. Nearly all aliases
+// in use are among the first ones, which are made once.
 func alias(letter byte, i int) string {
 	if i < len(aliases) {
 		return aliases[i][letter-'a']
@@ -173,7 +172,7 @@ var aliases = func() (a [16][26]string) {
 	return a
 }()
 
-// ordinal is a number as aliases end in it: one character up to 61.
+// ordinal is the number at the end of an alias: one character up to 61.
 func ordinal(i int) string {
 	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if i < len(digits) {

@@ -14,13 +14,14 @@ import (
 
 // Stats are counts since a store was opened.
 type Stats struct {
-	// Reached are buckets that changes of an entity's limits were brought to, Changed
-	// those of them that were different before, and Left those that were left as they
-	// are, because they use a feature that this version cannot evaluate.
+	// Reached counts the buckets to which changes of an entity's limits were applied.
+	// Changed counts those among them that were different before. Left counts the
+	// buckets left unchanged, because they use a feature that this version cannot
+	// evaluate.
 	Reached, Changed, Left uint64
 }
 
-// counts are those of [Stats].
+// counts are the counters behind [Stats].
 type counts struct{ reached, changed, left atomic.Uint64 }
 
 // Stats reads the counts.
@@ -28,12 +29,12 @@ func (s *Store) Stats() Stats {
 	return Stats{Reached: s.counts.reached.Load(), Changed: s.counts.changed.Load(), Left: s.counts.left.Load()}
 }
 
-// spread brings the buckets of an entity, for the resource of a level of its
-// configuration or for all, to the configuration that holds now. Levels that are not an
-// entity's have no list of their buckets: those follow when they are compared.
+// spread repairs the buckets of an entity to the configuration that holds now: those of
+// one level's resource, or all. The levels above an entity have no list of their
+// buckets. Those buckets are repaired when a limiter compares them.
 //
-// Buckets are looked for twice: the second time finds one that was being made from the
-// configuration before the change while they were looked for first.
+// It searches for buckets twice. The second search finds a bucket that was made from
+// the old configuration during the first one.
 func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 	if k.Entity == "" {
 		return nil
@@ -71,7 +72,7 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 	return nil
 }
 
-// configure brings a bucket to its configuration, and counts it.
+// configure repairs a bucket to its configuration, and counts it.
 func (s *Store) configure(ctx context.Context, l *limiter.Limiter, b store.Bucket) error {
 	changed, err := l.Configure(ctx, b)
 	switch {
@@ -89,8 +90,8 @@ func (s *Store) configure(ctx context.Context, l *limiter.Limiter, b store.Bucke
 	return nil
 }
 
-// bucketResources are the resources that an entity has buckets for, of those that a
-// level of its configuration is about.
+// bucketResources lists the resources for which an entity has buckets, if the level of
+// configuration covers them.
 func (s *Store) bucketResources(ctx context.Context, k store.ConfigKey) (resources []string, err error) {
 	prefix := schema.BucketIndexPrefix
 	if k.Resource != store.DefaultResource {

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// DefaultNamespace is the name of the namespace that is used if none is given.
+// DefaultNamespace is the name of the namespace that a store uses if none is given.
 const DefaultNamespace = "default"
 
 // Options say which table to use and how. API and Table are required.
@@ -19,32 +19,33 @@ type Options struct {
 	Table string
 	// Namespace is the name of the namespace; "" is [DefaultNamespace].
 	Namespace string
-	// Now is the local clock; nil is time.Now. The store's own clock starts there and
-	// goes on with the time that passes, corrected by the dates of answers; with an
-	// API that answers in the same process it is the local clock.
+	// Now is the local clock; nil is time.Now. The store's own clock starts at its
+	// reading, then advances with elapsed time and is corrected by the dates of
+	// answers. With an API that answers within the process, the store's clock is the
+	// local clock.
 	Now func() time.Time
-	// Logger is told what cannot be returned; nil discards it.
+	// Logger receives what the store cannot return to a caller; nil discards it.
 	Logger *slog.Logger
-	// Principal is who makes changes, as audit events name it: at most 2048 bytes
-	// of printable UTF-8. "" is the ARN that STS says the client's credentials are
-	// of, which is asked once, before the first change, and only if API is a
-	// *dynamodb.Client that talks to AWS; events name nobody if it cannot be told.
+	// Principal names, in audit events, the actor of each change: at most 2048 bytes of
+	// printable UTF-8. With "", the store asks STS once, before the first change, for
+	// the ARN of the client's credentials. It asks only if API is a *dynamodb.Client
+	// that talks to AWS. Events have no principal if the ARN cannot be found.
 	Principal string
 	// Timeout bounds each request whose context has no deadline; 0 is 10 s.
 	Timeout time.Duration
-	// UsageTTL is how long usage snapshots are kept after their windows have
-	// ended; 0 is [DefaultUsageTTL], and less than 0 is for ever. It holds for
-	// snapshots as they are written to.
+	// UsageTTL is how long usage snapshots are kept after their windows have ended. 0
+	// is [DefaultUsageTTL]; a negative value keeps them for ever. A snapshot gets it
+	// with each write.
 	UsageTTL time.Duration
 
-	ids     *eventIDs            // once defaults are filled in
-	machine bool                 // Now was left out
-	passed  func() time.Duration // the time that has passed since the store was opened; nil but in tests
+	ids     *eventIDs            // set by withDefaults
+	machine bool                 // Now was nil
+	passed  func() time.Duration // the time since the store was opened; nil except in tests
 }
 
 const defaultTimeout = 10 * time.Second
 
-// withDefaults checks o and fills in what was left out.
+// withDefaults validates o and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.API == nil:
@@ -82,27 +83,26 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// A Store is one namespace of a table: a [store.Store] and its
-// administration. It is safe for concurrent use.
+// A Store is one namespace of a table: a [store.Store] and its administration. It is
+// safe for concurrent use.
 //
-// Configuration changed through a store reaches whoever watches it
-// ([store.ConfigWatcher]); changes by others are seen when caches expire.
+// A store notifies its watchers ([store.ConfigWatcher]) of configuration changes made
+// through it. Changes by others are seen when caches expire.
 type Store struct {
 	*conn
-	// ns is the opaque id that the namespace's name led to when the store was
-	// opened: the first part of every key.
+	// ns is the opaque id that the namespace's name led to when the store was opened.
+	// Every key begins with it.
 	ns      string
 	name    string
 	version *schema.Version // nil if the table has no version record
 	log     *slog.Logger
-	// usageTTL is how long usage snapshots are kept, for ever if less than 0.
+	// usageTTL is how long usage snapshots are kept; for ever if negative.
 	usageTTL time.Duration
 
 	retention retention
 	counts    counts
 
-	// The constant parts of bucket writes, by the limits they name, and of those
-	// that count usage.
+	// The constant parts of bucket writes and usage writes, by the limits they name.
 	takes, refills, adjusts, usages shapes
 
 	watch    sync.Mutex
@@ -115,12 +115,12 @@ var (
 	_ store.ConfigWatcher = (*Store)(nil)
 )
 
-// Open reads the version record of a table and resolves the namespace, in one
-// request. It creates nothing.
+// Open reads the version record of a table and resolves the namespace, in one request.
+// It creates nothing.
 //
-// It fails with [store.ErrNotFound] if the table or the namespace does not
-// exist, and with [store.ErrIncompatible] if the table asks for a newer client
-// or has another schema. A table without a version record is accepted.
+// It fails with [store.ErrNotFound] if the table or the namespace does not exist. It
+// fails with [store.ErrIncompatible] if the table requires a newer client or has
+// another schema. It accepts a table without a version record.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -147,21 +147,22 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Now is the instant by the server's clock, as far as the dates of answers tell: see
+// Now is the instant by the server's clock, as far as the dates of answers tell. See
 // [Store.Clock].
 func (s *Store) Now() time.Time { return s.clock.now() }
 
-// CheckedNow is [Store.Now], and whether the clock was compared with the server's.
+// CheckedNow is [Store.Now], with a report whether the clock was compared with the
+// server's.
 func (s *Store) CheckedNow() (now time.Time, checked bool) { return s.clock.checkedNow() }
 
-// Clock is how the store's clock stands to the local one and to the server's.
+// Clock reports the offsets of the store's clock from the local clock and the server's.
 func (s *Store) Clock() ClockReport { return s.clock.report() }
 
-// Namespace is the name and the id of the store's namespace.
+// Namespace returns the name and the id of the store's namespace.
 func (s *Store) Namespace() (name, id string) { return s.name, s.ns }
 
-// WatchConfig calls f after every change of configuration made through s, until
-// stop is called. f must not block and must not call s.
+// WatchConfig calls f after every configuration change made through s, until the caller
+// calls stop. f must not block and must not call s.
 func (s *Store) WatchConfig(f func(store.ConfigKey)) (stop func()) {
 	s.watch.Lock()
 	defer s.watch.Unlock()
@@ -175,7 +176,8 @@ func (s *Store) WatchConfig(f func(store.ConfigKey)) (stop func()) {
 	}
 }
 
-// changed tells the watchers that a level of configuration changed, or may have.
+// changed tells the watchers that a level of configuration changed, or may have
+// changed.
 func (s *Store) changed(k store.ConfigKey) {
 	s.watch.Lock()
 	defer s.watch.Unlock()

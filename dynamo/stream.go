@@ -15,40 +15,40 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Record is one write to an item of the table, as the table's stream tells of
-// it. What is of no interest to a limiter's surroundings (records of entities,
-// configuration, usage) has none of Old, New, Item and Err.
+// A Record is one write to an item of the table, as the table's stream shows it.
+// Records without meaning for a limiter's environment (of entities, configuration,
+// usage) have none of Old, New, Item and Err.
 type Record struct {
-	// ID is the event's, and Sequence its place in the stream: numbers of one
-	// item rise. See [CompareSequences].
+	// ID is the event's id. Sequence is the record's position in the stream; the
+	// sequence numbers of one item increase. See [CompareSequences].
 	ID, Sequence string
-	// At is when the write took place, cut to the second.
+	// At is the time of the write, truncated to the second.
 	At time.Time
-	// Key is the item's, for messages.
+	// Key is the item's key, for messages.
 	Key string
 	// Namespace is the id of the item's namespace, "" if its key has none.
 	Namespace string
-	// Old and New are a bucket item before and after the write; nil where it did
-	// not exist, and if the item is not a bucket.
+	// Old and New are a bucket item before and after the write. They are nil where the
+	// item did not exist, and if the item is not a bucket.
 	Old, New *store.Image
-	// ByTTL says that the item had expired, and that nobody but the table's own
-	// sweep deleted it.
+	// ByTTL reports that the item had expired and that the table's own sweep deleted
+	// it.
 	ByTTL bool
-	// Item is an expired item other than a bucket, as it was, or its key if the
-	// stream does not show more. See [Record.ExpiredEvent].
+	// Item is an expired item other than a bucket, as it was before its deletion. It is
+	// only the key if the stream shows no more. See [Record.ExpiredEvent].
 	Item map[string]types.AttributeValue
-	// Err is why a bucket's record could not be read. Nothing will change that;
-	// the other fields are as far as they could be read.
+	// Err is the reason why a bucket's record could not be read. The record can never
+	// be read; the other fields hold as much as could be read.
 	Err error
 }
 
-// IsOfInterest reports whether there is anything in the record.
+// IsOfInterest reports whether the record holds a bucket, an expired item or an error.
 func (r *Record) IsOfInterest() bool {
 	return r.Old != nil || r.New != nil || r.Item != nil || r.Err != nil
 }
 
-// CompareSequences orders two sequence numbers, which are decimals of up to 40
-// digits, some with zeros in front: negative if a comes before b.
+// CompareSequences orders two sequence numbers: it is negative if a comes before b.
+// Sequence numbers are decimals of up to 40 digits, some with leading zeros.
 func CompareSequences(a, b string) int {
 	for len(a) > len(b) && a[0] == '0' {
 		a = a[1:]
@@ -67,7 +67,7 @@ func CompareSequences(a, b string) int {
 	return 0
 }
 
-// DecodeRecords reads a page of records.
+// DecodeRecords decodes a page of records.
 func DecodeRecords(rs []streamtypes.Record) []Record {
 	records := make([]Record, len(rs))
 	for i := range rs {
@@ -76,11 +76,11 @@ func DecodeRecords(rs []streamtypes.Record) []Record {
 	return records
 }
 
-// errNoImages is the Err of a record that shows keys only, or only one image.
+// errNoImages is the Err of a record that shows only keys, or only one image.
 var errNoImages = errors.New("the stream does not show old and new images: enable it with the view NEW_AND_OLD_IMAGES")
 
-// DecodeRecord reads a record of the table's stream, which must show old and new
-// images. A record that cannot be read says so in its Err.
+// DecodeRecord decodes a record of the table's stream, which must show old and new
+// images. It reports a record that it cannot read in the record's Err.
 func DecodeRecord(r *streamtypes.Record) Record {
 	out := Record{ID: aws.ToString(r.EventID)}
 	if r.Dynamodb == nil {
@@ -121,7 +121,7 @@ func DecodeRecord(r *streamtypes.Record) Record {
 	return out
 }
 
-// bucketFromStream reads an image of a bucket; nil for nil.
+// bucketFromStream decodes an image of a bucket; nil for nil.
 func bucketFromStream(image map[string]streamtypes.AttributeValue) (*store.Image, error) {
 	if len(image) == 0 {
 		return nil, nil
@@ -147,7 +147,7 @@ func scalarFromStream(v streamtypes.AttributeValue) schema.Scalar {
 	return schema.Scalar{}
 }
 
-// fromStream is an item in the types of the data plane.
+// fromStream converts an item to the types of the data plane.
 func fromStream(image map[string]streamtypes.AttributeValue) item {
 	it := make(item, len(image))
 	for name, v := range image {
@@ -184,9 +184,9 @@ func valueFromStream(v streamtypes.AttributeValue) types.AttributeValue {
 	return &types.AttributeValueMemberNULL{Value: true}
 }
 
-// OpenID is [Open] by the id of a namespace, as records of the stream have it,
-// instead of its name. It fails with [store.ErrNotFound] if the namespace was
-// deleted, or never registered.
+// OpenID is [Open] by the id of a namespace instead of its name. Stream records carry
+// the id. OpenID fails with [store.ErrNotFound] if the namespace was deleted, or never
+// registered.
 func OpenID(ctx context.Context, o Options, id string) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -211,7 +211,7 @@ func OpenID(ctx context.Context, o Options, id string) (*Store, error) {
 	case err != nil:
 		return nil, err
 	case s.ns != id:
-		return nil, missing // the name was taken again
+		return nil, missing // the name now belongs to another namespace
 	}
 	return s, nil
 }

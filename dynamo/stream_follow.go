@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A StreamAPI is the part of DynamoDB Streams that this package calls, with the
-// SDK's own signatures: *[dynamodbstreams.Client] is one and so is the embedded
+// A StreamAPI is the part of DynamoDB Streams that this package calls, with the SDK's
+// own signatures. *[dynamodbstreams.Client] implements it, and so does the embedded
 // engine.
 type StreamAPI interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
@@ -41,13 +41,13 @@ const (
 )
 
 const (
-	discover = 10 * time.Second // between two looks for new shards
-	// idleCheckpoint is how old a checkpoint gets where records are of no
-	// interest. Those that tell of checkpoints are among them: if each led to
-	// another one, there would be no end.
+	discover = 10 * time.Second // between two searches for new shards
+	// idleCheckpoint is the age at which a checkpoint is renewed when only records of
+	// no interest follow it. Writes of checkpoints are such records: if each of them
+	// led to a checkpoint, the stream would never end.
 	idleCheckpoint = time.Hour
-	// checkpointLife is for how long a checkpoint is kept: the stream has
-	// forgotten after a day what it leads to.
+	// checkpointLife is how long a checkpoint is kept. The stream forgets after a day
+	// the records that a checkpoint points to.
 	checkpointLife = 7 * 24 * time.Hour
 	retryPause     = 100 * time.Millisecond
 )
@@ -58,34 +58,34 @@ type FollowOptions struct {
 	Options
 
 	Streams StreamAPI
-	// Reader names the checkpoints, so that several readers do not share them:
-	// letters, digits and "_.-". Default [DefaultReader].
+	// Reader names the checkpoints, so that several readers do not share them. It
+	// consists of letters, digits and "_.-". Default [DefaultReader].
 	Reader string
-	// Poll is how long a shard is left alone once it has been read to its present
-	// end: shorter is sooner, longer makes larger batches. DynamoDB takes five
-	// requests for a shard a second. Default [DefaultPoll].
+	// Poll is the pause after a shard was read to its present end. A shorter pause
+	// lowers the delay, a longer one makes larger batches. DynamoDB accepts five
+	// requests a second for a shard. Default [DefaultPoll].
 	Poll time.Duration
-	// Batch is the most records handed on at a time, 1 to 1000. Default
+	// Batch is the maximum number of records delivered at a time, 1 to 1000. Default
 	// [DefaultBatch].
 	Batch int
-	// Checkpoint is the least time between two checkpoints of a shard, and so
-	// what is read again after a crash. Default [DefaultCheckpoint].
+	// Checkpoint is the minimum time between two checkpoints of a shard. It bounds how
+	// much is read again after a crash. Default [DefaultCheckpoint].
 	Checkpoint time.Duration
 }
 
-// A Follower reads a table's stream from where it last came to, shard by shard,
-// parents before their children, so that the records of an item come in the
-// order of its writes. How far it has come it keeps in the table.
+// A Follower reads a table's stream from its last checkpoint. It reads the stream shard
+// by shard, parents before their children, so that the records of an item arrive in the
+// order of its writes. It keeps its checkpoints in the table.
 //
-// It holds no lease: two followers of one name both read everything. What hangs
-// on the records bears that, since records are delivered at least once anyway.
+// It holds no lease: two followers of one name both read everything. Consumers of the
+// records tolerate that, since records are delivered at least once anyway.
 type Follower struct {
 	*conn
 	o   FollowOptions
 	log *slog.Logger
 }
 
-// NewFollower makes a follower. It sends nothing.
+// NewFollower returns a follower. It sends no request.
 func NewFollower(o FollowOptions) (*Follower, error) {
 	options, err := o.withDefaults()
 	if err != nil {
@@ -107,29 +107,29 @@ func NewFollower(o FollowOptions) (*Follower, error) {
 	return &Follower{newConn(o.Options), o, o.Logger}, nil
 }
 
-// Check fails as Run would if there is no table or no stream to follow. It is a
-// request that Run makes as well: for who wants to know before.
+// Check reports whether Run could start; use it to fail fast. It fails as Run would if
+// there is no table or no stream to follow. It sends a request that Run sends, too.
 func (f *Follower) Check(ctx context.Context) error {
 	_, err := f.streamARN(ctx)
 	return err
 }
 
-// Run hands on records until the context ends, a page of one shard at a time;
-// several shards are read at once. An error of handle, which may change the
-// records but not move them, unless the context has
-// ended, makes the same records come again after a pause: nothing of the shard is
-// handed on before they are taken in.
+// Run delivers records to handle until the context ends, one page of one shard at a
+// time. It reads several shards at once. handle may change the records but not move
+// them. If handle returns an error before the context has ended, Run delivers the same
+// records again after a pause. It delivers nothing else of that shard until handle has
+// accepted them.
 //
-// What need not keep others waiting, handle may put off: it returns the indexes of
-// those records, in order. They are handed on to later, in batches, some seconds afterwards and
-// beside what comes after them; if that fails, again and again. They are not lost if the
-// follower ends before: the next one comes back to them, and hands on all that came
-// after them once more. Up to 10,000 of a shard are put off at a time; then the shard
-// waits. later may be nil for who puts nothing off.
+// handle may defer records by returning their indexes, in order. Run delivers them to
+// later some seconds afterwards, in batches and concurrently with the records that
+// follow; after an error it repeats the delivery until it succeeds. Deferred records
+// are not lost if the follower ends before: the next follower starts at the first of
+// them, and delivers all records after it once more. A shard defers up to 10,000
+// records at a time; then it waits. later may be nil if handle never defers a record.
 //
-// It returns nil when the context has ended, after the batches under way have
-// been handled and checkpoints written, and an error for what waiting does not
-// mend: there is no table, no stream of the right view ([store.ErrNotFound]), or
+// Run returns nil when the context has ended, after the batches under way were handled
+// and checkpoints were written. It returns an error for conditions that waiting does
+// not resolve: there is no table, no stream of the right view ([store.ErrNotFound]), or
 // no access.
 func (f *Follower) Run(ctx context.Context, handle func(context.Context, []Record) (putOff []int, err error), later func(context.Context, []Record) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -160,7 +160,7 @@ func (f *Follower) Run(ctx context.Context, handle func(context.Context, []Recor
 	return f.ended(ctx, context.Cause(ctx))
 }
 
-// ended is what Run returns: nil where its caller has ended it.
+// ended returns the result of Run: nil if the caller has ended it.
 func (*Follower) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return nil
@@ -168,7 +168,7 @@ func (*Follower) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// isFinal reports whether an error will not go away by itself.
+// isFinal reports whether an error will not go away without intervention.
 func isFinal(err error) bool {
 	return errors.Is(err, store.ErrAccessDenied) || errors.Is(err, store.ErrNotFound)
 }
@@ -190,7 +190,7 @@ func (f *Follower) streamARN(ctx context.Context) (*string, error) {
 	return out.Table.LatestStreamArn, nil
 }
 
-// readCheckpoints is where the reader has come to, by shard.
+// readCheckpoints returns the reader's checkpoints, by shard.
 func (f *Follower) readCheckpoints(ctx context.Context) (map[string]schema.Checkpoint, error) {
 	all := map[string]schema.Checkpoint{}
 	err := f.query(ctx, "read the checkpoints of "+f.o.Reader, &dynamodb.QueryInput{
@@ -213,15 +213,15 @@ type reading struct {
 	later       func(context.Context, []Record) error
 	stop        context.CancelCauseFunc
 	checkpoints map[string]schema.Checkpoint
-	begun       map[string]bool // shards that are being read, or were
+	begun       map[string]bool // shards whose reading was started
 
 	mu       sync.Mutex
 	finished map[string]bool // shards that were read to their end
 	readers  sync.WaitGroup
-	ends     chan struct{} // one of them has just been
+	ends     chan struct{} // signals that a shard has just been read to its end
 }
 
-// place finds the stream and how far it was read, however often that takes.
+// place finds the stream and the checkpoints. It retries as long as necessary.
 func (r *reading) place(ctx context.Context) (err error) {
 	for tries := 1; ; tries++ {
 		if r.arn, err = r.streamARN(ctx); err == nil {
@@ -238,7 +238,7 @@ func (r *reading) place(ctx context.Context) (err error) {
 	}
 }
 
-// shards are those that the stream has, with their parents.
+// shards lists the stream's shards, with their parents.
 func (r *reading) shards(ctx context.Context) (shards []streamtypes.Shard, err error) {
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: r.arn}
 	for {
@@ -256,7 +256,7 @@ func (r *reading) shards(ctx context.Context) (shards []streamtypes.Shard, err e
 	}
 }
 
-// begin reads the shards whose parents have been read, or are gone.
+// begin starts reading the shards whose parents have been read or no longer exist.
 func (r *reading) begin(ctx context.Context, shards []streamtypes.Shard) {
 	listed := make(map[string]bool, len(shards))
 	for i := range shards {
@@ -276,7 +276,7 @@ func (r *reading) begin(ctx context.Context, shards []streamtypes.Shard) {
 	}
 }
 
-// wait waits until it is time to look for shards again.
+// wait waits until it is time to search for shards again.
 func (r *reading) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -287,8 +287,8 @@ func (r *reading) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// translateStream is [conn.translate] for the streams' API, which has the same
-// errors under other types.
+// translateStream is [conn.translate] for the streams' API, which has the same errors
+// under other types.
 func (c *conn) translateStream(op string, err error) error {
 	if missing := (*streamtypes.ResourceNotFoundException)(nil); errors.As(err, &missing) {
 		return fmt.Errorf("%s: %w: %w", op, &store.NotFoundError{Kind: "stream", Name: *c.table, Hint: "it was disabled, or the table deleted"}, err)
@@ -300,12 +300,12 @@ func (c *conn) translateStream(op string, err error) error {
 type shardReader struct {
 	*reading
 	id       string
-	after    string  // the sequence number that it has come to, "" at the beginning
-	iterator *string // nil if one has to be asked for
+	after    string  // the sequence number of the last record handled, "" at the beginning
+	iterator *string // nil if a new one must be requested
 
 	saved   string // the sequence number of the last checkpoint
 	savedAt time.Time
-	dirty   bool // anything of interest was read since
+	dirty   bool // a record of interest was read since the last checkpoint
 	queue   laterQueue
 }
 
@@ -313,7 +313,7 @@ type shardReader struct {
 func (s *shardReader) run(ctx context.Context) {
 	err := s.read(ctx)
 	if err == nil && s.queue.waits() {
-		s.pass() // those that begin where it ended need not wait for that
+		s.pass() // child shards need not wait for the deferred records
 		for err == nil && s.queue.waits() {
 			err = s.queue.shrinks(ctx)
 		}
@@ -329,18 +329,18 @@ func (s *shardReader) run(ctx context.Context) {
 	}
 }
 
-// pass lets the shards be read that begin where this one ended.
+// pass releases the child shards for reading.
 func (s *shardReader) pass() {
 	s.mu.Lock()
 	s.finished[s.id] = true
 	s.mu.Unlock()
 	select {
 	case s.ends <- struct{}{}:
-	default: // it will be looked for anyway
+	default: // the next search finds them anyway
 	}
 }
 
-// read hands on the records of the shard; nil at its end.
+// read delivers the records of the shard. It returns nil at the shard's end.
 func (s *shardReader) read(ctx context.Context) error {
 	for tries := 0; ; {
 		records, more, err := s.page(ctx)
@@ -383,8 +383,8 @@ func (s *shardReader) read(ctx context.Context) error {
 	}
 }
 
-// isFull reports whether a page is likely not to be the last one there is: pages
-// end at so many records, or at a size of 1 MB.
+// isFull reports whether more records probably follow a page. A page ends at a number
+// of records, or at a size of 1 MB.
 func (s *shardReader) isFull(page []streamtypes.Record) bool {
 	const most = 1 << 20
 	var size int64
@@ -396,7 +396,7 @@ func (s *shardReader) isFull(page []streamtypes.Record) bool {
 	return len(page) == s.o.Batch || size > most/2
 }
 
-// page reads the records that come next; more says that the shard has not ended.
+// page reads the next records. more reports that the shard has not ended.
 func (s *shardReader) page(ctx context.Context) (records []streamtypes.Record, more bool, err error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -422,7 +422,7 @@ func (s *shardReader) page(ctx context.Context) (records []streamtypes.Record, m
 	return out.Records, out.NextShardIterator != nil, nil
 }
 
-// deliver hands on a page until it is taken in, and notes how far that is.
+// deliver delivers a page until handle accepts it, and notes the new position.
 func (s *shardReader) deliver(ctx context.Context, page []streamtypes.Record) error {
 	records := DecodeRecords(page)
 	for i := range records {
@@ -439,7 +439,7 @@ func (s *shardReader) deliver(ctx context.Context, page []streamtypes.Record) er
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.log.WarnContext(ctx, "records not taken in", "shard", s.id, "records", len(records), "error", err)
+		s.log.WarnContext(ctx, "records not processed", "shard", s.id, "records", len(records), "error", err)
 		if err := sleep(ctx, retryPause+backoff(retryPause, tries)); err != nil {
 			return err
 		}
@@ -448,7 +448,7 @@ func (s *shardReader) deliver(ctx context.Context, page []streamtypes.Record) er
 	return nil
 }
 
-// position is the sequence number up to which everything was taken in.
+// position is the sequence number up to which every record was processed.
 func (s *shardReader) position() string {
 	if after, waits := s.queue.first(); waits {
 		return after
@@ -456,8 +456,9 @@ func (s *shardReader) position() string {
 	return s.after
 }
 
-// saveIfDue writes a checkpoint if there is something new and the last one is that
-// old.
+// saveIfDue writes a checkpoint if the position has changed and the last checkpoint has
+// at least the age old. After idleCheckpoint it also writes one without records of
+// interest.
 func (s *shardReader) saveIfDue(ctx context.Context, old time.Duration) {
 	at, age := s.position(), s.o.Now().Sub(s.savedAt)
 	if at != s.saved && (s.dirty && age >= old || age >= idleCheckpoint) {
@@ -465,8 +466,8 @@ func (s *shardReader) saveIfDue(ctx context.Context, old time.Duration) {
 	}
 }
 
-// save writes a checkpoint. What is read again because it could not be written
-// is taken in twice, which does no harm.
+// save writes a checkpoint. If the write fails, records may be read again and processed
+// twice, which does no harm.
 func (s *shardReader) save(ctx context.Context, at string, finished bool) {
 	now := s.clock.now()
 	err := s.putItem(ctx, "write a checkpoint", &dynamodb.PutItemInput{Item: schema.EncodeCheckpoint(s.o.Reader, schema.Checkpoint{
@@ -476,5 +477,5 @@ func (s *shardReader) save(ctx context.Context, at string, finished bool) {
 		s.log.WarnContext(ctx, "checkpoint not written", "shard", s.id, "after", at, "error", err)
 		return
 	}
-	s.saved, s.savedAt, s.dirty = at, s.o.Now(), at != s.after // what was put off is of interest
+	s.saved, s.savedAt, s.dirty = at, s.o.Now(), at != s.after // deferred records are of interest
 }

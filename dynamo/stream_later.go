@@ -8,37 +8,36 @@ import (
 )
 
 const (
-	// mostLater bounds the records of a shard that are put off, and with them the
-	// memory that they take.
+	// mostLater bounds the deferred records of a shard, and with them their memory.
 	mostLater = 10_000
-	// laterPause is how long records that are put off wait for others, and for the
-	// next try.
+	// laterPause is how long deferred records wait for others, and for the next
+	// attempt.
 	laterPause = 5 * time.Second
 )
 
-// A laterQueue holds records of a shard that are handed on beside those that come
-// after them. They are in memory only: no checkpoint passes the first of them, so
-// that whoever follows the stream next reads it again from there.
+// A laterQueue holds the deferred records of a shard, which are delivered concurrently
+// with the records that follow. They are in memory only. No checkpoint passes the first
+// of them, so the next follower of the stream reads again from there.
 //
 //	reader        ── page ──▶ handle      page ──▶ handle
 //	                   │                     │
-//	                   └─ put off ─▶ queue ◀─┘
+//	                   └── defer ─▶ queue ◀──┘
 //	its goroutine                    queue ── batch ──▶ later
 type laterQueue struct {
 	mu      sync.Mutex
 	waiting []putOff
-	inHand  []putOff      // what is handed on now
-	taken   chan struct{} // some have been taken in since the reader last waited for that
+	inHand  []putOff      // the batch being delivered now
+	taken   chan struct{} // signals that records were processed since the reader last waited for that
 }
 
-// A putOff is a record that was put off.
+// A putOff is a deferred record.
 type putOff struct {
 	Record
 	after string // the sequence number of the record before it
 }
 
-// put queues records; ok is false if there is no room for them. starts says that
-// the queue was empty, and needs a goroutine again that empties it.
+// put queues records; ok is false if there is no room for them. starts reports that the
+// queue was empty, and that its goroutine must be started again.
 func (q *laterQueue) put(records []putOff) (starts, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -50,7 +49,7 @@ func (q *laterQueue) put(records []putOff) (starts, ok bool) {
 	return n == 0, true
 }
 
-// waits reports whether there are any.
+// waits reports whether the queue holds records.
 func (q *laterQueue) waits() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -59,8 +58,8 @@ func (q *laterQueue) waits() bool {
 
 func (q *laterQueue) lenLocked() int { return len(q.waiting) + len(q.inHand) }
 
-// next takes so many records into hand, instead of those that have been taken in by
-// now; none if there are none, and then the queue's goroutine ends.
+// next replaces the processed batch with the next one, of up to n records. It returns
+// none if the queue is empty; then the queue's goroutine ends.
 func (q *laterQueue) next(n int) (batch []Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,7 +76,7 @@ func (q *laterQueue) next(n int) (batch []Record) {
 	return batch
 }
 
-// shrinks waits until some have been taken in.
+// shrinks waits until records were processed.
 func (q *laterQueue) shrinks(ctx context.Context) error {
 	select {
 	case <-q.taken:
@@ -87,7 +86,7 @@ func (q *laterQueue) shrinks(ctx context.Context) error {
 	}
 }
 
-// first is the sequence number before the first record, if there is one.
+// first returns the sequence number before the first queued record, if there is one.
 func (q *laterQueue) first() (after string, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,7 +98,7 @@ func (q *laterQueue) first() (after string, waits bool) {
 	return "", false
 }
 
-// putOff has records of a page handed on later.
+// putOff queues records of a page for later delivery.
 func (s *shardReader) putOff(ctx context.Context, page []Record, indexes []int) error {
 	if len(indexes) == 0 {
 		return nil
@@ -126,10 +125,10 @@ func (s *shardReader) putOff(ctx context.Context, page []Record, indexes []int) 
 	}
 }
 
-// emptyQueue hands on what was put off, a batch at a time, until nothing is, or the
+// emptyQueue delivers deferred records, a batch at a time, until none is left or the
 // context ends.
 func (s *shardReader) emptyQueue(ctx context.Context) {
-	_ = sleep(ctx, laterPause) // others may come
+	_ = sleep(ctx, laterPause) // more records may come
 	for ctx.Err() == nil {
 		batch := s.queue.next(s.o.Batch)
 		if len(batch) == 0 || !s.insist(ctx, batch) {
@@ -138,15 +137,15 @@ func (s *shardReader) emptyQueue(ctx context.Context) {
 	}
 }
 
-// insist hands on a batch that was put off until it is taken in; false if the
-// context ends before.
+// insist delivers a batch of deferred records until later accepts it. It returns false
+// if the context ends before.
 func (s *shardReader) insist(ctx context.Context, batch []Record) bool {
 	for {
 		err := s.later(ctx, batch)
 		if err == nil {
 			return true
 		}
-		s.log.WarnContext(ctx, "records put off were not taken in", "shard", s.id, "records", len(batch), "error", err)
+		s.log.WarnContext(ctx, "deferred records not processed", "shard", s.id, "records", len(batch), "error", err)
 		if sleep(ctx, laterPause) != nil {
 			return false
 		}

@@ -16,17 +16,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Projection is what the index of a resource's buckets keeps of each.
+// A Projection says what the index of a resource's buckets stores of each bucket.
 type Projection string
 
 // The values of [Projection].
 const (
-	// ProjectKeys keeps keys: a write to a bucket that moves no key costs the
-	// index nothing.
+	// ProjectKeys stores keys: a write to a bucket that changes no key costs the index
+	// nothing.
 	ProjectKeys Projection = "keys"
-	// ProjectAll keeps whole items, as the peer's tables do: every write to a
-	// bucket is paid twice, and all buckets of a resource share an index
-	// partition and its limit of 1000 writes a second.
+	// ProjectAll stores whole items, as the peer's tables do. Every write to a bucket
+	// costs twice. All buckets of a resource share an index partition and its limit of
+	// 1000 writes a second.
 	ProjectAll Projection = "all"
 )
 
@@ -36,18 +36,18 @@ type TableOptions struct {
 	// GSI2Projection is [ProjectKeys] if "".
 	GSI2Projection Projection
 	// Stream gives the table a stream of old and new images, which an aggregator
-	// follows. On AWS it costs what is read of it.
+	// follows. On AWS, reading the stream is billed.
 	Stream bool
-	// KeepExpired leaves it to the table's owner to let items expire. Else the
-	// table deletes what has expired: idle buckets, usage, audit events.
+	// KeepExpired leaves the expiry of items to the table's owner. Otherwise the table
+	// deletes expired items: idle buckets, usage, audit events.
 	KeepExpired bool
-	// Now stamps the table's first records; nil is time.Now.
+	// Now gives the time of the table's first records; nil is time.Now.
 	Now func() time.Time
-	// Principal is who makes the table, as [Options.Principal].
+	// Principal is the actor that makes the table, as [Options.Principal].
 	Principal string
 }
 
-// streamView is what an aggregator needs a stream to show.
+// streamView is the stream view that an aggregator needs.
 const streamView = types.StreamViewTypeNewAndOldImages
 
 const (
@@ -55,11 +55,11 @@ const (
 	tablePoll    = 250 * time.Millisecond
 )
 
-// CreateTable makes a table, waits until it is ready, and writes its version
-// record and the namespace [DefaultNamespace]. A table of that name is taken as
-// it is if its keys and indexes fit, so that an interrupted CreateTable can be
-// repeated; else it fails with [store.ErrExists]. Of a table that exists,
-// expiry is switched on if it is off; it must not be on for another attribute.
+// CreateTable makes a table, waits until it is ready, and writes its version record and
+// the namespace [DefaultNamespace]. It accepts an existing table of that name if its
+// keys and indexes fit, so that an interrupted CreateTable can be repeated. Otherwise
+// it fails with [store.ErrExists]. On an existing table it switches on expiry if that
+// is off; expiry must not be on for another attribute.
 //
 // The table is billed per request.
 func CreateTable(ctx context.Context, api API, o TableOptions) error {
@@ -107,7 +107,7 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	return err
 }
 
-// An index of the table, with the least it must project.
+// An index of the table, with the minimum that it must project.
 type index struct {
 	name       string
 	projection types.ProjectionType
@@ -143,8 +143,8 @@ func tableInput(o TableOptions) *dynamodb.CreateTableInput {
 	return in
 }
 
-// keySchema is the key of an index, "" being the table: its attributes are
-// called after it.
+// keySchema is the key of an index, or of the table for "". The names of its attributes
+// begin with the index's name.
 func keySchema(index string) []types.KeySchemaElement {
 	return []types.KeySchemaElement{
 		{AttributeName: aws.String(index + schema.PK), KeyType: types.KeyTypeHash},
@@ -185,8 +185,8 @@ func ready(t *types.TableDescription) bool {
 		})
 }
 
-// expire has the table delete what has expired. AWS takes up to an hour to begin,
-// which nobody waits for.
+// expire switches on the deletion of expired items. AWS takes up to an hour to begin;
+// expire does not wait for that.
 func (c *conn) expire(ctx context.Context, op string) error {
 	_, refused := call(ctx, c, op, func(o *dynamodb.UpdateTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
 		c.api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
@@ -196,7 +196,8 @@ func (c *conn) expire(ctx context.Context, op string) error {
 	if refused == nil {
 		return nil
 	}
-	// That it is on is an error too, and one that nothing but its text tells.
+	// UpdateTimeToLive also fails if expiry is already on, and only the error's text
+	// says so.
 	out, err := call(ctx, c, op, func(o *dynamodb.DescribeTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
 		c.api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: c.table})
 	if err != nil || out.TimeToLiveDescription == nil {
@@ -214,8 +215,8 @@ func (c *conn) expire(ctx context.Context, op string) error {
 	return refused
 }
 
-// fits says in what an existing table differs from what is needed, "" if in
-// nothing. A projection matters only where it was asked for.
+// fits says how an existing table differs from the needed one, "" if it does not. A
+// projection matters only if the caller asked for it.
 func fits(t *types.TableDescription, gsi2 Projection) string {
 	if !sameKey(t.KeySchema, keySchema("")) {
 		return "its key is not PK and SK"

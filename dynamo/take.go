@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// takeGuards are the conditions of a take that hold for the item as a whole.
+// takeGuards are the conditions of a take on the item as a whole.
 const takeGuards = "(attribute_not_exists(#ttl) OR #ttl > :s)" +
 	" AND attribute_not_exists(#dis)" +
 	" AND (attribute_not_exists(#vu) OR #vu > :n)"
@@ -19,10 +19,12 @@ const takeGuards = "(attribute_not_exists(#ttl) OR #ttl > :s)" +
 // Take debits a bucket that can afford it, in one conditional update:
 //
 //	ADD    tk −a, tc +a of every limit with an amount, wcu
-//	if     tk ≥ a of each, less what was earned since the stamp, and below where it would have overflowed by now;
-//	       cp, ra, rp and shard_count as that was worked out from; the limits with
+//	if     tk ≥ a of each, less what it earned since the stamp, and below where it would
+//	       have overflowed by now;
+//	       cp, ra, rp and shard_count are those of the calculation; the limits with
 //	       amount 0 exist;
-//	       if it was refilled since when it had to be; wcu holds a token; not expired, not disabled, not lapsed
+//	       rf is not before Since, if given; wcu holds a token; not expired, not
+//	       disabled, not lapsed
 func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	if err := checkBucket(t.Bucket); err != nil {
 		return store.Outcome{}, err
@@ -102,20 +104,20 @@ func takeShape(t *store.Take, asks covers) (*shape, error) {
 	return b.shape()
 }
 
-// covers is how a take asks that the balances are enough.
+// covers is how a take requires that the balances are sufficient.
 type covers byte
 
 const (
 	asTheyAre    covers = iota
-	sinceStamp          // together with what was earned since the stamp, which the item must have
-	either              // the one or the other
-	notAtAll            // they cannot be: the write is for the image that its refusal brings
-	coversFlag   = 16   // of the first of them in a key
-	eitherLimits = 27   // debits for which one expression has room to ask for either
+	sinceStamp          // with what was earned since the stamp, which the item must have
+	either              // one of the two
+	notAtAll            // none can be: the write only fetches the image that its refusal returns
+	coversFlag   = 16   // the lowest bit of a covers value in a key
+	eitherLimits = 27   // the most debits for which one expression can require either
 )
 
-// coversOf is how a take asks that the balances are enough. A bound above that is
-// smaller than the one below is met by no balance.
+// coversOf returns how a take requires that the balances are sufficient. No balance
+// meets an upper bound that is smaller than the lower one.
 func coversOf(t *store.Take) covers {
 	isOpen := func(least func(*store.Debit) int64) bool {
 		return !slices.ContainsFunc(t.Debits, func(d store.Debit) bool { return d.Milli > 0 && least(&d) > d.AtMost })
@@ -133,12 +135,12 @@ func coversOf(t *store.Take) covers {
 	return notAtAll
 }
 
-// covers asks that every balance, that of the hidden write limit too, is enough and
-// has not overflowed.
+// covers requires that every balance, also that of the hidden write limit, is
+// sufficient and has not overflowed.
 //
-// With what was earned since the stamp, each is enough at a lower balance. So asking
-// each for the one or the other is asking all for the one or all for the other,
-// which takes half of the operators.
+// With what was earned since the stamp, a lower balance of each limit is sufficient. So
+// requiring either bound for each limit equals requiring one kind of bound for all
+// limits, which needs half of the operators.
 func (b *shapeBuilder) covers(t *store.Take, asks covers) {
 	asIs := clause{sep: " AND "}
 	atStamp := clause{sep: " AND "}
@@ -167,7 +169,7 @@ func (b *shapeBuilder) covers(t *store.Take, asks covers) {
 	}
 }
 
-// takeKey tells two takes of different shape apart. Limit names hold no control
+// takeKey distinguishes takes of different shape. Limit names hold no control
 // characters.
 func takeKey(key []byte, t *store.Take, asks covers) []byte {
 	flags := byte(1 + min(t.ShardCount, 2))
@@ -189,7 +191,7 @@ func takeKey(key []byte, t *store.Take, asks covers) []byte {
 	return key
 }
 
-// update sends a write to a bucket item and reads the item it met.
+// update sends a write to a bucket item and decodes the item that it met.
 func (s *Store) update(ctx context.Context, op string, b store.Bucket, sh *shape, v values) (store.Outcome, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -213,13 +215,13 @@ func (s *Store) update(ctx context.Context, op string, b store.Bucket, sh *shape
 	return store.Outcome{Applied: true, Image: img}, err
 }
 
-// bucketKey is the key of a bucket item, as requests name it.
+// bucketKey is the key of a bucket item, in the form that requests use.
 func (s *Store) bucketKey(b store.Bucket) item {
 	return item{schema.PK: schema.S(schema.BucketKey(s.ns, b).PK), schema.SK: stateSK}
 }
 
-// refused is the outcome of a write that failed: the item whose state refused
-// it, or an error.
+// refused returns the outcome of a write that failed: the item whose state refused it,
+// or an error.
 func (s *Store) refused(op string, b store.Bucket, err error) (store.Outcome, error) {
 	it, ok := conditionFailed(err)
 	if !ok {
@@ -232,7 +234,7 @@ func (s *Store) refused(op string, b store.Bucket, err error) (store.Outcome, er
 	return store.Outcome{Image: img}, err
 }
 
-// checkBucket checks the names that a bucket's key is made of.
+// checkBucket validates the names in a bucket's key.
 func checkBucket(b store.Bucket) error {
 	if err := store.CheckEntity(b.Entity); err != nil {
 		return err

@@ -17,11 +17,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// DefaultUsageTTL is how long a usage snapshot is kept after its window has
-// ended, if nothing else is said.
+// DefaultUsageTTL is how long a usage snapshot is kept after its window has ended,
+// unless the options say otherwise.
 const DefaultUsageTTL = 90 * 24 * time.Hour
 
-// A UsageKey names a usage snapshot: what an entity used of a resource in the
+// A UsageKey names a usage snapshot: what an entity consumed of a resource in the
 // window that starts at Start.
 type UsageKey struct {
 	Entity, Resource string
@@ -36,38 +36,38 @@ type UsageStep struct {
 	// decimal of up to 40 digits. It grows from change to change of a shard.
 	Sequence string
 	Events   int64 // acquires, whatever the number of limits; not negative
-	// Tokens are millitokens, negative if they were returned. A limit named twice adds
-	// up, to what 64 bits hold.
+	// Tokens are millitokens, negative if they were returned. The amounts of a limit
+	// named twice are added; the sum must fit 64 bits.
 	Tokens []store.Amount
 }
 
 // A UsageDelta is what several changes add to one snapshot.
 //
-// Steps may come from several shards, in any mixture. Those of one shard are to
-// reach [Store.AddUsage] in the order of their sequence numbers, any number of
-// times and cut into deltas in any way, but without leaving one out: that could
-// not be made up for.
+// Steps may come from several shards, in any mixture. The steps of one shard must reach
+// [Store.AddUsage] in the order of their sequence numbers. They may arrive any number
+// of times and be cut into deltas in any way. But no step may be left out: it could not
+// be added later.
 type UsageDelta struct {
 	UsageKey
 	Steps []UsageStep
 }
 
-// AddUsage adds steps to a snapshot, each once, however often it is given. It is
-// one request of one write unit, unless some of the steps have been counted
-// before: then another one for what is left. A new snapshot costs two units more,
-// for its index entries, and one that is larger than a kilobyte, from about a
-// dozen shards on, a unit for each that it begins. Steps of more than 64 shards, or
-// of more than 100 limits, are written in parts; so are those that add up to more
-// than 64 bits hold. The snapshot itself counts without bound.
+// AddUsage adds steps to a snapshot, each once, however often it is given. It sends one
+// request of one write unit. If some of the steps were counted before, it sends another
+// request for the rest. A new snapshot costs two more units, for its index entries. A
+// snapshot larger than a kilobyte, from about a dozen shards on, costs one unit for
+// each started kilobyte. AddUsage writes in parts steps of more than 64 shards, of more
+// than 100 limits, or whose sums do not fit 64 bits. The snapshot itself counts without
+// bound.
 //
-// For each shard the snapshot keeps the sequence number of the last step counted,
-// and a write holds only if all its steps are later. A write that is refused, by
-// what another writer counted or by an attempt of its own whose answer was lost,
-// learns from the refusal what to leave out.
+// For each shard, the snapshot keeps the sequence number of the last step counted. A
+// write applies only if all its steps are later. A write may be refused because of
+// another writer, or because of its own attempt whose answer was lost. The refusal
+// tells which steps to leave out.
 //
-// It fails with [store.ErrInvalid] if the delta cannot be one, with nothing
-// written; and with [store.ErrCorrupt] if the snapshot's sequence numbers are
-// damaged. After any other error the delta can be given again.
+// AddUsage fails with [store.ErrInvalid] if the delta is invalid, with nothing written,
+// and with [store.ErrCorrupt] if the snapshot's sequence numbers are damaged. After any
+// other error, the caller can give the delta again.
 func (s *Store) AddUsage(ctx context.Context, d *UsageDelta) error {
 	steps, err := d.steps()
 	if err != nil {
@@ -103,13 +103,13 @@ func (s *Store) AddUsage(ctx context.Context, d *UsageDelta) error {
 	return nil
 }
 
-// A usageStep is a step with its sequence number in the form that is stored.
+// A usageStep is a step with its sequence number in the stored form.
 type usageStep struct {
 	*UsageStep
 	sequence string
 }
 
-// steps are the steps that change anything, by shard and sequence number, each
+// steps returns the steps that change anything, by shard and sequence number, each
 // once.
 func (d *UsageDelta) steps() ([]usageStep, error) {
 	if err := d.check(); err != nil {
@@ -156,8 +156,8 @@ func (w Window) check() error {
 	return err
 }
 
-// check returns the step with each limit once, and its sequence number in the form
-// that is stored.
+// check returns the step with each limit once, and its sequence number in the stored
+// form.
 func (s *UsageStep) check() (merged *UsageStep, sequence string, err error) {
 	if s.Shard < 0 || s.Shard >= schema.MaxShards {
 		return nil, "", &store.ValidationError{Field: "shard", Value: strconv.Itoa(s.Shard), Reason: "give the number of a shard"}
@@ -178,7 +178,7 @@ func (s *UsageStep) check() (merged *UsageStep, sequence string, err error) {
 	return merged, sequence, err
 }
 
-// merged is the step with each limit once.
+// merged returns the step with each limit once.
 func (s *UsageStep) merged() (*UsageStep, error) {
 	if !namesTwice(s.Tokens) {
 		return s, nil
@@ -213,15 +213,15 @@ func namesTwice(amounts []store.Amount) bool {
 	return false
 }
 
-// added is a sum, if 64 bits hold it.
+// added returns a sum; ok reports whether it fits 64 bits.
 func added(a, b int64) (sum int64, ok bool) {
 	sum = a + b
 	return sum, (sum > a) == (b > 0)
 }
 
-// usageUpdate counts steps, of which there is one at least, by shard and sequence
-// number, if none of them is counted: the first n, which is as many as one write
-// has room for.
+// usageUpdate returns a write that counts the first n steps, as many as one write has
+// room for, if none of them is counted. It needs at least one step, and steps ordered
+// by shard and sequence number.
 func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_ *dynamodb.UpdateItemInput, n int, err error) {
 	var room [8]store.Amount
 	sums, events, n := sumUsage(room[:0], steps)
@@ -271,17 +271,17 @@ func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_
 // startsShard reports whether step i is the first of its shard.
 func startsShard(steps []usageStep, i int) bool { return i == 0 || steps[i-1].Shard != steps[i].Shard }
 
-// What one write to a snapshot has room for: DynamoDB takes 4 KB of an expression,
-// and 300 operators in each. A shard is four operators and up to 48
-// bytes of the condition, and 13 of the update; a limit is 22 of the update, where
-// what the snapshot is of takes 170.
+// The capacity of one write to a snapshot. DynamoDB accepts 4 KB for an expression, and
+// 300 operators in each. A shard takes four operators and up to 48 bytes of the
+// condition, and 13 of the update. A limit takes 22 of the update, where the snapshot's
+// identity takes 170.
 const (
 	maxUsageShards = 64
 	maxUsageLimits = 100
 )
 
-// sumUsage adds steps up, by limit name: the first n, as many as one write has
-// room for, but one at least.
+// sumUsage adds up the first n steps, by limit name: as many as one write has room for,
+// but at least one.
 func sumUsage(sums []store.Amount, steps []usageStep) (_ []store.Amount, events int64, n int) {
 	shards := 0
 	for i, step := range steps {
@@ -304,12 +304,12 @@ func sumUsage(sums []store.Amount, steps []usageStep) (_ []store.Amount, events 
 	return sums, events, len(steps)
 }
 
-// findUsage looks a limit up in sums, which are by name.
+// findUsage finds a limit in sums, which are ordered by name.
 func findUsage(sums []store.Amount, limit string) (i int, there bool) {
 	return slices.BinarySearchFunc(sums, limit, func(b store.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
 }
 
-// overflows reports whether 64 bits do not hold what sums are with a step.
+// overflows reports whether the sums with a step added exceed 64 bits.
 func overflows(sums []store.Amount, events int64, step *UsageStep) bool {
 	_, ok := added(events, step.Events)
 	return !ok || slices.ContainsFunc(step.Tokens, func(a store.Amount) bool {
@@ -322,7 +322,7 @@ func overflows(sums []store.Amount, events int64, step *UsageStep) bool {
 	})
 }
 
-// newLimits is how many amounts are of limits that are not in sums.
+// newLimits counts the amounts of limits that are not in sums.
 func newLimits(sums, amounts []store.Amount) (n int) {
 	for _, a := range amounts {
 		if _, there := findUsage(sums, a.Limit); !there {
@@ -332,8 +332,8 @@ func newLimits(sums, amounts []store.Amount) (n int) {
 	return n
 }
 
-// usageShapeKey tells shapes of a store apart: the shards, and the limits with
-// whether they have a rest.
+// usageShapeKey distinguishes the usage shapes of a store: by the shards, and by the
+// limits and whether they have a rest.
 func usageShapeKey(key []byte, steps []usageStep, sums []store.Amount) []byte {
 	for i := range steps {
 		if startsShard(steps, i) {
@@ -352,8 +352,8 @@ func usageShapeKey(key []byte, steps []usageStep, sums []store.Amount) []byte {
 	return key
 }
 
-// usageShape sets what the snapshot is of with every write: nobody knows which one
-// is the first.
+// usageShape sets the snapshot's identity with every write, because no writer knows if
+// its write is the first.
 func (s *Store) usageShape(steps []usageStep, sums []store.Amount) (*shape, error) {
 	b := newShapeBuilder()
 	b.set.part(schema.EntityID, " = :e")

@@ -15,41 +15,41 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// DefaultUsageLimit and MaxUsageLimit are how many snapshots a page has, if
-// nothing else is said and at most.
+// DefaultUsageLimit is the number of snapshots of a page by default, MaxUsageLimit the
+// largest number.
 const (
 	DefaultUsageLimit = 100
 	MaxUsageLimit     = 1000
 )
 
-// A UsageQuery says which usage snapshots to read: those of an entity, for one
-// resource or for all, or those of all entities for a resource. At least one of
-// Entity and Resource is given.
+// A UsageQuery says which usage snapshots to read: those of an entity, for one resource
+// or for all, or those of all entities for a resource. It must give Entity, Resource,
+// or both.
 type UsageQuery struct {
 	Entity, Resource string
 	Window           Window
-	// From and To bound when windows start: at From or later, and before To. A
-	// zero time bounds nothing.
+	// From and To bound the starts of windows: at From or later, and before To. A zero
+	// time sets no bound.
 	From, To time.Time
-	// Limit bounds the snapshots of a page; 0 is [DefaultUsageLimit], and
-	// [MaxUsageLimit] is the most.
+	// Limit is the largest number of snapshots of a page, up to [MaxUsageLimit]; 0 is
+	// [DefaultUsageLimit].
 	Limit int
-	// Cursor is [UsagePage.Next] of the page before, "" for the first one.
+	// Cursor is [UsagePage.Next] of the page before, "" for the first page.
 	Cursor string
 }
 
-// A UsageSnapshot is what an entity used of a resource in one window.
+// A UsageSnapshot is what an entity consumed of a resource in one window.
 type UsageSnapshot struct {
 	UsageKey
-	Events int64         // acquires; of a snapshot by the peer, limits of acquires
+	Events int64         // acquires; in a peer's snapshot, the limits of acquires
 	Tokens []UsageAmount // by limit name
 }
 
-// A UsageAmount is how much was used of one limit.
+// A UsageAmount is the consumption of one limit.
 type UsageAmount struct {
 	Limit string
-	// Milli is in millitokens; negative if more was returned than taken. It is of
-	// any size: a month at 4 GB a second is more than 64 bits of them.
+	// Milli is in millitokens; negative if more was returned than taken. It has no
+	// fixed size: a month at 4 GB a second exceeds 64 bits.
 	Milli *big.Int
 }
 
@@ -63,14 +63,13 @@ type UsagePage struct {
 	Next string
 }
 
-// Usage reads a page of usage snapshots, the newest windows first; of windows
-// that start together, entities and resources in descending order. Reads are
-// eventually consistent. Snapshots that the peer wrote are among them, by the
-// window that they name.
+// Usage reads a page of usage snapshots, the newest windows first. Of windows that
+// start together, it orders entities and resources descending. Reads are eventually
+// consistent. The result includes the peer's snapshots, by the window that they name.
 //
-// Windows and times are bounds of the keys that are read, but for the peer's
-// snapshots, of which those of other windows are read too. A query by entity
-// alone first asks which resources it has, in a request for each.
+// Windows and times bound the keys that are read. But of the peer's snapshots, the
+// query also reads those of other windows. A query by entity alone first finds the
+// entity's resources, with one request for each.
 func (s *Store) Usage(ctx context.Context, q UsageQuery) (UsagePage, error) {
 	if q.Limit < 0 || q.Limit > MaxUsageLimit {
 		return UsagePage{}, &store.ValidationError{
@@ -110,26 +109,26 @@ func snapshotOf(u *schema.Usage, w Window) UsageSnapshot {
 	return s
 }
 
-// A UsageSummary adds snapshots up.
+// A UsageSummary is the sum of snapshots.
 type UsageSummary struct {
 	Snapshots int
 	Events    int64
-	// First and Last are when the first and the last window start; zero if there
-	// is none.
+	// First and Last are the starts of the first and the last window; zero if there is
+	// no snapshot.
 	First, Last time.Time
 	Limits      []UsageTotal // by name
 }
 
-// A UsageTotal is what was used of one limit.
+// A UsageTotal is the consumption of one limit.
 type UsageTotal struct {
 	Limit     string
-	Snapshots int      // that name the limit
+	Snapshots int      // the snapshots that name the limit
 	Total     *big.Int // millitokens
-	Average   *big.Int // millitokens by snapshot that names the limit, rounded towards zero
+	Average   *big.Int // millitokens for each snapshot that names the limit, rounded towards zero
 }
 
-// UsageSummary adds up all snapshots that a query asks for; its Limit and Cursor
-// are not used. It reads them as [Store.Usage] does, page by page.
+// UsageSummary adds up all snapshots that a query asks for; it ignores the query's
+// Limit and Cursor. It reads them as [Store.Usage] does, page by page.
 func (s *Store) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
 	q.Limit, q.Cursor = 0, ""
 	r, err := s.readUsage(ctx, q)
@@ -169,8 +168,8 @@ func (s *Store) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, e
 	return sum, nil
 }
 
-// check finds what is wrong with a query, apart from its limit, and reads its
-// cursor, which is nil if there is none.
+// check validates a query, except its limit, and decodes its cursor; after is nil if
+// there is none.
 func (q *UsageQuery) check() (after *schema.Usage, err error) {
 	if q.Entity == "" && q.Resource == "" {
 		return nil, &store.ValidationError{Field: "entity", Value: "", Reason: "give an entity, a resource, or both"}
@@ -204,8 +203,8 @@ func (q *UsageQuery) check() (after *schema.Usage, err error) {
 	return after, nil
 }
 
-// A cursor is the place of the last snapshot of a page: the window, when it
-// starts, the entity, the resource, and p if its key is of the peer's form.
+// A cursor is the position of the last snapshot of a page: the window, its start, the
+// entity, the resource, and p if its key is of the peer's form.
 const cursorParts = 5
 
 func cursorAt(u *schema.Usage) string {
@@ -230,8 +229,8 @@ func parseCursor(cursor string) (*schema.Usage, bool) {
 	return &schema.Usage{Window: parts[0], Start: start, Entity: parts[2], Resource: parts[3], Peer: parts[4] != ""}, true
 }
 
-// orderUsage sorts the newest windows first, of those that start together the
-// last entity and the last resource, and the peer's after ours.
+// orderUsage sorts the newest windows first. Of windows that start together, it sorts
+// entities and resources descending, and the peer's snapshots after ours.
 func orderUsage(a, b *schema.Usage) int {
 	if byPlace := cmp.Or(b.Start.Compare(a.Start), strings.Compare(b.Entity, a.Entity), strings.Compare(b.Resource, a.Resource)); byPlace != 0 {
 		return byPlace

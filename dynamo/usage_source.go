@@ -16,7 +16,7 @@ import (
 // A usageReader merges sources into the order of [orderUsage].
 type usageReader struct{ sources []*usageSource }
 
-// next is the next snapshot, nil after the last one.
+// next returns the next snapshot, nil after the last one.
 func (r *usageReader) next(ctx context.Context) (*schema.Usage, error) {
 	var first *usageSource
 	for _, src := range r.sources {
@@ -35,20 +35,20 @@ func (r *usageReader) next(ctx context.Context) (*schema.Usage, error) {
 	return u, nil
 }
 
-// A usageSource is a range of keys that are in the order of [orderUsage]. It is
-// read page by page, as it is used up.
+// A usageSource is a range of keys in the order of [orderUsage]. It is read page by
+// page, on demand.
 type usageSource struct {
 	conn   *conn
 	op     string
 	in     *dynamodb.QueryInput
 	window string
-	after  *schema.Usage // what a page before ended with; nil on the first page
+	after  *schema.Usage // the last snapshot of the page before; nil on the first page
 
 	buffer []schema.Usage
 	done   bool // the last page has been read
 }
 
-// fill reads on until there is a snapshot, or none are left.
+// fill reads pages until there is a snapshot, or none are left.
 func (src *usageSource) fill(ctx context.Context) error {
 	for len(src.buffer) == 0 && !src.done {
 		out, err := call(ctx, src.conn, src.op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
@@ -76,8 +76,8 @@ func (src *usageSource) fill(ctx context.Context) error {
 	return nil
 }
 
-// whole reads from the table what the entries of an index stand for: an index may
-// project only its keys. What is gone by now is left out.
+// whole reads from the table the items behind the entries of an index, because an index
+// may project only its keys. It leaves out items that no longer exist.
 func (src *usageSource) whole(ctx context.Context, entries []item) ([]item, error) {
 	keys := make([]schema.Key, len(entries))
 	for i, entry := range entries {
@@ -96,7 +96,7 @@ func (src *usageSource) whole(ctx context.Context, entries []item) ([]item, erro
 	return items, nil
 }
 
-// afterHash sorts after "#", and before every other character that a name has.
+// afterHash sorts after "#", and before every other character of a name.
 const afterHash = "$"
 
 // A usageRange is the part of a query that bounds keys.
@@ -105,8 +105,9 @@ type usageRange struct {
 	after *schema.Usage
 }
 
-// readUsage is the snapshots that a query asks for. Q's cursor is where to begin,
-// and its limit how many are asked for at once, 0 for as many as a page holds.
+// readUsage returns a reader of the snapshots that a query asks for. The reader begins
+// at q's cursor. q's limit is the number of snapshots of a request, 0 for as many as
+// fit a page.
 func (s *Store) readUsage(ctx context.Context, q UsageQuery) (*usageReader, error) {
 	after, err := q.check()
 	if err != nil {
@@ -116,7 +117,8 @@ func (s *Store) readUsage(ctx context.Context, q UsageQuery) (*usageReader, erro
 	add := func(in *dynamodb.QueryInput) {
 		in.TableName, in.ScanIndexForward = s.table, aws.Bool(false)
 		if q.Limit > 0 {
-			// One tells whether there are more, and one may be what the cursor is at.
+			// One more tells whether another page follows, and one may be the cursor's
+			// own.
 			in.Limit = aws.Int32(int32(q.Limit + 2)) //nolint:mnd,gosec // bounded by MaxUsageLimit
 		}
 		r.sources = append(r.sources, &usageSource{
@@ -149,7 +151,7 @@ func (s *Store) readUsage(ctx context.Context, q UsageQuery) (*usageReader, erro
 	return r, nil
 }
 
-// peerForm stands for the window in keys of the peer's form, which have none.
+// peerForm stands for the window in keys of the peer's form, which name no window.
 const peerForm = ""
 
 func (q *UsageQuery) subject() string {
@@ -162,7 +164,7 @@ func (q *UsageQuery) subject() string {
 	return q.Entity + " for " + q.Resource
 }
 
-// ownUsage asks for what is in the partition of an entity.
+// ownUsage queries the partition of an entity.
 func (s *Store) ownUsage(entity string) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{
 		TableName: s.table, KeyConditionExpression: aws.String("PK = :pk"),
@@ -170,10 +172,10 @@ func (s *Store) ownUsage(entity string) *dynamodb.QueryInput {
 	}
 }
 
-// apply bounds a query by the times and the cursor, given what its sort keys begin
-// with before the start of the window. It reports whether anything lies within.
+// apply bounds a query by the times and the cursor. prefix is the part of its sort keys
+// before the start of the window. apply reports whether the bounds are not empty.
 func (b usageRange) apply(in *dynamodb.QueryInput, sk, prefix string) bool {
-	from, to := prefix, prefix+":" // which sorts after every digit
+	from, to := prefix, prefix+":" // ":" sorts after every digit
 	if !b.From.IsZero() {
 		from += schema.Timestamp(nextSecond(b.From))
 	}
@@ -192,7 +194,7 @@ func (b usageRange) apply(in *dynamodb.QueryInput, sk, prefix string) bool {
 	return from <= to
 }
 
-// nextSecond is the first whole second at t or after it: windows start on one.
+// nextSecond returns the first whole second at or after t: windows start on one.
 func nextSecond(t time.Time) time.Time {
 	if cut := t.Truncate(time.Second); cut.Before(t) {
 		return cut.Add(time.Second)
@@ -200,15 +202,16 @@ func nextSecond(t time.Time) time.Time {
 	return t
 }
 
-// A use is a resource of which an entity has snapshots, perhaps by the peer.
+// A use is a resource of which an entity has snapshots; peer reports whether a peer
+// wrote some of them.
 type use struct {
 	resource string
 	peer     bool
 }
 
-// uses finds what an entity has snapshots of: after each resource, the next is that
-// of the first key beyond all of its own. A resource's first key is of the peer's
-// form if any is, because it goes on with a digit.
+// uses finds the resources of which an entity has snapshots. From each resource, it
+// skips to the first key beyond all keys of that resource. If a resource has keys of
+// the peer's form, its first key is one, because there a digit follows the resource.
 func (s *Store) uses(ctx context.Context, entity string) ([]use, error) {
 	var found []use
 	for from := schema.UsagePrefix; ; {

@@ -10,8 +10,8 @@ import (
 
 type values = map[string]types.AttributeValue
 
-// maxNumbers and maxDigits are what the numbers of a request share: those of an
-// item with some ten limits fit.
+// maxNumbers and maxDigits bound the shared memory for a request's numbers. The numbers
+// of an item with about ten limits fit.
 const (
 	maxNumbers = 64
 	maxDigits  = 1024
@@ -20,9 +20,9 @@ const (
 // longestNumber is the length of the longest 64-bit number.
 const longestNumber = 20
 
-// numbers makes the values of a bucket write, which are nearly all numbers, in a
-// handful of allocations: one for all the structs and one for all the digits.
-// It holds no pointer into itself, so it stays on its user's stack.
+// numbers makes the values of a bucket write, nearly all of them numbers, in few
+// allocations: one for all structs and one for all digits. It holds no pointer into
+// itself, so it stays on its user's stack.
 type numbers struct {
 	values values
 	slab   []types.AttributeValueMemberN // never grown: values points into it
@@ -59,7 +59,7 @@ func (s *numbers) done() values {
 	return s.values
 }
 
-// texts makes string values in one allocation, as many as there is room for.
+// texts makes string values in one allocation, up to its capacity.
 type texts []types.AttributeValueMemberS
 
 func (t *texts) value(s string) types.AttributeValue {

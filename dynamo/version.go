@@ -10,22 +10,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// ClientVersion is the version of the Python peer whose wire format this client
-// speaks, and the version it presents to a table's gates.
+// ClientVersion is the version of the Python peer whose wire format this client uses. A
+// table's version checks see this client as that version.
 const ClientVersion = "0.17.0"
 
-// schemaVersion is what a table made here says of its schema.
+// schemaVersion is the schema version of tables created here.
 const schemaVersion = "0.10.0"
 
-// A Version is what a table says about the software it is used with.
+// A Version is what a table's version record says about the software for the table.
 type Version struct {
 	Schema    string // of the table
 	ClientMin string // the oldest client the table accepts
-	Lambda    string // of the deployed aggregator; "" if none
+	Lambda    string // of the deployed aggregator; "" if there is none
 }
 
-// Version is the table's version record as it was when the store was opened; ok
-// is false if there is none, as on a table made by hand.
+// Version returns the table's version record as it was when the store was opened. ok is
+// false if there is none, as on a table made by hand.
 func (s *Store) Version() (v Version, ok bool) {
 	if s.version == nil {
 		return Version{}, false
@@ -33,9 +33,9 @@ func (s *Store) Version() (v Version, ok bool) {
 	return Version{s.version.Schema, s.version.ClientMin, s.version.Lambda}, true
 }
 
-// checkCompatible holds the client's version against a table's record, as the
-// peer does: the client must be as new as the table asks, and of the schema's
-// major version. An older aggregator is no obstacle.
+// checkCompatible compares the client's version with a table's record, as the peer
+// does. The client must be as new as the table requires, and of the schema's major
+// version. An older aggregator is accepted.
 func checkCompatible(v schema.Version) error {
 	client, _ := parseRelease(ClientVersion)
 	if v.ClientMin != "" {
@@ -64,15 +64,15 @@ func checkCompatible(v schema.Version) error {
 	return nil
 }
 
-// A release is a parsed version: X.Y[.Z], and a prerelease if it has one.
+// A release is a parsed version: X.Y[.Z], with an optional prerelease.
 type release struct {
 	major, minor, patch int
-	pre                 string // "" on a release, which any prerelease sorts below
+	pre                 string // "" on a release; every prerelease sorts below the release
 }
 
-// parseRelease reads a version string in the spellings that Python packages
-// have: a leading v, a +local part that counts for nothing, .devN, and aN, bN or
-// rcN right after the patch, or anything after a hyphen.
+// parseRelease reads a version string in the spellings of Python packages: a leading v,
+// a +local part that is ignored, .devN, and aN, bN or rcN right after the patch, or any
+// text after a hyphen.
 func parseRelease(s string) (release, bool) {
 	s = strings.TrimPrefix(s, "v")
 	s, _, _ = strings.Cut(s, "+")

@@ -7,11 +7,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Window is a length of time over which usage is added up. Windows begin on the
-// hour, the day or the month in UTC. The zero Window is [Hourly].
+// A Window is a length of time over which usage is added up. Windows begin on the hour,
+// the day or the month in UTC. The zero Window is [Hourly].
 type Window uint8
 
-// The windows there are.
+// The defined windows.
 const (
 	Hourly Window = iota
 	Daily
@@ -20,7 +20,7 @@ const (
 
 var windowNames = [...]string{Hourly: "hourly", Daily: "daily", Monthly: "monthly"}
 
-// ParseWindow reads what [Window.String] wrote. It fails with a
+// ParseWindow parses the output of [Window.String]. It fails with a
 // [*store.ValidationError].
 func ParseWindow(s string) (Window, error) {
 	for i, name := range windowNames {
@@ -31,7 +31,7 @@ func ParseWindow(s string) (Window, error) {
 	return 0, &store.ValidationError{Field: "window", Value: s, Reason: `give "hourly", "daily" or "monthly"`}
 }
 
-// String is hourly, daily or monthly.
+// String returns "hourly", "daily" or "monthly".
 func (w Window) String() string {
 	if int(w) < len(windowNames) {
 		return windowNames[w]
@@ -39,7 +39,7 @@ func (w Window) String() string {
 	return "window " + strconv.Itoa(int(w))
 }
 
-// Start is when the window that holds an instant starts, in UTC.
+// Start returns the start, in UTC, of the window that contains t.
 func (w Window) Start(t time.Time) time.Time {
 	year, month, day := t.UTC().Date()
 	switch w {
@@ -52,8 +52,8 @@ func (w Window) Start(t time.Time) time.Time {
 	}
 }
 
-// End is when the window that holds an instant ends, which is when the next one
-// starts.
+// End returns the end of the window that contains t, which is the start of the next
+// window.
 func (w Window) End(t time.Time) time.Time {
 	start := w.Start(t)
 	switch w {
