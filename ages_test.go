@@ -179,7 +179,8 @@ func TestADisabledBucketIsLookedAtAgainAfterAStep(t *testing.T) {
 	}, limiter.PerHour("rph", 1000))
 }
 
-// meets has two processes write to the user's bucket until the first one has noticed.
+// meets makes two processes write to the user's bucket until the first one has noticed
+// the other.
 func (p *walled) meets(l *limiter.Limiter) {
 	p.Helper()
 	for n := 0; !l.IsShared(theBucket); n++ {

@@ -237,8 +237,8 @@ func TestTheAttack(t *testing.T) {
 		attackers int // processes
 		inFlight  int
 		limit     int64
-		shards    int // shards of its bucket before the attack; 0: no bucket
-		writes    int64 // at most
+		shards    int     // shards of its bucket before the attack; 0: no bucket
+		writes    int64   // at most
 		throttled float64 // of these, at most
 		vain      float64 // refused by their condition, as a part of the writes, at most
 	}{

@@ -22,7 +22,7 @@ func inDatedWorld(t *testing.T, f func(*world)) {
 	})
 }
 
-// dated is the table behind a server with a clock.
+// dated returns the table behind a server with a clock.
 func (w *world) dated(date func() time.Time) *dynamo.Meter {
 	s := &dated.Server{
 		Handler: dynamolite.NewHandler(w.engine, dynamolite.HandlerOptions{}), Date: func(int) time.Time { return date() },
