@@ -155,8 +155,8 @@ func TestAParentGivenLaterIsFollowed(t *testing.T) {
 	})
 }
 
-// 7.11: configuration that was read before a change is remembered after it, for a whole
-// time to live.
+// A read of configuration that a change overtook is not remembered. With peer defect
+// 7.11, the outdated configuration stays in use for a whole time to live.
 func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))
