@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A bucket that was idle grants at most its capacity, however often the idle time is
-// looked at. Tokens that overflowed before a take do not refill the bucket after it.
+// A bucket that was idle grants at most its capacity, for any idle time and any number
+// of clients. Tokens that overflowed before a take do not refill the bucket after it.
 func TestIdleTimeIsNotSpentTwice(t *testing.T) {
 	for _, idle := range []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, 3 * time.Second, time.Hour} {
 		for clients := 1; clients <= 3; clients++ {

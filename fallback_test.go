@@ -16,7 +16,7 @@ func with(req limiter.Request, limits ...limiter.Limit) limiter.Request {
 	return req
 }
 
-// Where no level configures limits, fallback limits hold as configured limits would.
+// Fallback limits hold like configured limits if no level configures any.
 func TestFallbackLimitsHoldWhereNothingIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		req := with(ask("user", "rpm", 10), limiter.PerMinute("rpm", 10), limiter.PerHour("rph", 100))
@@ -244,8 +244,8 @@ func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
 	}
 }
 
-// Of two clients with different fallback limits, the last one's are in force. The
-// balance is trimmed to the lower capacity, and the change never fills it.
+// If two clients bring different fallback limits, those of the last one are in force.
+// The balance is trimmed to the lower capacity, and the change never fills it.
 func TestTwoClientsWithDifferentFallbackLimits(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})

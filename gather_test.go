@@ -136,8 +136,8 @@ func TestAnAdjustmentIsPaidByAllShards(t *testing.T) {
 	}
 }
 
-// A commit of a lease of several shards that fails half way leaves a lease that can be
-// settled. Its adjustments are returned by several shards.
+// A commit that returns tokens to several shards fails at one of them. The lease stays
+// open, can be adjusted again, and is then settled exactly.
 func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 	for _, then := range []string{"commit", "roll back"} {
 		t.Run(then, func(t *testing.T) {

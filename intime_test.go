@@ -339,7 +339,7 @@ func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 	})
 }
 
-// Of several calls that settle one lease at the same time, only one writes.
+// If several calls settle one lease at the same time, only one writes.
 func TestALeaseEndsOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {

@@ -31,8 +31,8 @@ func TestAReplacedShardEarnsFromItsBirthOn(t *testing.T) {
 	}
 }
 
-// What a commit takes in addition is debited in full, even if a shard that was to pay a
-// part is lost meanwhile.
+// A commit debits its additional tokens in full, even if a shard that was to pay a part
+// of them is lost meanwhile.
 func TestWhatALostShardWasToPayIsPaidByOthers(t *testing.T) {
 	onFourShards(t, []int64{0, 1_000_000, 100_000, 100_000}, func(w *world) {
 		w.survey(w.Limiter, "user", hourly)
@@ -160,8 +160,8 @@ func TestAReadThatTookLongRefusesNobodyAfterwards(t *testing.T) {
 	})
 }
 
-// A peer gives shard 0 a larger shard count and creates no shard. What shard 0 holds
-// above its new share goes to the new shard, however old the stamp of shard 0 is.
+// A peer gives shard 0 a larger shard count and creates no shard. The new shard gets
+// all that shard 0 holds above its new share, however old the stamp of shard 0 is.
 func TestWhatAPeerDoubledIsDividedWhole(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(hourly)

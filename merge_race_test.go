@@ -308,8 +308,8 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 	})
 }
 
-// A bucket that is doubled again right after a merge is a new set of shards. What a
-// client remembers of the old set neither admits too much nor refuses.
+// A bucket that is doubled again right after a merge is a new set of shards. A client's
+// memory of the old set neither admits too much nor refuses.
 func TestDoubledAgainAfterAMerge(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		daily := limiter.PerDay("rph", 8000)

@@ -265,8 +265,8 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 	}
 }
 
-// What a lease returns to a retired shard goes to its heir, at the price of one more
-// request and a read.
+// Tokens that a lease returns to a retired shard go to its heir, at the price of one
+// more request and a read.
 func TestAnHeirGetsWhatIsReturned(t *testing.T) {
 	tapped(t, limiter.Options{}, func(w *world, api *tap) {
 		w.plant("user", hourly, 8, each(8, 400_000)...)

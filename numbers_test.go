@@ -76,8 +76,8 @@ func (w *world) near(count int) {
 }
 
 // Shards are split and merged while their counts pass 64 bits, and several processes
-// take from them meanwhile. No process takes an old image for a new one. None misses a
-// write to an image.
+// take from them meanwhile. No process takes an old image for a new one, or a written
+// item for an unwritten one.
 func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.near(2)

@@ -181,8 +181,8 @@ func TestSettingWhatIsSetRepairsTheRegistry(t *testing.T) {
 	wantActions(t, s, dynamo.AuditResource("gpt-4"))
 }
 
-// At whatever request a change is interrupted, no change lacks its event, and no event
-// lacks its change.
+// A change that is interrupted at any of its requests never lacks its event, and no
+// event lacks its change.
 func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,7 @@ var (
 	isUnavailable = []error{store.ErrUnavailable}
 )
 
-// The requests that are sent again: a write of one item, a transaction.
+// Flags for the requests that are sent again: writes of one item, transactions.
 const (
 	single = 1 << iota
 	joint

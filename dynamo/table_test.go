@@ -187,7 +187,7 @@ func (*noExpiry) DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiv
 }
 
 // A slow table is absent, then CREATING, then ACTIVE with an index still CREATING, then
-// ready. With never set, the index stays CREATING.
+// ready. With never set, the table stays CREATING.
 type slowTable struct {
 	dynamo.API
 	polls int

@@ -174,8 +174,8 @@ func (h *history) sum() (events int64, tokens map[string]int64) {
 	return events, tokens
 }
 
-// In whatever batches the stream delivers a history, and however often, each change
-// counts once.
+// Each change counts once, in whatever batches and however often the stream delivers
+// it.
 func checkUsageCountsOnce(t *testing.T, api dynamo.API) {
 	t.Helper()
 	s := openStore(t, api)
