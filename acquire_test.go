@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// family configures limits and makes a project with a key that cascades to it.
+// family configures limits and creates a project and a key that cascades to it.
 func (w *world) family(limits ...limiter.Limit) {
 	w.Helper()
 	w.system(limits...)
@@ -87,7 +87,8 @@ func TestOneSideRefusingCreditsTheOther(t *testing.T) {
 	}
 }
 
-// A wait that covers the entity alone would not pay off.
+// The wait of a refused cascade covers the parent too, although the entity refuses. A
+// wait that covers only the entity would end in another refusal.
 func TestTheWaitCoversTheParentThoughTheEntityRefuses(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 3))
@@ -110,7 +111,7 @@ func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 		w.family(limiter.PerMinute("rpm", 60))
 		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
 		m := w.limiter(w.open(w.meter), limiter.Options{})
-		w.take(m, ask("key", "rpm", 1)) // remembers a project that holds 2
+		w.take(m, ask("key", "rpm", 1)) // remembers that the project holds 2
 		for range 2 {
 			w.take(w.Limiter, ask("key", "rpm", 1))
 		}
@@ -122,7 +123,8 @@ func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 			w.Fatal(refused)
 		}
 		m.Settle()
-		// The key's take, the project's refused take, and its refill: no compensation.
+		// The writes are the key's take, the project's refused take and the project's
+		// refill. Nothing is compensated.
 		if got := w.meter.Totals().Sub(before)["UpdateItem"].Requests; got != 3 {
 			w.Errorf("%d writes, want 3", got)
 		}
@@ -138,7 +140,7 @@ func TestAParentTracksASubset(t *testing.T) {
 		}
 		set("key", limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
 
-		// No limits at all for the parent: nothing to debit there.
+		// The request names none of the parent's limits, so the parent is not debited.
 		for range 3 {
 			if refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 10)); refused != nil {
 				w.Fatal(refused)
@@ -177,7 +179,8 @@ func TestUnknownLimitsAreNamed(t *testing.T) {
 	})
 }
 
-// A declared limit asks for nothing, so it has nothing to be returned.
+// A declared limit asks for 0 tokens, so nothing of it has to be returned. It does not
+// prevent the refund of the other limits.
 func TestADeclaredLimitDoesNotHinderReturning(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerSecond("rps", 5))
@@ -199,8 +202,8 @@ func TestADeclaredLimitDoesNotHinderReturning(t *testing.T) {
 	})
 }
 
-// A limit that the configuration no longer has is not taken from while it is
-// being taken off.
+// A request for a limit that was removed from the configuration fails, even before the
+// repair removes the limit from the bucket.
 func TestALimitTakenOffIsUnknownAtOnce(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
@@ -280,7 +283,7 @@ func TestBadRequests(t *testing.T) {
 type faulty struct {
 	dynamo.API
 	fail  error
-	lands bool // the write takes place all the same
+	lands bool // the write is applied although the call fails
 	calls int
 }
 
@@ -367,9 +370,9 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 		name   string
 		update string
 		values map[string]types.AttributeValue
-		take   int // a plain take of this many
+		take   int // tokens of a plain take
 		want   error
-		after  error // and of more than is held without a refill
+		after  error // the answer to a take of more than is held without a refill
 	}{
 		{"disabled", "SET disabled = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberBOOL{Value: true}}, 1, limiter.ErrDisabled, limiter.ErrDisabled},
 		{"schedule", "SET sched = :v", map[string]types.AttributeValue{":v": text("1h9-17s500")}, 1, nil, limiter.ErrUnsupported},
@@ -405,7 +408,8 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 	}
 }
 
-// A peer that changed parameters in place asks for a pass that trims.
+// A peer changed parameters in place and asked for a pass that trims. The limiter trims
+// the item and serves the request.
 func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))
@@ -425,7 +429,7 @@ func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
 	})
 }
 
-// item is the user's bucket as it is stored.
+// item returns the user's bucket as it is stored.
 func (w *world) item() map[string]types.AttributeValue {
 	w.Helper()
 	name := table

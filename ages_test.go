@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// A settable is a store of a user's own: it goes by the wall clock, which can be set.
+// A settable is a store with its own wall clock, which a test can set.
 type settable struct {
 	limiter.Store
 	ahead atomic.Int64
@@ -19,24 +19,24 @@ type settable struct {
 
 func (s *settable) Now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
-// set sets the clock to so much ahead of the right time.
+// set moves the clock ahead of the right time.
 func (s *settable) set(ahead time.Duration) { s.ahead.Store(int64(ahead)) }
 
-// A trusted one says of any time that it is right.
+// A trusted store reports every time as checked.
 type trusted struct{ *settable }
 
 func (s trusted) CheckedNow() (now time.Time, checked bool) { return s.Now(), true }
 
-// A walled is a process that goes by a wall clock, beside another one that goes by the
-// right time.
+// A walled is a process that reads the wall clock. It runs beside another process that
+// has the right time.
 type walled struct {
 	*world
 	clock *settable
 	slow  *limiter.Limiter
-	api   *tap // of the process
+	api   *tap // the API of the process
 }
 
-// inWall runs f with such a process, in a world whose system has limits.
+// inWall runs f with such a process, in a world with limits at the system level.
 func inWall(t *testing.T, f func(*walled), limits ...limiter.Limit) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
@@ -56,7 +56,7 @@ func (p *walled) asks(req limiter.Request) bool {
 	return len(p.api.take()) > 0
 }
 
-// capacity is the capacity by which the process decides.
+// capacity returns the capacity on which the process bases its decisions.
 func (p *walled) capacity() int64 {
 	p.Helper()
 	lease, err := p.slow.Acquire(p.Context(), ask("user", "rph", 1))
@@ -65,7 +65,7 @@ func (p *walled) capacity() int64 {
 	return lease.Statuses()[0].Limit.Capacity
 }
 
-// reads is how many reads the process sends when it acquires.
+// reads counts the reads that the process sends when it acquires.
 func (p *walled) reads() (n int) {
 	p.Helper()
 	p.api.take()
@@ -79,8 +79,8 @@ func (p *walled) reads() (n int) {
 	return n
 }
 
-// A process that refuses from memory asks again within the time of trust, whatever its
-// wall clock is set to.
+// A process that refuses from memory asks the store again within the time of trust,
+// even after its wall clock was set.
 func TestARefusalFromMemoryEndsAfterAStep(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestARefusalFromMemoryEndsAfterAStep(t *testing.T) {
 	}
 }
 
-// A brake ends, whatever the wall clock is set to, and is kept until then.
+// A brake lasts its full time and then ends, even after the wall clock was set.
 func TestABrakeEndsAfterAStep(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestABrakeEndsAfterAStep(t *testing.T) {
 	}
 }
 
-// A limiter follows what another process configures within the time to live, and reads it
-// no more often than that, whatever the wall clock is set to.
+// A limiter follows another process's configuration within the time to live, even after
+// its wall clock was set. It reads the configuration no more often than that.
 func TestConfigurationIsFollowedAfterAStep(t *testing.T) {
 	for name, steps := range map[string][]time.Duration{
 		"back": {-time.Hour}, "forward": {time.Hour}, "forward and back": {time.Hour, 0}, "back and forth": {-time.Hour, 0},
@@ -165,7 +165,8 @@ func TestConfigurationIsFollowedAfterAStep(t *testing.T) {
 	}
 }
 
-// A bucket that was found disabled is looked at again within the time to live.
+// A process reads a disabled bucket again within the time to live, even after its wall
+// clock was set.
 func TestADisabledBucketIsLookedAtAgainAfterAStep(t *testing.T) {
 	inWall(t, func(p *walled) {
 		k := limiter.ConfigKey{Resource: "gpt-4"}
@@ -178,7 +179,8 @@ func TestADisabledBucketIsLookedAtAgainAfterAStep(t *testing.T) {
 	}, limiter.PerHour("rph", 1000))
 }
 
-// meets has two processes write to the user's bucket until the first one has noticed.
+// meets makes two processes write to the user's bucket until the first one has noticed
+// the other.
 func (p *walled) meets(l *limiter.Limiter) {
 	p.Helper()
 	for n := 0; !l.IsShared(theBucket); n++ {
@@ -192,7 +194,7 @@ func (p *walled) meets(l *limiter.Limiter) {
 
 var theBucket = limiter.Bucket{Entity: "user", Resource: "gpt-4"}
 
-// Other writers are forgotten when they have gone, and no sooner.
+// A process forgets other writers after they have gone, and not earlier.
 func TestContentionIsForgottenAfterAStep(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +213,7 @@ func TestContentionIsForgottenAfterAStep(t *testing.T) {
 	}
 }
 
-// A writer to a scarce bucket pauses for no longer because its clock was set.
+// A pause of a writer to a scarce bucket does not get longer because the clock was set.
 func TestAPauseEndsAfterAStep(t *testing.T) {
 	inWall(t, func(p *walled) {
 		l := p.limiter(p.clock, limiter.Options{Trust: -1})
@@ -226,7 +228,7 @@ func TestAPauseEndsAfterAStep(t *testing.T) {
 	}, limiter.PerSecond("rps", 100))
 }
 
-// A bucket may be doubled again when the last doubling has had its effect.
+// A bucket can be doubled again once the last doubling has had its effect.
 func TestABucketIsDoubledAfterAStep(t *testing.T) {
 	inWall(t, func(p *walled) {
 		p.take(p.slow, ask("user", "rph", 1))
@@ -251,7 +253,7 @@ func TestABucketIsDoubledAfterAStep(t *testing.T) {
 	}, limiter.PerHour("rph", 96_000))
 }
 
-// An item that has to be healed again is healed after the pause.
+// An item that needs healing again is healed after the pause.
 func TestAnItemIsHealedAgainAfterAStep(t *testing.T) {
 	inWall(t, func(p *walled) {
 		l := p.limiter(trusted{p.clock}, limiter.Options{})

@@ -19,16 +19,17 @@ const (
 	module = "github.com/zeroae/zae-limiter-go"
 	sdk    = "github.com/aws/aws-sdk-go-v2"
 	sdkDB  = sdk + "/service/dynamodb"
-	// lru bounds what limiters and aggregators remember: which entry was used last is a matter for a
-	// library that is kept, and this one imports nothing but the standard library.
+	// lru bounds what limiters and aggregators remember. A maintained library tracks
+	// which entry was used last; this one imports only the standard library.
 	lru = "github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// mayImport says which packages of ours and of the SDK a package may import, tests
-// aside. An entry is a folder and holds for all below it, but for the root; the
-// longest that fits counts, and a package without one fails. What may be imported
-// includes all below it if it ends in /... . Dependencies point one way: cmd, cli,
-// dynamo, limiter, store, bucket. The engine stands apart and knows nothing of limits.
+// mayImport lists the packages of this project and of the SDK that a package may
+// import, except in its tests. An entry is a folder and also covers the folders below
+// it, except for the root. The longest entry that matches counts; a package without an
+// entry fails. An allowed import that ends in /... includes everything below it.
+// Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
+// stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
 	".":                   {"internal/bucket", "internal/calls", "store", lru},
 	"internal/calls":      {},
@@ -52,23 +53,24 @@ var mayImport = map[string][]string{
 	"loadtest":            {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 }
 
-// standardOnly are packages that import nothing but the above and the standard library.
+// standardOnly lists the packages that import only the packages above and the standard
+// library.
 var standardOnly = []string{".", "store", "internal/bucket", "internal/calls"}
 
-// mayKnowTheTime are the folders whose code may mention time.Now, Since and Until:
-// elsewhere they are defaults that say so to the linter.
+// mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.
+// Elsewhere these are defaults, marked as such for the linter.
 var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
-// tagged are the folders whose tests need the real counterparts; the Makefile runs
-// these with the tag.
+// tagged lists the folders whose tests need the real counterparts. The Makefile runs
+// these tests with the tag.
 var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
 
-// maxLines is the length of the longest file that is not a test.
+// maxLines is the maximum length of a file that is not a test.
 const maxLines = 600
 
 // source is one Go file.
 type source struct {
-	path   string // from the root of the repository
+	path   string // relative to the root of the repository
 	folder string
 	file   *ast.File
 	lines  int
@@ -77,7 +79,7 @@ type source struct {
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// at is where a node is, for messages.
+// at returns the position of a node, for messages.
 func (s *source) at(n ast.Node) string { return s.set.Position(n.Pos()).String() }
 
 func (s *source) imports() []string {
@@ -89,7 +91,8 @@ func (s *source) imports() []string {
 	return all
 }
 
-// sources is every Go file of the repository, its nested modules included. The tests share it and leave it as it is.
+// sources returns every Go file of the repository, including its nested modules. The
+// tests share the result and do not modify it.
 func sources(t *testing.T) []*source {
 	t.Helper()
 	all, err := parsed()
@@ -102,7 +105,7 @@ func sources(t *testing.T) []*source {
 	return all
 }
 
-// parsed is the repository, which the first caller parses.
+// parsed parses the repository once, for the first caller.
 var parsed = sync.OnceValues(parse)
 
 func parse() (all []*source, err error) {
@@ -131,13 +134,13 @@ func parse() (all []*source, err error) {
 	return all, err
 }
 
-// covers tells whether an entry of the tables stands for a package.
+// covers reports whether an entry of the tables covers a package.
 func covers(entry, name string) bool {
 	below, all := strings.CutSuffix(entry, "/...")
 	return name == below || all && strings.HasPrefix(name, below+"/")
 }
 
-// ruleFor finds the entry of mayImport for a folder.
+// ruleFor returns the entry of mayImport for a folder.
 func ruleFor(folder string) (allowed []string, ok bool) {
 	for at := folder; ; at = path.Dir(at) {
 		if allowed, ok = mayImport[at]; ok {
@@ -149,7 +152,7 @@ func ruleFor(folder string) (allowed []string, ok bool) {
 func TestDependenciesPointOneWay(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
-		if s.isTest() || s.folder == "benchmarks" { // a module of its own
+		if s.isTest() || s.folder == "benchmarks" { // benchmarks is a module of its own
 			continue
 		}
 		allowed, ok := ruleFor(s.folder)
@@ -170,7 +173,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 	}
 }
 
-// governs tells whether mayImport speaks of an import, and under which name.
+// governs reports whether mayImport covers an import, and under which name.
 func governs(imported string) (name string, governed bool) {
 	if imported == module {
 		return ".", true
@@ -226,7 +229,7 @@ func TestNoTestIsSkipped(t *testing.T) {
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if f, ok := n.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Fuzz") {
-				return false // it passes over an input, not over a test
+				return false // this skips an input, not a test
 			}
 			call, ok := n.(*ast.CallExpr)
 			for _, receiver := range []string{"t", "tb", "b"} {
@@ -248,8 +251,9 @@ func TestTaggedFilesAreRun(t *testing.T) {
 	}
 }
 
-// The Makefile names the long tests. One that is renamed would be run with the others again, and one of the same
-// name in another package would not be run at all.
+// The Makefile lists the long tests by name. If a listed test is renamed, it runs with
+// the other tests again. If another package has a test of the same name, that test is
+// never run.
 func TestLongTestsAreRun(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("Makefile")
@@ -287,7 +291,7 @@ func TestLongTestsAreRun(t *testing.T) {
 	}
 }
 
-// constraint is the file's //go:build line.
+// constraint returns the file's //go:build line.
 func constraint(file *ast.File) string {
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
@@ -299,7 +303,7 @@ func constraint(file *ast.File) string {
 	return ""
 }
 
-// isCall tells whether call is receiver.name of one of the names.
+// isCall reports whether call is receiver.name for one of the names.
 func isCall(call *ast.CallExpr, receiver string, names ...string) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

@@ -20,7 +20,7 @@ import (
 )
 
 // The attack of GHSA-76rv-2r9v-c5m6, on an engine that throttles as AWS does and
-// answers after 5 ms: one entity at 5,000 requests a second, and twenty who use
+// answers after 5 ms. One entity sends 5,000 requests a second. Twenty neighbours use
 // the same resource ten times a second each.
 const (
 	attackRate = 5_000
@@ -30,25 +30,25 @@ const (
 	warmUp     = 2 * time.Second
 )
 
-// An attack is what became of one.
+// An attack holds the results of one run.
 type attack struct {
 	began     time.Time // two seconds of quiet come first
 	mu        sync.Mutex
-	quiet     []time.Duration // latencies of the neighbours before
+	quiet     []time.Duration // latencies of the neighbours before the attack
 	under     []time.Duration // and after its first two seconds
-	granted   []time.Duration // of the attacker's requests, all of them
+	granted   []time.Duration // all of the attacker's requests
 	refused   []time.Duration
-	writes    atomic.Int64 // of buckets, after the first two seconds
-	throttled atomic.Int64 // of these
-	vain      atomic.Int64 // of these, refused by their condition
+	writes    atomic.Int64 // writes to buckets, after the first two seconds
+	throttled atomic.Int64 // of these, the throttled ones
+	vain      atomic.Int64 // of these, the ones refused by their condition
 	admitted  atomic.Int64 // of the attacker's requests, after the first two seconds
 	wrong     atomic.Int64 // answers that are neither right nor "throttled"
-	hurt      atomic.Int64 // neighbours that were turned away
+	hurt      atomic.Int64 // refused requests of neighbours
 	example   atomic.Pointer[error]
 }
 
-// steady calls f at a rate, for a while, each time on a goroutine of its own:
-// requests are due when they are due, however long those before them take.
+// steady calls f at a rate for d, each time on a goroutine of its own. A call starts
+// when it is due, however long earlier calls take.
 func steady(calls *sync.WaitGroup, rate int, d time.Duration, f func()) {
 	start := time.Now()
 	for i := range int(d.Seconds() * float64(rate)) {
@@ -57,8 +57,8 @@ func steady(calls *sync.WaitGroup, rate int, d time.Duration, f func()) {
 	}
 }
 
-// run has the neighbours alone for a while, and then the attacker too. hit is a
-// request of the attacker's process, visit one of a neighbour.
+// run lets the neighbours run alone for a while, and then adds the attacker. hit is a
+// request of the attacker's process, visit is one of a neighbour.
 func (a *attack) run(attackers int, hit func(process int) (bool, error), visit func(neighbour int) error) {
 	var calls, streams sync.WaitGroup
 	start := time.Now()
@@ -71,7 +71,7 @@ func (a *attack) run(attackers int, hit func(process int) (bool, error), visit f
 				took, at := time.Since(due), due.Sub(start)
 				a.mu.Lock()
 				switch {
-				case at < quietTime && at > quietTime/2: // once their buckets are there
+				case at < quietTime && at > quietTime/2: // once their buckets exist
 					a.quiet = append(a.quiet, took)
 				case at > quietTime+warmUp:
 					a.under = append(a.under, took)
@@ -117,7 +117,7 @@ func (a *attack) fail(err error) {
 	}
 }
 
-// warm is whether the attack has gone on for two seconds.
+// warm reports whether the attack has lasted for two seconds.
 func (a *attack) warm() bool { return time.Since(a.began) > warmUp }
 
 func p99(all []time.Duration) time.Duration { return percentile(all, 99) }
@@ -130,7 +130,7 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[min(len(all)*p/100, len(all)-1)]
 }
 
-// A gauge counts writes of buckets and those that were throttled.
+// A gauge counts the writes to buckets and the throttled ones among them.
 type gauge struct {
 	dynamo.API
 	*attack
@@ -174,16 +174,16 @@ func (g *gauge) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 	return out, err
 }
 
-// awsEngine has a table that has served as much before: a new one serves 4,000
-// units a second with all its partitions, whoever shares them.
+// awsEngine has a table that has served this load before. A new table serves only 4,000
+// units a second, with all its partitions together.
 func awsEngine() dynamolite.Options {
 	limits := dynamolite.AWSLimits()
 	limits.OnDemandWriteUnits, limits.OnDemandReadUnits = limits.QuotaWriteUnits, limits.QuotaReadUnits
 	return dynamolite.Options{Limits: limits, Latency: dynamolite.Latency{P50: 5 * time.Millisecond}}
 }
 
-// What the advisory describes: every decision is a write to the one item, and an
-// index that projects everything leads all buckets of the resource into one
+// The attack succeeds under the advisory's conditions. Every decision is a write to the
+// one item, and an index with all attributes puts all buckets of the resource into one
 // partition.
 func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 	inEngine(t, awsEngine(), dynamo.TableOptions{GSI2Projection: dynamo.ProjectAll}, func(w *world) {
@@ -229,7 +229,7 @@ func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 	})
 }
 
-// And what becomes of it here.
+// The attack fails here: its cost stays bounded and the neighbours keep their latency.
 func TestTheAttack(t *testing.T) {
 	const largeShards = 32 // only with -contest.large
 	for _, tt := range []struct {
@@ -237,10 +237,10 @@ func TestTheAttack(t *testing.T) {
 		attackers int // processes
 		inFlight  int
 		limit     int64
-		shards    int     // that its bucket has before; 0 is that there is none
+		shards    int     // shards of its bucket before the attack; 0: no bucket
 		writes    int64   // at most
 		throttled float64 // of these, at most
-		vain      float64 // of these, at most: refused by their condition
+		vain      float64 // refused by their condition, as a part of the writes, at most
 	}{
 		{"coalesced, limits far above", 16, 0, 1_000_000, 0, 5_000, 0.001, 0.3},
 		{"coalesced, limits far above, of one", 1, 0, 1_000_000, 0, 3_000, 0.001, 0.005},
@@ -289,7 +289,7 @@ func TestTheAttack(t *testing.T) {
 				if a.wrong.Load() > 0 {
 					w.Errorf("%d wrong answers: %v", a.wrong.Load(), *a.example.Load())
 				}
-				// Those who wait for their turn get their answer in time.
+				// Callers that wait for their turn get their answer in time.
 				if got, want := percentile(a.granted, 100), limiter.DefaultTimeout/4; got > want {
 					w.Errorf("the attacker waited for %v to be granted, want %v at most", got, want)
 				}
@@ -318,7 +318,7 @@ func TestTheAttack(t *testing.T) {
 					}
 					return
 				}
-				// Whatever a limit that is hit has to give is given, and no more.
+				// A limit under load grants all its tokens, and no more.
 				least, most := float64(tt.limit)*(1+attackTime.Seconds()), float64(tt.limit)*(1+time.Since(a.began).Seconds())
 				if got := float64(consumed); got < least*0.99 || got > most {
 					w.Errorf("%.0f were admitted in all, want at least %.0f and at most %.0f", got, least, most)

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// manyLimits are limits with names as long as they may be.
+// manyLimits returns limits with names of the maximum length.
 func manyLimits(kind string, n int) []limiter.Limit {
 	limits := make([]limiter.Limit, n)
 	for i := range limits {
@@ -25,7 +25,7 @@ func manyLimits(kind string, n int) []limiter.Limit {
 	return limits
 }
 
-// askEach asks for so many tokens of each limit.
+// askEach asks for the same number of tokens of each limit.
 func askEach(entity string, limits []limiter.Limit, tokens int) limiter.Request {
 	r := ask(entity)
 	for _, l := range limits {
@@ -34,7 +34,7 @@ func askEach(entity string, limits []limiter.Limit, tokens int) limiter.Request 
 	return r
 }
 
-// all checks that an entity holds as much of every limit.
+// all checks that an entity holds the same number of tokens of every limit.
 func (w *world) all(entity string, limits []limiter.Limit, tokens int64) {
 	w.Helper()
 	statuses, err := w.Available(w.Context(), askEach(entity, limits, 0))
@@ -49,9 +49,8 @@ func (w *world) all(entity string, limits []limiter.Limit, tokens int64) {
 	}
 }
 
-// A bucket of as many limits as there may be is acquired, adjusted, returned,
-// refilled, doubled, gathered from, merged and brought to other limits, by processes
-// that race for it.
+// Processes race for a bucket with the maximum number of limits. Acquire, adjust,
+// return, refill, double, gather, merge and a change to other limits all work.
 func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		limits := manyLimits("a", limiter.MaxLimits)
@@ -115,7 +114,8 @@ func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 	})
 }
 
-// A child and its parent may have as many limits each, none in common.
+// A child and its parent can each have the maximum number of limits, with none in
+// common.
 func TestACascadeOfAsManyLimitsAsThereMayBe(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10))
@@ -132,8 +132,8 @@ func TestACascadeOfAsManyLimitsAsThereMayBe(t *testing.T) {
 	})
 }
 
-// Too many limits are refused where they are set and where they are asked for. The error
-// names the bound, and nothing is sent.
+// A configuration or a request with too many limits is refused. The error names the
+// bound, and no request is sent.
 func TestMoreLimitsThanThereMayBe(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		limits := manyLimits("a", 2*limiter.MaxLimits+1)
@@ -158,8 +158,8 @@ func TestMoreLimitsThanThereMayBe(t *testing.T) {
 	})
 }
 
-// The limits of a peer's that are too many for a write are not evaluated, and the
-// error says so; their bucket is debited as long as it need not be refilled.
+// A peer's configuration with too many limits for one write is not evaluated, and the
+// error says so. Its bucket is debited as long as it needs no refill.
 func TestAPeersLimitsThatAreTooMany(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		const many = 200
@@ -211,7 +211,7 @@ func TestAPeersLimitsThatAreTooMany(t *testing.T) {
 	})
 }
 
-// used are the values that some clauses name.
+// used returns the values that some clauses name.
 func used(clauses []string, values map[string]types.AttributeValue) map[string]types.AttributeValue {
 	some := make(map[string]types.AttributeValue)
 	for name, v := range values {

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A bucket that was idle holds its capacity and no more, however the idle time
-// is looked at: what overflowed before a take must not fill the hole it makes.
+// A bucket that was idle grants at most its capacity, for any idle time and any number
+// of clients. Tokens that overflowed before a take do not refill the bucket after it.
 func TestIdleTimeIsNotSpentTwice(t *testing.T) {
 	for _, idle := range []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, 3 * time.Second, time.Hour} {
 		for clients := 1; clients <= 3; clients++ {
@@ -43,7 +43,8 @@ func TestIdleTimeIsNotSpentTwice(t *testing.T) {
 	}
 }
 
-// An adjustment is debited from what the bucket held when it was made.
+// An adjustment is debited from the balance that the bucket held when the adjustment
+// was made.
 func TestAnAdjustmentIsNotForgivenByIdleTime(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("tpm", 600), limiter.PerMinute("rpm", 60))
@@ -58,8 +59,8 @@ func TestAnAdjustmentIsNotForgivenByIdleTime(t *testing.T) {
 	})
 }
 
-// Clients that share a bucket which is used less than allowed do not make each
-// other's images useless.
+// Clients that share a bucket and use it less than allowed do not make each other's
+// images useless.
 func TestClientsSharingAFullBucketDoNotCollide(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 100_000))

@@ -11,8 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// cacheSizes are smaller than the number of shards, no multiple of it, and
-// neither.
+// cacheSizes are smaller than the number of shards, multiples of it, and neither.
 var cacheSizes = []int{0, 1, 2, 3, 7, 15, 16, 17, 31, 100, 1000}
 
 func TestCacheIsBounded(t *testing.T) {
@@ -43,7 +42,7 @@ func TestCacheIsBounded(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			for k := range 32_000 { // which fills every shard
+			for k := range 32_000 { // this fills every shard
 				c.Put(k, k)
 			}
 			if n := c.Len(); n != max(1, size) {
@@ -53,8 +52,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// An entry stays as long as fewer others come into its shard between two uses
-// than that has room for.
+// An entry stays in its shard until more new entries arrive between two of its uses
+// than the shard has room for.
 func TestCacheDropsWhatWasNotUsedForLongest(t *testing.T) {
 	t.Parallel()
 	uses := map[string]func(*limiter.Cache[int, int]){
@@ -151,7 +150,8 @@ func TestCacheForgets(t *testing.T) {
 	}
 }
 
-// Keys that have one hash are told apart: the last one put is there.
+// Two keys with the same hash are told apart. The cache keeps the one that was put
+// last.
 func TestCacheTellsCollidingKeysApart(t *testing.T) {
 	t.Parallel()
 	c := limiter.NewHashedCache[string, int](1000, func(string) uint64 { return 7 })

@@ -15,8 +15,7 @@ import (
 
 type traceKey struct{}
 
-// deaf never answers writes to buckets, and remembers the trace of whom it was
-// asked by.
+// deaf never answers writes to buckets. It remembers the traces of its callers.
 type deaf struct {
 	dynamo.API
 	mu     sync.Mutex
@@ -31,8 +30,8 @@ func (d *deaf) UpdateItem(ctx context.Context, _ *dynamodb.UpdateItemInput, _ ..
 	return nil, ctx.Err()
 }
 
-// A store that hangs is given up in time, whether or not the caller has a
-// deadline, and it can be told on whose behalf it was asked.
+// The limiter gives up a store that hangs in time, whether or not the caller has a
+// deadline. The store can read from the context for which caller it was asked.
 func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 	const timeout = 4 * time.Second
 	inWorld(t, limiter.Options{}, func(w *world) {

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/dated"
 )
 
-// inDatedWorld runs f in a bubble with a fresh table, whose store's clock was
-// compared with the server's: answers have dates.
+// inDatedWorld runs f in a bubble with a fresh table. The store's clock was compared
+// with the server's, because answers have dates.
 func inDatedWorld(t *testing.T, f func(*world)) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
@@ -22,7 +22,7 @@ func inDatedWorld(t *testing.T, f func(*world)) {
 	})
 }
 
-// dated is the table behind a server with a clock.
+// dated returns the table behind a server with a clock.
 func (w *world) dated(date func() time.Time) *dynamo.Meter {
 	s := &dated.Server{
 		Handler: dynamolite.NewHandler(w.engine, dynamolite.HandlerOptions{}), Date: func(int) time.Time { return date() },
@@ -30,16 +30,16 @@ func (w *world) dated(date func() time.Time) *dynamo.Meter {
 	return dynamo.NewMeter(s.Client())
 }
 
-// undated is the table behind a server that does not say how late it is.
+// undated returns the table behind a server that does not report how late it is.
 func (w *world) undated() dynamo.API { return remote{w.engine} }
 
-// fast is a limiter whose clock is ahead, and which nobody tells.
+// fast returns a limiter whose clock is ahead and is never corrected.
 func (w *world) fast(ahead time.Duration) *limiter.Limiter {
 	w.Helper()
 	return w.limiter(w.openBy(w.undated(), off(ahead)), limiter.Options{})
 }
 
-// openBy opens a store that goes by a clock.
+// openBy opens a store that uses the given clock.
 func (w *world) openBy(api dynamo.API, now func() time.Time) *dynamo.Store {
 	w.Helper()
 	s, err := dynamo.Open(w.Context(), dynamo.Options{API: api, Table: table, Now: now})
@@ -47,10 +47,11 @@ func (w *world) openBy(api dynamo.API, now func() time.Time) *dynamo.Store {
 	return s
 }
 
-// off is a clock that is off by so much.
+// off returns a clock with the given error.
 func off(by time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(by) } }
 
-// stampedNear checks that the user's bucket has one shard, with a stamp that is so near.
+// stampedNear checks that the user's bucket has one shard, and that its stamp is within
+// near of now.
 func (w *world) stampedNear(near time.Duration) {
 	w.Helper()
 	images, err := w.store.Buckets(w.Context(), "user", "gpt-4", 1)
@@ -64,8 +65,8 @@ func (w *world) stampedNear(near time.Duration) {
 	}
 }
 
-// One write by a clock that is far ahead does not stop a bucket for as long, does not
-// double it, and costs at most one capacity.
+// One write by a clock that is far ahead does not stop a bucket for that time. It does
+// not double the bucket, and it costs at most one capacity.
 func TestOneWriteFromTheFutureDoesNotStopABucket(t *testing.T) {
 	const burst, hour = 60, 3600
 	for name, ahead := range map[string]time.Duration{"a minute": time.Minute, "an hour": time.Hour, "a year": 365 * 24 * time.Hour} {
@@ -91,8 +92,8 @@ func TestOneWriteFromTheFutureDoesNotStopABucket(t *testing.T) {
 	}
 }
 
-// A client whose clock is ahead is corrected by the answers' dates before it writes to
-// a bucket.
+// A client whose clock is ahead is corrected by the dates of the answers before it
+// writes to a bucket.
 func TestAClientThatIsFarAheadIsCorrected(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"an hour ahead": time.Hour, "a year ahead": 365 * 24 * time.Hour, "an hour behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestAClientThatIsFarAheadIsCorrected(t *testing.T) {
 	}
 }
 
-// A small burst does not suffer from a client that is a little ahead.
+// A bucket with a small burst does not suffer from a client that is a little ahead.
 func TestASmallBurstBesideAClientThatIsALittleAhead(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"200 ms": 200 * time.Millisecond, "a second": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +124,7 @@ func TestASmallBurstBesideAClientThatIsALittleAhead(t *testing.T) {
 					}
 					return n
 				}
-				both(10 * time.Second) // in which the clock learns
+				both(10 * time.Second) // the clock learns in this time
 				if got := both(30 * time.Second); got < 3000*99/100 {
 					w.Errorf("%d of 3000 were admitted in 30 s", got)
 				}
@@ -132,7 +133,7 @@ func TestASmallBurstBesideAClientThatIsALittleAhead(t *testing.T) {
 	}
 }
 
-// A wall clock that is set does not stop a process.
+// A process keeps working after its wall clock was set.
 func TestAStepOfTheWallClockDoesNotSilence(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		for how, dates := range map[string]bool{"with dates": true, "without": false} {
@@ -157,8 +158,8 @@ func TestAStepOfTheWallClockDoesNotSilence(t *testing.T) {
 	}
 }
 
-// A client that was suspended, and so is behind, moves no stamp back: neither if its wall
-// clock has been set right, nor if that stood still with it.
+// A client that was suspended, and so is behind, moves no stamp back. This holds if its
+// wall clock was set right, and also if the wall clock stood still.
 func TestASuspendedClientMovesNoStampBack(t *testing.T) {
 	for name, wallIsRight := range map[string]bool{"its wall clock is right": true, "its wall clock stood still": false} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// After Close every method fails with the same error, at once and without a request.
+// After Close, every method fails with the same error, at once and without a request.
 func TestAClosedLimiterSaysSo(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(hourly)
@@ -69,10 +69,10 @@ func TestAClosedLimiterSaysSo(t *testing.T) {
 	})
 }
 
-// Close waits for calls under way and for what they have left behind, in the middle
-// of traffic: those that began get their answers, those that begin later are told,
-// tokens of whoever left are returned, and nothing is left running, or the bubble
-// would not end.
+// Close waits for calls under way and for the work that they leave behind, in the
+// middle of traffic. Calls that began get their answers, and later calls get ErrClosed.
+// The tokens of callers that left are returned. Nothing is left running; otherwise the
+// bubble would not end.
 func TestCloseUnderTraffic(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -88,7 +88,7 @@ func closesUnderTraffic(w *far, dice *rand.Rand) {
 	w.family(hourly)
 	w.plant("key", hourly, 2, each(2, 2_000_000)...)
 	w.warm("key", "rph", 0)
-	w.warm("key", "rph", 0) // which is known to cascade by now
+	w.warm("key", "rph", 0) // the limiter now knows that it cascades
 	at := time.Duration(dice.IntN(100_000)) * time.Microsecond
 	var all sync.WaitGroup
 	var kept atomic.Int64
@@ -128,8 +128,8 @@ func closesUnderTraffic(w *far, dice *rand.Rand) {
 	}
 }
 
-// Close does not wait for a store that answers nothing for longer than it says. Calls
-// under way are given up, and said to be.
+// Close does not wait longer than its time limit for a store that answers nothing.
+// Calls under way are given up and return an error that says so.
 func TestCloseHasAnEnd(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
@@ -181,8 +181,8 @@ func TestCloseHasAnEnd(t *testing.T) {
 
 var closeRounds = flag.Int("close.rounds", 40, "how often a limiter is closed under traffic, on real goroutines")
 
-// Close leaves no goroutine behind, and does not race with calls that begin: on real
-// goroutines, which the race detector watches.
+// Close leaves no goroutine behind and does not race with calls that begin. The test
+// uses real goroutines, which the race detector watches.
 func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	engine := dynamolite.New(dynamolite.Options{})
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
@@ -228,7 +228,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 		closers.Wait()
 		callers.Wait()
 		after := runtime.NumGoroutine()
-		for range 100 { // one that has done its work takes a moment to be gone
+		for range 100 { // a goroutine takes a moment to end after its work
 			if after <= before {
 				break
 			}
@@ -243,9 +243,9 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 	w.must(engine.Close())
 }
 
-// Close cuts off the work that goes on for longer than it waits. Here callers whose time
-// is up share a write that hangs, and what was taken for them elsewhere cannot be given
-// back either.
+// Close cuts off work that takes longer than Close waits. Here callers whose time is up
+// share a write that hangs. The tokens debited for them elsewhere cannot be returned
+// either.
 func TestCloseCutsOff(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second

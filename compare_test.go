@@ -18,13 +18,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// elsewhere is a store of another process, whose changes nobody here is told of.
+// elsewhere is the store of another process. Nothing informs this process of its
+// changes.
 func (w *world) elsewhere() *dynamo.Store {
 	w.Helper()
 	return w.open(w.engine)
 }
 
-// invalid checks that an acquire is refused for what it names.
+// invalid checks that an acquire is refused as invalid, and returns the text of the
+// error.
 func (w *world) invalid(l *limiter.Limiter, req limiter.Request) (text string) {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), req)
@@ -35,9 +37,10 @@ func (w *world) invalid(l *limiter.Limiter, req limiter.Request) (text string) {
 	return err.Error()
 }
 
-// Clients that cached the configuration before a limit was added do not take it off
-// again, nor do others then give it back full: of a day's limit no more is admitted than
-// it has, however many clients there are, and however old what they go by is.
+// A client with configuration from before a limit was added does not remove the limit
+// from buckets. So other clients do not add it again with a full balance. A day's limit
+// admits only its own tokens, with any number of clients and however old their
+// configuration is.
 func TestOldConfigurationUndoesNothing(t *testing.T) {
 	const clients = 20
 	inWorld(t, limiter.Options{}, func(w *world) {
@@ -68,8 +71,8 @@ func TestOldConfigurationUndoesNothing(t *testing.T) {
 	})
 }
 
-// A change that reached an item before a client has read it is not undone by what the
-// client still knows, whatever it finds to be different.
+// A change reached an item before a client has read it. The client does not undo it
+// from its remembered configuration, whatever difference it finds.
 func TestANewerChangeOnAnItemStays(t *testing.T) {
 	for name, change := range map[string]struct {
 		limits []limiter.Limit
@@ -91,9 +94,10 @@ func TestANewerChangeOnAnItemStays(t *testing.T) {
 			inWorld(t, limiter.Options{ConfigTTL: time.Hour}, func(w *world) {
 				w.system(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
 				w.take(w.Limiter, ask("user", "rpd", 1))
-				informed := w.limiter(w.open(w.meter), limiter.Options{ConfigTTL: time.Hour}) // but of this bucket
+				informed := w.limiter(w.open(w.meter), limiter.Options{ConfigTTL: time.Hour}) // but not of this bucket
 				w.take(informed, ask("other", "rpd", 1))
-				// As a peer does that shares the table: the configuration, then the item.
+				// A peer that shares the table does the same: first the configuration,
+				// then the item.
 				w.must(w.elsewhere().SetSystem(w.Context(), change.limits, ""))
 				values := schema.Item{":z": schema.N(0)}
 				for name, n := range change.values {
@@ -114,7 +118,7 @@ func TestANewerChangeOnAnItemStays(t *testing.T) {
 	}
 }
 
-// capacities are those of a bucket's limits on shard 0, in tokens.
+// capacities returns the capacities of a bucket's limits on shard 0, in tokens.
 func (w *world) capacities(entity string) (text string) {
 	w.Helper()
 	for _, s := range w.shards(entity)[0].Limits {
@@ -126,7 +130,7 @@ func (w *world) capacities(entity string) (text string) {
 	return text
 }
 
-// interposed calls a function after each consistent read of configuration, before its
+// interposed calls a function after a consistent read of configuration, before the
 // caller gets the answer.
 type interposed struct {
 	dynamo.API
@@ -143,9 +147,9 @@ func (i *interposed) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItem
 	return out, err
 }
 
-// A repair is conditional on the parameters of the image that it was worked out from:
-// what a peer changes after the configuration was read for it, without moving the stamp,
-// is not undone.
+// A repair is conditional on the parameters of the image that it was computed from. A
+// peer's change after the read of the configuration is therefore not undone, even if it
+// does not move the stamp.
 func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 	for name, peer := range map[string]struct {
 		limits []limiter.Limit
@@ -194,8 +198,8 @@ func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 	}
 }
 
-// unused plays a change elsewhere on a bucket that is used at intervals, and returns what
-// its request after the time to live comes to.
+// unused makes a change elsewhere, on a bucket that is used at intervals. It returns
+// the result of its request after the time to live.
 func (w *world) unused(pause time.Duration, change func(*dynamo.Store), req limiter.Request) error {
 	w.Helper()
 	for range 3 {
@@ -209,8 +213,8 @@ func (w *world) unused(pause time.Duration, change func(*dynamo.Store), req limi
 	return errOf(w.Acquire(w.Context(), req))
 }
 
-// A bucket that was last compared with its configuration longer ago than the time to
-// live is compared with this request: whatever was changed decides it.
+// A bucket whose last comparison is older than the time to live is compared with this
+// request. The changed configuration decides the request.
 func TestABucketNotUsedForLongIsCompared(t *testing.T) {
 	set := func(limits ...limiter.Limit) func(*dynamo.Store) {
 		return func(s *dynamo.Store) {
@@ -247,14 +251,14 @@ func TestABucketNotUsedForLongIsCompared(t *testing.T) {
 	}
 }
 
-// The same holds for both buckets of a cascade, each by its own configuration.
+// Both buckets of a cascade are compared, each with its own configuration.
 func TestBothBucketsOfACascadeAreCompared(t *testing.T) {
 	for _, whose := range []limiter.ConfigKey{{Entity: "key", Resource: "gpt-4"}, {Entity: "project", Resource: "gpt-4"}} {
 		t.Run(whose.Entity, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				w.family(limiter.PerDay("rpd", 1000))
 				err := w.unused(70*time.Second, func(s *dynamo.Store) {
-					_, ns := s.Namespace() // past every store: an entity's limits reach its buckets otherwise
+					_, ns := s.Namespace() // past every store, because a store writes an entity's limits to its buckets
 					w.plantConfig(ns, whose, limiter.PerDay("rpd", 10))
 				}, ask("key", "rpd", 100))
 				var refused *limiter.ExceededError
@@ -271,14 +275,14 @@ func TestBothBucketsOfACascadeAreCompared(t *testing.T) {
 	}
 }
 
-// Tokens taken under parameters that no longer hold go back exactly once, to the entity's
-// bucket and to its parent's, and are taken once by the parameters that hold.
+// Tokens debited under outdated parameters are returned exactly once, to the entity's
+// bucket and to its parent's. They are then debited once by the parameters in force.
 func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 	slow := limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(1000))
 	for name, tt := range map[string]struct {
 		change  func(*world)
 		want    error
-		balance int64 // of either bucket, when the request has been answered
+		balance int64 // of either bucket, after the answer to the request
 	}{
 		"a limit added": {func(w *world) {
 			w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{slow, limiter.PerDay("tpd", 10)}, ""))
@@ -311,7 +315,7 @@ func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 	}
 }
 
-// plantConfig writes limits of a level as a peer does, which its buckets do not follow.
+// plantConfig writes the limits of a level as a peer does. Its buckets do not follow.
 func (w *world) plantConfig(ns string, k limiter.ConfigKey, limits ...limiter.Limit) {
 	w.Helper()
 	name := table
@@ -320,8 +324,8 @@ func (w *world) plantConfig(ns string, k limiter.ConfigKey, limits ...limiter.Li
 	})))
 }
 
-// All shards that a decision rests on are compared: what was taken from them together
-// under a limit that is lowered since goes back.
+// All shards that a decision uses are compared. Tokens debited from them together,
+// under a limit that was lowered since, are returned.
 func TestAShardedBucketNotUsedForLongIsCompared(t *testing.T) {
 	for _, tokens := range []int{10, 600, 3000} {
 		t.Run(strconv.Itoa(tokens), func(t *testing.T) {
@@ -345,8 +349,8 @@ func TestAShardedBucketNotUsedForLongIsCompared(t *testing.T) {
 	}
 }
 
-// A comparison goes out together with the take and costs no round trip; callers who
-// come meanwhile wait for the same one.
+// A comparison runs together with the take and costs no round trip. Callers that arrive
+// meanwhile wait for the same comparison.
 func TestAComparisonCostsNoRoundTrip(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
@@ -364,8 +368,8 @@ func TestAComparisonCostsNoRoundTrip(t *testing.T) {
 				t.Errorf("%d reads for %d callers", w.wire.reads-reads, callers)
 			}
 		}
-		// Tokens taken under a limit that was lowered since go back, and the requests
-		// are decided again.
+		// Tokens debited under a limit that was lowered since are returned, and the
+		// requests are decided again.
 		time.Sleep(70 * time.Second)
 		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
 		if got := w.served(w.queue(nil, of(32, ask("user", "rpd", 1))...)); got != 10 {
@@ -374,7 +378,7 @@ func TestAComparisonCostsNoRoundTrip(t *testing.T) {
 	})
 }
 
-// failing fails reads of configuration, or keeps them for a time.
+// failing fails reads of configuration, or delays them for a time.
 type failing struct {
 	dynamo.API
 	mu    sync.Mutex
@@ -405,9 +409,9 @@ func (f *failing) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInp
 	return f.API.BatchGetItem(ctx, in, o...)
 }
 
-// A bucket whose configuration cannot be read goes on as it is: the request was
-// metered, so it is neither failed nor degraded. Requests that cannot be decided without the
-// configuration fail. Once it can be read again, it holds.
+// A bucket stays in use while its configuration cannot be read. Its requests are
+// metered, so they are neither failed nor degraded. A request that cannot be decided
+// without the configuration fails. The configuration holds again once it can be read.
 func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -465,9 +469,9 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 	}
 }
 
-// A request on an item that differs from the configuration known takes the item as it
-// is while the configuration cannot be read, on one shard and on several. It writes no
-// parameters, and the item's own decide.
+// The item differs from the known configuration, which cannot be read at the moment. A
+// request then uses the item as it is, on one shard and on several. It writes no
+// parameters, and the item's own parameters decide.
 func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 	for _, shards := range []int{1, 2} {
 		for _, tokens := range []int{1, 6, 11} {
@@ -503,8 +507,8 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 	}
 }
 
-// A status quotes the configuration that another process has brought the item to, though
-// this process compared the bucket only meanwhile.
+// A status quotes the configuration to which another process repaired the item, even
+// though this process compared the bucket only in the meantime.
 func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {
 	inWorld(t, limiter.Options{ConfigTTL: time.Second}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 60))

@@ -50,7 +50,7 @@ func TestConfigurationIsReadOncePerTTL(t *testing.T) {
 			w.take(w.Limiter, ask("user", "rph", 1))
 		}
 		w.Settle()
-		if got := w.meter.Totals()["BatchGetItem"].Requests; got > 3 { // open, create, the comparison that followed the change
+		if got := w.meter.Totals()["BatchGetItem"].Requests; got > 3 { // open, create, and the comparison that followed the change
 			w.Errorf("%d reads", got)
 		}
 		stats := w.Stats()
@@ -91,7 +91,8 @@ func TestWithoutACacheEveryAcquireReads(t *testing.T) {
 	})
 }
 
-// A bucket with limits of the entity's own is kept; others expire when idle.
+// A bucket with limits of the entity's own does not expire. Other buckets expire when
+// idle.
 func TestExpiryFollowsTheLevel(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		expires := func(want bool) {
@@ -112,13 +113,13 @@ func TestExpiryFollowsTheLevel(t *testing.T) {
 	})
 }
 
-// One that lives for longer than can be counted expires in the end, too: it is as
-// it should be, and not written anew each time that it is compared.
+// A bucket also expires if its lifetime is longer than can be counted. It is then as
+// configured, so a comparison does not write it again.
 func TestALifeBeyondCountingExpires(t *testing.T) {
 	const century = 36_525 * 24 * 60 * 60
 	for _, limit := range []limiter.Limit{
 		limiter.PerMinute("long", 5, limiter.Burst(1_000_000_000_000)), // a thousand times the time to fill is too much
-		limiter.PerDay("longer", 1, limiter.Burst(limiter.MaxTokens)),  // the time to fill is
+		limiter.PerDay("longer", 1, limiter.Burst(limiter.MaxTokens)),  // the time to fill is too much
 	} {
 		t.Run(limit.Name, func(t *testing.T) {
 			inWorld(t, limiter.Options{TTLMultiplier: 1000}, func(w *world) {
@@ -137,11 +138,12 @@ func TestALifeBeyondCountingExpires(t *testing.T) {
 	}
 }
 
-// What an entity cascades to is part of the bucket, and is compared as well.
+// The entity's parent is part of the bucket's owner, so a comparison also finds a
+// parent that was set later.
 func TestAParentGivenLaterIsFollowed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 100))
-		w.take(w.Limiter, ask("key", "rph", 1)) // no record yet
+		w.take(w.Limiter, ask("key", "rph", 1)) // the entity has no record yet
 		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
 		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 		w.admitted(w.Limiter, ask("key", "rph", 1), time.Second, limiter.DefaultConfigTTL)
@@ -153,8 +155,8 @@ func TestAParentGivenLaterIsFollowed(t *testing.T) {
 	})
 }
 
-// 7.11: what was read before a change is stored after it, for a whole time to
-// live.
+// A read of configuration that a change overtook is not remembered. With peer defect
+// 7.11, the outdated configuration stays in use for a whole time to live.
 func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))
@@ -164,7 +166,7 @@ func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 		slow.wait.Store(int64(time.Second))
 		first := make(chan *limiter.ExceededError)
 		go func() { first <- w.take(l, ask("user", "rph", 1)) }()
-		time.Sleep(time.Second / 2) // the old limits are read, and on their way
+		time.Sleep(time.Second / 2) // the old limits were read and are on their way
 		slow.wait.Store(0)
 		w.must(store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 20)}, ""))
 		if refused := w.take(l, ask("other", "rph", 20)); refused != nil {
@@ -179,7 +181,7 @@ func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 	})
 }
 
-// slowReads takes its time to return what it has read.
+// slowReads returns what it has read after a delay.
 type slowReads struct {
 	dynamo.API
 	wait atomic.Int64

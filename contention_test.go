@@ -10,21 +10,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A tug is two processes at one bucket.
+// A tug is two processes that write to one bucket.
 type tug struct {
 	*world
 	one, other *limiter.Limiter
-	meter      *dynamo.Meter // of the first
+	meter      *dynamo.Meter // of the first process
 }
 
-// inTug has the first process find out that the other one moves the stamp. The
-// bucket has a limit, rps, of which so much is taken before.
+// inTug lets the first process find out that the other one moves the stamp. The bucket
+// has the given limit, rps, and taken tokens are debited from it first.
 func inTug(t *testing.T, limit limiter.Limit, taken int, f func(*tug)) {
 	t.Helper()
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limit)
 		g := &tug{world: w, meter: dynamo.NewMeter(w.engine)}
-		g.one, g.other = w.limiter(w.open(remote{g.meter}), limiter.Options{InFlight: -1}), // which never pauses
+		g.one, g.other = w.limiter(w.open(remote{g.meter}), limiter.Options{InFlight: -1}), // never pauses
 			w.limiter(w.store, limiter.Options{})
 		w.take(g.other, ask("user", "rps", taken))
 		w.take(g.one, ask("user", "rps", 0))
@@ -37,14 +37,14 @@ func inTug(t *testing.T, limit limiter.Limit, taken int, f func(*tug)) {
 	})
 }
 
-// writes are how many the first process sends.
+// writes returns the number of writes that the first process sends.
 func (g *tug) writes(f func()) int64 {
 	before := g.meter.Totals()
 	f()
 	return g.meter.Totals().Sub(before)["UpdateItem"].Requests
 }
 
-// image is the bucket, and its limit.
+// image returns the bucket's image and its limit.
 func (g *tug) image() (*store.Image, store.LimitState) {
 	g.Helper()
 	img := g.shards("user")[0]
@@ -52,7 +52,8 @@ func (g *tug) image() (*store.Image, store.LimitState) {
 	return img, s
 }
 
-// isStamped checks that the bucket was refilled just now, and what it holds.
+// isStamped checks that the bucket was refilled just now, and that it holds the given
+// tokens.
 func (g *tug) isStamped(tokens int64) {
 	g.Helper()
 	img, s := g.image()
@@ -61,8 +62,8 @@ func (g *tug) isStamped(tokens int64) {
 	}
 }
 
-// What was earned since the stamp can be taken without moving it, below what is
-// stored, by the token.
+// On a shared bucket, tokens earned since the stamp can be debited without moving the
+// stamp. The stored balance may go below zero, and the count is exact to the token.
 func TestAContendedStampIsLeftAlone(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
 		before, held := g.image()
@@ -84,14 +85,14 @@ func TestAContendedStampIsLeftAlone(t *testing.T) {
 		if refused == nil || refused.RetryAfter() != 3*time.Millisecond {
 			g.Errorf("3 tokens too many: %v", refused)
 		}
-		g.take(g.other, ask("user", "rps", int(left/1000))) // which knows nothing of it
+		g.take(g.other, ask("user", "rps", int(left/1000))) // the other process knows nothing of the debits
 		if _, s := g.image(); s.Tokens < 0 || s.Tokens >= 1000 {
 			g.Errorf("%d are left of all", s.Tokens)
 		}
 	})
 }
 
-// A bucket that overflows is debited as it was up to 50 ms ago, and no earlier.
+// A shared bucket that overflows is debited as it was up to 50 ms ago, and no earlier.
 func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000_000), 1, func(g *tug) {
 		const takes = 20
@@ -104,7 +105,7 @@ func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 				g.Errorf("%d tokens, stamped %d ms ago", s.Tokens, age)
 			}
 		}
-		if writes > takes+1 { // one finds that the other has stopped to move the stamp
+		if writes > takes+1 { // one write finds that the other process no longer moves the stamp
 			g.Errorf("%d writes", writes)
 		}
 		time.Sleep(60 * time.Millisecond)
@@ -113,7 +114,7 @@ func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 	})
 }
 
-// Contention that is over is forgotten: decisions are exact again.
+// A process forgets contention that is over, and its decisions are exact again.
 func TestContentionIsForgotten(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
 		time.Sleep(1100 * time.Millisecond)
@@ -124,8 +125,7 @@ func TestContentionIsForgotten(t *testing.T) {
 	})
 }
 
-// Shards that were split while balances were negative at their stamps hold what
-// the bucket held.
+// A split of a bucket whose balances are negative at their stamps loses no tokens.
 func TestASplitOfNegativeBalancesLosesNothing(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
 		time.Sleep(100 * time.Millisecond)
@@ -147,7 +147,8 @@ func TestASplitOfNegativeBalancesLosesNothing(t *testing.T) {
 	})
 }
 
-// A request above any shard's balance leaves contended stamps alone, too.
+// A gather for a request above any shard's balance also leaves the stamps of shared
+// shards alone.
 func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
 		g.one.Widen(g.Context(), "user", "gpt-4")
@@ -163,7 +164,7 @@ func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 	})
 }
 
-// A shard that its sibling cannot give birth to yet is not asked for.
+// The client sends no requests to a shard that its sibling cannot create yet.
 func TestShardsThatAreNotBornYetAreLeftAlone(t *testing.T) {
 	tapped(t, limiter.Options{}, func(w *world, api *tap) {
 		for _, i := range [...]struct{ shard, count int }{{0, 2}, {1, 4}, {3, 4}} {

@@ -18,20 +18,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// A contest is identical processes that share one limit, in virtual time.
+// A contest is a run of identical processes that share one limit, in virtual time.
 type contest struct {
 	name      string
 	processes int
-	callers   int     // of each process, that ask again as soon as they may; 0 is random arrivals
-	load      float64 // how much arrives at random, all processes together, as a multiple of the limit
+	callers   int     // of each process; they ask again as soon as they may; 0: random arrivals
+	load      float64 // random arrivals of all processes together, as a multiple of the limit
 	limit     int64   // a second
 	burst     int64
 	aws       bool                    // the engine has AWS's limits of partitions
-	shards    int                     // that the bucket has before; 0 is that there is none
+	shards    int                     // shards of the bucket before the contest; 0: no bucket
 	light     bool                    // the first process asks for half of an equal share
 	large     bool                    // takes ten seconds: only with -contest.large
-	latency   func(int) time.Duration // of a process; nil is 5 ms
-	atLeast   time.Duration           // how long it takes, whatever the flag says
+	latency   func(int) time.Duration // of a process; nil: 5 ms
+	atLeast   time.Duration           // the shortest duration, whatever the flag says
 }
 
 var (
@@ -41,13 +41,13 @@ var (
 
 func (c contest) lasts() time.Duration { return max(*contestTime, c.atLeast) }
 
-// A contestant is what became of one process.
+// A contestant holds the results of one process.
 type contestant struct {
 	asked, granted, failed atomic.Int64
 	failure                atomic.Pointer[error]
 }
 
-// ask asks once, and returns how long the caller waits before it asks again.
+// ask asks once and returns how long the caller waits before it asks again.
 func (c *contestant) ask(ctx context.Context, l *limiter.Limiter) time.Duration {
 	c.asked.Add(1)
 	_, err := l.Acquire(ctx, ask("entity", "rps", 1))
@@ -65,7 +65,7 @@ func (c *contestant) ask(ctx context.Context, l *limiter.Limiter) time.Duration 
 	}
 }
 
-// A distance is how far an engine is away.
+// A distance adds the latency of a distant engine.
 type distance struct {
 	dynamo.API
 	latency time.Duration
@@ -95,7 +95,7 @@ func (d *distance) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...
 	return d.API.GetItem(ctx, in, o...)
 }
 
-// run lets the processes contend and returns what became of each.
+// run lets the processes contend and returns the results of each.
 func (c contest) run(w *world) []contestant {
 	limit := limiter.PerSecond("rps", c.limit, limiter.Burst(c.burst))
 	w.system(limit)
@@ -126,7 +126,7 @@ func (c contest) run(w *world) []contestant {
 	return all
 }
 
-// arrive calls f at random times, each on a goroutine of its own.
+// arrive calls f at random times, each call on a goroutine of its own.
 func (c contest) arrive(process int, start time.Time, calls *sync.WaitGroup, f func()) {
 	rate := c.load * float64(c.limit) / float64(c.processes)
 	if c.light && process == 0 {
@@ -139,7 +139,7 @@ func (c contest) arrive(process int, start time.Time, calls *sync.WaitGroup, f f
 	}
 }
 
-// in runs a contest in an engine, and checks what holds of all of them.
+// in runs a contest in an engine and checks what must hold in every contest.
 func (c contest) in(t *testing.T, check func(w *world, all []contestant)) {
 	t.Helper()
 	o := dynamolite.Options{}
@@ -165,7 +165,7 @@ func (c contest) in(t *testing.T, check func(w *world, all []contestant)) {
 	})
 }
 
-// within checks that each process got a part of an equal share that is in bounds.
+// within checks that each process got a part of an equal share within bounds.
 func within(least, most float64) func(*world, []contestant) {
 	return func(w *world, all []contestant) {
 		var total int64
@@ -181,7 +181,7 @@ func within(least, most float64) func(*world, []contestant) {
 	}
 }
 
-// Identical processes get equal shares of a limit, to a fifth.
+// Identical processes get equal shares of a limit, within one fifth.
 func TestProcessesShareALimitEqually(t *testing.T) {
 	for _, c := range []contest{
 		{name: "two", processes: 2, callers: 16, limit: 300, burst: 300},
@@ -205,8 +205,8 @@ func TestProcessesShareALimitEqually(t *testing.T) {
 	}
 }
 
-// Half of the processes are twenty times as far away as the others. None gets less
-// than half of an equal share.
+// Half of the processes have twenty times the latency of the others. No process gets
+// less than half of an equal share.
 func TestProcessesFarAwayGetAtLeastHalfAShare(t *testing.T) {
 	latency := func(p int) time.Duration { return []time.Duration{time.Millisecond, 20 * time.Millisecond}[p%2] }
 	for _, c := range []contest{
@@ -223,7 +223,7 @@ func TestProcessesFarAwayGetAtLeastHalfAShare(t *testing.T) {
 	}
 }
 
-// A process that asks for half of an equal share gets nearly all of that, whatever the
+// A process that asks for half of an equal share gets nearly all of it, whatever the
 // others ask for.
 func TestAProcessThatAsksForLittleGetsIt(t *testing.T) {
 	for _, c := range []contest{

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A path is a way that an acquire of 10 goes through the store. Each begins with
-// what makes the bucket so.
+// paths are the ways that an acquire of 10 goes through the store. Each function first
+// prepares the bucket.
 var paths = map[string]func(w *far, entity string){
 	"cold": func(*far, string) {},
 	"warm": func(w *far, entity string) { w.warm(entity, "rph", 0) },
@@ -37,7 +37,7 @@ var paths = map[string]func(w *far, entity string){
 	},
 }
 
-// consumed is what is counted for an entity, on all shards.
+// consumed returns the tokens counted for an entity, on all shards.
 func (w *world) consumed(entity string) (tokens int64) {
 	w.Helper()
 	for _, img := range w.shards(entity) {
@@ -47,10 +47,10 @@ func (w *world) consumed(entity string) (tokens int64) {
 	return tokens / 1000
 }
 
-// everyInstant acquires 250 for an entity that cascades, with a deadline at many
-// instants of every path, from a store at a distance, and allows to go on without it.
-// It hands the lease to end, and wants what is counted then. It returns how many
-// buckets stayed debited by leases that were degraded.
+// everyInstant acquires 250 with a deadline at many instants of every path, from a
+// store at a distance. The request allows to go on without the store. everyInstant
+// hands the lease to end, and then expects one of the counts that end returns. It
+// returns how many buckets stayed debited by degraded leases.
 func everyInstant(t *testing.T, end func(w *far, lease *limiter.Lease) (want []int64)) (debited int) {
 	t.Helper()
 	degraded := 0
@@ -108,8 +108,8 @@ func everyInstant(t *testing.T, end func(w *far, lease *limiter.Lease) (want []i
 	return debited
 }
 
-// A degraded lease that is rolled back returns what its acquire debits, whenever
-// that is: before the lease was granted, before the rollback, or after it.
+// The rollback of a degraded lease returns what its acquire debits. The debit may come
+// before the lease was granted, before the rollback, or after it.
 func TestADegradedLeaseIsRolledBack(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"at once": 0, "in between": 12 * time.Millisecond, "later": time.Second} {
@@ -124,7 +124,7 @@ func TestADegradedLeaseIsRolledBack(t *testing.T) {
 	}
 }
 
-// One that is rolled back by a context that has ended goes on returning.
+// The rollback of a degraded lease goes on in the background if its context has ended.
 func TestADegradedLeaseIsRolledBackInTheBackground(t *testing.T) {
 	t.Parallel()
 	everyInstant(t, func(w *far, lease *limiter.Lease) []int64 {
@@ -137,8 +137,8 @@ func TestADegradedLeaseIsRolledBackInTheBackground(t *testing.T) {
 	})
 }
 
-// One that is committed keeps what its acquire debits, as it was adjusted, or
-// nothing, if the acquire never debits anything. The commit does not wait for that.
+// A committed degraded lease keeps what its acquire debits, as adjusted. It keeps
+// nothing if the acquire never debits anything. The commit does not wait for the debit.
 func TestADegradedLeaseIsCommitted(t *testing.T) {
 	t.Parallel()
 	for _, delta := range []int64{0, 30, -30, -250} {
@@ -168,7 +168,7 @@ func TestADegradedLeaseIsCommitted(t *testing.T) {
 	}
 }
 
-// One that nobody ends stays as it is.
+// A degraded lease that is never settled keeps its debits.
 func TestADegradedLeaseIsDropped(t *testing.T) {
 	t.Parallel()
 	debited := everyInstant(t, func(_ *far, lease *limiter.Lease) []int64 {
@@ -182,7 +182,7 @@ func TestADegradedLeaseIsDropped(t *testing.T) {
 	}
 }
 
-// A degraded lease owes nothing for a request that was refused in the end, or failed.
+// A degraded lease owes nothing if its request was refused in the end, or failed.
 func TestADegradedLeaseOwesNothingForARefusal(t *testing.T) {
 	t.Parallel()
 	for _, commits := range []bool{true, false} {
@@ -192,7 +192,7 @@ func TestADegradedLeaseOwesNothingForARefusal(t *testing.T) {
 			w.take(w.Limiter, ask("project", "rph", 50))
 			ctx, cancel := context.WithTimeout(w.Context(), 3*time.Millisecond)
 			defer cancel()
-			req := ask("key", "rph", 80) // the key has it, the project has not
+			req := ask("key", "rph", 80) // the key has enough, the project does not
 			req.OnUnavailable = limiter.Allow
 			lease, err := w.l.Acquire(ctx, req)
 			w.must(err)
@@ -211,7 +211,7 @@ func TestADegradedLeaseOwesNothingForARefusal(t *testing.T) {
 	}
 }
 
-// A degraded lease takes the adjustments that any other takes, and says that
+// A degraded lease accepts the same adjustments as any other lease, and reports that
 // nothing is metered.
 func TestADegradedLeaseIsAdjustedLikeAnother(t *testing.T) {
 	t.Parallel()
@@ -247,7 +247,7 @@ func synctestFar(t *testing.T, o limiter.Options, f func(*far)) {
 	}
 }
 
-// The same of a caller among others who share a write.
+// A degraded lease of a caller that shares a write with others is rolled back too.
 func TestADegradedLeaseOfACrowdIsRolledBack(t *testing.T) {
 	t.Parallel()
 	degraded := 0

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// switchOff sets the switch of an operator on a level, as a peer does; on takes it off.
+// switchOff sets the operator's switch on a level, or removes it, as a peer does.
 func (w *world) switchOff(k limiter.ConfigKey, off bool) {
 	w.Helper()
 	_, ns := w.store.Namespace()
@@ -30,7 +30,7 @@ func (w *world) switchOff(k limiter.ConfigKey, off bool) {
 	w.must(errOf(w.engine.UpdateItem(w.Context(), in)))
 }
 
-// disabled checks what an acquire is answered.
+// disabled checks the answer to an acquire.
 func (w *world) disabled(l *limiter.Limiter, req limiter.Request, want bool, when string) {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), req)
@@ -52,9 +52,8 @@ var switches = map[string]limiter.ConfigKey{
 	"a resource, by a parent's use": {Entity: "project", Resource: "gpt-4"},
 }
 
-// Buckets in use follow an operator who switches them off within the time to live,
-// although the items carry no stamp, and also when they are switched on again. In between
-// a request costs nothing.
+// Buckets in use follow an operator's switch within the time to live, off and on,
+// although the items carry no stamp. While a bucket is off, a request costs nothing.
 func TestDisablingReachesBucketsInUse(t *testing.T) {
 	for name, k := range switches {
 		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {
@@ -91,14 +90,14 @@ func TestDisablingReachesBucketsInUse(t *testing.T) {
 	}
 }
 
-// tokens are what shard 0 of an entity's bucket holds, in millitokens.
+// tokens returns the balance of shard 0 of an entity's bucket, in millitokens.
 func (w *world) tokens(entity string) int64 {
 	w.Helper()
 	s, _ := w.shards(entity)[0].Limit("rpd")
 	return s.Tokens
 }
 
-// disabledAtNoCost is an acquire that is refused without a request.
+// disabledAtNoCost checks that an acquire is refused without a request.
 func (w *world) disabledAtNoCost(req limiter.Request, before int64) {
 	w.Helper()
 	if _, err := w.Acquire(w.Context(), req); !errors.Is(err, limiter.ErrDisabled) {
@@ -109,8 +108,8 @@ func (w *world) disabledAtNoCost(req limiter.Request, before int64) {
 	}
 }
 
-// A bucket is made from the configuration as it is then: what was switched off just
-// before is refused at once, however recently its configuration was read.
+// A bucket is created from the configuration at that moment. A resource that was just
+// switched off is refused at once, however recently its configuration was read.
 func TestDisablingReachesNewBucketsAtOnce(t *testing.T) {
 	for name, k := range switches {
 		t.Run(name, func(t *testing.T) {
@@ -132,8 +131,8 @@ func TestDisablingReachesNewBucketsAtOnce(t *testing.T) {
 	}
 }
 
-// So it is on the bucket of another entity of a resource, and on one that was deleted
-// while it was in use.
+// The bucket of another entity of a resource is created from fresh configuration. So is
+// a bucket that was deleted while it was in use.
 func TestABucketIsMadeFromFreshConfiguration(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 1000))
@@ -149,7 +148,7 @@ func TestABucketIsMadeFromFreshConfiguration(t *testing.T) {
 	})
 }
 
-// eventual answers reads that need not be consistent with what was there before.
+// eventual answers eventually consistent reads with the previous state.
 type eventual struct {
 	dynamo.API
 	old map[string]*dynamodb.BatchGetItemOutput
@@ -168,8 +167,8 @@ func (e *eventual) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 	return out, nil
 }
 
-// That a read lags behind a change is no reason to undo it, nor to make a bucket from
-// what was there before.
+// A client with a lagging read neither undoes a change nor creates a bucket from the
+// earlier state.
 func TestReadsThatLagUndoNothing(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 1000))
@@ -190,8 +189,9 @@ func TestReadsThatLagUndoNothing(t *testing.T) {
 	})
 }
 
-// An item that a peer stamped is refused too, though the configuration says nothing yet,
-// and is not asked again within the time to live. It is served when the stamp is gone.
+// An item that a peer stamped as disabled is refused too, even before the configuration
+// says so. It is not read again within the time to live. It is served when the stamp is
+// gone.
 func TestAStampedItemIsDisabled(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 1000))
@@ -214,8 +214,8 @@ func TestAStampedItemIsDisabled(t *testing.T) {
 	})
 }
 
-// A parent that is disabled disables what cascades to it, as the peer has it, whatever
-// its child has left.
+// A disabled parent disables the children that cascade to it, as in the peer, whatever
+// their own balance is.
 func TestADisabledParentComesBeforeARefusal(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerDay("rpd", 10))

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// openExample makes a table in this process; a *dynamodb.Client in place of the
-// engine uses a real one.
+// openExample creates a table in this process. Use a *dynamodb.Client in place of the
+// engine to use a real table.
 func openExample(ctx context.Context) *dynamo.Store {
 	engine := dynamolite.New(dynamolite.Options{})
 	if err := dynamo.CreateTable(ctx, engine, dynamo.TableOptions{Name: "limits"}); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A bucket that owes is kept until it has paid and filled: the wait that it quotes is
-// exact, however long, and however the debt came about.
+// A bucket in debt is kept until the debt is paid and the bucket is full. The quoted
+// wait is exact, however long it is, and whatever caused the debt.
 func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 	rpm := limiter.PerMinute("rpm", 100)
 	owe := func(w *world, leases int, each int64) {
@@ -115,7 +115,7 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 	}
 }
 
-// check notes an error, on any goroutine.
+// check reports an error, on any goroutine.
 func (w *world) check(err error) {
 	if err != nil {
 		w.Error(err)

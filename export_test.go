@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Settle waits for work that goes on after calls have returned. It looks so often
-// that the clock of a bubble hardly moves.
+// Settle waits for work that goes on after calls have returned. It polls so often that
+// the clock of a bubble hardly moves.
 func (l *Limiter) Settle() {
 	const most = 256 * time.Microsecond
 	for d := time.Microsecond; l.underWay.UnderWay() > 0; d = min(2*d, most) {
@@ -16,13 +16,13 @@ func (l *Limiter) Settle() {
 	}
 }
 
-// Cache is the bounded map that the limiter's memories are.
+// Cache is the bounded map behind the limiter's memories.
 type Cache[K comparable, V any] = cache[K, V]
 
-// NewCache makes one.
+// NewCache returns a new cache.
 func NewCache[K comparable, V any](size int) *Cache[K, V] { return newCache[K, V](size) }
 
-// NewHashedCache makes one with a hash function of its own.
+// NewHashedCache returns a new cache with its own hash function.
 func NewHashedCache[K comparable, V any](size int, hash func(K) uint64) *Cache[K, V] {
 	return newHashedCache[K, V](size, hash)
 }
@@ -34,10 +34,10 @@ func (c *cache[K, V]) Drop(k K)                       { c.drop(k) }
 func (c *cache[K, V]) Clear()                         { c.clear() }
 func (c *cache[K, V]) Len() int                       { return c.len() }
 
-// Shards is how many shards there are.
+// Shards returns the number of shards.
 func (c *cache[K, V]) Shards() int { return len(c.shards) }
 
-// Together tells whether two keys share a shard.
+// Together reports whether two keys share a shard.
 func (c *cache[K, V]) Together(k, other K) bool {
 	s, _ := c.find(k)
 	o, _ := c.find(other)
@@ -56,13 +56,13 @@ func (l *Limiter) Widen(ctx context.Context, entity, resource string) {
 	_, _ = l.widen(ctx, acct, Bucket{Entity: entity, Resource: resource}, acct.shardCount(), nil)
 }
 
-// Hopeless is the decision of a local refusal.
+// Hopeless returns the decision of a refusal from memory.
 func (l *Limiter) Hopeless(req *Request) bool {
 	_, hopeless := l.isHopeless(req, l.moment())
 	return hopeless
 }
 
-// Share has a limiter believe that others write to shards of a bucket, too.
+// Share makes a limiter believe that others write to shards of a bucket too.
 func (l *Limiter) Share(b Bucket, shards int) {
 	acct := l.account(b.Entity, b.Resource)
 	acct.mu.Lock()
@@ -72,11 +72,11 @@ func (l *Limiter) Share(b Bucket, shards int) {
 	}
 }
 
-// Writes are those of one process to one item.
+// Writes are the writes of one process to one item.
 type Writes struct{ acct account }
 
-// Begin sends one. The function that it returns takes in the answer: the item's count, whether the
-// write was applied, and when the answer came.
+// Begin sends one write. The returned function processes the answer: the item's count,
+// whether the write was applied, and when the answer came.
 func (w *Writes) Begin(up time.Duration) func(count int64, applied bool, up time.Duration) {
 	sent := w.acct.beginWrite(0, stampUse{}, up)
 	return func(count int64, applied bool, up time.Duration) {
@@ -85,10 +85,10 @@ func (w *Writes) Begin(up time.Duration) func(count int64, applied bool, up time
 	}
 }
 
-// Shared is whether others write to the item, too.
+// Shared reports whether others write to the item too.
 func (w *Writes) Shared(up time.Duration) bool { return w.acct.isSharedShard(0, up) }
 
-// IsShared is whether a limiter knows that others write to a bucket, too.
+// IsShared reports whether a limiter knows that others write to a bucket too.
 func (l *Limiter) IsShared(b Bucket) bool {
 	return l.account(b.Entity, b.Resource).isShared(l.uptime())
 }

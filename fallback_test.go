@@ -10,13 +10,13 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// with is a request that brings fallback limits.
+// with returns the request with fallback limits.
 func with(req limiter.Request, limits ...limiter.Limit) limiter.Request {
 	req.Fallback = limits
 	return req
 }
 
-// Fallback limits hold where no level configures any, as configured ones would.
+// Fallback limits hold like configured limits if no level configures any.
 func TestFallbackLimitsHoldWhereNothingIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		req := with(ask("user", "rpm", 10), limiter.PerMinute("rpm", 10), limiter.PerHour("rph", 100))
@@ -37,8 +37,8 @@ func TestFallbackLimitsHoldWhereNothingIsConfigured(t *testing.T) {
 	})
 }
 
-// A day's limit that some requests bring and others do not is never given back full:
-// however they alternate, no more is admitted than it has.
+// A day's limit that only some requests bring is never added again with a full balance.
+// However such requests alternate, only the limit's own tokens are admitted.
 func TestAFallbackLimitIsNotGivenBackFull(t *testing.T) {
 	rpd, rph := limiter.PerDay("rpd", 10), limiter.PerHour("rph", 1_000_000)
 	for name, others := range map[string]struct {
@@ -76,8 +76,8 @@ func TestAFallbackLimitIsNotGivenBackFull(t *testing.T) {
 	}
 }
 
-// A limit that requests bring beside configured ones is none: it is never on the bucket,
-// and so never full again when a request without it has been there.
+// A limit that a request brings beside configured ones is invalid. It is never on the
+// bucket, so a request without it cannot make it full again.
 func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 1_000_000))
@@ -89,8 +89,9 @@ func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
 	})
 }
 
-// Fallback limits neither change nor remove configured ones, whatever the request asks
-// for: of the entity's bucket, of the parent's, of those of others.
+// Fallback limits neither change nor remove configured limits, whatever the request
+// asks for. This holds for the entity's bucket, the parent's, and the buckets of
+// others.
 func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 100))
@@ -144,8 +145,8 @@ func TestFallbackLimitsAreNotTheParents(t *testing.T) {
 	})
 }
 
-// A request for a limit that the deciding level lacks is invalid, on a bucket that exists
-// as on one that does not, and the error says which level decided.
+// A request for a limit that the deciding level lacks is invalid, whether the bucket
+// exists or not. The error names the level that decided.
 func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 	rpm, tpm := limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10)
 	for name, tt := range map[string]struct {
@@ -203,7 +204,7 @@ func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 				check("a bucket of others", w.limiter(w.open(w.meter), limiter.Options{}))
 				time.Sleep(2 * time.Minute)
 				check("a bucket not used for long", w.Limiter)
-				// It is neither written nor asked for in vain.
+				// The limiter neither writes the bucket nor sends a useless request.
 				before := w.requests()
 				w.invalid(w.Limiter, tt.bad)
 				if w.requests() != before {
@@ -214,8 +215,8 @@ func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 	}
 }
 
-// Configuration that appears later holds within the time to live, and when it is gone
-// again the fallback limits do.
+// Configuration that appears later holds within the time to live. When it is deleted,
+// the fallback limits hold again.
 func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
 	rpm := limiter.PerMinute("rpm", 1000)
 	for _, pause := range []time.Duration{time.Second, 70 * time.Second} {
@@ -243,8 +244,8 @@ func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
 	}
 }
 
-// Of two clients with different fallback limits the last one's are in force. The balance
-// is trimmed to the lower capacity, and never filled for the change.
+// If two clients bring different fallback limits, those of the last one are in force.
+// The balance is trimmed to the lower capacity, and the change never fills it.
 func TestTwoClientsWithDifferentFallbackLimits(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})
@@ -272,14 +273,14 @@ func TestTwoClientsWithDifferentFallbackLimits(t *testing.T) {
 	})
 }
 
-// A bucket expires by all the limits that it has, those included that a request brought
-// later.
+// A bucket's expiry covers all the limits that it has, including those that a request
+// brought later.
 func TestABroughtLimitOutlivesItsOwnTime(t *testing.T) {
 	rpm, rpd := limiter.PerMinute("rpm", 1000), limiter.PerDay("rpd", 100)
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.take(w.Limiter, with(ask("user", "rpm", 1), rpm))
 		w.take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd))
-		w.take(w.Limiter, with(ask("user", "rpm", 1), rpm)) // as a client that knows of no rpd
+		w.take(w.Limiter, with(ask("user", "rpm", 1), rpm)) // as a client that does not know rpd
 		time.Sleep(10 * time.Minute)
 		if refused := w.take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd)); refused == nil {
 			w.Error("200 of 100 a day were admitted in ten minutes")
@@ -287,9 +288,9 @@ func TestABroughtLimitOutlivesItsOwnTime(t *testing.T) {
 	})
 }
 
-// When the last configuration of a resource is deleted, a bucket in use answers as one
-// that does not exist: within the time to live, whoever asks. It has its
-// balance again when configuration comes back.
+// When the last configuration of a resource is deleted, a bucket in use answers as a
+// bucket that does not exist. This holds within the time to live, for every client. The
+// bucket has its balance again when configuration comes back.
 func TestABucketWithoutConfigurationAnswersAsANewOne(t *testing.T) {
 	for _, cascades := range []bool{false, true} {
 		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {

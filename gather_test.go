@@ -13,8 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// balances are what each shard of the user's bucket holds at its stamp, in
-// tokens.
+// balances returns what each shard of the user's bucket holds at its stamp, in tokens.
 func (w *world) balances() []float64 {
 	w.Helper()
 	var held []float64
@@ -25,7 +24,7 @@ func (w *world) balances() []float64 {
 	return held
 }
 
-// used is the count of tokens consumed, over all shards.
+// used returns the count of consumed tokens over all shards.
 func (w *world) used() (tokens int64) {
 	w.Helper()
 	for _, img := range w.shards("user") {
@@ -35,8 +34,8 @@ func (w *world) used() (tokens int64) {
 	return tokens / 1000
 }
 
-// An hour's worth of 4,000, on four shards with a thousand tokens' room each: in
-// the time a test takes nothing is earned.
+// hourly has a capacity of 4,000: on four shards, a thousand tokens each. In the time
+// that a test takes, nothing is earned.
 var hourly = limiter.PerHour("rph", 4000)
 
 func onFourShards(t *testing.T, balances []int64, f func(*world)) {
@@ -98,12 +97,12 @@ func TestALeaseOfSeveralShardsIsReturnedToThem(t *testing.T) {
 	}
 }
 
-// What one shard lacks the others pay: no shard admits while the whole is in
-// debt.
+// The other shards pay what one shard lacks. No shard admits a request while the whole
+// bucket is in debt.
 func TestAnAdjustmentIsPaidByAllShards(t *testing.T) {
 	for _, tt := range []struct {
 		more, left int
-		seen       bool // all shards were, a moment ago
+		seen       bool // all shards were read a moment ago
 	}{{5, 34, true}, {25, 14, true}, {25, 14, false}, {39, 0, true}, {39, 0, false}, {100, -61, true}, {100, -61, false}} {
 		t.Run(fmt.Sprintf("%d more, all seen: %v", tt.more, tt.seen), func(t *testing.T) {
 			onFourShards(t, each(4, 10_000), func(w *world) {
@@ -137,7 +136,8 @@ func TestAnAdjustmentIsPaidByAllShards(t *testing.T) {
 	}
 }
 
-// An adjustment that goes to several shards is returned by them.
+// A commit that returns tokens to several shards fails at one of them. The lease stays
+// open, can be adjusted again, and is then settled exactly.
 func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 	for _, then := range []string{"commit", "roll back"} {
 		t.Run(then, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 				full := w.shards("user")[0].Shard
 				for i, b := range w.balances() {
 					if b < 1000 {
-						full = i // the last that was taken from
+						full = i // the last that was debited
 					}
 				}
 				api.turn(func(shard int) error {
@@ -190,8 +190,8 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 	}
 }
 
-// A lease that was taken before a doubling is returned whole: the shard that it
-// was taken from may have no room for all of it, the others have.
+// A lease from before a doubling is returned in full. The shard it was debited from may
+// lack room for all of it, and the other shards take the rest.
 func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(hourly)
@@ -205,7 +205,8 @@ func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
 	})
 }
 
-// Several limits, of which one needs several shards, and a cascade.
+// A cascade debits several limits all or none, although one of them needs several
+// shards.
 func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 1000), limiter.PerDay("tpd", 80_000))

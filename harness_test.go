@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// A world is a table on the embedded engine, and limiters on it, inside a
-// synctest bubble: time passes when everybody waits.
+// A world is a table on the embedded engine with limiters on it, in a synctest bubble.
+// Time passes when every goroutine waits.
 type world struct {
 	*testing.T
 	engine *dynamolite.DB
@@ -30,8 +30,8 @@ type world struct {
 
 const table = "limits"
 
-// inWorld runs f in a bubble with a fresh table and one limiter: once on an
-// engine that is known never to wait, and once as if it were remote.
+// inWorld runs f in a bubble with a fresh table and one limiter. It runs f once on an
+// engine that is known never to wait, and once as if the engine were remote.
 func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	t.Helper()
 	t.Parallel()
@@ -59,8 +59,8 @@ func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	}
 }
 
-// newWorldIn is a world whose store answers at once, in a bubble of its own. It ends
-// with the engine.
+// newWorldIn returns a world whose store answers at once, in the bubble of the caller.
+// It ends with the engine.
 func newWorldIn(t *testing.T) *world {
 	t.Helper()
 	engine := dynamolite.New(dynamolite.Options{})
@@ -106,7 +106,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// take acquires and commits at once; refused is the refusal, if it was one.
+// take acquires and commits at once. It returns the refusal, or nil.
 func (w *world) take(l *limiter.Limiter, req limiter.Request) (refused *limiter.ExceededError) {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), req)
@@ -118,8 +118,8 @@ func (w *world) take(l *limiter.Limiter, req limiter.Request) (refused *limiter.
 	return nil
 }
 
-// admitted counts how often a request is admitted when it is made every step
-// for a time.
+// admitted counts how often a request is admitted when it is made at each interval for
+// a total time.
 func (w *world) admitted(l *limiter.Limiter, req limiter.Request, every, total time.Duration) (n int) {
 	w.Helper()
 	for end := time.Now().Add(total); time.Now().Before(end); time.Sleep(every) {
@@ -130,7 +130,7 @@ func (w *world) admitted(l *limiter.Limiter, req limiter.Request, every, total t
 	return n
 }
 
-// available is the balance of a limit, in whole tokens.
+// available returns the balance of a limit, in whole tokens.
 func (w *world) available(entity, limit string) int64 {
 	w.Helper()
 	statuses, err := w.Available(w.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: map[string]int64{limit: 0}})
@@ -152,14 +152,14 @@ func ask(entity string, limits ...any) limiter.Request {
 	return r
 }
 
-// system configures limits for everybody.
+// system configures limits at the system level.
 func (w *world) system(limits ...limiter.Limit) {
 	w.Helper()
 	w.must(w.store.SetSystem(w.Context(), limits, ""))
 }
 
-// inEngine runs f in a bubble with a fresh table on an engine that throttles or
-// takes its time, and one limiter.
+// inEngine runs f in a bubble with a fresh table and one limiter, on an engine that
+// throttles or has latency.
 func inEngine(t *testing.T, e dynamolite.Options, to dynamo.TableOptions, f func(*world)) {
 	t.Helper()
 	t.Parallel()
@@ -179,14 +179,14 @@ func inEngine(t *testing.T, e dynamolite.Options, to dynamo.TableOptions, f func
 	})
 }
 
-// A tap sits between a store and the engine: it notes which shards of buckets
-// requests go to, and turns those away that are said to be full.
+// A tap stands between a store and the engine. It records which shards of buckets
+// requests address, and refuses writes to shards that the test marked as full.
 type tap struct {
 	dynamo.API
 	mu   sync.Mutex
 	sent []sent
-	full func(shard int) error // the error of a write to that shard; nil lets it pass
-	slow time.Duration         // of a throttled answer
+	full func(shard int) error // the error of a write to that shard; nil: the write passes
+	slow time.Duration         // delay of a throttled answer
 }
 
 // sent is a request that named buckets.
@@ -196,7 +196,8 @@ type sent struct {
 	at     time.Time
 }
 
-// shardOf is the number of the shard that a key names, -1 if it names no bucket.
+// shardOf returns the number of the shard that a key names, or -1 if it names no
+// bucket.
 func shardOf(key map[string]types.AttributeValue) int {
 	pk, ok := key["PK"].(*types.AttributeValueMemberS)
 	if !ok || !strings.Contains(pk.Value, "/BUCKET#") {
@@ -240,7 +241,7 @@ func (a *tap) turn(full func(shard int) error) {
 	a.full = full
 }
 
-// take returns the requests noted so far, and forgets them.
+// take returns the requests recorded so far, and forgets them.
 func (a *tap) take() []sent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -249,7 +250,7 @@ func (a *tap) take() []sent {
 	return s
 }
 
-// count is how many of some requests are of an operation.
+// count returns how many requests are of an operation.
 func count(all []sent, op string) (n int) {
 	for _, s := range all {
 		if s.op == op {
@@ -314,11 +315,11 @@ func (a *tap) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrite
 	return nil, cancelled
 }
 
-// hotError is how a table turns away what is too much for an item's partition.
+// hotError is the table's error for too much load on an item's partition.
 func hotError() error {
 	reason, resource := "TableWriteKeyRangeThroughputExceeded", "arn:aws:dynamodb:eu-west-1:123456789012:table/limits"
 	return &types.ThrottlingException{ThrottlingReasons: []types.ThrottlingReason{{Reason: &reason, Resource: &resource}}}
 }
 
-// busyError is how a table turns away what is too much for all of it.
+// busyError is the table's error for too much load on the whole table.
 func busyError() error { return &types.ProvisionedThroughputExceededException{} }

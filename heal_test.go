@@ -19,14 +19,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// advance moves the stamp of a shard, as a client with a fast clock does that finds the
-// bucket full.
+// advance moves the stamp of a shard, as a client with a fast clock does when it finds
+// the bucket full.
 func (w *world) advance(shard int, by time.Duration) {
 	w.Helper()
 	w.patchShard(shard, "SET rf = rf + :a", values{":a": number(int(by.Milliseconds()))})
 }
 
-// holdsMilli checks what shard 0 of the user's bucket stores of a limit.
+// holdsMilli checks the stored balance of a limit on shard 0 of the user's bucket.
 func (w *world) holdsMilli(limit string, want int64) {
 	w.Helper()
 	if s, _ := w.shards("user")[0].Limit(limit); s.Tokens != want {
@@ -34,8 +34,8 @@ func (w *world) holdsMilli(limit string, want int64) {
 	}
 }
 
-// Healing takes back what a fast clock has earned too early: of a slow limit exactly that,
-// of a fast one what is there.
+// Healing removes the tokens that a fast clock accrued too early. A slow limit loses
+// exactly these tokens, a fast limit at most its balance.
 func TestHealingTakesBackWhatWasEarnedTooEarly(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		w.system(limiter.PerDay("rpd", 24), limiter.PerSecond("rps", 5), limiter.PerHour("rph", 60))
@@ -51,7 +51,7 @@ func TestHealingTakesBackWhatWasEarnedTooEarly(t *testing.T) {
 		w.take(w.Limiter, ask("user", "rpd", 0, "rps", 0))
 		w.holdsMilli("rpd", 13_000) // 24 − 10 − 1
 		w.holdsMilli("rps", 0)
-		w.holdsMilli("rph", -880_000) // −1000 and two hours: a debt is not taken back
+		w.holdsMilli("rph", -880_000) // −1000 and two hours: healing does not deepen a debt
 		w.stampedNear(time.Since(at))
 		if n := w.Stats().Healed; n != 1 {
 			w.Errorf("%d healed, want 1", n)
@@ -59,8 +59,8 @@ func TestHealingTakesBackWhatWasEarnedTooEarly(t *testing.T) {
 	})
 }
 
-// A stamp that an honest clock may have written is left alone, and so is any by a client
-// that has not checked its clock.
+// A stamp that an honest clock may have written is left alone. A client that has not
+// checked its clock leaves every stamp alone.
 func TestWhatIsNotHealed(t *testing.T) {
 	for name, c := range map[string]struct {
 		ahead time.Duration
@@ -112,14 +112,14 @@ func TestWhatIsNotHealed(t *testing.T) {
 	}
 }
 
-// Whatever brings the stamp to light, it is moved back, and what follows is right. Each
-// of four shards has 100 of 1,000 left, and all are an hour ahead, of which 250 on each
+// Every path that finds a stamp ahead moves it back, and its result is right. Each of
+// four shards has 100 of 1,000 left, and all are an hour ahead. 250 tokens on each
 // would be earned too early.
 func TestEveryPathHeals(t *testing.T) {
 	user := limiter.Bucket{Entity: "user", Resource: "gpt-4"}
 	for name, c := range map[string]struct {
 		call   func(*world) error
-		shards int // that are healed, of as many as there are then
+		shards int // shards that are healed, of the number of shards afterwards
 		of     int
 	}{
 		"a take": {func(w *world) error {
@@ -197,7 +197,7 @@ func TestEveryPathHeals(t *testing.T) {
 	}
 }
 
-// A lease settles on a bucket whose stamp was moved ahead since the acquire.
+// A lease can be settled on a bucket whose stamp was moved ahead after the acquire.
 func TestALeaseIsSettledOnABucketThatIsAhead(t *testing.T) {
 	for name, c := range map[string]struct {
 		settle func(*limiter.Lease, context.Context) error
@@ -214,7 +214,7 @@ func TestALeaseIsSettledOnABucketThatIsAhead(t *testing.T) {
 				w.system(limiter.PerDay("rpd", 24))
 				lease, err := w.Acquire(w.Context(), ask("user", "rpd", 10))
 				w.must(err)
-				w.take(w.fast(2*time.Hour), ask("user", "rpd", 0)) // who looks at nothing else
+				w.take(w.fast(2*time.Hour), ask("user", "rpd", 0)) // debits nothing else
 				w.advance(0, time.Until(time.UnixMilli(w.shards("user")[0].RefilledAt))+2*time.Hour)
 				w.patchShard(0, "SET b_rpd_tk = b_rpd_tk + :e", values{":e": number(2000)})
 				w.must(c.settle(lease, w.Context()))
@@ -249,7 +249,7 @@ func TestWaitsOfAHealedBucketAreExact(t *testing.T) {
 				req := ask("user", "rpm", 3)
 				w.take(w.Limiter, ask("user", "rpm", 10))
 				w.take(w.fast(time.Hour), ask("user", "rpm", 10))
-				time.Sleep(2 * time.Second) // so that nothing is known of before
+				time.Sleep(2 * time.Second) // so that no earlier image is trusted
 				wait := quote(w, req)
 				if wait <= 17*time.Second || wait > 18*time.Second {
 					w.Errorf("3 of 10 a minute take %v", wait)
@@ -267,7 +267,7 @@ func TestWaitsOfAHealedBucketAreExact(t *testing.T) {
 	}
 }
 
-// While a stamp lies ahead the hidden write limit earns nothing. That alone doubles no
+// While a stamp lies ahead, the hidden write limit earns nothing. That alone doubles no
 // bucket, whether the client has checked its clock or not.
 func TestAFrozenWriteLimitDoublesNothing(t *testing.T) {
 	for name, checked := range map[string]bool{"checked": true, "unchecked": false} {
@@ -301,14 +301,14 @@ func TestAFrozenWriteLimitDoublesNothing(t *testing.T) {
 	}
 }
 
-// A hidden write limit that runs dry when a stamp is moved back doubles nothing.
+// A hidden write limit that runs dry when a stamp is moved back doubles no bucket.
 func TestAWriteLimitThatRanDryDoublesNothing(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		w.system(limiter.PerDay("rpd", 1_000_000))
 		w.take(w.Limiter, ask("user", "rpd", 1))
 		w.advance(0, time.Hour)
 		w.exhaust("user", -1_000_000)
-		for range 100 { // in no time
+		for range 100 { // at one instant
 			if refused := w.take(w.Limiter, ask("user", "rpd", 1)); refused != nil {
 				w.Fatal(refused)
 			}
@@ -319,8 +319,8 @@ func TestAWriteLimitThatRanDryDoublesNothing(t *testing.T) {
 	})
 }
 
-// The stamps of a client whose clock stays ahead are moved back less and less often, so
-// that what it gains is bounded. Others get what it leaves meanwhile.
+// If a client's clock stays ahead, its stamps are moved back at growing intervals, so
+// that its gain is bounded. Other clients get the rest meanwhile.
 func TestAClockThatStaysAhead(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		const burst, hours = 60, 6
@@ -345,7 +345,7 @@ func TestAClockThatStaysAhead(t *testing.T) {
 		if theirs+ours < hours*3600*99/100 || ours < healed {
 			w.Errorf("%d and %d were admitted in %d hours, want %d in all", theirs, ours, hours, hours*3600)
 		}
-		// Once it has gone, the bucket is free again within the longest pause.
+		// Once the client has gone, the bucket is free again within the longest pause.
 		time.Sleep(time.Hour)
 		w.take(w.Limiter, ask("user", "rps", 1))
 		if got := w.admitted(w.Limiter, ask("user", "rps", 1), time.Second/2, 10*time.Minute); got < 594 {
@@ -354,7 +354,8 @@ func TestAClockThatStaysAhead(t *testing.T) {
 	})
 }
 
-// Many clients meet a stamp at once: one of them moves it back.
+// If many clients meet a stamp that is ahead at once, exactly one of them moves it
+// back.
 func TestManyHealAtOnce(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		w.system(limiter.PerSecond("rps", 100))
@@ -426,7 +427,7 @@ func TestWhatHealingCosts(t *testing.T) {
 type clumsy struct {
 	*dynamo.Store
 
-	err   error // nil is that somebody else's write came before
+	err   error // nil: another client's write came first
 	tries *int
 }
 
@@ -438,7 +439,7 @@ func (s clumsy) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	return s.Store.Refill(ctx, r)
 }
 
-// Where a stamp cannot be moved back, a refusal says how long it takes once it can.
+// If a stamp cannot be moved back, a refusal quotes the wait that holds once it can.
 func TestAStampThatCannotBeMovedBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -466,7 +467,7 @@ func TestAStampThatCannotBeMovedBack(t *testing.T) {
 	}
 }
 
-// A healed item has an older stamp than before, and is newer all the same.
+// A healed item has an older stamp than before, but its image counts as newer.
 func TestAHealedImageIsNotBehind(t *testing.T) {
 	t.Parallel()
 	image := func(stamp, writes int64, shards int) *store.Image {
@@ -490,8 +491,8 @@ func TestAHealedImageIsNotBehind(t *testing.T) {
 	}
 }
 
-// A shard that is stamped far ahead is not merged by a client that cannot heal it: the
-// other one would be moved ahead with it.
+// A client that cannot heal a shard that is ahead does not merge it. Otherwise its
+// sibling would move ahead too.
 func TestAShardThatIsAheadIsNotMerged(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		l := limiter.PerHour("rph", 1000)

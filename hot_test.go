@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Sixty-four callers of four processes fight over one entity: what is admitted
-// is exact, and nobody hears of anything but admission and refusal.
+// Sixty-four callers of four processes contend for one entity. The admitted count is
+// exact, and every answer is an admission or a refusal.
 func TestManyCallersOfOneEntity(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerSecond("rps", 50), limiter.PerMinute("rpm", 2000))

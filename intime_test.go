@@ -20,8 +20,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A hole is an API that answers nothing once it is open: a request returns when its
-// context ends, or, if the hole is deaf to that, long after.
+// A hole is an API that answers nothing once it is open. A request returns when its
+// context ends or, if the hole is deaf, that much later.
 type hole struct {
 	dynamo.API
 	open atomic.Bool
@@ -57,14 +57,14 @@ func (h *hole) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrit
 	return fall(ctx, h, func() (*dynamodb.TransactWriteItemsOutput, error) { return h.API.TransactWriteItems(ctx, in, o...) })
 }
 
-// A method is one of the limiter's, or of a lease, that takes a context. A lease has
+// A method is a method of the limiter or of a lease that takes a context. The lease has
 // an adjustment to write.
 type method struct {
 	name string
 	call func(context.Context, *limiter.Limiter, *limiter.Lease) error
 }
 
-// methods are all that there are, on a bucket whose shards are given.
+// methods returns all such methods, on a bucket with the given shards.
 func methods(images []*store.Image) []method {
 	req := ask("user", "rph", 1)
 	many := ask("user", "rph", 1100) // more than one of several shards holds
@@ -112,7 +112,7 @@ func methods(images []*store.Image) []method {
 	}
 }
 
-// leases are so many that have something to write.
+// leases returns n leases that have something to write.
 func (w *world) leases(l *limiter.Limiter, n int) []*limiter.Lease {
 	w.Helper()
 	all := make([]*limiter.Lease, n)
@@ -125,9 +125,9 @@ func (w *world) leases(l *limiter.Limiter, n int) []*limiter.Lease {
 	return all
 }
 
-// Every call returns within the limiter's timeout, and by its context's end, from a
-// store that answers nothing: however many callers there are, whether they share
-// writes or not, on one shard and on several, and whatever their context.
+// Every call returns within the limiter's timeout, and by the end of its context, from
+// a store that answers nothing. This holds for any number of callers, with and without
+// shared writes, on one shard and on several, and for any context.
 func TestEveryCallReturnsInTime(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
@@ -188,20 +188,20 @@ func everyCallReturns(w *far, o limiter.Options, shards int, deaf time.Duration)
 			})
 		}
 		all.Wait()
-		time.Sleep(3 * deaf) // which Settle would spend looking
+		time.Sleep(3 * deaf) // Settle would spend this time polling
 		l.Settle()
 		h.open.Store(false)
 		time.Sleep(time.Minute)
 	}
 }
 
-// Callers who share a write that takes longer than they have return in time. The
-// write goes on, and what it takes for them is given back; those who have the time
-// get what they asked for.
+// Callers that share a write return in time, even if the write takes longer than their
+// time. The write goes on, and the tokens it debits for them are returned. Callers that
+// have enough time get their tokens.
 func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 	t.Parallel()
-	// With two places somebody may lead alone, whose write is cut off with its own time:
-	// what became of that nobody knows.
+	// With two places, a caller may lead alone. Its write is cut off with its own time,
+	// and the outcome is unknown.
 	for i := range 8 {
 		shards, inFlight := 1+3*(i%2), []int{1, -1}[i/2%2]
 		on := []limiter.OnUnavailable{limiter.Block, limiter.Allow}[i/4]
@@ -252,8 +252,8 @@ func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 	}
 }
 
-// A store in the same process answers at once, but a bucket that is written to
-// faster than its shards sustain makes callers wait there too: no longer than the
+// A store in the same process answers at once. But a bucket that is written to faster
+// than its shards sustain makes callers wait there too. They wait no longer than the
 // limiter's timeout.
 func TestACallInTheProcessReturnsInTime(t *testing.T) {
 	t.Parallel()
@@ -273,7 +273,7 @@ func TestACallInTheProcessReturnsInTime(t *testing.T) {
 	})
 }
 
-// The methods of a lease that take no context answer at once, also while a commit is
+// The methods of a lease that take no context answer at once, even while a commit is
 // under way.
 func TestALeaseAnswersAtOnce(t *testing.T) {
 	t.Parallel()
@@ -309,12 +309,12 @@ func TestALeaseAnswersAtOnce(t *testing.T) {
 	})
 }
 
-// settleWasUnanswered reports whether a settlement was given up; the one after it
-// finds the lease closed.
+// settleWasUnanswered reports whether a settlement was given up. The settlement after
+// it finds the lease closed.
 func settleWasUnanswered(err error) bool { return errors.Is(err, limiter.ErrUnavailable) }
 
-// A commit that is turned away leaves the lease open: it can be adjusted again, and
-// what is committed then counts.
+// A commit that is refused leaves the lease open. The lease can be adjusted again, and
+// the final amounts count.
 func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(hourly)
@@ -339,7 +339,7 @@ func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 	})
 }
 
-// Of several calls that end one lease at the same time, one writes.
+// If several calls settle one lease at the same time, only one writes.
 func TestALeaseEndsOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
@@ -370,8 +370,7 @@ func TestALeaseEndsOnce(t *testing.T) {
 	})
 }
 
-// A settlement that is known not to have been sent is written when the method is called
-// again.
+// A settlement that was certainly not sent is written when the method is called again.
 func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, commits := range []bool{true, false} {
@@ -401,7 +400,7 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 			settle()
 			h.open.Store(false)
 			settle()
-			// Two writes were sent, and nobody knows what became of them.
+			// Two writes were sent, and their outcome is unknown.
 			want, lost := int64(1), int64(2*2)
 			if commits {
 				want, lost = 1+8*3, -2
@@ -413,9 +412,9 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 	}
 }
 
-// A settlement whose caller has returned is seen through: what the store throttles
-// is tried again, and after that by the next of several settlements, in a time of its
-// own.
+// A settlement is completed even if its caller has returned. A write that the store
+// throttles is tried again. After that, the next of several settlements tries it, in a
+// time of its own.
 func TestASettlementIsSeenThrough(t *testing.T) {
 	t.Parallel()
 	left := func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -444,7 +443,7 @@ func TestASettlementIsSeenThrough(t *testing.T) {
 				w.must(lease.Adjust("rph", 3))
 				w.l.Settle()
 				calls, until := 1, time.Now().Add(time.Second)
-				if others { // for longer than one of them goes on trying
+				if others { // for longer than one settlement goes on trying
 					calls, until = 4, time.Now().Add(limiter.DefaultTimeout+2*time.Second)
 				}
 				w.wire.fails = func(int) (bool, error) {
@@ -481,7 +480,7 @@ func TestASettlementIsSeenThrough(t *testing.T) {
 	}
 }
 
-// A lag is an API on whose way each entity has a time of its own.
+// A lag is an API with a delay for each entity.
 type lag struct {
 	dynamo.API
 	mu   sync.Mutex
@@ -502,7 +501,7 @@ func (a *lag) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ..
 	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) { return a.API.UpdateItem(ctx, in, o...) })
 }
 
-// The return of tokens has a time of its own, also where the call's time is nearly up.
+// The return of tokens has a time of its own, even if the call's time is nearly up.
 func TestTheReturnHasATimeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
@@ -516,7 +515,7 @@ func TestTheReturnHasATimeOfItsOwn(t *testing.T) {
 		api.set("key", 2*time.Second)
 		api.set("project", 4200*time.Millisecond)
 		start := time.Now()
-		_, err := l.Acquire(w.Context(), ask("key", "rph", 100)) // which the project has not
+		_, err := l.Acquire(w.Context(), ask("key", "rph", 100)) // the project has fewer
 		if took := time.Since(start); !errors.Is(err, limiter.ErrUnavailable) || took > limiter.DefaultTimeout {
 			w.Errorf("%v after %v", err, took)
 		}

@@ -15,14 +15,14 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A history at random, of many callers that come, leave, settle and run into
-// faults: everybody is answered, no more is ever held than there is, and in the
-// end the bucket lacks what the leases hold, to the token.
+// A random history has many callers that arrive, leave, settle and meet faults. Every
+// caller is answered, and leases never hold more than the bucket has. At the end, the
+// bucket lacks exactly the tokens that leases hold.
 func TestTheBooksBalance(t *testing.T) {
 	t.Parallel()
 	every := uint64(1)
 	if testing.Short() {
-		every = 5 // still with each number of shards, and each way of sharing writes
+		every = 5 // still covers each number of shards, and each way of sharing writes
 	}
 	for seed := uint64(0); seed < 24; seed += every {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTheBooksBalance(t *testing.T) {
 				w.l.Settle()
 				for _, e := range []string{"key", "project"} {
 					for limit := range held.capacity {
-						// A return that is throttled is lost where nobody is left to repeat it.
+						// A throttled return is lost if no caller is left to repeat it.
 						if got, want := w.available(e, limit), before[e+limit]-held.held[limit]; got > want || got < want && !throttles {
 							t.Errorf("%s holds %d %s, want %d", e, got, limit, want)
 						}
@@ -91,17 +91,17 @@ func TestTheBooksBalance(t *testing.T) {
 	}
 }
 
-// books are what leases hold of each limit, not counting those that are about
-// to be returned.
+// books records what leases hold of each limit. It excludes leases that are about to be
+// returned.
 type books struct {
 	capacity map[string]int64
 
 	mu   sync.Mutex
 	held map[string]int64
-	open []func(context.Context) error // what could not be settled at once
+	open []func(context.Context) error // settlements that were not possible at once
 }
 
-// move notes that a lease holds something else than before.
+// move records that a lease holds other amounts than before.
 func (b *books) move(from, to map[string]int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +115,8 @@ func (b *books) move(from, to map[string]int64) error {
 	return nil
 }
 
-// settle commits a lease or rolls it back, later if that is not possible now.
+// settle commits a lease or rolls it back, or keeps it for later if that is not
+// possible now.
 func (b *books) settle(w *far, end func(context.Context) error) {
 	switch err := end(w.Context()); {
 	case errors.Is(err, limiter.ErrThrottled), errors.Is(err, limiter.ErrConflict):
@@ -127,7 +128,7 @@ func (b *books) settle(w *far, end func(context.Context) error) {
 	}
 }
 
-// visit is what one caller does once.
+// visit runs one caller once.
 func (w *far) visit(random *rand.Rand, b *books) {
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()

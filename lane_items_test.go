@@ -13,8 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A crowd that meets an item which is gone, switched off or changed is not
-// stranded.
+// A crowd gets its answers even if the item was deleted, disabled or changed meanwhile.
 func TestACrowdMeetsAnotherItemThanItSaw(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -39,7 +38,8 @@ func TestACrowdMeetsAnotherItemThanItSaw(t *testing.T) {
 			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
 				w.system(fixed("x", 100))
 				w.warm("user", "x", 10)
-				// The second write, which is for five, is the first to meet it.
+				// The second write serves five callers and is the first to meet the
+				// change.
 				time.AfterFunc(12*time.Millisecond, func() { tt.change(w) })
 				all := w.queue(nil, of(6, ask("user", "x", 1))...)
 				w.must(all[0].err)
@@ -56,8 +56,8 @@ func TestACrowdMeetsAnotherItemThanItSaw(t *testing.T) {
 	}
 }
 
-// Part of a crowd was served, and for the others the configuration has to be
-// compared: those who have their tokens are not asked again.
+// Part of a crowd was served, and the others need a comparison of the configuration.
+// The callers that have their tokens are not debited again.
 func TestPartOfACrowdIsServedWhenAComparisonIsOverdue(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
@@ -74,8 +74,8 @@ func TestPartOfACrowdIsServedWhenAComparisonIsOverdue(t *testing.T) {
 	})
 }
 
-// Both sides of a cascade share writes, and what one side takes while the other
-// refuses is returned in as few.
+// Both sides of a cascade share writes. The return of what one side debits while the
+// other refuses takes as few writes.
 func TestCrowdsOfACascade(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
@@ -87,7 +87,7 @@ func TestCrowdsOfACascade(t *testing.T) {
 		if served := w.served(all); served != 20 {
 			t.Errorf("%d were served, of 20 that 40 tokens do", served)
 		}
-		// Two writes to each, and the return of what twelve took of the key.
+		// Two writes to each, and the return of twelve callers' tokens to the key.
 		if writes > 8 {
 			t.Errorf("%d writes for 32 callers", writes)
 		}
@@ -122,8 +122,8 @@ func TestCrowdsOfAShardedBucket(t *testing.T) {
 	})
 }
 
-// Commits and rollbacks share writes as acquires do, and what some return
-// others may take.
+// Commits and rollbacks share writes as acquires do. Other callers can take the tokens
+// that they return.
 func TestAdjustmentsShareWrites(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -168,7 +168,7 @@ func TestAdjustmentsShareWrites(t *testing.T) {
 	}
 }
 
-// A parent that has some of its children's limits only is written to by crowds.
+// Crowds share writes to a parent that has only some of its children's limits.
 func TestCrowdsOfAParentThatHasASubset(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
@@ -192,8 +192,7 @@ func TestCrowdsOfAParentThatHasASubset(t *testing.T) {
 	})
 }
 
-// Callers of a bucket that never comes into being do not wait for each other
-// one by one.
+// Callers of a bucket that cannot be created do not wait for each other one by one.
 func TestCallersOfABucketThatNeverIs(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {

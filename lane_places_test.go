@@ -8,15 +8,15 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A line of sixteen gets a place more, twice at most: if nobody said how many
-// there are to be, and the partition has capacity to spare.
+// A lane with 16 waiting callers gets one more place, at most twice. This needs an
+// unset InFlight and a partition with half of its capacity free.
 func TestALongLineGetsPlacesMore(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name            string
 		callers, writes int // and writes at once
 		inFlight        int
-		spent           int // write units, of a thousand that the partition takes in a second
+		spent           int // write units, of the thousand that the partition takes in a second
 		shared          bool
 	}{
 		{name: "a line of 15", callers: 2 + 15, writes: 2},
@@ -48,7 +48,8 @@ func TestALongLineGetsPlacesMore(t *testing.T) {
 					}
 				}
 				burst()
-				// Those who come one by one get none of the places more, nor inherit them.
+				// Callers that arrive one by one neither get extra places nor inherit
+				// them.
 				var group sync.WaitGroup
 				group.Go(func() { w.queue(nil, of(tt.callers, ask("user", "x", 1))...) })
 				for i := range 60 {
@@ -62,7 +63,7 @@ func TestALongLineGetsPlacesMore(t *testing.T) {
 				if got, want := w.wire.most(), min(limiter.DefaultInFlight, tt.writes); got != want {
 					w.Errorf("%d writes at once for single callers, want %d", got, want)
 				}
-				time.Sleep(time.Minute) // all that was spent is there again, and nobody holds back
+				time.Sleep(time.Minute) // the spent capacity is back, and no process holds back
 				if tt.spent == 0 && !tt.shared {
 					w.warm("user", "x", 1)
 					burst()

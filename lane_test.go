@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// A wire is an API at a distance: a request takes a time, and lands in the
+// A wire is an API at a distance. A request takes some time, and is applied in the
 // middle of it.
 type wire struct {
 	dynamo.API
@@ -30,9 +30,9 @@ type wire struct {
 	updates          int
 	reads            int
 	creates          int
-	underWay, atOnce int // updates that are, and the most that were
-	// fails is the error of the nth update, from 1 on, and whether it lands all
-	// the same; nil never fails.
+	underWay, atOnce int // updates under way, and the most at once
+	// fails returns the error of the nth update, from 1 on, and whether the update is
+	// applied all the same. nil never fails.
 	fails func(n int) (lands bool, err error)
 }
 
@@ -64,7 +64,7 @@ func (c *wire) count(n *int) int {
 	return *n
 }
 
-// begin counts so many updates more that are under way.
+// begin adds n to the updates under way.
 func (c *wire) begin(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *wire) begin(n int) {
 	c.atOnce = max(c.atOnce, c.underWay)
 }
 
-// most is how many updates were under way at once since it was last asked.
+// most returns the most updates that were under way at once since the last call.
 func (c *wire) most() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,15 +120,15 @@ func (c *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrit
 	return carry(ctx, c, func() (*dynamodb.TransactWriteItemsOutput, error) { return c.API.TransactWriteItems(ctx, in, o...) })
 }
 
-// A far world has a limiter whose table is 10 ms away; the world's own limiter
-// and store are in the same place as the table.
+// A far world has a limiter whose table is 10 ms away. The world's own limiter and
+// store are in the same place as the table.
 type far struct {
 	*world
 	wire *wire
 	l    *limiter.Limiter
 }
 
-// inFarWorld runs f in a bubble. The limits are everybody's.
+// inFarWorld runs f in a bubble.
 func inFarWorld(t *testing.T, o limiter.Options, f func(*far)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,20 +149,20 @@ func inFarWorld(t *testing.T, o limiter.Options, f func(*far)) {
 	})
 }
 
-// fixed is a limit that earns nothing in the time that a test takes.
+// fixed returns a limit that earns nothing in the time that a test takes.
 func fixed(name string, tokens int64) limiter.Limit {
 	return limiter.Custom(name, 1, 365*24*time.Hour, limiter.Burst(tokens))
 }
 
-// A caller is one who acquires.
+// A caller is one acquire and its result.
 type caller struct {
 	lease *limiter.Lease
 	err   error
 	took  time.Duration
 }
 
-// queue has callers come one after the other at one instant, each in its place
-// before the next one comes, and waits for all of them.
+// queue lets callers arrive one after the other at one instant. Each is in its place
+// before the next one arrives. queue waits for all of them.
 func (w *far) queue(ctx []context.Context, reqs ...limiter.Request) []*caller {
 	w.Helper()
 	all := make([]*caller, len(reqs))
@@ -184,7 +184,7 @@ func (w *far) queue(ctx []context.Context, reqs ...limiter.Request) []*caller {
 	return all
 }
 
-// served is how many got what they asked for. The others must have been refused.
+// served counts the callers that got their tokens. The others must have been refused.
 func (w *far) served(all []*caller) (served int) {
 	w.Helper()
 	for _, c := range all {
@@ -197,7 +197,7 @@ func (w *far) served(all []*caller) (served int) {
 	return served
 }
 
-// warm has the limiter get to know a user's bucket.
+// warm makes the limiter read a user's bucket.
 func (w *far) warm(entity string, limits ...any) {
 	w.Helper()
 	if refused := w.take(w.l, ask(entity, limits...)); refused != nil {
@@ -206,14 +206,14 @@ func (w *far) warm(entity string, limits ...any) {
 	w.l.Settle()
 }
 
-// spent is how many updates f sends.
+// spent returns the number of updates that f sends.
 func (w *far) spent(f func()) int {
 	before := w.wire.updates
 	f()
 	return w.wire.updates - before
 }
 
-// of are n requests alike.
+// of returns n equal requests.
 func of(n int, req limiter.Request) []limiter.Request {
 	return slices.Repeat([]limiter.Request{req}, n)
 }
@@ -221,11 +221,11 @@ func of(n int, req limiter.Request) []limiter.Request {
 func TestOneWriteCarriesManyCallers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ inFlight, least, most int }{
-		{1, 2, 2},    // the first caller's, and one for all who came during it
+		{1, 2, 2},    // the first caller's, and one for all that arrived during it
 		{2, 3, 4},    // two at once, and the rest in one or two
 		{8, 9, 16},   // eight at once
-		{0, 2, 16},   // whatever is the default
-		{-1, 64, 64}, // everybody for itself
+		{0, 2, 16},   // the default, whatever it is
+		{-1, 64, 64}, // each caller alone
 	} {
 		t.Run(fmt.Sprintf("%d in flight", tt.inFlight), func(t *testing.T) {
 			t.Parallel()
@@ -264,7 +264,7 @@ func TestOneWriteCarriesManyCallers(t *testing.T) {
 				if got, want := w.l.Stats().Carried, uint64(64-writes); got != want {
 					t.Errorf("%d were carried, want %d", got, want)
 				}
-				// Each lease is its owner's alone.
+				// Each lease belongs to its caller alone.
 				w.must(all[40].lease.Adjust("x", 5))
 				w.must(all[40].lease.Commit(w.Context()))
 				w.must(all[41].lease.Rollback(w.Context()))
@@ -275,8 +275,8 @@ func TestOneWriteCarriesManyCallers(t *testing.T) {
 	}
 }
 
-// What does not fit all goes to those who came first, of whom one who asks for
-// too much does not hold up the others.
+// If not all claims of a crowd fit, the first to arrive are served. A claim that is too
+// large does not hold up the others.
 func TestACrowdIsServedInTheOrderOfItsArrival(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
@@ -320,7 +320,7 @@ func TestACrowdIsServedInTheOrderOfItsArrival(t *testing.T) {
 	}
 }
 
-// What somebody else has returned meanwhile is not overlooked.
+// A crowd is not refused from an image that misses another client's return.
 func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1, Trust: -1}, func(w *far) {
@@ -334,7 +334,8 @@ func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 				t.Errorf("caller %d: %v", i, c.err)
 			}
 		}
-		// The first caller's write tells the others; what comes first to a crowd tells it too.
+		// The first caller's write informs the others. A crowd's own first request
+		// informs it too.
 		w.holds("user", "x", 32)
 		third, err := w.Acquire(w.Context(), ask("user", "x", 32))
 		w.must(err)
@@ -348,7 +349,7 @@ func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 	})
 }
 
-// Whoever leaves gets its tokens back, and nobody else notices.
+// A caller that leaves gets its tokens back, without any effect on the other callers.
 func TestACallerThatLeavesHarmsNobody(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -408,8 +409,9 @@ func TestACallerThatLeavesHarmsNobody(t *testing.T) {
 	}
 }
 
-// The caller at the front has waited for longest, but the write is for all: it
-// outlives its leader's time, who is answered in time and gets its tokens back.
+// The caller at the front leads and has waited for longest, but the write is for the
+// whole crowd. So the write outlives its leader's time; the leader is answered in time
+// and gets its tokens back.
 func TestTheTimeOfACrowdIsNotItsLeaders(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1, Timeout: 4 * time.Second}, func(w *far) {
@@ -437,7 +439,7 @@ func TestTheTimeOfACrowdIsNotItsLeaders(t *testing.T) {
 	})
 }
 
-// A lost answer counts as taken, for everybody whom the write was for.
+// A write with a lost answer counts as taken, for every caller in it.
 func TestACrowdWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	for _, lands := range []bool{true, false} {
@@ -474,8 +476,8 @@ func TestACrowdWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// What was not applied is tried again if it is a conflict, and is everybody's
-// error if it is a throttle.
+// A write that was not applied is tried again after a conflict. After a throttle it
+// fails for every caller in it.
 func TestACrowdWhoseWriteIsNotApplied(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -519,7 +521,7 @@ func TestACrowdWhoseWriteIsNotApplied(t *testing.T) {
 	}
 }
 
-// Claims that cannot be added up go alone, in the midst of others that can.
+// Claims that cannot be added up go alone, in the middle of others that can.
 func TestAnOddClaimGoesAlone(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
@@ -563,7 +565,8 @@ func TestManyCallersOfABucketThatDoesNotExist(t *testing.T) {
 		for _, c := range all {
 			w.must(c.err)
 		}
-		// The bucket is read with its configuration, and its siblings are looked for.
+		// The client reads the bucket with its configuration, and looks for its
+		// siblings.
 		if reads, creates, updates := w.wire.reads, w.wire.creates, w.wire.updates; reads > 2 || creates != 1 || updates > 2 {
 			t.Errorf("%d reads, %d creates, %d updates", reads, creates, updates)
 		}

@@ -144,7 +144,8 @@ func TestACommitThatWasNotAppliedMayBeRepeated(t *testing.T) {
 	})
 }
 
-// The wait is exact: admitted at it, refused a millisecond before.
+// The quoted wait is exact: the request is admitted after it, and refused a millisecond
+// before.
 func TestTheWaitIsExact(t *testing.T) {
 	for _, l := range []limiter.Limit{
 		limiter.PerSecond("x", 3), limiter.PerMinute("x", 7), limiter.PerMinute("x", 100, limiter.Burst(150)),

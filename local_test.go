@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// refusedLocally makes a request that must be refused, and reports whether that
-// took no request.
+// refusedLocally makes a request that must be refused, and reports whether the refusal
+// took no request to the store.
 func (w *world) refusedLocally(l *limiter.Limiter, req limiter.Request) bool {
 	w.Helper()
 	requests, refused := w.requests(), l.Stats().LocallyRefused
@@ -32,7 +32,7 @@ func (w *world) refusedLocally(l *limiter.Limiter, req limiter.Request) bool {
 	return here
 }
 
-// requests is how many requests the table has got.
+// requests returns how many requests the table has received.
 func (w *world) requests() (n int64) {
 	for _, u := range w.meter.Totals() {
 		n += u.Requests
@@ -66,8 +66,8 @@ func TestAKnownRefusalCostsNothing(t *testing.T) {
 	})
 }
 
-// A wait quoted from memory is exact as of the image. Takes of other processes
-// after that make it too short, never too long. A limiter that always asks quotes the
+// A wait quoted from memory is exact as of the image. Later takes of other processes
+// make it too short, never too long. A limiter that always asks the store quotes the
 // exact wait.
 func TestAWaitQuotedFromMemory(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
@@ -100,7 +100,7 @@ func TestAWaitQuotedFromMemory(t *testing.T) {
 	})
 }
 
-// What is seen refuses for a second, by default.
+// By default, an image may refuse from memory for one second.
 func TestAnImageIsTrustedForATime(t *testing.T) {
 	for _, tt := range []struct{ trust, bound time.Duration }{{0, time.Second}, {5 * time.Second, 5 * time.Second}, {time.Millisecond, time.Millisecond}, {-1, -1}} {
 		t.Run(fmt.Sprint(tt.trust), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAnImageIsTrustedForATime(t *testing.T) {
 					return
 				}
 				time.Sleep(tt.bound)
-				w.must(other.Rollback(w.Context())) // which only the store knows
+				w.must(other.Rollback(w.Context())) // only the store knows it
 				if !w.refusedLocally(w.Limiter, ask("user", "rph", 1)) {
 					w.Error("the store was asked in time")
 				}
@@ -129,7 +129,7 @@ func TestAnImageIsTrustedForATime(t *testing.T) {
 	}
 }
 
-// What a process returns itself is there at once.
+// A process sees its own returns at once.
 func TestOwnReturnsAreSeen(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10))
@@ -183,8 +183,8 @@ func TestConfigurationIsNotOverlookedByARefusal(t *testing.T) {
 	}
 }
 
-// A comparison with the configuration that is overdue comes before a refusal,
-// however long an image is trusted.
+// An overdue comparison with the configuration comes before a refusal, however long an
+// image is trusted.
 func TestAnOverdueComparisonComesFirst(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: time.Hour}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 10))
@@ -296,7 +296,7 @@ func TestLocalRefusalsOfAShardedBucket(t *testing.T) {
 			w.Error(refused)
 		}
 		time.Sleep(900 * time.Millisecond)
-		if refused := w.take(w.Limiter, ask("user", "x", 0)); refused != nil { // sees one of the shards
+		if refused := w.take(w.Limiter, ask("user", "x", 0)); refused != nil { // reads one of the shards
 			w.Error(refused)
 		}
 		time.Sleep(900 * time.Millisecond)
@@ -306,7 +306,8 @@ func TestLocalRefusalsOfAShardedBucket(t *testing.T) {
 	})
 }
 
-// Items that a write would do more to than debit are the store's to judge.
+// If a write would do more to an item than debit it, the process asks the store instead
+// of refusing from memory.
 func TestOddItemsAreNotRefusedFromMemory(t *testing.T) {
 	for name, change := range map[string]struct {
 		update string
@@ -336,8 +337,8 @@ func TestOddItemsAreNotRefusedFromMemory(t *testing.T) {
 	}
 }
 
-// From random states, memory refuses what the store would refuse, in the same
-// words.
+// From random states, memory refuses only what the store would refuse, with an equal
+// error.
 func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -357,7 +358,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 					}
 					return req
 				}
-				asking := w.limiter(w.store, limiter.Options{Trust: -1, InFlight: -1}) // which never pauses
+				asking := w.limiter(w.store, limiter.Options{Trust: -1, InFlight: -1}) // never pauses
 				w.take(w.Limiter, ask(entity, "rpm", 0))
 				for n := 1; n < 1<<(seed/4); n *= 2 {
 					time.Sleep(2 * time.Second)
@@ -393,7 +394,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 	}
 }
 
-// Memory is bounded: whom it has no room for asks the store.
+// Memory is bounded. A bucket without room in memory is decided by the store.
 func TestRefusalsAreForgottenForWantOfRoom(t *testing.T) {
 	inWorld(t, limiter.Options{Memory: 16}, func(w *world) {
 		w.system(limiter.PerHour("rph", 1))
@@ -412,7 +413,7 @@ func TestRefusalsAreForgottenForWantOfRoom(t *testing.T) {
 	})
 }
 
-// Not parallel: allocations of others would be counted.
+// Not parallel: allocations of other tests would be counted.
 func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
 	m := newMemory(t, 2)
 	if n := testing.AllocsPerRun(100, func() {
@@ -424,9 +425,9 @@ func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The error and its statuses are all that a refusal from memory allocates.
+// A refusal from memory allocates only the error and its statuses.
 //
-// Not parallel: allocations of others would be counted.
+// Not parallel: allocations of other tests would be counted.
 func TestARefusalFromMemoryAllocatesItsError(t *testing.T) {
 	for _, limits := range []int{1, 2, 5} {
 		m := newMemory(t, limits)
@@ -440,8 +441,8 @@ func TestARefusalFromMemoryAllocatesItsError(t *testing.T) {
 	}
 }
 
-// BenchmarkLocalRefusal is a refusal from memory over 1,024 entities: the
-// decision, and the acquire with its error.
+// BenchmarkLocalRefusal measures a refusal from memory over 1,024 entities: the
+// decision alone, and the acquire with its error.
 func BenchmarkLocalRefusal(b *testing.B) {
 	for _, limits := range []int{1, 2} {
 		w := newMemory(b, limits)
@@ -491,7 +492,7 @@ func newMemory(tb testing.TB, limits int) *memory {
 		config = append(config, limiter.PerDay(fmt.Sprint("l", i), 1))
 	}
 	must(store.SetSystem(tb.Context(), config, ""))
-	// So long that the benchmark does not see the end of it.
+	// Longer than the benchmark runs.
 	l, err := limiter.New(store, limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour})
 	must(err)
 	tb.Cleanup(func() { must(l.Close()) })

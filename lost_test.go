@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A shard that takes the place of a lost one earns from then on only: what the
-// lost one had earned before was admitted, perhaps, and its sibling's stamp is as
+// A shard that replaces a lost one earns only from its birth on. The tokens that the
+// lost shard earned before may have been admitted already. The sibling's stamp is as
 // old as its last refill.
 func TestAReplacedShardEarnsFromItsBirthOn(t *testing.T) {
 	for _, lost := range []int{0, 1} {
@@ -19,7 +19,7 @@ func TestAReplacedShardEarnsFromItsBirthOn(t *testing.T) {
 				w.system(hourly)
 				w.plant("user", hourly, 2, each(2, 2_000_000)...)
 				time.Sleep(time.Hour)
-				w.lose(lost) // which has just been drained
+				w.lose(lost) // this shard has just been drained
 				if refused := w.take(w.Limiter, ask("user", "rph", 2500)); refused == nil {
 					w.Errorf("2500 were admitted, 2000 are held: %v", w.balances())
 				}
@@ -31,8 +31,8 @@ func TestAReplacedShardEarnsFromItsBirthOn(t *testing.T) {
 	}
 }
 
-// What a commit takes more is owed, also where the shard that was to pay a part of
-// it is lost meanwhile.
+// A commit debits its additional tokens in full, even if a shard that was to pay a part
+// of them is lost meanwhile.
 func TestWhatALostShardWasToPayIsPaidByOthers(t *testing.T) {
 	onFourShards(t, []int64{0, 1_000_000, 100_000, 100_000}, func(w *world) {
 		w.survey(w.Limiter, "user", hourly)
@@ -47,8 +47,8 @@ func TestWhatALostShardWasToPayIsPaidByOthers(t *testing.T) {
 	})
 }
 
-// What finds no room anywhere is returned all the same, to a shard that has the
-// limit: the first one may have lost it to a change of configuration.
+// A return that no shard has room for still goes to a shard that has the limit. The
+// first shard may have lost the limit to a configuration change.
 func TestWhatOverflowsIsReturnedToAShardThatHasTheLimit(t *testing.T) {
 	onFourShards(t, []int64{0, 1_000_000, 0, 0}, func(w *world) {
 		w.survey(w.Limiter, "user", hourly)
@@ -63,9 +63,9 @@ func TestWhatOverflowsIsReturnedToAShardThatHasTheLimit(t *testing.T) {
 	})
 }
 
-// All shards are brought to their configuration, not only the one that an acquire
-// was served by, whether that is found to differ at the first look or where
-// configuration is read every time.
+// All shards are repaired to their configuration, not only the shard that served the
+// acquire. This holds if the first look finds the difference, and if the configuration
+// is read every time.
 func TestAllShardsAreBroughtToTheConfiguration(t *testing.T) {
 	for _, ttl := range []time.Duration{0, -1} {
 		t.Run(fmt.Sprint("TTL ", ttl), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAllShardsAreBroughtToTheConfiguration(t *testing.T) {
 	}
 }
 
-// A claim that was served by many shards is returned to all of them at once.
+// A claim served by many shards is returned to all of them at once.
 func TestAClaimIsReturnedToAllShardsAtOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
@@ -107,7 +107,7 @@ func TestAClaimIsReturnedToAllShardsAtOnce(t *testing.T) {
 		if refused == nil {
 			w.Fatal("more was admitted than the project has")
 		}
-		// A look at the shards, a transaction, and as much for the return.
+		// One read of the shards, one transaction, and as much for the return.
 		if took := time.Since(start); took > 6*w.wire.wait {
 			w.Errorf("refused after %v, a request takes %v", took, w.wire.wait)
 		}
@@ -117,8 +117,8 @@ func TestAClaimIsReturnedToAllShardsAtOnce(t *testing.T) {
 	})
 }
 
-// Who is refused because of those before it in line is told when there will be
-// enough for it, too.
+// A caller that is refused because of callers before it in the lane is quoted a wait
+// for its own tokens.
 func TestWhoIsBehindOthersIsQuotedAWait(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1, Trust: -1}, func(w *far) {
@@ -138,8 +138,8 @@ func TestWhoIsBehindOthersIsQuotedAWait(t *testing.T) {
 	})
 }
 
-// An image is as old as its read's beginning: one that took longer than images are
-// trusted refuses nobody afterwards.
+// An image is as old as the start of its read. An image whose read took longer than the
+// time of trust refuses no later request.
 func TestAReadThatTookLongRefusesNobodyAfterwards(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
@@ -160,13 +160,13 @@ func TestAReadThatTookLongRefusesNobodyAfterwards(t *testing.T) {
 	})
 }
 
-// A peer gives shard 0 a larger number and makes no shard. What shard 0 holds above
-// its new share is the new one's half, however old its stamp is.
+// A peer gives shard 0 a larger shard count and creates no shard. The new shard gets
+// all that shard 0 holds above its new share, however old the stamp of shard 0 is.
 func TestWhatAPeerDoubledIsDividedWhole(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(hourly)
 		w.plant("user", hourly, 2, 3_000_000)
-		time.Sleep(9 * time.Minute) // 600 are earned by both
+		time.Sleep(9 * time.Minute) // both earn 600
 		w.take(w.Limiter, ask("user", "rph", 100))
 		w.Settle()
 		if got := w.available("user", "rph"); got != 3500 || len(w.shards("user")) != 2 {

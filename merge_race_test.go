@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// meddler lets somebody else write before each transaction.
+// A meddler lets another client write before each transaction.
 type meddler struct {
 	dynamo.API
 	f func()
@@ -30,8 +30,9 @@ func (m *meddler) TransactWriteItems(ctx context.Context, in *dynamodb.TransactW
 	return m.API.TransactWriteItems(ctx, in, o...)
 }
 
-// A bucket that is taken from all the time is merged, at the price of what might have
-// been taken; one that is refilled all the time is left alone for this time.
+// A bucket that is debited all the time is merged. The merge forfeits the tokens that
+// might have been taken meanwhile. A bucket that is refilled all the time is left alone
+// this time.
 func TestAMergeAllowsForTakes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		write  string
@@ -75,8 +76,8 @@ func TestAMergeAllowsForTakes(t *testing.T) {
 	}
 }
 
-// Merges go on among requests: what a bucket has is used up to the last token or so,
-// by clients all of whom find their way, and nobody doubles it again.
+// Merges run among requests. The bucket is used up nearly to the last token, every
+// client finds the remaining shards, and no client doubles the bucket again.
 func TestMergesUnderLoad(t *testing.T) {
 	for _, inFlight := range []int{-1, 0} {
 		t.Run(strconv.Itoa(inFlight), func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestMergesUnderLoad(t *testing.T) {
 	}
 }
 
-// A hook is called once, in the middle of a read of several items: the first half of
+// A hook is called once, in the middle of a read of several items. The first half of
 // them is read before it, the rest after it.
 type hook struct {
 	dynamo.API
@@ -185,8 +186,8 @@ func (h *hook) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	return out, nil
 }
 
-// Whoever reads a set of shards in the middle of a merge takes it neither for a
-// doubling that is half done nor for a set that has lost shards.
+// A client that reads a set of shards in the middle of a merge does not take it for a
+// half-done doubling. It also does not take it for a set that has lost shards.
 func TestAReadAcrossAMerge(t *testing.T) {
 	for name, read := range map[string]func(w *world, l *limiter.Limiter){
 		"mends": func(w *world, l *limiter.Limiter) {
@@ -236,7 +237,7 @@ func TestAReadAcrossAMerge(t *testing.T) {
 	}
 }
 
-// late hands an answer on, to a write to one shard, only when it is told to.
+// late holds back the answer to a write to one shard until release is called.
 type late struct {
 	dynamo.API
 	mu    sync.Mutex
@@ -266,7 +267,7 @@ func (a *late) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o .
 	return out, err
 }
 
-// An answer that was on its way while a merge took place revives no shard.
+// An answer that was on its way during a merge revives no retired shard.
 func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)
@@ -307,8 +308,8 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 	})
 }
 
-// A bucket that is doubled again right after it was merged is a new set of shards:
-// what is remembered of the old one neither admits too much nor refuses.
+// A bucket that is doubled again right after a merge is a new set of shards. A client's
+// memory of the old set neither admits too much nor refuses.
 func TestDoubledAgainAfterAMerge(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		daily := limiter.PerDay("rph", 8000)
@@ -333,9 +334,9 @@ func TestDoubledAgainAfterAMerge(t *testing.T) {
 	})
 }
 
-// Two that merge the same shards, one that doubles them, one that mends them and one
-// that deletes one, all at once: whoever comes first, the set is whole in the end
-// and nothing was minted.
+// Two clients merge the same shards, one doubles them, one mends them and one deletes a
+// shard, all at once. Whoever is first, the set is whole in the end, and no tokens were
+// created.
 func TestMergesRaceWithWhateverElse(t *testing.T) {
 	const seeds = 30
 	for seed := range uint64(seeds) {
@@ -386,7 +387,8 @@ func (a lossy) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrit
 	return nil, errors.New("connection reset")
 }
 
-// A merge of which nobody knows whether it took place did so once.
+// A merge whose answer is lost, so that its outcome is unknown, took place exactly
+// once.
 func TestAMergeWhoseAnswerIsLost(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)
@@ -397,7 +399,7 @@ func TestAMergeWhoseAnswerIsLost(t *testing.T) {
 		if merged, err := l.Merge(w.Context(), images); merged || !errors.Is(err, limiter.ErrUnavailable) {
 			w.Errorf("merged %v: %v", merged, err)
 		}
-		if merged, err := l.Merge(w.Context(), images); merged || err != nil { // it is not what it was
+		if merged, err := l.Merge(w.Context(), images); merged || err != nil { // the shards are no longer as in the images
 			w.Errorf("merged %v: %v", merged, err)
 		}
 		if got := w.count(); got != 2 || w.total() != 2_000_000 {

@@ -30,7 +30,8 @@ func (w *world) merge(l *limiter.Limiter) bool {
 	return merged
 }
 
-// halve wants the user's bucket merged until it has so many shards.
+// halve merges the user's bucket until it has the given number of shards, and fails the
+// test otherwise.
 func (w *world) halve(l *limiter.Limiter, to int) {
 	w.Helper()
 	for n := len(w.shards("user")); n > to; n /= 2 {
@@ -43,14 +44,14 @@ func (w *world) halve(l *limiter.Limiter, to int) {
 	}
 }
 
-// balanceAt is what a shard holds of a limit at an instant, by its own share.
+// balanceAt returns what a shard holds of a limit at an instant, by its own share.
 func balanceAt(img *store.Image, s store.LimitState, at int64) int64 {
 	part := bucket.Limit{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period}.Share(img.Shard, img.ShardCount)
 	return part.Balance(s.Tokens, img.RefilledAt, at)
 }
 
-// Whatever two shards hold or owe, whatever they have earned since, and whoever's
-// clock they were stamped by: the one that is left holds the sum.
+// The survivor of a merge holds the sum of both shards. This holds for any balances and
+// debts, any tokens earned since, and stamps by any clock.
 func TestAMergeIsTheSumOfItsShards(t *testing.T) {
 	const seeds = 40
 	for seed := range uint64(seeds) {
@@ -90,7 +91,7 @@ func TestAMergeIsTheSumOfItsShards(t *testing.T) {
 	}
 }
 
-// attribute sets one of a shard's, or takes it off, if the value is nil.
+// attribute sets an attribute of a shard, or removes it if the value is nil.
 func (w *world) attribute(shard int, name string, value types.AttributeValue) {
 	w.Helper()
 	update, of := "SET #a = :v", values{":v": value}
@@ -103,7 +104,7 @@ func (w *world) attribute(shard int, name string, value types.AttributeValue) {
 	})))
 }
 
-// Shards that are not of one mind, or not simply buckets, are left alone: by one
+// Shards that disagree, or that are not plain buckets, are left alone. That costs one
 // read and no write.
 func TestWhatIsNotMerged(t *testing.T) {
 	for name, upset := range map[string]func(*world){
@@ -163,8 +164,9 @@ func TestWhatIsNotMerged(t *testing.T) {
 	}
 }
 
-// A client that remembers more shards than there are finds its way: its requests are
-// admitted or refused as those of one that knows, and the way is short.
+// A client that remembers more shards than there are finds the remaining ones. Its
+// requests are admitted or refused as those of an informed client, with few extra
+// requests.
 func TestAStaleClientFindsTheOthers(t *testing.T) {
 	for _, tt := range []struct{ from, to, first int }{{2, 1, 3}, {4, 2, 3}, {32, 16, 3}, {32, 4, 3}, {32, 1, 3}} {
 		for _, want := range []string{"little", "much", "all"} {
@@ -172,9 +174,9 @@ func TestAStaleClientFindsTheOthers(t *testing.T) {
 				t.Run(fmt.Sprintf("%d to %d, asks for %s, %d", tt.from, tt.to, want, draw), func(t *testing.T) {
 					tapped(t, limiter.Options{}, func(w *world, api *tap) {
 						w.plant("user", hourly, tt.from, each(tt.from, 3_200_000/int64(tt.from))...)
-						stale := w.limiter(w.open(api), limiter.Options{InFlight: -1}) // which never pauses
+						stale := w.limiter(w.open(api), limiter.Options{InFlight: -1}) // never pauses
 						w.survey(stale, "user", hourly)
-						time.Sleep(2 * time.Second) // nothing that is remembered is trusted, and two tokens are earned
+						time.Sleep(2 * time.Second) // no remembered image is trusted any more, and two tokens are earned
 						w.halve(w.limiter(w.open(w.engine), limiter.Options{}), tt.to)
 						api.take()
 						left := w.available("user", "rph")
@@ -204,8 +206,8 @@ func TestAStaleClientFindsTheOthers(t *testing.T) {
 	}
 }
 
-// Leases that were taken before a merge, of shards that are retired by it or not, by
-// one write or several, are settled exactly.
+// Leases from before a merge are settled exactly, whether their shards are retired by
+// it or not. They may have been debited by one write or by several.
 func TestLeasesOutliveAMerge(t *testing.T) {
 	for _, to := range []int{4, 2, 1} {
 		for _, knows := range []bool{true, false} {
@@ -263,8 +265,8 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 	}
 }
 
-// What is returned to a shard that is retired goes to the one that took over what it
-// held, by one request more and a read.
+// Tokens that a lease returns to a retired shard go to its heir, at the price of one
+// more request and a read.
 func TestAnHeirGetsWhatIsReturned(t *testing.T) {
 	tapped(t, limiter.Options{}, func(w *world, api *tap) {
 		w.plant("user", hourly, 8, each(8, 400_000)...)
@@ -294,7 +296,7 @@ func TestAnHeirGetsWhatIsReturned(t *testing.T) {
 	})
 }
 
-// Those who line up for a shard that was retired find out together.
+// Callers in the lane of a retired shard learn of the merge together.
 func TestACrowdAtARetiredShard(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 5 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)

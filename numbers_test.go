@@ -15,7 +15,7 @@ import (
 // greatest earns and holds as much as a limit may.
 var greatest = limiter.PerSecond("bytes", limiter.MaxTokens)
 
-// stored is a number of the user's bucket, of whatever size.
+// stored returns a number of the user's bucket, of any size.
 func (w *world) stored(attr string) *big.Int {
 	w.Helper()
 	v, ok := w.item()[attr].(*types.AttributeValueMemberN)
@@ -29,9 +29,9 @@ func (w *world) stored(attr string) *big.Int {
 	return n
 }
 
-// A limit counts what it was used for without end. When the count passes 64 bits,
-// requests are decided, adjusted and returned as before, by a process that has seen
-// the bucket before and by one that has not.
+// The count of consumed tokens has no end. When the count passes 64 bits, requests are
+// decided, adjusted and returned as before. This holds for a process that has seen the
+// bucket before and for one that has not.
 func TestACountHasNoEnd(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1, InFlight: -1}, func(w *world) {
 		w.system(greatest)
@@ -59,7 +59,7 @@ func TestACountHasNoEnd(t *testing.T) {
 	})
 }
 
-// near plants a bucket whose counts of writes and of tokens end 64 bits soon.
+// near plants a bucket whose counts of writes and of tokens soon exceed 64 bits.
 func (w *world) near(count int) {
 	w.Helper()
 	w.system(hourly)
@@ -75,9 +75,9 @@ func (w *world) near(count int) {
 	}
 }
 
-// Shards are split and merged across the end of 64 bits, and callers of several
-// processes take from them meanwhile: nobody takes an old image for a new one, nor
-// one that was written to for one that was not.
+// Shards are split and merged while their counts pass 64 bits, and several processes
+// take from them meanwhile. No process takes an old image for a new one, or a written
+// item for an unwritten one.
 func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.near(2)
@@ -112,8 +112,8 @@ func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 	})
 }
 
-// A debt ends at four times the largest capacity. Commits beyond that are
-// counted and not owed, and the wait is exact for every debt.
+// A debt ends at four times the largest capacity. Commits beyond that are counted but
+// not owed, and the wait is exact for every debt.
 func TestADebtHasAnEnd(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(greatest)
@@ -127,8 +127,8 @@ func TestADebtHasAnEnd(t *testing.T) {
 		for i, lease := range leases {
 			w.must(lease.Commit(w.Context()))
 			owed := min(int64(i), 4) // the first takes what the bucket holds
-			// Each commit may move the stamp on by a millisecond, and what is earned until
-			// then is there already.
+			// Each commit may move the stamp on by a millisecond, and the tokens earned
+			// until then are already included.
 			least := -owed * limiter.MaxTokens
 			if got := w.available("user", "bytes"); got < least || got > least+limiter.MaxTokens/50 {
 				w.Errorf("after %d commits the bucket holds %d, want %d times the capacity owed", i+1, got, owed)
@@ -153,12 +153,12 @@ func TestADebtHasAnEnd(t *testing.T) {
 	})
 }
 
-// A debt that a peer has taken beyond 64 bits stops nothing: the bucket refuses, is
-// split, and admits again once the debt is earned.
+// A debt that a peer has taken beyond 64 bits does not break the bucket. The bucket
+// refuses, is split, and admits again once the debt is earned.
 func TestADebtBeyond64Bits(t *testing.T) {
 	for _, tt := range []struct {
 		deep  string
-		every time.Duration // a request is made
+		every time.Duration // interval of the requests
 	}{
 		{"-9223372036854775808", time.Second},
 		{"-9223372036854775809", time.Second},
@@ -197,7 +197,7 @@ func TestADebtBeyond64Bits(t *testing.T) {
 	}
 }
 
-// Shards that owe as much as commits can make them owe are merged. The debt is owed in
+// Shards with the largest debt that commits can cause are merged. The debt is owed in
 // full, and the process that merged them knows it.
 func TestShardsThatAllOweAreMerged(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
@@ -221,8 +221,8 @@ func TestShardsThatAllOweAreMerged(t *testing.T) {
 	})
 }
 
-// The debts of many shards together may be more than 64 bits hold. Callers are then told
-// the least number, and never a surplus.
+// The debts of many shards together may exceed 64 bits. Callers then get the smallest
+// number, and never a surplus.
 func TestShardsThatAllOwe(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(greatest)
@@ -239,7 +239,8 @@ func TestShardsThatAllOwe(t *testing.T) {
 		if refused := w.take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.RetryAfter() != statuses[0].RetryAfter {
 			w.Errorf("refused for %+v, available after %v", refused, statuses[0].RetryAfter)
 		}
-		// A process that has seen one of the shards takes the others to owe as much.
+		// A process that has read only one of the shards assumes that the others owe as
+		// much.
 		cold := w.limiter(w.open(w.meter), limiter.Options{})
 		lease, err := cold.Acquire(w.Context(), ask("user", "bytes", 0))
 		w.must(err)

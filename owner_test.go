@@ -13,14 +13,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// unrecord deletes an entity's record, and nothing else of it.
+// unrecord deletes only an entity's record.
 func (w *world) unrecord(entity string) {
 	w.Helper()
 	_, ns := w.store.Namespace()
 	w.must(errOf(w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: schema.MetaKey(ns, entity).Item()})))
 }
 
-// paid is what each of some entities pays for a request.
+// paid returns what each of the given entities pays for a request.
 func (w *world) paid(l *limiter.Limiter, req limiter.Request, entities ...string) string {
 	w.Helper()
 	before := make([]int64, len(entities))
@@ -37,9 +37,9 @@ func (w *world) paid(l *limiter.Limiter, req limiter.Request, entities ...string
 	return text.String()
 }
 
-// An entity that was deleted while it was in use, and made again, pays its new parent,
-// though its bucket is from before: at once in a new process, and within the time to live
-// in one that knows the bucket.
+// An entity that was deleted while in use, and created again, pays its new parent,
+// although its bucket is older. A new process does so at once. A process that knows the
+// bucket does so within the time to live.
 func TestAnEntityMadeAgainPaysItsNewParent(t *testing.T) {
 	for _, again := range []struct {
 		name   string
@@ -86,7 +86,7 @@ func TestAnEntityMadeAgainPaysItsNewParent(t *testing.T) {
 	}
 }
 
-// record is an entity's record; an empty one if there is none.
+// record returns an entity's record; an empty one if there is none.
 func (w *world) record(entity string) limiter.Entity {
 	w.Helper()
 	if e, err := w.store.Entity(w.Context(), entity); err == nil {
@@ -95,7 +95,7 @@ func (w *world) record(entity string) limiter.Entity {
 	return limiter.Entity{}
 }
 
-// A cold process does not go by the stamp that it finds.
+// A new process does not trust the owner that it finds stamped on the item.
 func TestANewProcessPaysTheNewParentAtOnce(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 100_000))
@@ -114,7 +114,7 @@ func TestANewProcessPaysTheNewParentAtOnce(t *testing.T) {
 	})
 }
 
-// A refusal says nothing of a former parent, which may be exhausted for longer.
+// A refusal says nothing about a former parent, which may be exhausted for longer.
 func TestARefusalIsNotTheFormerParents(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 10))

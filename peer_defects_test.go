@@ -16,17 +16,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Each test here is named after what must hold, and the number is the defect of
-// the peer that it must not have.
+// Each test here has the name of the property that it proves. Its comment gives the
+// peer's defect that contradicts this property, with the defect's number.
 
-// 7.1: a shared stamp moved for a fast limit's sake starves a slow one.
+// Peer defect 7.1: moving the shared stamp for a fast limit starves a slow limit.
 func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerSecond("rps", 1), limiter.PerDay("rpd", 86))
 		if refused := w.take(w.Limiter, ask("user", "rpd", 86)); refused != nil {
 			w.Fatal(refused)
 		}
-		// One a second: each acquire refills, and stamps, the whole item.
+		// One request a second: each acquire refills, and stamps, the whole item.
 		w.admitted(w.Limiter, ask("user", "rps", 1), time.Second, 4*time.Hour)
 		if got := w.available("user", "rpd"); got != 14 {
 			w.Errorf("86 a day earned %d in four hours, want 14", got)
@@ -34,7 +34,7 @@ func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
 	})
 }
 
-// 7.2: accrual between the instant of admission and that of the commit is lost.
+// Peer defect 7.2: tokens that accrue between the admission and the commit are lost.
 func TestLongRunRateIsTheConfiguredRateUnderLatency(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		slow := &latency{API: w.engine, wait: 19 * time.Millisecond}
@@ -51,10 +51,10 @@ func TestLongRunRateIsTheConfiguredRateUnderLatency(t *testing.T) {
 	})
 }
 
-// 7.3: a changed default never reaches a bucket that stays active.
+// Peer defect 7.3: a changed default never reaches a bucket that stays active.
 func TestChangedDefaultReachesAnActiveBucketWithinTheTTL(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		other := w.open(w.engine) // another process: nothing tells this limiter
+		other := w.open(w.engine) // another process: nothing informs this limiter
 		w.must(other.SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 10)}, ""))
 		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, 3*time.Minute)
 
@@ -75,7 +75,7 @@ func TestChangedDefaultReachesAnActiveBucketWithinTheTTL(t *testing.T) {
 	})
 }
 
-// 7.9: a request above the capacity is quoted a wait that never pays off.
+// Peer defect 7.9: a request above the capacity is quoted a wait that never pays off.
 func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 10))
@@ -89,21 +89,22 @@ func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
 	})
 }
 
-// 7.9 as well: a request above one shard's share stalls for ever, and shares are
-// rounded down, so that capacity is lost to sharding.
+// Peer defect 7.9 as well: a request above one shard's share stalls for ever. Shares
+// are rounded down, so sharding loses capacity.
 func TestRequestsAboveAShareAreServedByTheWhole(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 10, limiter.Burst(10)))
 		w.take(w.Limiter, ask("user", "rpm", 10))
-		// A peer doubled it to 8 shards and made none: of 10 tokens, shard 0 holds 1.25.
+		// A peer doubled the bucket to 8 shards and created none. Of 10 tokens, shard 0
+		// holds 1.25.
 		w.patch("SET shard_count = :n", map[string]types.AttributeValue{":n": number(8)})
 		fresh := w.limiter(w.store, limiter.Options{Trust: -1, Rand: func(int64) int64 { return 0 }})
 		time.Sleep(time.Minute)
 		if refused := w.take(fresh, ask("user", "rpm", 1)); refused != nil {
 			w.Fatalf("1 of a share of 1.25: %v", refused)
 		}
-		// A quarter is left, and the whole earns a token every 6 s; the shards pass
-		// their grid lines together, every 8th of the whole.
+		// A quarter is left, and the whole bucket earns a token every 6 s. All shards
+		// reach their grid lines together, at every 8th line of the whole bucket.
 		for _, tt := range []struct {
 			take int
 			wait time.Duration
@@ -123,7 +124,7 @@ func TestRequestsAboveAShareAreServedByTheWhole(t *testing.T) {
 	})
 }
 
-// 7.10: a request of nothing is refused while the limit is in debt.
+// Peer defect 7.10: a request for zero tokens is refused while the limit is in debt.
 func TestAmountZeroIsAdmittedInDebt(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10))
@@ -143,13 +144,14 @@ func TestAmountZeroIsAdmittedInDebt(t *testing.T) {
 	})
 }
 
-// 7.12: a bucket swept between read and write refuses a request it has room for.
+// Peer defect 7.12: a bucket that is swept between read and write refuses a request
+// that it has tokens for.
 func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 10))
 		w.take(w.Limiter, ask("user", "rpm", 10))
 		time.Sleep(3 * time.Second)
-		// The refill is planned on the remembered image; the item is gone.
+		// The refill is planned on the remembered image, but the item is gone.
 		w.sweep()
 		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
 			w.Error(refused)
@@ -160,7 +162,7 @@ func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
 	})
 }
 
-// An expired item that is not swept yet is renewed, balance and all.
+// An expired item that is not yet swept is renewed with its balance.
 func TestAnExpiredBucketIsRenewed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 10))
@@ -179,7 +181,7 @@ func TestAnExpiredBucketIsRenewed(t *testing.T) {
 	})
 }
 
-// 7.13: cancelling skips the rollback.
+// Peer defect 7.13: a cancelled caller skips the rollback.
 func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 	for _, d := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 35 * time.Millisecond} {
 		for _, leave := range []string{"cancel", "deadline"} {
@@ -221,7 +223,8 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 	}
 }
 
-// 7.24: a refusal quotes the configuration, not what the bucket enforces.
+// Peer defect 7.24: a refusal quotes the configuration instead of the limits that the
+// bucket enforces.
 func TestARefusalQuotesWhatTheBucketEnforces(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 10))
@@ -248,7 +251,7 @@ func TestARefusalQuotesWhatTheBucketEnforces(t *testing.T) {
 	})
 }
 
-// latency makes every write take its time, half of it before the write lands.
+// latency delays every write, half of it before the write is applied.
 type latency struct {
 	dynamo.API
 	wait time.Duration
@@ -280,7 +283,7 @@ func number(n int) types.AttributeValue {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// bucketKey is the key of shard 0 of the user's bucket.
+// bucketKey returns the key of shard 0 of the user's bucket.
 func (w *world) bucketKey() map[string]types.AttributeValue { return w.shardKey(0) }
 
 func (w *world) shardKey(shard int) map[string]types.AttributeValue {
@@ -291,7 +294,7 @@ func (w *world) shardKey(shard int) map[string]types.AttributeValue {
 	}
 }
 
-// patch changes the user's bucket behind everybody's back.
+// patch changes the user's bucket without any limiter's knowledge.
 func (w *world) patch(update string, values map[string]types.AttributeValue) {
 	w.Helper()
 	w.patchShard(0, update, values)

@@ -15,10 +15,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A slowTable takes its time for every write. One shard of it may be broken.
+// A slowTable delays every write. One of its shards may be broken.
 type slowTable struct {
 	dynamo.API
-	broken string // how the partition key of the shard ends; "" is none
+	broken string // the end of the shard's partition key; "": none
 
 	mu      sync.Mutex
 	updates int
@@ -46,8 +46,8 @@ func (s *slowTable) TransactWriteItems(ctx context.Context, in *dynamodb.Transac
 	return s.API.TransactWriteItems(ctx, in, o...)
 }
 
-// A scramble is callers of one process at a bucket of four shards that others spoil
-// the writes to.
+// A scramble holds the results of one process's callers at a shared bucket of four
+// shards.
 type scramble struct {
 	granted, refused, failed int
 	limiter                  *limiter.Limiter
@@ -55,8 +55,8 @@ type scramble struct {
 	consumed                 int64
 }
 
-// inScramble has somebody ask for more than one shard holds, and others for one
-// token each while that is under way.
+// inScramble runs a caller that asks for more than one shard holds, and other callers
+// for one token each meanwhile.
 func (w *world) inScramble(held int64, callers int, broken string) *scramble {
 	w.Helper()
 	const shards, many = 4, 150
@@ -103,8 +103,9 @@ func (w *world) inScramble(held int64, callers int, broken string) *scramble {
 	return s
 }
 
-// Callers that come while a request is served from all shards of a shared bucket line
-// up for all of them. Each round serves a part of them, by one write for each shard.
+// Callers that arrive while a request is served from all shards of a shared bucket wait
+// for all shards. Each round serves a part of the callers, with one write for each
+// shard.
 func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(100, 64, "")
@@ -117,8 +118,8 @@ func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 	})
 }
 
-// Whoever comes too late for what all shards hold together is refused on the images
-// that were read for it, and nobody else.
+// Callers that ask for more than is left on all shards together are refused on the
+// images that were read for them. No other caller is refused.
 func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(50, 64, "")
@@ -128,8 +129,8 @@ func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 	})
 }
 
-// A broken shard is an error for those whom it was to serve, and for no others; nor
-// for those who come later.
+// A broken shard is an error only for the callers that it was to serve, and not for
+// later callers.
 func TestABrokenShardOfASharedBucketFailsItsCallersOnly(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(100, 64, "#3")

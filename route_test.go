@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// plant writes shards of a bucket of a limit as if somebody else had: as many as
-// there are balances, in millitokens. One that is missing is absent.
+// plant writes shards of a bucket with one limit, as another client would. It writes
+// one shard for each balance, in millitokens. The remaining shards are absent.
 func (w *world) plant(entity string, l limiter.Limit, count int, balances ...int64) {
 	w.Helper()
 	for i, tokens := range balances {
@@ -30,7 +30,7 @@ func (w *world) plant(entity string, l limiter.Limit, count int, balances ...int
 
 const missing int64 = -1 << 62
 
-// plantedWrites is what a planted shard's hidden limit has counted: the third write
+// plantedWrites is the count of a planted shard's hidden write limit: the third write
 // takes it beyond 64 bits.
 const plantedWrites = math.MaxInt64 - 1500
 
@@ -58,10 +58,10 @@ func (w *world) plantShard(entity string, l limiter.Limit, shard, count int, tok
 	}
 }
 
-// each is the same balance for n shards.
+// each returns the same balance for n shards.
 func each(n int, tokens int64) []int64 { return slices.Repeat([]int64{tokens}, n) }
 
-// survey lets a limiter see every shard, by a request that is refused.
+// survey makes a limiter read every shard, by a request that is refused.
 func (w *world) survey(l *limiter.Limiter, entity string, whole limiter.Limit) {
 	w.Helper()
 	if w.take(l, ask(entity, whole.Name, int(whole.Capacity))) == nil {
@@ -70,8 +70,8 @@ func (w *world) survey(l *limiter.Limiter, entity string, whole limiter.Limit) {
 	l.Settle()
 }
 
-// total is what all shards of the user's bucket hold at their stamps, in
-// millitokens.
+// total returns the sum of all shards' balances of the user's bucket at their stamps,
+// in millitokens.
 func (w *world) total() (sum int64) {
 	w.Helper()
 	for _, img := range w.shards("user") {
@@ -105,7 +105,8 @@ func TestAShardKnownToBeShortIsNotDrawn(t *testing.T) {
 	})
 }
 
-// 7.8: after three shards a request is refused that a fourth one could serve.
+// A request is served even if only one of many shards has the tokens. With peer defect
+// 7.8, it is refused after three shards although a fourth one could serve it.
 func TestOneShardHoldsEverything(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)
@@ -114,7 +115,7 @@ func TestOneShardHoldsEverything(t *testing.T) {
 		balances[6] = 60_000
 		w.plant("user", whole, 8, balances...)
 		for i := range 60 {
-			// Each is a process that has seen nothing.
+			// Each limiter is a new process.
 			l := w.limiter(w.store, limiter.Options{})
 			if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
 				w.Fatalf("request %d of 60: %v", i+1, refused)
@@ -127,8 +128,8 @@ func TestOneShardHoldsEverything(t *testing.T) {
 	})
 }
 
-// Two retries at most, on other shards, and only then all of them together; that
-// holds of both sides of a cascade.
+// A request retries at most twice, on other shards, and only then uses all shards
+// together. This holds for both sides of a cascade.
 func TestNoMoreThanTwoRetries(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 32} {
 		for _, trust := range []time.Duration{limiter.DefaultTrust, -1} {
@@ -139,8 +140,8 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 					for _, entity := range []string{"key", "project"} {
 						w.plant(entity, whole, n, each(n, 2_900)...)
 					}
-					// What was planted does not know whom it belongs to: who first sees a shard
-					// stamps it.
+					// Planted shards have no owner. The first client that reads a shard
+					// stamps the owner on it.
 					shard := int64(0)
 					first := w.limiter(w.store, limiter.Options{Rand: func(n int64) int64 { return min(shard, n-1) }})
 					for ; shard < int64(n); shard++ {
@@ -210,8 +211,8 @@ func TestARequestAboveAShareGoesToAllShardsAtOnce(t *testing.T) {
 	})
 }
 
-// The wait that a sharded bucket quotes is exact: admitted at it, refused a
-// millisecond before.
+// The wait that a sharded bucket quotes is exact. The request is admitted after it, and
+// refused a millisecond before.
 func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 	for _, l := range []limiter.Limit{
 		limiter.PerSecond("x", 3), limiter.PerMinute("x", 7), limiter.PerMinute("x", 100, limiter.Burst(150)),
@@ -252,8 +253,8 @@ func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 	}
 }
 
-// A client that last saw the bucket before it was doubled may not spend what has
-// overflowed the shard since.
+// A client that last saw the bucket before a doubling cannot spend tokens that have
+// overflowed its shard since.
 func TestIdleTimeIsNotSpentTwiceByOneWhoMissedADoubling(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerSecond("rps", 1, limiter.Burst(100)))
@@ -278,7 +279,7 @@ func TestIdleTimeIsNotSpentTwiceByOneWhoMissedADoubling(t *testing.T) {
 	})
 }
 
-// What a shard holds is whole to whoever asks.
+// A status quotes the balance of the whole bucket, never that of one shard.
 func TestStatusesQuoteTheWhole(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 3200)
@@ -318,8 +319,8 @@ func TestStatusesQuoteTheWhole(t *testing.T) {
 	})
 }
 
-// 7.9: what exceeds a share is served at every number of shards that a bucket is
-// doubled to: to the client that doubled it, and to one that has seen nothing.
+// A request above a share is served at every number of shards (peer defect 7.9). This
+// holds for the client that doubled the bucket and for a new client.
 func TestWhatExceedsAShareIsServedAtEveryNumberOfShards(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 1000))
@@ -344,8 +345,7 @@ func TestWhatExceedsAShareIsServedAtEveryNumberOfShards(t *testing.T) {
 	})
 }
 
-// A lease tells how its limits stood when it was taken, whatever has become of
-// the shards.
+// A lease reports the statuses at its acquire, whatever happens to the shards later.
 func TestStatusesAreThoseOfTheAcquire(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 3200)
@@ -366,8 +366,8 @@ func TestStatusesAreThoseOfTheAcquire(t *testing.T) {
 	})
 }
 
-// The hidden limit is in no output and cannot be asked for, at any number of
-// shards.
+// The hidden write limit appears in no output, and no request can name it, at any
+// number of shards.
 func TestTheHiddenLimitNeverAppears(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 3200)
@@ -409,8 +409,8 @@ func TestTheHiddenLimitNeverAppears(t *testing.T) {
 	})
 }
 
-// Callers whose requests need several shards each get in each other's way, and
-// are all served.
+// Many callers whose requests each need several shards conflict with each other, and
+// all of them are served.
 func TestManyGatherAtOnce(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)

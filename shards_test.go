@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// shards are the shards of a user's bucket, in order.
+// shards returns the shards of an entity's bucket, in order.
 func (w *world) shards(entity string) []*store.Image {
 	w.Helper()
 	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", limiter.MaxShards)
@@ -25,7 +25,7 @@ func (w *world) shards(entity string) []*store.Image {
 	return images
 }
 
-// count is the number of shards of a user's bucket, on which all of them agree.
+// count returns the number of shards of the user's bucket. All shards must agree on it.
 func (w *world) count() int {
 	w.Helper()
 	images := w.shards("user")
@@ -37,14 +37,14 @@ func (w *world) count() int {
 	return len(images)
 }
 
-// double makes a bucket double, by an acquire that finds every shard written to
-// too much.
+// double makes a bucket double, by an acquire that finds the write limit of every shard
+// used up.
 func (w *world) double(l *limiter.Limiter, limit string) {
 	w.Helper()
 	w.doubleOf(l, ask("user", limit, 1))
 }
 
-// doubleOf makes the bucket that a request is about double, by that request.
+// doubleOf doubles the bucket of a request, by that request.
 func (w *world) doubleOf(l *limiter.Limiter, req limiter.Request) {
 	w.Helper()
 	w.exhaust(req.Entity, -1_000_000_000_000)
@@ -54,7 +54,7 @@ func (w *world) doubleOf(l *limiter.Limiter, req limiter.Request) {
 	w.exhaust(req.Entity, 1_000_000)
 }
 
-// exhaust sets what all shards hold of the hidden write limit, in millitokens.
+// exhaust sets the balance of the hidden write limit on all shards, in millitokens.
 func (w *world) exhaust(entity string, tokens int) {
 	w.Helper()
 	_, ns := w.store.Namespace()
@@ -92,7 +92,8 @@ func TestADoublingMovesTokensAndMintsNone(t *testing.T) {
 			if after := w.available("user", "rph"); after != before-1 {
 				w.Errorf("at %d shards %d are left of %d", want, after, before)
 			}
-			// Thirty percent of the capacity is more than any share from four on.
+			// Thirty percent of the capacity is more than any share from four shards
+			// on.
 			if refused := w.take(w.Limiter, ask("user", "rph", 5_000)); refused != nil {
 				w.Errorf("at %d shards: %v", want, refused)
 			}
@@ -129,7 +130,7 @@ func TestASlowBucketNeverDoubles(t *testing.T) {
 		if len(images) != 1 || images[0].ShardCount != 1 || w.Stats().Doublings != 0 {
 			w.Errorf("%d shards, number %d, %d doublings", len(images), images[0].ShardCount, w.Stats().Doublings)
 		}
-		// 7.21: every write counts, of whatever shape.
+		// Every write counts, whatever its shape (peer defect 7.21).
 		if got := images[0].Writes.Consumed; got < requests*1000 {
 			w.Errorf("%d writes were counted, want %d", got/1000, requests)
 		}
@@ -141,7 +142,7 @@ func TestASlowBucketNeverDoubles(t *testing.T) {
 	})
 }
 
-// 7.21: whatever writes to a bucket is counted as a write.
+// Every kind of write to a bucket counts as a write (peer defect 7.21).
 func TestEveryWriteCounts(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(hourly)
@@ -175,8 +176,8 @@ func TestEveryWriteCounts(t *testing.T) {
 	})
 }
 
-// 7.5: doubling makes tokens: the new shard is full, and the old one keeps what
-// it has.
+// A doubling creates no tokens. With peer defect 7.5, the new shard is full and the old
+// one keeps its balance.
 func TestADoubledBucketAdmitsNoMoreThanItsCapacity(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.system(limiter.PerHour("rph", 100))
@@ -199,8 +200,8 @@ func TestADoubledBucketAdmitsNoMoreThanItsCapacity(t *testing.T) {
 	})
 }
 
-// A limit of one token works at any number of shards, each of which has room for
-// a fraction of it.
+// A limit of one token works at any number of shards, although each shard has room for
+// only a fraction of it.
 func TestACapacityOfOneAtAnyNumberOfShards(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerMinute("rpm", 1))
@@ -212,7 +213,8 @@ func TestACapacityOfOneAtAnyNumberOfShards(t *testing.T) {
 			}
 			for round := range 3 {
 				refused := w.take(w.Limiter, ask("user", "rpm", 1))
-				// What does not divide, in thousandths, is shard 0's to earn: 39 instead of 31 of 32 shards.
+				// Shard 0 earns the thousandths that do not divide: 39, instead of the
+				// 31 of each of 32 shards.
 				if refused == nil || refused.RetryAfter() > 75*time.Second {
 					w.Fatalf("at %d shards, round %d: %v, want 75s at most", want, round, refused)
 				}
@@ -226,9 +228,9 @@ func TestACapacityOfOneAtAnyNumberOfShards(t *testing.T) {
 	})
 }
 
-// A pace is what P1 allows: over any interval no more than the capacity and what
-// is earned meanwhile. level is the most that any interval ending now has used
-// of it.
+// A pace measures what P1 allows: over any interval, at most the capacity and the
+// tokens earned meanwhile. level is the most that any interval ending now has used of
+// it.
 type pace struct {
 	mu          sync.Mutex
 	rate, level float64 // tokens a second, tokens
@@ -236,7 +238,7 @@ type pace struct {
 	most, sum   float64
 }
 
-// admit notes tokens admitted, negative if returned.
+// admit records tokens admitted, negative if returned.
 func (p *pace) admit(tokens float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,9 +247,8 @@ func (p *pace) admit(tokens float64) {
 	p.last, p.most, p.sum = now, max(p.most, p.level), p.sum+tokens
 }
 
-// Several processes with many callers each use up a limit while its bucket
-// doubles five times; at no time is more admitted than there is, and nothing is
-// lost.
+// Several processes with many callers each use up a limit while its bucket doubles five
+// times. At no time is more admitted than there is, and no tokens are lost.
 func TestDoublingUnderLoad(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 15 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		const processes, callers, seconds, rate, burst = 4, 6, 9, 200, 600
@@ -283,13 +284,13 @@ func TestDoublingUnderLoad(t *testing.T) {
 		}
 		for range 5 {
 			time.Sleep(1500 * time.Millisecond)
-			w.exhaust("user", -700_000) // for a fifth of a second at least: a contended stamp is up to 500 ms old
+			w.exhaust("user", -700_000) // for a fifth of a second at least: a shared stamp is up to 500 ms old
 		}
 		all.Wait()
 		if got := w.count(); got != limiter.MaxShards {
 			w.Errorf("%d shards", got)
 		}
-		// An answer is later than its write by a few latencies.
+		// The test sees an answer a few latencies after the write.
 		const late = 0.05 * rate
 		if p.most > burst+late {
 			w.Errorf("over some interval %.0f more were admitted than the rate, of a capacity of %d", p.most, burst)
@@ -300,14 +301,14 @@ func TestDoublingUnderLoad(t *testing.T) {
 	})
 }
 
-// A doubling that somebody left half done is finished by whoever sees it.
+// A client that meets a half-done doubling finishes it.
 func TestAHalfDoneDoublingIsFinished(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		plant  func(*world)
 		want   int
 		tokens int64 // before, less what is above a share
-		above  int64 // which may be taken as long as it is there
+		above  int64 // may be taken as long as it is there
 	}{
 		{"shard 1 was split, shard 0 was not", func(w *world) {
 			w.plantShard("user", hourly, 0, 2, 1_500_000)
@@ -383,8 +384,8 @@ func TestAHalfDoneDoublingIsFinished(t *testing.T) {
 	}
 }
 
-// 7.6, 7.23: shards that were lost come back with the number that their siblings
-// have, with tokens of theirs, whoever finds them gone.
+// Lost shards come back with their siblings' shard count, and with tokens from them
+// (peer defects 7.6 and 7.23). This holds for any client that finds them gone.
 func TestLostShardsComeBack(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -440,7 +441,7 @@ func TestLostShardsComeBack(t *testing.T) {
 					if got := w.count(); got != tt.want {
 						w.Errorf("%d shards, want %d", got, tt.want)
 					}
-					// All others find their way, too.
+					// All other clients find the shards too.
 					for range 20 {
 						for _, l := range []*limiter.Limiter{knew, cold} {
 							if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
@@ -457,7 +458,7 @@ func TestLostShardsComeBack(t *testing.T) {
 	}
 }
 
-// 7.7: a number of shards that nobody confirms is forgotten.
+// A client forgets a shard count that no shard confirms (peer defect 7.7).
 func TestANumberOfShardsIsForgotten(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)
@@ -468,7 +469,7 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 		for shard := range 8 {
 			w.lose(shard)
 		}
-		w.take(w.Limiter, ask("user", "rph", 1)) // made anew, alone
+		w.take(w.Limiter, ask("user", "rph", 1)) // created again, alone
 		time.Sleep(61 * time.Second)
 		api.take()
 		for range 20 {
@@ -481,7 +482,7 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 		for _, s := range api.take() {
 			switch {
 			case s.op == "BatchGetItem" && len(s.shards) == 8:
-				looked++ // whether the others live
+				looked++ // whether the others exist
 			case !slices.Equal(s.shards, []int{0}):
 				w.Errorf("%s of shards %v", s.op, s.shards)
 			}
@@ -495,8 +496,8 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 	})
 }
 
-// 7.23, and 7.21: processes whose clocks disagree double the same bucket at
-// once.
+// Processes with different clocks double the same bucket at once, and their shards
+// agree (peer defects 7.23 and 7.21).
 func TestRacingDoublings(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		whole := limiter.PerDay("rpd", 8000)
@@ -535,15 +536,15 @@ func TestRacingDoublings(t *testing.T) {
 	})
 }
 
-// anew makes shard 0 of a bucket as a peer does that knows nothing of its siblings.
+// anew creates shard 0 of a bucket as a peer does that knows nothing of its siblings.
 func (w *world) anew() {
 	w.Helper()
 	w.lose(0)
 	w.plantShard("user", hourly, 0, 1, 4_000_000)
 }
 
-// A shard 0 that a peer made anew beside living siblings learns their number from the
-// first who knows of them. It loses what it holds above its share.
+// A peer created shard 0 again beside living siblings. Shard 0 learns their number from
+// the first client that knows them, and loses what it holds above its share.
 func TestAShardMadeAnewLearnsTheNumberOfItsSiblings(t *testing.T) {
 	for _, count := range []int{2, 8} {
 		for name, meet := range map[string]func(*world, *limiter.Limiter){

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// tended is what requests a call sent, and its answer.
+// tended returns a call's answer and the number of requests it sent.
 func (w *world) tended(call func() (bool, error)) (done bool, requests int64) {
 	w.Helper()
 	before := w.meter.Totals()
@@ -17,8 +17,8 @@ func (w *world) tended(call func() (bool, error)) (done bool, requests int64) {
 	return done, w.meter.Totals().Sub(before).Sum().Requests
 }
 
-// A doubling ahead waits for the effect of the last one, and believes no image that
-// is behind it.
+// A doubling ahead waits for the effect of the last one. An image from before the last
+// doubling starts no new one.
 func TestDoubleOnceUntilItHasItsEffect(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 96_000))
@@ -51,8 +51,9 @@ func TestDoubleOnceUntilItHasItsEffect(t *testing.T) {
 	})
 }
 
-// A peer gives shard 0 a larger number and leaves its sibling to others. It is born
-// before the bucket is doubled again: what shard 0 holds of its would be trimmed.
+// A peer gives shard 0 a larger shard count and leaves the birth of its sibling to
+// others. The sibling is born before the bucket is doubled again. Otherwise the
+// sibling's tokens that shard 0 still holds would be trimmed.
 func TestADoublingLosesNothingOfAPeers(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(hourly)
@@ -75,7 +76,8 @@ func TestADoublingLosesNothingOfAPeers(t *testing.T) {
 	})
 }
 
-// A refill ahead is one conditional write: whoever was there first has done it.
+// A refill ahead is one conditional write, so of two refills from one image only the
+// first is applied.
 func TestReplenishUnderTheLockOfTheStamp(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerSecond("rps", 100), limiter.PerHour("rph", 3_600))

@@ -28,7 +28,7 @@ func tapped(t *testing.T, o limiter.Options, f func(w *world, api *tap)) {
 	})
 }
 
-// only is that some shards are full.
+// only marks the given shards as full.
 func only(err func() error, shards ...int) func(int) error {
 	return func(shard int) error {
 		if slices.Contains(shards, shard) {
@@ -73,8 +73,8 @@ func TestAThrottledShardIsLeftForAnother(t *testing.T) {
 	}
 }
 
-// A shard that throttles is written to once in a time that doubles, up to a
-// second, however many there are that want to.
+// A throttled shard is written to once in an interval that doubles, up to a second, for
+// any number of callers.
 func TestAThrottledShardIsNotHammered(t *testing.T) {
 	for _, n := range []int{1, 4} {
 		for _, callers := range []int{1, 16} {
@@ -101,8 +101,9 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 							})
 						}
 						all.Wait()
-						// Intervals of 10, 20, ... 640 ms and then a second, each of which ends
-						// in its second half at random: 25 for 10 s at most.
+						// The intervals are 10, 20, ... 640 ms and then a second. Each
+						// ends at a random moment of its second half: at most 25 writes
+						// in 10 s.
 						last := make(map[int]time.Time)
 						count := make(map[int]int)
 						for _, s := range api.take() {
@@ -118,7 +119,8 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 							last[shard] = s.at
 						}
 						for shard, writes := range count {
-							// And all the callers of the first moment, before it was known.
+							// In addition, all the callers of the first moment, before
+							// the throttle was known.
 							if writes < 10 || writes > 25+callers {
 								w.Errorf("shard %d was written to %d times in %d s", shard, writes, seconds)
 							}
@@ -148,8 +150,8 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 	}
 }
 
-// One shard of several is throttled for as long as it takes; requests that need
-// more than a share do not hammer it either, and are served by the others.
+// One shard of several is throttled for 5 s. Requests that need more than a share do
+// not write to it more often either, and the other shards serve them.
 func TestAThrottledShardIsNotHammeredByGathering(t *testing.T) {
 	tapped(t, limiter.Options{}, func(w *world, api *tap) {
 		w.plant("user", hourly, 4, 1_000_000, 600_000, 900_000, 900_000)
@@ -186,8 +188,7 @@ func TestAThrottledShardIsNotHammeredByGathering(t *testing.T) {
 	})
 }
 
-// The only shard that is known is throttled: whether there are others is found
-// out with one read.
+// The only known shard is throttled. One read finds whether there are other shards.
 func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 	t.Run("there are", func(t *testing.T) {
 		tapped(t, limiter.Options{}, func(w *world, api *tap) {
@@ -248,8 +249,8 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 	})
 }
 
-// A partition that is too hot makes its bucket double, in the background, at
-// most once a second, until it is not; and never beyond 32.
+// A hot partition makes its bucket double in the background, at most once a second,
+// until the partition is no longer hot. The bucket never has more than 32 shards.
 func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 	var log captured
 	tapped(t, limiter.Options{Logger: slog.New(&log)}, func(w *world, api *tap) {
@@ -301,7 +302,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 		if got := w.Stats().Doublings; got != 5 {
 			w.Errorf("%d doublings were counted, want 5", got)
 		}
-		// And when all of them are short of writes, there are no more.
+		// If all 32 shards run short of writes, there are no more doublings.
 		api.turn(nil)
 		var failed atomic.Pointer[error]
 		for range 3 {
@@ -360,8 +361,8 @@ func (c *captured) warnings() []limiter.SaturatedWarning {
 	return slices.Clone(c.all)
 }
 
-// 7.25: a write that returns what one side was debited is throttled, and the
-// tokens are lost. Nothing was applied, so it is safe to send it again.
+// A refund that the store throttles is sent again. It was not applied, so sending it
+// again is safe. With peer defect 7.25, its tokens are lost.
 func TestACompensationThatIsThrottledIsMadeGood(t *testing.T) {
 	for _, who := range []string{"the parent refuses", "the caller leaves"} {
 		t.Run(who, func(t *testing.T) {
@@ -374,7 +375,7 @@ func TestACompensationThatIsThrottledIsMadeGood(t *testing.T) {
 				if who == "the parent refuses" {
 					w.take(w.Limiter, ask("project", "rph", 3995))
 				}
-				// The takes go through, what follows is throttled for a while.
+				// The takes are applied, and later writes are throttled for a while.
 				start := time.Now()
 				api.turn(func(int) error {
 					if d := time.Since(start); d > 2*time.Millisecond && d < 300*time.Millisecond {

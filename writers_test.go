@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// An item counts the writes of a process, and perhaps of others. The process has
-// several under way at once, and their answers come in any order.
+// A process detects others' writes from the item's count of writes. The process has
+// several of its own writes under way at once, and their answers come in any order.
 func TestOthersAreTheWritesThatNobodyHereSent(t *testing.T) {
 	for seed := range uint64(500) {
 		draw := rand.New(rand.NewPCG(seed, 1))
@@ -50,7 +50,7 @@ func TestOthersAreTheWritesThatNobodyHereSent(t *testing.T) {
 	}
 }
 
-// A thief takes what an item holds just before each write of somebody else.
+// A thief takes an item's tokens just before each write of another process.
 type thief struct {
 	dynamo.API
 	steal func()
@@ -62,8 +62,8 @@ func (t *thief) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o 
 	return t.API.UpdateItem(ctx, in, o...)
 }
 
-// A process whose every write is refused makes itself heard: the others go by what the
-// item counts, and leave it something from then on.
+// A process whose writes are all refused is noticed by the others. They learn of it
+// from the item's count of writes, and leave it some tokens from then on.
 func TestAProcessThatIsAlwaysRefusedIsHeard(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(limiter.PerSecond("rps", 1000, limiter.Burst(10)))

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// An account is AWS as a client's HTTP client sees it: STS alone.
+// An account stands for AWS behind a client's HTTP client: only STS answers.
 type account struct {
 	asked  atomic.Int64
 	answer func(*http.Request) (int, string, error)
@@ -44,7 +44,7 @@ func identity(*http.Request) (int, string, error) {
 		`</GetCallerIdentityResult></GetCallerIdentityResponse>`, nil
 }
 
-// A clientOf is an engine that has the options of DynamoDB's client.
+// A clientOf is an engine that has the options of a DynamoDB client.
 type clientOf struct {
 	dynamo.API
 	options dynamodb.Options
@@ -52,7 +52,7 @@ type clientOf struct {
 
 func (c *clientOf) Options() dynamodb.Options { return c.options }
 
-// onAccount is a store whose client belongs to an account.
+// onAccount returns a store whose client belongs to an account.
 func onAccount(t *testing.T, a *account, endpoint *string, log io.Writer, principal string) *dynamo.Store {
 	t.Helper()
 	s, err := dynamo.Open(t.Context(), dynamo.Options{
@@ -116,7 +116,7 @@ func TestTheCallerIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// A network without a way to STS delays one change by seconds, and fails none.
+// A network without a route to STS delays one change by seconds, and fails no change.
 func TestACallerThatCannotBeAskedForDelaysOneChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,8 @@ func TestACallerThatCannotBeAskedForDelaysOneChange(t *testing.T) {
 		}}
 		s := onAccount(t, a, nil, io.Discard, "")
 		begin := time.Now()
-		// Whoever is in a hurry gets its own error, and leaves the question open.
+		// A caller with a short deadline gets its own error and leaves the question
+		// open.
 		hurried, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := s.SetLimits(hurried, levels[0], rpm10)

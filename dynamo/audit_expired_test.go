@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// removal is the record of a deletion, by the table's sweep or by somebody.
+// removal returns the record of a deletion, by the table's sweep or by a client.
 func removal(swept bool, key schema.Key, image map[string]streamtypes.AttributeValue) dynamo.Record {
 	s := func(text string) streamtypes.AttributeValue { return &streamtypes.AttributeValueMemberS{Value: text} }
 	r := streamtypes.Record{EventName: streamtypes.OperationTypeRemove, Dynamodb: &streamtypes.StreamRecord{
@@ -26,9 +26,9 @@ func removal(swept bool, key schema.Key, image map[string]streamtypes.AttributeV
 	return dynamo.DecodeRecord(&r)
 }
 
-// What the sweep has deleted of the trail is told with its namespace, what
-// somebody has is not (the peer's defects 2 and 35); what cannot be told is an
-// error.
+// An audit event that the sweep has deleted is reported with its namespace. One that a
+// client has deleted is not (peer defects 9.2 and 9.35). An event that cannot be
+// decoded is an error.
 func TestExpiredEvents(t *testing.T) {
 	t.Parallel()
 	s := func(text string) streamtypes.AttributeValue { return &streamtypes.AttributeValueMemberS{Value: text} }
@@ -84,7 +84,7 @@ func TestExpiredEvents(t *testing.T) {
 	}
 }
 
-// The name of an id is known until the id is purged.
+// The name of a namespace ID is known until the ID is purged.
 func TestNameOf(t *testing.T) {
 	t.Parallel()
 	n, _ := newNamespaces(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// limitsSet are the limits that each event set, oldest first.
+// limitsSet returns the limits that each event set, oldest first.
 func limitsSet(t *testing.T, s *dynamo.Store, entity string) (names []string) {
 	t.Helper()
 	for _, e := range trail(t, s, entity) {
@@ -28,8 +28,8 @@ func limitsSet(t *testing.T, s *dynamo.Store, entity string) (names []string) {
 	return names
 }
 
-// Events of one millisecond are in the order in which they were made, and so are
-// those made after the clock was set back.
+// Events of one millisecond keep the order in which they were made. So do events made
+// after the clock was set back.
 func TestEventIDsAreMonotonic(t *testing.T) {
 	t.Parallel()
 	instant := start
@@ -52,8 +52,8 @@ func TestEventIDsAreMonotonic(t *testing.T) {
 	}
 }
 
-// Stores of a process that go by its clock give IDs in one order, however many
-// they make in a millisecond.
+// Stores of one process that use its clock give IDs in one order, however many they
+// make in a millisecond.
 func TestEventIDsAreMonotonicInAProcess(t *testing.T) {
 	t.Parallel()
 	db := newTable(t)
@@ -76,8 +76,8 @@ func TestEventIDsAreMonotonicInAProcess(t *testing.T) {
 	}
 }
 
-// loses is a handler whose answer to the first transaction is lost: it has been
-// carried out, and the connection breaks.
+// loses is a handler that loses the answer to the first transaction. The transaction is
+// applied, and the connection breaks.
 func loses(h http.Handler, transactions *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.TransactWriteItems" {
@@ -93,8 +93,8 @@ func loses(h http.Handler, transactions *int) http.HandlerFunc {
 	}
 }
 
-// A creation whose answer was lost is sent again by the client, and is one
-// creation with one event: the second request is known by its token.
+// The client sends a creation again whose answer was lost. It remains one creation with
+// one event, because the engine recognizes the token of the second request.
 func TestACreationThatIsSentAgainIsOneEvent(t *testing.T) {
 	t.Parallel()
 	transactions := 0
@@ -116,7 +116,7 @@ func TestACreationThatIsSentAgainIsOneEvent(t *testing.T) {
 	}
 }
 
-// deaf is an API that never hears the answer to a transaction.
+// deaf is an API that loses the answer to every transaction.
 type deaf struct{ dynamo.API }
 
 func (d deaf) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
@@ -126,8 +126,8 @@ func (d deaf) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrite
 	return nil, context.DeadlineExceeded
 }
 
-// A caller that is told that the answer was lost, and repeats the creation, learns
-// that the entity exists, and leaves one event.
+// A caller that is told that the answer was lost repeats the creation. It learns that
+// the entity exists, and the trail has one event.
 func TestACreationThatIsRepeatedIsOneEvent(t *testing.T) {
 	t.Parallel()
 	db := newTable(t)

@@ -30,7 +30,7 @@ func TestAuditPages(t *testing.T) {
 	createEntity(t, s, store.Entity{ID: "user2"})
 	all := trail(t, s, "user")
 	slices.Reverse(all)
-	for _, page := range []int{0, 1, 2, 7} { // of the table
+	for _, page := range []int{0, 1, 2, 7} { // items per page of the table
 		f.page = page
 		for _, action := range []string{"", "limits_set", "limits_deleted", "nothing"} {
 			for _, limit := range []int{1, 3, 4, 5, 15, 0} {
@@ -99,8 +99,8 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 	}
 }
 
-// The retention is kept where it is read, and holds for the events that follow (the
-// peer's defect 14).
+// The retention is stored where it is read, and holds for the events that follow (peer
+// defect 9.14).
 func TestAuditRetention(t *testing.T) {
 	t.Parallel()
 	instant := start
@@ -129,14 +129,14 @@ func TestAuditRetention(t *testing.T) {
 	if err := other.SetAuditRetention(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
-	kept(90) // what was read holds for a minute
+	kept(90) // a read retention holds for a minute
 	instant = instant.Add(time.Minute)
 	kept(7)
 	if err := s.SetAuditRetention(t.Context(), 36_500); err != nil {
 		t.Fatal(err)
 	}
 	kept(36_500)
-	// Setting limits keeps it, and deleting them does.
+	// Setting and deleting limits keep the retention.
 	setLimits(t, s, store.ConfigKey{}, rpm10)
 	if err := s.DeleteLimits(t.Context(), store.ConfigKey{}); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestAuditRetention(t *testing.T) {
 	if days, err := other.AuditRetention(t.Context()); err != nil || days != 36_500 {
 		t.Errorf("retention is %d, %v", days, err)
 	}
-	// It is where the peer reads it.
+	// The retention is stored where the peer reads it.
 	if n := schema.PlainMap(get(t, f, schema.Key{PK: ns + "/SYSTEM#", SK: "#CONFIG"}))["audit_retention_days"]; n != int64(36_500) {
 		t.Errorf("the item says %v", n)
 	}
@@ -154,7 +154,7 @@ func TestAuditRetention(t *testing.T) {
 			t.Errorf("%d: got error %v", days, err)
 		}
 	}
-	// What cannot be read is the default, and can be set right.
+	// An unreadable retention counts as the default, and can be set again.
 	put(t, f, schema.Item{
 		schema.PK: schema.S(schema.SystemPK(ns)), schema.SK: schema.S(schema.ConfigSK), schema.AuditRetentionDays: schema.S("ever"),
 	})
@@ -168,7 +168,7 @@ func TestAuditRetention(t *testing.T) {
 	}
 }
 
-// A retention that another store sets in between is seen.
+// Setting the retention sees a value that another store sets in the meantime.
 func TestSettingTheRetentionLosesNoOther(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
@@ -188,13 +188,13 @@ func TestSettingTheRetentionLosesNoOther(t *testing.T) {
 	for _, e := range trail(t, s, dynamo.AuditSystem) {
 		got = append(got, fmt.Sprintf("%v to %v", e.Details["old_days"], e.Details["days"]))
 	}
-	slices.Sort(got) // IDs of two stores in one millisecond are in no order
+	slices.Sort(got) // IDs of two stores in one millisecond have no order
 	if diff := cmp.Diff([]string{"5 to 6", "90 to 5"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// What a peer, or a newer version, wrote is read as far as it goes.
+// Events written by a peer or by a newer version are read as far as possible.
 func TestForeignEventsAreRead(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// trail is all events about an entity, oldest first.
+// trail returns all events about an entity, oldest first.
 func trail(t *testing.T, s *dynamo.Store, entity string) []dynamo.AuditEvent {
 	t.Helper()
 	page, err := s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: entity, Limit: 1000})
@@ -32,7 +32,7 @@ func trail(t *testing.T, s *dynamo.Store, entity string) []dynamo.AuditEvent {
 	return page.Events
 }
 
-// actions are what a trail says was done.
+// actions returns the actions of a trail.
 func actions(events []dynamo.AuditEvent) []string {
 	var all []string
 	for _, e := range events {
@@ -48,7 +48,7 @@ func wantActions(t *testing.T, s *dynamo.Store, entity string, want ...string) {
 	}
 }
 
-// newAuditedStore is a store of a named principal.
+// newAuditedStore returns a store with a named principal.
 func newAuditedStore(t *testing.T) (*dynamo.Store, *fault) {
 	t.Helper()
 	f := &fault{API: newTable(t)}
@@ -167,7 +167,7 @@ func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 	wantActions(t, s, "orphan")
 }
 
-// A resource whose limits are as they should be is listed all the same.
+// Setting limits that are already set still repairs the list of resources.
 func TestSettingWhatIsSetRepairsTheRegistry(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
@@ -181,8 +181,8 @@ func TestSettingWhatIsSetRepairsTheRegistry(t *testing.T) {
 	wantActions(t, s, dynamo.AuditResource("gpt-4"))
 }
 
-// Whatever request of a change is the last one to get through, there is no change
-// without its event, and no event of what did not change.
+// A change that is interrupted at any of its requests never lacks its event, and no
+// event lacks its change.
 func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 		for name, c := range map[string]struct {
 			entity string
 			do     func(context.Context, *dynamo.Store) error
-			key    func(ns string) schema.Key // of what changes
+			key    func(ns string) schema.Key // of the item that changes
 			action string
 		}{
 			"create an entity": {
@@ -257,7 +257,7 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 	})
 }
 
-// notations is an item as text.
+// notations returns an item as text.
 func notations(it schema.Item) string { return fmt.Sprint(schema.PlainMap(it)) }
 
 func TestConcurrentChangesAreAllAudited(t *testing.T) {
@@ -293,7 +293,7 @@ func TestConcurrentChangesAreAllAudited(t *testing.T) {
 	}
 }
 
-// An entity without a record is deleted with an event too.
+// Deleting an entity without a record leaves an event too.
 func TestDeletingAnEntityWithoutARecordIsAudited(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
@@ -374,7 +374,7 @@ func TestPrincipalsAreChecked(t *testing.T) {
 	}
 }
 
-// No request of an acquire is for the audit's sake.
+// No request of an acquire serves the audit trail.
 func TestAcquiresAreNotAudited(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)

@@ -30,7 +30,7 @@ func of(entity, resource string, shards ...int) []store.Bucket {
 	return all
 }
 
-// A lagging API has indexes that name no more than so many entries.
+// A lagging API has indexes that name at most a given number of entries.
 type lagging struct {
 	dynamo.API
 	names int
@@ -271,8 +271,8 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 	})
 }
 
-// A stuckBatch gets nothing of a batch done: no write, and, once it sticks, no
-// read.
+// A stuckBatch leaves all items of a batch unprocessed: of every write, and, once it
+// sticks, of every read.
 type stuckBatch struct {
 	dynamo.API
 	stick  bool

@@ -2,5 +2,5 @@ package dynamo
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-// NewSigner makes the signer of NewClient.
+// NewSigner returns the signer that NewClient uses.
 func NewSigner() dynamodb.HTTPSignerV4 { return newSigner() }

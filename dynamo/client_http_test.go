@@ -25,7 +25,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Concurrent requests keep a connection each, up to as many as are kept.
+// Each concurrent request keeps a connection, up to the number of connections that are
+// kept.
 func TestClientKeepsConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ clients, rounds, connections int }{{64, 5, 64}, {300, 2, 300 + (300 - 256)}} {
@@ -34,7 +35,7 @@ func TestClientKeepsConnections(t *testing.T) {
 			var inside sync.WaitGroup
 			d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				inside.Done()
-				inside.Wait() // until all of a round are here
+				inside.Wait() // until all requests of a round are here
 				empty(w, r)
 			})).started()
 			client := dynamo.NewClient(clientConfig(d.URL))
@@ -57,8 +58,8 @@ func TestClientKeepsConnections(t *testing.T) {
 	}
 }
 
-// A connection that the server closed while it was idle is not used: a write
-// that failed so would not be sent again.
+// The client does not use a connection that the server closed while it was idle. A
+// write that failed that way would not be sent again.
 func TestClientSeesThatAnIdleConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, empty).started()
@@ -71,7 +72,7 @@ func TestClientSeesThatAnIdleConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// A connection is not used longer than it may be idle.
+// The client does not use a connection that was idle for longer than allowed.
 func TestClientForgetsOldConnections(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, empty).started()
@@ -88,8 +89,7 @@ func TestClientForgetsOldConnections(t *testing.T) {
 	}
 }
 
-// rawDesk gives each connection the answers in turn, one for each request, as they
-// stand.
+// rawDesk gives each connection the raw answers in turn, one for each request.
 func rawDesk(t *testing.T, answers ...string) (endpoint string, connections *atomic.Int64) {
 	t.Helper()
 	var listen net.ListenConfig
@@ -134,8 +134,8 @@ func rawDesk(t *testing.T, answers ...string) (endpoint string, connections *ato
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-// Answers come in every form that HTTP/1.1 has. After one that leaves the
-// connection in doubt, the next request takes another.
+// The client reads answers in every form of HTTP/1.1. After an answer that leaves the
+// connection in doubt, the next request uses another connection.
 func TestClientReadsAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -169,7 +169,8 @@ func TestClientReadsAnswers(t *testing.T) {
 	}
 }
 
-// A caller who leaves does not wait for the answer, and nobody else gets it.
+// A caller that leaves does not wait for the answer, and no other caller gets that
+// answer.
 func TestClientIsCancelled(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{"before the answer": "", "within it": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{"} {
@@ -204,7 +205,7 @@ func TestClientIsCancelled(t *testing.T) {
 	}
 }
 
-// A read timeout is kept to where the context has no end.
+// The client keeps to a read timeout if the context has no deadline.
 func TestClientTimesOut(t *testing.T) {
 	t.Parallel()
 	endpoint, _ := rawDesk(t, "HTTP/1.1 200 OK\r\n")
@@ -217,7 +218,7 @@ func TestClientTimesOut(t *testing.T) {
 	}
 }
 
-// Requests go through the proxy that is set, over connections that are kept.
+// Requests go through the configured proxy, over connections that are kept.
 func TestClientUsesAProxy(t *testing.T) {
 	t.Parallel()
 	proxy := newDesk(t, empty).started()
@@ -239,8 +240,7 @@ func TestClientUsesAProxy(t *testing.T) {
 	}
 }
 
-// Over TLS the server is authenticated, the protocol is HTTP/1.1, and sessions are
-// resumed.
+// Over TLS, the client authenticates the server, uses HTTP/1.1 and resumes sessions.
 func TestClientSpeaksTLS(t *testing.T) {
 	t.Parallel()
 	var resumed []bool
@@ -260,9 +260,9 @@ func TestClientSpeaksTLS(t *testing.T) {
 			tr.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, network, d.Listener.Addr().String())
 			}
-			tr.IdleConnTimeout = 1 // each request takes a new connection
+			tr.IdleConnTimeout = 1 // each request uses a new connection
 		})
-		// The SDK puts its own dialer in place of that of a BuildableClient.
+		// The SDK replaces the dialer of a BuildableClient with its own.
 		return dynamo.NewClient(cfg)
 	}
 	c := client(trusting)

@@ -27,7 +27,7 @@ func plainRequest() *http.Request {
 	}
 }
 
-// Every request is signed as the SDK signs it, whatever was signed before.
+// The signer signs every request as the SDK does, whatever it signed before.
 func TestSignerIsTheSDKs(t *testing.T) {
 	t.Parallel()
 	header := func(name string, values ...string) func(*http.Request) {
@@ -102,7 +102,7 @@ func sign(t *testing.T, s httpSigner, r *http.Request, who aws.Credentials, regi
 	}
 }
 
-// Headers of any kind are signed as the SDK signs them.
+// The signer signs any headers as the SDK does.
 func FuzzSigner(f *testing.F) {
 	f.Add("X-Custom", "value", "localhost:8000", "token")
 	f.Add("host", "a  b", "", "")
@@ -111,7 +111,7 @@ func FuzzSigner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, host, token string) {
 		for _, sent := range []string{"Accept-Encoding", "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "Content-Type", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Target"} {
 			if strings.EqualFold(name, sent) && name != sent {
-				return // under both names, the SDK signs the values in the order of a map
+				return // if a header appears under both names, the SDK signs the values in map order
 			}
 		}
 		who := aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: token}
@@ -128,7 +128,7 @@ func FuzzSigner(f *testing.F) {
 	})
 }
 
-// A signature takes a fraction of the allocations that the SDK's takes.
+// A signature takes a fraction of the SDK's allocations.
 func TestSignerAllocates(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
 	at := time.Date(2026, 7, 31, 12, 0, 0, 0, time.UTC)
 	who := aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "token"}
@@ -136,7 +136,7 @@ func TestSignerAllocates(t *testing.T) { //nolint:paralleltest // counts the all
 		r := plainRequest()
 		return testing.AllocsPerRun(100, func() { sign(t, s, r, who, "us-east-1", at) })
 	}
-	// 3 to 45; more of ours under the race detector, which drops what is pooled.
+	// 3 against 45; the race detector drops pooled objects and so adds to our 3.
 	if ours, theirs := count(dynamo.NewSigner()), count(v4.NewSigner()); ours > theirs/4 {
 		t.Errorf("a signature takes %v allocations, the SDK's %v", ours, theirs)
 	}

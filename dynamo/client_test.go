@@ -30,7 +30,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// secrets are who may send requests to a served engine.
+// secrets are the credentials that a served engine accepts.
 var secrets = map[string]string{"AKIDOLD": "old secret", "AKIDNEW": "new secret"}
 
 func signedBy(id string) aws.CredentialsProvider {
@@ -41,7 +41,7 @@ func clientConfig(endpoint string) aws.Config {
 	return aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: signedBy("AKIDOLD")}
 }
 
-// A desk is a server that notes what it is sent and over how many connections.
+// A desk is a server that records its requests and counts their connections.
 type desk struct {
 	*httptest.Server
 	connections atomic.Int64
@@ -90,7 +90,7 @@ func (d *desk) taken() []noted {
 	return all
 }
 
-// newEngineDesk is an engine that verifies signatures.
+// newEngineDesk returns an engine that verifies signatures.
 func newEngineDesk(t *testing.T) *desk {
 	t.Helper()
 	return newDesk(t, dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{Credentials: secrets})).started()
@@ -106,8 +106,8 @@ func getSomething(ctx context.Context, c *dynamodb.Client, optFns ...func(*dynam
 
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// What is sent, and what comes of it, is what it is with the SDK's own client, in
-// all that is not different for each request.
+// The client sends and returns the same as the SDK's own client, except for values that
+// differ in every request.
 func TestClientSendsWhatTheSDKSends(t *testing.T) {
 	t.Parallel()
 	key := schema.Key{PK: "entity ü\"\\<", SK: "b"}.Item()
@@ -197,13 +197,13 @@ func TestClientSendsWhatTheSDKSends(t *testing.T) {
 
 func isBody(p cmp.Path) bool { return p.Last().String() == ".Body" }
 
-// sameJSON looks past the order of attributes, which is another each time.
+// sameJSON ignores the order of attributes, which differs each time.
 func sameJSON(a, b string) bool {
 	var x, y any
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y) && len(a) == len(b)
 }
 
-// withoutIDs drops the request's ID, which is another each time, from an error.
+// withoutIDs removes the request's ID, which differs each time, from an error.
 func withoutIDs(text string) string {
 	before, after, found := strings.Cut(text, "RequestID: ")
 	if !found {
@@ -213,7 +213,7 @@ func withoutIDs(text string) string {
 	return before + after
 }
 
-// The middleware is the SDK's, in its order.
+// The client has the SDK's middleware, in the SDK's order.
 func TestClientKeepsTheMiddleware(t *testing.T) {
 	t.Parallel()
 	d := newEngineDesk(t)
@@ -229,7 +229,7 @@ func TestClientKeepsTheMiddleware(t *testing.T) {
 	}
 }
 
-// An HTTP client or a signer that was given is used.
+// A configured HTTP client or signer is used.
 func TestClientLeavesAloneWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	d := newEngineDesk(t)
@@ -251,7 +251,7 @@ func TestClientLeavesAloneWhatIsGiven(t *testing.T) {
 	}
 }
 
-// A clock that is wrong by more than signatures allow is corrected.
+// The client corrects a clock that is wrong by more than signatures allow.
 func TestClientCorrectsTheClock(t *testing.T) {
 	t.Parallel()
 	ahead := func() time.Time { return time.Now().Add(time.Hour) }
@@ -271,7 +271,7 @@ func TestClientCorrectsTheClock(t *testing.T) {
 	}
 }
 
-// Credentials that were rotated sign the next request, even under the same ID.
+// Rotated credentials sign the next request, even under the same ID.
 func TestClientTakesUpRotatedCredentials(t *testing.T) {
 	t.Parallel()
 	db := newTable(t)
@@ -327,7 +327,7 @@ func TestClientKeepsEndpointsApart(t *testing.T) {
 	}
 }
 
-// What fails on its way is sent again by the SDK, as often as with its own client.
+// The SDK sends a failed request again, as often as with its own client.
 func TestClientRetries(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(http.ResponseWriter){
@@ -376,7 +376,7 @@ type impatient struct{ aws.Retryer }
 
 func (impatient) RetryDelay(int, error) (time.Duration, error) { return 0, nil }
 
-// That nobody was reached can be told from the error: such a write is sent again.
+// The error shows that no server was reached, so that such a write is sent again.
 func TestClientTellsThatNobodyWasReached(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, empty).started()

@@ -41,7 +41,7 @@ func inHouse(t *testing.T, f func(*house)) {
 	})
 }
 
-// dateBy is the Date header of a server with a clock.
+// dateBy returns the Date header of a server with a clock.
 func dateBy(now func() time.Time) func(int) time.Time {
 	return func(int) time.Time { return now() }
 }
@@ -62,7 +62,7 @@ func (h *house) open(o dynamo.Options) *dynamo.Store {
 	return s
 }
 
-// ask sends a request, whatever comes of it.
+// ask sends a request and ignores its result.
 func (h *house) ask(s *dynamo.Store) {
 	_, _ = s.Load(h.Context(), &store.Load{Entity: "user"})
 }
@@ -75,7 +75,7 @@ func (h *house) listen(s *dynamo.Store, times int, pause time.Duration) {
 	}
 }
 
-// near checks that a clock is right, but for so much.
+// near checks that a clock is wrong by no more than most.
 func (h *house) near(s *dynamo.Store, most time.Duration) {
 	h.Helper()
 	if wrong := time.Until(s.Now()); wrong.Abs() > most {
@@ -87,8 +87,8 @@ func by(wrong time.Duration) func() time.Time {
 	return func() time.Time { return time.Now().Add(wrong) }
 }
 
-// Clients whose clocks differ by seconds and hours agree after fifty answers, if these
-// come at moments that are spread over the second.
+// Clients whose clocks differ by seconds and hours agree after fifty answers, if the
+// answers are spread over the second.
 func TestClocksAgreeWithinMilliseconds(t *testing.T) {
 	inHouse(t, func(h *house) {
 		const spread = 620 * time.Millisecond // fifty of them divide the second evenly
@@ -124,7 +124,7 @@ func TestClocksAgreeWithinMilliseconds(t *testing.T) {
 	})
 }
 
-// A clock that may be right is left alone.
+// A clock that may be right is not corrected.
 func TestARightClockIsLeftAlone(t *testing.T) {
 	inHouse(t, func(h *house) {
 		s := h.open(dynamo.Options{})
@@ -138,7 +138,7 @@ func TestARightClockIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Without dates a clock goes by the local one, and does not claim to have been checked.
+// Without dates, a clock follows the local one and does not claim to be checked.
 func TestWithoutDatesNothingIsChecked(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.server.Date = undated
@@ -153,7 +153,7 @@ func TestWithoutDatesNothingIsChecked(t *testing.T) {
 	})
 }
 
-// Where the engine is in the same process, both go by one clock, unless another one is
+// If the engine is in the same process, both use one clock, unless another one is
 // given.
 func TestAnEngineInProcessGoesByTheLocalClock(t *testing.T) {
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestAnEngineInProcessGoesByTheLocalClock(t *testing.T) {
 	})
 }
 
-// A request that fails teaches as well as any other.
+// The date of a failed request counts as any other.
 func TestFailuresHaveDatesToo(t *testing.T) {
 	b := store.Bucket{Entity: "user", Resource: "gpt-4"}
 	for name, fail := range map[string]func(*dynamo.Store, context.Context) error{
@@ -264,8 +264,8 @@ func TestAStepOfTheLocalClock(t *testing.T) {
 	}
 }
 
-// A machine that was suspended comes back with a local clock that is right, and a
-// process in which no time has passed: the first date confirms the step.
+// A suspended machine wakes with a local clock that is right, and a process in which no
+// time has passed. The first date confirms the step.
 func TestASuspendedMachine(t *testing.T) {
 	inHouse(t, func(h *house) {
 		var asleep time.Duration
@@ -282,7 +282,7 @@ func TestASuspendedMachine(t *testing.T) {
 	})
 }
 
-// An answer that was on its way while the machine was suspended says nothing.
+// An answer that was on its way during the suspension is ignored.
 func TestAnAnswerFromBeforeTheSuspension(t *testing.T) {
 	inHouse(t, func(h *house) {
 		var asleep time.Duration
@@ -307,8 +307,8 @@ func TestAnAnswerFromBeforeTheSuspension(t *testing.T) {
 	})
 }
 
-// A local clock that is slewed is followed where there are no dates; one that runs much
-// faster than any that is slewed was set.
+// A slewed local clock is followed where there are no dates. A clock that runs much
+// faster than any slewed one counts as set.
 func TestALocalClockThatDrifts(t *testing.T) {
 	for name, c := range map[string]struct {
 		ppm   int64
@@ -329,8 +329,8 @@ func TestALocalClockThatDrifts(t *testing.T) {
 	}
 }
 
-// One front end in three whose clock is wrong changes nothing, but that a clock does not
-// count as checked right after it has answered.
+// One front end in three has a wrong clock. This changes nothing, except that a clock
+// does not count as checked right after a wrong answer.
 func TestOneFrontEndWithAWrongDate(t *testing.T) {
 	for name, wrong := range map[string]time.Duration{"a minute": time.Minute, "an hour behind": -time.Hour, "three seconds": 3 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -359,7 +359,7 @@ func TestOneFrontEndWithAWrongDate(t *testing.T) {
 	}
 }
 
-// If the first answer is wrong, and the local clock is not, the next one tells.
+// If the first answer is wrong, and the local clock is right, the next answer shows it.
 func TestAFirstDateThatIsWrong(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.server.Date = dateBy(by(time.Hour))
@@ -370,7 +370,7 @@ func TestAFirstDateThatIsWrong(t *testing.T) {
 	})
 }
 
-// A server whose clock is set is followed.
+// The clock follows a server whose clock is set.
 func TestAServerWhoseClockIsSet(t *testing.T) {
 	inHouse(t, func(h *house) {
 		s := h.open(dynamo.Options{})
@@ -384,7 +384,7 @@ func TestAServerWhoseClockIsSet(t *testing.T) {
 }
 
 // Front ends that differ by milliseconds, and dates that are late by up to a second,
-// keep clients together.
+// keep the clients' clocks close together.
 func TestDatesThatDifferALittle(t *testing.T) {
 	for name, c := range map[string]struct {
 		date  func(*house) time.Time
@@ -421,7 +421,8 @@ func TestDatesThatDifferALittle(t *testing.T) {
 	}
 }
 
-// Slow answers, and those that took several attempts, tell less, and nothing wrong.
+// Slow answers, and answers that took several attempts, leave more uncertainty but no
+// error beyond it.
 func TestSlowAnswers(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.server.Latency = func() time.Duration { return h.span(0, time.Second) }
@@ -445,7 +446,7 @@ func TestSlowAnswers(t *testing.T) {
 	})
 }
 
-// A date that is none, or of another age, is ignored.
+// An invalid date, or a date of another age, is ignored.
 func TestDatesOfAnotherAge(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.server.Date = dateBy(func() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) })

@@ -24,7 +24,7 @@ import (
 var (
 	rpm10 = []store.Limit{limiter.PerMinute("rpm", 10)}
 	tpm20 = []store.Limit{limiter.PerMinute("tpm", 20)}
-	// levels are the four of an entity's configuration for a resource.
+	// levels are the four levels of an entity's configuration for a resource.
 	levels = []store.ConfigKey{
 		{Entity: "user", Resource: "gpt-4"}, {Entity: "user", Resource: store.DefaultResource}, {Resource: "gpt-4"}, {},
 	}
@@ -65,7 +65,7 @@ func TestLimitsOfEveryLevel(t *testing.T) {
 			if diff := cmp.Diff(fmt.Sprint(attrNames(want)), fmt.Sprint(attrNames(get(t, f, schema.ConfigKey(ns, k))))); diff != "" {
 				t.Errorf("the item (-want +got):\n%s", diff)
 			}
-			for range 2 { // deleting what is not there is no error
+			for range 2 { // deleting missing limits is no error
 				if err := s.DeleteLimits(t.Context(), k); err != nil {
 					t.Fatal(err)
 				}
@@ -85,8 +85,8 @@ func attrNames(it schema.Item) map[string]bool {
 	return names
 }
 
-// count is the registry's of an entity's configurations for a resource, "" if
-// it has none.
+// count returns the registry's count of entity configurations for a resource, "" if
+// there is none.
 func count(t *testing.T, s *dynamo.Store, api dynamo.API, resource string) string {
 	t.Helper()
 	_, ns := s.Namespace()
@@ -139,7 +139,7 @@ func TestRegistryCountsEntityConfigurations(t *testing.T) {
 	}
 }
 
-// A count that cannot be tidied away is not worth an error, but a line in the log.
+// If the removal of an unused count fails, the store logs it and returns no error.
 func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	t.Parallel()
 	f := &fault{API: newTable(t)}
@@ -173,8 +173,9 @@ func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	}
 }
 
-// A peer's provisioner writes entity configuration that it neither indexes nor
-// counts. Setting limits completes it; deleting it takes nothing off the count.
+// A peer's provisioner neither indexes nor counts the entity configuration that it
+// writes. Setting limits completes the configuration; deleting it leaves the count as
+// it is.
 func TestRegistryOfUncountedConfigurations(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
@@ -308,8 +309,8 @@ func TestSystemLimitsAndOnUnavailable(t *testing.T) {
 	wantErr(t, s.SetSystem(t.Context(), rpm10, "shrug"), store.ErrInvalid)
 }
 
-// A switch that an operator throws between the read and the write is kept: the
-// write is conditional on what was read, and starts over.
+// A switch that an operator changes between the read and the write is kept. The write
+// is conditional on what was read, and starts over.
 func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]bool{"set": false, "delete": true} {
@@ -430,7 +431,7 @@ func TestWatchersHearOfEveryChange(t *testing.T) {
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// A write that failed may have landed.
+	// A write that failed may have been applied.
 	heard = nil
 	f.before = func(op string, _ any) error {
 		if op != "GetItem" {

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A price is what a path costs: requests, how many of them one after the other,
-// and capacity units, index writes included.
+// A price is the cost of a path: round trips, requests and capacity units, index writes
+// included.
 type price struct {
 	trips, requests int64
 	rcu, wcu        float64
@@ -33,9 +33,9 @@ func (p price) String() string {
 type cost struct {
 	path string
 	want price // by AWS's rules
-	// local is what DynamoDB Local bills where it departs from them; nil is
-	// the same. It bills no read of a missing key and no empty query, some
-	// transactions twice over, and four units for any number of updates in one.
+	// local is the bill of DynamoDB Local where it differs from AWS's rules; nil: it
+	// does not. DynamoDB Local bills no read of a missing key and no empty query. It
+	// bills some transactions twice, and four units for any number of updates in one.
 	local *price
 	run   func(*till)
 }
@@ -51,17 +51,17 @@ type till struct {
 	limiter *limiter.Limiter // on store
 	admin   *dynamo.Store    // not measured
 	other   *limiter.Limiter // on admin: another process
-	aside   price            // part of what was measured that is not the path's
+	aside   price            // the measured part that does not belong to the path
 }
 
-// The limits of every path. A day's worth of the first two hardly accrues
-// while a path is measured; the third earns a token a millisecond.
+// costLimits are the limits of every path. The first two accrue hardly anything while a
+// path is measured. The third earns a token a millisecond.
 var costLimits = []store.Limit{
 	limiter.PerDay("rpd", 86_400), limiter.PerDay("tpd", 86_400), limiter.PerSecond("fast", 1000, limiter.Burst(50_000)),
 }
 
-// TestCosts is the table of costs on the embedded engine, which bills by AWS's
-// rules. go test -v prints it.
+// TestCosts checks the table of costs on the embedded engine, which bills by AWS's
+// rules. go test -v prints the table.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func (c *till) must(err error) {
 	}
 }
 
-// cost is what run pays between [till.start] and its end.
+// cost returns the cost of run between [till.start] and its end.
 func (c *till) cost(run func(*till)) price {
 	c.Helper()
 	run(c)
@@ -149,7 +149,7 @@ func (p price) less(q price) price {
 	return price{p.trips - q.trips, p.requests - q.requests, p.rcu - q.rcu, p.wcu - q.wcu}
 }
 
-// start begins the measurement: what was paid before does not count.
+// start begins the measurement: earlier costs do not count.
 func (c *till) start() {
 	u := c.meter.Totals().Sum()
 	c.measure.start(price{requests: u.Requests, rcu: u.RCU, wcu: u.WCU})
@@ -163,14 +163,14 @@ func (c *till) acquire(l *limiter.Limiter, limit string, tokens int64) *limiter.
 	return lease
 }
 
-// refuse is an acquire that has to be refused.
+// refuse is an acquire that must be refused.
 func (c *till) refuse() {
 	c.Helper()
 	_, err := c.limiter.Acquire(c.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 5000}})
 	wantErr(c.T, err, limiter.ErrExceeded)
 }
 
-// refuseAs is an acquire that has to fail with an error.
+// refuseAs is an acquire that must fail with an error.
 func (c *till) refuseAs(want error) {
 	c.Helper()
 	_, err := c.limiter.Acquire(c.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}})
@@ -184,20 +184,20 @@ func (c *till) cascade() {
 	createEntity(c.T, c.admin, store.Entity{ID: "user", Parent: "project", Cascade: true})
 }
 
-// A measure passes requests on, each after a while, and finds out how many
-// depended on one another: a request that begins after another was answered
-// came a round trip later.
+// A measure delays each request before it passes it on, and finds which requests depend
+// on each other. A request that begins after another was answered counts as one round
+// trip later.
 type measure struct {
 	dynamo.API
 	before price
 
 	mu       sync.Mutex
 	on       bool
-	answered int64 // the depth of the deepest request that was answered
+	answered int64 // the depth of the deepest answered request
 }
 
-// held is how long a request is held back: long enough for those that go out
-// together to be under way together.
+// held is the delay of a request. Requests that are sent together must be under way
+// together for this time.
 const held = 50 * time.Millisecond
 
 func (m *measure) start(before price) {
@@ -265,8 +265,8 @@ func (m *measure) TransactWriteItems(ctx context.Context, in *dynamodb.TransactW
 	return through(ctx, m, m.API.TransactWriteItems, in, o)
 }
 
-// A take costs by the size of the item and not by the number of limits: as
-// long as the item is under 1 KB, ten cost what one costs.
+// The cost of a take depends on the size of the item, not on the number of limits. As
+// long as the item is under 1 KB, ten limits cost as much as one.
 func checkCostOfLimits(t *testing.T, api dynamo.API) {
 	t.Helper()
 	const most = 20
@@ -307,7 +307,7 @@ func checkCostOfLimits(t *testing.T, api dynamo.API) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// Ten limits cost what one costs.
+// Ten limits cost as much as one.
 func TestCostGrowsWithTheItemAndNotWithItsLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { checkCostOfLimits(t, newLiteTable(t)) })

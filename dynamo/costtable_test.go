@@ -10,10 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// a pause in which the fast limit earns some tokens.
+// pause is long enough for the fast limit to earn some tokens.
 const pause = 20 * time.Millisecond
 
-// costs are the paths and what each may cost.
+// costs are the paths and their allowed costs.
 var costs = []cost{
 	{"open a table", price{1, 1, 2, 0}, nil, func(c *till) {
 		c.start()
@@ -305,8 +305,8 @@ func firstLimits(whose string, k store.ConfigKey, want price, local *price) cost
 	}}
 }
 
-// audited makes the store know for how long events are kept, as it does for a
-// minute after it has changed something.
+// audited makes the store know the retention of events, as it does for a minute after a
+// change.
 func (c *till) audited() {
 	c.Helper()
 	c.must(errOf(c.store.AuditRetention(c.Context())))
@@ -321,7 +321,7 @@ func gathers(n int, want price, local *price) cost {
 	}}
 }
 
-// merges makes of n shards half as many.
+// merges halves the number of n shards.
 func merges(n int, want price, local *price) cost {
 	return cost{fmt.Sprintf("merge of %d shards", n), want, local, func(c *till) {
 		images := c.shards(n)
@@ -338,20 +338,20 @@ func gathering(images []*store.Image) []*store.Refill {
 	return refills
 }
 
-// later is a refill that moves the stamp.
+// later returns a refill that moves the stamp.
 func later(img *store.Image) *store.Refill {
 	r := oneToken(img)
 	r.RefilledAt++
 	return r
 }
 
-// shards makes n shards of the user's bucket past the client that is measured.
+// shards makes n shards of the user's bucket, not through the measured client.
 func (c *till) shards(n int) []*store.Image {
 	c.Helper()
 	return shardsOf(c.T, c.admin, "user", n)
 }
 
-// joint is a write of several items that has to take place.
+// joint is a write of several items that must be applied.
 func (c *till) joint(j store.Joint, err error) {
 	c.Helper()
 	c.must(err)
@@ -360,7 +360,7 @@ func (c *till) joint(j store.Joint, err error) {
 	}
 }
 
-// available asks how the user's bucket stands.
+// available reads the status of the user's bucket.
 func (c *till) available() {
 	c.Helper()
 	c.must(errOf(c.limiter.Available(c.Context(), limiter.Request{
@@ -368,12 +368,12 @@ func (c *till) available() {
 	})))
 }
 
-// overdueTTL is the time to live of configuration for overdue. A server that is slow
-// has a quarter of it to answer.
+// overdueTTL is the time to live of configuration for overdue. A slow server has a
+// quarter of it to answer.
 const overdueTTL = 4 * time.Second
 
-// overdue acquires when the comparison of the bucket with its configuration is
-// due, and puts the acquire itself aside.
+// overdue acquires when the comparison of the bucket with its configuration is due. It
+// excludes the acquire itself from the cost.
 func (c *till) overdue() {
 	c.Helper()
 	system, err := c.admin.Limits(c.Context(), store.ConfigKey{})
@@ -390,7 +390,7 @@ func (c *till) overdue() {
 	c.aside = price{1, 1, 0, 1}
 }
 
-// drain empties the bucket of an entity past the client that is measured.
+// drain empties the bucket of an entity, not through the measured client.
 func (c *till) drain(entity string) {
 	c.Helper()
 	lease, err := c.other.Acquire(c.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: map[string]int64{"rpd": 0}})

@@ -219,7 +219,7 @@ func checkBatches(t *testing.T, f *fault, record schema.Key) {
 	}
 }
 
-// scan finds the items of an entity by the index that has everything.
+// scan finds the items of an entity by the index that contains all of them.
 func scan(t *testing.T, f *fault, ns, entity string) []schema.Key {
 	t.Helper()
 	out, err := f.API.Query(t.Context(), &dynamodb.QueryInput{
@@ -270,7 +270,7 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 		for _, err := range []error{create, read, children, remove, buckets, entityBuckets, image} {
 			wantErr(t, err, store.ErrInvalid)
 		}
-		if id != "" { // which asks for no entity, and names no parent
+		if id != "" { // this load asks for no entity, and this creation names no parent
 			_, load := s.Load(t.Context(), &store.Load{Entity: id})
 			_, parent := s.CreateEntity(t.Context(), store.Entity{ID: "x", Parent: id})
 			wantErr(t, load, store.ErrInvalid)
@@ -290,12 +290,13 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 	}
 }
 
-// Of two that delete an entity at once, one says so; the other finds it done.
+// If two callers delete an entity at once, only one deletion leaves an event. The other
+// caller finds it deleted.
 func TestTwoDeletionsAreToldOfOnce(t *testing.T) {
 	t.Parallel()
 	s, f := newAuditedStore(t)
 	createEntity(t, s, store.Entity{ID: "user"})
-	// Of one millisecond, the events of two processes have no order.
+	// Events of two processes in one millisecond have no order.
 	later := dynamo.Following(dynamo.Options{API: f.API, Table: table, Now: func() time.Time { return now().Add(time.Millisecond) }})
 	other, err := dynamo.Open(t.Context(), later)
 	if err != nil {

@@ -31,7 +31,7 @@ func status(code int, err error) error {
 	return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: code}}, Err: err}
 }
 
-// wrapped is err as the SDK's client returns it.
+// wrapped returns err as the SDK's client returns it.
 func wrapped(err error) error {
 	return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: err}
 }
@@ -44,13 +44,13 @@ func reset() error {
 	return &smithyhttp.RequestSendError{Err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}}
 }
 
-// all are the errors that translate tells apart.
+// all lists the errors that translate distinguishes.
 var all = []error{
 	store.ErrHotPartition, store.ErrThrottled, store.ErrUnavailable, store.ErrConflict, store.ErrAccessDenied, store.ErrNotFound,
 	context.Canceled, context.DeadlineExceeded,
 }
 
-// because is why a request was throttled.
+// because returns the reasons of a throttle.
 func because(reasons ...string) []types.ThrottlingReason {
 	var all []types.ThrottlingReason
 	for _, r := range reasons {
@@ -67,7 +67,7 @@ var (
 	isUnavailable = []error{store.ErrUnavailable}
 )
 
-// What is sent again: a write of one item, a transaction.
+// Flags for the requests that are sent again: writes of one item, transactions.
 const (
 	single = 1 << iota
 	joint
@@ -134,7 +134,7 @@ var translations = map[string]struct {
 	"something else":                       {errors.New("x"), isUnavailable, joint},
 }
 
-// skewed is how the SDK marks a signature that the local clock spoiled.
+// skewed marks an error as the SDK does after the local clock made a signature invalid.
 type skewed struct{ error }
 
 func (skewed) RetryableError() bool { return true }
@@ -229,7 +229,7 @@ func exception(code string) string {
 	return `{"__type":"com.amazonaws.dynamodb.v20120810#` + code + `"}`
 }
 
-// The errors that the SDK's own client makes, as opposed to those made here.
+// Errors that the SDK's own client makes are translated too, not only those made here.
 func TestErrorsOfTheSDKClient(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -265,7 +265,7 @@ func TestErrorsOfTheSDKClient(t *testing.T) {
 	}
 }
 
-// A bucket write whose fate is unknown is sent once, whatever the client's own
+// A bucket write with an unknown outcome is sent once, whatever the client's own
 // retries are.
 func TestBucketWritesThroughTheSDKClient(t *testing.T) {
 	t.Parallel()

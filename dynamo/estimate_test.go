@@ -8,13 +8,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A sky is a server and a client whose clocks drift, and how wrong dates are.
+// A sky is a server and a client whose clocks drift, with the errors of the dates.
 type sky struct {
 	r     *rand.Rand
 	at    time.Duration // the time that has passed
 	truth time.Duration // the correction that would be right
-	fast  time.Duration // by how much front ends are fast at most, and slow
-	late  time.Duration // how late dates are at most
+	fast  time.Duration // the most by which front ends are fast or slow
+	late  time.Duration // the most by which dates are late
 }
 
 func (s *sky) span(most time.Duration) time.Duration {
@@ -28,7 +28,7 @@ func (s *sky) pass(d time.Duration) {
 	s.truth += s.span(2*most) - most
 }
 
-// answer is the interval of an answer that took some time.
+// answer returns the interval of an answer that took some time.
 func (s *sky) answer() (low, high time.Duration) {
 	sent := s.at
 	s.pass(s.span(s.roundTrip()))
@@ -45,12 +45,12 @@ func (s *sky) roundTrip() time.Duration {
 	return []time.Duration{time.Millisecond, 20 * time.Millisecond, 3 * time.Second}[s.r.IntN(3)]
 }
 
-// pause is anything from nothing to an hour.
+// pause returns anything from nothing to an hour.
 func (s *sky) pause() time.Duration { return s.span(time.Microsecond << s.r.IntN(32)) }
 
-// interval is the law of the estimate: as long as no clock drifts faster than is
-// assumed, the correction that would be right is within the interval, or outside by no
-// more than dates are wrong.
+// lawOfTheInterval checks the law of the estimate. As long as no clock drifts faster
+// than assumed, the right correction is within the interval. If dates are wrong, it is
+// outside by no more than their error.
 func lawOfTheInterval(t *testing.T, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a seed is a history
@@ -94,8 +94,8 @@ func FuzzTheRightCorrectionNeverLeavesTheInterval(f *testing.F) {
 	f.Fuzz(lawOfTheInterval)
 }
 
-// The interval narrows: after many answers that come at any time it is as narrow as the
-// moments at which they came are close, and the round trips.
+// The interval narrows. After many answers at random times, its width is limited by the
+// distance between their moments and by the round trips.
 func TestTheIntervalNarrows(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -114,7 +114,8 @@ func TestTheIntervalNarrows(t *testing.T) {
 	}
 }
 
-// Dates that contradict what is known are believed when they are in the majority.
+// Dates that contradict the known correction are believed once they are in the
+// majority.
 func TestContradictionsAreOutvoted(t *testing.T) {
 	t.Parallel()
 	const right, wrong = 'r', 'w'
@@ -153,7 +154,7 @@ func TestContradictionsAreOutvoted(t *testing.T) {
 	}
 }
 
-// Dates that contradict everything, each other too, are never believed.
+// Dates that contradict everything, including each other, are never believed.
 func TestRandomDatesAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	var e dynamo.Estimate

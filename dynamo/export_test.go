@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// What the tests see of the inside.
+// Internals that the tests use.
 var (
 	ConditionFailed = conditionFailed
 	ItemSize        = itemSize
@@ -15,7 +15,7 @@ var (
 	NewNamespaceID  = newNamespaceID
 )
 
-// NewJointRetryer is the retryer of a transaction of bucket writes.
+// NewJointRetryer returns the retryer of a transaction of bucket writes.
 func NewJointRetryer() aws.RetryerV2 { return &jointRetryer{} }
 
 // WriteRetryer is the retryer of bucket writes.
@@ -24,43 +24,43 @@ var WriteRetryer aws.RetryerV2 = writeRetryer{}
 // MaxBackoff bounds any wait.
 const MaxBackoff = maxBackoff
 
-// CompareReleases compares two version strings; ok is false if one is none.
+// CompareReleases compares two version strings; ok is false if one is invalid.
 func CompareReleases(a, b string) (order int, ok bool) {
 	x, okA := parseRelease(a)
 	y, okB := parseRelease(b)
 	return x.compare(y), okA && okB
 }
 
-// Following is o in a process in which as much time passes as its clock says, so that
-// a test may let that stand still, or move it.
+// Following returns o for a process in which as much time passes as its clock says. So
+// a test can stop or move the time.
 func Following(o Options) Options {
 	first := o.Now()
 	o.passed = func() time.Duration { return o.Now().Sub(first) }
 	return o
 }
 
-// An Estimate is what dates tell of the correction of a clock.
+// An Estimate is the estimate of a clock's correction, made from dates.
 type Estimate struct{ estimate }
 
-// Observe takes in the interval that a date gives, and reports whether it is believed.
+// Observe adds the interval that a date gives, and reports whether it is believed.
 func (e *Estimate) Observe(low, high, at, local time.Duration) (believed bool) {
 	return e.observe(interval{low, high}, at, local, false) != doubts
 }
 
-// Interval is what is known at an instant.
+// Interval returns the known interval at an instant.
 func (e *Estimate) Interval(at time.Duration) (low, high time.Duration) {
 	e.age(at)
 	return e.in.low, e.in.high
 }
 
-// DriftPPM is how fast clocks part at most, and Tolerance by how much dates may
-// contradict each other.
+// DriftPPM is the fastest relative drift of two clocks. Tolerance is the most by which
+// dates may contradict each other.
 const (
 	DriftPPM  = driftPPM
 	Tolerance = tolerance
 )
 
-// Translate is what a store of a table called limits makes of an error.
+// Translate returns the error that a store of a table called limits makes of err.
 func Translate(op string, err error) error {
 	table := "limits"
 	return (&conn{table: &table}).translate(op, err)

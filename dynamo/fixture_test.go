@@ -21,14 +21,14 @@ const table = "limits"
 
 var _ dynamo.API = (*dynamolite.DB)(nil)
 
-// A fault stands between a store and the engine. The zero fault, with an API,
-// passes everything on.
+// A fault stands between a store and the engine. A fault with only an API passes
+// everything on.
 type fault struct {
 	dynamo.API
-	// page bounds the items of a query's page, batch the keys that a batch
-	// gets done; 0 does not.
+	// page bounds the items of a query's page; batch bounds the keys that a batch
+	// processes. 0 means no bound.
 	page, batch int
-	// before runs before a request is passed on, and fails it if it fails.
+	// before runs before a request is passed on. Its error fails the request.
 	before func(op string, in any) error
 
 	mu  sync.Mutex
@@ -46,7 +46,7 @@ func (f *fault) seen(op string, in any) error {
 	return f.before(op, in)
 }
 
-// reset forgets what was sent.
+// reset forgets the recorded requests.
 func (f *fault) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,13 +139,13 @@ var start = time.UnixMilli(1700000000000)
 
 func now() time.Time { return start }
 
-// newTable is an engine with a table in it.
+// newTable returns an engine with a table in it.
 func newTable(t *testing.T) *dynamolite.DB {
 	t.Helper()
 	return newTableOf(t, dynamo.TableOptions{Name: table, Now: now})
 }
 
-// newTableOf is an engine with a table as these options say.
+// newTableOf returns an engine with a table of the given options.
 func newTableOf(t *testing.T, o dynamo.TableOptions) *dynamolite.DB {
 	t.Helper()
 	db := newEngine(t)
@@ -155,8 +155,8 @@ func newTableOf(t *testing.T, o dynamo.TableOptions) *dynamolite.DB {
 	return db
 }
 
-// newEngine is an engine without a table. It ends with the test: a table that
-// lets items expire has a goroutine.
+// newEngine returns an engine without a table. It closes with the test, because a table
+// that expires items has a goroutine.
 func newEngine(t *testing.T) *dynamolite.DB {
 	t.Helper()
 	db := dynamolite.New(dynamolite.Options{})
@@ -177,7 +177,7 @@ func openStore(t *testing.T, api dynamo.API) *dynamo.Store {
 	return s
 }
 
-// newStore is a store whose requests pass through a fault.
+// newStore returns a store whose requests pass through a fault.
 func newStore(t *testing.T) (*dynamo.Store, *fault) {
 	t.Helper()
 	f := &fault{API: newTable(t)}
@@ -186,7 +186,7 @@ func newStore(t *testing.T) (*dynamo.Store, *fault) {
 	return s, f
 }
 
-// put writes an item past the store.
+// put writes an item directly, not through the store.
 func put(t *testing.T, api dynamo.API, it schema.Item) {
 	t.Helper()
 	if _, err := api.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: it}); err != nil {
@@ -194,7 +194,7 @@ func put(t *testing.T, api dynamo.API, it schema.Item) {
 	}
 }
 
-// get reads an item past the store; nil if there is none.
+// get reads an item directly, not through the store; nil if there is none.
 func get(t *testing.T, api dynamo.API, k schema.Key) schema.Item {
 	t.Helper()
 	out, err := api.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(table), Key: k.Item()})

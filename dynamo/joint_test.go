@@ -44,7 +44,7 @@ func shardsOf(t *testing.T, s *dynamo.Store, entity string, n int) []*store.Imag
 	return images
 }
 
-// oneToken is a refill that debits one token and moves no stamp.
+// oneToken returns a refill that debits one token and moves no stamp.
 func oneToken(img *store.Image) *store.Refill {
 	const token = 1000
 	change := func(name string) store.Change {
@@ -55,7 +55,7 @@ func oneToken(img *store.Image) *store.Refill {
 	}
 }
 
-// split is the split of a single shard into two.
+// split returns the split of a single shard into two.
 func split(img *store.Image) *store.Birth {
 	donor := oneToken(img)
 	donor.ShardCount = 2
@@ -81,8 +81,8 @@ func takeToken(t *testing.T, s *dynamo.Store, b store.Bucket) error {
 	return err
 }
 
-// exhaust takes from buckets by turns until the engine throttles one of them,
-// of which it must admit at least so many.
+// exhaust takes from buckets in turn until the engine throttles one of them. The engine
+// must first admit at least so many takes.
 func exhaust(t *testing.T, s *dynamo.Store, atLeast int, images ...*store.Image) error {
 	t.Helper()
 	for i := range 10 * atLeast {
@@ -104,9 +104,9 @@ func wantThrottled(t *testing.T, what string, err error, hot bool) {
 	}
 }
 
-// A shard that has used up its partition is told from an index that many share,
-// on the engine with AWS's limits (over HTTP, with smaller partitions) and a
-// clock that stands still.
+// A shard that has used up its partition is told apart from an index that many shards
+// use. The test runs on the engine with AWS's limits and a clock that stands still.
+// Over HTTP, the partitions are smaller.
 func TestHotPartitions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func TestHotPartitions(t *testing.T) {
 			wantThrottled(t, "adjust", errOf(s.Adjust(t.Context(), &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: []store.Delta{
 				{Limit: "rpm", Tokens: -1, Consumed: 1, AtMost: 1_000_000_000},
 			}})), true)
-			// A cancelled transaction has no room for the reason.
+			// A cancelled transaction has no field for the reason.
 			wantThrottled(t, "gather", errOf(s.Gather(t.Context(), []*store.Refill{oneToken(neighbor), oneToken(img)})), false)
 			wantThrottled(t, "bear", errOf(s.Bear(t.Context(), split(img))), false)
 			if err := takeToken(t, s, neighbor.Bucket); err != nil {
@@ -157,8 +157,8 @@ func TestHotPartitions(t *testing.T) {
 	}
 }
 
-// reasons are those of a cancelled transaction; an item stands for one that
-// refused.
+// reasons returns the reasons of a cancelled transaction. An item stands for an item
+// that refused.
 func reasons(of ...any) *types.TransactionCanceledException {
 	err := &types.TransactionCanceledException{}
 	for _, r := range of {
@@ -172,7 +172,8 @@ func reasons(of ...any) *types.TransactionCanceledException {
 	return err
 }
 
-// What a transaction of two met is told apart, also where it met several things.
+// The outcomes of both items of a transaction are told apart, even if the transaction
+// met several errors.
 func TestCancelledTransactions(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
@@ -227,8 +228,8 @@ func TestCancelledTransactions(t *testing.T) {
 	}
 }
 
-// A script is a transport that answers attempts one after the other, and keeps
-// what was sent.
+// A script is a transport that answers attempts one after the other, and keeps the
+// requests.
 type script struct {
 	answers []any // an error, or an answer
 	bodies  []string
@@ -248,8 +249,7 @@ func (s *script) Do(r *http.Request) (*http.Response, error) {
 	return a.Do(r)
 }
 
-// A transaction is sent again if its answer was lost, under the same token, and
-// only then.
+// A transaction is sent again, under the same token, only if its answer was lost.
 func TestTransactionsThroughTheSDKClient(t *testing.T) {
 	t.Parallel()
 	done := answer{status: 200, body: "{}"}
@@ -262,7 +262,7 @@ func TestTransactionsThroughTheSDKClient(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []any
 		sent    int
-		want    []error // of those that translate tells apart; nil: applied
+		want    []error // errors that translate distinguishes; nil: applied
 		refused bool
 	}{
 		"applied":                           {[]any{done}, 1, nil, false},
@@ -276,7 +276,7 @@ func TestTransactionsThroughTheSDKClient(t *testing.T) {
 		"conflict":                          {[]any{cancelledBy("TransactionConflict")}, 1, isConflict, false},
 		"throttled":                         {[]any{cancelledBy("ThrottlingError")}, 1, isThrottled, false},
 		"throttled as a whole":              {[]any{failure("ThrottlingException")}, 1, isThrottled, false},
-		// The attempt that was lost may land after the one that was turned away.
+		// The lost attempt may be applied after the refused one.
 		"lost, then a conflict":        {[]any{lost, cancelledBy("TransactionConflict")}, 2, isUnavailable, false},
 		"lost, then throttled":         {[]any{lost, cancelledBy("ThrottlingError")}, 2, isUnavailable, false},
 		"unreachable, then a conflict": {[]any{dial(syscall.ECONNREFUSED), cancelledBy("TransactionConflict")}, 2, isConflict, false},

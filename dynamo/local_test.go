@@ -15,7 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/storetest"
 )
 
-// The suite of stores, each on a namespace of its own.
+// The store passes the suite of stores on DynamoDB Local, each test on a namespace of
+// its own.
 func TestStoreOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	api := peers.DynamoDBLocal(t).Client
@@ -27,7 +28,7 @@ func TestStoreOnDynamoDBLocal(t *testing.T) {
 	t.Run("Limiter", func(t *testing.T) { storetest.RunLimiter(t, storetest.Real, open) })
 }
 
-// What this package is held to on the embedded engine, on DynamoDB Local.
+// DynamoDB Local passes the checks that this package makes on the embedded engine.
 func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by time which requests go out together
 	api := peers.DynamoDBLocal(t).Client
 	if err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table}); err != nil {
@@ -70,7 +71,7 @@ func TestFollowerOnDynamoDBLocal(t *testing.T) {
 	f.o.Poll = 10 * time.Millisecond
 	last := 0
 	checkFollower(f, func(time.Duration) {
-		// Until all that was written has come.
+		// until all written records have come
 		for want := f.written; last < want; {
 			f.mu.Lock()
 			for _, r := range f.seen {

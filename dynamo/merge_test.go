@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// halving is the merge of n shards into half as many.
+// halving returns the merge of n shards into half as many.
 func halving(images []*store.Image) (pairs []*store.Pair) {
 	half := len(images) / 2
 	for i, img := range images[:half] {
@@ -23,8 +23,8 @@ func halving(images []*store.Image) (pairs []*store.Pair) {
 	return pairs
 }
 
-// checkMergePlanted merges shards of which one became what only a peer or an
-// operator makes of it, its stamp being the same: none may be deleted.
+// checkMergePlanted merges shards of which one was changed, without its stamp, as only
+// a peer or an operator does. No shard may be deleted.
 func checkMergePlanted(t *testing.T, api dynamo.API) {
 	t.Helper()
 	for i, update := range []string{

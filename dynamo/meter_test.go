@@ -19,7 +19,7 @@ func TestMeter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		projection dynamo.Projection
-		update     float64 // what a write that moves no key costs
+		update     float64 // cost of a write that moves no key
 	}{{dynamo.ProjectKeys, 1}, {dynamo.ProjectAll, 2}} {
 		db := newEngine(t)
 		if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, GSI2Projection: c.projection}); err != nil {
@@ -76,7 +76,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A refused write costs a unit for each KB begun of the item that refused it.
+// A refused write costs one unit for each started KB of the item that refused it.
 func TestMeterChargesFailuresBySize(t *testing.T) {
 	t.Parallel()
 	m := dynamo.NewMeter(newTable(t))
@@ -111,7 +111,7 @@ func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// The sizes are those that DynamoDB was seen to charge at the edge of a KB.
+// The sizes are those that DynamoDB charged in a measurement at the edge of a KB.
 func TestItemSize(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

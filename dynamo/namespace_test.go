@@ -50,7 +50,8 @@ func TestRegisterIsIdempotent(t *testing.T) {
 	}
 }
 
-// One random id in 64 begins with "-", which a command line would take for a flag.
+// No namespace ID begins with "-". One random ID in 64 would, and a command line would
+// take it for a flag.
 func TestNamespaceIDsAreTokens(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -108,7 +109,7 @@ func TestNamespacesAreListedOverPages(t *testing.T) {
 	}
 }
 
-// A crash can leave no namespace without its name and not deleted: both records
+// A crash leaves no namespace that has lost its name and is not deleted. Both records
 // change in one transaction.
 func TestDeletingANamespaceIsAtomic(t *testing.T) {
 	t.Parallel()

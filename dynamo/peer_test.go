@@ -78,7 +78,7 @@ func attributes(m map[string]peerValue) schema.Item {
 	return it
 }
 
-// replay sends what the peer sent.
+// replay sends the peer's write.
 func replay(t *testing.T, api *dynamolite.DB, w peerWrite) {
 	t.Helper()
 	name, r := aws.String(table), w.Request
@@ -122,10 +122,9 @@ func replay(t *testing.T, api *dynamolite.DB, w peerWrite) {
 	}
 }
 
-// content is everything in a table, but that what is drawn at random or read off
-// a clock is only said to be there. Events of namespaces, which the peer does not
-// write, are left out, and so are the names of deleted limits, which it does not
-// give.
+// content returns everything in a table. Random values and clock readings are replaced
+// by a mark that they exist. It omits events of namespaces, which the peer does not
+// write. It also omits the names of deleted limits, which the peer does not record.
 func content(t *testing.T, api dynamo.API) map[string]map[string]string {
 	t.Helper()
 	volatile := []string{schema.PInc, schema.CreatedAt, schema.DeletedAt, schema.UpdatedAt, schema.NamespaceID}
@@ -200,7 +199,7 @@ func notation(v types.AttributeValue) string {
 	return "?"
 }
 
-// newNS1 is a table whose default namespace has the id that the peer used.
+// newNS1 returns a table whose default namespace has the ID that the peer used.
 func newNS1(t *testing.T) *dynamolite.DB {
 	t.Helper()
 	db := newTable(t)
@@ -213,7 +212,7 @@ func newNS1(t *testing.T) *dynamolite.DB {
 	return db
 }
 
-// unregister takes the table's own default namespace away.
+// unregister removes the table's own default namespace.
 func unregister(t *testing.T, db *dynamolite.DB) error {
 	t.Helper()
 	_, id := openStore(t, db).Namespace()
@@ -221,8 +220,8 @@ func unregister(t *testing.T, db *dynamolite.DB) error {
 	return err
 }
 
-// After each administrative act, the table holds what it held after the same act
-// of the peer.
+// After each administrative act, the table holds the same content as after the peer's
+// act.
 func TestAdministrationLeavesWhatThePeersLeaves(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/peer-admin-writes.json")

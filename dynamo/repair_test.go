@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// behind changes attributes of an item behind a store's back, REMOVE for nil.
+// behind changes attributes of an item without the store's knowledge; nil removes one.
 func behind(t *testing.T, api dynamo.API, key schema.Key, changes schema.Item) {
 	t.Helper()
 	var set, remove []string
@@ -58,8 +58,8 @@ var repairs = map[string]func(*store.Refill){
 	"drops a stamp": func(r *store.Refill) { r.Owner = &store.Owner{} },
 }
 
-// A refill that changes parameters or the owner lands only if all that it goes by is as
-// it was seen: a peer changes any of it without moving the stamp.
+// A refill that changes parameters or the owner is applied only if all that it rests on
+// is as it was seen. A peer can change any of it without moving the stamp.
 func TestARepairLandsOnWhatWasSeenAlone(t *testing.T) {
 	t.Parallel()
 	api := newLiteTable(t)
@@ -72,7 +72,7 @@ func TestARepairLandsOnWhatWasSeenAlone(t *testing.T) {
 		name   string
 		before schema.Item
 		change schema.Item
-		owner  bool // only a write that restamps goes by it
+		owner  bool // only a write that changes the owner depends on it
 	}{
 		{"nothing", unowned, unowned, false},
 		{"nothing of an owner", owned, owned, false},

@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A township is a table in a bubble, an operator's store, and what reads and writes
-// buckets past it. Its buckets are those of one entity.
+// A township is a table in a bubble with an operator's store. Helpers read and write
+// its buckets directly. The buckets belong to one entity.
 type township struct {
 	*testing.T
 	*dynamo.Store
@@ -55,7 +55,7 @@ func (w *township) must(err error) {
 	}
 }
 
-// took is a client of its own, which takes tokens of rph and is gone.
+// took takes tokens of rph with a new client.
 func (w *township) took(resource string, tokens int64) {
 	w.Helper()
 	l, err := limiter.New(w.open(w.api.API), limiter.Options{})
@@ -70,8 +70,8 @@ func (w *township) patch(resource string, shard int, changes schema.Item) {
 	behind(w.T, w.api.API, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: resource, Shard: shard}), changes)
 }
 
-// stands is how a bucket's shards stand as they are stored: name, tokens, capacity,
-// rate, for each limit, and whether it expires.
+// stands returns the stored state of a bucket's shards: name, tokens, capacity and rate
+// of each limit, and whether the bucket expires.
 func (w *township) stands(resource string) string {
 	w.Helper()
 	images, err := w.Buckets(w.Context(), "user", resource, 1)
@@ -106,8 +106,8 @@ func perHour(tokens int64) []store.Limit {
 	return []store.Limit{limiter.PerHour("rph", tokens)}
 }
 
-// An entity's limits are on its buckets when SetLimits returns, and the next level's
-// when DeleteLimits does: a peer that never compares finds them there.
+// An entity's limits are on its buckets when SetLimits returns. The next level's limits
+// are there when DeleteLimits returns. So a peer that never compares finds them there.
 func TestAnEntitysLimitsReachItsBucketsAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -165,8 +165,8 @@ func TestAnEntitysLimitsReachItsBucketsAtOnce(t *testing.T) {
 	}
 }
 
-// All shards of all resources follow an entity's default limits, each to what holds for
-// its resource, and say how many.
+// All shards of all resources follow an entity's default limits, each by the limits in
+// force for its resource. The store counts them.
 func TestAnEntitysDefaultLimitsReachAllItsBuckets(t *testing.T) {
 	inTownship(t, func(w *township) {
 		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
@@ -190,8 +190,8 @@ func TestAnEntitysDefaultLimitsReachAllItsBuckets(t *testing.T) {
 	})
 }
 
-// Limits that are set already are brought to buckets again: a change that was made
-// while the buckets could not be reached is completed by making it again.
+// Setting limits that are already set repairs the buckets again. So repeating a change
+// completes it if the buckets could not be reached the first time.
 func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 	for _, change := range []struct {
 		name string
@@ -260,7 +260,7 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 	}
 }
 
-// A bucket that uses a feature of a peer stays as it is, and is counted.
+// A bucket that uses a peer's feature stays as it is, and is counted.
 func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 	inTownship(t, func(w *township) {
 		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
@@ -280,8 +280,7 @@ func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-// A bucket that is being made while the buckets are looked for is found when they are
-// looked for again.
+// A bucket that is created while the store lists buckets is found by a second listing.
 func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
 		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
@@ -303,8 +302,8 @@ func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 	})
 }
 
-// Writes of others in between do not keep a bucket from being reached, nor does it lose
-// what they take.
+// Writes of others between read and repair do not keep a bucket from being repaired.
+// The repair loses none of their debits.
 func TestABucketInUseIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
 		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
@@ -327,8 +326,8 @@ func TestABucketInUseIsReached(t *testing.T) {
 	})
 }
 
-// A repair that rests on configuration from before a change does not land after the
-// change has reached the bucket, though the change left nothing to be done there.
+// A repair that uses configuration from before a change is not applied after the change
+// has reached the bucket. This holds even if the change had nothing to repair there.
 func TestNoRepairFromBeforeLandsAfterAChange(t *testing.T) {
 	inTownship(t, func(w *township) {
 		setLimits(w.T, w.Store, theEntity, perHour(1000))
@@ -336,8 +335,8 @@ func TestNoRepairFromBeforeLandsAfterAChange(t *testing.T) {
 		slow := &fault{API: w.api.API}
 		l, err := limiter.New(w.open(slow), limiter.Options{})
 		w.must(err)
-		// The limits change past the buckets, a client is about to repair the bucket,
-		// and then they change back.
+		// The limits change without a repair of the buckets. A client is about to
+		// repair the bucket, and then the limits change back.
 		put(w.T, w.api.API, schema.EncodeConfig(w.ns, theEntity, &store.Config{Limits: perHour(10)}))
 		slow.before = func(op string, _ any) error {
 			if op == "UpdateItem" {

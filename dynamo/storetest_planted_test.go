@@ -17,16 +17,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A planted is a bucket that became what only a peer or an operator makes of
-// one, and what writes meet there. It completes package storetest, which goes
-// through the interface of stores alone.
+// A planted is a bucket in a state that only a peer or an operator can cause, with the
+// outcome of writes there. It completes package storetest, which uses only the
+// interface of stores.
 type planted struct {
 	name   string
-	update string // of the item, behind the store's back
+	update string // of the item, without the store's knowledge
 	values schema.Item
-	// late plants after the image was seen that refills and credits work on.
+	// late plants after the read of the image on which refills and credits work.
 	late bool
-	// What is admitted.
+	// The writes that are admitted.
 	take, refill, debit, credit bool
 }
 
@@ -87,7 +87,7 @@ func checkPlanted(t *testing.T, api dynamo.API) {
 	}
 }
 
-// A plot is a planted bucket and the store it is in.
+// A plot is a planted bucket and its store.
 type plot struct {
 	*dynamo.Store
 	key  schema.Key
@@ -123,7 +123,7 @@ func plant(t *testing.T, api dynamo.API, namespace string, p planted) *plot {
 	return w
 }
 
-// write sends a write of the kind named, at the instant of the bucket's stamp.
+// write sends a write of the named kind, at the instant of the bucket's stamp.
 func (w *plot) write(ctx context.Context, kind string) (store.Outcome, error) {
 	const token = 1000
 	switch kind {
@@ -146,7 +146,7 @@ func (w *plot) write(ctx context.Context, kind string) (store.Outcome, error) {
 	}
 }
 
-// refill earns a token and carries out the trim that is due.
+// refill returns a refill that earns a token and makes the due trim.
 func (w *plot) refill() *store.Refill {
 	const token = 1000
 	return &store.Refill{
@@ -156,8 +156,8 @@ func (w *plot) refill() *store.Refill {
 	}
 }
 
-// gather is the refill in a transaction of its own, which does not answer with
-// the image after it.
+// gather sends the refill in a transaction of its own, which does not answer with the
+// image after it.
 func (w *plot) gather(ctx context.Context) (store.Outcome, error) {
 	j, err := w.Gather(ctx, []*store.Refill{w.refill()})
 	if err != nil {
@@ -178,8 +178,8 @@ func TestPlantedBuckets(t *testing.T) {
 	checkPlanted(t, newLiteTable(t))
 }
 
-// A refill that carries out the trim that was asked for takes the request off
-// in the same write, and leaves one whose time has not come.
+// A refill that makes a requested trim removes the request in the same write. It keeps
+// a request whose time has not come.
 func TestRefillTakesOffALapsedValidity(t *testing.T) {
 	t.Parallel()
 	api := newLiteTable(t)
@@ -198,7 +198,7 @@ func TestRefillTakesOffALapsedValidity(t *testing.T) {
 	}
 }
 
-// A limit that goes takes everything with it that any client kept of it.
+// Removing a limit also removes everything that any client stored about it.
 func TestRemovingALimitLeavesNothingOfIt(t *testing.T) {
 	t.Parallel()
 	api := newLiteTable(t)
@@ -224,8 +224,8 @@ func TestRemovingALimitLeavesNothingOfIt(t *testing.T) {
 	}
 }
 
-// The hidden limit of a bucket that a client made without it is added by the
-// first refill; a take cannot count without it.
+// The first refill adds the hidden write limit to a bucket that a client created
+// without it. A take cannot count without that limit.
 func TestABucketWithoutTheHiddenLimit(t *testing.T) {
 	t.Parallel()
 	w := plant(t, newLiteTable(t), "bare", planted{update: "REMOVE b_wcu_tk, b_wcu_cp, b_wcu_ra, b_wcu_rp, b_wcu_tc"})

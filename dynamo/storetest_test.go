@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/storetest"
 )
 
-// liteStore is a store on an embedded engine of its own.
+// liteStore returns a store on an embedded engine of its own.
 func liteStore(t *testing.T) *dynamo.Store {
 	t.Helper()
 	s, err := dynamo.Open(t.Context(), dynamo.Options{API: newTableOf(t, dynamo.TableOptions{Name: "limits"}), Table: "limits"})
@@ -30,7 +30,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { t.Helper(); return liteStore(t) })
 }
 
-// overHTTP is the SDK's client of an engine that is served.
+// overHTTP returns the SDK's client of an engine behind HTTP.
 func overHTTP(t *testing.T, o dynamolite.Options) *dynamodb.Client {
 	t.Helper()
 	var config net.ListenConfig
@@ -72,7 +72,7 @@ func storesOn(api dynamo.API) func(*testing.T) storetest.Store {
 // openNamespace registers a namespace and opens a store on it.
 func openNamespace(t *testing.T, api dynamo.API, name string) *dynamo.Store {
 	t.Helper()
-	o := dynamo.Options{API: api, Table: table, Namespace: name, Timeout: time.Minute} // the suite asks a busy machine for much at once
+	o := dynamo.Options{API: api, Table: table, Namespace: name, Timeout: time.Minute} // the suite sends many requests at once to a busy machine
 	namespaces, err := dynamo.NewNamespaces(o)
 	if err != nil {
 		t.Fatal(err)

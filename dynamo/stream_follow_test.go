@@ -24,7 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A follow is a follower and what it handed on.
+// A follow is a follower and the records that it delivered.
 type follow struct {
 	*testing.T
 	api     dynamo.API
@@ -33,13 +33,13 @@ type follow struct {
 
 	mu   sync.Mutex
 	seen []dynamo.Record // of interest
-	// handle, if not nil, comes before records are noted.
+	// handle, if not nil, runs before records are noted.
 	handle func([]dynamo.Record) error
-	// putOff, if not nil, tells by its stamp whether a record is put off, and later, if
-	// not nil, comes before those are noted.
+	// putOff, if not nil, decides by its stamp whether a record is deferred. later, if
+	// not nil, runs before the deferred records are noted.
 	putOff func(stamp int64) bool
 	later  func() error
-	lately []int64 // stamps of those that were put off, once taken in
+	lately []int64 // stamps of deferred records, once processed
 
 	written int // the last stamp
 	stop    context.CancelFunc
@@ -146,7 +146,7 @@ func (f *follow) noteLater(_ context.Context, records []dynamo.Record) error {
 	return nil
 }
 
-// end stops the follower, which ends cleanly.
+// end stops the follower, which must end without an error.
 func (f *follow) end() {
 	f.Helper()
 	f.stop()
@@ -155,8 +155,8 @@ func (f *follow) end() {
 	}
 }
 
-// take are the stamps of the items written, as they were handed on since it was
-// last called; the stamps of one item must rise.
+// take returns the stamps of the items written, in the order of delivery since the last
+// call. The stamps of one item must rise.
 func (f *follow) take() (stamps []int) {
 	f.Helper()
 	f.mu.Lock()
@@ -186,7 +186,7 @@ func (f *follow) write(from, to int) {
 	}
 }
 
-// writeFor puts ten buckets every half hour. The stream's shards end every four.
+// writeFor puts ten buckets every half hour. The stream's shards end every four hours.
 func (f *follow) writeFor(long time.Duration) {
 	f.Helper()
 	for i := range int(long / (30 * time.Minute)) {
@@ -195,7 +195,7 @@ func (f *follow) writeFor(long time.Duration) {
 	}
 }
 
-// wantNoMore checks that a follower that begins now has nothing left to read.
+// wantNoMore checks that a follower that starts now has nothing left to read.
 func (f *follow) wantNoMore() {
 	f.Helper()
 	f.start()
@@ -224,8 +224,8 @@ func following(t *testing.T, test func(*follow)) {
 	})
 }
 
-// Records come once, in the order of each item's writes, from where the follower
-// had come to when it was stopped.
+// Records come once, in the order of each item's writes. A new run continues where the
+// follower was stopped.
 func checkFollower(f *follow, passes func(time.Duration)) {
 	f.Helper()
 	f.write(1, 40)
@@ -251,14 +251,15 @@ func TestFollowerGoesOnWhereItWas(t *testing.T) {
 	following(t, func(f *follow) { checkFollower(f, time.Sleep) })
 }
 
-// Shards of the stream end, every four hours, and their children follow.
+// Shards of the stream end every four hours, and the follower then reads their
+// children.
 func TestFollowerReadsParentsBeforeTheirChildren(t *testing.T) {
 	following(t, func(f *follow) {
 		f.start()
 		f.writeFor(20 * time.Hour)
 		f.want(1, 400)
 		f.end()
-		// From the beginning, all at once: what is left of a day, generation by generation.
+		// From the beginning, all at once: the rest of a day, generation by generation.
 		f.o.Reader = "another"
 		f.start()
 		time.Sleep(time.Minute)
@@ -267,8 +268,8 @@ func TestFollowerReadsParentsBeforeTheirChildren(t *testing.T) {
 	})
 }
 
-// A follower that comes back after days has missed what the stream has forgotten,
-// and goes on with what there is.
+// A follower that comes back after days misses the records that the stream has dropped.
+// It continues with the remaining records.
 func TestFollowerThatWasAwayForTooLong(t *testing.T) {
 	following(t, func(f *follow) {
 		f.write(1, 9)
@@ -314,8 +315,8 @@ func TestFollowerOutlivesWhatGoesAway(t *testing.T) {
 	}
 }
 
-// Records that were trimmed under the follower are lost, and nothing else.
-// What goes away is outlived from the first request on, which finds the stream.
+// A follower survives failures from the first request on, including the request that
+// finds the stream.
 func TestFollowerThatStartsBadly(t *testing.T) {
 	for op, err := range map[string]error{
 		"DescribeTable": &types.ThrottlingException{}, "Query": &types.InternalServerError{},
@@ -343,6 +344,7 @@ func TestFollowerThatStartsBadly(t *testing.T) {
 	}
 }
 
+// A follower that meets trimmed records loses them and no others.
 func TestFollowerGoesOnAfterATrim(t *testing.T) {
 	following(t, func(f *follow) {
 		f.write(1, 40)
@@ -358,7 +360,7 @@ func TestFollowerGoesOnAfterATrim(t *testing.T) {
 		f.end()
 		f.seen = slices.CompactFunc(f.seen, func(a, b dynamo.Record) bool { return a.Sequence == b.Sequence })
 		got := map[int64]bool{}
-		for _, r := range f.seen { // of one shard from the horizon again
+		for _, r := range f.seen { // one shard is read from the horizon again
 			got[r.New.RefilledAt] = true
 		}
 		if len(got) != 40 {
@@ -367,7 +369,7 @@ func TestFollowerGoesOnAfterATrim(t *testing.T) {
 	})
 }
 
-// What is not taken in comes again, and is not passed by a checkpoint.
+// Records that are not processed come again, and no checkpoint passes them.
 func TestRecordsThatAreNotTakenInComeAgain(t *testing.T) {
 	following(t, func(f *follow) {
 		f.write(1, 40)
@@ -397,8 +399,8 @@ func TestRecordsThatAreNotTakenInComeAgain(t *testing.T) {
 	})
 }
 
-// A checkpoint is a write to the table that is followed: it must not lead to the
-// next one.
+// A checkpoint is a write to the followed table, but it does not cause another
+// checkpoint.
 func TestCheckpointsDoNotFollowThemselves(t *testing.T) {
 	following(t, func(f *follow) {
 		meter := dynamo.NewMeter(f.api)
@@ -478,8 +480,8 @@ func TestFollowOptions(t *testing.T) {
 	}
 }
 
-// A backlog is read without a pause, whether pages end at their number of records
-// or at their size.
+// A follower reads a backlog without a pause, whether pages end at their number of
+// records or at their size.
 func TestFollowerDoesNotDawdle(t *testing.T) {
 	for _, batch := range []int{7, dynamo.DefaultBatch} {
 		t.Run(strconv.Itoa(batch), func(t *testing.T) {

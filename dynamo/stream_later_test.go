@@ -10,11 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// isTenth tells of every tenth stamp.
+// isTenth reports whether a stamp is a multiple of ten.
 func isTenth(stamp int64) bool { return stamp%10 == 0 }
 
-// wantLately checks which of those that were put off have been taken in since it was
-// last called.
+// wantLately checks which deferred records were processed since the last call.
 func (f *follow) wantLately(want ...int64) {
 	f.Helper()
 	f.mu.Lock()
@@ -26,7 +25,7 @@ func (f *follow) wantLately(want ...int64) {
 	f.lately = nil
 }
 
-// isDown makes what was put off fail until it is false.
+// isDown makes deferred records fail until it is false.
 func (f *follow) isDown() *atomic.Bool {
 	var down atomic.Bool
 	down.Store(true)
@@ -39,8 +38,8 @@ func (f *follow) isDown() *atomic.Bool {
 	return &down
 }
 
-// What is put off keeps nothing else waiting, comes until it is taken in, and is then
-// passed by a checkpoint.
+// A deferred record does not delay other records. It comes again until it is processed,
+// and then a checkpoint passes it.
 func TestRecordsThatArePutOff(t *testing.T) {
 	following(t, func(f *follow) {
 		f.putOff = isTenth
@@ -58,10 +57,10 @@ func TestRecordsThatArePutOff(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		f.want(1, 0)
 		f.wantLately(10, 20, 30, 40, 50, 60)
-		f.write(61, 80) // nothing is wrong any more
+		f.write(61, 80) // no more errors
 		time.Sleep(4 * time.Second)
 		f.want(61, 80)
-		f.wantLately() // yet: they wait for others
+		f.wantLately() // not yet: deferred records wait for others
 		time.Sleep(10 * time.Second)
 		f.wantLately(70, 80)
 		f.end()
@@ -70,8 +69,8 @@ func TestRecordsThatArePutOff(t *testing.T) {
 	})
 }
 
-// A follower that ends with something put off has not come further than that, and no
-// less far.
+// A follower that ends with deferred records has its checkpoint exactly before the
+// first of them.
 func TestWhatIsPutOffComesAgainInTheNextRun(t *testing.T) {
 	following(t, func(f *follow) {
 		f.o.Checkpoint = time.Second
@@ -102,7 +101,7 @@ func TestWhatIsPutOffComesAgainInTheNextRun(t *testing.T) {
 	})
 }
 
-// Part of what was put off is taken in: the next run begins at the rest.
+// If part of the deferred records is processed, the next run begins at the rest.
 func TestACheckpointMovesWithWhatIsPutOff(t *testing.T) {
 	following(t, func(f *follow) {
 		f.o.Checkpoint, f.o.Batch = time.Second, 2
@@ -134,8 +133,8 @@ func TestACheckpointMovesWithWhatIsPutOff(t *testing.T) {
 	})
 }
 
-// A shard of the stream that has ended with something put off lets its children be
-// read, and is read no more once that is taken in.
+// The follower reads the children of an ended shard even if the shard has deferred
+// records. It no longer reads the shard once these are processed.
 func TestTheEndOfAShardWithSomethingPutOff(t *testing.T) {
 	following(t, func(f *follow) {
 		f.putOff = isTenth
@@ -154,7 +153,7 @@ func TestTheEndOfAShardWithSomethingPutOff(t *testing.T) {
 	})
 }
 
-// So much is put off at a time, and no more.
+// The number of records that a follower defers at a time is bounded.
 func TestThereIsAnEndToPuttingOff(t *testing.T) {
 	following(t, func(f *follow) {
 		f.o.Batch = 1000

@@ -20,14 +20,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// newStreamed is an engine with a table that has a stream, by the clock of the
+// newStreamed returns an engine with a table that has a stream, on the clock of the
 // bubble.
 func newStreamed(t *testing.T) *dynamolite.DB {
 	t.Helper()
 	return newTableOf(t, dynamo.TableOptions{Name: table, Stream: true})
 }
 
-// records are all that the stream has.
+// records returns all records of the stream.
 func records(t *testing.T, api dynamo.API, streams dynamo.StreamAPI) (all []streamtypes.Record) {
 	t.Helper()
 	d, err := api.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(table)})
@@ -101,8 +101,7 @@ func TestRecordsOfABucket(t *testing.T) {
 	})
 }
 
-// An event of the audit trail that expires is handed on, one that somebody deletes
-// is not.
+// An expired audit event is delivered. An event that a client deletes is not.
 func TestRecordsOfExpiredItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,19 +204,19 @@ func TestOpenID(t *testing.T) {
 	if _, err := namespaces.Register(t.Context(), dynamo.DefaultNamespace); err != nil {
 		t.Fatal(err)
 	}
-	_, err = dynamo.OpenID(t.Context(), o, id) // the name leads elsewhere now
+	_, err = dynamo.OpenID(t.Context(), o, id) // the name now belongs to another namespace
 	wantErr(t, err, store.ErrNotFound)
 }
 
 func TestATableWithAStream(t *testing.T) {
 	t.Parallel()
-	db := newTable(t) // without
+	db := newTable(t) // without a stream
 	err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Stream: true, Now: now})
 	wantErr(t, err, store.ErrExists)
 	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: "streamed", Stream: true, Now: now}); err != nil {
 		t.Fatal(err)
 	}
-	for _, stream := range []bool{true, false} { // an existing table fits either way
+	for _, stream := range []bool{true, false} { // an existing table is accepted either way
 		if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: "streamed", Stream: stream, Now: now}); err != nil {
 			t.Error(err)
 		}

@@ -53,7 +53,7 @@ func TestCreateTable(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", gsi2, diff)
 		}
 		_, before := openStore(t, db).Namespace()
-		// Again, as after an interruption: what is there is adopted and kept.
+		// Again, as after an interruption: the existing table is adopted and kept.
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Errorf("%q again: %v", gsi2, err)
 		}
@@ -109,7 +109,7 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 	wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), store.ErrInvalid)
 }
 
-// expiry is whether a table's items expire, and by what.
+// expiry returns whether a table's items expire, and by which attribute.
 func expiry(t *testing.T, api dynamo.API, name string) string {
 	t.Helper()
 	out, err := api.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
@@ -119,8 +119,8 @@ func expiry(t *testing.T, api dynamo.API, name string) string {
 	return string(out.TimeToLiveDescription.TimeToLiveStatus) + " " + aws.ToString(out.TimeToLiveDescription.AttributeName)
 }
 
-// A table deletes what has expired, unless its maker leaves that to itself. That
-// it does already is fine, by another attribute not.
+// A new table deletes expired items, unless the caller asks to keep them. An existing
+// table may already expire items by the same attribute, but not by another one.
 func checkExpiry(t *testing.T, api dynamo.API) {
 	t.Helper()
 	const on, off = "ENABLED ttl", "DISABLED "
@@ -134,9 +134,9 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 	}{
 		{"expiring", false, on},
 		{"expiring", false, on}, // again
-		{"expiring", true, on},  // and it is left on
+		{"expiring", true, on},  // and expiry stays on
 		{"kept", true, off},
-		{"kept", false, on}, // as if the first had been interrupted
+		{"kept", false, on}, // as if the first creation had been interrupted
 	} {
 		if err := create(c.name, c.keep); err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestTablesLetItemsExpire(t *testing.T) {
 	checkExpiry(t, newEngine(t))
 }
 
-// Where the permission for it is missing, that is said.
+// If the permission for expiry is missing, the error says so.
 func TestExpiryThatIsRefused(t *testing.T) {
 	t.Parallel()
 	err := dynamo.CreateTable(t.Context(), &noExpiry{API: newTable(t)}, dynamo.TableOptions{Name: table})
@@ -186,8 +186,8 @@ func (*noExpiry) DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiv
 	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform dynamodb:DescribeTimeToLive"}
 }
 
-// A slow table is not there, then CREATING, then ACTIVE with an index still
-// CREATING, then ready; never is never.
+// A slow table is absent, then CREATING, then ACTIVE with an index still CREATING, then
+// ready. With never set, the table stays CREATING.
 type slowTable struct {
 	dynamo.API
 	polls int

@@ -14,9 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// wide are steps of so many shards, a few of each, with names of limits as long as
-// they may be; and what they add up to. Each of them has a rest of a token. With
-// other limits, no two steps share one.
+// wide returns steps of so many shards, a few of each, and their sums. Limit names have
+// the maximum length, and each amount has a fraction of a token. With others, no two
+// steps share a limit.
 func wide(shards, steps, limits int, others bool) (all []dynamo.UsageStep, events int64, tokens map[string]int64) {
 	tokens = map[string]int64{}
 	for i := range steps {
@@ -36,9 +36,9 @@ func wide(shards, steps, limits int, others bool) (all []dynamo.UsageStep, event
 	return all, int64(steps), tokens
 }
 
-// Deltas that one write has no room for: of more shards, or of more limits, than an
-// expression holds. They count once all the same, also if they come again, and
-// after they were cut off between two writes.
+// Deltas with more shards or more limits than one expression holds are written in
+// parts. They still count once, even if they come again, and after an interruption
+// between two writes.
 func checkUsageInParts(t *testing.T, api dynamo.API) {
 	t.Helper()
 	for _, c := range []struct {
@@ -82,8 +82,8 @@ func checkUsageInParts(t *testing.T, api dynamo.API) {
 
 func TestUsageIsWrittenInParts(t *testing.T) { t.Parallel(); checkUsageInParts(t, newTable(t)) }
 
-// Usage of one window and of several is exact where 64 bits do not hold it. A batch takes
-// one write for as much as 64 bits hold.
+// Usage of one window and of several is exact beyond 64 bits. A batch takes one write
+// for each part that 64 bits hold.
 func checkUsageBeyond64Bits(t *testing.T, api dynamo.API) {
 	t.Helper()
 	f := &fault{API: api}
@@ -121,7 +121,7 @@ func checkUsageBeyond64Bits(t *testing.T, api dynamo.API) {
 
 func TestUsageBeyond64Bits(t *testing.T) { t.Parallel(); checkUsageBeyond64Bits(t, newTable(t)) }
 
-// The amounts of one step are refused together, or counted together.
+// The amounts of one step are refused together or counted together.
 func TestAStepIsWithin64Bits(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// peerUsage is a snapshot as the peer writes it: no window in the keys, and
-// counters of whole tokens beside an overdraft's.
+// peerUsage returns a snapshot as the peer writes it: without a window in the keys, and
+// with counters of whole tokens beside an overdraft's.
 func peerUsage(ns string, k dynamo.UsageKey, window string, rpm int64) schema.Item {
 	start := schema.Timestamp(k.Start)
 	it := schema.Key{PK: ns + "/ENTITY#" + k.Entity, SK: "#USAGE#" + k.Resource + "#" + start}.Item()
@@ -34,14 +34,14 @@ func peerUsage(ns string, k dynamo.UsageKey, window string, rpm int64) schema.It
 	return it
 }
 
-// A written snapshot, and by whom.
+// A written is a snapshot and its writer.
 type written struct {
 	dynamo.UsageSnapshot
 	peer bool
 }
 
-// writeUsage writes snapshots of four entities and three resources around the turn
-// of a year, some by the peer, and some by both.
+// writeUsage writes snapshots of four entities and three resources around the turn of a
+// year. Some are written by the peer, and some by both.
 func writeUsage(t *testing.T, s *dynamo.Store, api dynamo.API) (all []written) {
 	t.Helper()
 	_, ns := s.Namespace()
@@ -56,7 +56,7 @@ func writeUsage(t *testing.T, s *dynamo.Store, api dynamo.API) (all []written) {
 						UsageKey: dynamo.UsageKey{Entity: entity, Resource: resource, Window: w, Start: start},
 						Events:   1, Tokens: []dynamo.UsageAmount{{Limit: "rpm", Milli: big.NewInt(1000 * int64(n+10))}},
 					}
-					by := (i + j + n + 3) % 3 // 0 us, 1 the peer, 2 both
+					by := (i + j + n + 3) % 3 // 0: this package, 1: the peer, 2: both
 					if n == 0 {
 						by = 0 // the peer has one item for all three
 					}
@@ -73,14 +73,14 @@ func writeUsage(t *testing.T, s *dynamo.Store, api dynamo.API) (all []written) {
 			}
 		}
 	}
-	// What is none of them: another kind of item in the partition, and a window of
-	// the peer's that nobody knows.
+	// Not among them: another kind of item in the partition, and a peer's window of an
+	// unknown kind.
 	createEntity(t, s, store.Entity{ID: "user"})
 	put(t, api, peerUsage(ns, dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Start: noon}, " daily", 9))
 	return all
 }
 
-// asked is what a query asks for of all that was written, in order.
+// asked returns the written snapshots that a query must find, in order.
 func asked(all []written, q dynamo.UsageQuery) []dynamo.UsageSnapshot {
 	var found []written
 	for _, u := range all {
@@ -99,8 +99,8 @@ func asked(all []written, q dynamo.UsageQuery) []dynamo.UsageSnapshot {
 	return snapshots
 }
 
-// usageQueries are by entity, by resource and by both, in all windows and in bounds
-// that lie on a window's start and beside it.
+// usageQueries are by entity, by resource and by both. They cover all windows and
+// bounds on a window's start and beside it.
 func usageQueries() (queries []dynamo.UsageQuery) {
 	at := func(s string) time.Time { t, _ := time.Parse(time.RFC3339Nano, s); return t }
 	for _, bounds := range [][2]time.Time{
@@ -132,7 +132,7 @@ func TestUsageIsReadPageByPage(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkUsageQueries(t, openStore(t, f), f, 1, 2, 5, 0)
-			f.page = 2 // what the server hands out at once
+			f.page = 2 // items that the server returns at once
 			s := openStore(t, f)
 			for _, q := range []dynamo.UsageQuery{{Entity: "user-1"}, {Resource: "gpt-4"}} {
 				page, err := s.Usage(t.Context(), q)
@@ -144,8 +144,8 @@ func TestUsageIsReadPageByPage(t *testing.T) {
 	}
 }
 
-// checkUsageQueries holds every query, in pages of these limits, against what was
-// written, and its summary against the sum of that.
+// checkUsageQueries compares every query, in pages of these limits, with the written
+// snapshots. It compares the summary with their sum.
 func checkUsageQueries(t *testing.T, s *dynamo.Store, api dynamo.API, limits ...int) {
 	t.Helper()
 	all := writeUsage(t, s, api)
@@ -173,7 +173,7 @@ func checkUsageQueries(t *testing.T, s *dynamo.Store, api dynamo.API, limits ...
 	}
 }
 
-// pages reads all pages of a query, and demands that none but the last is short.
+// pages reads all pages of a query, and requires that only the last one is short.
 func pages(t *testing.T, s *dynamo.Store, q dynamo.UsageQuery) (all []dynamo.UsageSnapshot) {
 	t.Helper()
 	for range 1000 {
@@ -212,8 +212,8 @@ func sumOf(snapshots []dynamo.UsageSnapshot) (sum dynamo.UsageSummary) {
 
 var sameNumbers = gocmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })
 
-// What a page costs depends on the page, and not on how much lies before its
-// windows, after them, or beside them.
+// The cost of a page depends only on the page, not on the items before its windows,
+// after them or beside them.
 func TestUsageIsReadByKeys(t *testing.T) {
 	t.Parallel()
 	db := newTable(t)
@@ -238,13 +238,13 @@ func TestUsageIsReadByKeys(t *testing.T) {
 		requests int64
 		rcu      float64
 	}{
-		// A query for ours and one for the peer's; 12 items are less than 8 KB.
+		// A query for our items and one for the peer's; 12 items are less than 8 KB.
 		"entity and resource": {dynamo.UsageQuery{Entity: "user", Resource: "gpt-4"}, 2, 1.5},
-		// Two more find the resources. The peer's are not asked for: there are none.
+		// Two more find the resources. The peer's are not queried: there are none.
 		"entity": {dynamo.UsageQuery{Entity: "user"}, 3, 2},
 		// The index has the keys; each item is read, half a unit each.
 		"resource": {dynamo.UsageQuery{Resource: "gpt-4"}, 3, 7},
-		// Its second page begins behind the first, in the middle of a window.
+		// Its second page begins after the first, in the middle of a window.
 		"a later page":    {dynamo.UsageQuery{Resource: "crowded", Cursor: crowded}, 3, 7},
 		"another window":  {dynamo.UsageQuery{Entity: "user", Resource: "gpt-4", Window: dynamo.Daily}, 2, 1},
 		"another entity":  {dynamo.UsageQuery{Entity: "user-1"}, 1, 0.5},
@@ -261,7 +261,7 @@ func TestUsageIsReadByKeys(t *testing.T) {
 	}
 }
 
-// An index entry whose item has gone by the time it is read is no snapshot.
+// An index entry is no snapshot if its item has gone before it is read.
 func TestUsageThatExpiresMeanwhile(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)

@@ -19,14 +19,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// noon is when the windows of most tests start.
+// noon is the start of the windows in most tests.
 var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 
 func hourly(entity string) dynamo.UsageKey {
 	return dynamo.UsageKey{Entity: entity, Resource: "gpt-4", Window: dynamo.Hourly, Start: noon}
 }
 
-// step is a change with one acquire of tokens of tpm.
+// step returns a change with one acquire of tokens of tpm.
 func step(shard, sequence int, tokensMilli int64) dynamo.UsageStep {
 	return dynamo.UsageStep{
 		Shard: shard, Sequence: strconv.Itoa(sequence), Events: 1, Tokens: []store.Amount{{Limit: "tpm", Milli: tokensMilli}},
@@ -40,7 +40,7 @@ func add(t *testing.T, s *dynamo.Store, k dynamo.UsageKey, steps ...dynamo.Usage
 	}
 }
 
-// used is what a store says of one snapshot: acquires, and tokens by limit.
+// used returns a store's counts of one snapshot: acquires, and tokens by limit.
 func used(t *testing.T, s *dynamo.Store, k dynamo.UsageKey) (events int64, tokens map[string]int64) {
 	t.Helper()
 	page, err := s.Usage(t.Context(), dynamo.UsageQuery{
@@ -111,8 +111,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A history is what happened to the shards of a bucket, each change with its
-// sequence number, and how far each shard's has been delivered.
+// A history is the changes of a bucket's shards, each with its sequence number. It also
+// records how far each shard's changes have been delivered.
 type history struct {
 	steps     [][]dynamo.UsageStep
 	delivered []int
@@ -134,9 +134,9 @@ func newHistory(t *rapid.T) *history {
 	return h
 }
 
-// deliver is a batch that the stream may deliver next: of each shard some changes
-// in their order, none left out and any of them again, even twice in a row, mixed
-// with those of others.
+// deliver returns a batch that the stream may deliver next. It has some changes of each
+// shard in their order, without gaps. Any change may come again, even twice in a row,
+// mixed with those of other shards.
 func (h *history) deliver(t *rapid.T, whole bool) []dynamo.UsageStep {
 	var batch []dynamo.UsageStep
 	for shard, steps := range h.steps {
@@ -146,7 +146,7 @@ func (h *history) deliver(t *rapid.T, whole bool) []dynamo.UsageStep {
 			to = rapid.IntRange(from, to).Draw(t, "to")
 		}
 		h.delivered[shard] = max(h.delivered[shard], to)
-		at := 0 // where in the batch the shard's next step may stand
+		at := 0 // the earliest position in the batch for the shard's next step
 		for _, s := range steps[from:to] {
 			at = rapid.IntRange(at, len(batch)).Draw(t, "place")
 			batch = slices.Insert(batch, at, s)
@@ -160,7 +160,7 @@ func (h *history) deliver(t *rapid.T, whole bool) []dynamo.UsageStep {
 	return batch
 }
 
-// sum is what the whole history consumed.
+// sum returns the consumption of the whole history.
 func (h *history) sum() (events int64, tokens map[string]int64) {
 	tokens = map[string]int64{}
 	for _, steps := range h.steps {
@@ -174,8 +174,8 @@ func (h *history) sum() (events int64, tokens map[string]int64) {
 	return events, tokens
 }
 
-// Whatever the batches in which the stream delivers a history, and however often,
-// each change counts once.
+// Each change counts once, in whatever batches and however often the stream delivers
+// it.
 func checkUsageCountsOnce(t *testing.T, api dynamo.API) {
 	t.Helper()
 	s := openStore(t, api)
@@ -201,8 +201,8 @@ func checkUsageCountsOnce(t *testing.T, api dynamo.API) {
 	})
 }
 
-// Several aggregators that read the same stream, each in batches of its own, count
-// as one.
+// Several aggregators that read the same stream, each in its own batches, count each
+// change once.
 func checkUsageRace(t *testing.T, api dynamo.API) {
 	t.Helper()
 	const writers, changes, shards = 6, 60, 3
@@ -228,7 +228,7 @@ func checkUsageRace(t *testing.T, api dynamo.API) {
 	wantUsed(t, s, k, changes, map[string]int64{"tpm": changes * 1500})
 }
 
-// The snapshots of a resource whose windows are short, by what they cost.
+// The writes of an hourly usage snapshot cost the listed requests and write units.
 func checkUsageCosts(t *testing.T, api dynamo.API, p dynamo.Projection) {
 	t.Helper()
 	meter := dynamo.NewMeter(api)
@@ -276,8 +276,8 @@ func TestUsageCosts(t *testing.T) {
 	}
 }
 
-// The item is what the peer reads: all its strings aside, each number of it is
-// the whole tokens of a limit.
+// The item has the format that the peer reads. Apart from its strings, each number in
+// it is the whole tokens of a limit.
 func TestUsageItem(t *testing.T) {
 	t.Parallel()
 	db := newNS1(t)
@@ -307,8 +307,8 @@ func TestUsageItem(t *testing.T) {
 	wantUsed(t, s, day, 3, map[string]int64{"tpm": 2_000, "rpm": -2_000, "ttl": 4_000, "x.y-z": 1})
 }
 
-// Peer defects 9.1 and 9.10: windows that start together are apart, and no name of
-// a limit is in the way of an attribute.
+// Windows that start together are separate, and no limit name collides with an
+// attribute (peer defects 9.1 and 9.10).
 func TestUsageCollidesWithNothing(t *testing.T) {
 	t.Parallel()
 	db := newTable(t)
@@ -425,7 +425,7 @@ func TestUsageThatCannotBe(t *testing.T) {
 	}
 }
 
-// A snapshot whose sequence numbers are damaged is not counted on.
+// A snapshot with damaged sequence numbers is not added to.
 func TestUsageWithDamagedSequence(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
@@ -437,7 +437,7 @@ func TestUsageWithDamagedSequence(t *testing.T) {
 	wantErr(t, err, store.ErrCorrupt)
 }
 
-// A failure between two batches loses nothing when both are given again.
+// A failure between two batches loses nothing if both are sent again.
 func TestUsageAfterAFailure(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
