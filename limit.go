@@ -12,8 +12,8 @@ const milli = store.Milli
 // A LimitOption changes a limit made by one of the constructors.
 type LimitOption func(*Limit)
 
-// Burst sets the capacity apart from the rate: the bucket holds, and a burst
-// may take at once, this many tokens.
+// Burst sets the capacity apart from the rate. The bucket holds at most this many
+// tokens, and a burst may take all of them at once.
 func Burst(tokens int64) LimitOption {
 	return func(l *Limit) { l.Capacity = tokens }
 }

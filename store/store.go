@@ -386,8 +386,9 @@ type Refusal struct {
 
 // An Adjust moves balances of an existing bucket, if each limit's balance lies within
 // the bounds of its delta. A debit also requires that the limit still has the
-// parameters seen, unless they are foreign. A credit also requires that the limit still
-// has the capacity seen, and the item the shard count seen.
+// parameters seen, unless the item is foreign. A credit also requires that the limit
+// still has the capacity seen. The item must still have the shard count seen, unless it
+// is foreign and the Adjust only debits.
 type Adjust struct {
 	Bucket
 	Seen   *Image
