@@ -38,7 +38,7 @@ func PerDay(name string, rate int64, opts ...LimitOption) Limit {
 	return Custom(name, rate, 24*time.Hour, opts...)
 }
 
-// Custom is a limit of amount tokens every period, which is a whole number of
+// Custom is a limit of amount tokens every period. The period is a whole number of
 // seconds.
 func Custom(name string, amount int64, period time.Duration, opts ...LimitOption) Limit {
 	l := Limit{Name: name, Capacity: amount, Amount: amount, Period: period}
