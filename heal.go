@@ -16,7 +16,7 @@ import (
 // A clock that was far ahead, for example a peer's, leaves such a stamp. Nothing
 // accrues until then, for any client, and the hidden write limit runs dry.
 //
-// Only a client that has compared its clock with the store's heals. A client whose own
+// A client heals only if it has compared its clock with the store's. A client whose own
 // clock is behind sees every stamp ahead, and would let tokens be earned twice.
 //
 // A clock that stays ahead moves the stamp forward again with its next write, and gains

@@ -83,7 +83,7 @@ type Limiter struct {
 	rand       func(int64) int64
 	unwatch    func()
 	begun      time.Time     // when the limiter was made: see [Limiter.uptime]
-	immediate  bool          // the store never waits
+	immediate  bool          // the store's operations never wait
 	trust      time.Duration // the age up to which an image may refuse; negative is never
 	places     places        // for concurrent writes to one item; with none, callers share no writes
 	counts     counts

@@ -67,7 +67,7 @@ func (a *account) appendImages(images []*store.Image, up, age time.Duration) (_ 
 }
 
 // isHopeless reports whether a request would be refused, by what is remembered. It also
-// returns the accounts that it asked: the entity's, and its parent's if the entity
+// returns the accounts that it used: the entity's, and its parent's if the entity
 // cascades. It allocates nothing.
 func (l *Limiter) isHopeless(req *Request, m moment) (of [2]*account, hopeless bool) {
 	acct, ok := l.accounts.get(accountKey{req.Entity, req.Resource})

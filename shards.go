@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// MaxShards is the maximum number of shards of a bucket. It allows 32,000 writes a
-// second to one bucket.
+// MaxShards is the maximum number of shards of a bucket: 32,000 writes a second to one
+// bucket.
 const MaxShards = 32
 
 // A SaturatedWarning says that a bucket has [MaxShards] shards and is written to faster

@@ -38,8 +38,8 @@ type Status struct {
 	RetryAfter time.Duration
 }
 
-// statusJSON has the member names of the peer's error body, so that one client
-// reads both.
+// statusJSON has the member names of the peer's error body, so that a client can read
+// both bodies.
 type statusJSON struct {
 	Entity        string   `json:"entity_id"`
 	Resource      string   `json:"resource"`

@@ -23,7 +23,7 @@ type census struct {
 	begun    bool
 	from, to int64 // this round attributes counts greater than from and at most to
 	own      int64 // how many of these counts this process has raised
-	left     int   // writes from before the round that are still under way
+	left     int   // writes begun before the round and still under way
 	highest  int64 // the highest count seen
 	later    int64 // how many counts above to this process has raised
 	round    int   // the number of this round

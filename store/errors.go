@@ -98,8 +98,8 @@ func (e *ExistsError) Error() string { return fmt.Sprintf("%s %q already exists"
 // Is reports whether target is [ErrExists].
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
-// A DisabledError says that an operator has switched a resource off for an
-// entity. It is [ErrDisabled].
+// A DisabledError says that an operator has disabled a resource for an entity. It is
+// [ErrDisabled].
 type DisabledError struct{ Entity, Resource string }
 
 // Error names the entity and the resource.

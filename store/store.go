@@ -43,7 +43,7 @@ type Store interface {
 	// number saves requests. 0 says that shard 0 is known to be missing, so that the
 	// store looks only for its siblings.
 	Buckets(ctx context.Context, entity, resource string, shards int) ([]*Image, error)
-	// Load reads configuration items and an entity's record in one request.
+	// Load reads configuration, an entity's record and a bucket item in one request.
 	Load(ctx context.Context, l *Load) (*Loaded, error)
 }
 
@@ -298,7 +298,7 @@ const (
 	KeepParams  ChangeKind = iota // parameters stay
 	SetParams                     // parameters are replaced
 	AddLimit                      // the limit is not on the item yet
-	RemoveLimit                   // the limit is taken off the item
+	RemoveLimit                   // the limit is removed from the item
 )
 
 // An Expiry changes when the sweep may delete a bucket item. The zero Expiry changes
@@ -428,7 +428,7 @@ type Config struct {
 	Foreign string
 }
 
-// A Policy is a switch that a level of configuration may leave to the next.
+// A Policy is a switch that a level of configuration may leave to the next level.
 type Policy uint8
 
 // The values of a [Policy].
@@ -443,7 +443,7 @@ type Entity struct {
 	ID       string
 	Name     string            // for display; the ID if none was given
 	Parent   string            // "" if none
-	Cascade  bool              // acquiring from the entity acquires from Parent too
+	Cascade  bool              // an acquire from the entity also acquires from Parent
 	Metadata map[string]string // never nil on an entity that was read
 	Created  time.Time         // to the second
 	// Generation counts the parents that the entity has had. Incarnation tells apart
@@ -476,8 +476,8 @@ type OnUnavailable string
 // The values of [OnUnavailable]. The zero value leaves the choice to the system level
 // of configuration. If that has no value either, [Block] holds.
 const (
-	// Block returns [ErrUnavailable].
+	// Block makes the acquire return [ErrUnavailable].
 	Block OnUnavailable = "block"
-	// Allow returns a degraded lease: the work goes on unmetered.
+	// Allow makes the acquire return a degraded lease: the work goes on unmetered.
 	Allow OnUnavailable = "allow"
 )
