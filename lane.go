@@ -292,13 +292,13 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 
 // debitCrowd carries out the claims of a crowd against one bucket item. One write
 // serves all callers that the item can serve by its image, in the order of their
-// arrival.
+// arrival. Before each further try, callers that have arrived meanwhile join. Once the
+// caller at the front has its answer, the place is handed on.
 //
 // The remaining callers are decided again on the image that the write brought. So no
 // caller is refused because of another one that was not admitted in the end, or because
 // of an old image. This does not hold if the item is shared, or is one of several
-// shards. For a shared item, callers that have arrived meanwhile join before each try.
-// The place is handed on once the caller at the front has its answer.
+// shards.
 //
 // If a step is more than a debit, for example creating the item again, one caller does
 // it alone. The others return to the line. The write has a time limit of its own,
