@@ -9,20 +9,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A healer is a store that shows no item with a stamp far ahead of the clock. Where an
-// answer brings one, it moves the stamp back before it hands the answer on, so that
-// nothing else in the limiter has to know of such items (ADR 023).
+// A healer is a store that shows no item with a stamp far ahead of the clock. If an
+// answer brings such an item, the healer moves the stamp back before it passes the
+// answer on. So the rest of the limiter need not know of such items (ADR 023).
 //
-// A clock that was far ahead, of a peer for instance, leaves such a stamp. Nothing
-// accrues until then, for anybody, and the hidden write limit runs dry.
+// A clock that was far ahead, for example a peer's, leaves such a stamp. Nothing
+// accrues until then, for any client, and the hidden write limit runs dry.
 //
-// Only a client that has compared its clock with the store's does it. One whose own
-// clock is behind sees every stamp ahead, and would let what was earned be earned again.
+// A client heals only if it has compared its clock with the store's. A client whose own
+// clock is behind sees every stamp ahead, and would let tokens be earned twice.
 //
 // A clock that stays ahead moves the stamp forward again with its next write, and gains
-// up to one capacity each time. So each time that an item has to be healed again soon,
-// the healer waits for twice as long. Meanwhile it shows the item as it is: others get
-// what the fast clock accrues and its client leaves.
+// up to one capacity each time. So if an item must be healed again soon, the healer
+// doubles the time until it heals the item again. Meanwhile it shows the item as it is:
+// other clients get what the fast clock accrues and its client leaves.
 type healer struct {
 	Store
 
@@ -34,24 +34,24 @@ type healer struct {
 	healings   *cache[Bucket, healing]
 }
 
-// A healing is when an item was last healed, by [Limiter.uptime], and for how long it is
-// not healed again.
+// A healing is when an item was last healed, by [Limiter.uptime], and for how long the
+// healer does not heal it again.
 type healing struct{ at, pause time.Duration }
 
 const (
-	// minHealingPause and maxHealingPause bound for how long an item is not healed
-	// again.
+	// minHealingPause and maxHealingPause bound the time for which the healer does not
+	// heal an item again.
 	minHealingPause = 30 * time.Second
 	maxHealingPause = time.Hour
-	// rememberedHealings is how many items the healer remembers to have healed.
+	// rememberedHealings is the number of healed items that the healer remembers.
 	rememberedHealings = 10_000
-	// healingTries bounds the writes that heal an item. If one is refused, somebody
-	// else's came before, who may have healed it.
+	// healingTries bounds the writes that heal an item. If one is refused, another
+	// client's write came first, and may have healed the item.
 	healingTries = 2
 )
 
-// newHealer is a store that heals, or the store itself, if it does not tell whether it
-// has checked its clock.
+// newHealer returns a store that heals. If the store does not tell whether it has
+// checked its clock, newHealer returns the store itself.
 func newHealer(inner Store, multiplier int64, uptime func() time.Duration, counts *counts, logger *slog.Logger) Store {
 	clock, ok := inner.(store.CheckedClock)
 	if !ok {
@@ -60,8 +60,9 @@ func newHealer(inner Store, multiplier int64, uptime func() time.Duration, count
 	return &healer{inner, clock, multiplier, uptime, counts, logger, newCache[Bucket, healing](rememberedHealings)}
 }
 
-// heal is an item after its stamp was moved back, if it has to be; nil if the item has
-// gone meanwhile. If the write fails, it is the item as the write would have left it.
+// heal returns an item with its stamp moved back, if that was necessary; nil if the
+// item no longer exists. If the write fails, heal returns the item as the write would
+// have left it.
 func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 	for tries := 0; img != nil && img.Foreign == "" && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
@@ -91,7 +92,7 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 	return img
 }
 
-// noteHealing counts a healing and works out for how long there will be no other one.
+// noteHealing counts a healing and sets the time until the next one.
 func (h *healer) noteHealing(ctx context.Context, img *store.Image, last healing, m moment) {
 	pause := minHealingPause
 	if m.up-last.at < 2*last.pause {
@@ -103,8 +104,8 @@ func (h *healer) noteHealing(ctx context.Context, img *store.Image, last healing
 		"shard", img.Shard, "ahead_ms", img.RefilledAt-m.now, "not_again_ms", pause.Milliseconds())
 }
 
-// heal is an image that no answer of the store brought, healed if it has to be; nil if
-// there is no such item any more.
+// heal returns an image that no answer of the store brought, healed if necessary; nil
+// if the item no longer exists.
 func (l *Limiter) heal(ctx context.Context, img *store.Image) *store.Image {
 	if h, ok := l.store.(*healer); ok {
 		return h.heal(ctx, img)
@@ -112,17 +113,18 @@ func (l *Limiter) heal(ctx context.Context, img *store.Image) *store.Image {
 	return img
 }
 
-// isAhead reports whether an item's stamp is further ahead than any honest clock.
+// isAhead reports whether an item's stamp lies further ahead than any honest clock.
 func isAhead(i *store.Image, now int64) bool { return i.RefilledAt-now > maxSkew.Milliseconds() }
 
 // healed is the write that moves an item's stamp back to now. It takes back what the
-// item has earned for the time until its stamp, as far as that is still there. It adds
-// nothing to a debt. So the item ends with no more than it would have by now, and what was
-// admitted too early is at most what whoever stamped it took: one capacity.
+// item has earned for the time until its stamp, as far as the item still holds that. It
+// adds nothing to a debt. So the item ends with no more than it would have by now. The
+// excess that was admitted is at most what the client with the fast clock took: one
+// capacity.
 //
-// Takes may land in between; what they take is owed then. Credits are in the way. The
-// hidden write limit is as if nothing had been written: how much of it was earned since
-// it ran dry nobody can tell.
+// Takes may land in between; the item then owes what they took. Credits in between
+// refuse the write. The hidden write limit becomes full, as if nothing had been
+// written. How much of it was earned since it ran dry is unknown.
 func healed(img *store.Image, now, multiplier int64) *store.Refill {
 	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: now,
@@ -141,49 +143,49 @@ func healed(img *store.Image, now, multiplier int64) *store.Refill {
 	return r
 }
 
-// Take is the store's, and so are the others, with the images of healed items.
+// Take and the methods below call the store's, and heal the images in the answers.
 func (h *healer) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	out, err := h.Store.Take(ctx, t)
 	return h.outcome(ctx, out), err
 }
 
-// Refill is the store's.
+// Refill calls the store's Refill.
 func (h *healer) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	out, err := h.Store.Refill(ctx, r)
 	return h.outcome(ctx, out), err
 }
 
-// Create is the store's.
+// Create calls the store's Create.
 func (h *healer) Create(ctx context.Context, c *store.Create) (store.Outcome, error) {
 	out, err := h.Store.Create(ctx, c)
 	return h.outcome(ctx, out), err
 }
 
-// Adjust is the store's.
+// Adjust calls the store's Adjust.
 func (h *healer) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
 	out, err := h.Store.Adjust(ctx, a)
 	return h.outcome(ctx, out), err
 }
 
-// Bear is the store's.
+// Bear calls the store's Bear.
 func (h *healer) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	joint, err := h.Store.Bear(ctx, b)
 	return h.joint(ctx, joint), err
 }
 
-// Gather is the store's.
+// Gather calls the store's Gather.
 func (h *healer) Gather(ctx context.Context, rs []*store.Refill) (store.Joint, error) {
 	joint, err := h.Store.Gather(ctx, rs)
 	return h.joint(ctx, joint), err
 }
 
-// Merge is the store's.
+// Merge calls the store's Merge.
 func (h *healer) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
 	joint, err := h.Store.Merge(ctx, pairs)
 	return h.joint(ctx, joint), err
 }
 
-// Buckets is the store's.
+// Buckets calls the store's Buckets.
 func (h *healer) Buckets(ctx context.Context, entity, resource string, shards int) ([]*store.Image, error) {
 	images, err := h.Store.Buckets(ctx, entity, resource, shards)
 	there := images[:0]
@@ -195,7 +197,7 @@ func (h *healer) Buckets(ctx context.Context, entity, resource string, shards in
 	return there, err
 }
 
-// Load is the store's.
+// Load calls the store's Load.
 func (h *healer) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	loaded, err := h.Store.Load(ctx, l)
 	if err == nil {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// errCutOff is why what goes on for too long after Close has begun is ended. Unlike
-// [ErrClosed] it does not say that nothing was done.
+// errCutOff is the cause when Close ends work that has gone on for too long. Unlike
+// [ErrClosed], it does not say that nothing was done.
 var errCutOff = errors.New("cut off because the limiter is being closed")
 
 // closedFor is the error of a call that has nothing to do: nil before Close.
@@ -18,12 +18,12 @@ func (l *Limiter) closedFor(what string) error {
 	return nil
 }
 
-// inTime does work that may outlive its call, on a goroutine of its own and within
-// [Options.Timeout]. The call returns when the work is done, when its context ends or when
-// the time is up, whichever comes first. The error of a call that does not wait for the
-// end names the work as what says.
+// inTime does work that may outlive its call, on its own goroutine and within
+// [Options.Timeout]. The call returns when the work is done, when its context ends or
+// when the time is up, whichever comes first. If the call returns before the work is
+// done, its error names the work by the parameter what.
 //
-// A store that never waits is called at once.
+// If the store never waits, inTime does the work on the caller's goroutine.
 func inTime[T any](ctx context.Context, l *Limiter, what string, work func(context.Context) (T, error)) (T, error) {
 	if !l.underWay.Begin() {
 		return *new(T), fmt.Errorf("%s: %w", what, ErrClosed)
@@ -31,7 +31,7 @@ func inTime[T any](ctx context.Context, l *Limiter, what string, work func(conte
 	return carryOut(ctx, l, what, work)
 }
 
-// carryOut is inTime for a call that is counted already.
+// carryOut is inTime for a call that is already counted.
 func carryOut[T any](ctx context.Context, l *Limiter, what string, work func(context.Context) (T, error)) (T, error) {
 	bound := l.deadlines.Detach(ctx)
 	if l.immediate {
@@ -58,8 +58,8 @@ func carryOut[T any](ctx context.Context, l *Limiter, what string, work func(con
 	}
 }
 
-// outOfTime is the error of a call that returns because a context has ended: a
-// deadline that passed counts as the store not answering in time.
+// outOfTime is the error of a call that returns because a context has ended. If a
+// deadline passed, the error says that the store did not answer in time.
 func outOfTime(ended context.Context, what string) error {
 	if why := context.Cause(ended); errors.Is(ended.Err(), context.Canceled) && !errors.Is(why, errCutOff) {
 		return fmt.Errorf("%s: %w", what, why)
@@ -67,7 +67,7 @@ func outOfTime(ended context.Context, what string) error {
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, context.Cause(ended))
 }
 
-// inBackground does work that nobody waits for, begun by a call that is under way.
+// inBackground does work for which nobody waits. A call under way begins it.
 func (l *Limiter) inBackground(work func()) {
 	l.underWay.More()
 	l.workers.Run(func() {

@@ -12,60 +12,60 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A lane lines up the callers of one process that want to write to one bucket
-// item. While writes are under way, those that arrive wait; the next write
-// carries what they want together, as in the group commit of a log:
+// A lane is the queue of one process's callers for writes to one bucket item (ADR 014).
+// While writes are under way, callers that arrive wait. The next write has their claims
+// together, as in the group commit of a log:
 //
 //	caller 1   ── write ──────▶ answer
 //	caller 2     waits ▏
 //	caller 3     waits ▏── one write for 2, 3, 4 ──▶ answer
 //	caller 4       waits ▏
 //
-// Callers take turns in the order of their arrival. Whoever comes to the front
-// leads: it takes those behind it along, writes, and hands its place on to the
-// next in line. So there is no goroutine that belongs to a lane.
+// Callers take turns in the order of their arrival. The caller at the front leads: it
+// takes the callers behind it along, writes, and hands its place to the next in line.
+// So no goroutine belongs to a lane.
 //
-// A line that grows long may get places more, each for one write: its callers are
-// many enough to be worth one, and need not wait for those under way.
+// A long line may get extra places, each for one write. Its callers are numerous enough
+// to be worth a write, and need not wait for the writes under way.
 type lane struct {
 	mu       sync.Mutex
-	underWay int       // places that are taken
-	more     int       // how many of them are those of a long line
+	underWay int       // taken places
+	more     int       // how many of them are extra places of a long line
 	line     []*ticket // in order of arrival; empty unless all places are taken
-	expected int       // callers who were granted what they wanted together, and may be about to come back
+	expected int       // callers that one write has granted; they may come back soon
 }
 
-// A ticket is a caller's place in a line.
+// A ticket is one caller's position in a lane.
 type ticket struct {
 	claim *claim
-	// turn is told once: to lead, to go alone, or that the work was done.
+	// turn receives one value: lead, solo or done.
 	turn chan turn
-	err  error      // what came of it, once done
-	room [1]*ticket // for a crowd of its own
+	err  error      // the result, once done
+	room [1]*ticket // storage for a crowd of one
 }
 
-// A turn is what a caller in line is told.
+// A turn is what the lane tells a caller in line.
 type turn uint8
 
 const (
-	lead turn = iota // its place is at the front
-	solo             // its claim cannot be carried along with others
-	done             // somebody carried it along
+	lead turn = iota // the caller is at the front and has a place
+	solo             // the claim cannot share a write
+	done             // another caller's write included the claim
 )
 
-// places is how many of them a lane has.
+// places is the number of places of a lane.
 type places struct {
 	base int
-	more int // for lines that are long
+	more int // extra, for long lines
 }
 
-// longLine is how many callers in line are worth a place more.
+// longLine is the number of callers in line for which the lane gives an extra place.
 const longLine = 16
 
-// placesFor is how many places there are for those who want to write to an item.
-// Where it is not known, whoever comes first finds out for the others. There are
-// more for long lines as long as the item's partition has capacity to spare. Where
-// others write too, there is one: a second write would know no more than the first.
+// placesFor is the number of places for writes to an item. If the item is not known,
+// there is one: the first caller finds out for the others. A long line gets extra
+// places while the item has half of its hidden write limit. A shared item has one
+// place: a second write would know no more than the first.
 func (l *Limiter) placesFor(c *claim, img *store.Image) places {
 	if img == nil || c.acct.isSharedShard(c.Shard, l.uptime()) {
 		return places{base: 1}
@@ -76,7 +76,7 @@ func (l *Limiter) placesFor(c *claim, img *store.Image) places {
 	return places{base: l.places.base}
 }
 
-// enter gives a caller a place, at once if one is free; otherwise it waits. It
+// enter gives a caller a place at once if one is free; otherwise the caller waits. It
 // reports whether the caller leads.
 func (ln *lane) enter(t *ticket, p places) (leads bool) {
 	ln.mu.Lock()
@@ -103,7 +103,7 @@ func (ln *lane) nextLocked() {
 	next.turn <- lead
 }
 
-// quit takes a caller out of the line; false if it is not in it any more.
+// quit removes a caller from the line; false if it has left the line already.
 func (ln *lane) quit(t *ticket) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -115,8 +115,8 @@ func (ln *lane) quit(t *ticket) bool {
 	return true
 }
 
-// leave hands a place on to the first in line, if there is one and no more places
-// are taken than the lane has now.
+// leave hands a place to the first in line. If the line is empty, the place is an extra
+// one, or too many places are taken by now, it gives the place up.
 func (ln *lane) leave(p places) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -131,7 +131,7 @@ func (ln *lane) leave(p places) {
 	}
 }
 
-// disperse sends everybody in line to go alone.
+// disperse tells every caller in line to go alone.
 func (ln *lane) disperse() {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -141,7 +141,7 @@ func (ln *lane) disperse() {
 	ln.line = nil
 }
 
-// back lines callers up again, before all others.
+// back puts callers back at the front of the line.
 func (ln *lane) back(crowd []*ticket) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -151,13 +151,14 @@ func (ln *lane) back(crowd []*ticket) {
 // maxCrowd bounds the callers of one write.
 const maxCrowd = 1024
 
-// along takes those in line along with the one at the front, as far as their
-// sum stays a number that one caller could ask for. fits says who may come.
+// along takes callers in line along with the front caller, while their sum stays an
+// amount that one caller could request. fits chooses the claims that may share the
+// write.
 func (ln *lane) along(front *ticket, fits func(*claim) bool) []*ticket {
 	return ln.join(append(front.room[:0], front), fits)
 }
 
-// join takes those in line along with a crowd, in the same way.
+// join adds callers in line to a crowd, in the same way.
 func (ln *lane) join(crowd []*ticket, fits func(*claim) bool) []*ticket {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -188,16 +189,16 @@ func (ln *lane) join(crowd []*ticket, fits func(*claim) bool) []*ticket {
 	return crowd
 }
 
-// expect notes that so many callers are about to be granted what they wanted.
+// expect records that so many callers are about to be granted.
 func (ln *lane) expect(callers int) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.expected += callers
 }
 
-// wait lets the caller at the front stand back for those who are expected, if
-// they come soon: without it, the first of a crowd to come back would write for
-// itself alone, and the others would wait for the write after that.
+// wait makes the caller at the front wait briefly for the expected callers. Otherwise
+// the first caller of a crowd to come back would write for itself alone. The others
+// would then wait for the write after that.
 func (ln *lane) wait() {
 	for yields := 0; ; yields++ {
 		ln.mu.Lock()
@@ -213,11 +214,11 @@ func (ln *lane) wait() {
 	}
 }
 
-// maxYields is how often a caller at the front lets others run first.
+// maxYields is how often a caller at the front yields to other goroutines.
 const maxYields = 32
 
-// attend enters a caller and waits until it is told something. An error says
-// that the caller has left the line, by its own will or because its time is up.
+// attend enters a caller and waits for its turn. An error says that the caller is out
+// of the line: it left, or its time is up.
 func (ln *lane) attend(ctx context.Context, t *ticket, p places, left <-chan struct{}) (turn, error) {
 	told := lead
 	if !ln.enter(t, p) {
@@ -238,7 +239,7 @@ func (ln *lane) attend(ctx context.Context, t *ticket, p places, left <-chan str
 	if told != lead {
 		return told, nil
 	}
-	// A place that is of no use any more is handed on.
+	// The caller no longer needs the place, so the next one gets it.
 	select {
 	case <-left:
 		ln.leave(p)
@@ -257,7 +258,7 @@ func late(ctx context.Context) error {
 	return fmt.Errorf("waiting for other writes to the bucket: %w: %w", ErrUnavailable, context.Cause(ctx))
 }
 
-// tell gives a caller that was carried along its turn, after what came of it.
+// tell tells a caller whose claim shared a write that it is done, with the result.
 func (t *ticket) tell(err error) {
 	t.err = err
 	if t.turn != nil {
@@ -265,7 +266,7 @@ func (t *ticket) tell(err error) {
 	}
 }
 
-// sumOf is what a crowd wants together, by limit name.
+// sumOf is the sum of a crowd's amounts, by limit name.
 func sumOf(crowd []*ticket) []store.Amount {
 	if len(crowd) == 1 {
 		return crowd[0].claim.amounts
@@ -277,7 +278,7 @@ func sumOf(crowd []*ticket) []store.Amount {
 	return sum
 }
 
-// addTo adds amounts to a sum, which is in the order of the limits' names.
+// addTo adds amounts to a sum, which is ordered by limit name.
 func addTo(sum, amounts []store.Amount) []store.Amount {
 	for _, a := range amounts {
 		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s store.Amount, name string) int { return strings.Compare(s.Limit, name) })
@@ -289,19 +290,19 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 	return sum
 }
 
-// debitCrowd carries out the claims of a crowd against one bucket item: one
-// write for all whom the item can serve, first come first served as far as its
-// image says. Whoever that leaves out is decided anew on the image that the
-// write brought, so that nobody is refused for the sake of another who was not
-// admitted in the end, or on the word of an old image; unless the item is fought
-// over, or one of several. Where it is fought over, those who have come meanwhile
-// join before each try, and the place is handed on once the caller at the front has
-// been told.
+// debitCrowd carries out the claims of a crowd against one bucket item. One write
+// serves all callers that the item can serve by its image, in the order of their
+// arrival. Before each further try, callers that have arrived meanwhile join. Once the
+// caller at the front has its answer, the place is handed on.
 //
-// What takes more than a debit, such as making the item anew, is done by one
-// caller alone; the others line up again behind it. The time for the write is
-// no caller's own: the one at the front has waited for longest and has the
-// least left.
+// The remaining callers are decided again on the image that the write brought. So no
+// caller is refused because of another one that was not admitted in the end, or because
+// of an old image. This does not hold if the item is shared, or is one of several
+// shards.
+//
+// If a step is more than a debit, for example creating the item again, one caller does
+// it alone. The others return to the line. The write has a time limit of its own,
+// because the front caller has waited longest and has the least time left.
 func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img *store.Image, left <-chan struct{}) {
 	shared := l.deadlines.Detach(ctx)
 	front, acct := crowd[0], crowd[0].claim.acct
@@ -310,7 +311,7 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img
 	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
 		if tries > 0 {
 			if err = p.space(ctx, crowd[0].claim, tries); err != nil {
-				ln.back(crowd[1:]) // who may have come later
+				ln.back(crowd[1:]) // they may have come later
 				crowd = crowd[:1]
 				break
 			}
@@ -339,8 +340,8 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane, crowd []*ticket, img
 	tellAll(crowd, err)
 }
 
-// serve makes one try to serve a crowd, after some that were lost. It returns whom
-// it has not told, and whether it served others.
+// serve makes one try to serve a crowd, possibly after refused ones. It returns the
+// callers without an answer, and whether it served others.
 func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (rest []*ticket, served bool, err error) {
 	p.catchUp()
 	if p.fresh && p.img != nil {
@@ -366,17 +367,18 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 	case !p.c.granted:
 		return p.turnAway(crowd), false, err
 	}
-	crowd = without(crowd, admitted) // whose claims are not this goroutine's any more
+	crowd = without(crowd, admitted) // their claims no longer belong to this goroutine
 	p.acct.shard(p.c.Shard).takes.expect(len(admitted))
 	grant(admitted, p.img, p.now)
 	return p.l.refuseRest(crowd, p.img, p.l.now()), true, nil
 }
 
-// turnAway refuses those of a crowd for whom the item holds too little, by the image
-// that a refused write has just brought. It returns the others.
+// turnAway refuses the callers of a crowd for whom the item holds too little, by the
+// image that a refused write has just brought. It returns the others.
 //
-// One of several shards is as short as it was when the write was worked out: what it
-// has earned since does not matter to those who can go to others.
+// For one of several shards, it uses the instant at which the write was worked out.
+// What the shard has earned since does not matter to callers that can go to other
+// shards.
 func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	if !p.fresh || p.img == nil || p.img.Disabled {
 		return crowd
@@ -388,13 +390,14 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	return p.l.refuseRest(crowd, p.img, now)
 }
 
-// isCovered reports whether an item holds what a claim wants.
+// isCovered reports whether an item holds a claim's amounts.
 func (c *claim) isCovered(img *store.Image, now int64) bool {
 	return !slices.ContainsFunc(c.amounts, func(a store.Amount) bool { return a.Milli > 0 && c.holds(img, a.Limit, now) < a.Milli })
 }
 
-// pick is whom of a crowd to write for: whom the item serves, everybody if it
-// cannot tell; where others write too, only as many as are modest, or the first.
+// pick chooses the callers of a crowd to write for: those that the item can serve, or
+// all if the image cannot tell. For a shared item, it chooses as many as the pace
+// allows, or the first one.
 func (p *pursuit) pick(crowd []*ticket) []*ticket {
 	m := p.acct.modesty(p.c.Shard, p.up)
 	if admitted := admit(crowd, p.likely(), m, p.now); len(admitted) > 0 {
@@ -409,8 +412,8 @@ func (p *pursuit) pick(crowd []*ticket) []*ticket {
 	return nil
 }
 
-// carry takes the next step about a crowd's claim. more says that it is more than
-// a crowd can take.
+// carry takes the next step of a crowd's claim. more says that the step is one that a
+// crowd cannot take.
 func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	next, refill, wait := p.plan()
 	switch next {
@@ -428,8 +431,8 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// regroup lines a crowd up again, but for the caller at the front, if it is one
-// of them still: that one goes alone, and finds out for the others.
+// regroup returns a crowd to the line. If the front caller is still one of them, it
+// goes alone and finds out for the others.
 func (l *Limiter) regroup(ctx context.Context, front *ticket, crowd []*ticket, left <-chan struct{}) {
 	ln := &front.claim.acct.shard(front.claim.Shard).takes
 	if crowd[0] != front {
@@ -440,15 +443,15 @@ func (l *Limiter) regroup(ctx context.Context, front *ticket, crowd []*ticket, l
 	front.err = l.debitAlone(ctx, front.claim, left)
 }
 
-// without is who of a crowd is not among some others of it.
+// without returns the callers of a crowd that are not among others.
 func without(crowd, others []*ticket) []*ticket {
 	return slices.DeleteFunc(slices.Clone(crowd), func(t *ticket) bool { return slices.Contains(others, t) })
 }
 
-// admit is who of a crowd an item serves, first come first served; of an item
-// that this version cannot refill, with what it holds as it is.
-// Together they ask for no more than is modest, but for no less than the first of
-// them wants.
+// admit returns the callers of a crowd that an item can serve, in the order of their
+// arrival. If this version cannot refill the item, only its stored balances count. The
+// callers together ask for no more than the pace allows, but at least for the amounts
+// of the first of them.
 func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 	if img == nil {
 		return nil
@@ -461,11 +464,11 @@ func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 			held[i] = shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
-	least := make([]int64, len(held)) // what is to be left
+	least := make([]int64, len(held)) // what the write must leave
 	for i := range least {
 		least[i] = held[i] - (held[i]+shareOf(img, img.Limits[i].Params).Earned(now, now+m.way))/m.part
 	}
-	// leaves says whether a claim leaves that much of each limit.
+	// leaves reports whether a claim leaves at least that much of each limit.
 	leaves := func(c *claim, least []int64) bool {
 		return !slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
@@ -489,7 +492,7 @@ func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 	return admitted
 }
 
-// grant tells a crowd that one write has debited what they wanted.
+// grant tells a crowd that one write has debited their amounts.
 func grant(crowd []*ticket, img *store.Image, now int64) {
 	leaveBehind(crowd)
 	for _, t := range crowd {
@@ -499,8 +502,8 @@ func grant(crowd []*ticket, img *store.Image, now int64) {
 	}
 }
 
-// leaveBehind gives each caller of a crowd what those behind it took: each sees
-// the bucket as it was when those before it had been served.
+// leaveBehind gives each caller of a crowd the amounts of those behind it. So each
+// caller sees the bucket as it was after the callers before it.
 func leaveBehind(crowd []*ticket) {
 	if len(crowd) < 2 {
 		return
@@ -521,16 +524,16 @@ func leaveBehind(crowd []*ticket) {
 	}
 }
 
-// refuseRest refuses those of a crowd who come too late for what an item that was
-// just seen holds: at once, for something is earned all the time, and who waits
-// for it in line is neither served nor refused. It returns the others. If those
-// lose what there is, somebody else has taken it.
+// refuseRest refuses the callers of a crowd that come too late for what a just seen
+// item holds, and returns the others. It does so at once: limits earn all the time, so
+// a caller that waited in line for that would be neither served nor refused. If a write
+// for the others is refused, another process has taken the tokens.
 func (l *Limiter) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
 	if len(crowd) == 0 || img.Foreign != "" || crowd[0].claim.want.differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, modesty{part: 1}, now)
-	// What it could give one of the others goes to those who are served.
+	// The tokens that could serve one of these go to the callers that are served.
 	refuse(without(crowd, served), debited(img, sumOf(served), now), now)
 	return served
 }

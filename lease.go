@@ -12,31 +12,31 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Lease is what an acquire took. It is used like a transaction: adjust it to
-// what was really used, then [Lease.Commit] it; [Lease.Rollback] returns what
-// was taken, does nothing after a commit, and is safe to defer.
+// A Lease is what an acquire took. Use it like a transaction. Adjust it to what was
+// really used, then [Lease.Commit] it. [Lease.Rollback] returns what was taken, does
+// nothing after a commit, and is safe to defer.
 //
-// A lease holds no resources. One that is dropped stays as if committed
-// without adjustments. It is safe for concurrent use. Methods without a context
-// never wait, not even for a commit that is under way.
+// A lease holds no resources. A dropped lease stays as if committed without
+// adjustments. A lease is safe for concurrent use. Methods without a context never
+// wait, not even for a commit under way.
 type Lease struct {
 	limiter  *Limiter
 	entity   string
 	degraded bool
-	// pending is the acquisition that may yet debit what a degraded lease was
-	// asked for; nil if none will.
+	// pending is the acquisition that may still debit the amounts requested from a
+	// degraded lease; nil if none will.
 	pending *acquisition
 
-	mu      sync.Mutex // held for moments, never while anything is waited for
+	mu      sync.Mutex // held briefly, never during a wait
 	state   leaseState
-	settled chan struct{} // closed when it is not settling any more
-	// The entries' totals change under mu, while it is open. All else belongs to
-	// whoever settles it.
+	settled chan struct{} // closed when the state is no longer leaseSettling
+	// The entries' totals change under mu while the lease is open. All other fields
+	// below belong to the goroutine that settles the lease.
 	sides []side // the entity's bucket, then its parent's
 	room  [2]side
 }
 
-// A leaseState is how far a lease has come.
+// A leaseState is the state of a lease.
 type leaseState uint8
 
 const (
@@ -45,25 +45,25 @@ const (
 	leaseClosed
 )
 
-// A side is what a lease took of one entity's bucket, or, if it is degraded, what it
-// will have taken if anything.
+// A side is what a lease took of one entity's bucket. If the lease is degraded, it is
+// what the lease will have taken, if anything.
 type side struct {
 	claim   *claim // as the acquire left it; nil if the lease is degraded
 	entries []entry
-	parts   []part // one for each shard that was written to, the acquire's before those of adjustments
+	parts   []part // one for each shard that was written to, first by the acquire, then by adjustments
 	room    [1]part
 }
 
 // An entry is one limit of a side, in millitokens.
 type entry struct {
 	limit string
-	total int64 // what should be debited, adjustments included
+	total int64 // the target of the debits, adjustments included
 }
 
 // A part is what a lease took of one shard.
 type part struct {
-	image   *store.Image // the shard when it was last written to, or seen
-	written []int64      // of each entry, what is debited in the store, in millitokens
+	image   *store.Image // the shard as last written or seen
+	written []int64      // for each entry, the amount debited in the store, in millitokens
 }
 
 func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
@@ -93,7 +93,7 @@ func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
 	return lease
 }
 
-// add notes that amounts were debited from a shard.
+// add records that amounts were debited from a shard.
 func (s *side) add(img *store.Image, amounts []store.Amount) {
 	p := part{image: img, written: make([]int64, len(s.entries))}
 	for i := range s.entries {
@@ -106,7 +106,7 @@ func (s *side) add(img *store.Image, amounts []store.Amount) {
 	s.parts = append(s.parts, p)
 }
 
-// written is what is debited of an entry in the store.
+// written is the amount of an entry that is debited in the store.
 func (s *side) written(i int) (sum int64) {
 	for j := range s.parts {
 		sum += s.parts[j].written[i]
@@ -114,18 +114,17 @@ func (s *side) written(i int) (sum int64) {
 	return sum
 }
 
-// Degraded reports whether the lease was granted without the store. Nothing is
-// metered then, and there is nothing to tell: Statuses and Consumed are empty.
+// Degraded reports whether the lease was granted without the store. Nothing is metered
+// then, so Statuses and Consumed are empty.
 //
-// The acquire may still be under way, and may yet debit what was asked for. If
-// it does, the lease decides about the debit: a commit keeps it, with the
-// adjustments, and a rollback returns it. Commit does not wait for that, and
-// succeeds at once.
+// The acquire may still be under way, and may still debit the requested amounts. If it
+// does, the lease decides about the debit: a commit keeps it, with the adjustments, and
+// a rollback returns it. Commit does not wait for that, and succeeds at once.
 func (l *Lease) Degraded() bool { return l.degraded }
 
-// Statuses are the limits named by the request as the acquire left them, the
-// entity's first and then its parent's. Of a bucket with several shards, those
-// that the acquire did not touch count as this process last saw them.
+// Statuses returns the limits named by the request as the acquire left them, first the
+// entity's and then its parent's. If a bucket has several shards, the shards that the
+// acquire did not touch count as this process last saw them.
 func (l *Lease) Statuses() []Status {
 	var statuses []Status
 	for i := range l.sides {
@@ -136,8 +135,9 @@ func (l *Lease) Statuses() []Status {
 	return statuses
 }
 
-// Consumed is what the lease has taken of each limit of its own entity, or of
-// its parent where only that has the limit, in tokens, adjustments included.
+// Consumed returns what the lease has taken of each limit, in tokens, adjustments
+// included. It counts the lease's own entity, or the parent where only the parent has
+// the limit.
 func (l *Lease) Consumed() map[string]int64 {
 	consumed := make(map[string]int64)
 	if l.degraded {
@@ -155,14 +155,14 @@ func (l *Lease) Consumed() map[string]int64 {
 	return consumed
 }
 
-// Adjust changes what the lease takes of a limit by delta tokens: more if
-// positive, into debt if need be; less if negative, down to nothing. It is
-// local until [Lease.Commit]. The limit must be one the request named. A debt
-// ends at four times [MaxTokens] a shard: what is taken beyond that is counted as
-// consumed, but not owed.
+// Adjust changes the tokens that the lease takes of a limit by delta. A positive delta
+// takes more, into debt if necessary; a negative one takes less, at least 0. The change
+// is local until [Lease.Commit]. The request must have named the limit. A debt ends at
+// four times [MaxTokens] a shard: tokens taken beyond that count as consumed, but the
+// shard does not owe them.
 //
-// It fails with [ErrLeaseClosed] once a commit or rollback has begun. After one
-// that leaves the lease open it is possible again.
+// Adjust fails with [ErrLeaseClosed] once a commit or rollback has begun. If that
+// leaves the lease open, Adjust works again.
 func (l *Lease) Adjust(limit string, delta int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,10 +200,9 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 	return nil
 }
 
-// lend says which shards are to be debited, whether they can afford it or not.
-// The one that the lease was taken from comes first. Where it lacks something,
-// the others pay too: a bucket must not admit from one shard what it owes on
-// another.
+// lend chooses the shards to debit, even if they cannot afford it. The shard from which
+// the lease was taken comes first. If it holds too little, the others are debited too:
+// a bucket must not admit from one shard what it owes on another.
 func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Amount) []portion {
 	m := l.moment()
 	acct := l.account(img.Entity, img.Resource)
@@ -227,9 +226,9 @@ func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Am
 	return parts
 }
 
-// adjust moves a shard's balances by what is taken more (positive) or given
-// back (negative), together with the adjustments of others. It returns
-// what finds no room, for [Limiter.passOn].
+// adjust debits (positive deltas) or credits (negative ones) a shard, together with the
+// adjustments of other callers. It returns the tokens that exceed the shard's capacity,
+// for [Limiter.passOn].
 func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	acct := l.account(img.Entity, img.Resource)
 	if l.places.base == 0 || isWide(img) {
@@ -249,7 +248,7 @@ func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.A
 	defer ln.leave(places{base: l.places.base})
 	crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
 	if len(crowd) > 1 {
-		ctx = l.deadlines.Detach(ctx) // no caller's own
+		ctx = l.deadlines.Detach(ctx) // the write belongs to no single caller
 	}
 	over, err = l.adjustAlone(ctx, acct, img, sumOf(crowd))
 	if len(crowd) == 1 {
@@ -262,9 +261,9 @@ func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.A
 	return nil, err
 }
 
-// adjustAlone adjusts one shard. What is returned and finds no room there, because
-// the shard has been split since it was taken, say, is left over; so is all that
-// was meant for a shard that is gone, because it was merged, say.
+// adjustAlone adjusts one shard. It returns credits that exceed the shard's capacity,
+// for example because the shard has been split since the debit. It returns all amounts
+// if the shard is gone, for example because it was merged.
 func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	if last := acct.image(img.Shard, l.uptime(), imageAge); last != nil {
 		img = last
@@ -276,8 +275,9 @@ func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *store.Ima
 	return over, err
 }
 
-// adjustShard adjusts one shard. With spare it leaves out, and returns, what finds
-// no room there; else that overflows. gone says that there is no such shard.
+// adjustShard adjusts one shard. With spare, it leaves out and returns the credits that
+// exceed the shard's capacity; without, those overflow. gone says that the shard does
+// not exist.
 func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount, spare bool) (over []store.Amount, gone bool, err error) {
 	for tries := range maxTries {
 		if tries > 0 {
@@ -321,8 +321,8 @@ func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *stor
 	})
 }
 
-// splitOff takes out of a settling claim what is returned and finds no room on
-// the shard. An unsharded bucket has no others to turn to.
+// splitOff removes from a settling claim the credits that exceed the shard's capacity,
+// and returns them. An unsharded bucket has no other shards for them.
 func (c *claim) splitOff(img *store.Image, now int64) (over []store.Amount) {
 	if img.ShardCount == 1 || img.Foreign != "" {
 		return nil
@@ -340,9 +340,9 @@ func (c *claim) splitOff(img *store.Image, now int64) (over []store.Amount) {
 	return over
 }
 
-// passOn settles on other shards what one had no room for, or what was meant for one
-// that is gone; the one that it was merged into comes first. What none has room for
-// overflows, on the first that has the limit.
+// passOn settles on other shards the credits that exceeded one shard's capacity, or
+// amounts meant for a shard that is gone. The heir of that shard comes first. Credits
+// that exceed all capacities overflow, on the first shard that has the limit.
 func (l *Limiter) passOn(ctx context.Context, img *store.Image, over []store.Amount) error {
 	if len(over) == 0 {
 		return nil
@@ -364,8 +364,8 @@ func (l *Limiter) passOn(ctx context.Context, img *store.Image, over []store.Amo
 	return nil
 }
 
-// passOnTo settles on a shard what it has the limits for and, with spare, room. It
-// returns the rest.
+// passOnTo settles amounts on a shard, as far as it has their limits and, with spare,
+// the capacity. It returns the rest.
 func (l *Limiter) passOnTo(ctx context.Context, acct *account, img *store.Image, over []store.Amount, spare bool) (rest []store.Amount, err error) {
 	here := present(img, over)
 	c := &claim{Bucket: img.Bucket, settling: true, amounts: slices.Clone(here)}
@@ -388,8 +388,8 @@ func (l *Limiter) passOnTo(ctx context.Context, acct *account, img *store.Image,
 	return left, nil
 }
 
-// partly is the error of a settlement of which a part was applied: it is not to
-// be repeated.
+// partly is the error of a settlement that was partly applied: the caller must not
+// repeat it.
 func partly(err error) error {
 	if err == nil || !isTurnedAway(err) {
 		return err
@@ -397,8 +397,8 @@ func partly(err error) error {
 	return fmt.Errorf("a part was not returned: %w: %v", ErrUnavailable, err) //nolint:errorlint // the cause invites to try again
 }
 
-// present are the amounts that move a balance the bucket still has: a limit that
-// was taken off took its balance with it.
+// present are the amounts of limits that the bucket still has: a removed limit took its
+// balance with it.
 func present(img *store.Image, amounts []store.Amount) []store.Amount {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a store.Amount) bool {
 		_, ok := img.Limit(a.Limit)
@@ -406,8 +406,8 @@ func present(img *store.Image, amounts []store.Amount) []store.Amount {
 	})
 }
 
-// overflows reports whether a limit that is debited has accrued past its
-// capacity, so that it has to be cut first.
+// overflows reports whether a debited limit has accrued past its capacity, so that a
+// refill must cut it first.
 func (c *claim) overflows(img *store.Image, now int64) bool {
 	return img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
@@ -415,8 +415,8 @@ func (c *claim) overflows(img *store.Image, now int64) bool {
 	})
 }
 
-// owes reports whether an item that expires may be left owing something: that has to be
-// counted in, so that the item is not swept before it has paid.
+// owes reports whether the claim may leave an expiring item in debt. The expiry must
+// then include the debt, so that the sweep does not delete the item before it has paid.
 func (c *claim) owes(img *store.Image) bool {
 	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
@@ -424,17 +424,17 @@ func (c *claim) owes(img *store.Image) bool {
 	})
 }
 
-// maxDebt is how deep a shard's debt gets, in millitokens: four times the largest
-// capacity. Commits of several processes that race may take it beyond by what each
-// of them takes, and 64 bits have room for four of those.
+// maxDebt is the largest debt of a shard, in millitokens: four times the largest
+// capacity. If commits of several processes race, each may exceed it by the amount that
+// it takes. 64 bits have room for four such amounts.
 const maxDebt = 4 * MaxTokens * milli
 
-// leastBalance is what a store gives for a balance below it, see [store.LimitState].
+// leastBalance is what a store gives for any lower balance, see [store.LimitState].
 const leastBalance = -2 * maxDebt
 
-// adjustment is the write for a settling claim. Of a credit only what finds room
-// below the capacity reaches the balance, and of a debit only what maxDebt leaves
-// room for; all of it counts as returned or consumed.
+// adjustment is the write for a settling claim. Of a credit, only the part up to the
+// capacity reaches the balance; of a debit, only the part down to maxDebt. The whole
+// amount counts as returned or consumed.
 func (c *claim) adjustment(img *store.Image, now int64) *store.Adjust {
 	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]store.Delta, 0, len(c.amounts))}
 	for _, d := range c.amounts {

@@ -12,8 +12,8 @@ const milli = store.Milli
 // A LimitOption changes a limit made by one of the constructors.
 type LimitOption func(*Limit)
 
-// Burst sets the capacity apart from the rate: the bucket holds, and a burst
-// may take at once, this many tokens.
+// Burst sets the capacity apart from the rate. The bucket holds at most this many
+// tokens, and a burst may take all of them at once.
 func Burst(tokens int64) LimitOption {
 	return func(l *Limit) { l.Capacity = tokens }
 }
@@ -38,7 +38,7 @@ func PerDay(name string, rate int64, opts ...LimitOption) Limit {
 	return Custom(name, rate, 24*time.Hour, opts...)
 }
 
-// Custom is a limit of amount tokens every period, which is a whole number of
+// Custom is a limit of amount tokens every period. The period is a whole number of
 // seconds.
 func Custom(name string, amount int64, period time.Duration, opts ...LimitOption) Limit {
 	l := Limit{Name: name, Capacity: amount, Amount: amount, Period: period}

@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	// imageAge is how long an image is worth planning on.
+	// imageAge is the age up to which the limiter plans on an image.
 	imageAge = 5 * time.Minute
 	// maxSkew is how far ahead of the clock an honest client may stamp.
 	maxSkew = 30 * time.Second
@@ -32,41 +32,40 @@ const (
 
 // Options configure a [Limiter]. The zero value works.
 type Options struct {
-	// ConfigTTL is how long configuration is cached, and so the time within
-	// which a change reaches buckets in use. Default [DefaultConfigTTL];
-	// negative reads the configuration on every acquire.
+	// ConfigTTL is how long the limiter remembers configuration, and so the time within
+	// which a change reaches buckets in use. Default [DefaultConfigTTL]; negative reads
+	// the configuration on every acquire.
 	ConfigTTL time.Duration
-	// Timeout bounds every call: one that has not ended by then returns
-	// [ErrUnavailable]. Calls that begin at about the same time end together, so
-	// one may get up to an eighth less. The work that a call has begun goes on in
-	// the background: a write that is shared with other callers is seen through, and
-	// what it took for callers that have returned is given back. Default
-	// [DefaultTimeout].
+	// Timeout bounds every call: a call that has not ended by then returns
+	// [ErrUnavailable]. Calls that begin at about the same time end together, so a call
+	// may get up to an eighth less.
+	//
+	// The work of a call that has returned goes on in the background. The limiter
+	// finishes a write that several callers share, and returns what the write took for
+	// callers that have returned. Default [DefaultTimeout].
 	Timeout time.Duration
-	// Memory is the number of buckets, and of levels of configuration, that
-	// are remembered. Default [DefaultMemory].
+	// Memory is the number of buckets that the limiter remembers, and of levels of
+	// configuration. Default [DefaultMemory].
 	Memory int
-	// TTLMultiplier says after how many times its longest fill time an idle
-	// bucket expires, unless its limits are the entity's own. Default
+	// TTLMultiplier sets when an idle bucket expires: after this many times its longest
+	// fill time. A bucket whose limits are the entity's own does not expire. Default
 	// [DefaultTTLMultiplier]; negative keeps every bucket.
 	TTLMultiplier int
-	// Trust is how long a bucket that was seen to be exhausted refuses without
-	// asking the store again, as far as what it has earned since does not
-	// suffice. Tokens that another process returns meanwhile are overlooked
-	// for as long. If another process takes tokens meanwhile, the wait that is quoted
-	// is too short. Default [DefaultTrust]; negative always asks, so that every wait
-	// is exact.
+	// Trust is how long the limiter may refuse from memory: it has seen the bucket
+	// exhausted, and what the bucket has earned since does not suffice. For that time
+	// the limiter overlooks tokens that another process returns. If another process
+	// takes tokens, the quoted wait is too short. Default [DefaultTrust]; negative
+	// always asks the store, so that every wait is exact.
 	Trust time.Duration
-	// InFlight is the number of writes to one bucket item that may be under way
-	// at a time; callers beyond that share the next write. Default
-	// [DefaultInFlight], and up to twice that while each write more is for 16
-	// callers at least and the item's partition has half of its capacity left;
-	// negative lets every caller write for itself. A store in the same process is
-	// never waited for, so nobody shares.
+	// InFlight is the maximum number of concurrent writes per bucket item; further
+	// callers share the next write. Default [DefaultInFlight]: 2, raised to at most 4
+	// while 16 or more callers wait and half of the item's hidden write limit is free.
+	// Negative lets every caller write for itself. A store in the same process answers
+	// at once, so its callers share no writes.
 	InFlight int
-	// Logger gets what cannot be returned. Default: discarded.
+	// Logger gets what the limiter cannot return. Default: discarded.
 	Logger *slog.Logger
-	// Rand draws a number from [0, n): shards and pauses are chosen with it.
+	// Rand draws a number from [0, n). The limiter chooses shards and pauses with it.
 	// Default: [rand.Int64N].
 	Rand func(n int64) int64
 }
@@ -84,19 +83,19 @@ type Limiter struct {
 	rand       func(int64) int64
 	unwatch    func()
 	begun      time.Time     // when the limiter was made: see [Limiter.uptime]
-	immediate  bool          // the store never waits
-	trust      time.Duration // for which an image is good enough to refuse on; negative is never
-	places     places        // for writes to one item before callers share them; none is no sharing
+	immediate  bool          // the store's operations never wait
+	trust      time.Duration // the age up to which an image may refuse; negative is never
+	places     places        // for concurrent writes to one item; with none, callers share no writes
 	counts     counts
 
-	// epoch counts the configuration changes of this process: a bucket
-	// compared in an earlier epoch is due again.
+	// epoch counts the configuration changes of this process. A bucket that was
+	// compared in an earlier epoch is due for another comparison.
 	epoch     atomic.Uint64
 	isClosing atomic.Bool
-	closing   chan struct{} // closed as Close begins: repairs that can wait are given up
+	closing   chan struct{} // closed as Close begins; ends background work that can wait
 	closed    chan struct{} // closed as Close ends, with closeErr
 	closeErr  error
-	underWay  *calls.Tally // calls, and what goes on after a caller has its answer
+	underWay  *calls.Tally // calls, and work that goes on after a caller has its answer
 	workers   calls.Workers
 }
 
@@ -162,21 +161,21 @@ func New(s Store, o Options) (*Limiter, error) {
 	return l, nil
 }
 
-// Close ends the limiter. Calls that begin from now on return [ErrClosed]. Close
-// waits for those under way, and for the work that goes on after calls have
-// returned: rollbacks for callers that left, and comparisons of buckets with their
-// configuration. It gives up the doubling of a bucket that is throttled.
+// Close ends the limiter. Calls that begin from now on return [ErrClosed]. Close waits
+// for the calls under way, and for work that goes on after calls have returned. Such
+// work is rollbacks for callers that left, and comparisons of buckets with their
+// configuration. Close gives up the doubling of a throttled bucket.
 //
-// Close takes twice [Options.Timeout] at most: a call under way may take it once,
-// and what it took is given back within as much. Then Close cuts the rest off:
-// the contexts of its requests end, Close returns as soon as the store has let go
-// of them, and the error says that tokens may stay debited. No goroutine of the
-// limiter is left when Close has returned.
+// Close takes at most twice [Options.Timeout]: a call under way may take it once, and
+// returning what the call took may take as long again. Then Close cuts off the rest: it
+// ends the contexts of their requests, and returns as soon as the store has released
+// them. The error then says that tokens may stay debited. When Close has returned, no
+// goroutine of the limiter is left.
 //
-// Leases stay as they are. One that has nothing to write can still be committed;
-// writing adjustments and rolling back is [ErrClosed]. The store stays open. Close may be called
-// several times, and at the same time: every call waits for the end, and returns
-// the same.
+// Leases stay as they are. A lease that has nothing to write can still be committed;
+// writing adjustments and rolling back return [ErrClosed]. The store stays open. Close
+// may be called several times and concurrently: every call waits for the end and
+// returns the same error.
 func (l *Limiter) Close() error {
 	if l.isClosing.CompareAndSwap(false, true) {
 		l.closeErr = l.close()
@@ -204,8 +203,8 @@ func (l *Limiter) close() (err error) {
 	return err
 }
 
-// InvalidateConfig drops the cached configuration, so that changes made
-// elsewhere are seen by the next acquire rather than within the time to live.
+// InvalidateConfig drops the remembered configuration. The next acquire then sees
+// changes made elsewhere, instead of within [Options.ConfigTTL].
 func (l *Limiter) InvalidateConfig() {
 	l.config.invalidate()
 	l.epoch.Add(1)
@@ -215,23 +214,23 @@ func (l *Limiter) InvalidateConfig() {
 type Stats struct {
 	Config  CacheStats
 	Buckets int // buckets remembered
-	// LocallyRefused requests were refused from memory, without the store.
+	// LocallyRefused counts requests that were refused from memory, without the store.
 	LocallyRefused uint64
-	// Carried are claims and adjustments that another caller's write carried
-	// along.
+	// Carried counts claims and adjustments that another caller's write included.
 	Carried uint64
-	// Gathered requests were served by several shards in one transaction.
+	// Gathered counts requests that several shards served in one transaction.
 	Gathered uint64
-	// Doublings of the number of shards that this limiter has made, and Merges.
+	// Doublings and Merges count how often this limiter doubled and halved the number
+	// of shards of a bucket.
 	Doublings, Merges uint64
-	// Throttled are the writes that the store turned away for their rate, and
-	// Braked the requests that were not sent because it had just done so.
+	// Throttled counts writes that the store rejected for their rate. Braked counts
+	// requests that the limiter did not send because the store had just throttled.
 	Throttled, Braked uint64
-	// Healed are the items whose stamp lay far ahead and was moved back.
+	// Healed counts items whose stamp lay far ahead and was moved back.
 	Healed uint64
 }
 
-// counts are those of [Stats] that the limiter keeps itself.
+// counts are the [Stats] that the limiter itself keeps.
 type counts struct {
 	refused, carried, gathered, doublings, merges, throttled, braked, healed atomic.Uint64
 }
@@ -250,10 +249,10 @@ func (l *Limiter) account(entity, resource string) *account {
 	return l.accounts.getOrPut(accountKey{entity, resource}, func() *account { return &account{} })
 }
 
-// Do acquires, runs f, and commits the lease; if f fails or panics, what was
-// taken is returned instead. f settles the difference between what was
-// requested and what was used with [Lease.Adjust]. [Options.Timeout] bounds the
-// acquire and the commit, each, and f not at all.
+// Do acquires, runs f, and commits the lease. If f fails or panics, Do returns what the
+// lease took instead. f settles the difference between requested and used tokens with
+// [Lease.Adjust]. [Options.Timeout] bounds the acquire and the commit, each on its own;
+// it does not bound f.
 func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *Lease) error) (err error) {
 	lease, err := l.Acquire(ctx, req)
 	if err != nil {

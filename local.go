@@ -7,14 +7,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// refuseLocally is the refusal of a request that what is remembered of its
-// buckets shows to be hopeless, or nil if the store has to be asked.
+// refuseLocally refuses a request from memory, if the remembered images of its buckets
+// show that it would be refused. It returns nil if the limiter must ask the store.
 //
-// Nobody but who returns tokens or merges shards can make a bucket fuller than its
-// last image refilled to now, so such an image may refuse, for a short time; it never
-// admits. It must be one of every shard, compared with its configuration within
-// the time to live, and nothing about it may need a write: then the answer is
-// the store's own, with the same wait.
+// The last image of a bucket, refilled to now, shows the most that the bucket can hold,
+// unless somebody returned tokens or merged shards. So such an image may refuse, for a
+// short time; it never admits. There must be an image of every shard, compared with its
+// configuration within the time to live. No item may need a write. Then the answer is
+// the same as the store's, with the same wait.
 func (l *Limiter) refuseLocally(req *Request) error {
 	if l.trust < 0 {
 		return nil
@@ -45,14 +45,14 @@ func (l *Limiter) refuseLocally(req *Request) error {
 		}
 	}
 	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
-		return nil // tokens were returned since
+		return nil // tokens were returned meanwhile
 	}
 	l.counts.refused.Add(1)
 	return e
 }
 
-// appendImages appends the last images of all shards; all says that there is none
-// missing or older than age.
+// appendImages appends the last images of all shards. all says that none is missing or
+// older than age.
 func (a *account) appendImages(images []*store.Image, up, age time.Duration) (_ []*store.Image, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,8 +66,8 @@ func (a *account) appendImages(images []*store.Image, up, age time.Duration) (_ 
 	return images, a.count > 0
 }
 
-// isHopeless reports whether a request would be refused, as far as is
-// remembered, and by which accounts, the entity's and that of its parent, if it
+// isHopeless reports whether a request would be refused, by what is remembered. It also
+// returns the accounts that it used: the entity's, and its parent's if the entity
 // cascades. It allocates nothing.
 func (l *Limiter) isHopeless(req *Request, m moment) (of [2]*account, hopeless bool) {
 	acct, ok := l.accounts.get(accountKey{req.Entity, req.Resource})
@@ -86,9 +86,9 @@ func (l *Limiter) isHopeless(req *Request, m moment) (of [2]*account, hopeless b
 	return of, ok && (short || parentShort)
 }
 
-// recall is whether the last images show a bucket to be short of what a request
-// asks for, and whom it cascades to. It is not ok if they cannot tell. A bucket
-// that is optional need not have all the limits, or any.
+// recall reports whether the last images show that a bucket is short for a request, and
+// the parent to which it cascades. It is not ok if the images cannot tell. An optional
+// bucket may lack limits, or have none.
 func (l *Limiter) recall(a *account, req *Request, optional bool, m moment) (short bool, parent string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +131,7 @@ func (l *Limiter) recall(a *account, req *Request, optional bool, m moment) (sho
 }
 
 // isAsWantedLocked reports whether there is an image of every shard, as young as age,
-// and none of them has to be written to have certain limits.
+// and no shard needs a write to have the given limits.
 func (a *account) isAsWantedLocked(w *wanted, limits []Limit, m moment, age time.Duration) bool {
 	if a.count == 0 || a.uneven {
 		return false
@@ -145,7 +145,7 @@ func (a *account) isAsWantedLocked(w *wanted, limits []Limit, m moment, age time
 	return true
 }
 
-// isIn reports whether limits have all that a request names.
+// isIn reports whether limits has every limit that a request names.
 func isIn(limits []Limit, consume map[string]int64) bool {
 	for name := range consume {
 		if find(limits, name) == nil {
@@ -155,9 +155,9 @@ func isIn(limits []Limit, consume map[string]int64) bool {
 	return true
 }
 
-// heldLocked is what the last images of all shards, which there must be, hold of
-// the limit that is at an index of the first one's; false if it is not at that
-// of the others too: they are not of one configuration.
+// heldLocked is what the shards hold together of the limit at index k, by their last
+// images, all of which must exist. It is false if the images do not all have that limit
+// at that index: then they are not of one configuration.
 func (a *account) heldLocked(k int, now int64) (held int64, ok bool) {
 	name := a.shards[0].img.Limits[k].Name
 	for i := range a.count {
@@ -171,8 +171,8 @@ func (a *account) heldLocked(k int, now int64) (held int64, ok bool) {
 	return held, true
 }
 
-// isPlain reports whether an item is one that takes debits as it is: not
-// switched off, not due for a peer's trimming, not swept any moment.
+// isPlain reports whether an item takes debits as it is. It must not be disabled, not
+// use a peer's feature, not have a ValidUntil, and not have expired.
 func isPlain(i *store.Image, now int64) bool {
 	return !i.Disabled && i.Foreign == "" && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/milli)
 }

@@ -8,46 +8,45 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// An account is what a limiter remembers of an entity's bucket for a resource:
-// the last image of each shard, and through them how many shards there are,
-// whether the entity cascades, and to whom. Being a memory it may be behind;
-// every write is conditional, so a memory that misleads costs a round trip and
-// never an error. Instants are by [Limiter.uptime].
+// An account is what a limiter remembers of an entity's bucket for a resource. It has
+// the last image of each shard, which tell the number of shards and the parent to which
+// the entity cascades. A memory may be behind. Every write is conditional, so a wrong
+// memory costs a round trip and never an error. Instants are by [Limiter.uptime].
 type account struct {
 	mu        sync.Mutex
-	shards    []*shard      // by number; nil where nothing is known. At least as many as there are shards.
-	count     int           // of shards, 0 if none was seen
-	countedAt time.Duration // when an image last said so
+	shards    []*shard      // by number; nil where nothing is known; at least as many as there are shards
+	count     int           // the number of shards, 0 if none was seen
+	countedAt time.Duration // when an image last confirmed it
 	grewAt    time.Duration // when it last grew
-	uneven    bool          // images disagree about the count: a doubling is half done, or it was changed just now
+	uneven    bool          // images disagree about the count: a doubling is half done, or the count has just changed
 	newest    *store.Image  // the last image seen of any shard
 	seenAt    time.Duration // when that was
-	// wants is what the bucket is to be, as was last found out; nil if it never was.
+	// wants is what the bucket is to be, by the last read; nil if there was none.
 	wants     *wanted
 	comparing *comparison   // under way; nil if there is none
 	failure   error         // why the last read of the configuration failed; nil if it did not
 	failedAt  time.Duration // when that was
-	// stampedAt is when an item was last found disabled, and stampedIn the limiter's
-	// configuration epoch then.
+	// stampedAt is when an item was last found disabled. stampedIn is the limiter's
+	// configuration epoch at that time.
 	stampedAt time.Duration
 	stampedIn uint64
 
-	verifying errand        // reads of the configuration for the sake of a repair
-	partial   bool          // a shard of several was repaired, and the others are to be looked at
+	verifying errand        // reads of the configuration before a repair
+	partial   bool          // one of several shards was repaired, and the others are to be checked
 	roundAt   time.Duration // when the last round of claims on all shards of a shared bucket began
-	gathers   lane          // lines up the callers that several shards are to serve
-	widening  errand        // doublings and repairs of the set of shards
-	busy      bool          // one of them goes on in the background
-	mendedAt  time.Duration // when the last repair in the background began
-	warned    bool          // of more writes than all shards sustain
+	gathers   lane          // the queue of callers that several shards are to serve
+	widening  errand        // doubling, mending and merging
+	busy      bool          // such work is under way in the background
+	mendedAt  time.Duration // when mending in the background last began
+	warned    bool          // the warning of more writes than all shards sustain was given
 }
 
-// A shard is what is remembered of one bucket item.
+// A shard is what a limiter remembers of one bucket item.
 type shard struct {
 	img   *store.Image
 	seen  moment // when img was seen
 	brake brake
-	// takes and credits line up the callers that want to write to the item.
+	// takes and credits are the queues of callers that want to write to the item.
 	takes, credits lane
 	refilling      errand
 	contention     contention
@@ -55,19 +54,18 @@ type shard struct {
 
 type accountKey struct{ entity, resource string }
 
-// Ages of what is remembered.
+// Maximum ages of what a limiter remembers, and pauses.
 const (
-	// countAge is how long a number of shards is believed that no image has
+	// countAge is how long the limiter believes a number of shards that no image has
 	// confirmed.
 	countAge = time.Minute
-	// crossing is how long an image keeps one out that is behind it: answers
-	// may cross on their way.
+	// crossing is how long an image keeps out an older image of the same item, because
+	// answers may overtake each other.
 	crossing = time.Second
-	// settling is how long a doubling is given to show its effect before the
-	// next one: what the busy shards lack of the hidden write limit is then
-	// earned again.
+	// settling is the time between two doublings, in which the first shows its effect.
+	// In that time busy shards earn again what they lack of the hidden write limit.
 	settling = time.Second
-	// throttledSettling is the same if partitions throttle all the same.
+	// throttledSettling is the same time if partitions still throttle.
 	throttledSettling = 250 * time.Millisecond
 )
 
@@ -78,8 +76,8 @@ func (a *account) shardCount() int {
 	return max(1, a.count)
 }
 
-// breadth is how many shards there may be: those that shard 0 tells of, and others that
-// were seen although it does not, because it was made anew.
+// breadth is how many shards there may be: as many as shard 0 says, and any beyond that
+// were seen because shard 0 was made again.
 func (a *account) breadth(up, age time.Duration) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +89,7 @@ func (a *account) breadth(up, age time.Duration) int {
 	return max(1, a.count)
 }
 
-// shardLocked is the memory of one shard, which is made if there is none.
+// shardLocked returns the memory of one shard, and makes it if there is none.
 func (a *account) shardLocked(i int) *shard {
 	for len(a.shards) <= i {
 		a.shards = append(a.shards, nil)
@@ -102,14 +100,14 @@ func (a *account) shardLocked(i int) *shard {
 	return a.shards[i]
 }
 
-// shard is the memory of one shard.
+// shard returns the memory of one shard.
 func (a *account) shard(i int) *shard {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shardLocked(i)
 }
 
-// image is the last image of a shard, or nil, unless that is older than age.
+// image is the last image of a shard, or nil if that is older than age.
 func (a *account) image(i int, up, age time.Duration) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,8 +121,8 @@ func (a *account) imageLocked(i int, up, age time.Duration) *store.Image {
 	return a.shards[i].img
 }
 
-// images are the last images of all shards, nil where there is none as young as
-// age. all says that there is none missing.
+// images returns the last images of all shards, nil where there is none as young as
+// age. all says that none is missing.
 func (a *account) images(up, age time.Duration) (images []*store.Image, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,8 +134,8 @@ func (a *account) images(up, age time.Duration) (images []*store.Image, all bool
 	return images, all
 }
 
-// owner is the entity that the bucket is remembered to cascade to, "" if none,
-// or if no image was seen within age.
+// owner is the entity to which the bucket is remembered to cascade. It is "" if there
+// is none, or if no image was seen within age.
 func (a *account) owner(up, age time.Duration) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,7 +152,7 @@ func (a *account) last() *store.Image {
 	return a.newest
 }
 
-// cascadeOf is the entity an image cascades to, "" if none.
+// cascadeOf is the entity to which an image cascades, "" if none.
 func cascadeOf(img *store.Image) string {
 	if img == nil || !img.Cascade {
 		return ""
@@ -162,10 +160,10 @@ func cascadeOf(img *store.Image) string {
 	return img.Parent
 }
 
-// remember keeps an image and what it says about the number of shards: shard 0
-// has the truth; of another one only a larger number is news, which shard 0 is
-// about to learn, last of all. A smaller one tells of a merge, and that the others
-// are to be looked at.
+// remember keeps an image and what it says about the number of shards. Shard 0 has the
+// true number. Of another shard only a larger number is news, because shard 0 learns a
+// new number last. A smaller number is a sign of a merge, and of other shards that must
+// be checked.
 func (a *account) remember(img *store.Image, m moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,14 +180,14 @@ func (a *account) remember(img *store.Image, m moment) {
 	if known > 0 && a.count > known {
 		a.grewAt = m.up
 	}
-	// Shards that are believed in for the first time agree about their number
-	// as far as is known.
+	// Shards that are known for the first time agree about their number, as far as is
+	// known.
 	a.uneven = a.uneven || img.ShardCount != a.count || known > 1 && known != a.count
 }
 
-// isMergedLocked reports whether an image is one of a shard from before a merge that
-// is known of: the one that took over what it held is stamped later, and would be
-// earlier if it had given birth to it.
+// isMergedLocked reports whether an image shows a shard before a merge that is known.
+// The heir of such a shard has a later stamp. If the heir had been the shard's donor
+// instead, it would have an earlier one.
 func (a *account) isMergedLocked(img *store.Image, up time.Duration) bool {
 	if a.count == 0 || img.ShardCount <= a.count {
 		return false
@@ -198,7 +196,8 @@ func (a *account) isMergedLocked(img *store.Image, up time.Duration) bool {
 	return heir != nil && heir.ShardCount == a.count && heir.RefilledAt > img.RefilledAt
 }
 
-// hasRetired reports whether a shard is none any more: others that agree are all.
+// hasRetired reports whether a shard no longer exists: the other shards agree that they
+// are all.
 func (a *account) hasRetired(shard int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,8 +205,8 @@ func (a *account) hasRetired(shard int) bool {
 }
 
 // isBehind reports whether an image is an earlier one of the same item. Each write
-// moves the stamp on or counts as one; only one that heals the stamp moves it back,
-// and that counts.
+// moves the stamp forward or raises the count of writes. Only healing moves the stamp
+// back, and it raises the count.
 func isBehind(i, other *store.Image) bool {
 	if i.RefilledAt != other.RefilledAt {
 		return i.RefilledAt < other.RefilledAt && i.Writes.ConsumedSince(&other.Writes) <= 0
@@ -215,7 +214,7 @@ func isBehind(i, other *store.Image) bool {
 	return i.ShardCount == other.ShardCount && i.Writes.ConsumedSince(&other.Writes) < 0
 }
 
-// forget drops a shard that turned out not to exist.
+// forget drops the image of a shard that turned out not to exist.
 func (a *account) forget(i int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -228,7 +227,7 @@ func (a *account) forget(i int) {
 	a.shards[i].img = nil
 }
 
-// recount takes in all the images that there are, read just now.
+// recount records all existing images, just read.
 func (a *account) recount(images []*store.Image, m moment) {
 	a.mu.Lock()
 	count := 0
@@ -254,23 +253,23 @@ func (a *account) recount(images []*store.Image, m moment) {
 	a.uneven = !areEven(images)
 }
 
-// completed notes that all shards were brought to a number.
+// completed records that all shards now have the number count.
 func (a *account) completed(count int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.uneven = a.uneven && a.count != count
 }
 
-// relievable reports whether more shards would help against too many writes:
-// fewer than there may be, and not grown within the time that it takes to see
-// what that did.
+// relievable reports whether more shards would help against too many writes. There must
+// be fewer than the maximum, and the last doubling must have had time to show its
+// effect.
 func (a *account) relievable(up, settling time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count < MaxShards && (a.grewAt == 0 || up-a.grewAt >= settling)
 }
 
-// warn reports whether a warning has not been given yet.
+// warn reports whether the warning has not been given yet.
 func (a *account) warn() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -279,14 +278,14 @@ func (a *account) warn() bool {
 	return first
 }
 
-// wanted is what the bucket is to be, as was last found out; nil if it never was.
+// wanted is what the bucket is to be, by the last read; nil if there was none.
 func (a *account) wanted() *wanted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.wants
 }
 
-// want notes what the bucket is to be, unless a later read has told.
+// want records what the bucket is to be, unless a later read is known.
 func (a *account) want(w *wanted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -295,15 +294,14 @@ func (a *account) want(w *wanted) {
 	}
 }
 
-// repaired notes that one of a number of shards was brought to its configuration.
+// repaired records that one of count shards was repaired.
 func (a *account) repaired(count int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.partial = count > 1
 }
 
-// beginSpreading claims to bring the other shards to the configuration that one was
-// brought to.
+// beginSpreading claims the repair of the other shards after one was repaired.
 func (a *account) beginSpreading() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -312,9 +310,9 @@ func (a *account) beginSpreading() bool {
 	return partial
 }
 
-// beginComparison returns the comparison that is under way, if it may be joined, and
-// else a new one, which the caller is to carry out: then first is true. It returns nil
-// if the last one failed just now.
+// beginComparison returns the comparison under way, if the caller may join it.
+// Otherwise it returns a new one, which the caller must carry out: then first is true.
+// It returns nil if the last comparison has just failed.
 func (a *account) beginComparison(up time.Duration, join bool) (cmp *comparison, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -328,7 +326,7 @@ func (a *account) beginComparison(up time.Duration, join bool) (cmp *comparison,
 	return a.comparing, true
 }
 
-// endComparison lets those go on who wait for a comparison.
+// endComparison releases the callers that wait for a comparison.
 func (a *account) endComparison(cmp *comparison, up time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -339,14 +337,14 @@ func (a *account) endComparison(cmp *comparison, up time.Duration) {
 	close(cmp.done)
 }
 
-// read notes what became of a read of the configuration.
+// read records the result of a read of the configuration.
 func (a *account) read(err error, up time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failure, a.failedAt = err, up
 }
 
-// unreadable is why the configuration could not be read just now, nil if it could be.
+// unreadable is why a recent read of the configuration failed, nil if none did.
 func (a *account) unreadable(up time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -356,22 +354,22 @@ func (a *account) unreadable(up time.Duration) error {
 	return a.failure
 }
 
-// stamp notes that an item was found disabled.
+// stamp records that an item was found disabled.
 func (a *account) stamp(up time.Duration, epoch uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stampedAt, a.stampedIn = up, epoch
 }
 
-// isStamped reports whether an item was found disabled less than an age ago.
+// isStamped reports whether an item was found disabled less than age ago, in the same
+// epoch.
 func (a *account) isStamped(up, age time.Duration, epoch uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stampedAt != 0 && up-a.stampedAt < age && a.stampedIn == epoch
 }
 
-// isKnown reports whether an image of any shard is remembered that is as young as
-// age.
+// isKnown reports whether an image of any shard is remembered that is as young as age.
 func (a *account) isKnown(up, age time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// mergeTries bounds the attempts of a merge. Each that is refused was in the way of
-// others.
+// mergeTries bounds the attempts of a merge: each refused attempt gets in the way of
+// other writers.
 const mergeTries = 10
 
-// Shards reads the shards of a bucket that exist, in order. It looks at least as far as
+// Shards reads the existing shards of a bucket, in order. It looks at least as far as
 // the shard that b names. [Limiter.Merge] takes its result. Errors are those of the
 // [Store].
 func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*store.Image, error) {
@@ -23,22 +23,23 @@ func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*store.Image, error) 
 	})
 }
 
-// Merge halves the number of shards of a bucket: shard i of 2n takes over what shard
-// i+n holds and becomes shard i of n, and the other one is deleted, for all of them
-// in one transaction. images are all shards, as [Limiter.Shards] has just read them.
+// Merge halves the number of shards of a bucket in one transaction. Shard i of 2n takes
+// over the balance of shard i+n and becomes shard i of n; shard i+n is deleted. images
+// are all shards, as [Limiter.Shards] has just read them.
 //
-// Merge moves tokens and creates none. It loses nothing if nobody writes to the bucket
-// meanwhile. If somebody does, it tries again on new images, and withholds from each
+// Merge moves tokens and creates none. If nobody writes to the bucket meanwhile, it
+// loses nothing. Otherwise it tries again on new images, and withholds from each
 // retired shard twice what was consumed between the two reads. Tokens withheld and not
 // consumed are forfeited.
 //
 // Merge leaves the shards alone if one is missing, is disabled, has expired, uses a
-// peer's feature, holds more than its share or is stamped far ahead, and if they disagree
-// about their number, their limits or their owner. It reports whether it merged the
-// bucket: it does not if others write at every attempt, or if the bucket is being doubled.
-// Errors are those of the [Store]; after [ErrUnavailable] the bucket may be merged or not.
+// peer's feature or is stamped far ahead. It also does so if one holds more than its
+// share, or if they disagree about their number, their limits or their owner. It
+// reports whether it merged the bucket. It does not merge if others write at every
+// attempt, or if the bucket is being doubled. Errors are those of the [Store]. After
+// [ErrUnavailable] the bucket may or may not be merged.
 //
-// A peer's client that still knows of a retired shard makes it anew, full.
+// If a peer's client still knows of a retired shard, it makes that shard again, full.
 func (l *Limiter) Merge(ctx context.Context, images []*store.Image) (bool, error) {
 	if len(images) == 0 {
 		return false, l.closedFor("merge no shards")
@@ -87,7 +88,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Imag
 	return false, nil
 }
 
-// mergePairs merges the second half of a bucket's shards into the first.
+// mergePairs merges the second half of a bucket's shards into the first half.
 func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*store.Image, pairs []*store.Pair, m moment) (store.Joint, error) {
 	of := make([]Bucket, len(images))
 	for i := range of {
@@ -102,8 +103,8 @@ func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*store
 	return l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Merge(ctx, pairs) })
 }
 
-// areMergeable reports whether images are all shards of a bucket and of one mind, so
-// that one of two can stand for both.
+// areMergeable reports whether images are all shards of a bucket and agree, so that one
+// shard can take over another.
 func areMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
@@ -116,8 +117,8 @@ func areMergeable(images []*store.Image, now int64) bool {
 	return len(images) > 1
 }
 
-// pairsOf are the pairs that images of all shards make up. before are images from a
-// moment earlier, if it was tried with them in vain.
+// pairsOf returns the pairs of the images of all shards. before are the images of the
+// attempt before, if that was refused.
 func pairsOf(images, before []*store.Image, now, multiplier int64) []*store.Pair {
 	n := len(images) / 2
 	pairs := make([]*store.Pair, n)
@@ -131,17 +132,19 @@ func pairsOf(images, before []*store.Image, now, multiplier int64) []*store.Pair
 	return pairs
 }
 
-// join is the merge of two shards. Both are accrued to one instant, each up to its own
-// share, so that the sum is within the share of the one that is left: share i of n is
-// share i and share i+n of 2n together.
+// join is the merge of two shards. Both accrue to one instant, each up to its own
+// share. So their sum is within the survivor's share: share i of n is the sum of shares
+// i and i+n of 2n.
 //
-// The stamps are locks, as of any refill, so that nothing accrues twice. The new one is
-// past both: so images from before a merge can be told. Takes may
-// land in between, after a first try in vain: the survivor is added to, and keeps what
-// is taken off it; of the retired shard less is moved than was seen, by twice what was
-// taken of it since an earlier image. What it holds then is at least that,
-// whatever overflowed: a balance that somebody took from had not overflowed then.
-// Credits in between would be lost, and are in the way.
+// The stamps are locks, as in any refill, so that nothing accrues twice. The new stamp
+// is later than both. That distinguishes images from before the merge.
+//
+// After a refused attempt, takes may land between image and write. The write adds to
+// the survivor, which therefore keeps what takes have debited. Of the retired shard,
+// join moves less than was seen, by twice what was taken since an earlier image. The
+// shard then holds at least that, even if it has overflowed: a balance that was just
+// debited had not overflowed at that time. Credits in between would be lost, so they
+// refuse the merge.
 func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store.Pair {
 	at := max(now, survivor.RefilledAt+1, retired.RefilledAt+1)
 	r := &store.Refill{
@@ -158,7 +161,7 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
 		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
 		if clamped && earlier == nil {
-			ch.AtLeast = s.Tokens // what overflowed is not cut off what is taken
+			ch.AtLeast = s.Tokens // a take in between would make room that the cut leaves empty
 		}
 		r.Changes, p.AtLeast = append(r.Changes, ch), append(p.AtLeast, least)
 	}
@@ -166,8 +169,8 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 	return p
 }
 
-// allowance is how much less of a limit is moved than a shard holds: twice what was
-// taken of it since an earlier image, and not more than there is.
+// allowance is the part of a shard's balance that a merge withholds: twice what was
+// taken since an earlier image, but at most the balance.
 func allowance(s *store.LimitState, earlier, img *store.Image, at int64) int64 {
 	if earlier == nil {
 		return 0

@@ -2,13 +2,13 @@ package limiter
 
 import "time"
 
-// A moment is an instant by the two clocks that a limiter goes by (ADR 023).
+// A moment is an instant by the two clocks that a limiter uses (ADR 023).
 type moment struct {
-	// now is by the store's clock, in milliseconds. Items are stamped by it, and what
-	// they hold is worked out by it. It may be set, back too.
+	// now is by the store's clock, in milliseconds. It stamps items, and balances are
+	// worked out by it. The clock may be set, also back.
 	now int64
-	// up is by the process's monotonic clock. The ages of all that the limiter
-	// remembers are counted in it, and its pauses: nobody can set it.
+	// up is by the process's monotonic clock, which nobody can set. All ages and pauses
+	// are counted by it.
 	up time.Duration
 }
 
@@ -17,11 +17,11 @@ func (l *Limiter) moment() moment { return moment{now: l.now(), up: l.uptime()} 
 // now is the instant by the store's clock, in milliseconds.
 func (l *Limiter) now() int64 { return l.store.Now().UnixMilli() }
 
-// machineNow is read for the monotonic time that its readings carry.
+// machineNow is read for its monotonic time.
 var machineNow = time.Now //nolint:forbidigo // ages depend on no clock that can be set
 
-// firstUptime is the uptime of a new limiter. It is longer than anything is remembered,
-// so that an instant of 0 is long ago: it stands for never.
+// firstUptime is the uptime of a new limiter. It is longer than the limiter remembers
+// anything. So an instant of 0 is long ago: it stands for never.
 const firstUptime = 365 * 24 * time.Hour
 
 // uptime counts from a year before the limiter was made, by the process's monotonic

@@ -11,14 +11,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// plentyOf is how much a shard holds of a limit that is not scarce to one who asks
-// for an amount.
+// plentyOf is the balance from which a limit is not scarce on a shard, for a writer
+// that asks for an amount.
 func plentyOf(part bucket.Limit, ask int64) int64 {
 	return max(1, min(max(part.Earned(0, plentyTime), plentyAsks*ask), part.Capacity/2))
 }
 
-// scarcityPause is how long a writer who asks for an amount of a limit pauses, in
-// milliseconds: not at all where there is plenty, and longest where there is nothing.
+// scarcityPause is the pause of a writer that asks for an amount of a limit, in
+// milliseconds. It is 0 at a plentiful balance, and longest at an empty one.
 func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
 	plenty := plentyOf(part, ask)
 	if balance >= plenty {
@@ -32,8 +32,9 @@ func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
 }
 
 // pause is how long a writer waits after the last write before it sends one for a
-// claim, in milliseconds: 0 where nobody else writes. A write from far away is decided
-// on an older image, so more of them are refused: such a writer pauses for a shorter time.
+// claim, in milliseconds. It is 0 if no other process writes. A write from far away is
+// decided on an older image, so it is refused more often: such a writer pauses for a
+// shorter time.
 func (s *shard) pause(c *claim, up time.Duration) float64 {
 	k := &s.contention
 	if s.img == nil || !k.isShared(up) {
@@ -49,7 +50,7 @@ func (s *shard) pause(c *claim, up time.Duration) float64 {
 	return pause * k.jitter * farWay / float64(farWay+k.way)
 }
 
-// heldBack is how long a claim on a shard waits before it is sent.
+// heldBack is how long a claim on a shard must still wait before it is sent.
 func (a *account) heldBack(c *claim, up time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,8 +62,7 @@ func (a *account) heldBack(c *claim, up time.Duration) time.Duration {
 	return s.contention.sentAt + pause - up
 }
 
-// holdBack waits until the pause before a write has passed, or until its caller
-// leaves.
+// holdBack waits until the pause before a write has passed, or until the caller leaves.
 func (l *Limiter) holdBack(ctx context.Context, c *claim, left <-chan struct{}) error {
 	if l.places.base == 0 {
 		return nil
@@ -70,11 +70,12 @@ func (l *Limiter) holdBack(ctx context.Context, c *claim, left <-chan struct{}) 
 	return sleep(ctx, left, c.acct.heldBack(c, l.uptime()))
 }
 
-// A pool is what all shards of a bucket together held of a limit when they were seen.
+// A pool is what all shards of a bucket together held of a limit when they were last
+// seen.
 type pool struct {
 	limit  bucket.Limit // not divided
-	held   int64        // millitokens, debts of single shards not counted
-	plenty int64        // how much makes the limit not scarce on the single shards
+	held   int64        // millitokens, without the debts of single shards
+	plenty int64        // the sum from which the limit is not scarce on single shards
 	whole  bool         // all shards were seen lately
 }
 
@@ -96,9 +97,9 @@ func (a *account) poolLocked(amount store.Amount, up time.Duration) pool {
 	return p
 }
 
-// isScarce reports whether a bucket of several shards, to which others write too,
-// holds so little that a claim is better decided on all of them at once: none of
-// them is likely to serve it alone.
+// isScarce reports whether a shared bucket of several shards holds so little that a
+// claim is better decided on all of them at once. No single shard is likely to serve
+// the claim then.
 func (a *account) isScarce(c *claim, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,8 +110,7 @@ func (a *account) isScarce(c *claim, up time.Duration) bool {
 }
 
 // beginRound is how long claims on all shards of a shared bucket wait for the next
-// round in which they are decided: after the last one, they pause as a writer to one
-// item does.
+// round. After the last round they pause as a writer to one item does.
 func (a *account) beginRound(c *claim, up time.Duration, draw func(int64) int64) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,11 +128,11 @@ func (a *account) beginRound(c *claim, up time.Duration, draw func(int64) int64)
 	return at - up
 }
 
-// drawJitter draws what a pause is scaled by, from 0.5 to 1.5.
+// drawJitter draws the factor of a pause, from 0.5 to 1.5.
 func drawJitter(draw func(int64) int64) float64 { return 0.5 + float64(draw(milli))/milli }
 
-// isUnheard reports whether all that this process has sent to a shard for a while was
-// refused: nobody else knows of it.
+// isUnheard reports whether all recent writes of this process to a shard were refused.
+// Other processes then do not know of this one.
 func (a *account) isUnheard(shard int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,9 +140,9 @@ func (a *account) isUnheard(shard int, up time.Duration) bool {
 	return c.refusedAt != 0 && up-c.refusedSince > contentionMemory/2
 }
 
-// space waits before another try. A write that the item would have covered was
-// refused for its stamp alone, and may be sent again at once. No write follows an
-// image that shows too little.
+// space waits before another try. If a write was refused only for its stamp and the
+// item covers it, it may be sent again at once. No write follows an image that shows
+// too little.
 func (p *pursuit) space(ctx context.Context, c *claim, tries int) error {
 	err := p.l.pause(ctx, p.left, tries)
 	if err != nil {
@@ -157,9 +157,9 @@ func (p *pursuit) space(ctx context.Context, c *claim, tries int) error {
 	return p.l.holdBack(ctx, c, p.left)
 }
 
-// announce tells other processes that this one writes to the item too, if all that
-// it has sent lately was refused: they go by what the item counts. A write that
-// debits nothing is applied whatever the balances are.
+// announce tells other processes that this one writes to the item too, if all its
+// recent writes were refused. Others know writers by the item's count of writes. A
+// write that debits nothing is applied at any balance.
 func (p *pursuit) announce(ctx context.Context) {
 	if p.img == nil || !p.fresh || p.l.places.base == 0 || !p.acct.isUnheard(p.c.Shard, p.l.uptime()) {
 		return
@@ -173,12 +173,12 @@ func (p *pursuit) announce(ctx context.Context) {
 	}
 }
 
-// freeTries are those without a pause before them.
+// freeTries is the number of retries without a pause before them.
 const freeTries = 3
 
-// pause spaces the tries of a contended claim: none before the second and
-// third, then a growing random one before every other. After a pause the image
-// is old, and the write is likely to bring no more than a new one.
+// pause separates the tries of a refused claim. The second to the fourth have no pause
+// before them; later, every other try has a growing random one. After a pause the image
+// is old, so the write is likely to bring no more than a new image.
 func (l *Limiter) pause(ctx context.Context, left <-chan struct{}, tries int) error {
 	const step, most = 2 * time.Millisecond, 50 * time.Millisecond
 	var d time.Duration
@@ -212,5 +212,5 @@ func sleep(ctx context.Context, left <-chan struct{}, d time.Duration) error {
 	}
 }
 
-// errLeft ends the work for a caller that has gone. Nobody sees it.
+// errLeft ends the work for a caller that has left. No caller sees it.
 var errLeft = errors.New("the caller has left")

@@ -10,82 +10,82 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// writeCost is what every write to a bucket item debits from its hidden write
-// limit, in millitokens.
+// writeCost is the debit of every write to a bucket item from its hidden write limit,
+// in millitokens.
 const writeCost = milli
 
-// writeParams are the hidden write limit's: 1,000 writes a second, what one
-// DynamoDB partition sustains. Never divided by the number of shards, because
-// each shard has a partition of its own.
+// writeParams are the parameters of the hidden write limit: 1,000 writes a second,
+// which one DynamoDB partition sustains. They are never divided by the number of
+// shards, because each shard has its own partition.
 var writeParams = store.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
 
 // A claim is what a request wants of one bucket: the entity's, or its parent's.
 type claim struct {
 	Bucket
-	acct  *account       // what is remembered of the bucket, whatever the shard
+	acct  *account       // what is remembered of the bucket and all its shards
 	asked []store.Amount // by limit name
-	// amounts are those asked of limits that the bucket is to have; for all that is
-	// known, if that is not known yet.
+	// amounts are the asked amounts of the limits that the bucket is to have. If those
+	// limits are not known yet, amounts are all that were asked.
 	amounts []store.Amount
 	// fallback are the limits that hold where no level configures any, by name; none
 	// for a parent.
 	fallback []Limit
-	// configured is what was last found out about the bucket's configuration, and want
-	// what the bucket is to be for this claim; nil if nothing is known yet. See
+	// configured is what was last read of the bucket's configuration, and want is what
+	// the bucket is to be for this claim; nil if nothing is known yet. See
 	// [claim.adopt].
 	configured, want *wanted
-	// sure says that want was read after the image that is worked on, so that a write
-	// may repair the item.
+	// sure says that want was read after the current image, so that a write may repair
+	// the item.
 	sure bool
-	// asIs says that nobody could find out whether the item is as it should be: it is
-	// taken as it is.
+	// asIs says that nobody could find out whether the item is as wanted: the claim
+	// uses the item as it is.
 	asIs bool
-	// settling says that the amounts follow a decision that was already taken:
-	// they are debited whatever the balance is, and negative ones are returned.
+	// settling says that the amounts follow a decision already taken. They are debited
+	// at any balance, and negative amounts are returned.
 	settling bool
-	// pressing says that it does not wait for the hidden write limit.
+	// pressing says that the claim does not wait for the hidden write limit.
 	pressing bool
-	// stamp is how its write treats the stamp of the item.
+	// stamp is how the claim's write treats the stamp of the item.
 	stamp stampRule
-	// optional says that a bucket without limits is no obstacle: a parent's.
+	// optional says that a bucket without limits does not refuse the claim: a parent's.
 	optional bool
 
-	// What came of it.
-	image    *store.Image   // the item after the debit, or the one that refused; nil if there is none
-	images   []*store.Image // all shards of the bucket, if several had to be looked at
-	portions []portion      // what each of several shards was debited, if several were
-	behind   []int64        // of each amount, what later callers took in the same write
+	// The outcome.
+	image    *store.Image   // the item after the debit, or the item that refused; nil if there is none
+	images   []*store.Image // all shards of the bucket, if the limiter looked at several
+	portions []portion      // the debit of each shard, if several were debited
+	behind   []int64        // for each amount, what later callers took in the same write
 	at       int64          // the instant of image, in milliseconds
 	granted  bool           // the amounts are debited
-	refused  bool           // the bucket cannot serve them
-	short    bool           // the shard cannot serve them, others may
+	refused  bool           // the bucket cannot serve the amounts
+	short    bool           // the shard cannot serve the amounts, others may
 	statuses []Status       // if refused without a bucket
 	unknown  []string       // limits the bucket does not have and is not configured to have
-	parent   string         // whom the entity cascades to
+	parent   string         // the parent to which the entity cascades
 }
 
-// A step is what to do next about a claim.
+// A step is the next action on a claim.
 type step uint8
 
 const (
-	stepRead     step = iota // look at a bucket of which not all is known
+	stepRead     step = iota // read a bucket that is not fully known
 	stepTake                 // debit the bucket as it is
 	stepRefill               // accrue, debit and repair in one write
 	stepRepair               // repair, then look again: the claim cannot be served now
-	stepVerify               // find out whether the bucket has to be repaired
+	stepVerify               // find out whether the bucket needs a repair
 	stepCreate               // make the bucket
 	stepWait                 // let the hidden write limit earn a token
 	stepRefuse               // the bucket cannot serve the claim
-	stepDisabled             // an operator says no
-	stepForeign              // this version cannot tell
+	stepDisabled             // an operator has disabled the bucket
+	stepForeign              // this version cannot evaluate the item
 	stepDone                 // there is nothing to do
 )
 
-// plan decides the next step from the last image of the bucket and an instant.
-// A fresh image has just refused a write; one that is not may be behind, and
-// whatever cannot be done according to it is tried all the same.
+// plan decides the next step from the last image of the bucket and an instant. A fresh
+// image has just refused a write. Any other image may be behind: if it cannot serve the
+// claim, plan tries a take nevertheless.
 //
-// It is a pure function: no clock, no store.
+// plan is a pure function, without a clock or a store.
 func (c *claim) plan(img *store.Image, fresh bool, now, multiplier int64) (step, *store.Refill, time.Duration) {
 	if img == nil {
 		if fresh {
@@ -133,7 +133,7 @@ func (c *claim) plan(img *store.Image, fresh bool, now, multiplier int64) (step,
 	return stepTake, nil, 0
 }
 
-// lacks reports whether the claim takes of a limit that an item does not have.
+// lacks reports whether the claim names a limit that an item does not have.
 func (c *claim) lacks(img *store.Image) bool {
 	return slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		_, ok := img.Limit(a.Limit)
@@ -141,7 +141,7 @@ func (c *claim) lacks(img *store.Image) bool {
 	})
 }
 
-// servedAsIs reports whether a plain take would be admitted.
+// servedAsIs reports whether the item would admit a plain take.
 func (c *claim) servedAsIs(img *store.Image, now int64) bool {
 	if img.ExpiresAt != 0 && img.ExpiresAt <= now/milli || img.HasValidUntil && img.ValidUntil <= now {
 		return false
@@ -163,11 +163,11 @@ func overflows(i *store.Image, s *store.LimitState, now int64) bool {
 	return clamped
 }
 
-// ceilingOf is the highest balance of a limit, at the image's stamp or a later
-// one, that has not accrued past the capacity by now.
+// ceilingOf is the highest balance of a limit, at the image's stamp or a later one,
+// that has not accrued past the capacity by now.
 func ceilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 	if i.Foreign != "" {
-		return math.MaxInt64 // what the capacity is, this version cannot tell
+		return math.MaxInt64 // this version does not know the capacity
 	}
 	l := shareOf(i, s.Params)
 	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
@@ -176,23 +176,22 @@ func ceilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 // wholeOf is a limit that is not divided among shards.
 func wholeOf(s *store.LimitState) bucket.Limit { return share(s.Params, 0, 1) }
 
-// shareOf is the image's part of a limit.
+// shareOf is the image's share of a limit.
 func shareOf(i *store.Image, p store.Params) bucket.Limit { return share(p, i.Shard, i.ShardCount) }
 
-// share is the part of a limit that falls to one of n shards.
+// share is the share of a limit that falls to one of n shards.
 func share(p store.Params, shard, n int) bucket.Limit {
 	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}.Share(shard, n)
 }
 
-// refill works out the write that accrues img to now, debits the claim, and
-// makes of the bucket what is wanted. short says that the balances do not
-// cover the claim even so; wait, if not 0, is how long until the hidden write
-// limit has a token.
+// refill works out the write that accrues img to now, debits the claim, and repairs the
+// bucket. short says that the balances do not cover the claim even so. wait, if not 0,
+// is how long until the hidden write limit has a token.
 func (c *claim) refill(img *store.Image, now, multiplier int64) (r *store.Refill, wait time.Duration, short bool) {
 	at, repair := max(now, img.RefilledAt), c.repair(img)
 	if repair != nil || c.settling {
-		// Only if the stamp moves is a change of parameters, or a debt, seen by those who
-		// are on their way with an image from before.
+		// The stamp must move. Otherwise clients with an earlier image do not notice
+		// the changed parameters or the debt.
 		at = max(now, img.RefilledAt+1)
 	}
 	r = &store.Refill{
@@ -229,12 +228,13 @@ func (c *claim) refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	return r, 0, short && !c.settling
 }
 
-// isFrozen reports whether the item's stamp lies so far ahead that the hidden write limit
-// would have filled by then. Nothing accrues to it until then, and its balance does not
-// tell how much the item is written to.
+// isFrozen reports whether the item's stamp lies so far ahead that the hidden write
+// limit would have filled by then. Nothing accrues to that limit until then, and its
+// balance does not show how much the item is written to.
 func isFrozen(i *store.Image, now int64) bool { return i.RefilledAt-now > writeParams.Period }
 
-// writesLeft is what the hidden write limit holds, as far as that can be told.
+// writesLeft is the balance of the hidden write limit. If the item is frozen, the
+// balance is unknown and counts as full.
 func writesLeft(i *store.Image, now int64) int64 {
 	if w := wholeOf(&i.Writes); !isFrozen(i, now) {
 		return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
@@ -242,8 +242,8 @@ func writesLeft(i *store.Image, now int64) int64 {
 	return i.Writes.Capacity
 }
 
-// writesChange accrues the hidden write limit and debits the refill itself; it
-// tells how long until there is a token for it.
+// writesChange accrues the hidden write limit and debits the refill itself. wait is how
+// long until that limit has a token for it.
 func (c *claim) writesChange(img *store.Image, now int64) (ch store.Change, wait time.Duration) {
 	if img.Writes.Name == "" {
 		return store.Change{
@@ -255,8 +255,8 @@ func (c *claim) writesChange(img *store.Image, now int64) (ch store.Change, wait
 	if ms, ok := writes.Wait(img.Writes.Tokens, img.RefilledAt, now, writeCost); !ok || ms > 0 {
 		wait = time.Duration(max(1, ms)) * time.Millisecond
 	}
-	// Not pinned when clamped: a take that lands in between counts as landing
-	// after the refill, and what is lost is only part of an estimate of writes.
+	// Not pinned when clamped: a take that lands in between counts as one after the
+	// refill. The loss is only a part of an estimate of writes.
 	delta, _ := writes.Refill(img.Writes.Tokens, img.RefilledAt, now)
 	ch = store.Change{
 		Limit: store.WriteLimit, Earned: delta, Debit: writeCost,
@@ -282,7 +282,7 @@ func (c *claim) change(img *store.Image, s *store.LimitState, repair *wanted, no
 			return ch
 		}
 	}
-	// What was earned up to now was earned at the old rate.
+	// The item has earned at the old rate up to now.
 	old := shareOf(img, s.Params)
 	delta, clamped := old.Refill(s.Tokens, img.RefilledAt, now)
 	capacity := min(old.Capacity, shareOf(img, next).Capacity)
@@ -296,12 +296,14 @@ func (c *claim) change(img *store.Image, s *store.LimitState, repair *wanted, no
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
 	if c.settling && ch.Debit > 0 {
-		// A debt ends at maxDebt: what goes beyond it is counted, and not owed.
+		// A debt ends at maxDebt: the part beyond it counts as consumed, but the item
+		// does not owe it.
 		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+maxDebt))
 	}
 	switch {
 	case clamped && s.Tokens < -maxDebt:
-		// The item may owe more than the image says. It then loses what it earns beyond that.
+		// The item may owe more than the image says. It then loses what it earns beyond
+		// that.
 		ch.AtMost = s.Tokens
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
@@ -328,7 +330,7 @@ func (c *claim) add(img *store.Image, repair *wanted, r *store.Refill) (short bo
 	return short
 }
 
-// amount is what the claim takes of a limit, 0 if it does not name it.
+// amount is what the claim takes of a limit, 0 if it does not name the limit.
 func (c *claim) amount(limit string) int64 {
 	for _, a := range c.amounts {
 		if a.Limit == limit {
@@ -338,8 +340,8 @@ func (c *claim) amount(limit string) int64 {
 	return 0
 }
 
-// refillExpiry renews when the item expires, by the limits that the write leaves on it and
-// what they owe, or changes whether it does.
+// refillExpiry renews the item's expiry, by the limits that the write leaves on it and
+// their debts. It also switches the expiry on or off.
 func refillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Expiry {
 	switch {
 	case !expires && r.Seen.ExpiresAt == 0:
@@ -366,9 +368,8 @@ func refillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Ex
 	return store.Expiry{Change: true, At: expiresAt(life, now, multiplier)}
 }
 
-// lifeOf is for how long a shard, one of count, is kept for the sake of one limit, in
-// milliseconds: for as long as it takes to earn what it owes, and then to fill, several
-// times over.
+// lifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the
+// time to earn what the shard owes, plus the time to fill, several times over.
 func lifeOf(s *store.LimitState, shard, count int, multiplier int64) int64 {
 	const most = math.MaxInt64 / milli
 	debt, pays := share(s.Params, shard, count).Wait(min(0, s.Tokens), 0, 0, min(1, s.Capacity))
@@ -382,9 +383,9 @@ func lifeOf(s *store.LimitState, shard, count int, multiplier int64) int64 {
 	return min(most, debt) + fill*multiplier
 }
 
-// expiresAt is when a bucket may be swept that is last written now and is kept for a time,
-// and for the hidden write limit's.
-// 0, never, if multiplier is negative.
+// expiresAt is when the sweep may delete a bucket that is last written now. It is kept
+// for life, but at least for the life of the hidden write limit. It is 0, never, if
+// multiplier is negative.
 func expiresAt(life, now, multiplier int64) int64 {
 	if multiplier < 0 {
 		return 0
@@ -401,8 +402,8 @@ func retryAfter(l bucket.Limit, tokens, at, now, need int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// limitOf is p as users see it: whole tokens, and whole seconds where the stored
-// figures are whole.
+// limitOf is p as users see it: whole tokens, and whole seconds where the stored values
+// are whole.
 func limitOf(p store.Params, name string) Limit {
 	return Limit{
 		Name: name, Capacity: max(1, p.Capacity/milli), Amount: p.Amount / milli,
@@ -418,7 +419,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// claimAmounts are a request's amounts by limit name, in millitokens.
+// claimAmounts returns a request's amounts by limit name, in millitokens.
 func claimAmounts(consume map[string]int64) []store.Amount {
 	amounts := make([]store.Amount, 0, len(consume))
 	for name, tokens := range consume {
@@ -432,6 +433,7 @@ func claimAmounts(consume map[string]int64) []store.Amount {
 	return amounts
 }
 
-// isWide reports whether an item has more limits than one write can carry, as only
-// a peer makes it. Callers then write for themselves what they name.
+// isWide reports whether an item has more limits than one write can carry; only a peer
+// makes such an item. Its callers share no writes, and write only the limits that they
+// name.
 func isWide(i *store.Image) bool { return i != nil && len(i.Limits) > MaxLimits }

@@ -12,41 +12,41 @@ import (
 
 // A Request asks for tokens of one resource on behalf of one entity.
 type Request struct {
-	// Entity consumes. It need not have been created.
+	// Entity is the consumer. It need not have been created.
 	Entity string
-	// Resource is what is consumed, "gpt-4" for instance.
+	// Resource is the thing consumed, "gpt-4" for instance.
 	Resource string
-	// Consume maps limit names to tokens, from 0 to [MaxTokens]. An amount of
-	// 0 declares a limit for a later [Lease.Adjust] and is always admitted.
-	// At least one limit is named, and at most [MaxLimits] for the entity and as many
-	// for its parent.
+	// Consume maps limit names to tokens, from 0 to [MaxTokens]. An amount of 0
+	// declares a limit for a later [Lease.Adjust] and is always admitted. A request
+	// names at least one limit, and at most [MaxLimits] for the entity and as many for
+	// its parent.
 	Consume map[string]int64
 	// Fallback is the last level of limits. They hold only where no level of the
-	// configuration has limits for the resource and the entity, and only for the
+	// configuration has limits for the resource and the entity. They hold only for the
 	// entity's own bucket, never for its parent's. They do not override configured
 	// limits, and they remove no limit from a bucket.
 	//
-	// The bucket gets those limits that it lacks, full. If two requests bring the same
-	// limit with different parameters, the later request's parameters hold; a balance
-	// is trimmed to a lower capacity and is never raised. Without Fallback, a request
-	// for what no level configures is [ErrInvalid].
+	// The bucket gets those of these limits that it lacks, full. If two requests bring
+	// the same limit with different parameters, the later request's parameters hold. A
+	// balance is trimmed to a lower capacity and never raised. Without Fallback, a
+	// request for limits that no level configures is [ErrInvalid].
 	Fallback []Limit
-	// OnUnavailable, if not "", overrides the system's setting.
+	// OnUnavailable, if not "", overrides the system's configuration.
 	OnUnavailable OnUnavailable
 }
 
-// op names what is done about a request, for errors.
+// op names an operation on a request, for errors.
 func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
 
-// clone is a copy that may outlive the call.
+// clone returns a copy that may outlive the call.
 func (r *Request) clone() Request {
 	c := *r
 	c.Consume, c.Fallback = maps.Clone(r.Consume), slices.Clone(r.Fallback)
 	return c
 }
 
-// Validate reports the first field that cannot be accepted, as a
-// [*ValidationError]. Whether limits are known is found out when acquiring.
+// Validate reports the first invalid field, as a [*ValidationError]. Only the acquire
+// finds out whether the bucket has the limits.
 func (r *Request) Validate() error {
 	if err := store.CheckEntity(r.Entity); err != nil {
 		return err

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// maxRetries is how many other shards are tried for a claim that the first
-	// one drawn cannot serve, before all of them are looked at together.
+	// maxRetries is how many other shards a claim tries after the first one cannot
+	// serve it. After that, the limiter looks at all shards together.
 	maxRetries = 2
-	// maxRoutes bounds how often a claim is routed at all: the set of shards
-	// has to change under it every time for the bound to be reached.
+	// maxRoutes bounds how often a claim is routed. To reach it, the set of shards must
+	// change every time.
 	maxRoutes = 12
 )
 
-// route debits a claim from a bucket, from whichever of its shards can serve
-// it. A claim ends refused only if all of them together cannot.
+// route debits a claim from any shard of a bucket that can serve it. A claim is refused
+// only if all shards together cannot serve it.
 func (l *Limiter) route(ctx context.Context, c *claim, left <-chan struct{}) error {
-	var tried []int // and found short, or throttled
+	var tried []int // found short, or throttled
 	var busy []int
-	short := 0 // of those tried
+	short := 0 // the number of tried shards that were short
 	var failure error
 	for routes := 0; routes < maxRoutes; routes++ {
 		next, shard := together, 0
@@ -72,16 +72,15 @@ func (l *Limiter) route(ctx context.Context, c *claim, left <-chan struct{}) err
 	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", c.Resource, c.Entity, maxRoutes, ErrConflict)
 }
 
-// isBraked is the error of a claim that is not sent, because what could serve it
-// was throttled just now.
+// isBraked is the error of a claim that is not sent, because the shards that could
+// serve it were throttled just now.
 func (l *Limiter) isBraked(c *claim) error {
 	l.counts.braked.Add(1)
 	return fmt.Errorf("debit %s of %s: its partition was throttled just now: %w: %w", c.Resource, c.Entity, ErrThrottled, ErrUnavailable)
 }
 
-// allBusy deals with a claim for which every shard that could serve it has to earn
-// its next write. If that is so of all there are, more are needed, however
-// recently they were doubled.
+// allBusy handles a claim for which every shard that could serve it must first earn its
+// next write. The bucket then needs more shards, however recently it was doubled.
 func (l *Limiter) allBusy(ctx context.Context, c *claim, left <-chan struct{}) error {
 	if count := c.acct.shardCount(); count < MaxShards {
 		switch changed, err := l.widen(ctx, c.acct, c.Bucket, count, left); {
@@ -96,30 +95,30 @@ func (l *Limiter) allBusy(ctx context.Context, c *claim, left <-chan struct{}) e
 	return sleep(ctx, left, busyWait)
 }
 
-// errRerouted says that the set of a bucket's shards was changed for a claim's
-// sake, which is to choose again.
+// errRerouted says that the set of a bucket's shards has changed, so that the claim
+// must choose again.
 var errRerouted = errors.New("the shards have changed")
 
-// errBusy says that a shard has taken all the writes that it can for now, and
-// that there are others.
+// errBusy says that a shard has used its hidden write limit for now, and that there are
+// other shards.
 var errBusy = errors.New("the shard is busy")
 
-// busyWait is in what a shard's hidden write limit earns a write.
+// busyWait is the time in which a shard's hidden write limit earns one write.
 const busyWait = time.Millisecond
 
-// A choice is where a claim goes next.
+// A choice is the next place for a claim.
 type choice uint8
 
 const (
 	alone    choice = iota // to one shard
-	together               // to all shards: none is known to serve it alone
-	resting                // nowhere, until a shard that could serve it has earned its next write
+	together               // to all shards: no shard is known to serve it alone
+	resting                // nowhere until a shard that could serve it has earned its next write
 	nowhere                // every shard that could serve it is braked
 )
 
-// choose draws a shard at random among those that are not known to be short,
-// leaving out those that have been tried, those that were throttled just now,
-// and those that have to earn their next write. The one drawn is being written to.
+// choose picks a shard at random among those that are not known to be short. It leaves
+// out shards that were tried, that were throttled just now, or that must first earn
+// their next write. The caller is about to write to the chosen shard.
 func (a *account) choose(c *claim, tried, busy []int, m moment, trust time.Duration, draw func(int64) int64) (next choice, shard int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,16 +169,15 @@ func (a *account) isUnbornLocked(i, n int) bool {
 	return donor != nil && donor.img != nil && donor.img.ShardCount <= n/2
 }
 
-// isRestingLocked reports whether a shard is known to have taken all the writes
-// that it can for now.
+// isRestingLocked reports whether a shard is known to have used its hidden write limit
+// for now.
 func (a *account) isRestingLocked(i int, m moment, trust time.Duration) bool {
 	img := a.imageLocked(i, m.up, trust)
 	return img != nil && img.Writes.Name != "" && writesLeft(img, m.now) < writeCost
 }
 
-// isShortLocked reports whether a shard is known not to be able to serve a
-// claim: it never could, or could not a moment ago and has not earned enough
-// since.
+// isShortLocked reports whether a shard is known to be short for a claim. Its share is
+// too small, or it recently held too little and has not earned enough since.
 func (a *account) isShortLocked(c *claim, i, n int, m moment, trust time.Duration) bool {
 	img := a.imageLocked(i, m.up, trust)
 	like := img
@@ -202,8 +200,8 @@ func (a *account) isShortLocked(c *claim, i, n int, m moment, trust time.Duratio
 	return false
 }
 
-// probe finds out whether a bucket whose only known shard was throttled has
-// others.
+// probe finds out whether a bucket whose only known shard was throttled has other
+// shards.
 func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) bool {
 	_, err := c.acct.widening.do(ctx, left, func() {
 		b := c.Bucket
@@ -215,17 +213,17 @@ func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) boo
 	return err == nil && c.acct.shardCount() > 1
 }
 
-// A brake keeps a process from hammering a partition that throttles. While it is
-// pulled, one request is sent in each interval; a throttle doubles the interval,
-// an answer halves it, until none is left.
+// A brake limits the requests of a process to a partition that throttles (ADR 015).
+// While it is pulled, the process sends one request in each interval. A throttle
+// doubles the interval; an answer halves it, until none is left.
 type brake struct {
 	delay  time.Duration // the interval, 0 if the brake is not pulled
-	until  time.Duration // nothing is sent before, by [Limiter.uptime]
-	tested time.Duration // nothing else is sent before, because one request was
+	until  time.Duration // nothing is sent before this, by [Limiter.uptime]
+	tested time.Duration // nothing else is sent before this, because one request was sent
 	pulled time.Duration // when it was pulled for the last time
 }
 
-// Bounds of a brake's interval, and how long a throttle is remembered.
+// Bounds of a brake's interval, and how long a brake remembers a throttle.
 const (
 	minBrake    = 10 * time.Millisecond
 	maxBrake    = time.Second
@@ -234,7 +232,8 @@ const (
 
 func (b *brake) holds(up time.Duration) bool { return up < b.until }
 
-// rests reports whether nothing is to be sent, or has been for this interval.
+// rests reports whether the process must send nothing now, or has sent its request for
+// this interval.
 func (b *brake) rests(up time.Duration) bool { return b.holds(up) || up < b.tested }
 
 // test lets one request through for this interval.
@@ -248,15 +247,15 @@ func (b *brake) test(up time.Duration) {
 	}
 }
 
-// ease shortens the brake.
+// ease halves the interval.
 func (b *brake) ease() {
 	if b.delay /= 2; b.delay < minBrake {
 		*b = brake{}
 	}
 }
 
-// pull lengthens the brake, unless what was throttled had been sent before it
-// was last pulled.
+// pull doubles the interval, unless the throttled request was sent before the brake was
+// last pulled.
 func (b *brake) pull(sent, up time.Duration, draw func(int64) int64) {
 	if b.delay > 0 && sent < b.pulled {
 		return
@@ -265,8 +264,8 @@ func (b *brake) pull(sent, up time.Duration, draw func(int64) int64) {
 	b.until, b.pulled = up+b.delay/2+time.Duration(draw(int64(b.delay/2)))+1, up
 }
 
-// answered notes what became of a write to a shard: a throttle pulls its brake,
-// an answer lets it go.
+// answered records the result of a write to a shard: a throttle pulls the shard's
+// brake, an answer eases it.
 func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err error, sent time.Duration) {
 	if err == nil {
 		acct.release(b.Shard)
@@ -280,7 +279,7 @@ func (l *Limiter) answered(ctx context.Context, acct *account, b Bucket, err err
 	l.relieveThrottled(ctx, acct, b, err)
 }
 
-// turnedAway notes which of the items of a transaction were throttled, if any.
+// turnedAway records which items of a transaction were throttled, if any.
 func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint store.Joint, err error, sent time.Duration, bucket func(i int) Bucket) {
 	if throttled := slices.ContainsFunc(joint.Refusals, func(r store.Refusal) bool { return r.Throttled }); !throttled && !errors.Is(err, ErrThrottled) {
 		return
@@ -294,8 +293,8 @@ func (l *Limiter) turnedAway(ctx context.Context, acct *account, joint store.Joi
 	l.relieveThrottled(ctx, acct, bucket(0), err)
 }
 
-// relieveThrottled begins a doubling of a bucket if what throttled is the
-// partition of an item of it.
+// relieveThrottled begins to double a bucket if the partition of one of its items
+// throttles.
 func (l *Limiter) relieveThrottled(ctx context.Context, acct *account, b Bucket, err error) {
 	if !errors.Is(err, ErrHotPartition) {
 		return
@@ -303,7 +302,7 @@ func (l *Limiter) relieveThrottled(ctx context.Context, acct *account, b Bucket,
 	l.widenInBackground(ctx, acct, b)
 }
 
-// braked are the shards that are not to be written to now.
+// braked returns the shards that the process must not write to now.
 func (a *account) braked(up time.Duration) (held []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -315,7 +314,7 @@ func (a *account) braked(up time.Duration) (held []int) {
 	return held
 }
 
-// testBrake notes that a shard is being written to.
+// testBrake records that the process is writing to a shard.
 func (a *account) testBrake(i int, up time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -334,14 +333,14 @@ func (a *account) brake(i int, sent, up time.Duration, draw func(int64) int64) {
 	a.shardLocked(i).brake.pull(sent, up, draw)
 }
 
-// An errand is work that one caller does while the others wait for it.
+// An errand is work that one caller does while the others wait for its result.
 type errand struct {
 	mu   sync.Mutex
 	done chan struct{} // closed when the work under way has ended; nil if there is none
 }
 
-// do runs f, unless that is being done already: then it waits for the end, or
-// for its caller to leave. It reports whether f ran.
+// do runs work, unless another caller already does: then it waits for the end, or for
+// its own caller to leave. It reports whether it ran work.
 func (f *errand) do(ctx context.Context, left <-chan struct{}, work func()) (ran bool, err error) {
 	f.mu.Lock()
 	if done := f.done; done != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// An ending is one of the two ways in which a lease ends.
+// An ending is one of the two ways to end a lease.
 type ending struct {
 	name   string
-	target func(*entry) int64 // what is to be debited in the end
+	target func(*entry) int64 // the amount that stays debited
 }
 
 var (
@@ -21,28 +21,28 @@ var (
 	rollBack = &ending{"roll back", func(*entry) int64 { return 0 }}
 )
 
-// Commit writes the adjustments, one write per bucket that has any, and closes
-// the lease. If an error says that nothing was applied ([ErrThrottled],
-// [ErrConflict], [ErrClosed]), the lease stays open and Commit may be called again;
-// after any other error the adjustment may or may not have been written. Committing
-// again is not an error, nor is committing without adjustments after
-// [Limiter.Close].
+// Commit writes the adjustments, one write for each bucket that has any, and closes the
+// lease. Some errors say that nothing was applied: [ErrThrottled], [ErrConflict] and
+// [ErrClosed]. The lease then stays open, and Commit may be called again. After any
+// other error the adjustment may or may not have been written. Committing again is not
+// an error, nor is committing without adjustments after [Limiter.Close].
 //
-// It returns when ctx ends, with its error, or after [Options.Timeout], with
-// [ErrUnavailable]; the writes are seen through all the same, and an Adjust
-// meanwhile fails.
+// Commit returns when ctx ends, with its error, or after [Options.Timeout], with
+// [ErrUnavailable]. The limiter completes the writes nevertheless; an Adjust meanwhile
+// fails.
 func (l *Lease) Commit(ctx context.Context) error { return l.settle(ctx, commit) }
 
-// Rollback returns everything the lease took and closes it; adjustments are
+// Rollback returns everything that the lease took and closes it; adjustments are
 // dropped. After a commit it does nothing. Errors are those of [Lease.Commit].
 //
-// It returns when ctx ends, at once if it has ended, with its error, or after
-// [Options.Timeout]; the tokens are returned all the same. If the store throttles
-// that after the call has returned, it is tried again for up to as long.
+// Rollback returns when ctx ends, with its error, or after [Options.Timeout]. If ctx
+// has already ended, it returns at once. The limiter returns the tokens nevertheless.
+// If the store throttles that after the call has returned, the limiter retries for up
+// to that time again.
 func (l *Lease) Rollback(ctx context.Context) error { return l.settle(ctx, rollBack) }
 
-// settle makes what is written the target, and closes the lease. Of several calls the
-// first one settles it, also if its context has ended.
+// settle makes the written amounts the target, and closes the lease. The first of
+// several calls settles the lease, even if its context has ended.
 func (l *Lease) settle(ctx context.Context, how *ending) error {
 	if l.closeIfEven(how) {
 		return nil
@@ -74,8 +74,8 @@ func (l *Lease) logUnsettled(ctx context.Context, what string, err error) {
 	}
 }
 
-// closeIfEven closes a lease if nothing has to be written for that. It reports
-// whether the lease is closed.
+// closeIfEven closes a lease if that needs no write. It reports whether the lease is
+// closed.
 func (l *Lease) closeIfEven(how *ending) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *Lease) closeIfEven(how *ending) bool {
 	return l.state == leaseClosed
 }
 
-// isEvenLocked reports whether what is written is the target.
+// isEvenLocked reports whether the written amounts are the target.
 func (l *Lease) isEvenLocked(how *ending) bool {
 	if l.degraded && !l.pending.mayDebit() {
 		return true
@@ -101,7 +101,7 @@ func (l *Lease) isEvenLocked(how *ending) bool {
 	return true
 }
 
-// mayDebit reports whether an acquisition has debited anything, or may yet do so.
+// mayDebit reports whether an acquisition has debited anything, or may still do so.
 func (a *acquisition) mayDebit() bool {
 	if a == nil {
 		return false
@@ -114,7 +114,8 @@ func (a *acquisition) mayDebit() bool {
 	}
 }
 
-// begin has the caller settle a lease that is open. It returns what the lease was.
+// begin makes the caller the one that settles an open lease. It returns the previous
+// state.
 func (l *Lease) begin() (was leaseState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +126,7 @@ func (l *Lease) begin() (was leaseState) {
 	return was
 }
 
-// end sets what has become of a lease that was being settled.
+// end sets the state of a lease after a settlement.
 func (l *Lease) end(state leaseState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +134,7 @@ func (l *Lease) end(state leaseState) {
 	close(l.settled)
 }
 
-// wait waits until nobody settles the lease any more, and then begins, as begin does.
+// wait waits until no other caller settles the lease, and then begins, as begin does.
 func (l *Lease) wait() (was leaseState) {
 	for {
 		l.mu.Lock()
@@ -146,15 +147,15 @@ func (l *Lease) wait() (was leaseState) {
 	}
 }
 
-// settleNow settles a lease, however long that takes.
+// settleNow settles a lease, without a limit on time.
 func (l *Lease) settleNow(ctx context.Context, how *ending) error {
 	return l.settleFrom(ctx, l.begin(), how, nil)
 }
 
-// settleFrom settles a lease after [Lease.begin]. hasReturned says that the call has,
-// so that nobody is left to try again what is throttled; nil never says so. A
-// settlement that waits in line for too long leaves the lease open: the store may be out
-// of reach.
+// settleFrom settles a lease after [Lease.begin]. hasReturned says that the call has
+// returned, so that its caller cannot retry a throttled write; nil means that it never
+// has. A settlement that waits in the lane for too long leaves the lease open: the
+// store may be unreachable.
 func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool) error {
 	if was == leaseSettling {
 		was = l.wait()
@@ -175,7 +176,7 @@ func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, has
 	return err
 }
 
-// write makes what is written the target, in all buckets at once.
+// write makes the written amounts the target, in all buckets concurrently.
 func (l *Lease) write(ctx context.Context, how *ending) error {
 	if l.degraded {
 		return l.writeLate(ctx, how)
@@ -185,7 +186,8 @@ func (l *Lease) write(ctx context.Context, how *ending) error {
 	return errors.Join(errs[:]...)
 }
 
-// writeLate settles what a degraded lease may have taken, once that is known.
+// writeLate waits for the acquisition of a degraded lease, and settles what that has
+// taken.
 func (l *Lease) writeLate(ctx context.Context, how *ending) error {
 	<-l.pending.done
 	taken := l.pending.lease
@@ -204,8 +206,8 @@ func (l *Lease) writeLate(ctx context.Context, how *ending) error {
 	return l.limiter.insist(ctx, func(ctx context.Context) error { return taken.settleNow(ctx, how) })
 }
 
-// settleSide returns to the shards it was taken from what is to be returned, and
-// takes more, if that is to be, from whichever shards have it.
+// settleSide returns tokens to the shards from which they were taken. If more is to be
+// taken, it debits whichever shards hold it.
 func (l *Lease) settleSide(ctx context.Context, s *side, how *ending) error {
 	var more []store.Amount
 	deltas := make([][]store.Amount, len(s.parts), len(s.parts)+1)
@@ -235,8 +237,8 @@ func (l *Lease) settleSide(ctx context.Context, s *side, how *ending) error {
 	return l.settleParts(ctx, s, deltas)
 }
 
-// settleParts adjusts the shards of a side, all at once, and then passes on what
-// finds no room where it was taken from.
+// settleParts adjusts the shards of a side concurrently. Then it passes on the credits
+// that exceed a shard's capacity.
 func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]store.Amount) error {
 	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]store.Amount, len(deltas))
 	l.limiter.atOnce(len(deltas), func(j int) { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) })
@@ -244,7 +246,7 @@ func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]store.Amoun
 	return errors.Join(errs...)
 }
 
-// total adds amounts up, by limit name.
+// total adds up amounts, by limit name.
 func total(all [][]store.Amount) []store.Amount {
 	var crowd []*ticket
 	for _, amounts := range all {
@@ -255,8 +257,8 @@ func total(all [][]store.Amount) []store.Amount {
 	return sumOf(crowd)
 }
 
-// settlePart adjusts one shard. It hands back the returned tokens that find no room
-// there.
+// settlePart adjusts one shard. It returns the credits that exceed the shard's
+// capacity.
 func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []store.Amount) (over []store.Amount, err error) {
 	if len(deltas) == 0 {
 		return nil, nil

@@ -12,13 +12,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// MaxShards is the number of shards at which doubling ends: 32,000 writes a
-// second to one bucket.
+// MaxShards is the maximum number of shards of a bucket: 32,000 writes a second to one
+// bucket.
 const MaxShards = 32
 
-// A SaturatedWarning says that a bucket has as many shards as there may be and
-// is written to faster than they all sustain: its callers wait for each other.
-// It is logged, once for each bucket and limiter, as the attribute "warning".
+// A SaturatedWarning says that a bucket has [MaxShards] shards and is written to faster
+// than they all sustain: its callers wait for each other. The limiter logs it, once for
+// each bucket and limiter, as the attribute "warning".
 type SaturatedWarning struct{ Entity, Resource string }
 
 // String names the bucket and what to do.
@@ -27,24 +27,25 @@ func (w SaturatedWarning) String() string {
 		w.Resource, w.Entity, MaxShards*writeParams.Amount/milli, MaxShards)
 }
 
-// split is how a shard comes into being: half of what its sibling holds is moved
-// to it, in one transaction. Two cases are one:
+// split makes a shard (ADR 013): one transaction moves half of its sibling's balance to
+// it. There are two cases:
 //
 //	doubling     i of n becomes i of 2n, and i+n is born
-//	replacement  i of n stays, and the other half of what it once was is born
+//	mending      i of n stays, and its missing sibling is born
 //
-// In a doubling, balances move as they stand at the sibling's stamp, which the new
-// shard gets too, so that both together go on accruing what the sibling alone
-// would have. A replacement accrues beside a sibling that keeps its share, and so
-// from now on only: what the lost one had earned before may have been taken from
-// it. The sibling is refilled to now, and both are stamped with that. Takes and
-// credits may land in between, since what moves is added and bounded. (A sibling
-// that holds more than its share has just got its number from a peer, and the
-// shard that it gives birth to is not one that was lost.)
+// In a doubling, balances move as they are at the sibling's stamp. The new shard gets
+// that stamp too. So both together accrue what the sibling alone would have.
 //
-// A sibling that is refilled all the time, as hot ones are, never has the stamp
-// seen for long. A loose split of such a one therefore stamps both anew, and
-// accepts any stamp up to that: what accrued in between, in milliseconds, is lost.
+// A missing shard is made beside a sibling that keeps its share, so it accrues only
+// from now on. Callers may have taken what the lost shard had earned before. The
+// sibling is refilled to now, and both get that stamp. (If the sibling holds more than
+// its share, a peer has just given it its number. The new shard was not lost, so the
+// split is as in a doubling.)
+//
+// Takes and credits may land between image and write, since the moved amount is added
+// and bounded. A sibling that is refilled all the time, as hot ones are, never has the
+// stamp seen for long. A loose split of such a sibling therefore stamps both again, and
+// accepts any stamp up to that. What accrued in between, in milliseconds, is lost.
 func split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
 	at, replaces := img.RefilledAt, count == img.ShardCount && !isOverfull(img)
 	if loose = loose && now-at < lateness; loose || replaces {
@@ -69,7 +70,7 @@ func split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		most := share(s.Params, born, count).Capacity
-		given := min(s.Tokens/2, most) // of less than nothing, too: more may have been earned since the stamp
+		given := min(s.Tokens/2, most) // negative balances too: more may have been earned since the stamp
 		if replaces && !loose {
 			given = max(0, min(shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)/2, most))
 			donor.Changes = append(donor.Changes, give(img, s, at, given))
@@ -85,8 +86,8 @@ func split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	return b
 }
 
-// narrow is what becomes of a shard's limit if that many tokens are given away
-// and the share becomes that of another count.
+// narrow is the change of a shard's limit that gives away given tokens and cuts the
+// limit to the share of another count.
 func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
 	capacity := share(s.Params, img.Shard, count).Capacity
 	trimmed := max(0, s.Tokens-given-capacity)
@@ -97,8 +98,7 @@ func narrow(img *store.Image, s *store.LimitState, count int, given int64) store
 	return ch
 }
 
-// give is what becomes of a shard's limit if it is refilled and that many tokens
-// are given away.
+// give is the change of a shard's limit that refills it and gives away given tokens.
 func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	part := shareOf(img, s.Params)
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
@@ -112,7 +112,7 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	return ch
 }
 
-// tighten gives a shard whose sibling exists already a larger count.
+// tighten gives a larger count to a shard whose sibling already exists.
 func tighten(img *store.Image, count int, now int64) *store.Refill {
 	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: max(now, img.RefilledAt), ShardCount: count,
@@ -127,7 +127,7 @@ func tighten(img *store.Image, count int, now int64) *store.Refill {
 	return r
 }
 
-// pressingWrite debits the hidden write limit although it may be short.
+// pressingWrite debits the hidden write limit even if it holds too little.
 func pressingWrite(img *store.Image) store.Change {
 	if img.Writes.Name == "" {
 		return store.Change{Limit: store.WriteLimit, Kind: store.AddLimit, Params: writeParams, Earned: writeParams.Capacity, Debit: writeCost}
@@ -135,7 +135,7 @@ func pressingWrite(img *store.Image) store.Change {
 	return store.Change{Limit: store.WriteLimit, Debit: writeCost, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
 }
 
-// firstWrite is the hidden write limit of a new item, which takes one write.
+// firstWrite is the hidden write limit of a new item, less one write.
 func firstWrite() store.NewLimit {
 	return store.NewLimit{
 		NamedParams: store.NamedParams{Limit: store.WriteLimit, Params: writeParams},
@@ -143,8 +143,8 @@ func firstWrite() store.NewLimit {
 	}
 }
 
-// afterRefill is the item as a refill leaves it, if nobody else has written since it
-// was seen.
+// afterRefill is the item as a refill leaves it, if no other client has written since
+// the image.
 func afterRefill(r *store.Refill) *store.Image {
 	img := *r.Seen
 	img.RefilledAt = r.RefilledAt
@@ -191,24 +191,23 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	s.Name = ch.Limit
 	moved := ch.Earned - ch.Debit
 	if moved < 0 {
-		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store reads it
+		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store gives it
 	}
 	s.Tokens += moved
 	s.Consumed += ch.Debit
 	return s
 }
 
-// widen doubles the number of shards of a bucket that has that many, unless
-// somebody else does. It reports whether there are more now.
+// widen doubles the number of shards of a bucket that has from of them, unless another
+// caller does. It reports whether there are more now.
 func (l *Limiter) widen(ctx context.Context, acct *account, b Bucket, from int, left <-chan struct{}) (bool, error) {
 	var err error
 	_, waited := acct.widening.do(ctx, left, func() { _, err = l.reshard(ctx, acct, b, 2*from) })
 	return acct.shardCount() > from, cmp.Or(err, waited)
 }
 
-// mend completes the set of shards of a bucket: it finishes a doubling that is
-// half done, and replaces shards that are missing. It reports whether there are
-// any shards at all.
+// mend completes the set of shards of a bucket: it finishes a half-done doubling and
+// makes missing shards. It reports whether there are any shards at all.
 func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan struct{}) (exists bool, err error) {
 	ran, waited := acct.widening.do(ctx, left, func() { exists, err = l.reshard(ctx, acct, b, 0) })
 	if !ran {
@@ -217,9 +216,9 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 	return exists, err
 }
 
-// widenInBackground doubles a bucket whose partition throttles, and tries again if
-// that is throttled too. The time between tries is random and grows: all processes
-// try, and each try that is throttled may load the partition further.
+// widenInBackground doubles a bucket whose partition throttles, and tries again if that
+// is throttled too. The time between tries is random and grows: all processes try, and
+// each throttled try may load the partition further.
 func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
 	const most = 5 // doublings of the time between tries
 	from := acct.shardCount()
@@ -250,14 +249,14 @@ func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket
 	})
 }
 
-// hasGrown reports whether all shards are known to have a larger number than one.
+// hasGrown reports whether all shards are known to have a number larger than from.
 func (a *account) hasGrown(from int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count > from && !a.uneven
 }
 
-// mendNow carries out a repair that was begun, for nobody's sake.
+// mendNow carries out mending that was begun in the background; nobody waits for it.
 func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 	defer acct.endWidening()
 	if _, err := l.mend(ctx, acct, b, nil); err != nil {
@@ -265,12 +264,12 @@ func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 	}
 }
 
-// reshard brings a bucket to a number of shards, all of which exist. A larger
-// number that one of them has already comes first: a doubling is under way, or
-// done, and that is what was wanted too.
+// reshard gives a bucket a number of shards, all of which then exist. If one shard
+// already has a larger number, that number comes first: a doubling is under way, or
+// done, which meets the purpose too.
 //
-// Shards learn a new number one pair at a time, shard 0 last, so that the shares
-// of those that exist never sum to more than the limit:
+// Shards get a new number one pair at a time, shard 0 last. So the shares of existing
+// shards never sum to more than the limit:
 //
 //	2 of them    0/2   1/2
 //	             0/2   1/4   3/4       1 gives half to 3
@@ -278,8 +277,8 @@ func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted int) (exists bool, err error) {
 	images, err := l.readShards(ctx, acct, b)
 	if err == nil && len(images) > 0 && !areEven(images) {
-		// One read of several items may lie across a merge, and then looks like a
-		// doubling that is half done.
+		// A read of several items may straddle a merge. The images then look like a
+		// half-done doubling.
 		images, err = l.readShards(ctx, acct, b)
 	}
 	if err != nil || len(images) == 0 {
@@ -287,7 +286,7 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	}
 	count := countOf(images)
 	if len(images) < count && count < MaxShards {
-		// Shards that are missing may have been split before they were lost.
+		// Missing shards may have been split before they were lost.
 		if images, err = l.readManyShards(ctx, acct, b, 2*count); err != nil || len(images) == 0 {
 			return false, err
 		}
@@ -300,7 +299,7 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	case count > MaxShards && wanted != 0:
 		return true, nil
 	case wanted == 2*count && areEven(images) && len(images) >= count:
-		// Where one is missing, its sibling may still hold what is to be its.
+		// If a shard is missing, its sibling may still hold the balance meant for it.
 		count = min(wanted, MaxShards)
 	}
 	switch err := l.raise(ctx, acct, images, count); {
@@ -319,14 +318,14 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	return true, nil
 }
 
-// readShards reads the shards of a bucket, as many as are believed to exist, and at
-// least as many as the one that b names.
+// readShards reads the shards of a bucket: as many as are believed to exist, and at
+// least up to the one that b names.
 func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*store.Image, error) {
 	return l.readManyShards(ctx, acct, b, max(b.Shard+1, acct.breadth(l.uptime(), imageAge)))
 }
 
 func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*store.Image, error) {
-	m := l.moment() // images are at least as young
+	m := l.moment() // images are at least this young
 	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, count)
 	if err != nil {
 		return nil, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
@@ -335,8 +334,8 @@ func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, c
 	return images, nil
 }
 
-// countOf is the largest number of shards that any of them believes in, or is one
-// of.
+// countOf is the largest number of shards that any image has, or that its shard number
+// implies.
 func countOf(images []*store.Image) (count int) {
 	for _, img := range images {
 		for count = max(count, img.ShardCount); count <= img.Shard; count *= 2 {
@@ -345,8 +344,8 @@ func countOf(images []*store.Image) (count int) {
 	return count
 }
 
-// areStamped reports whether images have stamps of a peer's that a new shard could
-// not copy: such a set is left as it is.
+// areStamped reports whether images have properties of a peer's or an operator's that a
+// new shard could not copy. Such a set is left as it is.
 func areStamped(images []*store.Image) bool {
 	return slices.ContainsFunc(images, func(img *store.Image) bool { return img.Foreign != "" || img.Disabled || img.HasValidUntil })
 }
@@ -371,10 +370,10 @@ func (l *Limiter) raise(ctx context.Context, acct *account, images []*store.Imag
 }
 
 // errMerged says that a shard that was to get a larger number has a smaller one than
-// it had: what is known of the others is from before that.
+// before. So the images of the other shards are from before a merge.
 var errMerged = errors.New("the shards were merged")
 
-// raiseOne gives a shard a larger number, doubling by doubling.
+// raiseOne gives a shard a larger number, one doubling after another.
 func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *store.Image, count int) error {
 	for tries := range maxTries {
 		if img.ShardCount >= count {
@@ -399,13 +398,13 @@ func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *store.Image,
 	return fmt.Errorf("double %s of %s: other writers got in between %d times: %w", img.Resource, img.Entity, maxTries, ErrConflict)
 }
 
-// raiseOnce doubles the number of one shard. It returns the shard as it then is,
-// or as it was when that was refused; nil if it is gone.
+// raiseOnce doubles the number of one shard. It returns the shard after the write, or
+// as it was when it refused the write; nil if the shard is gone.
 func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image, loose bool) (*store.Image, error) {
 	m := l.moment()
 	count := 2 * img.ShardCount
 	birth := split(img, img.Shard+img.ShardCount, count, loose, m.now, l.multiplier)
-	if sibling := acct.image(birth.Shard, m.up, crossing); sibling == nil || sibling.RefilledAt < img.RefilledAt { // as from before a merge
+	if sibling := acct.image(birth.Shard, m.up, crossing); sibling == nil || sibling.RefilledAt < img.RefilledAt { // it may be from before a merge
 		joint, err := l.bear(ctx, acct, birth, m)
 		switch {
 		case err != nil:
@@ -419,7 +418,7 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image
 			return fresh.Image, nil
 		}
 	}
-	// The sibling is there already: a peer makes shards out of nothing.
+	// The sibling exists already: a peer makes shards without a donor.
 	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) {
 		return l.store.Refill(ctx, tighten(img, count, m.now))
 	})
@@ -429,7 +428,7 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image
 // knows reports whether a shard was seen a moment ago.
 func (a *account) knows(i int, up time.Duration) bool { return a.image(i, up, crossing) != nil }
 
-// bear carries out a birth and remembers what came of it.
+// bear carries out a birth and remembers its result.
 func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m moment) (store.Joint, error) {
 	of := []Bucket{birth.Bucket, {Entity: birth.Entity, Resource: birth.Resource, Shard: birth.Sibling}, {Entity: birth.Entity, Resource: birth.Resource}}
 	after := func(i int) *store.Image {
@@ -450,7 +449,7 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m
 		if birth.Donor != nil {
 			acct.remember(afterRefill(birth.Donor), m)
 		}
-		acct.repaired(birth.ShardCount) // it is like another, which may be behind the configuration
+		acct.repaired(birth.ShardCount) // the shard copies another, which may be behind the configuration
 		return joint, nil
 	}
 	for i, r := range joint.Refusals {
@@ -464,8 +463,8 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m
 	return joint, nil
 }
 
-// replace makes the shards that are missing of a number, each from its sibling
-// if that exists. Shard 0 comes first: the others ask it for the number.
+// replace makes the missing shards of a number, each from its sibling if that exists.
+// Shard 0 comes first: the birth of a shard without a donor checks shard 0's number.
 func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count int) error {
 	for tries := range maxTries {
 		if tries > 0 {
@@ -485,7 +484,7 @@ func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count in
 			return err
 		}
 		if len(images) == 0 || acct.shardCount() != count {
-			return nil // others are at it
+			return nil // other clients do the same work
 		}
 	}
 	return fmt.Errorf("replace shards of %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, maxTries, ErrConflict)
@@ -513,7 +512,7 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 			birth = split(donor, b.Shard, count, loose, m.now, l.multiplier)
 		}
 		if birth.Donor == nil && birth.Sibling == 0 {
-			done = false // shard 0 is about to learn the number, or to be made
+			done = false // shard 0 must first get the number, or be made
 			continue
 		}
 		joint, err := l.bear(ctx, acct, birth, m)
@@ -525,20 +524,20 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 	return done, nil
 }
 
-// orphan is the birth of a shard that has no sibling to get tokens from. It is
-// like another shard, and opens empty.
+// orphan is the birth of a shard without a sibling to give tokens. The shard copies
+// another one's limits, and opens empty.
 func orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
 	b := split(like, born, count, false, now, multiplier)
-	b.Donor, b.Sibling, b.Now = nil, sibling, now // what it earned before is nobody's
+	b.Donor, b.Sibling, b.Now = nil, sibling, now // it accrues from now on
 	for i := range b.Limits {
 		b.Limits[i].Tokens = 0
 	}
 	return b
 }
 
-// relieve deals with an item that has taken all the writes it can, until after a
-// wait: more shards take more. It returns nil after the wait, if that is all
-// that can be done.
+// relieve handles an item that has used its hidden write limit, and has its next write
+// after wait. It doubles the bucket if that helps. It returns nil after the wait, if it
+// can do no more.
 func (l *Limiter) relieve(ctx context.Context, acct *account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
 	count := acct.shardCount()
 	if count >= MaxShards && acct.warn() {
@@ -563,7 +562,7 @@ func (l *Limiter) warnSaturated(ctx context.Context, b Bucket) {
 		"warning", SaturatedWarning{Entity: b.Entity, Resource: b.Resource})
 }
 
-// beginWidening claims work on the set of shards that nobody waits for.
+// beginWidening claims background work on the set of shards.
 func (a *account) beginWidening() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -574,8 +573,8 @@ func (a *account) beginWidening() bool {
 	return true
 }
 
-// beginMending claims a repair of the set of shards, if there is anything to
-// repair. What cannot be repaired is not tried all the time.
+// beginMending claims the mending of the set of shards, if it needs any. A set that
+// cannot be mended is not tried all the time.
 func (a *account) beginMending(up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

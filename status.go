@@ -8,36 +8,38 @@ import (
 	"time"
 )
 
-// Never is the wait of a request that no wait makes admissible, because it
-// asks for more than the limit's capacity.
+// Never is the wait of a request that no wait can make admissible, because it requests
+// more than the limit's capacity.
 const Never time.Duration = math.MaxInt64
 
-// A Status is how one limit stands to a request.
+// A Status is the state of one limit with respect to a request.
 type Status struct {
 	Entity, Resource string
-	// Limit is what the bucket enforces, undivided.
+	// Limit is the limit that the whole bucket enforces, not divided by the number of
+	// shards.
 	Limit Limit
-	// Available is the balance in whole tokens, rounded down, after what the
-	// request took; negative in debt.
+	// Available is the balance in whole tokens, rounded down, after the request's
+	// debit; negative in debt.
 	Available int64
-	// Requested is what the request asked of this limit.
+	// Requested is the amount that the request asked of this limit.
 	Requested int64
 	// Exceeded says that this limit refused the request.
 	Exceeded bool
-	// RetryAfter is the smallest wait after which this limit admits the
-	// request if nobody else consumes: 0 unless Exceeded, and [Never] if
-	// Requested is more than the capacity.
+	// RetryAfter is the smallest wait after which this limit admits the request if
+	// nobody else consumes. It is 0 unless Exceeded, and [Never] if Requested is more
+	// than the capacity.
 	//
-	// It is exact, to the millisecond, as of the state of the bucket that it rests
-	// on. Where the store was asked, that is the state that it answered with. A
-	// refusal from memory rests on a state seen up to [Options.Trust] ago: what other
-	// processes have consumed since makes the true wait longer, what they have
-	// returned since makes it shorter. [Limiter.TimeUntilAvailable] always asks.
+	// RetryAfter is exact, to the millisecond, for the state of the bucket on which it
+	// rests. If the limiter asked the store, that is the state in the answer. A refusal
+	// from memory rests on a state seen up to [Options.Trust] ago. Tokens that other
+	// processes have consumed since make the true wait longer, and tokens that they
+	// have returned make it shorter. [Limiter.TimeUntilAvailable] always asks the
+	// store.
 	RetryAfter time.Duration
 }
 
-// statusJSON has the member names of the peer's error body, so that one client
-// reads both.
+// statusJSON has the member names of the peer's error body, so that a client can read
+// both bodies.
 type statusJSON struct {
 	Entity        string   `json:"entity_id"`
 	Resource      string   `json:"resource"`
@@ -74,19 +76,19 @@ func jsonWait(d time.Duration) (seconds *float64, millis *int64) {
 
 // An ExceededError is a refusal: [ErrExceeded]. Nothing was consumed.
 type ExceededError struct {
-	// Statuses has every limit the request named, of the entity and then of
-	// its parent, whether it refused or not.
+	// Statuses has every limit that the request named, of the entity and then of its
+	// parent, whether the limit refused or not.
 	Statuses []Status
 }
 
 // Is reports whether target is [ErrExceeded].
 func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
 
-// RetryAfter is the smallest wait after which the same request is admitted if
-// nobody else consumes, to the millisecond; [Never] if it asks for more than a
-// limit's capacity. For a refusal from memory it is exact as of the image that the
-// refusal rests on, see [Status]. It covers the parent's limits too, if the parent's bucket could be
-// asked.
+// RetryAfter is the smallest wait after which the same request is admitted if nobody
+// else consumes, to the millisecond. It is [Never] if the request asks for more than a
+// limit's capacity. After a refusal from memory it is exact for the image that the
+// limiter refused on, see [Status]. It covers the parent's limits too, if the limiter
+// could ask for the parent's bucket.
 func (e *ExceededError) RetryAfter() time.Duration { return longestWait(e.Statuses) }
 
 func longestWait(statuses []Status) time.Duration {
@@ -97,7 +99,7 @@ func longestWait(statuses []Status) time.Duration {
 	return wait
 }
 
-// Error names the limits that refused and the wait.
+// Error names the limits that refused, and the wait.
 func (e *ExceededError) Error() string {
 	var names []string
 	for i := range e.Statuses {
@@ -113,8 +115,8 @@ func (e *ExceededError) Error() string {
 	return fmt.Sprintf("%s: %s: %s", ErrExceeded, strings.Join(names, ", "), advice)
 }
 
-// MarshalJSON writes a body fit for an HTTP 429: the message, the wait (null
-// if it is [Never]) and every limit's status.
+// MarshalJSON writes a body for an HTTP 429 response: the message, the wait (null if it
+// is [Never]) and every limit's status.
 func (e *ExceededError) MarshalJSON() ([]byte, error) {
 	seconds, millis := jsonWait(e.RetryAfter())
 	return json.Marshal(struct {

@@ -9,26 +9,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Demand is what is expected to be debited from a bucket item before somebody
-// looks at it again.
+// A Demand is the debits that the aggregator expects of a bucket item before it looks
+// at the item again.
 type Demand struct {
-	Amounts []store.Amount // by limit; limits without one are not expected to be used
+	Amounts []store.Amount // by limit; no use is expected of the others
 	Writes  int64          // writes to the item
 }
 
-// Replenish accrues a bucket item ahead of those who use it, if the item, as an
-// image shows it, does not hold what is expected of it next and accruing makes
-// up for at least half of what is lacking. Debits that then find what they need
-// do not have to refill, so that they move no stamp under others. All limits of
-// the item accrue in the one write, by the same arithmetic and under the same
-// conditions as when a request refills, and the hidden write limit pays for it.
+// Replenish accrues a bucket item ahead of its users, if the item, as the image shows
+// it, holds less than the demand. Accruing must make up for at least half of the
+// shortage. Debits that then find enough tokens need no refill, so they move no stamp.
+// All limits of the item accrue in one write, by the same arithmetic and conditions as
+// in a request's refill. The hidden write limit pays for the write.
 //
-// Nothing is sent if nothing would be gained, and if the item is one that users
-// do not simply accrue either: it is disabled, has expired, belongs to a peer's
-// feature, or holds more than its share. It reports whether the item was
-// written: it is not if anybody has refilled it since the image, which is not an
-// error. One attempt is made. A stamp that lies far ahead is moved back first, which
-// does not count as that.
+// Replenish sends nothing if that would gain nothing. It also leaves an item alone that
+// is disabled, has expired, uses a peer's feature, or holds more than its share. It
+// reports whether it wrote the item: if another process has refilled the item since the
+// image, it did not, which is not an error. It makes one attempt. If the stamp lies far
+// ahead, Replenish first moves it back, which does not count as an attempt.
 func (l *Limiter) Replenish(ctx context.Context, img *store.Image, next Demand) (bool, error) {
 	m, acct := l.moment(), l.account(img.Entity, img.Resource)
 	if acct.isBraked(img.Shard, m.up) {
@@ -54,13 +52,13 @@ func (l *Limiter) Replenish(ctx context.Context, img *store.Image, next Demand) 
 	})
 }
 
-// opOn names what is done to a bucket item, for errors.
+// opOn names an operation on a bucket item, for errors.
 func opOn(b Bucket, verb string) string {
 	return fmt.Sprintf("%s shard %d of %s of %s", verb, b.Shard, b.Resource, b.Entity)
 }
 
-// replenishment is the refill that makes an item meet a demand, nil if there is
-// none that is worth its write.
+// replenishment is the refill by which an item meets a demand, nil if no refill is
+// worth its write.
 func replenishment(img *store.Image, next Demand, now, multiplier int64) *store.Refill {
 	if !isPlain(img, now) || isOverfull(img) || !next.gains(img, now) {
 		return nil
@@ -73,8 +71,8 @@ func replenishment(img *store.Image, next Demand, now, multiplier int64) *store.
 	return r
 }
 
-// gains reports whether accruing up to now makes up for at least half of what an
-// item lacks of some limit.
+// gains reports whether accruing up to now makes up for at least half of the shortage
+// of some limit.
 func (d *Demand) gains(img *store.Image, now int64) bool {
 	writes := wholeOf(&img.Writes)
 	if img.Writes.Name != "" && covers(img.Writes.Tokens, writes.Balance(img.Writes.Tokens, img.RefilledAt, now), writes.Capacity, d.Writes*writeCost) {
@@ -92,23 +90,23 @@ func (d *Demand) gains(img *store.Image, now int64) bool {
 	return false
 }
 
-// covers reports whether a balance is short of a need, and half of that has
-// accrued by now. No more than the capacity is ever needed.
+// covers reports whether a balance falls short of a need, and half of the shortage has
+// accrued by now. The need is at most the capacity.
 func covers(stored, balance, capacity, need int64) bool {
 	need = min(need, capacity)
 	return stored < need && balance > max(0, stored) && balance-need/2 >= stored/2
 }
 
-// Double doubles the number of shards of a bucket if one of its items, as an image
-// of it shows, has used up four fifths of its hidden write limit, what that had
-// earned until an instant included: before requests have to wait for it. The
-// instant is that of the image; what happened to the item later it cannot tell.
+// Double doubles the number of shards of a bucket if img shows that its item has used
+// four fifths of its hidden write limit. It counts what that limit had earned until the
+// instant at. So the bucket doubles before requests have to wait for the limit. The
+// instant must be that of the image; Double does not see later writes to the item.
 //
-// Nothing is sent while the last doubling that this limiter knows of has not had
-// its effect, and where there is nothing to gain: at [MaxShards], and on items
-// that are disabled, have expired or belong to a peer's feature. It reports
-// whether there are more shards now than the image says. Errors are those of the
-// [Store]; a doubling that got stuck is finished by whoever meets it.
+// Double sends nothing while the last doubling that this limiter knows of has not had
+// its effect. It also sends nothing where it can gain nothing: at [MaxShards], and for
+// items that are disabled, have expired or use a peer's feature. It reports whether
+// there are now more shards than the image says. Errors are those of the [Store]. The
+// next client that notices a half-done doubling finishes it.
 func (l *Limiter) Double(ctx context.Context, img *store.Image, at time.Time) (bool, error) {
 	if !isPlain(img, l.now()) || img.ShardCount >= MaxShards || !isPressed(img, at.UnixMilli()) {
 		return false, l.closedFor(opOn(img.Bucket, "double"))
@@ -122,24 +120,23 @@ func (l *Limiter) Double(ctx context.Context, img *store.Image, at time.Time) (b
 	})
 }
 
-// isPressed reports whether an item has used up four fifths of the hidden write
-// limit.
+// isPressed reports whether an item has used four fifths of the hidden write limit.
 func isPressed(i *store.Image, at int64) bool {
-	const left = 5 // one part in so many, or less
+	const left = 5 // at most one part of this many is left
 	return i.Writes.Name != "" && writesLeft(i, at) <= i.Writes.Capacity/left
 }
 
-// isRelaxed reports whether an item has half of the hidden write limit, or more.
+// isRelaxed reports whether an item has at least half of the hidden write limit.
 func isRelaxed(i *store.Image, at int64) bool {
 	return i.Writes.Name != "" && 2*writesLeft(i, at) >= i.Writes.Capacity
 }
 
-// Mend completes the set of shards of a bucket: a doubling that is half done, by a
-// client that died or by a peer that leaves the rest to others, is finished; shards that
-// are missing are made from their siblings; and a shard 0 that a peer made anew beside
-// living siblings learns their number. As many shards are looked at as are known of, and
-// at least up to the one that b names. Shards that agree cost the read that finds it out.
-// Errors are those of the [Store].
+// Mend completes the set of shards of a bucket. It finishes a half-done doubling, left
+// by a client that died or by a peer that leaves the rest to others. It makes missing
+// shards from their siblings. A shard 0 that a peer made again beside existing siblings
+// learns their number. Mend reads as many shards as this limiter knows of, and at least
+// up to the one that b names. If the shards agree, Mend costs only that read. Errors
+// are those of the [Store].
 func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
 	_, err := inTime(ctx, l, opOn(b, "mend"), func(ctx context.Context) (bool, error) {
 		return l.mend(ctx, l.account(b.Entity, b.Resource), b, nil)
@@ -147,7 +144,7 @@ func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
 	return err
 }
 
-// isBraked reports whether a shard is not to be written to now.
+// isBraked reports whether the brake forbids a write to a shard now.
 func (a *account) isBraked(i int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

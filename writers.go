@@ -7,47 +7,50 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A census finds out from an item's own count of writes whether others write to it.
+// A census finds out from an item's own count of writes whether other processes write
+// to it.
 //
-// Every write that is applied raises the count by one, and its answer tells the
-// count that it raised it to. Counts that no write of this process raised are the
-// others'. While a write is under way nobody knows which count it raises, so the
-// census attributes counts in rounds: a round is complete once every write that was
-// under way when it began has been answered. A write whose answer was lost may have
-// been applied. Its count is then taken for another's, and the process behaves for
-// [contentionMemory] as if others wrote too.
+// Every applied write raises the count by one, and its answer has the new count. Counts
+// that no write of this process raised belong to others. While a write is under way,
+// nobody knows which count it raises. So the census attributes counts in rounds: a
+// round is complete once every write that was under way at its beginning has been
+// answered.
+//
+// A write whose answer was lost may have been applied. The census then attributes its
+// count to another process. For [contentionMemory], the process behaves as if others
+// wrote too.
 type census struct {
 	begun    bool
-	from, to int64 // the counts that this round attributes are greater than from, and at most to
-	own      int64 // how many of them this process has raised
-	left     int   // writes from before the round that are still under way
+	from, to int64 // this round attributes counts greater than from and at most to
+	own      int64 // how many of these counts this process has raised
+	left     int   // writes begun before the round and still under way
 	highest  int64 // the highest count seen
-	later    int64 // counts above to that this process has raised
+	later    int64 // how many counts above to this process has raised
 	round    int   // the number of this round
 }
 
-// A stampUse is what a write has to do with the stamp.
+// A stampUse is how a write depends on the stamp.
 type stampUse struct {
-	seen  int64 // the write was worked out on this one; 0 is that it does not depend on it
-	late  bool  // it is refused if nobody has moved the stamp for [lateness]
-	moves bool  // it moves the stamp
+	seen  int64 // the stamp on which the write was worked out; 0 if it does not depend on it
+	late  bool  // the write is refused if nobody has moved the stamp for [lateness]
+	moves bool  // the write moves the stamp
 }
 
 // A sentWrite is a write under way.
 type sentWrite struct {
 	stampUse
 	shard int
-	round int           // the census' when it was sent
+	round int           // the round of the census when it was sent
 	at    time.Duration // when it was sent, by [Limiter.uptime]
 }
 
-// note takes in the count that the answer to a write brought, and whether it was
-// applied. sending is how many writes are under way. It returns how many writes of
-// others it has found.
+// note records the count in the answer to a write, and whether the write was applied.
+// sending is the number of writes under way. It returns how many writes of others it
+// has found.
 func (s *census) note(w sentWrite, count int64, applied bool, sending int) (others int64) {
 	switch {
-	case !s.begun, count < s.from && w.round >= s.round-1: // the item was made anew
-		// A write that was sent before has a round that is older by more than one.
+	case !s.begun, count < s.from && w.round >= s.round-1: // the item was made again
+		// A write sent before that belongs to a round that is older by more than one.
 		*s = census{begun: true, from: count, to: count, highest: count, left: sending, round: s.round + 2}
 		return 0
 	case count < s.from:
@@ -69,7 +72,7 @@ func (s *census) note(w sentWrite, count int64, applied bool, sending int) (othe
 	return others
 }
 
-// heard takes in whether a write was applied.
+// heard records whether a write was applied.
 func (c *contention) heard(applied bool, up time.Duration) {
 	switch {
 	case applied:
@@ -81,8 +84,8 @@ func (c *contention) heard(applied bool, up time.Duration) {
 	c.refusedAt = up
 }
 
-// send carries out a write to a shard and takes in its answer. at is when the write
-// was worked out.
+// send carries out a write to a shard and records its answer. at is when the write was
+// worked out.
 func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUse, at moment, write func(context.Context) (store.Outcome, error)) (store.Outcome, error) {
 	sent := acct.beginWrite(b.Shard, use, l.uptime())
 	out, err := write(ctx)
@@ -94,9 +97,9 @@ func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUs
 	return out, err
 }
 
-// sendJoint carries out a write to several shards and takes in its answer. after is a
-// shard as the write leaves it, nil if it deletes it. It remembers no image: what
-// the shards are like may take more than one to tell.
+// sendJoint carries out a write to several shards and records its answer. after returns
+// a shard as the write leaves it, nil if the write deletes it. sendJoint remembers no
+// image, because the state of the shards may follow only from several of them.
 func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, after func(i int) *store.Image, at moment, write func(context.Context) (store.Joint, error)) (store.Joint, error) {
 	sent := make([]sentWrite, len(of))
 	for i, b := range of {
@@ -129,7 +132,7 @@ func (a *account) beginWrite(shard int, use stampUse, up time.Duration) sentWrit
 	return sentWrite{stampUse: use, shard: shard, round: c.census.round, at: up}
 }
 
-// endWrite takes in the answer to a write.
+// endWrite records the answer to a write.
 func (a *account) endWrite(w sentWrite, out store.Outcome, err error, m moment, draw func(int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

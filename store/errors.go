@@ -6,48 +6,47 @@ import (
 	"unicode/utf8"
 )
 
-// Conditions that callers branch on. Errors that carry data answer errors.Is
-// to one of these and errors.As to their type.
+// Conditions that callers branch on. An error that carries data answers errors.Is to
+// one of these, and errors.As to its type.
 var (
-	// ErrInvalid: an argument cannot be accepted. See [ValidationError].
+	// ErrInvalid: an argument is not acceptable. See [ValidationError].
 	ErrInvalid = errors.New("invalid argument")
-	// ErrUnavailable: the store could not be reached or did not answer in
-	// time; what was asked of it may or may not have happened. Throttling is
-	// ErrUnavailable too.
+	// ErrUnavailable: the store could not be reached or did not answer in time. The
+	// requested operation may or may not have happened. Throttling is ErrUnavailable
+	// too.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrThrottled: the store turned the request away for its rate; nothing
-	// was applied.
+	// ErrThrottled: the store rejected the request for its rate; nothing was applied.
 	ErrThrottled = errors.New("store throttled the request")
-	// ErrHotPartition: the store turned the request away because of the rate
-	// at the one partition that holds the item, which more shards relieve. It
-	// is always ErrThrottled too.
+	// ErrHotPartition: the store rejected the request because of the rate on the one
+	// partition that holds the item. More shards relieve that partition. The error is
+	// always ErrThrottled too.
 	ErrHotPartition = errors.New("partition of the item is too busy")
-	// ErrConflict: another writer kept getting in between; nothing was applied.
+	// ErrConflict: other writes came first at every attempt; nothing was applied.
 	ErrConflict = errors.New("conflicting writes")
-	// ErrAccessDenied: the credentials are missing, expired or may not do
-	// this. It is never taken for an outage.
+	// ErrAccessDenied: the credentials are missing, have expired, or do not permit this
+	// operation. The limiter never treats it as an outage.
 	ErrAccessDenied = errors.New("access denied")
 	// ErrNotFound: the table, namespace or entity does not exist. See
 	// [NotFoundError].
 	ErrNotFound = errors.New("not found")
-	// ErrExists: it exists already. See [ExistsError].
+	// ErrExists: the thing to be created exists already. See [ExistsError].
 	ErrExists = errors.New("already exists")
 	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
 	ErrDisabled = errors.New("resource disabled")
-	// ErrUnsupported: an item uses a feature of a peer that this version does
-	// not evaluate. See [UnsupportedError].
+	// ErrUnsupported: an item uses a feature of a peer that this version cannot
+	// evaluate. See [UnsupportedError].
 	ErrUnsupported = errors.New("unsupported feature")
-	// ErrIncomplete: a change was made, and not all of what it concerns has
+	// ErrIncomplete: a change was made, but not every bucket that it concerns has
 	// followed. See [IncompleteError].
 	ErrIncomplete = errors.New("change incomplete")
 	// ErrCorrupt: a stored item cannot be decoded. See [CorruptError].
 	ErrCorrupt = errors.New("corrupt item")
-	// ErrIncompatible: the table asks for another version of this library.
+	// ErrIncompatible: the table requires another version of this library.
 	ErrIncompatible = errors.New("incompatible table version")
 )
 
-// A ValidationError names an argument that cannot be accepted and what to do
-// about it. It is [ErrInvalid].
+// A ValidationError names an argument that is not acceptable, and how to correct it. It
+// is [ErrInvalid].
 type ValidationError struct {
 	Field  string
 	Value  string
@@ -68,14 +67,14 @@ const maxQuoted = 50
 // Is reports whether target is [ErrInvalid].
 func (e *ValidationError) Is(target error) bool { return target == ErrInvalid }
 
-// A NotFoundError names what does not exist. It is [ErrNotFound].
+// A NotFoundError names a thing that does not exist. It is [ErrNotFound].
 type NotFoundError struct {
 	Kind string // "table", "namespace", "entity"
 	Name string
 	Hint string // what to do next; may be ""
 }
 
-// Error names what is missing and what to do next.
+// Error names the missing thing and what to do next.
 func (e *NotFoundError) Error() string {
 	s := fmt.Sprintf("%s %q not found", e.Kind, e.Name)
 	if e.Hint != "" {
@@ -87,20 +86,20 @@ func (e *NotFoundError) Error() string {
 // Is reports whether target is [ErrNotFound].
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// An ExistsError names what exists already. It is [ErrExists].
+// An ExistsError names a thing that exists already. It is [ErrExists].
 type ExistsError struct {
 	Kind string
 	Name string
 }
 
-// Error names what exists already.
+// Error names the existing thing.
 func (e *ExistsError) Error() string { return fmt.Sprintf("%s %q already exists", e.Kind, e.Name) }
 
 // Is reports whether target is [ErrExists].
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
-// A DisabledError says that an operator has switched a resource off for an
-// entity. It is [ErrDisabled].
+// A DisabledError says that an operator has disabled a resource for an entity. It is
+// [ErrDisabled].
 type DisabledError struct{ Entity, Resource string }
 
 // Error names the entity and the resource.
@@ -111,9 +110,9 @@ func (e *DisabledError) Error() string {
 // Is reports whether target is [ErrDisabled].
 func (e *DisabledError) Is(target error) bool { return target == ErrDisabled }
 
-// An UnsupportedError says that a stored item uses a feature this version does
-// not evaluate; deciding without it would decide wrongly, so nothing was
-// decided and the item was left as it is. It is [ErrUnsupported].
+// An UnsupportedError says that a stored item uses a feature that this version cannot
+// evaluate. A decision without that feature would be wrong. So the limiter decided
+// nothing and left the item as it is. It is [ErrUnsupported].
 type UnsupportedError struct {
 	Entity, Resource string
 	Feature          string
@@ -128,19 +127,18 @@ func (e *UnsupportedError) Error() string {
 // Is reports whether target is [ErrUnsupported].
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// An IncompleteError says that an entity's limits were changed, and that not all of
-// its buckets could be brought to them. The same change made again completes it; until
-// then, buckets that limiters of this library use follow within their
-// [Options.ConfigTTL]. It is [ErrIncomplete], and what kept the others from following.
+// An IncompleteError says that an entity's limits were changed, but not all of its
+// buckets were repaired. To complete the change, make it again. Until then, buckets
+// that limiters of this library use follow within their [Options.ConfigTTL]. It is
+// [ErrIncomplete], and also the error that kept the other buckets from following.
 type IncompleteError struct {
 	Entity, Resource string // the level that was changed
-	// Reached is how many buckets were brought to the change, Of how many that were
-	// found.
+	// Reached is how many buckets were repaired, Of how many that were found.
 	Reached, Of int
 	Err         error
 }
 
-// Error says how far the change came and what to do.
+// Error says how many buckets follow and what to do.
 func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("the limits of entity %q for %s are changed, and %d of %d buckets follow so far: make the same change again: %v",
 		e.Entity, e.Resource, e.Reached, e.Of, e.Err)
@@ -149,7 +147,7 @@ func (e *IncompleteError) Error() string {
 // Is reports whether target is [ErrIncomplete].
 func (e *IncompleteError) Is(target error) bool { return target == ErrIncomplete }
 
-// Unwrap is why the others do not follow.
+// Unwrap returns why the other buckets do not follow.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
 // A CorruptError names a stored item that cannot be decoded. It is
@@ -160,7 +158,7 @@ type CorruptError struct {
 	Reason string
 }
 
-// Error names the item, the attribute and what is wrong with it.
+// Error names the item, the attribute and the reason.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("item %s: attribute %s: %s", e.Key, e.Attr, e.Reason)
 }

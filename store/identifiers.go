@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultResource is the pseudo resource under which an entity keeps the
-// limits that hold for every resource it has no limits of its own for. It
-// names configuration only; nothing can be acquired on it.
+// DefaultResource is the pseudo resource of an entity's default limits. They hold for
+// every resource for which the entity has no limits of its own. DefaultResource only
+// names configuration; nothing can be acquired on it.
 const DefaultResource = "_default_"
 
-// WriteLimit is the hidden limit every bucket item carries: one token for
-// each write to the item's partition.
+// WriteLimit is the name of the hidden write limit that every bucket item has: one
+// token for each write to the item's partition.
 const WriteLimit = "wcu"
 
 // Lengths of identifiers, in characters.
@@ -23,22 +23,21 @@ const (
 	maxNamespace = 64
 )
 
-// CheckEntity reports why id cannot name an entity, as a [*ValidationError]:
-// 1 to 256 characters, a letter or digit first, then letters, digits and
-// "_.-:@". The whole string must match, a trailing newline included.
+// CheckEntity reports why id cannot name an entity, as a [*ValidationError]. A valid ID
+// has 1 to 256 characters: first a letter or digit, then letters, digits and "_.-:@".
+// The whole string must match, so a trailing newline is invalid.
 func CheckEntity(id string) error {
 	return check("entity", id, maxEntity, isAlphanumeric, "_.-:@", "a letter or digit")
 }
 
-// CheckResource reports why name cannot name a resource, as a
-// [*ValidationError]: 1 to 64 characters, a letter first, then letters, digits
-// and "_.-/:".
+// CheckResource reports why name cannot name a resource, as a [*ValidationError]. A
+// valid name has 1 to 64 characters: first a letter, then letters, digits and "_.-/:".
 func CheckResource(name string) error {
 	return check("resource", name, maxResource, isLetter, "_.-/:", "a letter")
 }
 
-// CheckConfigResource is [CheckResource] that also takes [DefaultResource], as
-// entity configuration does.
+// CheckConfigResource is [CheckResource], but also accepts [DefaultResource], as entity
+// configuration does.
 func CheckConfigResource(name string) error {
 	if name == DefaultResource {
 		return nil
@@ -46,9 +45,9 @@ func CheckConfigResource(name string) error {
 	return CheckResource(name)
 }
 
-// CheckLimitName reports why name cannot name a limit, as a
-// [*ValidationError]: 1 to 64 characters, a letter first, then letters, digits
-// and "_.-"; "wcu" is reserved.
+// CheckLimitName reports why name cannot name a limit, as a [*ValidationError]. A valid
+// name has 1 to 64 characters: first a letter, then letters, digits and "_.-"; "wcu" is
+// reserved.
 func CheckLimitName(name string) error {
 	if name == WriteLimit {
 		return &ValidationError{Field: "limit name", Value: name, Reason: "the name is reserved, choose another"}
@@ -56,10 +55,10 @@ func CheckLimitName(name string) error {
 	return check("limit name", name, maxLimitName, isLetter, "_.-", "a letter")
 }
 
-// CheckNamespace reports why name cannot name a namespace, as a
-// [*ValidationError]: 1 to 64 characters, a letter or digit first, then
-// letters, digits and "_.-:@/". The peer registers any string; names outside
-// this alphabet are refused here so that they stay readable in keys and logs.
+// CheckNamespace reports why name cannot name a namespace, as a [*ValidationError]. A
+// valid name has 1 to 64 characters: first a letter or digit, then letters, digits and
+// "_.-:@/". The peer registers any string. This library rejects other names, so that
+// names stay readable in keys and logs.
 func CheckNamespace(name string) error {
 	return check("namespace", name, maxNamespace, isAlphanumeric, "_.-:@/", "a letter or digit")
 }
@@ -84,8 +83,8 @@ func check(field, s string, limit int, first func(byte) bool, rest, firstIs stri
 	return &ValidationError{Field: field, Value: s, Reason: reason}
 }
 
-// consistsOf reports whether there are only letters, digits and the other
-// characters given.
+// consistsOf reports whether a string has only letters, digits and the other given
+// characters.
 func consistsOf(s, others string) bool {
 	for i := range len(s) {
 		if c := s[i]; !isAlphanumeric(c) && strings.IndexByte(others, c) < 0 {

@@ -8,32 +8,32 @@ import (
 
 // Bounds of a limit's parameters and of an amount in a request.
 const (
-	// MaxTokens is the largest capacity, refill amount or requested amount, in
-	// tokens. A thousand times as many, the millitokens that are stored, still
-	// leaves a factor of nine before an int64 overflows.
+	// MaxTokens is the largest capacity, refill amount or requested amount, in tokens.
+	// Stored amounts are in millitokens, a thousand times as many. That still leaves a
+	// factor of nine before an int64 overflows.
 	MaxTokens = 1_000_000_000_000_000
-	// MaxPeriod is the longest refill period: 10^9 seconds, some 31 years.
+	// MaxPeriod is the longest refill period: 10^9 seconds, about 31 years.
 	MaxPeriod = 1_000_000_000 * time.Second
-	// MaxLimits is how many limits a bucket has at most, and so a level of
-	// configuration or a request: as many as one conditional write can carry. An item
-	// of more than about ten limits is larger than 1 KB, and each kilobyte that it
-	// begins costs every write to it a write unit.
+	// MaxLimits is the maximum number of limits of a bucket, and so of a level of
+	// configuration or of a request. One conditional write cannot carry more. An item
+	// of more than about ten limits is larger than 1 KB. Each kilobyte, even a partial
+	// one, costs every write to the item one write unit.
 	MaxLimits = 32
 )
 
-// Milli is the number of millitokens, the unit that is stored, in a token.
+// Milli is the number of millitokens in a token. Stores keep millitokens.
 const Milli = 1000
 
-// A Limit is a token bucket's configuration: it holds at most Capacity tokens
+// A Limit is a token bucket's configuration: the bucket holds at most Capacity tokens
 // and earns Amount of them, evenly, every Period. A bucket starts full.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
-// cover what is usually wanted; capacity equals the rate unless a burst is given.
+// cover the usual cases. Their capacity equals the rate unless Burst sets it.
 type Limit struct {
-	// Name is what requests call the limit, "rpm" or "tpm" for instance: 1 to 64
-	// characters, a letter first, then letters, digits and "_.-". "wcu" is taken.
+	// Name is the name of the limit in requests, "rpm" or "tpm" for instance: 1 to 64
+	// characters, first a letter, then letters, digits and "_.-". "wcu" is reserved.
 	Name string
-	// Capacity is the most tokens the bucket holds, at least 1.
+	// Capacity is the most tokens that the bucket holds, at least 1.
 	Capacity int64
 	// Amount is the number of tokens earned every Period, at least 1.
 	Amount int64
@@ -68,7 +68,7 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// ValidateLimits checks every limit, that no name comes twice, and that there are at
+// ValidateLimits checks every limit, that no name occurs twice, and that there are at
 // most [MaxLimits].
 func ValidateLimits(limits []Limit) error {
 	if len(limits) > MaxLimits {

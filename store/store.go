@@ -5,125 +5,128 @@ import (
 	"time"
 )
 
-// A Store keeps buckets and configuration. The limiter decides; the store
-// carries out one conditional write and hands back the item it met.
+// A Store keeps buckets and configuration. The limiter decides; the store carries out
+// one conditional write and returns the item as the write left it or found it.
 //
-// A write that the item's state refuses is not an error: the [Outcome] carries
-// the image that refused it, and nothing has changed. Errors are failures to
-// find out, and answer errors.Is to one of [ErrThrottled], [ErrUnavailable],
-// [ErrConflict] (nothing was applied), [ErrAccessDenied] or [ErrNotFound]. A
-// bucket write whose answer was lost is never sent again: it may have landed. A
-// joint write may be: it is sent under a token, and applied once. One that was
-// lost and then turned away is ErrUnavailable, since the lost attempt may land
-// yet.
+// If the item's state refuses a write, that is not an error: the [Outcome] has the
+// image that refused the write, and nothing has changed. An error means that the store
+// could not find out. It answers errors.Is to one of [ErrThrottled], [ErrUnavailable],
+// [ErrConflict] (nothing was applied), [ErrAccessDenied] or [ErrNotFound].
 //
-// Package storetest holds the suite every implementation passes.
+// A store never repeats a bucket write whose answer was lost, because the write may
+// have landed. It may repeat a joint write, which it sends under a token and which is
+// applied once. If a joint write was lost and its repetition turned away, the error is
+// ErrUnavailable, since the lost attempt may still land.
+//
+// Package storetest holds the suite that every implementation passes.
 type Store interface {
-	// Now is the clock that stamps buckets: the local clock, corrected by what
-	// the store has learnt of the server's.
+	// Now is the clock that stamps buckets: the local clock, corrected by what the
+	// store has learned of the server's clock.
 	Now() time.Time
 
-	// Take debits a bucket that can afford it.
+	// Take debits a bucket that holds enough.
 	Take(ctx context.Context, t *Take) (Outcome, error)
-	// Refill accrues to a new stamp, debits, and repairs parameters, provided
-	// that the bucket still has the stamp seen.
+	// Refill accrues to a new stamp, debits, and repairs parameters, if the bucket
+	// still has the stamp seen.
 	Refill(ctx context.Context, r *Refill) (Outcome, error)
 	// Create makes a bucket that does not exist, already debited.
 	Create(ctx context.Context, c *Create) (Outcome, error)
-	// Adjust moves balances of an existing bucket, into debt if need be.
+	// Adjust moves balances of an existing bucket, if necessary into debt.
 	Adjust(ctx context.Context, a *Adjust) (Outcome, error)
 	ShardStore
 
-	// Buckets reads every shard that exists of an entity's bucket for a
-	// resource, in order; none is an empty slice. Each item is read
-	// consistently, but not all at the same instant. shards is how many are
-	// believed to exist, which saves requests if it is right; 0 says that shard
-	// 0 is known to be missing, so that only its siblings are looked for.
+	// Buckets reads every existing shard of an entity's bucket for a resource, in
+	// order. If there is none, the slice is empty. Each item is read consistently, but
+	// not all at the same instant.
+	//
+	// shards is the number of shards that the caller believes to exist; a correct
+	// number saves requests. 0 says that shard 0 is known to be missing, so that the
+	// store looks only for its siblings.
 	Buckets(ctx context.Context, entity, resource string, shards int) ([]*Image, error)
-	// Load reads configuration items and an entity's record in one request.
+	// Load reads configuration, an entity's record and a bucket item in one request.
 	Load(ctx context.Context, l *Load) (*Loaded, error)
 }
 
-// A ShardStore writes to several shards of a bucket, all or none.
+// A ShardStore writes to several shards of a bucket: all writes are applied, or none.
 type ShardStore interface {
-	// Bear makes a shard that does not exist. The refusals are the shard's own
-	// (its image is the shard that exists), the sibling's, and, without a donor
-	// and unless shard 0 is the one born, shard 0's.
+	// Bear makes a shard that does not exist. The refusals are the shard's own (its
+	// image is the existing shard) and the sibling's. Without a donor, and unless shard
+	// 0 is born, shard 0's refusal follows.
 	Bear(ctx context.Context, b *Birth) (Joint, error)
-	// Gather carries out refills, 1 to 100, each bucket once. The refusals are in
-	// the order of the refills; at least one is Refused, others may merely not
-	// have been looked at.
+	// Gather carries out 1 to 100 refills, at most one for each bucket. The refusals
+	// are in the order of the refills. At least one is Refused; the store may not have
+	// looked at others.
 	Gather(ctx context.Context, rs []*Refill) (Joint, error)
-	// Merge makes one shard of two, for each of 1 to 50 pairs. The refusals are two
-	// for each pair, the survivor's and the retired shard's, as those of Gather.
+	// Merge merges two shards into one, for each of 1 to 50 pairs. For each pair there
+	// are two refusals, the survivor's and the retired shard's, with the same meaning
+	// as in Gather.
 	Merge(ctx context.Context, pairs []*Pair) (Joint, error)
 }
 
-// A ConfigWatcher is a [Store] that changes configuration too and tells whoever
-// caches it. A limiter on such a store sees its own process's changes at once.
+// A ConfigWatcher is a [Store] that also changes configuration and notifies caches of
+// it. A limiter on such a store sees its own process's changes at once.
 type ConfigWatcher interface {
-	// WatchConfig calls f after every change made through this store, until
-	// the function returned is called. f must not block.
+	// WatchConfig calls f after every change made through this store, until the caller
+	// calls stop. f must not block.
 	WatchConfig(f func(ConfigKey)) (stop func())
 }
 
-// An ImmediateStore is a [Store] whose operations may never wait for anything,
-// as those on an engine in the same process. Nobody leaves while one is under
-// way, so a limiter serves acquires on the goroutine of their caller.
+// An ImmediateStore is a [Store] whose operations never wait for anything if Immediate
+// reports true, for example on an engine in the same process. No caller leaves during
+// such an operation, so a limiter serves an acquire on the caller's goroutine.
 type ImmediateStore interface {
 	Immediate() bool
 }
 
-// A CheckedClock is a [Store] that can tell whether its clock was compared with the one
-// that all clients go by. A limiter on such a store moves back stamps that lie further
-// ahead than any honest clock.
+// A CheckedClock is a [Store] that can tell whether it has compared its clock with the
+// clock that all clients go by. A limiter on such a store moves back stamps that lie
+// further ahead than any honest clock.
 type CheckedClock interface {
-	// CheckedNow is [Store.Now], and whether the last answer agreed with it. It must
-	// be right to within a few seconds then.
+	// CheckedNow is [Store.Now], and whether the last answer agreed with it. If so, the
+	// clock must be right to within a few seconds.
 	CheckedNow() (now time.Time, checked bool)
 }
 
-// A Bucket names one bucket item: one shard of what an entity may consume of a
-// resource.
+// A Bucket names one bucket item: one shard of an entity's bucket for a resource.
 type Bucket struct {
 	Entity, Resource string
 	Shard            int
 }
 
-// An Image is a bucket item as it stood when a store last answered. It is
-// immutable: the limiter keeps it and shares it between callers.
+// An Image is a bucket item as a store last answered it. It is immutable: the limiter
+// keeps it and shares it between callers.
 //
-// Tokens are in millitokens, instants in milliseconds since the Unix epoch
-// unless the name says otherwise.
+// Tokens are in millitokens. Instants are in milliseconds since the Unix epoch unless
+// the name says otherwise.
 type Image struct {
 	Bucket
-	// ShardCount is the number of shards the item believes in, at least 1.
+	// ShardCount is the item's own number of shards, at least 1. Items of one bucket
+	// may disagree.
 	ShardCount int
-	// RefilledAt is the instant up to which the balances have accrued: the
-	// lock of every write that accrues.
+	// RefilledAt is the stamp: the instant up to which the balances have accrued. It is
+	// the lock of every write that accrues.
 	RefilledAt int64
-	// ExpiresAt is when the item may be swept, in seconds since the Unix
-	// epoch; 0 is never.
+	// ExpiresAt is when the sweep may delete the item, in seconds since the Unix epoch;
+	// 0 is never.
 	ExpiresAt int64
-	// ValidUntil is when the item's parameters lapse, if HasValidUntil. A peer
-	// writes 0 to ask for one pass that trims every balance.
+	// ValidUntil is when the item's parameters lapse, if HasValidUntil. A peer writes 0
+	// to request one write that trims every balance.
 	ValidUntil    int64
 	HasValidUntil bool
-	// Disabled is an operator's switch: nothing may be acquired.
+	// Disabled is an operator's switch: no tokens may be acquired.
 	Disabled bool
-	// Cascade says that acquiring here acquires from Parent too.
+	// Cascade says that an acquire on this bucket also acquires from Parent.
 	Cascade bool
 	Parent  string // "" if none
-	// ParentGeneration and Incarnation identify the owner's record this item
-	// was stamped from.
+	// ParentGeneration and Incarnation identify the entity's record from which the
+	// item's owner was copied.
 	ParentGeneration int64
 	Incarnation      string
-	// Foreign names the first feature of a peer that the item carries and this
-	// version cannot evaluate ("parameter schedule", "quota"); "" if none. Such
-	// an item may be debited while its parameters are valid, and is otherwise
-	// left alone.
+	// Foreign names the first feature of a peer that the item uses and this version
+	// cannot evaluate ("parameter schedule", "quota"); "" if none. Such an item may be
+	// debited while its parameters are valid. Otherwise the limiter leaves it alone.
 	Foreign string
-	// Writes is the hidden limit on writes to the item.
+	// Writes is the hidden write limit of the item.
 	Writes LimitState
 	// Limits are the item's limits by name, in order, [Image.Writes] excluded.
 	Limits []LimitState
@@ -138,7 +141,7 @@ func (i *Image) Limit(name string) (LimitState, bool) {
 	return i.Limits[k], true
 }
 
-// index is where a limit is among the image's, -1 if it is not there.
+// index is the position of a limit in the image, -1 if the image lacks it.
 func (i *Image) index(limit string) int {
 	for k := range i.Limits {
 		if i.Limits[k].Name == limit {
@@ -148,16 +151,16 @@ func (i *Image) index(limit string) int {
 	return -1
 }
 
-// A LimitState is one limit on a bucket item: this shard's balance, and the
-// whole limit's parameters, not divided by the number of shards.
+// A LimitState is one limit on a bucket item: this shard's balance, and the parameters
+// of the whole limit, not divided by the number of shards.
 type LimitState struct {
 	Name string
-	// Tokens are the millitokens held, negative in debt. A store gives what is below
-	// −8·10^18 as that.
+	// Tokens is the balance in millitokens, negative in debt. If the balance is below
+	// −8·10^18, a store gives −8·10^18.
 	Tokens int64
-	// Consumed are the millitokens ever consumed less those returned, modulo 2^64:
-	// the count has no end. Only the difference of two images of an item means
-	// anything; it is exact, by wrap-around, within 64 bits.
+	// Consumed is the millitokens ever consumed less those returned, modulo 2^64,
+	// because the count has no end. Only the difference between two images of an item
+	// has a meaning. It is exact, by wrap-around, within 64 bits.
 	Consumed int64
 	Params
 }
@@ -193,99 +196,97 @@ type Amount struct {
 	Milli int64 // millitokens, not negative
 }
 
-// A Take debits every amount, and one token of the hidden write limit, of a
-// bucket that exists, is neither expired, lapsed nor disabled, and holds them
-// all, none of them above its debit's AtMost. An amount of 0 asks only that the
-// limit exists.
+// A Take debits every amount, and one token of the hidden write limit. It requires that
+// the bucket exists and is not expired, lapsed or disabled. The bucket must hold all
+// amounts, and no balance may be above its debit's AtMost. An amount of 0 only requires
+// that the limit exists.
 type Take struct {
 	Bucket
 	Now    int64
 	Debits []Debit // by limit name, each once
-	// ShardCount, if not 0, is the number of shards that AtMost was worked out
-	// from, which the item must still believe in.
+	// ShardCount, if not 0, is the number of shards from which AtMost was worked out.
+	// The item must still have that number.
 	ShardCount int
 	// Since, if not 0, is the oldest stamp that the item may have.
 	Since int64
-	// Stamp, if not 0, is a stamp since which each limit has earned what its debit
-	// says, and the hidden write limit Earned. As long as the item has it, the
-	// balances need to be enough only together with that.
+	// Stamp, if not 0, is a stamp since which each limit has earned its debit's Earned,
+	// and the hidden write limit has earned Earned. While the item has that stamp, each
+	// balance needs to suffice only together with that amount.
 	Stamp, Earned int64
 }
 
 // A Debit is what a [Take] debits from one limit.
 type Debit struct {
 	Amount
-	// AtMost bounds the balance before the debit. A balance is stored as it
-	// was at the item's stamp; one that has since accrued to its capacity has
-	// to be cut there before anything is taken off it, or the next refill
-	// would fill the hole with what had already overflowed.
+	// AtMost bounds the balance before the debit. The item stores the balance as of its
+	// stamp. A balance that has since accrued to the capacity must be cut there before
+	// a debit. Otherwise the next refill would fill the gap with tokens that had
+	// already overflowed.
 	AtMost int64
-	// Params, if not zero, are the parameters that AtMost was worked out from,
-	// which the limit must still have.
+	// Params, if not zero, are the parameters from which AtMost was worked out. The
+	// limit must still have them.
 	Params Params
 	// Earned is what the limit has earned since the take's Stamp.
 	Earned int64
 }
 
-// NamedParams are the parameters of the limit named.
+// NamedParams are the parameters of the named limit.
 type NamedParams struct {
 	Limit string
 	Params
 }
 
-// A Refill accrues, debits and repairs a bucket in one write, on the condition
-// that its stamp is still Seen, and its ValidUntil, its number of shards and whether
-// it is disabled still those of the image. One that repairs, that is, changes, adds or
-// removes a limit, or restamps the owner, asks the same of every limit's parameters
-// and of the owner: peers change those without moving the stamp.
-// It also debits the hidden write limit, whose [Change] is Writes.
+// A Refill accrues, debits and repairs a bucket in one write. It requires that the
+// stamp, ValidUntil, the number of shards and Disabled are still those of Seen. A
+// refill repairs if it changes, adds or removes a limit, or restamps the owner. It then
+// also requires every limit's parameters and the owner of the image, because peers
+// change those without moving the stamp. A refill also debits the hidden write limit,
+// whose [Change] is Writes.
 type Refill struct {
 	Bucket
-	// Seen is the image that the changes were worked out on.
+	// Seen is the image on which the changes were worked out.
 	Seen *Image
-	// RefilledAt is the new stamp. It is before the one seen only if that lies ahead
-	// of every honest clock.
+	// RefilledAt is the new stamp. It lies before the stamp seen only if that lies
+	// ahead of every honest clock.
 	RefilledAt int64
-	// FullSince, if not 0, replaces the lock of the stamp: the stamp may be
-	// any up to this instant. Every limit then had room for less than it
-	// earned since, if its balance was at least AtLeast, and is full whatever
-	// its balance was: balances become Earned less Debit. Parameters are the
-	// ones seen.
+	// FullSince, if not 0, replaces the lock of the stamp: the stamp may be any up to
+	// this instant. Every limit then had room for less than it has earned since, if its
+	// balance was at least AtLeast. So every limit is full, whatever its balance was,
+	// and the write sets each balance to Earned less Debit. Parameters must be the ones
+	// seen.
 	FullSince int64
-	// Loose, too, replaces the lock of the stamp: it may be any up to
-	// RefilledAt, which becomes the new one. What accrued since is lost, so it
-	// is for stamps that are never older than milliseconds. Parameters are kept,
-	// and are the ones that the changes carry.
+	// Loose also replaces the lock of the stamp: the stamp may be any up to RefilledAt,
+	// which becomes the new one. What accrued since the stamp seen is lost, so Loose is
+	// only for stamps that are never older than milliseconds. The write keeps
+	// parameters and requires those that the changes have.
 	Loose   bool
 	Writes  Change
 	Changes []Change // by limit name; limits without one are left alone
 	Expiry  Expiry
-	// Lapse removes ValidUntil: the trim that a peer asked for is done.
+	// Lapse removes ValidUntil: this write does the trim that a peer requested.
 	Lapse bool
-	// ShardCount, if not 0, is the number of shards that the item believes in
-	// from now on, instead of the one seen.
+	// ShardCount, if not 0, replaces the item's number of shards.
 	ShardCount int
-	// Owner, if not nil, restamps who the bucket belongs to.
+	// Owner, if not nil, replaces the owner that the item has copied.
 	Owner *Owner
 }
 
-// A Change is what a [Refill] does to one limit. The balance changes by Earned
-// less Debit, if it lies between AtLeast and AtMost before the write.
+// A Change is what a [Refill] does to one limit. The balance changes by Earned less
+// Debit, if it lies between AtLeast and AtMost before the write.
 type Change struct {
 	Limit string
 	Kind  ChangeKind
-	// Earned is the accrual, or, negative, what is trimmed. For [AddLimit] it
-	// is the opening balance.
+	// Earned is the accrual, or, if negative, the trimmed amount. For [AddLimit] it is
+	// the opening balance.
 	Earned int64
-	// Debit is what is consumed; negative, what is returned.
+	// Debit is the consumed amount; if negative, the returned amount.
 	Debit int64
-	// AtLeast and AtMost bound the balance before the write, so that takes and
-	// credits which land between image and write neither lose accrual nor
-	// lift the balance above the capacity. They are not used by [AddLimit].
+	// AtLeast and AtMost bound the balance before the write. They let takes and credits
+	// land between image and write without losing accrual or lifting the balance above
+	// the capacity. [AddLimit] does not use them.
 	AtLeast, AtMost int64
-	// Params are the parameters to write, for [SetParams] and [AddLimit], or
-	// those that the limit must have, if the refill is loose or does without
-	// its lock.
+	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
+	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
 }
 
@@ -297,11 +298,11 @@ const (
 	KeepParams  ChangeKind = iota // parameters stay
 	SetParams                     // parameters are replaced
 	AddLimit                      // the limit is not on the item yet
-	RemoveLimit                   // the limit is taken off the item
+	RemoveLimit                   // the limit is removed from the item
 )
 
-// An Expiry changes when a bucket item may be swept. The zero Expiry leaves
-// that as it is.
+// An Expiry changes when the sweep may delete a bucket item. The zero Expiry changes
+// nothing.
 type Expiry struct {
 	Change bool
 	At     int64 // seconds since the Unix epoch; 0 is never
@@ -315,7 +316,7 @@ type Owner struct {
 	Incarnation string // "" if the entity has no record
 }
 
-// A Create makes a bucket item, provided that there is none.
+// A Create makes a bucket item, if there is none.
 type Create struct {
 	Bucket
 	Now        int64
@@ -329,63 +330,65 @@ type Create struct {
 // A NewLimit is a limit of a bucket being created.
 type NewLimit struct {
 	NamedParams
-	Tokens   int64 // opening balance less what is consumed at once
+	Tokens   int64 // opening balance less what the creation debits
 	Consumed int64
 }
 
-// A Birth makes a shard that does not exist. Nothing it holds is new: either
-// its sibling gives it, in the same transaction, or it opens empty, provided
-// that there is no sibling to give and that shard 0, unless that is the one
-// born, has the shard count that it is born with.
+// A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the
+// sibling gives the opening balances in the same transaction. Without one, the shard
+// opens empty, and the sibling must not exist. Shard 0, unless it is the one born, must
+// then have the shard count that the new shard gets.
 type Birth struct {
 	Create
-	// Donor is the sibling's write, which takes off the sibling what the shard
-	// opens with; nil if there is no sibling.
+	// Donor is the sibling's write, which debits the sibling by the new shard's opening
+	// balances; nil if there is no sibling.
 	Donor *Refill
-	// Sibling is the sibling's number, which must not exist without a Donor.
+	// Sibling is the sibling's number. Without a Donor, that shard must not exist.
 	Sibling int
 }
 
-// A Pair is two shards of a bucket that become one: shard i of 2n, which survives
-// as shard i of n, and shard i+n, which is deleted, provided that it is as it was
-// seen.
+// A Pair is two shards of a bucket that a merge makes one. Shard i of 2n survives as
+// shard i of n. Shard i+n is deleted, if it is as it was seen.
 type Pair struct {
-	// Survivor is the write that takes over what the other one held, and learns
-	// the smaller number of shards.
+	// Survivor is the write that adds the retired shard's balances and sets the smaller
+	// number of shards.
 	Survivor *Refill
-	// Retired is the image of the other one. It must still have its stamp, its
-	// number of shards and its parameters, be neither disabled nor limited in its
-	// validity, and hold no more of any limit.
+	// Retired is the image of the deleted shard. The shard must still have the image's
+	// stamp, number of shards and parameters. It must be neither disabled nor have a
+	// ValidUntil, and must hold no more of any limit than the image.
 	Retired *Image
-	// AtLeast is how much it must still hold of each limit of Retired, in order.
+	// AtLeast is the least that the retired shard must still hold of each limit of
+	// Retired, in order.
 	AtLeast []int64
 }
 
-// A Joint is the answer to writes that take place together or not at all.
+// A Joint is the answer to writes that are applied together or not at all.
 type Joint struct {
-	// Applied says that all of them took place.
+	// Applied says that all writes were applied.
 	Applied bool
-	// Refusals has, if they did not, an entry for each write: whether the
-	// state of its item refused it. With [ErrThrottled] it may say which of the
-	// items was too busy.
+	// Refusals has an entry for each write if the writes were not applied: whether the
+	// state of its item refused it. With [ErrThrottled] it may say which item's
+	// partition throttled.
 	Refusals []Refusal
 }
 
 // A Refusal is one write's part in a [Joint] that was not applied.
 type Refusal struct {
-	// Refused says that the item's state refused the write, not another's.
+	// Refused says that the state of this write's item refused the write, not
+	// another's.
 	Refused bool
-	// Image is the item that refused it; nil if there is none, or if it did
-	// not refuse.
+	// Image is the item that refused the write; nil if there is none, or if it did not
+	// refuse.
 	Image *Image
-	// Throttled says that the item's partition turned the write away.
+	// Throttled says that the item's partition rejected the write for its rate.
 	Throttled bool
 }
 
-// An Adjust moves balances of a bucket that exists, as long as each limit's
-// balance lies within the bounds of its delta. A debit moreover asks that the
-// limit still has the parameters seen, unless they are foreign; a credit, that
-// it still has the capacity seen, and the item the shard count seen.
+// An Adjust moves balances of an existing bucket, if each limit's balance lies within
+// the bounds of its delta. A debit also requires that the limit still has the
+// parameters seen, unless the item is foreign. A credit also requires that the limit
+// still has the capacity seen. The item must still have the shard count seen, unless it
+// is foreign and the Adjust only debits.
 type Adjust struct {
 	Bucket
 	Seen   *Image
@@ -395,37 +398,37 @@ type Adjust struct {
 // A Delta is what an [Adjust] does to one limit.
 type Delta struct {
 	Limit string
-	// Tokens is added to the balance, negative to take.
+	// Tokens is added to the balance; negative debits it.
 	Tokens int64
-	// Consumed is added to the count of tokens consumed. It differs from
-	// -Tokens where part of a credit finds no room.
+	// Consumed is added to the count of consumed tokens. It differs from -Tokens where
+	// a part of a credit exceeds the capacity.
 	Consumed int64
-	// AtMost bounds the balance before. See [Debit] and [Change].
+	// AtMost bounds the balance before the write. See [Debit] and [Change].
 	AtMost int64
-	// Covered says that the balance before must be enough for what is taken.
+	// Covered says that the balance before the write must suffice for the debit.
 	Covered bool
-	// Pinned says that the balance before must be AtMost.
+	// Pinned says that the balance before the write must equal AtMost.
 	Pinned bool
 }
 
-// A ConfigKey names one level of configuration, the first that has limits
-// being the one that holds: an entity's for a resource, an entity's for
-// [DefaultResource], a resource's (no Entity), the system's (neither).
+// A ConfigKey names one level of configuration. In order, the levels are: an entity's
+// for a resource, an entity's for [DefaultResource], a resource's (no Entity), the
+// system's (neither). The first level that has limits holds.
 type ConfigKey struct{ Entity, Resource string }
 
-// A Config is what one level of configuration says.
+// A Config is the configuration of one level.
 type Config struct {
 	Limits []Limit // by name
-	// OnUnavailable is set at system level only.
+	// OnUnavailable is set only at system level.
 	OnUnavailable OnUnavailable
 	// Disabled and Cascade are policies of an entity or resource level.
 	Disabled, Cascade Policy
-	// Foreign names the first feature of a peer that the limits use and this
-	// version cannot evaluate; "" if none.
+	// Foreign names the first feature of a peer that the limits use and this version
+	// cannot evaluate; "" if none.
 	Foreign string
 }
 
-// A Policy is a switch that a level of configuration may leave to the next.
+// A Policy is a switch that a level of configuration may leave to the next level.
 type Policy uint8
 
 // The values of a [Policy].
@@ -435,28 +438,28 @@ const (
 	No
 )
 
-// An Entity is who consumes: an API key, a user, a project.
+// An Entity is a consumer: an API key, a user, a project.
 type Entity struct {
 	ID       string
-	Name     string            // for people; the ID if none was given
+	Name     string            // for display; the ID if none was given
 	Parent   string            // "" if none
-	Cascade  bool              // acquiring from the entity acquires from Parent too
+	Cascade  bool              // an acquire from the entity also acquires from Parent
 	Metadata map[string]string // never nil on an entity that was read
 	Created  time.Time         // to the second
-	// Generation counts the entity's parents, and Incarnation tells two
-	// entities apart that had the same ID one after the other.
+	// Generation counts the parents that the entity has had. Incarnation tells apart
+	// two entities with the same ID, one after the other.
 	Generation  int64
 	Incarnation string
 }
 
-// A Load asks for an entity's record, if Entity is not "", for configuration,
-// and for a bucket item, if Bucket is not nil.
+// A Load requests configuration, an entity's record if Entity is not "", and a bucket
+// item if Bucket is not nil.
 type Load struct {
 	Entity  string
 	Configs []ConfigKey
 	Bucket  *Bucket
-	// Consistent asks for each item as every write left it that was answered before.
-	// Otherwise reads are eventually consistent, at half the price.
+	// Consistent requests reads that include every write answered before. Otherwise
+	// reads are eventually consistent, at half the price.
 	Consistent bool
 }
 
@@ -467,14 +470,14 @@ type Loaded struct {
 	Image   *Image    // nil if there is none
 }
 
-// OnUnavailable is what an acquire does when the store cannot be reached.
+// OnUnavailable is what an acquire does when it cannot reach the store.
 type OnUnavailable string
 
-// The values of [OnUnavailable]. The zero value leaves the choice to the system
-// level of configuration, and failing that to [Block].
+// The values of [OnUnavailable]. The zero value leaves the choice to the system level
+// of configuration. If that has no value either, [Block] holds.
 const (
-	// Block returns [ErrUnavailable].
+	// Block makes the acquire return [ErrUnavailable].
 	Block OnUnavailable = "block"
-	// Allow returns a degraded lease: the work goes on, unmetered.
+	// Allow makes the acquire return a degraded lease: the work goes on unmetered.
 	Allow OnUnavailable = "allow"
 )

@@ -6,18 +6,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// debits takes tokens whatever the balance.
+// debits takes tokens at any balance.
 func debits(limit string, tokens int64) store.Delta {
 	return store.Delta{Limit: limit, Tokens: -tokens, Consumed: tokens, AtMost: math.MaxInt64}
 }
 
-// credits gives tokens of rpm back.
+// credits returns tokens of rpm.
 func credits(tokens int64) store.Delta {
 	return store.Delta{Limit: "rpm", Tokens: tokens, Consumed: -tokens, AtMost: rpm.Capacity - tokens}
 }
 
-// adjust writes deltas on the image seen, and wants the image after it, or the
-// bucket unchanged where want is nil.
+// adjust writes deltas on the image seen, and checks the image after it. If want is
+// nil, the bucket must be unchanged.
 func (k *kit) adjust(seen, met *store.Image, want func(*store.Image), deltas ...store.Delta) {
 	k.Helper()
 	out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: deltas})
@@ -158,7 +158,7 @@ var adjustTests = []test{
 	}},
 }
 
-// reparameterized adjusts after the parameters of rpm have changed.
+// reparameterized adjusts after a change of the parameters of rpm.
 func reparameterized(name string, to store.Params, d store.Delta, admitted bool) test {
 	return test{name, func(k *kit) {
 		seen := k.create(k.newBucket())

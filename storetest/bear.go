@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// born is shard i of theBucket among so many, with so many tokens of rpm.
+// born is shard i of count of theBucket, with the given tokens of rpm.
 func (k *kit) born(i, count int, tokens int64) store.Create {
 	return store.Create{
 		Bucket: store.Bucket{Entity: theBucket.Entity, Resource: theBucket.Resource, Shard: i}, Now: k.now, ShardCount: count,
@@ -15,15 +15,15 @@ func (k *kit) born(i, count int, tokens int64) store.Create {
 	}
 }
 
-// gives is what a donor does: it gives tokens of rpm, if it holds as much, and
-// believes in so many shards from now on. The stamp stays.
+// gives is a donor's write. It debits tokens of rpm, if the donor holds that many, and
+// sets the donor's number of shards. The stamp stays.
 func gives(seen *store.Image, tokens int64, count int) *store.Refill {
 	r := refill(seen, bounded(-tokens, 0, tokens, rpm.Capacity))
 	r.RefilledAt, r.ShardCount = seen.RefilledAt, count
 	return r
 }
 
-// gave is the image of the donor then.
+// gave is the image of the donor after gives.
 func gave(img *store.Image, tokens int64, count int) *store.Image {
 	return with(img, func(i *store.Image) {
 		earn(i, "rpm", -tokens)
@@ -32,7 +32,7 @@ func gave(img *store.Image, tokens int64, count int) *store.Image {
 	})
 }
 
-// halves is the split of a shard among count into two among twice as many.
+// halves is the birth by which a shard of n becomes two of 2n.
 func (k *kit) halves(seen *store.Image) *store.Birth {
 	l, _ := seen.Limit("rpm")
 	half := max(l.Tokens, 0) / 2
@@ -47,7 +47,7 @@ func (k *kit) orphan(i, sibling int) *store.Birth {
 	return &store.Birth{Create: k.born(i, 4, 0), Sibling: sibling}
 }
 
-// bears wants a birth to take place, and the shards then to be the one born and
+// bears checks that a birth takes place, and that the shards are then the one born and
 // the others.
 func (k *kit) bears(b *store.Birth, others ...*store.Image) {
 	k.Helper()
@@ -56,7 +56,7 @@ func (k *kit) bears(b *store.Birth, others ...*store.Image) {
 	k.stored(theBucket, inOrder(imageOf(&b.Create), others)...)
 }
 
-// inOrder puts an image where it belongs among others.
+// inOrder inserts an image at its place among others.
 func inOrder(img *store.Image, others []*store.Image) []*store.Image {
 	i := 0
 	for i < len(others) && others[i].Shard < img.Shard {
@@ -208,7 +208,7 @@ var bearTests = []test{
 	}},
 }
 
-// stillborn wants a birth to be refused, and the shards to stay as they are.
+// stillborn checks that a birth is refused and that the shards stay as they are.
 func (k *kit) stillborn(b *store.Birth, want []store.Refusal, shards ...*store.Image) {
 	k.Helper()
 	j, err := k.Bear(k.Context(), b)

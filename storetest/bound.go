@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// wideLimits are as many limits as a bucket may have, half full, with names as long
-// as they may be. Those of two kinds have no name in common.
+// wideLimits are the maximum number of limits, half full, with names of the maximum
+// length. Limits of two kinds have no name in common.
 func wideLimits(kind string, count int) []store.NewLimit {
 	limits := make([]store.NewLimit, count)
 	for i := range limits {
@@ -23,7 +23,7 @@ func wideLimits(kind string, count int) []store.NewLimit {
 	return limits
 }
 
-// wide is theBucket with as many limits as it may have.
+// wide is theBucket with the maximum number of limits.
 func (k *kit) wide(shard, count int) *store.Create {
 	c := k.newBucket()
 	c.Shard, c.ShardCount, c.Limits = shard, count, wideLimits("a", store.MaxLimits)
@@ -52,8 +52,8 @@ func debitsOne(_ int, s *store.LimitState) store.Change {
 	return store.Change{Debit: 1, Earned: 9, AtLeast: 1, AtMost: s.Capacity, Params: s.Params}
 }
 
-// debited is an image after each limit has lost so much of its balance, and one
-// millitoken of that by a debit.
+// debited is an image after each limit has lost the given amount of its balance, one
+// millitoken of it by a debit.
 func debitedEach(img *store.Image, lost int64) *store.Image {
 	return with(img, func(i *store.Image) {
 		for l := range i.Limits {
@@ -110,7 +110,7 @@ func restamped(r *store.Refill) *store.Refill {
 	return r
 }
 
-// boundTests are every shape of write to a bucket with as many limits as it may have.
+// boundTests cover every shape of write to a bucket with the maximum number of limits.
 var boundTests = []test{
 	wideTake("take", store.MaxLimits, func(*store.Take) {}),
 	wideTake("take of all but one", store.MaxLimits-1, func(*store.Take) {}),
@@ -283,7 +283,7 @@ var boundTests = []test{
 	}},
 }
 
-// wideReplacement replaces so many limits of a wide bucket by others, changes the rest,
+// wideReplacement replaces some limits of a wide bucket by others, changes the rest,
 // and restamps the owner and the number of shards.
 func wideReplacement(name string, replaced int) test {
 	return test{name, func(k *kit) {
@@ -329,7 +329,7 @@ func wideAdjust(name string, delta func(*store.LimitState) store.Delta) test {
 	}}
 }
 
-// tooMany wants an error that names the limits and how many there may be.
+// tooMany checks for an error that names the limits and their maximum number.
 func (k *kit) tooMany(err error) {
 	k.Helper()
 	invalid, ok := errors.AsType[*store.ValidationError](err)

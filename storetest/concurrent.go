@@ -32,7 +32,7 @@ type tally struct {
 	refused int
 }
 
-// add is called from goroutines other than the test's.
+// add may be called from goroutines other than the test's.
 func (t *tally) add(k *kit, out store.Outcome, err error) (applied bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,8 +151,8 @@ var concurrentTests = []test{
 	}},
 }
 
-// earnOnce earns three tokens, whatever others do: a refill that loses its
-// stamp is tried again on the image that refused it.
+// earnOnce earns three tokens, whatever others do. If a refill is refused for its
+// stamp, earnOnce tries again on the image that refused it.
 func earnOnce(k *kit, img *store.Image, sum *tally) {
 	for range 20 * crowd {
 		r := refill(img, keep("rpm", 3*milli, 0))
@@ -166,7 +166,8 @@ func earnOnce(k *kit, img *store.Image, sum *tally) {
 	k.Error("a refill never got through")
 }
 
-// anyAdjust is an adjustment that nothing may refuse, from any goroutine.
+// anyAdjust makes an adjustment that no state of the item may refuse. It may be called
+// from any goroutine.
 func (k *kit) anyAdjust(seen *store.Image, d store.Delta) {
 	out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: seen.Bucket, Seen: seen, Deltas: []store.Delta{d}})
 	if err != nil || !out.Applied {

@@ -4,9 +4,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// fill is a refill of a bucket that is full anyway if its stamp is at most
-// since and its balances at least those of a new bucket: it debits 7 tokens of
-// rpm and a write.
+// fill is a refill of a full bucket. The bucket is full if its stamp is at most since
+// and its balances are at least those of a new bucket. fill debits 7 tokens of rpm and
+// a write.
 func fill(seen *store.Image, since int64) *store.Refill {
 	return &store.Refill{
 		Bucket: seen.Bucket, Seen: seen, RefilledAt: seen.RefilledAt + later, FullSince: since,
@@ -28,12 +28,12 @@ func filled(img *store.Image) {
 	img.Writes.Consumed += milli
 }
 
-// fills writes since a number of milliseconds after the stamp seen.
+// fills returns fills whose since is after milliseconds later than the stamp seen.
 func fills(after int64) func(*store.Image) *store.Refill {
 	return func(seen *store.Image) *store.Refill { return fill(seen, seen.RefilledAt+after) }
 }
 
-// moved moves the stamp by so much, and nothing else.
+// moved moves the stamp and changes nothing else.
 func moved(by int64) func(*kit, *store.Image) {
 	return func(k *kit, seen *store.Image) {
 		r := refill(seen)

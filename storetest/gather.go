@@ -11,11 +11,11 @@ import (
 // refusedBy is the refusal of one write by the image, which may be nil.
 func refusedBy(img *store.Image) store.Refusal { return store.Refusal{Refused: true, Image: img} }
 
-// notRefused is the part in a refusal of a write that nothing speaks against.
+// notRefused is the refusal entry of a write that its item did not refuse.
 var notRefused = store.Refusal{}
 
-// joint checks the answer to writes that take place together: refusals, or that
-// they took place, if none are wanted.
+// joint checks the answer to writes that take place together. It expects the given
+// refusals, or, without any, that the writes took place.
 func (k *kit) joint(j store.Joint, err error, want ...store.Refusal) {
 	k.Helper()
 	if err != nil {
@@ -26,7 +26,7 @@ func (k *kit) joint(j store.Joint, err error, want ...store.Refusal) {
 	}
 }
 
-// split makes theBucket of so many shards, each as a new bucket.
+// split makes theBucket of count shards, each as a new bucket.
 func (k *kit) split(count int) []*store.Image {
 	k.Helper()
 	return k.splitOf(theBucket, count)
@@ -44,12 +44,12 @@ func (k *kit) splitOf(b store.Bucket, count int) []*store.Image {
 	return images
 }
 
-// consumes is a refill that debits rpm, if there is as much.
+// consumes is a refill that debits rpm, if the shard holds as much.
 func consumes(seen *store.Image, tokens int64) *store.Refill {
 	return refill(seen, bounded(0, tokens, tokens, rpm.Capacity))
 }
 
-// consumed is the image after it.
+// consumed is the image after consumes.
 func consumed(img *store.Image, tokens int64) *store.Image {
 	return with(img, func(i *store.Image) { refilled(i); debit(i, "rpm", tokens) })
 }
@@ -177,7 +177,7 @@ var gatherTests = []test{
 	}},
 }
 
-// invalid checks that an argument was refused, by name.
+// invalid checks that the store rejected the argument of the named case.
 func (k *kit) invalid(name string, err error) {
 	k.Helper()
 	if bad := (*store.ValidationError)(nil); !errors.As(err, &bad) || bad.Field == "" || bad.Reason == "" {

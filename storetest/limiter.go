@@ -16,21 +16,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Time is whether the clock of a store under test is virtual.
+// Time says whether the clock of a store under test is virtual.
 type Time bool
 
 // The values of [Time].
 const (
-	// Real time passes by itself. Waits are checked against the instant at
-	// which the stored balance suffices.
+	// Real time passes by itself. The suite checks waits against the instant at which
+	// the stored balance suffices.
 	Real Time = false
-	// Virtual time passes when every goroutine waits: each test runs in a
-	// synctest bubble, in which open is called, and waits are waited out.
+	// Virtual time passes when every goroutine waits. Each test runs in a synctest
+	// bubble, in which it also calls open, and lets the waits pass.
 	Virtual Time = true
 )
 
-// RunLimiter runs the limiter on a store, from end to end. open is as for
-// [Run]; the store reads time.Now, corrected or not.
+// RunLimiter runs the limiter on a store, from end to end. open is as for [Run]; the
+// store reads time.Now, corrected or not.
 func RunLimiter(t *testing.T, clock Time, open func(t *testing.T) Store) {
 	t.Helper()
 	for _, c := range limiterTests {
@@ -60,7 +60,7 @@ type limiterTest struct {
 	run   func(*user)
 }
 
-// A user is one who calls a limiter on a store.
+// A user is a caller of a limiter on a store.
 type user struct {
 	*testing.T
 	Store
@@ -81,7 +81,7 @@ func newLimiter(t *testing.T, s store.Store) *limiter.Limiter {
 	return l
 }
 
-// daily is a limit that earns nothing worth mentioning during a test.
+// daily is a limit that earns almost nothing during a test.
 func daily(name string, tokens int64) store.Limit {
 	return limiter.Custom(name, tokens, 1000*24*time.Hour)
 }
@@ -104,7 +104,7 @@ func (u *user) system(limits ...store.Limit) {
 	u.must(u.SetSystem(u.Context(), limits, ""))
 }
 
-// acquire is an acquire that has to be admitted.
+// acquire is an acquire that must be admitted.
 func (u *user) acquire(entity string, consume map[string]int64) *limiter.Lease {
 	u.Helper()
 	lease, err := u.Acquire(u.Context(), ask(entity, consume))
@@ -112,7 +112,7 @@ func (u *user) acquire(entity string, consume map[string]int64) *limiter.Lease {
 	return lease
 }
 
-// refused is an acquire for user-1 that has to be refused.
+// refused is an acquire for user-1 that must be refused.
 func (u *user) refused(consume map[string]int64) *limiter.ExceededError {
 	u.Helper()
 	lease, err := u.Acquire(u.Context(), ask("user-1", consume))
@@ -123,7 +123,7 @@ func (u *user) refused(consume map[string]int64) *limiter.ExceededError {
 	return e
 }
 
-// holds checks what the limiter says an entity has, by limit.
+// holds checks the balances that the limiter reports for an entity, by limit.
 func (u *user) holds(entity string, want map[string]int64) {
 	u.Helper()
 	consume := make(map[string]int64, len(want))
@@ -143,7 +143,7 @@ func (u *user) holds(entity string, want map[string]int64) {
 	}
 }
 
-// family makes project, and user-1 that cascades to it.
+// family makes project, and user-1, which cascades to it.
 func (u *user) family() {
 	u.Helper()
 	u.must(errOf(u.CreateEntity(u.Context(), store.Entity{ID: "project"})))
@@ -210,7 +210,7 @@ var limiterTests = []limiterTest{
 			u.InvalidateConfig()
 			for range 2 {
 				u.acquire("user-1", one("rpd", 0))
-				u.must(u.Close()) // what is compared in the background
+				u.must(u.Close()) // wait for the comparison in the background
 				u.Limiter = newLimiter(u.T, u.Store)
 			}
 			if s := u.acquire("user-1", one("rpd", 0)).Statuses(); s[0].Limit != limits[0] {
@@ -248,7 +248,7 @@ var limiterTests = []limiterTest{
 		u.family()
 		u.system(daily("rpd", 100))
 		u.must(u.SetLimits(u.Context(), store.ConfigKey{Entity: "project", Resource: "gpt-4"}, []store.Limit{daily("rpd", 50)}))
-		for range 2 { // cold, then with the parent known
+		for range 2 { // first without, then with the parent remembered
 			lease := u.acquire("user-1", one("rpd", 10))
 			if s := lease.Statuses(); len(s) != 2 || s[0].Entity != "user-1" || s[1].Entity != "project" {
 				u.Errorf("statuses %+v", s)
@@ -257,7 +257,7 @@ var limiterTests = []limiterTest{
 				u.Errorf("consumed %v: the entity's own, not the sum", got)
 			}
 		}
-		for _, tokens := range []int64{31, 81} { // the parent alone, then both
+		for _, tokens := range []int64{31, 81} { // refused by the parent alone, then by both
 			e := u.refused(one("rpd", tokens))
 			if s := e.Statuses; len(s) != 2 || s[0].Exceeded != (tokens > 80) || !s[1].Exceeded || s[0].Available != 80 || s[1].Available != 30 {
 				u.Errorf("%d of 80 and 30: %+v", tokens, s)

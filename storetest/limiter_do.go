@@ -11,7 +11,7 @@ func failing(err error) func(context.Context, *limiter.Lease) error {
 	return func(context.Context, *limiter.Lease) error { return err }
 }
 
-// panics does work that panics, and survives it.
+// panics does work that panics, and recovers.
 func (u *user) panics(req limiter.Request) {
 	u.Helper()
 	defer func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// joins is the merge of two shards of 2n into one of n, which takes over all rpm
-// that the other one holds. The stamp stays.
+// joins is the merge of two shards of 2n into one of n, which takes over all rpm that
+// the other one holds. The stamp stays.
 func joins(survivor, retired *store.Image) *store.Pair {
 	l, _ := retired.Limit("rpm")
 	p := &store.Pair{Survivor: refill(survivor, bounded(l.Tokens, 0, 0, rpm.Capacity)), Retired: retired}
@@ -19,7 +19,7 @@ func joins(survivor, retired *store.Image) *store.Pair {
 	return p
 }
 
-// joined is the image of the survivor then.
+// joined is the image of the survivor after joins.
 func joined(survivor, retired *store.Image) *store.Image {
 	return with(survivor, func(i *store.Image) {
 		l, _ := retired.Limit("rpm")
@@ -37,7 +37,7 @@ func halved(s []*store.Image) (pairs []*store.Pair) {
 	return pairs
 }
 
-// merges wants pairs to be merged, and the shards then to be those given.
+// merges checks that pairs are merged, and that the shards are then those given.
 func (k *kit) merges(pairs []*store.Pair, want ...*store.Image) {
 	k.Helper()
 	j, err := k.Merge(k.Context(), pairs)
@@ -45,7 +45,7 @@ func (k *kit) merges(pairs []*store.Pair, want ...*store.Image) {
 	k.stored(theBucket, want...)
 }
 
-// apart wants a merge of the only pair to be refused, and the shards to stay as
+// apart checks that a merge of the only pair is refused, and that the shards stay as
 // they are.
 func (k *kit) apart(p *store.Pair, want []store.Refusal, shards ...*store.Image) {
 	k.Helper()
@@ -54,7 +54,7 @@ func (k *kit) apart(p *store.Pair, want []store.Refusal, shards ...*store.Image)
 	k.stored(theBucket, shards...)
 }
 
-// An encounter is a write to a shard that a merge meets.
+// An encounter is a write to a shard that races with a merge.
 type encounter struct {
 	name  string
 	write func(*kit, *store.Image) *store.Image
@@ -78,7 +78,7 @@ var encounters = []encounter{
 	}},
 }
 
-// takeFrom takes rpm off a shard and returns it as it then is.
+// takeFrom debits rpm of a shard and returns the shard's image after it.
 func (k *kit) takeFrom(img *store.Image, tokens int64) *store.Image {
 	k.Helper()
 	return k.mustApply(k.Take(k.Context(), &store.Take{Bucket: img.Bucket, Now: k.now, Debits: debitsOf(store.Amount{Limit: "rpm", Milli: tokens})}))

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// shards makes shards of theBucket, each believing in a number of shards.
+// shards makes shards of theBucket, each with its own number of shards.
 func (k *kit) shards(counts map[int]int) []*store.Image {
 	k.Helper()
 	var images []*store.Image
@@ -101,7 +101,7 @@ func (k *kit) loads(l *store.Load, want *store.Loaded) {
 	}
 }
 
-// config is what configure makes of a level.
+// config is the configuration that configure writes to a level.
 func config(level int) *store.Config {
 	c := &store.Config{Limits: limitsOf(level)}
 	if levels[level] == (store.ConfigKey{}) {

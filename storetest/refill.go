@@ -6,12 +6,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A minute later, both limits of theBucket have earned their capacity; a test
-// says what a refill makes of that.
+// A minute later, both limits of theBucket have earned their capacity. Each test says
+// what a refill then does.
 const later = 60_000
 
-// refill is a write that stamps a minute after the image and changes nothing,
-// but debits the hidden limit.
+// refill is a write whose stamp is a minute after the image's. It debits the hidden
+// write limit and changes nothing else.
 func refill(seen *store.Image, changes ...store.Change) *store.Refill {
 	return &store.Refill{
 		Bucket: seen.Bucket, Seen: seen, RefilledAt: seen.RefilledAt + later, Changes: changes,
@@ -25,17 +25,17 @@ func refilled(img *store.Image) {
 	written(img)
 }
 
-// keep bounds nothing.
+// keep sets no bounds on the balance.
 func keep(limit string, earned, debit int64) store.Change {
 	return store.Change{Limit: limit, Earned: earned, Debit: debit, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
 }
 
-// bounded moves rpm if its balance lies between two.
+// bounded moves rpm if its balance lies between two bounds.
 func bounded(earned, debit, atLeast, atMost int64) store.Change {
 	return store.Change{Limit: "rpm", Earned: earned, Debit: debit, AtLeast: atLeast, AtMost: atMost}
 }
 
-// earn credits a limit of the image with what it accrued.
+// earn credits a limit of the image with its accrual.
 func earn(img *store.Image, limit string, tokens int64) {
 	for i := range img.Limits {
 		if l := &img.Limits[i]; l.Name == limit {
@@ -44,8 +44,8 @@ func earn(img *store.Image, limit string, tokens int64) {
 	}
 }
 
-// afterRefill writes one refill to a new bucket, with what happened in between,
-// and wants the image after it, or the bucket unchanged where want is nil.
+// afterRefill writes one refill to a new bucket, after a write in between, and checks
+// the image after it. If want is nil, the bucket must be unchanged.
 func afterRefill(name string, between func(*kit, *store.Image), write func(*store.Image) *store.Refill, want func(*store.Image)) test {
 	return test{name, func(k *kit) {
 		seen := k.create(k.newBucket())
@@ -81,7 +81,7 @@ func refills(changes ...store.Change) func(*store.Image) *store.Refill {
 	return func(seen *store.Image) *store.Refill { return refill(seen, changes...) }
 }
 
-// loosely is a refill of whatever stamp there is.
+// loosely is a refill that accepts any stamp.
 func loosely(changes ...store.Change) func(*store.Image) *store.Refill {
 	return func(seen *store.Image) *store.Refill {
 		r := refill(seen, changes...)

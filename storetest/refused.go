@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Names that must not get near a key.
+// Names that must not become part of a key.
 var (
 	badEntities  = []string{"", "a#b", "user-1\n", "\nuser-1", "-a", ".a", "a b", "a/b", "é", "a\x00", strings.Repeat("a", 257)}
 	badResources = []string{"", "a#b", "gpt-4\n", "4gpt", "_a", "_default_", "a b", "a@b", "é", "a\x00", strings.Repeat("a", 65)}
@@ -23,7 +23,8 @@ type call struct {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// bucketCalls are the operations that name a bucket; each would succeed.
+// bucketCalls are the operations that name a bucket. Each would succeed with a valid
+// name.
 var bucketCalls = []call{
 	{"Take", func(ctx context.Context, k *kit, b store.Bucket) error {
 		return errOf(k.Take(ctx, &store.Take{Bucket: b, Now: k.now, Debits: debitsOf(store.Amount{Limit: "rpm", Milli: milli})}))
@@ -73,14 +74,14 @@ var bucketCalls = []call{
 	}},
 }
 
-// An entrance is a way in for the name of a limit, "rpm" among others that are
-// all right.
+// An entrance is an operation that accepts the name of a limit, besides "rpm" and other
+// valid ones.
 type entrance struct {
 	name string
 	run  func(k *kit, seen *store.Image, limit string) error
 }
 
-// entrances are all of them, to the limits of buckets and to configuration.
+// entrances are all such operations, on the limits of buckets and on configuration.
 var entrances = []entrance{
 	{"Take", func(k *kit, _ *store.Image, limit string) error {
 		return errOf(k.take(store.Amount{Limit: limit, Milli: milli}))
@@ -152,7 +153,7 @@ var entrances = []entrance{
 	}},
 }
 
-// refillEntrance is a refill that does something to the limit.
+// refillEntrance is a refill that changes the limit in some way.
 func refillEntrance(does string, kind store.ChangeKind) entrance {
 	return entrance{"Refill that " + does, func(k *kit, seen *store.Image, limit string) error {
 		return errOf(k.Refill(k.Context(), refill(seen, keep("rpm", milli, 0), store.Change{Limit: limit, Kind: kind, Params: rpm})))
@@ -163,7 +164,7 @@ var refusedTests = []test{
 	{"bad entities", func(k *kit) {
 		for _, c := range bucketCalls {
 			for _, entity := range badEntities {
-				// In a Load, no entity means the resource's own.
+				// In a Load, an empty entity means the resource's own.
 				if entity == "" && strings.HasPrefix(c.name, "Load") {
 					continue
 				}

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// decided repeats, from any goroutine, what others got in the way of. It lets them go
-// on in between: where there are few processors, who has the items may be waiting for
-// one.
+// decided repeats a write until no other writer conflicts with it. It may be called
+// from any goroutine. It sleeps after a conflict: with few processors, the writer that
+// holds the items may be waiting for one.
 func decided[T any](k *kit, try func() (T, error)) (out T) {
 	const most, pause = 10_000, time.Millisecond
 	for range most {
@@ -30,7 +30,7 @@ func decided[T any](k *kit, try func() (T, error)) (out T) {
 	return out
 }
 
-// onShards are the shards of theBucket, from any goroutine.
+// onShards reads the shards of theBucket. It may be called from any goroutine.
 func (k *kit) onShards() []*store.Image {
 	images, err := k.Buckets(k.Context(), theBucket.Entity, theBucket.Resource, 1)
 	if err != nil {
@@ -39,7 +39,7 @@ func (k *kit) onShards() []*store.Image {
 	return images
 }
 
-// takeOf takes a token of rpm from a shard, from any goroutine.
+// takeOf takes a token of rpm from a shard. It may be called from any goroutine.
 func (k *kit) takeOf(shard int) (admitted bool) {
 	b := theBucket
 	b.Shard = shard
@@ -48,14 +48,14 @@ func (k *kit) takeOf(shard int) (admitted bool) {
 	}).Applied
 }
 
-// double splits every shard among count, shard 0 last, whoever else does so too.
+// double splits every shard of count, shard 0 last, even if others do so too.
 func (k *kit) double(count int) {
 	for shard := count - 1; shard >= 0; shard-- {
 		k.doubleOne(shard, count)
 	}
 }
 
-// doubleOne splits a shard among count, unless it is split already.
+// doubleOne splits a shard of count, unless it is already split.
 func (k *kit) doubleOne(shard, count int) {
 	const most = 1000
 	for range most {

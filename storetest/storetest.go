@@ -1,10 +1,10 @@
-// Package storetest is the suite that every [store.Store] passes: each
-// sentence of the interface's contract is a subtest of [Run], and the limiter
-// itself, on that store, is [RunLimiter].
+// Package storetest is the suite that every [store.Store] passes. In [Run], each
+// subtest is one sentence of the interface's contract. [RunLimiter] runs the limiter
+// itself on that store.
 //
-// The suite writes through the interface alone. What a bucket cannot become
-// through it (disabled, lapsed) is for the tests of the store that
-// can plant such items.
+// The suite writes only through the interface. It does not cover states that a bucket
+// cannot reach through the interface (disabled, lapsed). A store's own tests, which can
+// plant such items, cover those.
 package storetest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Store is what the suite runs on: a [store.Store], and the administration
-// that writes what [store.Store.Load] reads.
+// A Store is a store under test: a [store.Store], with the administration that writes
+// what [store.Store.Load] reads.
 type Store interface {
 	store.Store
 	SetLimits(ctx context.Context, k store.ConfigKey, limits []store.Limit) error
@@ -26,9 +26,8 @@ type Store interface {
 	CreateEntity(ctx context.Context, e store.Entity) (*store.Entity, error)
 }
 
-// Run runs the suite. Every subtest opens a store of its own, in parallel with
-// others: open returns one in which nothing is stored, a fresh namespace for
-// instance.
+// Run runs the suite. Every subtest opens its own store, in parallel with others. open
+// returns a store in which nothing is stored, for example a fresh namespace.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, tests := range map[string][]test{
@@ -55,7 +54,7 @@ type test struct {
 	run  func(*kit)
 }
 
-// A kit is a store under test, and an instant to stamp with.
+// A kit is a store under test, and an instant for stamps.
 type kit struct {
 	*testing.T
 	Store
@@ -64,13 +63,13 @@ type kit struct {
 
 const milli = 1000
 
-// The bucket most tests are about, and its limits: a minute fills either.
+// The bucket of most tests, and its limits, each of which fills in a minute.
 var theBucket = store.Bucket{Entity: "user-1", Resource: "gpt-4"}
 
 var (
 	rpm = store.Params{Capacity: 100 * milli, Amount: 100 * milli, Period: 60_000}
 	tpm = store.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 60_000}
-	// What every store is given for the hidden limit on writes.
+	// The hidden write limit of every item in the suite.
 	writes = store.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
 )
 
@@ -80,7 +79,7 @@ func named(name string, p store.Params) store.NamedParams {
 	return store.NamedParams{Limit: name, Params: p}
 }
 
-// holds is a limit of a new bucket with so many millitokens.
+// holds is a limit of a new bucket that holds the given millitokens.
 func holds(name string, p store.Params, tokens int64) store.NewLimit {
 	return store.NewLimit{NamedParams: named(name, p), Tokens: tokens}
 }
@@ -119,15 +118,15 @@ func (k *kit) create(c *store.Create) *store.Image {
 	return out.Image
 }
 
-// applied checks that a write took place and that the item is the one wanted,
-// in the outcome and in the store.
+// applied checks that a write took place, and that the outcome and the store have the
+// wanted item.
 func (k *kit) applied(out store.Outcome, err error, want *store.Image) {
 	k.Helper()
 	k.outcome(out, err, true, want)
 }
 
-// refused checks that a write did not take place, that it hands back the item
-// wanted, and that the store still has that item.
+// refused checks that a write did not take place, that its outcome has the wanted item,
+// and that the store still has that item.
 func (k *kit) refused(out store.Outcome, err error, want *store.Image) {
 	k.Helper()
 	k.outcome(out, err, false, want)
@@ -151,7 +150,7 @@ func (k *kit) outcome(out store.Outcome, err error, applied bool, want *store.Im
 	k.stored(want.Bucket, want)
 }
 
-// stored checks the shards that exist of a bucket.
+// stored checks which shards of a bucket exist.
 func (k *kit) stored(b store.Bucket, want ...*store.Image) {
 	k.Helper()
 	got, err := k.Buckets(k.Context(), b.Entity, b.Resource, 1)
@@ -163,7 +162,7 @@ func (k *kit) stored(b store.Bucket, want ...*store.Image) {
 	}
 }
 
-// with is a copy of an image with a change.
+// with returns a changed copy of an image.
 func with(img *store.Image, change func(*store.Image)) *store.Image {
 	c := *img
 	c.Limits = append([]store.LimitState(nil), img.Limits...)
@@ -171,7 +170,7 @@ func with(img *store.Image, change func(*store.Image)) *store.Image {
 	return &c
 }
 
-// debit moves a limit of the image as a take does.
+// debit changes a limit of the image as a take does.
 func debit(img *store.Image, limit string, tokens int64) {
 	for i := range img.Limits {
 		if l := &img.Limits[i]; l.Name == limit {
@@ -181,7 +180,7 @@ func debit(img *store.Image, limit string, tokens int64) {
 	}
 }
 
-// written is what every write does to the hidden limit.
+// written changes the hidden write limit as every write does.
 func written(img *store.Image) {
 	img.Writes.Tokens -= milli
 	img.Writes.Consumed += milli
@@ -191,7 +190,7 @@ func (k *kit) take(amounts ...store.Amount) (store.Outcome, error) {
 	return k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Debits: debitsOf(amounts...)})
 }
 
-// mustTake is a take that has to be admitted.
+// mustTake is a take that must be admitted.
 func (k *kit) mustTake(amounts ...store.Amount) *store.Image {
 	k.Helper()
 	return k.mustApply(k.take(amounts...))

@@ -150,7 +150,7 @@ var takeTests = []test{
 	}},
 }
 
-// refusedTake is a take that the bucket, as changed, refuses.
+// refusedTake is a take that the bucket refuses after a change.
 func refusedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
 	return test{"refused: " + name, func(k *kit) {
 		c := k.newBucket()
@@ -163,7 +163,7 @@ func refusedTake(name string, change func(*store.Create), amounts ...store.Amoun
 	}}
 }
 
-// admittedTake is a take that the bucket, as changed, admits.
+// admittedTake is a take that the bucket admits after a change.
 func admittedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
 	return test{"admitted: " + name, func(k *kit) {
 		c := k.newBucket()
@@ -196,8 +196,8 @@ func pinnedTake(name string, admitted bool, first, second store.Params) test {
 // fromStamp stands for the stamp of theBucket in a take's Since and Stamp.
 const fromStamp = 1_000_000
 
-// stampedTake takes a token of rpm, of which there are so many, and of the hidden
-// write limit so many; earned is what rpm has earned since the take's stamp.
+// stampedTake takes a token of rpm. rpm holds the given tokens and the hidden write
+// limit the given writes; earned is what rpm has earned since the take's stamp.
 func stampedTake(name string, admitted bool, tokens, writes int64, t store.Take, earned ...int64) test {
 	verdict := "refused: "
 	if admitted {
@@ -250,7 +250,7 @@ func verdictOn(name string, admitted bool, t *store.Take) test {
 	}}
 }
 
-// debitsOf are debits that bound nothing from above.
+// debitsOf are debits without an upper bound.
 func debitsOf(amounts ...store.Amount) []store.Debit {
 	var debits []store.Debit
 	for _, a := range amounts {

@@ -8,8 +8,8 @@ import (
 )
 
 // Deadlines bound calls in time, without a timer for each call. Calls that begin within
-// the same eighth of the time end together, when the first of them has had all of it. So
-// a call gets at least seven eighths of the time.
+// the same eighth of the time end together, when the time of the first call is up. So a
+// call gets at least seven eighths of the time.
 type Deadlines struct {
 	time time.Duration
 
@@ -21,7 +21,7 @@ type Deadlines struct {
 	next   *time.Timer          // ends the sharing of the last span
 }
 
-// A span is the time of the calls that end together.
+// A span is the common end of several calls.
 type span struct {
 	ctx    context.Context //nolint:containedctx // it belongs to no call; several share its end
 	cancel context.CancelFunc
@@ -29,22 +29,22 @@ type span struct {
 
 const parts = 8
 
-// NewDeadlines returns deadlines that give calls so much time.
+// NewDeadlines returns deadlines that give calls the time d.
 func NewDeadlines(d time.Duration) *Deadlines {
 	p := &Deadlines{time: d}
 	p.base, p.cancel = context.WithCancelCause(context.Background())
 	return p
 }
 
-// Time is how much time a call gets at most.
+// Time is the most time that a call gets.
 func (p *Deadlines) Time() time.Duration { return p.time }
 
-// Part is the eighth of the time by which a call may end early, for waits that are to be
-// short beside it.
+// Part is an eighth of the time, by which a call may end early. It suits waits that
+// must be short compared with the time.
 func (p *Deadlines) Part() time.Duration { return p.time / parts }
 
-// Detach returns a context with the values of a call and a deadline of its own instead of
-// the call's end.
+// Detach returns a context with the values of a call, and with a deadline of its own
+// instead of the call's end.
 func (p *Deadlines) Detach(ctx context.Context) context.Context {
 	d := p.Bound(ctx)
 	return &d
@@ -53,7 +53,7 @@ func (p *Deadlines) Detach(ctx context.Context) context.Context {
 // Bound is Detach for a caller that has room for the context.
 func (p *Deadlines) Bound(ctx context.Context) Detached { return Detached{p.span(), ctx} }
 
-// span is what ends with the calls that begin now.
+// span returns the context that ends with the calls that begin now.
 func (p *Deadlines) span() context.Context {
 	s := p.shared.Load()
 	if s == nil {
@@ -75,7 +75,7 @@ func (p *Deadlines) begin() *span {
 	return s
 }
 
-// End ends all calls, and those that begin from now on, for a reason.
+// End ends all calls, and those that begin from now on. why is the cause.
 func (p *Deadlines) End(why error) {
 	p.cancel(why)
 	p.mu.Lock()
@@ -95,8 +95,8 @@ type Detached struct {
 	values context.Context //nolint:containedctx // it is a context itself
 }
 
-// Value asks the context that ends first. By its answer, package context recognizes a
-// context of its own, and children need no goroutine to learn of its end.
+// Value first asks the context that ends. By its answer, package context recognizes a
+// context of its own, so that children need no goroutine to learn of its end.
 func (d *Detached) Value(key any) any {
 	if v := d.Context.Value(key); v != nil {
 		return v

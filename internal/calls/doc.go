@@ -1,3 +1,3 @@
-// Package calls has what calls to a store share: goroutines, deadlines, and the count of
-// the calls under way. It knows nothing of buckets.
+// Package calls has what calls to a store share: goroutines, deadlines, and the count
+// of the calls under way. It knows nothing of buckets.
 package calls

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// A Tally counts the calls under way and the work that they have left behind, so that
+// A Tally counts the calls under way and the work that goes on after them, so that
 // closing can wait for all of it.
 type Tally struct {
-	n     atomic.Int64  // less closedTally, once it is closed
+	n     atomic.Int64  // less closedTally, once the tally is closed
 	empty chan struct{} // closed when the tally is closed and nothing is under way
 	once  sync.Once
 }
@@ -31,7 +31,7 @@ func (t *Tally) Begin() bool {
 // closed.
 func (t *Tally) More() { t.n.Add(1) }
 
-// End takes a call, or work, off the count.
+// End takes a call or work off the count.
 func (t *Tally) End() {
 	if t.n.Add(-1) == -closedTally {
 		t.once.Do(func() { close(t.empty) })
@@ -44,10 +44,10 @@ func (t *Tally) IsClosed() bool { return t.n.Load() < 0 }
 // Empty is closed when the tally is closed and nothing is under way.
 func (t *Tally) Empty() <-chan struct{} { return t.empty }
 
-// UnderWay is how much is under way. It is for tests.
+// UnderWay is the count of calls and work under way. It is for tests.
 func (t *Tally) UnderWay() int64 { return t.n.Load() }
 
-// Close closes the tally. It is called once.
+// Close closes the tally. Call it once.
 func (t *Tally) Close() {
 	t.n.Add(1 - closedTally)
 	t.End()

@@ -2,17 +2,17 @@ package calls
 
 import "sync"
 
-// Workers run functions on goroutines of their own, and use the goroutines again. The
-// calls of an SDK client are deep: a new goroutine's stack would have to grow, and be
-// copied, several times for each call. The zero value is ready for use.
+// Workers run functions on their own goroutines and reuse those. The calls of an SDK
+// client are deep: the stack of a new goroutine would have to grow, and be copied,
+// several times for each call. The zero value is ready for use.
 type Workers struct {
 	mu     sync.Mutex
-	idle   []chan func() // the last one to rest works first: its stack is warm
+	idle   []chan func() // the last one to become idle works first: its stack is warm
 	closed bool
 	all    sync.WaitGroup
 }
 
-// maxIdle bounds the goroutines that wait for work.
+// maxIdle is the maximum number of goroutines that wait for work.
 const maxIdle = 64
 
 // Run starts f.
@@ -39,7 +39,7 @@ func (p *Workers) work(w chan func()) {
 	}
 }
 
-// rest makes a worker wait for work; false tells it to end.
+// rest makes a worker wait for work. It returns false if the worker must end.
 func (p *Workers) rest(w chan func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,8 +50,8 @@ func (p *Workers) rest(w chan func()) bool {
 	return true
 }
 
-// Close ends the workers and waits for them. The caller has seen to it that nothing runs,
-// and that nothing is started any more.
+// Close ends the workers and waits for them. The caller ensures that nothing runs and
+// that nothing more is started.
 func (p *Workers) Close() {
 	p.mu.Lock()
 	p.closed = true
