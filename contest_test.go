@@ -190,7 +190,7 @@ func TestProcessesShareALimitEqually(t *testing.T) {
 		{name: "sixteen", processes: 16, callers: 16, limit: 1_000, burst: 100},
 		{name: "sixteen on a partition", processes: 16, callers: 4, limit: 1_000, burst: 100, aws: true},
 		{name: "a high limit", processes: 16, callers: 16, limit: 3_000, burst: 300, aws: true},
-		{name: "a low limit", processes: 4, callers: 4, limit: 100, burst: 10, atLeast: time.Minute},
+		{name: "a low limit", processes: 4, callers: 4, limit: 100, burst: 10, atLeast: 4 * time.Minute},
 		{name: "few callers", processes: 2, callers: 4, limit: 1_000, burst: 100},
 		{name: "twice the limit at random", processes: 4, load: 2, limit: 300, burst: 30},
 		{name: "twice the limit of many at random", processes: 16, load: 2, limit: 3_000, burst: 300, aws: true},
@@ -216,7 +216,7 @@ func TestProcessesFarAwayGetAtLeastHalfAShare(t *testing.T) {
 		{name: "sixteen", processes: 16, callers: 16, limit: 1_000, burst: 1_000},
 		{name: "sixteen at random", processes: 16, load: 2, limit: 3_000, burst: 3_000},
 		{name: "sixteen and a small limit", processes: 16, callers: 16, limit: 300, burst: 300},
-		{name: "sixteen and a small burst", processes: 16, callers: 4, limit: 100, burst: 10, atLeast: time.Minute},
+		{name: "sixteen and a small burst", processes: 16, callers: 4, limit: 100, burst: 10, atLeast: 4 * time.Minute},
 	} {
 		c.latency = latency
 		t.Run(c.name, func(t *testing.T) { c.in(t, within(0.5, math.MaxInt64)) })
