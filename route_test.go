@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,9 +143,9 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 					}
 					// Planted shards have no owner. The first client that reads a shard
 					// stamps the owner on it.
-					shard := int64(0)
-					first := w.limiter(w.store, limiter.Options{Rand: func(n int64) int64 { return min(shard, n-1) }})
-					for ; shard < int64(n); shard++ {
+					var shard atomic.Int64 // work in the background draws too
+					first := w.limiter(w.store, limiter.Options{Rand: func(n int64) int64 { return min(shard.Load(), n-1) }})
+					for ; shard.Load() < int64(n); shard.Add(1) {
 						w.take(first, ask("key", "rph", 0))
 					}
 					first.Settle()

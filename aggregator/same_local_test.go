@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,10 +82,10 @@ func newStory(t *testing.T, api dynamo.API, streams dynamo.StreamAPI, wait []int
 	t.Helper()
 	// Later than any test, so that nothing expires by an engine's clock.
 	s := &story{at: time.Date(2100, 2, 28, 23, 40, 0, 0, time.UTC), wait: wait, names: map[string]string{}, writes: map[string]int{}}
-	dice := int64(0)
+	var dice atomic.Int64
 	s.world = &world{
 		T: t, api: api, streams: streams, now: func() time.Time { return s.at },
-		rand: func(n int64) int64 { dice += 7; return dice % n },
+		rand: func(n int64) int64 { return dice.Add(7) % n },
 	}
 	s.begin()
 	s.at = s.at.Add(time.Second) // event IDs sort by their milliseconds and by store
