@@ -377,7 +377,7 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 // image that a refused write has just brought. It returns the others.
 //
 // For one of several shards, it uses the instant at which the write was worked out.
-// What the shard has earned since does not matter to callers that can go to other
+// Tokens that the shard has earned since do not matter to callers that can go to other
 // shards.
 func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	if !p.fresh || p.img == nil || p.img.Disabled {

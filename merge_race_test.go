@@ -335,7 +335,7 @@ func TestDoubledAgainAfterAMerge(t *testing.T) {
 }
 
 // Two clients merge the same shards, one doubles them, one mends them and one deletes a
-// shard, all at once. Whoever is first, the set is whole in the end, and no tokens were
+// shard, all at once. In any order, the set is whole in the end, and no tokens were
 // created.
 func TestMergesRaceWithWhateverElse(t *testing.T) {
 	const seeds = 30

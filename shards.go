@@ -45,7 +45,7 @@ func (w SaturatedWarning) String() string {
 // Takes and credits may land between image and write, since the moved amount is added
 // and bounded. A sibling that is refilled all the time, as hot ones are, never has the
 // stamp seen for long. A loose split of such a sibling therefore stamps both again, and
-// accepts any stamp up to that. What accrued in between, in milliseconds, is lost.
+// accepts any stamp up to that. The tokens of the few milliseconds in between are lost.
 func split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
 	at, replaces := img.RefilledAt, count == img.ShardCount && !isOverfull(img)
 	if loose = loose && now-at < lateness; loose || replaces {

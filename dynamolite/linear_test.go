@@ -115,8 +115,7 @@ func (s *step) holds(r row) bool {
 	}
 }
 
-// take returns an item after a step, and what the step shows of it if it is the only step of its
-// call.
+// take returns an item after a step, and the part of it that a step of its own shows.
 func (s *step) take(r row) (next row, code string, image row) {
 	if !s.holds(r) {
 		if s.imageToo {
@@ -315,8 +314,7 @@ func rowOf(item attrs) row {
 	return r
 }
 
-// send sends a request. An error that the model does not know becomes a code that matches
-// nothing.
+// send sends a request. An error unknown to the model becomes a code that matches nothing.
 func send(ctx context.Context, db *dynamolite.DB, q request) answer {
 	if q.transaction {
 		return sendTransaction(ctx, db, q.steps)
@@ -483,8 +481,7 @@ func overlapping(history []porcupine.Operation) (n int) {
 	return n
 }
 
-// checkLinear checks histories by seed, and checks that together they cover the interesting
-// cases.
+// checkLinear checks histories by seed, and that together they cover the interesting cases.
 func checkLinear(t *testing.T, m porcupine.Model, history func(seed uint64) []porcupine.Operation) map[string]int {
 	t.Helper()
 	codes, overlaps := map[string]int{}, 0

@@ -110,8 +110,8 @@ func pastOf(now time.Time) past {
 // has tells whether the span has an instant.
 func (p past) has(at int64) bool { return p.from <= at && at < p.to }
 
-// expiryOf is when an item expires by an attribute, in seconds since 1970, or never. What an int64 cannot hold is
-// taken for never: it is not in the past five years.
+// expiryOf returns when an item expires by an attribute, in seconds since 1970, or never. A number beyond an int64
+// counts as never: it is not in the past five years.
 func expiryOf(r *record, attribute string) int64 {
 	digits, ok := value.LookupNumber(r.data, attribute)
 	if !ok {

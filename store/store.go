@@ -256,8 +256,8 @@ type Refill struct {
 	// seen.
 	FullSince int64
 	// Loose also replaces the lock of the stamp: the stamp may be any up to RefilledAt,
-	// which becomes the new one. What accrued since the stamp seen is lost, so Loose is
-	// only for stamps that are never older than milliseconds. The write keeps
+	// which becomes the new one. The tokens accrued since the stamp seen are lost, so Loose is
+	// only for stamps at most milliseconds old. The write keeps
 	// parameters and requires those that the changes have.
 	Loose   bool
 	Writes  Change

@@ -100,8 +100,8 @@ func FuzzAgreesWithUnboundedNumbers(f *testing.F) {
 }
 
 // Law: the refills on the way may come at any instants, in whatever order a wrong clock
-// gives them. What the bucket has earned and holds in the end is what one refill at the
-// latest instant gives. The stamp may move as often as other limits need.
+// gives them. In the end the bucket has earned, and holds, as much as after one refill
+// at the latest instant. The stamp may move as often as other limits need.
 func FuzzPathDoesNotMatter(f *testing.F) {
 	steps := []byte{1, 0, 0, 7, 0, 0, 0xff, 0xff, 0xff, 59, 0, 0, 60, 0, 0, 0, 0x80, 0x7f, 3, 1, 4}
 	for _, e := range extremes {

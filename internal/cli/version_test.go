@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 )
 
-// What a build records depends on where it is made.
+// A build records more or less about its version, depending on where it is made.
 func TestVersionOf(t *testing.T) {
 	t.Parallel()
 	built := func(version string, settings ...string) *debug.BuildInfo {
