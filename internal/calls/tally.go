@@ -44,8 +44,14 @@ func (t *Tally) IsClosed() bool { return t.n.Load() < 0 }
 // Empty is closed when the tally is closed and nothing is under way.
 func (t *Tally) Empty() <-chan struct{} { return t.empty }
 
-// UnderWay is the count of calls and work under way. It is for tests.
-func (t *Tally) UnderWay() int64 { return t.n.Load() }
+// UnderWay is the number of calls and pieces of work that are counted.
+func (t *Tally) UnderWay() int64 {
+	n := t.n.Load()
+	if n < 0 {
+		n += closedTally
+	}
+	return n
+}
 
 // Close closes the tally. Call it once.
 func (t *Tally) Close() {
