@@ -85,7 +85,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// Workers run everything at once, and closing waits for it.
+// Workers run everything at once, and keep a bounded number of idle goroutines. None is
+// left after closing.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,6 +105,9 @@ func TestWorkers(t *testing.T) {
 			}
 			if took := time.Since(began); took != time.Second {
 				t.Errorf("%d pieces of work of a second took %v", n, took)
+			}
+			if synctest.Wait(); w.Idle() != calls.MaxIdle {
+				t.Errorf("%d goroutines are idle, want %d", w.Idle(), calls.MaxIdle)
 			}
 		}
 		w.Close() // the bubble sees a goroutine that is left
