@@ -110,7 +110,7 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 // answer returns to the caller the result of an acquisition that has ended.
 func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
 	err := a.err
-	if errors.Is(err, errLeft) {
+	if errors.Is(err, calls.ErrLeft) {
 		err = outOfTime(ctx, req.op("acquire"))
 	}
 	if !l.degrades(req, err) {

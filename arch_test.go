@@ -31,8 +31,9 @@ const (
 // Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket", "internal/calls", "store", lru},
+	".":                   {"internal/bucket", "internal/calls", "internal/lane", "store", lru},
 	"internal/calls":      {},
+	"internal/lane":       {"internal/calls"},
 	"store":               {},
 	"internal/bucket":     {},
 	"internal/schema":     {"store", sdkDB + "/types"},
@@ -55,7 +56,7 @@ var mayImport = map[string][]string{
 
 // standardOnly lists the packages that import only the packages above and the standard
 // library.
-var standardOnly = []string{".", "store", "internal/bucket", "internal/calls"}
+var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane"}
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.
 // Elsewhere these are defaults, marked as such for the linter.

@@ -23,11 +23,11 @@ func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) 
 func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 	var asked []store.Amount
 	for n, t := range crowd {
-		asked = addTo(asked, t.claim.amounts)
+		asked = addTo(asked, t.Claim.amounts)
 		if n > 0 && slices.ContainsFunc(asked, func(a store.Amount) bool {
 			var held int64
 			for _, img := range images {
-				held += t.claim.holds(img, a.Limit, now)
+				held += t.Claim.holds(img, a.Limit, now)
 			}
 			return a.Milli > held/leastPart
 		}) {
@@ -51,7 +51,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 	batches := make([]*batch, len(images))
 	var some []*batch
 	for _, t := range crowd {
-		c := t.claim
+		c := t.Claim
 		if len(c.portions) != 1 {
 			break
 		}
@@ -70,7 +70,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 		case b.p.c.granted:
 			served, after[i] = append(served, b.crowd...), b.p.img
 			for _, t := range b.crowd {
-				t.claim.tookFrom(b.p.img)
+				t.Claim.tookFrom(b.p.img)
 			}
 		case b.err != nil && !isTurnedAway(b.err):
 			failed = append(failed, b.crowd...)
@@ -86,7 +86,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 // debit carries a batch out, if one write can do that.
 func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
-	p.c = b.crowd[0].claim.common()
+	p.c = b.crowd[0].Claim.common()
 	p.c.Bucket, p.c.pressing, p.c.amounts = img.Bucket, true, sumOf(b.crowd)
 	if writesLeft(img, p.now) < writeCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -20,42 +21,42 @@ const maxTries = 100
 // callers that want to write to the same item share the write.
 func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
-	if l.places.base == 0 {
+	if l.places.Base == 0 {
 		return l.debitAlone(ctx, c, left)
 	}
 	img := c.acct.image(c.Shard, l.uptime(), imageAge)
 	c.adopt(c.acct.wanted())
 	fits := img != nil && c.fits(img)
-	ps := places{base: 1} // the first caller finds out for the others
+	ps := lane.Places{Base: 1} // the first caller finds out for the others
 	if fits {
 		ps = l.placesFor(c, img)
 	}
 	ln := &c.acct.shard(c.Shard).takes
-	t := &ticket{claim: c}
-	switch told, err := ln.attend(ctx, t, ps, left); {
+	t := &ticket{Claim: c}
+	switch told, err := ln.Attend(ctx, t, ps, left); {
 	case err != nil:
-		return err
-	case told == done:
+		return outOfLine(err)
+	case told == lane.Done:
 		l.counts.carried.Add(1)
-		return t.err
-	case told == solo:
+		return t.Err
+	case told == lane.Solo:
 		return l.debitAlone(ctx, c, left)
 	}
-	defer func() { ln.leave(l.placesFor(c, c.acct.image(c.Shard, l.uptime(), imageAge))) }()
+	defer func() { ln.Leave(l.placesFor(c, c.acct.image(c.Shard, l.uptime(), imageAge))) }()
 	if err := l.holdBack(ctx, c, left); err != nil {
 		return err
 	}
 	img = c.acct.image(c.Shard, l.uptime(), imageAge)
 	if c.adopt(c.acct.wanted()); img != nil && c.fits(img) {
-		crowd := ln.along(t, c.alike(img))
+		crowd := ln.Along(t, mostShared, c.alike(img))
 		if len(crowd) > 1 || c.acct.isSharedShard(c.Shard, l.uptime()) {
 			l.debitCrowd(ctx, ln, crowd, img, left)
-			return t.err
+			return t.Err
 		}
 	}
 	err := l.debitAlone(ctx, c, left)
-	if ps.base == 1 && c.acct.image(c.Shard, l.uptime(), imageAge) == nil {
-		ln.disperse() // one after the other, they would find out no more
+	if ps.Base == 1 && c.acct.image(c.Shard, l.uptime(), imageAge) == nil {
+		ln.Disperse() // one after the other, they would find out no more
 	}
 	return err
 }
@@ -267,13 +268,13 @@ func (p *pursuit) write(ctx context.Context, next step, refill *store.Refill) (d
 		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Take(ctx, take) })
 		return p.wrote(out, err, true)
 	}
-	if p.l.places.base == 0 || refill.FullSince != 0 {
+	if p.l.places.Base == 0 || refill.FullSince != 0 {
 		out, err = p.refill(ctx, refill)
 		return p.wrote(out, err, next == stepRefill)
 	}
 	// Refills have one lock, the stamp: refills of one process need not compete for it.
 	// A caller that waited looks at the image that the other refill brought.
-	ran, waited := p.acct.shard(p.c.Shard).refilling.do(ctx, p.left, func() {
+	ran, waited := p.acct.shard(p.c.Shard).refilling.Do(ctx, p.left, func() {
 		out, err = p.refill(ctx, refill)
 		done, err = p.wrote(out, err, next == stepRefill)
 	})
@@ -282,7 +283,7 @@ func (p *pursuit) write(ctx context.Context, next step, refill *store.Refill) (d
 		img := p.acct.image(p.c.Shard, p.met, imageAge)
 		p.see(img, img != nil)
 	}
-	return done, cmp.Or(err, waited)
+	return done, cmp.Or(err, unavailable(waited))
 }
 
 func (p *pursuit) refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
@@ -399,10 +400,10 @@ func (p *pursuit) saw(img *store.Image) {
 func (p *pursuit) verify(ctx context.Context) error {
 	var w *wanted
 	var err error
-	ran, waited := p.acct.verifying.do(ctx, p.left, func() { w, err = p.l.verifySoon(ctx, p.acct, p.c.Bucket) })
+	ran, waited := p.acct.verifying.Do(ctx, p.left, func() { w, err = p.l.verifySoon(ctx, p.acct, p.c.Bucket) })
 	switch {
 	case waited != nil:
-		return waited
+		return unavailable(waited)
 	case !ran:
 		p.recall(p.l.uptime())
 	case err != nil && (len(p.c.asked) == 0 || !p.l.takeAsIs(ctx, p.c, p.img, err)):

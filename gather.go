@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -18,25 +19,25 @@ import (
 // writes. The caller at the front decides for all that have come meanwhile.
 func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) error {
 	c.short = false
-	t := &ticket{claim: c}
-	if l.places.base == 0 {
+	t := &ticket{Claim: c}
+	if l.places.Base == 0 {
 		l.gatherCrowd(ctx, nil, t)
-		return t.err
+		return t.Err
 	}
 	ln := &c.acct.gathers
-	switch told, err := ln.attend(ctx, t, places{base: 1}, left); {
+	switch told, err := ln.Attend(ctx, t, lane.Places{Base: 1}, left); {
 	case err != nil:
-		return err
-	case told == done:
+		return outOfLine(err)
+	case told == lane.Done:
 		l.counts.carried.Add(1)
-		return t.err
-	case told == solo:
+		return t.Err
+	case told == lane.Solo:
 		l.gatherCrowd(ctx, nil, t)
-		return t.err
+		return t.Err
 	}
-	defer ln.leave(places{base: 1})
+	defer ln.Leave(lane.Places{Base: 1})
 	l.gatherCrowd(ctx, ln, t)
-	return t.err
+	return t.Err
 }
 
 // gatherCrowd decides the claim of the caller at the front, and of the callers behind
@@ -45,23 +46,23 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 // A first attempt uses the remembered images if there is a recent one of every shard:
 // the transaction is conditional. A refusal rests on images that were read for it,
 // after the last of the crowd had come.
-func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane, front *ticket) {
+func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane.Lane[*claim], front *ticket) {
 	switch rest, err := l.gatherAll(ctx, ln, front); {
 	case err != nil:
 		tellAll(rest, err)
 	case len(rest) > 0:
-		ln.back(rest)
+		ln.Back(rest)
 	}
 }
 
 // behind returns the caller at the front and, if there is a lane, the callers in it
 // that may decide together with it.
-func (ln *lane) behind(front *ticket) []*ticket {
-	last := front.claim.acct.last()
-	if ln == nil || last == nil || !front.claim.fits(last) {
+func behind(ln *lane.Lane[*claim], front *ticket) []*ticket {
+	last := front.Claim.acct.last()
+	if ln == nil || last == nil || !front.Claim.fits(last) {
 		return []*ticket{front}
 	}
-	return ln.along(front, front.claim.alike(last))
+	return ln.Along(front, mostShared, front.Claim.alike(last))
 }
 
 // gatherAll looks at the shards and decides, and repeats this while others get in
@@ -70,27 +71,27 @@ func (ln *lane) behind(front *ticket) []*ticket {
 //
 // If the bucket is shared, each round pauses like any write to an item. It then reads
 // the shards again and asks for a part of what they hold.
-func (l *Limiter) gatherAll(ctx context.Context, ln *lane, front *ticket) ([]*ticket, error) {
-	crowd := ln.behind(front)
+func (l *Limiter) gatherAll(ctx context.Context, ln *lane.Lane[*claim], front *ticket) ([]*ticket, error) {
+	crowd := behind(ln, front)
 	if len(crowd) > 1 {
 		ctx = l.deadlines.Detach(ctx) // not the context of any caller
 	}
-	acct, bucket := front.claim.acct, front.claim.Bucket
+	acct, bucket := front.Claim.acct, front.Claim.Bucket
 	images, recent := acct.images(l.uptime(), l.trust)
 	read, vain := false, 0
 	for tries := 0; tries < maxTries; tries++ {
-		shared := l.places.base > 0 && acct.isShared(l.uptime())
-		err := l.paceRound(ctx, front.claim, shared, vain)
+		shared := l.places.Base > 0 && acct.isShared(l.uptime())
+		err := l.paceRound(ctx, front.Claim, shared, vain)
 		if err != nil {
 			return crowd, err
 		}
 		if vain > 0 || shared || !recent {
-			if images, err = l.survey(ctx, front.claim); err != nil {
+			if images, err = l.survey(ctx, front.Claim); err != nil {
 				return crowd, err
 			}
 			read = true
 		}
-		switch differ, err := l.conform(ctx, front.claim, images); {
+		switch differ, err := l.conform(ctx, front.Claim, images); {
 		case err != nil:
 			return crowd, err
 		case differ:
@@ -151,8 +152,8 @@ func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) 
 func sendOn(crowd []*ticket, images []*store.Image) []*ticket {
 	stay := crowd[:1:1]
 	for _, t := range crowd[1:] {
-		if slices.ContainsFunc(images, t.claim.lacks) {
-			t.tell(errRerouted)
+		if slices.ContainsFunc(images, t.Claim.lacks) {
+			t.Tell(errRerouted)
 		} else {
 			stay = append(stay, t)
 		}
@@ -182,26 +183,26 @@ func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw fu
 	rest := slices.Clone(images)
 	b.left = rest
 	for _, t := range crowd {
-		t.claim.portions = nil
-		if len(t.claim.amounts) == 0 {
+		t.Claim.portions = nil
+		if len(t.Claim.amounts) == 0 {
 			b.idle = append(b.idle, t)
 			continue
 		}
 		free := unbraked(rest, held)
-		parts, short := t.claim.anyOf(free, now, draw), false
+		parts, short := t.Claim.anyOf(free, now, draw), false
 		if parts == nil {
-			parts, short = t.claim.allot(free, now)
+			parts, short = t.Claim.allot(free, now)
 		}
 		if !short {
 			b.admitted = append(b.admitted, t)
-			t.claim.portions = parts
+			t.Claim.portions = parts
 			for _, p := range parts {
 				i := slices.IndexFunc(rest, func(img *store.Image) bool { return img.Shard == p.image.Shard })
 				rest[i] = debited(p.image, p.amounts, now)
 			}
 			continue
 		}
-		if _, short = t.claim.allot(rest, now); short {
+		if _, short = t.Claim.allot(rest, now); short {
 			b.refused = append(b.refused, t)
 		} else {
 			b.braked = append(b.braked, t)
@@ -225,7 +226,7 @@ func unbraked(images []*store.Image, held []int) []*store.Image {
 // debited in the end, the refusals still hold: another client has taken the tokens.
 func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.Image, read, shared bool) (r round, err error) {
 	m := l.moment()
-	now, front := m.now, crowd[0].claim
+	now, front := m.now, crowd[0].Claim
 	r.rest = crowd
 	if err := front.obstacle(images); err != nil {
 		return r, err
@@ -240,7 +241,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.I
 	tried := len(b.admitted)
 	var failed []*ticket
 	switch {
-	case tried > 0 && len(b.admitted[0].claim.portions) == 1:
+	case tried > 0 && len(b.admitted[0].Claim.portions) == 1:
 		b.admitted, failed, r.after = l.debitEach(ctx, b.admitted, images, m)
 	case tried > 0:
 		r.after, err = l.debitAll(ctx, front, b.admitted, images, m)
@@ -260,21 +261,21 @@ func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
 	whole, left, parent := wholeSet(after), wholeSet(b.left), cascadeOf(after[0])
 	leaveBehind(b.admitted)
 	for _, t := range b.admitted {
-		c := t.claim
+		c := t.Claim
 		c.granted, c.image, c.images, c.at, c.parent = true, after[0], whole, now, parent
-		t.tell(nil)
+		t.Tell(nil)
 	}
 	for _, t := range b.refused {
-		c := t.claim
+		c := t.Claim
 		c.refused, c.image, c.images, c.at, c.parent = true, b.left[0], left, now, parent
-		t.tell(nil)
+		t.Tell(nil)
 	}
 	for _, t := range b.idle {
-		t.claim.image, t.claim.at, t.claim.parent = after[0], now, parent
-		t.tell(nil)
+		t.Claim.image, t.Claim.at, t.Claim.parent = after[0], now, parent
+		t.Tell(nil)
 	}
 	for _, t := range b.braked {
-		t.tell(l.isBraked(t.claim))
+		t.Tell(l.isBraked(t.Claim))
 	}
 }
 
@@ -392,7 +393,7 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		all[i] = after(n)
 		front.acct.remember(all[i], m)
 		for _, t := range crowd {
-			t.claim.tookFrom(all[i])
+			t.Claim.tookFrom(all[i])
 		}
 	}
 	return all, nil
@@ -422,7 +423,7 @@ func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Ima
 func allotted(crowd []*ticket, shard int) []store.Amount {
 	var sum []store.Amount
 	for _, t := range crowd {
-		for _, p := range t.claim.portions {
+		for _, p := range t.Claim.portions {
 			if p.image.Shard == shard {
 				sum = addTo(sum, p.amounts)
 			}

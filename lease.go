@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -231,22 +232,22 @@ func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Am
 // for [Limiter.passOn].
 func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	acct := l.account(img.Entity, img.Resource)
-	if l.places.base == 0 || isWide(img) {
+	if l.places.Base == 0 || isWide(img) {
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	ln := &acct.shard(img.Shard).credits
-	t := &ticket{claim: &claim{Bucket: img.Bucket, amounts: deltas}}
-	switch told, err := ln.attend(ctx, t, places{base: l.places.base}, nil); {
+	t := &ticket{Claim: &claim{Bucket: img.Bucket, amounts: deltas}}
+	switch told, err := ln.Attend(ctx, t, lane.Places{Base: l.places.Base}, nil); {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrConflict, err) // nothing was sent
-	case told == done:
+		return nil, fmt.Errorf("%w: %w", ErrConflict, outOfLine(err)) // nothing was sent
+	case told == lane.Done:
 		l.counts.carried.Add(1)
-		return nil, t.err
-	case told == solo:
+		return nil, t.Err
+	case told == lane.Solo:
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
-	defer ln.leave(places{base: l.places.base})
-	crowd := ln.along(t, func(other *claim) bool { return !other.lacks(img) })
+	defer ln.Leave(lane.Places{Base: l.places.Base})
+	crowd := ln.Along(t, mostShared, func(other *claim) bool { return !other.lacks(img) })
 	if len(crowd) > 1 {
 		ctx = l.deadlines.Detach(ctx) // the write belongs to no single caller
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -85,7 +86,7 @@ type Limiter struct {
 	begun      time.Time     // when the limiter was made: see [Limiter.uptime]
 	immediate  bool          // the store's operations never wait
 	trust      time.Duration // the age up to which an image may refuse; negative is never
-	places     places        // for concurrent writes to one item; with none, callers share no writes
+	places     lane.Places   // for concurrent writes to one item; with none, callers share no writes
 	counts     counts
 
 	// epoch counts the configuration changes of this process. A bucket that was
@@ -110,7 +111,7 @@ func New(s Store, o Options) (*Limiter, error) {
 	l := &Limiter{
 		begun: machineNow(), rand: o.Rand, logger: o.Logger,
 		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
-		trust: o.Trust, places: places{base: max(0, o.InFlight)},
+		trust: o.Trust, places: lane.Places{Base: max(0, o.InFlight)},
 	}
 	if o.Trust == 0 {
 		l.trust = DefaultTrust
@@ -119,7 +120,7 @@ func New(s Store, o Options) (*Limiter, error) {
 		l.trust = -1
 	}
 	if o.InFlight == 0 {
-		l.places = places{base: DefaultInFlight, more: DefaultInFlight}
+		l.places = lane.Places{Base: DefaultInFlight, More: DefaultInFlight}
 	}
 	if l.ttl == 0 {
 		l.ttl = DefaultConfigTTL
@@ -149,7 +150,7 @@ func New(s Store, o Options) (*Limiter, error) {
 		l.immediate = i.Immediate()
 	}
 	if l.immediate {
-		l.places = places{}
+		l.places = lane.Places{}
 	}
 	l.unwatch = func() {}
 	if w, ok := s.(store.ConfigWatcher); ok {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -31,14 +33,14 @@ type account struct {
 	stampedAt time.Duration
 	stampedIn uint64
 
-	verifying errand        // reads of the configuration before a repair
-	partial   bool          // one of several shards was repaired, and the others are to be checked
-	roundAt   time.Duration // when the last round of claims on all shards of a shared bucket began
-	gathers   lane          // the queue of callers that several shards are to serve
-	widening  errand        // doubling, mending and merging
-	busy      bool          // such work is under way in the background
-	mendedAt  time.Duration // when mending in the background last began
-	warned    bool          // the warning of more writes than all shards sustain was given
+	verifying calls.Flight      // reads of the configuration before a repair
+	partial   bool              // one of several shards was repaired, and the others are to be checked
+	roundAt   time.Duration     // when the last round of claims on all shards of a shared bucket began
+	gathers   lane.Lane[*claim] // the queue of callers that several shards are to serve
+	widening  calls.Flight      // doubling, mending and merging
+	busy      bool              // such work is under way in the background
+	mendedAt  time.Duration     // when mending in the background last began
+	warned    bool              // the warning of more writes than all shards sustain was given
 }
 
 // A shard is what a limiter remembers of one bucket item.
@@ -47,8 +49,8 @@ type shard struct {
 	seen  moment // when img was seen
 	brake brake
 	// takes and credits are the queues of callers that want to write to the item.
-	takes, credits lane
-	refilling      errand
+	takes, credits lane.Lane[*claim]
+	refilling      calls.Flight
 	contention     contention
 }
 

@@ -46,8 +46,8 @@ func (l *Limiter) Merge(ctx context.Context, images []*store.Image) (bool, error
 	}
 	return inTime(ctx, l, opOn(images[0].Bucket, "merge"), func(ctx context.Context) (merged bool, err error) {
 		acct := l.account(images[0].Entity, images[0].Resource)
-		_, waited := acct.widening.do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
-		return merged, errors.Join(err, waited)
+		_, waited := acct.widening.Do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
+		return merged, errors.Join(err, unavailable(waited))
 	})
 }
 

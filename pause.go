@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -64,7 +65,7 @@ func (a *account) heldBack(c *claim, up time.Duration) time.Duration {
 
 // holdBack waits until the pause before a write has passed, or until the caller leaves.
 func (l *Limiter) holdBack(ctx context.Context, c *claim, left <-chan struct{}) error {
-	if l.places.base == 0 {
+	if l.places.Base == 0 {
 		return nil
 	}
 	return sleep(ctx, left, c.acct.heldBack(c, l.uptime()))
@@ -161,7 +162,7 @@ func (p *pursuit) space(ctx context.Context, c *claim, tries int) error {
 // recent writes were refused. Others know writers by the item's count of writes. A
 // write that debits nothing is applied at any balance.
 func (p *pursuit) announce(ctx context.Context) {
-	if p.img == nil || !p.fresh || p.l.places.base == 0 || !p.acct.isUnheard(p.c.Shard, p.l.uptime()) {
+	if p.img == nil || !p.fresh || p.l.places.Base == 0 || !p.acct.isUnheard(p.c.Shard, p.l.uptime()) {
 		return
 	}
 	m := p.l.moment()
@@ -190,27 +191,13 @@ func (l *Limiter) pause(ctx context.Context, left <-chan struct{}, tries int) er
 
 // sleep waits, unless the caller leaves or the time for the whole claim is up.
 func sleep(ctx context.Context, left <-chan struct{}, d time.Duration) error {
-	if d <= 0 {
-		select {
-		case <-left:
-			return errLeft
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-		default:
-			return nil
-		}
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-left:
-		return errLeft
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-	}
+	return unavailable(calls.Sleep(ctx, left, d))
 }
 
-// errLeft ends the work for a caller that has left. No caller sees it.
-var errLeft = errors.New("the caller has left")
+// unavailable marks the error of a wait that ended because the time was up.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, calls.ErrLeft) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}

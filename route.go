@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -203,7 +202,7 @@ func (a *account) isShortLocked(c *claim, i, n int, m moment, trust time.Duratio
 // probe finds out whether a bucket whose only known shard was throttled has other
 // shards.
 func (l *Limiter) probe(ctx context.Context, c *claim, left <-chan struct{}) bool {
-	_, err := c.acct.widening.do(ctx, left, func() {
+	_, err := c.acct.widening.Do(ctx, left, func() {
 		b := c.Bucket
 		b.Shard = 1
 		if loaded, err := l.store.Load(ctx, &store.Load{Bucket: &b}); err == nil && loaded.Image != nil {
@@ -331,38 +330,4 @@ func (a *account) brake(i int, sent, up time.Duration, draw func(int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shardLocked(i).brake.pull(sent, up, draw)
-}
-
-// An errand is work that one caller does while the others wait for its result.
-type errand struct {
-	mu   sync.Mutex
-	done chan struct{} // closed when the work under way has ended; nil if there is none
-}
-
-// do runs work, unless another caller already does: then it waits for the end, or for
-// its own caller to leave. It reports whether it ran work.
-func (f *errand) do(ctx context.Context, left <-chan struct{}, work func()) (ran bool, err error) {
-	f.mu.Lock()
-	if done := f.done; done != nil {
-		f.mu.Unlock()
-		select {
-		case <-done:
-			return false, nil
-		case <-left:
-			return false, errLeft
-		case <-ctx.Done():
-			return false, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-		}
-	}
-	done := make(chan struct{})
-	f.done = done
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		f.done = nil
-		f.mu.Unlock()
-		close(done)
-	}()
-	work()
-	return true, nil
 }

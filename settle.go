@@ -251,7 +251,7 @@ func total(all [][]store.Amount) []store.Amount {
 	var crowd []*ticket
 	for _, amounts := range all {
 		if len(amounts) > 0 {
-			crowd = append(crowd, &ticket{claim: &claim{amounts: amounts}})
+			crowd = append(crowd, &ticket{Claim: &claim{amounts: amounts}})
 		}
 	}
 	return sumOf(crowd)

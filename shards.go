@@ -202,16 +202,16 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 // caller does. It reports whether there are more now.
 func (l *Limiter) widen(ctx context.Context, acct *account, b Bucket, from int, left <-chan struct{}) (bool, error) {
 	var err error
-	_, waited := acct.widening.do(ctx, left, func() { _, err = l.reshard(ctx, acct, b, 2*from) })
-	return acct.shardCount() > from, cmp.Or(err, waited)
+	_, waited := acct.widening.Do(ctx, left, func() { _, err = l.reshard(ctx, acct, b, 2*from) })
+	return acct.shardCount() > from, cmp.Or(err, unavailable(waited))
 }
 
 // mend completes the set of shards of a bucket: it finishes a half-done doubling and
 // makes missing shards. It reports whether there are any shards at all.
 func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan struct{}) (exists bool, err error) {
-	ran, waited := acct.widening.do(ctx, left, func() { exists, err = l.reshard(ctx, acct, b, 0) })
+	ran, waited := acct.widening.Do(ctx, left, func() { exists, err = l.reshard(ctx, acct, b, 0) })
 	if !ran {
-		return true, waited
+		return true, unavailable(waited)
 	}
 	return exists, err
 }

@@ -1,0 +1,253 @@
+package lane
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+)
+
+// A Lane is the queue of one process's callers for writes to one item (ADR 014). While
+// writes are under way, callers that arrive wait. The next write has their claims
+// together, as in the group commit of a log:
+//
+//	caller 1   ── write ──────▶ answer
+//	caller 2     waits ▏
+//	caller 3     waits ▏── one write for 2, 3, 4 ──▶ answer
+//	caller 4       waits ▏
+//
+// Callers take turns in the order of their arrival. The caller at the front leads: it
+// takes the callers behind it along, writes, and hands its place to the next in line.
+// So no goroutine belongs to a lane.
+//
+// A long line may get extra places, each for one write. Its callers are numerous enough
+// to be worth a write, and need not wait for the writes under way.
+//
+// The zero value is ready for use.
+type Lane[C Claim] struct {
+	mu       sync.Mutex
+	underWay int          // taken places
+	more     int          // how many of them are extra places of a long line
+	line     []*Ticket[C] // in order of arrival; empty unless all places are taken
+	expected int          // callers that one write has granted; they may come back soon
+}
+
+// A Claim is what a caller wants written.
+type Claim interface {
+	// Size is the claim's part of a write. Claims share a write while the sum of their
+	// sizes is within a bound.
+	Size() int64
+}
+
+// A Ticket is one caller's position in a lane.
+type Ticket[C Claim] struct {
+	Claim C
+	Err   error // the result, once done
+
+	turn chan Turn     // receives one value; nil if the caller did not wait
+	room [1]*Ticket[C] // storage for a crowd of one
+}
+
+// A Turn is what the lane tells a caller in line.
+type Turn uint8
+
+// The values of a [Turn].
+const (
+	Lead Turn = iota // the caller is at the front and has a place
+	Solo             // the claim cannot share a write
+	Done             // another caller's write included the claim
+)
+
+// Places is the number of places of a lane.
+type Places struct {
+	Base int
+	More int // extra, for long lines
+}
+
+// Bounds of a line and of the callers of one write.
+const (
+	// longLine is the number of callers in line for which the lane gives an extra place.
+	longLine = 16
+	// maxCrowd bounds the callers of one write.
+	maxCrowd = 1024
+	// maxYields is how often a caller at the front yields to other goroutines.
+	maxYields = 32
+)
+
+// Attend enters a caller and waits for its turn. An error says that the caller is out
+// of the line: it is [calls.ErrLeft] if left was closed, or the cause for which ctx
+// ended. A caller that leads must call [Lane.Leave] in the end.
+func (ln *Lane[C]) Attend(ctx context.Context, t *Ticket[C], p Places, left <-chan struct{}) (Turn, error) {
+	told := Lead
+	if !ln.enter(t, p) {
+		select {
+		case told = <-t.turn:
+		case <-left:
+			if ln.quit(t) {
+				return Solo, calls.ErrLeft
+			}
+			told = <-t.turn
+		case <-ctx.Done():
+			if ln.quit(t) {
+				return Solo, context.Cause(ctx)
+			}
+			told = <-t.turn
+		}
+	}
+	if told != Lead {
+		return told, nil
+	}
+	// A caller that is gone no longer needs the place, so the next one gets it.
+	select {
+	case <-left:
+		ln.Leave(p)
+		return Solo, calls.ErrLeft
+	case <-ctx.Done():
+		ln.Leave(p)
+		return Solo, context.Cause(ctx)
+	default:
+	}
+	ln.wait()
+	return Lead, nil
+}
+
+// enter gives a caller a place at once if one is free; otherwise the caller waits. It
+// reports whether the caller leads.
+func (ln *Lane[C]) enter(t *Ticket[C], p Places) (leads bool) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.expected = max(0, ln.expected-1)
+	if ln.underWay < p.Base && len(ln.line) == 0 {
+		ln.underWay++
+		return true
+	}
+	t.turn = make(chan Turn, 1)
+	ln.line = append(ln.line, t)
+	if len(ln.line) >= longLine && ln.more < p.More {
+		ln.underWay++
+		ln.more++
+		ln.nextLocked()
+	}
+	return false
+}
+
+// nextLocked tells the first in line to lead.
+func (ln *Lane[C]) nextLocked() {
+	next := ln.line[0]
+	ln.line = slices.Delete(ln.line, 0, 1)
+	next.turn <- Lead
+}
+
+// quit removes a caller from the line; false if it has left the line already.
+func (ln *Lane[C]) quit(t *Ticket[C]) bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	i := slices.Index(ln.line, t)
+	if i < 0 {
+		return false
+	}
+	ln.line = slices.Delete(ln.line, i, i+1)
+	return true
+}
+
+// wait makes the caller at the front wait briefly for the expected callers. Otherwise
+// the first caller of a crowd to come back would write for itself alone. The others
+// would then wait for the write after that.
+func (ln *Lane[C]) wait() {
+	for yields := 0; ; yields++ {
+		ln.mu.Lock()
+		if yields == maxYields {
+			ln.expected = 0
+		}
+		expected := ln.expected
+		ln.mu.Unlock()
+		if expected == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// Leave hands a place to the first in line. If the line is empty, the place is an extra
+// one, or too many places are taken by now, it gives the place up.
+func (ln *Lane[C]) Leave(p Places) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	switch {
+	case ln.more > 0:
+		ln.more--
+		ln.underWay--
+	case len(ln.line) == 0 || ln.underWay > p.Base:
+		ln.underWay--
+	default:
+		ln.nextLocked()
+	}
+}
+
+// Disperse tells every caller in line to go alone.
+func (ln *Lane[C]) Disperse() {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	for _, t := range ln.line {
+		t.turn <- Solo
+	}
+	ln.line = nil
+}
+
+// Back puts callers back at the front of the line.
+func (ln *Lane[C]) Back(crowd []*Ticket[C]) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.line = slices.Insert(ln.line, 0, crowd...)
+}
+
+// Along takes callers in line along with the front caller, while the sum of their sizes
+// is at most most. A caller whose claim does not fit the write goes alone.
+func (ln *Lane[C]) Along(front *Ticket[C], most int64, fits func(C) bool) []*Ticket[C] {
+	return ln.Join(append(front.room[:0], front), most, fits)
+}
+
+// Join adds callers in line to a crowd, in the same way.
+func (ln *Lane[C]) Join(crowd []*Ticket[C], most int64, fits func(C) bool) []*Ticket[C] {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	var sum int64
+	add := func(c C) bool {
+		sum += min(c.Size(), most+1-sum) // no overflow
+		return sum <= most
+	}
+	for _, t := range crowd {
+		add(t.Claim)
+	}
+	n := 0
+	for ; n < len(ln.line) && len(crowd) < maxCrowd; n++ {
+		t := ln.line[n]
+		if !fits(t.Claim) {
+			t.turn <- Solo
+			continue
+		}
+		if !add(t.Claim) {
+			break
+		}
+		crowd = append(crowd, t)
+	}
+	ln.line = slices.Delete(ln.line, 0, n)
+	return crowd
+}
+
+// Expect records that so many callers are about to be granted.
+func (ln *Lane[C]) Expect(callers int) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.expected += callers
+}
+
+// Tell tells a caller whose claim shared a write that it is done, with the result.
+func (t *Ticket[C]) Tell(err error) {
+	t.Err = err
+	if t.turn != nil {
+		t.turn <- Done
+	}
+}
