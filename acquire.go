@@ -265,7 +265,7 @@ func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 // verdict returns the refusal that follows from both claims, if any.
 func verdict(child, parent *claim, up time.Duration) error {
 	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
-		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.want.decides(&child.Bucket)}
+		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.want.Decides(&child.Bucket)}
 	}
 	if !child.refused && (parent == nil || !parent.refused) {
 		return nil

@@ -31,9 +31,10 @@ const (
 // Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket", "internal/calls", "internal/lane", "store", lru},
+	".":                   {"internal/bucket", "internal/calls", "internal/lane", "internal/plan", "store", lru},
 	"internal/calls":      {},
 	"internal/lane":       {"internal/calls"},
+	"internal/plan":       {"internal/bucket", "store"},
 	"store":               {},
 	"internal/bucket":     {},
 	"internal/schema":     {"store", sdkDB + "/types"},
@@ -56,7 +57,7 @@ var mayImport = map[string][]string{
 
 // standardOnly lists the packages that import only the packages above and the standard
 // library.
-var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane"}
+var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane", "internal/plan"}
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.
 // Elsewhere these are defaults, marked as such for the linter.

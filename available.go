@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -81,18 +82,18 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 	}
 	exists := len(shards) > 0
 	switch w := c.want; {
-	case w.disabled || exists && shards[0].Disabled:
+	case w.Disabled || exists && shards[0].Disabled:
 		return c.disabled()
-	case !exists && w.foreign != "":
-		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.foreign}
-	case exists && (w.foreign != "" || shards[0].Foreign != ""):
-		c.parent = cascadeOf(shards[0]) // a foreign item is not repaired: its own cascade holds
+	case !exists && w.Foreign != "":
+		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.Foreign}
+	case exists && (w.Foreign != "" || shards[0].Foreign != ""):
+		c.parent = plan.CascadeOf(shards[0]) // a foreign item is not repaired: its own cascade holds
 	default:
-		c.parent = payerOf(&w.owner)
+		c.parent = plan.PayerOf(&w.Owner)
 	}
-	c.statuses = c.standing(wholeSet(shards), l.now())
+	c.statuses = c.standing(plan.WholeSet(shards), l.now())
 	if len(c.statuses) < len(c.amounts) {
-		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: cmp.Or(c.want.foreign, shards[0].Foreign)}
+		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: cmp.Or(c.want.Foreign, shards[0].Foreign)}
 	}
 	return nil
 }
@@ -100,8 +101,8 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 // wholeBucket reads all shards of a claim's bucket.
 func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*store.Image, error) {
 	shards, err := l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.shardCount())
-	if err == nil && len(shards) > 0 && !isWhole(shards) { // or the read crossed a merge
-		shards, err = l.store.Buckets(ctx, c.Entity, c.Resource, countOf(shards))
+	if err == nil && len(shards) > 0 && !plan.IsWhole(shards) { // or the read crossed a merge
+		shards, err = l.store.Buckets(ctx, c.Entity, c.Resource, plan.CountOf(shards))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the bucket of %s for %s: %w", c.Entity, c.Resource, err)
@@ -123,22 +124,6 @@ func (l *Limiter) inform(ctx context.Context, c *claim) error {
 	}
 	c.adopt(w)
 	return nil
-}
-
-// wholeSet returns a bucket's shards by number, nil where one is missing.
-func wholeSet(shards []*store.Image) []*store.Image {
-	count := 0
-	for _, img := range shards {
-		count = max(count, img.ShardCount, img.Shard+1)
-	}
-	if count == len(shards) {
-		return shards
-	}
-	whole := make([]*store.Image, count)
-	for _, img := range shards {
-		whole[img.Shard] = img
-	}
-	return whole
 }
 
 // standing returns the status of each limit of the claim on the shards of a bucket,
@@ -165,7 +150,7 @@ func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, sh
 	if len(parts) == 0 {
 		return statuses
 	}
-	held, unseen := balance(parts, now), missingOf(shards)
+	held, unseen := balance(parts, now), plan.MissingOf(shards)
 	if c.granted && len(unseen) > 0 {
 		count := int64(len(shards))
 		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // saturates a debt at 64 bits
@@ -176,23 +161,12 @@ func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, sh
 	}
 	if !c.granted && a.Milli > 0 {
 		for _, i := range unseen {
-			parts = append(parts, holding{share(params, i, len(shards)), 0, now})
+			parts = append(parts, holding{plan.Share(params, i, len(shards)), 0, now})
 		}
 		st.RetryAfter = wait(parts, now, a.Milli)
 		st.Exceeded = st.RetryAfter > 0
 	}
 	return append(statuses, st)
-}
-
-// missingOf returns the shards of a bucket that have no image, and whose share no
-// other image still holds.
-func missingOf(shards []*store.Image) (missing []int) {
-	for i, img := range shards {
-		if img == nil && holdersOf(shards, i) == 0 {
-			missing = append(missing, i)
-		}
-	}
-	return missing
 }
 
 // A holding is the balance of one limit on one shard.
@@ -213,9 +187,9 @@ func (c *claim) holdings(parts []holding, limit string, shards []*store.Image, n
 		}
 	}
 	if len(shards) == 0 && c.want != nil {
-		if w := c.want.find(limit); w != nil {
+		if w := c.want.Find(limit); w != nil {
 			params = w.Params()
-			parts = append(parts, holding{share(params, 0, 1), params.Capacity, now})
+			parts = append(parts, holding{plan.Share(params, 0, 1), params.Capacity, now})
 		}
 	}
 	return params, parts
@@ -226,18 +200,18 @@ func (c *claim) holdings(parts []holding, limit string, shards []*store.Image, n
 func (c *claim) holding(img *store.Image, limit string, now int64) (h holding, params store.Params, ok bool) {
 	var w *Limit
 	if c.want != nil {
-		w = c.want.find(limit)
+		w = c.want.Find(limit)
 	}
 	s, ok := img.Limit(limit)
 	switch {
 	case ok && (w == nil || w.Params() == s.Params):
-		return holding{shareOf(img, s.Params), s.Tokens, img.RefilledAt}, s.Params, true
+		return holding{plan.ShareOf(img, s.Params), s.Tokens, img.RefilledAt}, s.Params, true
 	case ok:
-		part := shareOf(img, w.Params())
-		earned := shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
+		part := plan.ShareOf(img, w.Params())
+		earned := plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
 		return holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.Params(), true
 	case w != nil:
-		part := shareOf(img, w.Params())
+		part := plan.ShareOf(img, w.Params())
 		return holding{part, part.Capacity, now}, w.Params(), true
 	}
 	return holding{}, store.Params{}, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -88,7 +89,7 @@ func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
 	p.c = b.crowd[0].Claim.common()
 	p.c.Bucket, p.c.pressing, p.c.amounts = img.Bucket, true, sumOf(b.crowd)
-	if writesLeft(img, p.now) < writeCost {
+	if plan.WritesLeft(img, p.now) < plan.WriteCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)
 	}
 	p.acct.testBrake(img.Shard, p.up)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A bucket that was idle grants at most its capacity, for any idle time and any number

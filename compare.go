@@ -5,43 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// wanted is what a bucket is to be: the configuration that holds for it, and what its
-// items copy of the entity's record. It is immutable.
-//
-// An account remembers the last wanted, and every claim compares its images with
-// that. An image that differs proves nothing: the item may follow a change that this
-// process has not read yet. So once a claim has the image, it reads the configuration
-// again, consistently. It writes parameters only if the image still differs, and on
-// condition that the item is as the image shows it:
-//
-//	operator    ── sets 10 ─▶ configuration            ── sets 10 ─▶ item
-//	client        image: 100 ─▶ differs from 50 ─▶ reads 10 ─▶ writes 10, or finds it written
-//
-// A write that rests on an older configuration than the item's own cannot land: it is
-// conditional on an image from before that configuration was read.
-type wanted struct {
-	limits   []Limit // by name; empty if no level configures limits
-	level    int     // the level of the limits, an index into configKeys; configLevels if no level has any or they came with a request
-	expires  bool    // whether the bucket expires when idle
-	owner    store.Owner
-	disabled bool
-	foreign  string        // a peer's feature that the limits use and this version cannot evaluate
-	read     time.Duration // when the read of the oldest level began, by [Limiter.uptime]
-	epoch    uint64        // the limiter's configuration epoch at that time
-}
-
 // wantedOf returns the wanted bucket of a configuration. epoch is the limiter's epoch
 // before the configuration was read.
-func (l *Limiter) wantedOf(r *resolved, epoch uint64) *wanted {
-	return &wanted{
-		limits: r.limits, level: r.level, expires: r.level >= entityLevels && l.multiplier >= 0,
-		owner: ownerFrom(r), disabled: r.disabled, foreign: r.foreign, read: r.fetched, epoch: epoch,
+func (l *Limiter) wantedOf(r *resolved, epoch uint64) *plan.Wanted {
+	return &plan.Wanted{
+		Limits: r.limits, Level: r.level, Expires: r.level >= plan.EntityLevels && l.multiplier >= 0,
+		Owner: ownerFrom(r), Disabled: r.disabled, Foreign: r.foreign, Read: r.fetched, Epoch: epoch,
 	}
 }
 
@@ -60,107 +35,29 @@ func ownerFrom(r *resolved) store.Owner {
 	return o
 }
 
-// payerOf returns the entity that an owner cascades to, "" if none.
-func payerOf(o *store.Owner) string {
-	if !o.Cascade {
-		return ""
-	}
-	return o.Parent
-}
-
-// isUnlimited reports whether no level configures limits.
-func (w *wanted) isUnlimited() bool { return len(w.limits) == 0 && w.foreign == "" }
-
-// isWhole reports whether the bucket is to have exactly these limits. Limits that
-// came with a request leave other limits of the bucket as they are.
-func (w *wanted) isWhole() bool { return w.level < configLevels }
-
-func (w *wanted) has(name string) bool { return w.find(name) != nil }
-
-func (w *wanted) find(name string) *Limit { return find(w.limits, name) }
-
-func find(limits []Limit, name string) *Limit {
-	for i := range limits {
-		if limits[i].Name == name {
-			return &limits[i]
-		}
-	}
-	return nil
-}
-
-// differs reports whether an item needs a repair to become what is wanted. An item or
-// configuration that this version cannot evaluate needs none.
-func (w *wanted) differs(img *store.Image) bool { return w.differsWith(w.limits, img) }
-
-// differsWith is differs for other wanted limits.
-func (w *wanted) differsWith(limits []Limit, img *store.Image) bool {
-	if len(limits) == 0 || w.foreign != "" || img.Foreign != "" {
-		return false
-	}
-	found := 0
-	for i := range img.Limits {
-		s := &img.Limits[i]
-		switch l := find(limits, s.Name); {
-		case l == nil && w.isWhole():
-			return true
-		case l == nil:
-		case l.Params() != s.Params:
-			return true
-		default:
-			found++
-		}
-	}
-	return found < len(limits) || w.expires != (img.ExpiresAt != 0) || w.owner != ownerOf(img)
-}
-
-func ownerOf(img *store.Image) store.Owner {
-	return store.Owner{
-		Cascade: img.Cascade, Parent: img.Parent,
-		Generation: img.ParentGeneration, Incarnation: img.Incarnation,
-	}
-}
-
-// decides says where the limits come from, as errors quote it.
-func (w *wanted) decides(b *Bucket) string {
-	names := make([]string, 0, len(w.limits))
-	for i := range w.limits {
-		names = append(names, w.limits[i].Name)
-	}
-	limits := strings.Join(names, ", ")
-	switch {
-	case len(names) == 0:
-		return fmt.Sprintf("no level configures limits of %s for %s: configure some, or pass Fallback with the request", b.Resource, b.Entity)
-	case !w.isWhole():
-		return fmt.Sprintf("no level configures limits of %s for %s, and the request's fallback limits are %s: name one of them, or configure it",
-			b.Resource, b.Entity, limits)
-	}
-	return fmt.Sprintf("the limits configured for %s are %s: name one of them, or configure it",
-		levelName(configKeys(b.Entity, b.Resource)[w.level]), limits)
-}
-
 // adopt sets what the bucket of a claim is to be: the configuration, or the request's
 // fallback limits where no level configures any. It removes from the claim's amounts
 // the limits that the bucket is not to have.
-func (c *claim) adopt(w *wanted) {
+func (c *claim) adopt(w *plan.Wanted) {
 	if w == c.configured {
 		return
 	}
 	c.configured, c.want = w, w
 	c.amounts, c.unknown, c.asIs = c.asked, nil, false // the configuration known now may decide
-	if w == nil || w.foreign != "" {
+	if w == nil || w.Foreign != "" {
 		return
 	}
-	if w.isUnlimited() && len(c.fallback) > 0 {
+	if w.IsUnlimited() && len(c.fallback) > 0 {
 		fallback := *w
-		fallback.limits = c.fallback
+		fallback.Limits = c.fallback
 		c.want = &fallback
 	}
-	if !slices.ContainsFunc(c.asked, func(a store.Amount) bool { return !c.want.has(a.Limit) }) {
+	if !slices.ContainsFunc(c.asked, func(a store.Amount) bool { return !c.want.Has(a.Limit) }) {
 		return
 	}
 	c.amounts = nil
 	for _, a := range c.asked {
-		if c.want.has(a.Limit) {
+		if c.want.Has(a.Limit) {
 			c.amounts = append(c.amounts, a)
 		} else {
 			c.unknown = append(c.unknown, a.Limit)
@@ -178,7 +75,7 @@ func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *store.Image, caus
 		switch _, has := img.Limit(a.Limit); {
 		case has:
 			amounts = append(amounts, a)
-		case c.want.has(a.Limit):
+		case c.want.Has(a.Limit):
 			return false
 		default:
 			unknown = append(unknown, a.Limit)
@@ -192,13 +89,13 @@ func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *store.Image, caus
 // fits reports whether an item as it is can serve a claim: the claim takes something,
 // and nothing needs a repair first.
 func (c *claim) fits(img *store.Image) bool {
-	return c.want != nil && len(c.amounts) > 0 && !c.want.differs(img) && !c.lacks(img) && !isWide(img)
+	return c.want != nil && len(c.amounts) > 0 && !c.want.Differs(img) && !c.lacks(img) && !plan.IsWide(img)
 }
 
 // repair returns what a write also changes an item to. It is nil unless the item
 // differs from a configuration that was read after the image.
-func (c *claim) repair(img *store.Image) *wanted {
-	if c.want == nil || !c.sure || !c.want.differs(img) {
+func (c *claim) repair(img *store.Image) *plan.Wanted {
+	if c.want == nil || !c.sure || !c.want.Differs(img) {
 		return nil
 	}
 	return c.want
@@ -206,13 +103,13 @@ func (c *claim) repair(img *store.Image) *wanted {
 
 // stands reports whether the outcome of a claim still holds for w. If it does, the
 // claim takes w over, and its statuses quote it.
-func (c *claim) stands(w *wanted) bool {
+func (c *claim) stands(w *plan.Wanted) bool {
 	if c.asIs {
-		return !w.disabled
+		return !w.Disabled
 	}
 	now := claim{asked: c.asked, fallback: c.fallback}
 	now.adopt(w)
-	if w.disabled || !slices.Equal(now.unknown, c.unknown) || slices.ContainsFunc(c.decidedOn(), now.want.differs) {
+	if w.Disabled || !slices.Equal(now.unknown, c.unknown) || slices.ContainsFunc(c.decidedOn(), now.want.Differs) {
 		return false
 	}
 	c.configured, c.want = now.configured, now.want
@@ -302,24 +199,24 @@ func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, 
 		return true, c.disabled()
 	}
 	w := c.acct.wanted()
-	if c.adopt(w); w == nil || !w.disabled && !c.isVain() {
+	if c.adopt(w); w == nil || !w.Disabled && !c.isVain() {
 		return false, nil
 	}
 	if !l.isYoung(w, l.uptime()) {
 		if cmp == nil {
 			cmp = l.compare(ctx, c.acct, c.Bucket)
 		}
-		if !l.await(ctx, cmp, left) && !w.disabled {
+		if !l.await(ctx, cmp, left) && !w.Disabled {
 			return false, nil // the remembered configuration is too old to answer by
 		}
 		w = c.acct.wanted()
 		c.adopt(w)
 	}
 	switch {
-	case w.disabled:
+	case w.Disabled:
 		return true, c.disabled()
 	case c.isVain():
-		c.parent = payerOf(&w.owner)
+		c.parent = plan.PayerOf(&w.Owner)
 		return true, nil
 	}
 	return false, nil
@@ -331,14 +228,14 @@ func (c *claim) disabled() error { return &DisabledError{Entity: c.Entity, Resou
 // is to have none of its limits. It is also so if the bucket is not to have one of
 // them and no parent exists that could have it.
 func (c *claim) isVain() bool {
-	return len(c.unknown) > 0 && (len(c.amounts) == 0 || !c.optional && payerOf(&c.configured.owner) == "")
+	return len(c.unknown) > 0 && (len(c.amounts) == 0 || !c.optional && plan.PayerOf(&c.configured.Owner) == "")
 }
 
 // isDisabled reports whether a bucket is known to be disabled, by its configuration
 // or by a stamp on an item. Both count for the time to live of configuration.
 func (l *Limiter) isDisabled(acct *account, up time.Duration) bool {
 	w := acct.wanted()
-	return w != nil && w.disabled && l.isYoung(w, up) || acct.isStamped(up, l.ttl, l.epoch.Load())
+	return w != nil && w.Disabled && l.isYoung(w, up) || acct.isStamped(up, l.ttl, l.epoch.Load())
 }
 
 // A comparison is a read of a bucket's configuration that is under way. Callers that
@@ -354,7 +251,7 @@ const failedPause = time.Second
 // compareIfDue begins or joins a comparison of a bucket if w was read longer ago than
 // the time to live. Otherwise it returns nil. It also returns nil if nothing is known
 // of the bucket, because the claim is then about to read everything.
-func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *wanted) *comparison {
+func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *plan.Wanted) *comparison {
 	up := l.uptime()
 	if w == nil || l.isYoung(w, up) || !c.acct.isKnown(up, imageAge) {
 		return nil
@@ -363,8 +260,8 @@ func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *wanted) *compar
 }
 
 // isYoung reports whether w was read within the time to live.
-func (l *Limiter) isYoung(w *wanted, up time.Duration) bool {
-	return up-w.read < l.ttl && w.epoch == l.epoch.Load()
+func (l *Limiter) isYoung(w *plan.Wanted, up time.Duration) bool {
+	return up-w.Read < l.ttl && w.Epoch == l.epoch.Load()
 }
 
 // compare begins to read the configuration of a bucket. If such a read is under way,
@@ -431,7 +328,7 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 		return
 	}
 	up := l.uptime()
-	if w := c.acct.wanted(); w != nil && l.ttl > 0 && up-w.read >= l.ttl/early*(early-1) {
+	if w := c.acct.wanted(); w != nil && l.ttl > 0 && up-w.Read >= l.ttl/early*(early-1) {
 		l.compare(ctx, c.acct, c.Bucket)
 	}
 	mends, spreads := c.acct.beginMending(up), c.acct.beginSpreading()
@@ -462,7 +359,7 @@ func (l *Limiter) spread(ctx context.Context, c *claim) {
 }
 
 // verify reads what a bucket is to be, by a consistent read that begins now.
-func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*wanted, error) {
+func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*plan.Wanted, error) {
 	epoch := l.epoch.Load()
 	r, err := l.config.reread(ctx, b.Entity, b.Resource)
 	if err != nil {
@@ -475,7 +372,7 @@ func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*wanted,
 
 // verifySoon is verify for a claim. It gives up early, and at once if a read has just
 // failed.
-func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*wanted, error) {
+func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*plan.Wanted, error) {
 	if err := acct.unreadable(l.uptime()); err != nil {
 		return nil, err
 	}
@@ -497,7 +394,7 @@ func (l *Limiter) bring(ctx context.Context, c *claim, images []*store.Image) er
 		return err
 	}
 	c.adopt(w)
-	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.want.differs(img) })
+	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.want.Differs(img) })
 	errs := make([]error, len(images))
 	l.atOnce(len(images), func(i int) {
 		repair := &claim{Bucket: images[i].Bucket, acct: c.acct, fallback: c.fallback, pressing: true}

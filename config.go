@@ -9,26 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// configLevels is the number of levels at which limits may be configured.
-const configLevels = 4
-
-// configKeys returns the levels of an entity's configuration for a resource. The
-// first level with limits wins.
-func configKeys(entity, resource string) [configLevels]ConfigKey {
-	return [configLevels]ConfigKey{
-		{Entity: entity, Resource: resource},
-		{Entity: entity, Resource: DefaultResource},
-		{Resource: resource},
-		{},
-	}
-}
-
-// entityLevels is how many of the first levels are the entity's own. A bucket that
-// they configure is kept for ever; other buckets expire when idle.
-const entityLevels = 2
 
 // resolved is the configuration in force for an entity's bucket, and the entity's
 // record.
@@ -41,19 +24,6 @@ type resolved struct {
 	fetched  time.Duration // when the read of the oldest level began, by [Limiter.uptime]
 	meta     *Entity       // nil if the entity has no record
 	image    *store.Image  // set if the caller asked for a bucket
-}
-
-// levelName returns the name of a level, as errors quote it.
-func levelName(k ConfigKey) string {
-	switch {
-	case k.Entity != "" && k.Resource == DefaultResource:
-		return "entity " + k.Entity + " for every resource"
-	case k.Entity != "":
-		return "entity " + k.Entity + " for " + k.Resource
-	case k.Resource != "":
-		return "resource " + k.Resource
-	}
-	return "the system"
 }
 
 // config reads configuration through a cache. An entry is valid for ttl from the
@@ -161,8 +131,8 @@ func (c *config) reread(ctx context.Context, entity, resource string) (resolved,
 // load reads the levels for which the cache has no entry younger than age.
 func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, age time.Duration, consistent bool) (resolved, error) {
 	evictions, up := c.evictions.Load(), c.uptime()
-	keys := configKeys(entity, resource)
-	var entries [configLevels]configEntry
+	keys := plan.ConfigKeys(entity, resource)
+	var entries [plan.ConfigLevels]configEntry
 	var missing []int
 	load := store.Load{Entity: entity, Bucket: b, Consistent: consistent}
 	for i, k := range keys {
@@ -173,7 +143,7 @@ func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, a
 		missing = append(missing, i)
 		load.Configs = append(load.Configs, k)
 	}
-	c.hits.Add(int64(configLevels - len(missing)))
+	c.hits.Add(int64(plan.ConfigLevels - len(missing)))
 	c.misses.Add(int64(len(missing)))
 	loaded, err := c.store.Load(ctx, &load)
 	if err != nil {
@@ -188,7 +158,7 @@ func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, a
 		}
 	}
 	on := OnUnavailable("")
-	if system := entries[configLevels-1].value; system != nil {
+	if system := entries[plan.ConfigLevels-1].value; system != nil {
 		on = system.OnUnavailable
 	}
 	c.onUnavailable.Store(&on)
@@ -207,8 +177,8 @@ func (c *config) keep(k ConfigKey, e configEntry) {
 // settle picks the configuration in force. All limits come from the first level that
 // has any. Each policy comes from the first level that sets it; the system level sets
 // none.
-func settle(entries [configLevels]configEntry) resolved {
-	r := resolved{fetched: entries[0].fetched, level: configLevels}
+func settle(entries [plan.ConfigLevels]configEntry) resolved {
+	r := resolved{fetched: entries[0].fetched, level: plan.ConfigLevels}
 	disabled := store.Inherit
 	for i, e := range entries {
 		r.fetched = min(r.fetched, e.fetched)
@@ -218,7 +188,7 @@ func settle(entries [configLevels]configEntry) resolved {
 		if r.limits == nil && r.foreign == "" && (len(e.value.Limits) > 0 || e.value.Foreign != "") {
 			r.limits, r.foreign, r.level = e.value.Limits, e.value.Foreign, i
 		}
-		if i == configLevels-1 {
+		if i == plan.ConfigLevels-1 {
 			continue
 		}
 		if disabled == store.Inherit {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -45,7 +46,7 @@ func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err er
 		if err != nil {
 			return changed, err
 		}
-		if w.isUnlimited() {
+		if w.IsUnlimited() {
 			return changed, nil
 		}
 		if err := isEvaluable(w, images); err != nil {
@@ -53,7 +54,7 @@ func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err er
 		}
 		differed, done, err := l.configureAll(ctx, acct, images, w)
 		changed, written = changed || differed, append(written, done...)
-		if err != nil || len(done) == len(images) && isWhole(all) {
+		if err != nil || len(done) == len(images) && plan.IsWhole(all) {
 			return changed, err
 		}
 	}
@@ -62,8 +63,8 @@ func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err er
 
 // isEvaluable fails if a configuration, or an item that it is for, uses a feature
 // that this version cannot evaluate.
-func isEvaluable(w *wanted, images []*store.Image) error {
-	feature := w.foreign
+func isEvaluable(w *plan.Wanted, images []*store.Image) error {
+	feature := w.Foreign
 	for _, img := range images {
 		if feature == "" {
 			feature = img.Foreign
@@ -78,7 +79,7 @@ func isEvaluable(w *wanted, images []*store.Image) error {
 // configureAll tries once to repair each of some shards to a configuration that was
 // read after their images. It returns the shards that it wrote, and whether any of
 // them differed.
-func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*store.Image, w *wanted) (differed bool, written []int, _ error) {
+func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*store.Image, w *plan.Wanted) (differed bool, written []int, _ error) {
 	applied, errs := make([]bool, len(images)), make([]error, len(images))
 	l.atOnce(len(images), func(i int) {
 		img := images[i]
@@ -93,7 +94,7 @@ func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*sto
 	})
 	for i, img := range images {
 		if applied[i] {
-			written, differed = append(written, img.Shard), differed || w.differs(img)
+			written, differed = append(written, img.Shard), differed || w.Differs(img)
 		}
 	}
 	return differed, written, errors.Join(errs...)

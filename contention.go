@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -54,8 +55,7 @@ type contention struct {
 }
 
 const (
-	// lateness is how late a debit of an overflowing bucket may be, in milliseconds.
-	lateness = 50
+
 	// stampAge is the age up to which writers leave a stamp alone, in milliseconds. From
 	// half of that age on, one of them moves it. The hidden write limit nearly always
 	// overflows, and is wrong by what it earns in this time.
@@ -115,7 +115,7 @@ func (c *contention) noteStamp(use stampUse, out store.Outcome, m moment) {
 		c.movedAt = m.up
 	case out.Applied:
 		c.spoiled = max(0, c.spoiled-1)
-	case use.late && m.now-out.Image.RefilledAt > lateness:
+	case use.late && m.now-out.Image.RefilledAt > plan.Lateness:
 		c.movedAt = 0
 	case use.seen != 0 && out.Image.RefilledAt != use.seen:
 		c.movedAt = m.up
@@ -201,7 +201,7 @@ func (a *account) predicted(img *store.Image, m moment) *store.Image {
 	guess.Limits = slices.Clone(img.Limits)
 	for i := range guess.Limits {
 		l := &guess.Limits[i]
-		part := shareOf(img, l.Params)
+		part := plan.ShareOf(img, l.Params)
 		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.now); was < part.Capacity/2 {
 			l.Tokens = was - part.Earned(img.RefilledAt, m.now)
 		}
@@ -251,19 +251,19 @@ func (r stampRule) moves(img *store.Image, age, now int64) bool {
 // A balance that overflows would first have to be cut. The take then decides as of an
 // instant up to lateness ago, and requires a stamp no older than that.
 func (c *claim) takeAtStamp(img *store.Image, fresh bool, now int64) *store.Take {
-	if !c.stamp.leave && !c.stamp.late || img.Foreign != "" || !isPlain(img, now) {
+	if !c.stamp.leave && !c.stamp.late || img.Foreign != "" || !plan.IsPlain(img, now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, c.take(img, now)
 	full := slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && overflows(img, &s, now)
+		return a.Milli > 0 && plan.Overflows(img, &s, now)
 	})
 	oldest := int64(stampAge)
 	if full {
-		oldest = lateness
+		oldest = plan.Lateness
 	}
-	writes := wholeOf(&img.Writes)
+	writes := plan.WholeOf(&img.Writes)
 	moves := c.stamp.moves(img, oldest/2, now)
 	if full {
 		// Processes that share an overflowing bucket leave its stamp to one of them.
@@ -272,18 +272,18 @@ func (c *claim) takeAtStamp(img *store.Image, fresh bool, now int64) *store.Take
 	switch {
 	case moves:
 		return nil
-	case !full && age <= stampAge && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, writeCost):
+	case !full && age <= stampAge && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, plan.WriteCost):
 		t.Stamp = img.RefilledAt
 		t.Earned = writes.Earned(img.RefilledAt, now)
-	case full && (age <= lateness || !fresh) && img.Writes.Tokens >= writeCost:
-		t.Since = now - lateness
+	case full && (age <= plan.Lateness || !fresh) && img.Writes.Tokens >= plan.WriteCost:
+		t.Since = now - plan.Lateness
 	default:
 		return nil
 	}
 	for i := range t.Debits {
 		d := &t.Debits[i]
 		s, _ := img.Limit(d.Limit)
-		l := shareOf(img, s.Params)
+		l := plan.ShareOf(img, s.Params)
 		if d.AtMost = l.Capacity; t.Stamp != 0 {
 			d.Earned = l.Earned(t.Stamp, now)
 			d.AtMost -= d.Earned
@@ -304,7 +304,7 @@ func (c *claim) refillAtStamp(img *store.Image, now int64) *store.Refill {
 	}
 	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt,
-		Writes:  store.Change{Limit: store.WriteLimit, Debit: writeCost, AtLeast: writeCost - t.Earned, AtMost: math.MaxInt64},
+		Writes:  store.Change{Limit: store.WriteLimit, Debit: plan.WriteCost, AtLeast: plan.WriteCost - t.Earned, AtMost: math.MaxInt64},
 		Changes: make([]store.Change, 0, len(t.Debits)),
 	}
 	for _, d := range t.Debits {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -36,7 +37,7 @@ func (l *Limiter) placesFor(c *claim, img *store.Image) lane.Places {
 	if img == nil || c.acct.isSharedShard(c.Shard, l.uptime()) {
 		return lane.Places{Base: 1}
 	}
-	if isRelaxed(img, l.now()) {
+	if plan.IsRelaxed(img, l.now()) {
 		return l.places
 	}
 	return lane.Places{Base: l.places.Base}
@@ -135,7 +136,7 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 	}
 	admitted := p.pick(crowd)
 	switch {
-	case len(admitted) == 0 && p.c.want.differs(p.img):
+	case len(admitted) == 0 && p.c.want.Differs(p.img):
 		p.l.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case len(admitted) == 0:
@@ -245,12 +246,12 @@ func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 		s := &img.Limits[i]
 		held[i] = s.Tokens
 		if img.Foreign == "" {
-			held[i] = shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
+			held[i] = plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
 	least := make([]int64, len(held)) // what the write must leave
 	for i := range least {
-		least[i] = held[i] - (held[i]+shareOf(img, img.Limits[i].Params).Earned(now, now+m.way))/m.part
+		least[i] = held[i] - (held[i]+plan.ShareOf(img, img.Limits[i].Params).Earned(now, now+m.way))/m.part
 	}
 	// leaves reports whether a claim leaves at least that much of each limit.
 	leaves := func(c *claim, least []int64) bool {
@@ -281,7 +282,7 @@ func grant(crowd []*ticket, img *store.Image, now int64) {
 	leaveBehind(crowd)
 	for _, t := range crowd {
 		c := t.Claim
-		c.granted, c.image, c.at, c.parent = true, img, now, cascadeOf(img)
+		c.granted, c.image, c.at, c.parent = true, img, now, plan.CascadeOf(img)
 		t.Tell(nil)
 	}
 }
@@ -313,12 +314,12 @@ func leaveBehind(crowd []*ticket) {
 // a caller that waited in line for that would be neither served nor refused. If a write
 // for the others is refused, another process has taken the tokens.
 func (l *Limiter) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.want.differs(img) {
+	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.want.Differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, modesty{part: 1}, now)
 	// The tokens that could serve one of these go to the callers that are served.
-	refuse(without(crowd, served), debited(img, sumOf(served), now), now)
+	refuse(without(crowd, served), plan.Debited(img, sumOf(served), now), now)
 	return served
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -122,7 +123,7 @@ type pursuit struct {
 	moment // one reading of the clocks, for a whole step
 
 	img   *store.Image  // the last known image of the bucket item
-	sure  *wanted       // the wanted bucket, by a consistent read that began after img was received
+	sure  *plan.Wanted  // the wanted bucket, by a consistent read that began after img was received
 	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
 	fresh bool          // img has just refused a write
 	met   time.Duration // when it did, by [Limiter.uptime]
@@ -150,7 +151,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	}
 	switch w := c.configured; {
 	case w == nil:
-	case w.disabled:
+	case w.Disabled:
 		return true, p.disabled()
 	case c.isVain() && !p.looked && !p.l.isYoung(w, p.up):
 		return false, p.look(ctx)
@@ -158,7 +159,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		p.end()
 		return true, nil
 	}
-	if p.img != nil && isOverfull(p.img) && !p.mended && p.acct.image(siblingOf(p.img), p.up, imageAge) == nil {
+	if p.img != nil && plan.IsOverfull(p.img) && !p.mended && p.acct.image(plan.SiblingOf(p.img), p.up, imageAge) == nil {
 		p.mended = true
 		return p.replace(ctx)
 	}
@@ -199,7 +200,7 @@ func (p *pursuit) disabled() error {
 // unsupported returns the error if this version cannot tell whether the item has what
 // the claim names.
 func (p *pursuit) unsupported() error {
-	return &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.configured.foreign)}
+	return &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.configured.Foreign)}
 }
 
 // see takes in an image of the item.
@@ -243,16 +244,16 @@ func (p *pursuit) likely() *store.Image {
 
 // end stores in the claim what the bucket was found to be.
 func (p *pursuit) end() {
-	p.c.image, p.c.at, p.c.parent = p.img, p.now, cascadeOf(p.img)
+	p.c.image, p.c.at, p.c.parent = p.img, p.now, plan.CascadeOf(p.img)
 	if p.img == nil {
-		p.c.parent = payerOf(&p.c.configured.owner)
+		p.c.parent = plan.PayerOf(&p.c.configured.Owner)
 	}
 }
 
 // refusedBy ends a claim that an item cannot serve. It refuses the claim if the item
 // is the whole bucket, and otherwise marks it short.
 func (c *claim) refusedBy(img *store.Image, now int64) {
-	c.image, c.at, c.parent = img, now, cascadeOf(img)
+	c.image, c.at, c.parent = img, now, plan.CascadeOf(img)
 	c.short = img.ShardCount > 1
 	c.refused = !c.short
 }
@@ -327,7 +328,7 @@ func (c *claim) take(img *store.Image, now int64) *store.Take {
 	for _, a := range c.amounts {
 		d := store.Debit{Amount: a}
 		if s, ok := img.Limit(a.Limit); ok {
-			if d.AtMost = ceilingOf(img, &s, now); img.Foreign == "" {
+			if d.AtMost = plan.CeilingOf(img, &s, now); img.Foreign == "" {
 				d.Params = s.Params
 			}
 		}
@@ -343,23 +344,12 @@ func (l *Limiter) learn(acct *account, b Bucket, out store.Outcome, at moment) {
 		acct.forget(b.Shard)
 		return
 	}
-	if ahead := out.Image.RefilledAt - at.now; ahead > maxSkew.Milliseconds() {
+	if ahead := out.Image.RefilledAt - at.now; ahead > plan.MaxSkew.Milliseconds() {
 		l.logger.Warn("bucket is stamped ahead of the clock", "entity", b.Entity, "resource", b.Resource,
 			"shard", b.Shard, "ahead_ms", ahead)
 	}
 	acct.remember(out.Image, at)
 }
-
-// isOverfull reports whether a shard holds more than its share. That is so if a peer
-// doubled the bucket: the excess may belong to a shard that does not exist yet.
-func isOverfull(i *store.Image) bool {
-	return i.ShardCount > 1 && isPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
-		return s.Tokens > shareOf(i, s.Params).Capacity
-	})
-}
-
-// siblingOf returns the shard that was one with this shard before the last doubling.
-func siblingOf(i *store.Image) int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
 
 // look reads the unknown facts of the bucket in one request. It reads the item and,
 // unless they were read within the time to live, its configuration and its entity's
@@ -398,7 +388,7 @@ func (p *pursuit) saw(img *store.Image) {
 // remembered. Callers of one process verify one after the other. A caller that waited
 // looks at what the other one brought.
 func (p *pursuit) verify(ctx context.Context) error {
-	var w *wanted
+	var w *plan.Wanted
 	var err error
 	ran, waited := p.acct.verifying.Do(ctx, p.left, func() { w, err = p.l.verifySoon(ctx, p.acct, p.c.Bucket) })
 	switch {
@@ -431,18 +421,18 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		return true, err
 	case w == nil:
 		return p.replace(ctx)
-	case w.disabled:
+	case w.Disabled:
 		return true, p.disabled()
-	case w.foreign != "":
-		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.foreign}
+	case w.Foreign != "":
+		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.Foreign}
 	}
 	if c.adopt(w); c.isVain() {
 		p.end()
 		return true, nil
 	}
-	c.parent = payerOf(&w.owner)
+	c.parent = plan.PayerOf(&w.Owner)
 	n := l.newBucket(c, p.now)
-	if img := imageOf(n); c.exceeds(img) {
+	if img := plan.ImageOf(n); c.exceeds(img) {
 		c.refused, c.statuses = true, c.standing([]*store.Image{img}, p.now)
 		return true, nil
 	}
@@ -457,7 +447,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 
 // prepare reads at the same time all that a bucket is made from: its configuration,
 // and whether shards of it exist. It returns nil if shards exist.
-func (p *pursuit) prepare(ctx context.Context) (w *wanted, err error) {
+func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 	l, acct, of, sought := p.l, p.acct, p.c.Bucket, p.sought // keeps p itself on the stack
 	var siblings []*store.Image
 	var errs [2]error
@@ -499,38 +489,20 @@ func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 
 // newBucket returns the wanted bucket, full except for the write that makes it.
 func (l *Limiter) newBucket(c *claim, now int64) *store.Create {
-	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.want.owner, Writes: firstWrite()}
+	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.want.Owner, Writes: plan.FirstWrite()}
 	var life int64
-	for _, limit := range c.want.limits {
+	for _, limit := range c.want.Limits {
 		p := limit.Params()
-		life = max(life, lifeOf(&store.LimitState{Params: p}, 0, 1, l.multiplier))
+		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, l.multiplier))
 		n.Limits = append(n.Limits, store.NewLimit{
 			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      p.Capacity,
 		})
 	}
-	if c.want.expires {
-		n.ExpiresAt = expiresAt(life, now, l.multiplier)
+	if c.want.Expires {
+		n.ExpiresAt = plan.ExpiresAt(life, now, l.multiplier)
 	}
 	return n
-}
-
-// imageOf returns the item that the create would make.
-func imageOf(n *store.Create) *store.Image {
-	img := &store.Image{
-		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, ExpiresAt: n.ExpiresAt,
-		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
-		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
-		Writes: stateOf(&n.Writes),
-	}
-	for i := range n.Limits {
-		img.Limits = append(img.Limits, stateOf(&n.Limits[i]))
-	}
-	return img
-}
-
-func stateOf(l *store.NewLimit) store.LimitState {
-	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 }
 
 // exceeds reports whether a claim is more than the balances of an image.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -80,7 +81,7 @@ type Writes struct{ acct account }
 func (w *Writes) Begin(up time.Duration) func(count int64, applied bool, up time.Duration) {
 	sent := w.acct.beginWrite(0, stampUse{}, up)
 	return func(count int64, applied bool, up time.Duration) {
-		img := &store.Image{Writes: store.LimitState{Consumed: count * writeCost}}
+		img := &store.Image{Writes: store.LimitState{Consumed: count * plan.WriteCost}}
 		w.acct.endWrite(sent, store.Outcome{Applied: applied, Image: img}, nil, moment{up: up}, func(int64) int64 { return 0 })
 	}
 }
@@ -94,4 +95,4 @@ func (l *Limiter) IsShared(b Bucket) bool {
 }
 
 // IsBehind reports whether an image is an earlier one of the same item.
-func IsBehind(i, other *store.Image) bool { return isBehind(i, other) }
+func IsBehind(i, other *store.Image) bool { return plan.IsBehind(i, other) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // with returns the request with fallback limits.

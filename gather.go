@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -137,7 +138,7 @@ func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) 
 		c.configured = nil // the claim took other images as they are
 	}
 	c.adopt(c.acct.wanted())
-	if c.want == nil || !slices.ContainsFunc(images, c.want.differs) {
+	if c.want == nil || !slices.ContainsFunc(images, c.want.Differs) {
 		return false, nil
 	}
 	err = l.bring(ctx, c, images)
@@ -198,7 +199,7 @@ func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw fu
 			t.Claim.portions = parts
 			for _, p := range parts {
 				i := slices.IndexFunc(rest, func(img *store.Image) bool { return img.Shard == p.image.Shard })
-				rest[i] = debited(p.image, p.amounts, now)
+				rest[i] = plan.Debited(p.image, p.amounts, now)
 			}
 			continue
 		}
@@ -258,7 +259,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.I
 
 // announce tells each caller of a crowd its outcome, on the shards as they are then.
 func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
-	whole, left, parent := wholeSet(after), wholeSet(b.left), cascadeOf(after[0])
+	whole, left, parent := plan.WholeSet(after), plan.WholeSet(b.left), plan.CascadeOf(after[0])
 	leaveBehind(b.admitted)
 	for _, t := range b.admitted {
 		c := t.Claim
@@ -279,31 +280,13 @@ func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
 	}
 }
 
-// debited returns an image as it would be once it had accrued and amounts had been
-// debited.
-func debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
-	img := *i
-	img.RefilledAt = max(now, i.RefilledAt)
-	img.Limits = slices.Clone(i.Limits)
-	for k := range img.Limits {
-		s := &img.Limits[k]
-		s.Tokens = shareOf(i, s.Params).Balance(s.Tokens, i.RefilledAt, now)
-		for _, a := range amounts {
-			if a.Limit == s.Name {
-				s.Tokens -= a.Milli
-			}
-		}
-	}
-	return &img
-}
-
 // survey reads all shards of a bucket, and first makes any that are missing, because
 // a part of the shards cannot refuse a claim. Shards that disagree about their number
 // count as whole, as long as they are all there.
 func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) {
 	for range maxRetries {
 		images, err := l.readShards(ctx, c.acct, c.Bucket)
-		if err != nil || isWhole(images) || areStamped(images) {
+		if err != nil || plan.IsWhole(images) || plan.AreStamped(images) {
 			return images, err
 		}
 		if exists, err := l.mend(ctx, c.acct, c.Bucket, nil); err != nil || !exists {
@@ -311,28 +294,6 @@ func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) 
 		}
 	}
 	return nil, errRerouted // others are mending the set
-}
-
-// isWhole reports whether images are those of all shards of a bucket as they were at
-// one time, as far as that can be told. It checks that exactly one image holds the
-// share of each shard that could exist.
-func isWhole(images []*store.Image) bool {
-	for i := range countOf(images) {
-		if holdersOf(images, i) != 1 {
-			return false
-		}
-	}
-	return len(images) > 0
-}
-
-// holdersOf counts the images that hold the share of a shard.
-func holdersOf(images []*store.Image, shard int) (n int) {
-	for _, img := range images {
-		if img != nil && shard%img.ShardCount == img.Shard {
-			n++
-		}
-	}
-	return n
 }
 
 // obstacle returns the reason why this version cannot tell what several shards hold,
@@ -360,7 +321,7 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		return images, nil
 	}
 	for _, r := range refills {
-		if img := r.Seen; writesLeft(img, m.now) < writeCost {
+		if img := r.Seen; plan.WritesLeft(img, m.now) < plan.WriteCost {
 			l.widenInBackground(ctx, front.acct, img.Bucket)
 		}
 		front.acct.testBrake(r.Shard, m.up)
@@ -369,7 +330,7 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 	for i, r := range refills {
 		of[i] = r.Bucket
 	}
-	after := func(i int) *store.Image { return afterRefill(refills[i]) }
+	after := func(i int) *store.Image { return plan.AfterRefill(refills[i]) }
 	joint, err := l.sendJoint(ctx, front.acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Gather(ctx, refills) })
 	if err != nil {
 		return nil, fmt.Errorf("debit shards of %s of %s: %w", front.Resource, front.Entity, err)

@@ -3,9 +3,9 @@ package limiter
 import (
 	"context"
 	"log/slog"
-	"math"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -67,22 +67,22 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 	for tries := 0; img != nil && img.Foreign == "" && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
 		now, up := at.UnixMilli(), h.uptime()
-		if !checked || !isAhead(img, now) {
+		if !checked || !plan.IsAhead(img, now) {
 			return img
 		}
 		last, again := h.healings.get(img.Bucket)
 		if again && up-last.at < last.pause {
 			return img
 		}
-		r := healed(img, now, h.multiplier)
+		r := plan.Healed(img, now, h.multiplier)
 		if tries == healingTries {
-			return afterRefill(r)
+			return plan.AfterRefill(r)
 		}
 		out, err := h.Store.Refill(ctx, r)
 		if err != nil {
 			h.logger.WarnContext(ctx, "stamp of a bucket lies ahead and was not moved back", "entity", img.Entity, "resource", img.Resource,
 				"shard", img.Shard, "ahead_ms", img.RefilledAt-now, "error", err)
-			return afterRefill(r)
+			return plan.AfterRefill(r)
 		}
 		if out.Applied {
 			h.noteHealing(ctx, img, last, moment{now, up})
@@ -111,36 +111,6 @@ func (l *Limiter) heal(ctx context.Context, img *store.Image) *store.Image {
 		return h.heal(ctx, img)
 	}
 	return img
-}
-
-// isAhead reports whether an item's stamp lies further ahead than any honest clock.
-func isAhead(i *store.Image, now int64) bool { return i.RefilledAt-now > maxSkew.Milliseconds() }
-
-// healed is the write that moves an item's stamp back to now. It takes back what the
-// item has earned for the time until its stamp, as far as the item still holds that. It
-// adds nothing to a debt. So the item ends with no more than it would have by now. The
-// excess that was admitted is at most what the client with the fast clock took: one
-// capacity.
-//
-// Takes may land in between; the item then owes what they took. Credits in between
-// refuse the write. The hidden write limit becomes full, as if nothing had been
-// written. How much of it was earned since it ran dry is unknown.
-func healed(img *store.Image, now, multiplier int64) *store.Refill {
-	r := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: now,
-		Writes:  pressingWrite(img),
-		Changes: make([]store.Change, 0, len(img.Limits)),
-	}
-	if r.Writes.Kind == store.KeepParams {
-		r.Writes.Earned, r.Writes.AtMost = img.Writes.Capacity-img.Writes.Tokens, img.Writes.Tokens
-	}
-	for i := range img.Limits {
-		s := &img.Limits[i]
-		early := min(max(0, s.Tokens), shareOf(img, s.Params).Earned(now, img.RefilledAt))
-		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
-	}
-	r.Expiry = refillExpiry(r, img.ExpiresAt != 0, now, multiplier)
-	return r
 }
 
 // Take and the methods below call the store's, and heal the images in the answers.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // Sixty-four callers of four processes contend for one entity. The admitted count is

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -232,7 +233,7 @@ func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Am
 // for [Limiter.passOn].
 func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	acct := l.account(img.Entity, img.Resource)
-	if l.places.Base == 0 || isWide(img) {
+	if l.places.Base == 0 || plan.IsWide(img) {
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	ln := &acct.shard(img.Shard).credits
@@ -412,7 +413,7 @@ func present(img *store.Image, amounts []store.Amount) []store.Amount {
 func (c *claim) overflows(img *store.Image, now int64) bool {
 	return img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && overflows(img, &s, now)
+		return a.Milli > 0 && plan.Overflows(img, &s, now)
 	})
 }
 
@@ -425,14 +426,6 @@ func (c *claim) owes(img *store.Image) bool {
 	})
 }
 
-// maxDebt is the largest debt of a shard, in millitokens: four times the largest
-// capacity. If commits of several processes race, each may exceed it by the amount that
-// it takes. 64 bits have room for four such amounts.
-const maxDebt = 4 * MaxTokens * milli
-
-// leastBalance is what a store gives for any lower balance, see [store.LimitState].
-const leastBalance = -2 * maxDebt
-
 // adjustment is the write for a settling claim. Of a credit, only the part up to the
 // capacity reaches the balance; of a debit, only the part down to maxDebt. The whole
 // amount counts as returned or consumed.
@@ -440,10 +433,10 @@ func (c *claim) adjustment(img *store.Image, now int64) *store.Adjust {
 	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]store.Delta, 0, len(c.amounts))}
 	for _, d := range c.amounts {
 		s, _ := img.Limit(d.Limit)
-		delta := store.Delta{Limit: d.Limit, Tokens: -min(d.Milli, max(0, s.Tokens+maxDebt)), Consumed: d.Milli, AtMost: ceilingOf(img, &s, now)}
+		delta := store.Delta{Limit: d.Limit, Tokens: -min(d.Milli, max(0, s.Tokens+plan.MaxDebt)), Consumed: d.Milli, AtMost: plan.CeilingOf(img, &s, now)}
 		delta.Covered = d.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
 		if d.Milli < 0 {
-			part := shareOf(img, s.Params)
+			part := plan.ShareOf(img, s.Params)
 			delta.Tokens = part.Room(s.Tokens, -d.Milli)
 			delta.AtMost = part.Capacity - delta.Tokens
 			delta.Pinned = delta.Tokens < -d.Milli

@@ -27,8 +27,6 @@ const (
 const (
 	// imageAge is the age up to which the limiter plans on an image.
 	imageAge = 5 * time.Minute
-	// maxSkew is how far ahead of the clock an honest client may stamp.
-	maxSkew = 30 * time.Second
 )
 
 // Options configure a [Limiter]. The zero value works.

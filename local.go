@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -30,7 +31,7 @@ func (l *Limiter) refuseLocally(req *Request) error {
 		if acct == nil {
 			continue
 		}
-		if w := acct.wanted(); i > 0 && w != nil && w.isUnlimited() {
+		if w := acct.wanted(); i > 0 && w != nil && w.IsUnlimited() {
 			continue
 		}
 		images, all := acct.appendImages(room[:0], m.up, l.trust)
@@ -94,15 +95,15 @@ func (l *Limiter) recall(a *account, req *Request, optional bool, m moment) (sho
 	defer a.mu.Unlock()
 	w := a.wants
 	switch {
-	case w == nil || w.disabled || !l.isYoung(w, m.up):
+	case w == nil || w.Disabled || !l.isYoung(w, m.up):
 		return false, "", false
-	case w.isUnlimited() && optional:
+	case w.IsUnlimited() && optional:
 		return false, "", true
-	case w.isUnlimited() && !isIn(req.Fallback, req.Consume):
+	case w.IsUnlimited() && !isIn(req.Fallback, req.Consume):
 		return false, "", false
 	}
-	in := w.limits
-	if w.isUnlimited() {
+	in := w.Limits
+	if w.IsUnlimited() {
 		in = req.Fallback
 	}
 	if !a.isAsWantedLocked(w, in, m, l.trust) {
@@ -127,18 +128,18 @@ func (l *Limiter) recall(a *account, req *Request, optional bool, m moment) (sho
 	if found < len(req.Consume) && !optional {
 		return false, "", false
 	}
-	return short, cascadeOf(a.newest), true
+	return short, plan.CascadeOf(a.newest), true
 }
 
 // isAsWantedLocked reports whether there is an image of every shard, as young as age,
 // and no shard needs a write to have the given limits.
-func (a *account) isAsWantedLocked(w *wanted, limits []Limit, m moment, age time.Duration) bool {
+func (a *account) isAsWantedLocked(w *plan.Wanted, limits []Limit, m moment, age time.Duration) bool {
 	if a.count == 0 || a.uneven {
 		return false
 	}
 	for i := range a.count {
 		img := a.imageLocked(i, m.up, age)
-		if img == nil || !isPlain(img, m.now) || img.ShardCount != a.count || w.differsWith(limits, img) {
+		if img == nil || !plan.IsPlain(img, m.now) || img.ShardCount != a.count || w.DiffersWith(limits, img) {
 			return false
 		}
 	}
@@ -148,7 +149,7 @@ func (a *account) isAsWantedLocked(w *wanted, limits []Limit, m moment, age time
 // isIn reports whether limits has every limit that a request names.
 func isIn(limits []Limit, consume map[string]int64) bool {
 	for name := range consume {
-		if find(limits, name) == nil {
+		if plan.Find(limits, name) == nil {
 			return false
 		}
 	}
@@ -166,13 +167,7 @@ func (a *account) heldLocked(k int, now int64) (held int64, ok bool) {
 			return 0, false
 		}
 		s := &img.Limits[k]
-		held += max(0, shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now))
+		held += max(0, plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now))
 	}
 	return held, true
-}
-
-// isPlain reports whether an item takes debits as it is. It must not be disabled, not
-// use a peer's feature, not have a ValidUntil, and not have expired.
-func isPlain(i *store.Image, now int64) bool {
-	return !i.Disabled && i.Foreign == "" && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/milli)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A shard that replaces a lost one earns only from its birth on. The tokens that the

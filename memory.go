@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -24,7 +25,7 @@ type account struct {
 	newest    *store.Image  // the last image seen of any shard
 	seenAt    time.Duration // when that was
 	// wants is what the bucket is to be, by the last read; nil if there was none.
-	wants     *wanted
+	wants     *plan.Wanted
 	comparing *comparison   // under way; nil if there is none
 	failure   error         // why the last read of the configuration failed; nil if it did not
 	failedAt  time.Duration // when that was
@@ -144,7 +145,7 @@ func (a *account) owner(up, age time.Duration) string {
 	if a.newest == nil || up-a.seenAt > age {
 		return ""
 	}
-	return cascadeOf(a.newest)
+	return plan.CascadeOf(a.newest)
 }
 
 // last is the last image seen of any shard, nil if there is none.
@@ -152,14 +153,6 @@ func (a *account) last() *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.newest
-}
-
-// cascadeOf is the entity to which an image cascades, "" if none.
-func cascadeOf(img *store.Image) string {
-	if img == nil || !img.Cascade {
-		return ""
-	}
-	return img.Parent
 }
 
 // remember keeps an image and what it says about the number of shards. Shard 0 has the
@@ -170,7 +163,7 @@ func (a *account) remember(img *store.Image, m moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != nil && m.up-s.seen.up < crossing && isBehind(img, s.img) || a.isMergedLocked(img, m.up) {
+	if s.img != nil && m.up-s.seen.up < crossing && plan.IsBehind(img, s.img) || a.isMergedLocked(img, m.up) {
 		return
 	}
 	s.img, s.seen = img, m
@@ -204,16 +197,6 @@ func (a *account) hasRetired(shard int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count > 0 && shard >= a.count && !a.uneven
-}
-
-// isBehind reports whether an image is an earlier one of the same item. Each write
-// moves the stamp forward or raises the count of writes. Only healing moves the stamp
-// back, and it raises the count.
-func isBehind(i, other *store.Image) bool {
-	if i.RefilledAt != other.RefilledAt {
-		return i.RefilledAt < other.RefilledAt && i.Writes.ConsumedSince(&other.Writes) <= 0
-	}
-	return i.ShardCount == other.ShardCount && i.Writes.ConsumedSince(&other.Writes) < 0
 }
 
 // forget drops the image of a shard that turned out not to exist.
@@ -252,7 +235,7 @@ func (a *account) recount(images []*store.Image, m moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count = count
-	a.uneven = !areEven(images)
+	a.uneven = !plan.AreEven(images)
 }
 
 // completed records that all shards now have the number count.
@@ -281,17 +264,17 @@ func (a *account) warn() bool {
 }
 
 // wanted is what the bucket is to be, by the last read; nil if there was none.
-func (a *account) wanted() *wanted {
+func (a *account) wanted() *plan.Wanted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.wants
 }
 
 // want records what the bucket is to be, unless a later read is known.
-func (a *account) want(w *wanted) {
+func (a *account) want(w *plan.Wanted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if last := a.wants; last == nil || w.epoch > last.epoch || w.epoch == last.epoch && w.read >= last.read {
+	if last := a.wants; last == nil || w.Epoch > last.Epoch || w.Epoch == last.Epoch && w.Read >= last.Read {
 		a.wants = w
 	}
 }

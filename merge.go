@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -66,10 +65,10 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Imag
 			}
 		}
 		m := l.moment()
-		if len(images) != count || !areMergeable(images, m.now) {
+		if len(images) != count || !plan.AreMergeable(images, m.now) {
 			return false, nil
 		}
-		pairs := pairsOf(images, before, m.now, l.multiplier)
+		pairs := plan.PairsOf(images, before, m.now, l.multiplier)
 		joint, err := l.mergePairs(ctx, acct, images, pairs, m)
 		switch {
 		case errors.Is(err, ErrConflict):
@@ -79,7 +78,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Imag
 			l.counts.merges.Add(1)
 			survivors := make([]*store.Image, len(pairs))
 			for i := range survivors {
-				survivors[i] = afterRefill(pairs[i].Survivor)
+				survivors[i] = plan.AfterRefill(pairs[i].Survivor)
 			}
 			acct.recount(survivors, m)
 			return true, nil
@@ -98,84 +97,7 @@ func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*store
 		if i%2 == 1 {
 			return nil
 		}
-		return afterRefill(pairs[i/2].Survivor)
+		return plan.AfterRefill(pairs[i/2].Survivor)
 	}
 	return l.sendJoint(ctx, acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Merge(ctx, pairs) })
-}
-
-// areMergeable reports whether images are all shards of a bucket and agree, so that one
-// shard can take over another.
-func areMergeable(images []*store.Image, now int64) bool {
-	first := images[0]
-	for i, img := range images {
-		if img.Shard != i || img.ShardCount != len(images) || !isPlain(img, now) || isOverfull(img) || isAhead(img, now) ||
-			ownerOf(img) != ownerOf(first) || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
-			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool { return s.Name == o.Name && s.Params == o.Params }) {
-			return false
-		}
-	}
-	return len(images) > 1
-}
-
-// pairsOf returns the pairs of the images of all shards. before are the images of the
-// attempt before, if that was refused.
-func pairsOf(images, before []*store.Image, now, multiplier int64) []*store.Pair {
-	n := len(images) / 2
-	pairs := make([]*store.Pair, n)
-	for i := range pairs {
-		var earlier *store.Image
-		if before != nil {
-			earlier = before[i+n]
-		}
-		pairs[i] = join(images[i], images[i+n], earlier, now, multiplier)
-	}
-	return pairs
-}
-
-// join is the merge of two shards. Both accrue to one instant, each up to its own
-// share. So their sum is within the survivor's share: share i of n is the sum of shares
-// i and i+n of 2n.
-//
-// The stamps are locks, as in any refill, so that nothing accrues twice. The new stamp
-// is later than both. That distinguishes images from before the merge.
-//
-// After a refused attempt, takes may land between image and write. The write adds to
-// the survivor, which therefore keeps what takes have debited. Of the retired shard,
-// join moves less than was seen, by twice what was taken since an earlier image. The
-// shard then holds at least that, even if it has overflowed: a balance that was just
-// debited had not overflowed at that time. Credits in between would be lost, so they
-// refuse the merge.
-func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store.Pair {
-	at := max(now, survivor.RefilledAt+1, retired.RefilledAt+1)
-	r := &store.Refill{
-		Bucket: survivor.Bucket, Seen: survivor, RefilledAt: at, ShardCount: survivor.ShardCount / 2,
-		Changes: make([]store.Change, 0, len(survivor.Limits)),
-	}
-	r.Writes, _ = (&claim{pressing: true}).writesChange(survivor, at)
-	p := &store.Pair{Survivor: r, Retired: retired, AtLeast: make([]int64, 0, len(retired.Limits))}
-	for i := range survivor.Limits {
-		s, t := &survivor.Limits[i], &retired.Limits[i]
-		least := t.Tokens - allowance(t, earlier, retired, at)
-		given := shareOf(retired, t.Params).Balance(least, retired.RefilledAt, at)
-		part := shareOf(survivor, s.Params)
-		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
-		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
-		if clamped && earlier == nil {
-			ch.AtLeast = s.Tokens // a take in between would make room that the cut leaves empty
-		}
-		r.Changes, p.AtLeast = append(r.Changes, ch), append(p.AtLeast, least)
-	}
-	r.Expiry = refillExpiry(r, survivor.ExpiresAt != 0, now, multiplier)
-	return p
-}
-
-// allowance is the part of a shard's balance that a merge withholds: twice what was
-// taken since an earlier image, but at most the balance.
-func allowance(s *store.LimitState, earlier, img *store.Image, at int64) int64 {
-	if earlier == nil {
-		return 0
-	}
-	was, _ := earlier.Limit(s.Name)
-	took := min(max(0, s.ConsumedSince(&was)), math.MaxInt64/2)
-	return min(2*took, max(0, shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -44,7 +45,7 @@ func (s *shard) pause(c *claim, up time.Duration) float64 {
 	pause := longestPause * min(1, max(0, (k.load-easyLoad)/(fullLoad-easyLoad)))
 	for _, a := range c.amounts {
 		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 {
-			part := shareOf(s.img, l.Params)
+			part := plan.ShareOf(s.img, l.Params)
 			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.now+k.way), a.Milli))
 		}
 	}
@@ -89,8 +90,8 @@ func (a *account) poolLocked(amount store.Amount, up time.Duration) pool {
 			continue
 		}
 		if l, ok := img.Limit(amount.Limit); ok {
-			part := shareOf(img, l.Params)
-			p.limit = wholeOf(&l)
+			part := plan.ShareOf(img, l.Params)
+			p.limit = plan.WholeOf(&l)
 			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.shards[i].seen.now))
 			p.plenty += max(amount.Milli, plentyOf(part, amount.Milli))
 		}

@@ -7,17 +7,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// writeCost is the debit of every write to a bucket item from its hidden write limit,
-// in millitokens.
-const writeCost = milli
-
-// writeParams are the parameters of the hidden write limit: 1,000 writes a second,
-// which one DynamoDB partition sustains. They are never divided by the number of
-// shards, because each shard has its own partition.
-var writeParams = store.Params{Capacity: 1000 * milli, Amount: 1000 * milli, Period: 1000}
 
 // A claim is what a request wants of one bucket: the entity's, or its parent's.
 type claim struct {
@@ -33,7 +25,7 @@ type claim struct {
 	// configured is what was last read of the bucket's configuration, and want is what
 	// the bucket is to be for this claim; nil if nothing is known yet. See
 	// [claim.adopt].
-	configured, want *wanted
+	configured, want *plan.Wanted
 	// sure says that want was read after the current image, so that a write may repair
 	// the item.
 	sure bool
@@ -93,7 +85,7 @@ func (c *claim) plan(img *store.Image, fresh bool, now, multiplier int64) (step,
 		}
 		return stepRead, nil, 0
 	}
-	mismatch := c.want != nil && c.want.differs(img) && !c.asIs
+	mismatch := c.want != nil && c.want.Differs(img) && !c.asIs
 	switch {
 	case img.Disabled && fresh:
 		return stepDisabled, nil, 0
@@ -146,42 +138,15 @@ func (c *claim) servedAsIs(img *store.Image, now int64) bool {
 	if img.ExpiresAt != 0 && img.ExpiresAt <= now/milli || img.HasValidUntil && img.ValidUntil <= now {
 		return false
 	}
-	if img.Writes.Tokens < writeCost {
+	if img.Writes.Tokens < plan.WriteCost {
 		return false
 	}
 	for _, a := range c.amounts {
-		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.Foreign == "" && overflows(img, &s, now)) {
+		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.Foreign == "" && plan.Overflows(img, &s, now)) {
 			return false
 		}
 	}
 	return true
-}
-
-// overflows reports whether a balance has, by now, accrued past its capacity.
-func overflows(i *store.Image, s *store.LimitState, now int64) bool {
-	_, clamped := shareOf(i, s.Params).Refill(s.Tokens, i.RefilledAt, now)
-	return clamped
-}
-
-// ceilingOf is the highest balance of a limit, at the image's stamp or a later one,
-// that has not accrued past the capacity by now.
-func ceilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
-	if i.Foreign != "" {
-		return math.MaxInt64 // this version does not know the capacity
-	}
-	l := shareOf(i, s.Params)
-	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
-}
-
-// wholeOf is a limit that is not divided among shards.
-func wholeOf(s *store.LimitState) bucket.Limit { return share(s.Params, 0, 1) }
-
-// shareOf is the image's share of a limit.
-func shareOf(i *store.Image, p store.Params) bucket.Limit { return share(p, i.Shard, i.ShardCount) }
-
-// share is the share of a limit that falls to one of n shards.
-func share(p store.Params, shard, n int) bucket.Limit {
-	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}.Share(shard, n)
 }
 
 // refill works out the write that accrues img to now, debits the claim, and repairs the
@@ -200,8 +165,8 @@ func (c *claim) refill(img *store.Image, now, multiplier int64) (r *store.Refill
 		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
 		Changes:    make([]store.Change, 0, len(img.Limits)+1),
 	}
-	r.Writes, wait = c.writesChange(img, at)
-	if isFrozen(img, now) {
+	r.Writes, wait = plan.WritesChange(img, at, c.settling || c.pressing)
+	if plan.IsFrozen(img, now) {
 		r.Writes.AtLeast, wait = math.MinInt64, 0
 	}
 	if wait > 0 && !c.settling && !c.pressing {
@@ -217,75 +182,35 @@ func (c *claim) refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	}
 	expires := img.ExpiresAt != 0
 	if repair != nil {
-		expires = repair.expires
+		expires = repair.Expires
 		short = c.add(img, repair, r) || short
-		if repair.owner != ownerOf(img) {
-			r.Owner = &repair.owner
+		if repair.Owner != plan.OwnerOf(img) {
+			r.Owner = &repair.Owner
 		}
 	}
-	r.Expiry = refillExpiry(r, expires, now, multiplier)
-	asFull(r, now)
+	r.Expiry = plan.RefillExpiry(r, expires, now, multiplier)
+	plan.AsFull(r, now)
 	return r, 0, short && !c.settling
 }
 
-// isFrozen reports whether the item's stamp lies so far ahead that the hidden write
-// limit would have filled by then. Nothing accrues to that limit until then, and its
-// balance does not show how much the item is written to.
-func isFrozen(i *store.Image, now int64) bool { return i.RefilledAt-now > writeParams.Period }
-
-// writesLeft is the balance of the hidden write limit. If the item is frozen, the
-// balance is unknown and counts as full.
-func writesLeft(i *store.Image, now int64) int64 {
-	if w := wholeOf(&i.Writes); !isFrozen(i, now) {
-		return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
-	}
-	return i.Writes.Capacity
-}
-
-// writesChange accrues the hidden write limit and debits the refill itself. wait is how
-// long until that limit has a token for it.
-func (c *claim) writesChange(img *store.Image, now int64) (ch store.Change, wait time.Duration) {
-	if img.Writes.Name == "" {
-		return store.Change{
-			Limit: store.WriteLimit, Kind: store.AddLimit, Params: writeParams,
-			Earned: writeParams.Capacity, Debit: writeCost,
-		}, 0
-	}
-	writes := wholeOf(&img.Writes)
-	if ms, ok := writes.Wait(img.Writes.Tokens, img.RefilledAt, now, writeCost); !ok || ms > 0 {
-		wait = time.Duration(max(1, ms)) * time.Millisecond
-	}
-	// Not pinned when clamped: a take that lands in between counts as one after the
-	// refill. The loss is only a part of an estimate of writes.
-	delta, _ := writes.Refill(img.Writes.Tokens, img.RefilledAt, now)
-	ch = store.Change{
-		Limit: store.WriteLimit, Earned: delta, Debit: writeCost,
-		AtLeast: writeCost - delta, AtMost: writes.Capacity - delta,
-	}
-	if c.settling || c.pressing {
-		ch.AtLeast = math.MinInt64
-	}
-	return ch, wait
-}
-
 // change is what the refill does to a limit of the item.
-func (c *claim) change(img *store.Image, s *store.LimitState, repair *wanted, now int64) store.Change {
+func (c *claim) change(img *store.Image, s *store.LimitState, repair *plan.Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: c.amount(s.Name)}
 	next := s.Params
 	if repair != nil {
-		switch l := repair.find(s.Name); {
+		switch l := repair.Find(s.Name); {
 		case l != nil && l.Params() != s.Params:
 			next = l.Params()
 			ch.Kind, ch.Params = store.SetParams, next
-		case l == nil && repair.isWhole():
+		case l == nil && repair.IsWhole():
 			ch.Kind = store.RemoveLimit
 			return ch
 		}
 	}
 	// The item has earned at the old rate up to now.
-	old := shareOf(img, s.Params)
+	old := plan.ShareOf(img, s.Params)
 	delta, clamped := old.Refill(s.Tokens, img.RefilledAt, now)
-	capacity := min(old.Capacity, shareOf(img, next).Capacity)
+	capacity := min(old.Capacity, plan.ShareOf(img, next).Capacity)
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
@@ -298,10 +223,10 @@ func (c *claim) change(img *store.Image, s *store.LimitState, repair *wanted, no
 	if c.settling && ch.Debit > 0 {
 		// A debt ends at maxDebt: the part beyond it counts as consumed, but the item
 		// does not owe it.
-		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+maxDebt))
+		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+plan.MaxDebt))
 	}
 	switch {
-	case clamped && s.Tokens < -maxDebt:
+	case clamped && s.Tokens < -plan.MaxDebt:
 		// The item may owe more than the image says. It then loses what it earns beyond
 		// that.
 		ch.AtMost = s.Tokens
@@ -314,14 +239,14 @@ func (c *claim) change(img *store.Image, s *store.LimitState, repair *wanted, no
 }
 
 // add gives the item the wanted limits that it lacks, full.
-func (c *claim) add(img *store.Image, repair *wanted, r *store.Refill) (short bool) {
-	for _, l := range repair.limits {
+func (c *claim) add(img *store.Image, repair *plan.Wanted, r *store.Refill) (short bool) {
+	for _, l := range repair.Limits {
 		if _, ok := img.Limit(l.Name); ok {
 			continue
 		}
 		ch := store.Change{
 			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
-			Earned: share(l.Params(), img.Shard, img.ShardCount).Capacity,
+			Earned: plan.Share(l.Params(), img.Shard, img.ShardCount).Capacity,
 			Debit:  c.amount(l.Name),
 		}
 		short = short || ch.Debit > ch.Earned
@@ -338,59 +263,6 @@ func (c *claim) amount(limit string) int64 {
 		}
 	}
 	return 0
-}
-
-// refillExpiry renews the item's expiry, by the limits that the write leaves on it and
-// their debts. It also switches the expiry on or off.
-func refillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Expiry {
-	switch {
-	case !expires && r.Seen.ExpiresAt == 0:
-		return store.Expiry{}
-	case !expires:
-		return store.Expiry{Change: true}
-	}
-	count := r.ShardCount
-	if count == 0 {
-		count = r.Seen.ShardCount
-	}
-	var life int64
-	for i := range r.Changes {
-		ch := &r.Changes[i]
-		if ch.Kind == store.RemoveLimit {
-			continue
-		}
-		s, _ := r.Seen.Limit(ch.Limit)
-		if s = afterChange(ch, s, false); ch.Kind == store.AddLimit {
-			s.Tokens = 0
-		}
-		life = max(life, lifeOf(&s, r.Shard, count, multiplier))
-	}
-	return store.Expiry{Change: true, At: expiresAt(life, now, multiplier)}
-}
-
-// lifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the
-// time to earn what the shard owes, plus the time to fill, several times over.
-func lifeOf(s *store.LimitState, shard, count int, multiplier int64) int64 {
-	const most = math.MaxInt64 / milli
-	debt, pays := share(s.Params, shard, count).Wait(min(0, s.Tokens), 0, 0, min(1, s.Capacity))
-	if s.Tokens >= 0 {
-		debt, pays = 0, true
-	}
-	fill, fills := wholeOf(s).Wait(0, 0, 0, s.Capacity)
-	if !pays || !fills || fill > most/max(1, multiplier) {
-		return most
-	}
-	return min(most, debt) + fill*multiplier
-}
-
-// expiresAt is when the sweep may delete a bucket that is last written now. It is kept
-// for life, but at least for the life of the hidden write limit. It is 0, never, if
-// multiplier is negative.
-func expiresAt(life, now, multiplier int64) int64 {
-	if multiplier < 0 {
-		return 0
-	}
-	return now/milli + max(life, writeParams.Period*multiplier)/milli
 }
 
 // retryAfter is the exact wait for an amount, in whole milliseconds.
@@ -432,8 +304,3 @@ func claimAmounts(consume map[string]int64) []store.Amount {
 	}
 	return amounts
 }
-
-// isWide reports whether an item has more limits than one write can carry; only a peer
-// makes such an item. Its callers share no writes, and write only the limits that they
-// name.
-func isWide(i *store.Image) bool { return i != nil && len(i.Limits) > MaxLimits }

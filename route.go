@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -172,7 +173,7 @@ func (a *account) isUnbornLocked(i, n int) bool {
 // for now.
 func (a *account) isRestingLocked(i int, m moment, trust time.Duration) bool {
 	img := a.imageLocked(i, m.up, trust)
-	return img != nil && img.Writes.Name != "" && writesLeft(img, m.now) < writeCost
+	return img != nil && img.Writes.Name != "" && plan.WritesLeft(img, m.now) < plan.WriteCost
 }
 
 // isShortLocked reports whether a shard is known to be short for a claim. Its share is
@@ -183,7 +184,7 @@ func (a *account) isShortLocked(c *claim, i, n int, m moment, trust time.Duratio
 	if like == nil {
 		like = a.newest
 	}
-	if like == nil || c.want == nil || c.want.differs(like) {
+	if like == nil || c.want == nil || c.want.Differs(like) {
 		return false
 	}
 	for _, amount := range c.amounts {
@@ -191,7 +192,7 @@ func (a *account) isShortLocked(c *claim, i, n int, m moment, trust time.Duratio
 		if !ok || amount.Milli <= 0 {
 			continue
 		}
-		part := share(s.Params, i, n)
+		part := plan.Share(s.Params, i, n)
 		if amount.Milli > part.Capacity || img != nil && !part.Admits(s.Tokens, img.RefilledAt, m.now, amount.Milli) {
 			return true
 		}

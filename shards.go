@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -24,178 +23,7 @@ type SaturatedWarning struct{ Entity, Resource string }
 // String names the bucket and what to do.
 func (w SaturatedWarning) String() string {
 	return fmt.Sprintf("%s of entity %q is written to more than %d times a second, and has no more than %d shards: spread the load over several entities",
-		w.Resource, w.Entity, MaxShards*writeParams.Amount/milli, MaxShards)
-}
-
-// split makes a shard (ADR 013): one transaction moves half of its sibling's balance to
-// it. There are two cases:
-//
-//	doubling     i of n becomes i of 2n, and i+n is born
-//	mending      i of n stays, and its missing sibling is born
-//
-// In a doubling, balances move as they are at the sibling's stamp. The new shard gets
-// that stamp too. So both together accrue what the sibling alone would have.
-//
-// A missing shard is made beside a sibling that keeps its share, so it accrues only
-// from now on. Callers may have taken what the lost shard had earned before. The
-// sibling is refilled to now, and both get that stamp. (If the sibling holds more than
-// its share, a peer has just given it its number. The new shard was not lost, so the
-// split is as in a doubling.)
-//
-// Takes and credits may land between image and write, since the moved amount is added
-// and bounded. A sibling that is refilled all the time, as hot ones are, never has the
-// stamp seen for long. A loose split of such a sibling therefore stamps both again, and
-// accepts any stamp up to that. The tokens of the few milliseconds in between are lost.
-func split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
-	at, replaces := img.RefilledAt, count == img.ShardCount && !isOverfull(img)
-	if loose = loose && now-at < lateness; loose || replaces {
-		at = max(now, at)
-	}
-	donor := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: at, Loose: loose, ShardCount: count,
-		Writes:  pressingWrite(img),
-		Changes: make([]store.Change, 0, len(img.Limits)),
-	}
-	if replaces && !loose {
-		donor.Writes, _ = (&claim{pressing: true}).writesChange(img, at)
-	}
-	b := &store.Birth{
-		Create: store.Create{
-			Bucket: Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: at, ShardCount: count,
-			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: firstWrite(), Owner: ownerOf(img),
-		},
-		Donor: donor, Sibling: img.Shard,
-	}
-	var life int64
-	for i := range img.Limits {
-		s := &img.Limits[i]
-		most := share(s.Params, born, count).Capacity
-		given := min(s.Tokens/2, most) // negative balances too: more may have been earned since the stamp
-		if replaces && !loose {
-			given = max(0, min(shareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)/2, most))
-			donor.Changes = append(donor.Changes, give(img, s, at, given))
-		} else {
-			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
-		}
-		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
-		life = max(life, lifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, multiplier))
-	}
-	if img.ExpiresAt != 0 {
-		b.ExpiresAt = expiresAt(life, now, multiplier)
-	}
-	return b
-}
-
-// narrow is the change of a shard's limit that gives away given tokens and cuts the
-// limit to the share of another count.
-func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
-	capacity := share(s.Params, img.Shard, count).Capacity
-	trimmed := max(0, s.Tokens-given-capacity)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
-	if given > 0 {
-		ch.AtLeast = given + trimmed
-	}
-	return ch
-}
-
-// give is the change of a shard's limit that refills it and gives away given tokens.
-func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
-	part := shareOf(img, s.Params)
-	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
-	switch {
-	case clamped:
-		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
-	case given > 0:
-		ch.AtLeast = given - earned
-	}
-	return ch
-}
-
-// tighten gives a larger count to a shard whose sibling already exists.
-func tighten(img *store.Image, count int, now int64) *store.Refill {
-	r := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: max(now, img.RefilledAt), ShardCount: count,
-		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
-	}
-	for i := range img.Limits {
-		s := &img.Limits[i]
-		earned, _ := shareOf(img, s.Params).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
-		over := max(0, s.Tokens+earned-share(s.Params, img.Shard, count).Capacity)
-		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens})
-	}
-	return r
-}
-
-// pressingWrite debits the hidden write limit even if it holds too little.
-func pressingWrite(img *store.Image) store.Change {
-	if img.Writes.Name == "" {
-		return store.Change{Limit: store.WriteLimit, Kind: store.AddLimit, Params: writeParams, Earned: writeParams.Capacity, Debit: writeCost}
-	}
-	return store.Change{Limit: store.WriteLimit, Debit: writeCost, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
-}
-
-// firstWrite is the hidden write limit of a new item, less one write.
-func firstWrite() store.NewLimit {
-	return store.NewLimit{
-		NamedParams: store.NamedParams{Limit: store.WriteLimit, Params: writeParams},
-		Tokens:      writeParams.Capacity - writeCost, Consumed: writeCost,
-	}
-}
-
-// afterRefill is the item as a refill leaves it, if no other client has written since
-// the image.
-func afterRefill(r *store.Refill) *store.Image {
-	img := *r.Seen
-	img.RefilledAt = r.RefilledAt
-	if r.ShardCount != 0 {
-		img.ShardCount = r.ShardCount
-	}
-	if r.Expiry.Change {
-		img.ExpiresAt = r.Expiry.At
-	}
-	if r.Lapse {
-		img.HasValidUntil, img.ValidUntil = false, 0
-	}
-	if o := r.Owner; o != nil {
-		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
-	}
-	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
-	img.Limits = make([]store.LimitState, 0, len(r.Changes))
-	for i := range r.Changes {
-		ch := &r.Changes[i]
-		if s, ok := r.Seen.Limit(ch.Limit); (ok || ch.Kind == store.AddLimit) && ch.Kind != store.RemoveLimit {
-			img.Limits = append(img.Limits, afterChange(ch, s, r.FullSince != 0))
-		}
-	}
-	for i := range r.Seen.Limits {
-		s := r.Seen.Limits[i]
-		if !slices.ContainsFunc(r.Changes, func(ch store.Change) bool { return ch.Limit == s.Name }) {
-			img.Limits = append(img.Limits, s)
-		}
-	}
-	slices.SortFunc(img.Limits, func(a, b store.LimitState) int { return cmp.Compare(a.Name, b.Name) })
-	return &img
-}
-
-func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitState {
-	if set || ch.Kind == store.AddLimit {
-		s.Tokens = 0
-	}
-	if ch.Kind == store.AddLimit {
-		s.Consumed = 0
-	}
-	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
-		s.Params = ch.Params
-	}
-	s.Name = ch.Limit
-	moved := ch.Earned - ch.Debit
-	if moved < 0 {
-		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store gives it
-	}
-	s.Tokens += moved
-	s.Consumed += ch.Debit
-	return s
+		w.Resource, w.Entity, MaxShards*plan.WriteParams.Amount/milli, MaxShards)
 }
 
 // widen doubles the number of shards of a bucket that has from of them, unless another
@@ -276,7 +104,7 @@ func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 //	4 of them    0/4   2/4   1/4  3/4  0 gives half to 2
 func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted int) (exists bool, err error) {
 	images, err := l.readShards(ctx, acct, b)
-	if err == nil && len(images) > 0 && !areEven(images) {
+	if err == nil && len(images) > 0 && !plan.AreEven(images) {
 		// A read of several items may straddle a merge. The images then look like a
 		// half-done doubling.
 		images, err = l.readShards(ctx, acct, b)
@@ -284,21 +112,21 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	if err != nil || len(images) == 0 {
 		return false, err
 	}
-	count := countOf(images)
+	count := plan.CountOf(images)
 	if len(images) < count && count < MaxShards {
 		// Missing shards may have been split before they were lost.
 		if images, err = l.readManyShards(ctx, acct, b, 2*count); err != nil || len(images) == 0 {
 			return false, err
 		}
-		count = countOf(images)
+		count = plan.CountOf(images)
 	}
-	if areStamped(images) {
+	if plan.AreStamped(images) {
 		return true, nil
 	}
 	switch {
 	case count > MaxShards && wanted != 0:
 		return true, nil
-	case wanted == 2*count && areEven(images) && len(images) >= count:
+	case wanted == 2*count && plan.AreEven(images) && len(images) >= count:
 		// If a shard is missing, its sibling may still hold the balance meant for it.
 		count = min(wanted, MaxShards)
 	}
@@ -332,27 +160,6 @@ func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, c
 	}
 	acct.recount(images, m)
 	return images, nil
-}
-
-// countOf is the largest number of shards that any image has, or that its shard number
-// implies.
-func countOf(images []*store.Image) (count int) {
-	for _, img := range images {
-		for count = max(count, img.ShardCount); count <= img.Shard; count *= 2 {
-		}
-	}
-	return count
-}
-
-// areStamped reports whether images have properties of a peer's or an operator's that a
-// new shard could not copy. Such a set is left as it is.
-func areStamped(images []*store.Image) bool {
-	return slices.ContainsFunc(images, func(img *store.Image) bool { return img.Foreign != "" || img.Disabled || img.HasValidUntil })
-}
-
-// areEven reports whether images agree about the number of shards.
-func areEven(images []*store.Image) bool {
-	return !slices.ContainsFunc(images, func(img *store.Image) bool { return img.ShardCount != images[0].ShardCount })
 }
 
 // raise gives all shards a number that some do not have yet, shard 0 last.
@@ -403,14 +210,14 @@ func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *store.Image,
 func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image, loose bool) (*store.Image, error) {
 	m := l.moment()
 	count := 2 * img.ShardCount
-	birth := split(img, img.Shard+img.ShardCount, count, loose, m.now, l.multiplier)
+	birth := plan.Split(img, img.Shard+img.ShardCount, count, loose, m.now, l.multiplier)
 	if sibling := acct.image(birth.Shard, m.up, crossing); sibling == nil || sibling.RefilledAt < img.RefilledAt { // it may be from before a merge
 		joint, err := l.bear(ctx, acct, birth, m)
 		switch {
 		case err != nil:
 			return nil, err
 		case joint.Applied:
-			return afterRefill(birth.Donor), nil
+			return plan.AfterRefill(birth.Donor), nil
 		case !joint.Refusals[0].Refused:
 			return joint.Refusals[1].Image, nil
 		}
@@ -420,7 +227,7 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image
 	}
 	// The sibling exists already: a peer makes shards without a donor.
 	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) {
-		return l.store.Refill(ctx, tighten(img, count, m.now))
+		return l.store.Refill(ctx, plan.Tighten(img, count, m.now))
 	})
 	return out.Image, err
 }
@@ -434,9 +241,9 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m
 	after := func(i int) *store.Image {
 		switch {
 		case i == 0:
-			return imageOf(&birth.Create)
+			return plan.ImageOf(&birth.Create)
 		case i == 1 && birth.Donor != nil:
-			return afterRefill(birth.Donor)
+			return plan.AfterRefill(birth.Donor)
 		}
 		return nil
 	}
@@ -445,9 +252,9 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m
 		return joint, fmt.Errorf("make shard %d of %s of %s: %w", birth.Shard, birth.Resource, birth.Entity, err)
 	}
 	if joint.Applied {
-		acct.remember(imageOf(&birth.Create), m)
+		acct.remember(plan.ImageOf(&birth.Create), m)
 		if birth.Donor != nil {
-			acct.remember(afterRefill(birth.Donor), m)
+			acct.remember(plan.AfterRefill(birth.Donor), m)
 		}
 		acct.repaired(birth.ShardCount) // the shard copies another, which may be behind the configuration
 		return joint, nil
@@ -507,9 +314,9 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 			continue
 		}
 		sibling := (b.Shard + count/2) % count
-		birth := orphan(like, b.Shard, sibling, count, m.now, l.multiplier)
+		birth := plan.Orphan(like, b.Shard, sibling, count, m.now, l.multiplier)
 		if donor := acct.image(sibling, m.up, imageAge); donor != nil && donor.ShardCount == count {
-			birth = split(donor, b.Shard, count, loose, m.now, l.multiplier)
+			birth = plan.Split(donor, b.Shard, count, loose, m.now, l.multiplier)
 		}
 		if birth.Donor == nil && birth.Sibling == 0 {
 			done = false // shard 0 must first get the number, or be made
@@ -522,17 +329,6 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 		done = done && joint.Applied
 	}
 	return done, nil
-}
-
-// orphan is the birth of a shard without a sibling to give tokens. The shard copies
-// another one's limits, and opens empty.
-func orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
-	b := split(like, born, count, false, now, multiplier)
-	b.Donor, b.Sibling, b.Now = nil, sibling, now // it accrues from now on
-	for i := range b.Limits {
-		b.Limits[i].Tokens = 0
-	}
-	return b
 }
 
 // relieve handles an item that has used its hidden write limit, and has its next write

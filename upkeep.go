@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -60,7 +61,7 @@ func opOn(b Bucket, verb string) string {
 // replenishment is the refill by which an item meets a demand, nil if no refill is
 // worth its write.
 func replenishment(img *store.Image, next Demand, now, multiplier int64) *store.Refill {
-	if !isPlain(img, now) || isOverfull(img) || !next.gains(img, now) {
+	if !plan.IsPlain(img, now) || plan.IsOverfull(img) || !next.gains(img, now) {
 		return nil
 	}
 	c := claim{Bucket: img.Bucket}
@@ -74,8 +75,8 @@ func replenishment(img *store.Image, next Demand, now, multiplier int64) *store.
 // gains reports whether accruing up to now makes up for at least half of the shortage
 // of some limit.
 func (d *Demand) gains(img *store.Image, now int64) bool {
-	writes := wholeOf(&img.Writes)
-	if img.Writes.Name != "" && covers(img.Writes.Tokens, writes.Balance(img.Writes.Tokens, img.RefilledAt, now), writes.Capacity, d.Writes*writeCost) {
+	writes := plan.WholeOf(&img.Writes)
+	if img.Writes.Name != "" && covers(img.Writes.Tokens, writes.Balance(img.Writes.Tokens, img.RefilledAt, now), writes.Capacity, d.Writes*plan.WriteCost) {
 		return true
 	}
 	for _, a := range d.Amounts {
@@ -83,7 +84,7 @@ func (d *Demand) gains(img *store.Image, now int64) bool {
 		if !ok {
 			continue
 		}
-		if l := shareOf(img, s.Params); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
+		if l := plan.ShareOf(img, s.Params); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
 			return true
 		}
 	}
@@ -108,7 +109,7 @@ func covers(stored, balance, capacity, need int64) bool {
 // there are now more shards than the image says. Errors are those of the [Store]. The
 // next client that notices a half-done doubling finishes it.
 func (l *Limiter) Double(ctx context.Context, img *store.Image, at time.Time) (bool, error) {
-	if !isPlain(img, l.now()) || img.ShardCount >= MaxShards || !isPressed(img, at.UnixMilli()) {
+	if !plan.IsPlain(img, l.now()) || img.ShardCount >= MaxShards || !plan.IsPressed(img, at.UnixMilli()) {
 		return false, l.closedFor(opOn(img.Bucket, "double"))
 	}
 	acct := l.account(img.Entity, img.Resource)
@@ -118,17 +119,6 @@ func (l *Limiter) Double(ctx context.Context, img *store.Image, at time.Time) (b
 	return inTime(ctx, l, opOn(img.Bucket, "double"), func(ctx context.Context) (bool, error) {
 		return l.widen(ctx, acct, img.Bucket, img.ShardCount, nil)
 	})
-}
-
-// isPressed reports whether an item has used four fifths of the hidden write limit.
-func isPressed(i *store.Image, at int64) bool {
-	const left = 5 // at most one part of this many is left
-	return i.Writes.Name != "" && writesLeft(i, at) <= i.Writes.Capacity/left
-}
-
-// isRelaxed reports whether an item has at least half of the hidden write limit.
-func isRelaxed(i *store.Image, at int64) bool {
-	return i.Writes.Name != "" && 2*writesLeft(i, at) >= i.Writes.Capacity
 }
 
 // Mend completes the set of shards of a bucket. It finishes a half-done doubling, left

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -150,7 +151,7 @@ func (a *account) endWrite(w sentWrite, out store.Outcome, err error, m moment, 
 	c.way = (m.up - w.at).Milliseconds() / 2
 	c.heard(out.Applied, m.up)
 	c.noteStamp(w.stampUse, out, m)
-	count := out.Image.Writes.Consumed / writeCost
+	count := out.Image.Writes.Consumed / plan.WriteCost
 	if c.census.note(w, count, out.Applied, c.sending) > 0 {
 		c.othersAt = m.up
 	}

@@ -1,13 +1,14 @@
-package limiter
+package plan
 
 import (
 	"math"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// asFull makes a refill independent of the stamp seen, if every limit of the bucket
+// AsFull makes a refill independent of the stamp seen, if every limit of the bucket
 // is full by now.
 //
 // A bucket that is used less than its limits allow is nearly always full. Each take
@@ -21,7 +22,7 @@ import (
 // for every limit, which implies balance + earned(stamp, now) ≥ capacity. As far as
 // the image tells, since lies several times as far back as the limits took to fill.
 // So the condition also holds if other clients have meanwhile made the same write.
-func asFull(r *store.Refill, now int64) {
+func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
 	if r.Lapse || r.Owner != nil {
 		return
@@ -63,12 +64,54 @@ func leastFull(l bucket.Limit, since, now int64) int64 {
 // with the limits that they change.
 func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket.Limit)) {
 	img := r.Seen
-	f(&r.Writes, &img.Writes, wholeOf(&img.Writes))
+	f(&r.Writes, &img.Writes, WholeOf(&img.Writes))
 	for i := range r.Changes {
 		s := &store.LimitState{}
 		if i < len(img.Limits) {
 			s = &img.Limits[i]
 		}
-		f(&r.Changes[i], s, shareOf(img, s.Params))
+		f(&r.Changes[i], s, ShareOf(img, s.Params))
+	}
+}
+
+// WritesChange accrues the hidden write limit and debits the refill itself. wait is how
+// long until that limit has a token for it. A forced write does not need the token.
+func WritesChange(img *store.Image, now int64, forced bool) (ch store.Change, wait time.Duration) {
+	if img.Writes.Name == "" {
+		return store.Change{
+			Limit: store.WriteLimit, Kind: store.AddLimit, Params: WriteParams,
+			Earned: WriteParams.Capacity, Debit: WriteCost,
+		}, 0
+	}
+	writes := WholeOf(&img.Writes)
+	if ms, ok := writes.Wait(img.Writes.Tokens, img.RefilledAt, now, WriteCost); !ok || ms > 0 {
+		wait = time.Duration(max(1, ms)) * time.Millisecond
+	}
+	// Not pinned when clamped: a take that lands in between counts as one after the
+	// refill. The loss is only a part of an estimate of writes.
+	delta, _ := writes.Refill(img.Writes.Tokens, img.RefilledAt, now)
+	ch = store.Change{
+		Limit: store.WriteLimit, Earned: delta, Debit: WriteCost,
+		AtLeast: WriteCost - delta, AtMost: writes.Capacity - delta,
+	}
+	if forced {
+		ch.AtLeast = math.MinInt64
+	}
+	return ch, wait
+}
+
+// pressingWrite debits the hidden write limit even if it holds too little.
+func pressingWrite(img *store.Image) store.Change {
+	if img.Writes.Name == "" {
+		return store.Change{Limit: store.WriteLimit, Kind: store.AddLimit, Params: WriteParams, Earned: WriteParams.Capacity, Debit: WriteCost}
+	}
+	return store.Change{Limit: store.WriteLimit, Debit: WriteCost, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
+}
+
+// FirstWrite is the hidden write limit of a new item, less one write.
+func FirstWrite() store.NewLimit {
+	return store.NewLimit{
+		NamedParams: store.NamedParams{Limit: store.WriteLimit, Params: WriteParams},
+		Tokens:      WriteParams.Capacity - WriteCost, Consumed: WriteCost,
 	}
 }

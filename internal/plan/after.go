@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// ImageOf returns the item that the create would make.
+func ImageOf(n *store.Create) *store.Image {
+	img := &store.Image{
+		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, ExpiresAt: n.ExpiresAt,
+		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
+		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
+		Writes: stateOf(&n.Writes),
+	}
+	for i := range n.Limits {
+		img.Limits = append(img.Limits, stateOf(&n.Limits[i]))
+	}
+	return img
+}
+
+func stateOf(l *store.NewLimit) store.LimitState {
+	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+}
+
+// Debited returns an image as it would be once it had accrued and amounts had been
+// debited.
+func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
+	img := *i
+	img.RefilledAt = max(now, i.RefilledAt)
+	img.Limits = slices.Clone(i.Limits)
+	for k := range img.Limits {
+		s := &img.Limits[k]
+		s.Tokens = ShareOf(i, s.Params).Balance(s.Tokens, i.RefilledAt, now)
+		for _, a := range amounts {
+			if a.Limit == s.Name {
+				s.Tokens -= a.Milli
+			}
+		}
+	}
+	return &img
+}
+
+// AfterRefill is the item as a refill leaves it, if no other client has written since
+// the image.
+func AfterRefill(r *store.Refill) *store.Image {
+	img := *r.Seen
+	img.RefilledAt = r.RefilledAt
+	if r.ShardCount != 0 {
+		img.ShardCount = r.ShardCount
+	}
+	if r.Expiry.Change {
+		img.ExpiresAt = r.Expiry.At
+	}
+	if r.Lapse {
+		img.HasValidUntil, img.ValidUntil = false, 0
+	}
+	if o := r.Owner; o != nil {
+		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
+	}
+	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
+	img.Limits = make([]store.LimitState, 0, len(r.Changes))
+	for i := range r.Changes {
+		ch := &r.Changes[i]
+		if s, ok := r.Seen.Limit(ch.Limit); (ok || ch.Kind == store.AddLimit) && ch.Kind != store.RemoveLimit {
+			img.Limits = append(img.Limits, afterChange(ch, s, r.FullSince != 0))
+		}
+	}
+	for i := range r.Seen.Limits {
+		s := r.Seen.Limits[i]
+		if !slices.ContainsFunc(r.Changes, func(ch store.Change) bool { return ch.Limit == s.Name }) {
+			img.Limits = append(img.Limits, s)
+		}
+	}
+	slices.SortFunc(img.Limits, func(a, b store.LimitState) int { return cmp.Compare(a.Name, b.Name) })
+	return &img
+}
+
+func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitState {
+	if set || ch.Kind == store.AddLimit {
+		s.Tokens = 0
+	}
+	if ch.Kind == store.AddLimit {
+		s.Consumed = 0
+	}
+	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
+		s.Params = ch.Params
+	}
+	s.Name = ch.Limit
+	moved := ch.Earned - ch.Debit
+	if moved < 0 {
+		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store gives it
+	}
+	s.Tokens += moved
+	s.Consumed += ch.Debit
+	return s
+}

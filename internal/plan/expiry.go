@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// RefillExpiry renews the item's expiry, by the limits that the write leaves on it and
+// their debts. It also switches the expiry on or off.
+func RefillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Expiry {
+	switch {
+	case !expires && r.Seen.ExpiresAt == 0:
+		return store.Expiry{}
+	case !expires:
+		return store.Expiry{Change: true}
+	}
+	count := r.ShardCount
+	if count == 0 {
+		count = r.Seen.ShardCount
+	}
+	var life int64
+	for i := range r.Changes {
+		ch := &r.Changes[i]
+		if ch.Kind == store.RemoveLimit {
+			continue
+		}
+		s, _ := r.Seen.Limit(ch.Limit)
+		if s = afterChange(ch, s, false); ch.Kind == store.AddLimit {
+			s.Tokens = 0
+		}
+		life = max(life, LifeOf(&s, r.Shard, count, multiplier))
+	}
+	return store.Expiry{Change: true, At: ExpiresAt(life, now, multiplier)}
+}
+
+// LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the
+// time to earn what the shard owes, plus the time to fill, several times over.
+func LifeOf(s *store.LimitState, shard, count int, multiplier int64) int64 {
+	const most = math.MaxInt64 / store.Milli
+	debt, pays := Share(s.Params, shard, count).Wait(min(0, s.Tokens), 0, 0, min(1, s.Capacity))
+	if s.Tokens >= 0 {
+		debt, pays = 0, true
+	}
+	fill, fills := WholeOf(s).Wait(0, 0, 0, s.Capacity)
+	if !pays || !fills || fill > most/max(1, multiplier) {
+		return most
+	}
+	return min(most, debt) + fill*multiplier
+}
+
+// ExpiresAt is when the sweep may delete a bucket that is last written now. It is kept
+// for life, but at least for the life of the hidden write limit. It is 0, never, if
+// multiplier is negative.
+func ExpiresAt(life, now, multiplier int64) int64 {
+	if multiplier < 0 {
+		return 0
+	}
+	return now/store.Milli + max(life, WriteParams.Period*multiplier)/store.Milli
+}

@@ -1,0 +1,34 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Healed is the write that moves an item's stamp back to now. It takes back what the
+// item has earned for the time until its stamp, as far as the item still holds that. It
+// adds nothing to a debt. So the item ends with no more than it would have by now. The
+// excess that was admitted is at most what the client with the fast clock took: one
+// capacity.
+//
+// Takes may land in between; the item then owes what they took. Credits in between
+// refuse the write. The hidden write limit becomes full, as if nothing had been
+// written. How much of it was earned since it ran dry is unknown.
+func Healed(img *store.Image, now, multiplier int64) *store.Refill {
+	r := &store.Refill{
+		Bucket: img.Bucket, Seen: img, RefilledAt: now,
+		Writes:  pressingWrite(img),
+		Changes: make([]store.Change, 0, len(img.Limits)),
+	}
+	if r.Writes.Kind == store.KeepParams {
+		r.Writes.Earned, r.Writes.AtMost = img.Writes.Capacity-img.Writes.Tokens, img.Writes.Tokens
+	}
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		early := min(max(0, s.Tokens), ShareOf(img, s.Params).Earned(now, img.RefilledAt))
+		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
+	}
+	r.Expiry = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier)
+	return r
+}

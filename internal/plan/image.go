@@ -1,0 +1,97 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// PayerOf returns the entity that an owner cascades to, "" if none.
+func PayerOf(o *store.Owner) string {
+	if !o.Cascade {
+		return ""
+	}
+	return o.Parent
+}
+
+// OwnerOf is what an item has copied of its entity's record.
+func OwnerOf(img *store.Image) store.Owner {
+	return store.Owner{
+		Cascade: img.Cascade, Parent: img.Parent,
+		Generation: img.ParentGeneration, Incarnation: img.Incarnation,
+	}
+}
+
+// IsOverfull reports whether a shard holds more than its share. That is so if a peer
+// doubled the bucket: the excess may belong to a shard that does not exist yet.
+func IsOverfull(i *store.Image) bool {
+	return i.ShardCount > 1 && IsPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
+		return s.Tokens > ShareOf(i, s.Params).Capacity
+	})
+}
+
+// SiblingOf returns the shard that was one with this shard before the last doubling.
+func SiblingOf(i *store.Image) int { return (i.Shard + i.ShardCount/2) % i.ShardCount }
+
+// IsAhead reports whether an item's stamp lies further ahead than any honest clock.
+func IsAhead(i *store.Image, now int64) bool { return i.RefilledAt-now > MaxSkew.Milliseconds() }
+
+const (
+	// MaxSkew is how far ahead of the clock an honest client may stamp.
+	MaxSkew = 30 * time.Second
+)
+
+// IsPlain reports whether an item takes debits as it is. It must not be disabled, not
+// use a peer's feature, not have a ValidUntil, and not have expired.
+func IsPlain(i *store.Image, now int64) bool {
+	return !i.Disabled && i.Foreign == "" && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
+}
+
+// CascadeOf is the entity to which an image cascades, "" if none.
+func CascadeOf(img *store.Image) string {
+	if img == nil || !img.Cascade {
+		return ""
+	}
+	return img.Parent
+}
+
+// IsBehind reports whether an image is an earlier one of the same item. Each write
+// moves the stamp forward or raises the count of writes. Only healing moves the stamp
+// back, and it raises the count.
+func IsBehind(i, other *store.Image) bool {
+	if i.RefilledAt != other.RefilledAt {
+		return i.RefilledAt < other.RefilledAt && i.Writes.ConsumedSince(&other.Writes) <= 0
+	}
+	return i.ShardCount == other.ShardCount && i.Writes.ConsumedSince(&other.Writes) < 0
+}
+
+// IsFrozen reports whether the item's stamp lies so far ahead that the hidden write
+// limit would have filled by then. Nothing accrues to that limit until then, and its
+// balance does not show how much the item is written to.
+func IsFrozen(i *store.Image, now int64) bool { return i.RefilledAt-now > WriteParams.Period }
+
+// WritesLeft is the balance of the hidden write limit. If the item is frozen, the
+// balance is unknown and counts as full.
+func WritesLeft(i *store.Image, now int64) int64 {
+	if w := WholeOf(&i.Writes); !IsFrozen(i, now) {
+		return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
+	}
+	return i.Writes.Capacity
+}
+
+// IsWide reports whether an item has more limits than one write can carry; only a peer
+// makes such an item. Its callers share no writes, and write only the limits that they
+// name.
+func IsWide(i *store.Image) bool { return i != nil && len(i.Limits) > store.MaxLimits }
+
+// IsPressed reports whether an item has used four fifths of the hidden write limit.
+func IsPressed(i *store.Image, at int64) bool {
+	const left = 5 // at most one part of this many is left
+	return i.Writes.Name != "" && WritesLeft(i, at) <= i.Writes.Capacity/left
+}
+
+// IsRelaxed reports whether an item has at least half of the hidden write limit.
+func IsRelaxed(i *store.Image, at int64) bool {
+	return i.Writes.Name != "" && 2*WritesLeft(i, at) >= i.Writes.Capacity
+}

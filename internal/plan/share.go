@@ -1,0 +1,52 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// MaxDebt is the largest debt of a shard, in millitokens: four times the largest
+// capacity. If commits of several processes race, each may exceed it by the amount that
+// it takes. 64 bits have room for four such amounts.
+const MaxDebt = 4 * store.MaxTokens * store.Milli
+
+// leastBalance is what a store gives for any lower balance, see [store.LimitState].
+const leastBalance = -2 * MaxDebt
+
+// WriteCost is the debit of every write to a bucket item from its hidden write limit,
+// in millitokens.
+const WriteCost = store.Milli
+
+// WriteParams are the parameters of the hidden write limit: 1,000 writes a second,
+// which one DynamoDB partition sustains. They are never divided by the number of
+// shards, because each shard has its own partition.
+var WriteParams = store.Params{Capacity: 1000 * store.Milli, Amount: 1000 * store.Milli, Period: 1000}
+
+// Overflows reports whether a balance has, by now, accrued past its capacity.
+func Overflows(i *store.Image, s *store.LimitState, now int64) bool {
+	_, clamped := ShareOf(i, s.Params).Refill(s.Tokens, i.RefilledAt, now)
+	return clamped
+}
+
+// CeilingOf is the highest balance of a limit, at the image's stamp or a later one,
+// that has not accrued past the capacity by now.
+func CeilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
+	if i.Foreign != "" {
+		return math.MaxInt64 // this version does not know the capacity
+	}
+	l := ShareOf(i, s.Params)
+	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
+}
+
+// WholeOf is a limit that is not divided among shards.
+func WholeOf(s *store.LimitState) bucket.Limit { return Share(s.Params, 0, 1) }
+
+// ShareOf is the image's share of a limit.
+func ShareOf(i *store.Image, p store.Params) bucket.Limit { return Share(p, i.Shard, i.ShardCount) }
+
+// Share is the share of a limit that falls to one of n shards.
+func Share(p store.Params, shard, n int) bucket.Limit {
+	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}.Share(shard, n)
+}

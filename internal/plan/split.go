@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+const (
+	// Lateness is how late a debit of an overflowing bucket may be, in milliseconds.
+	Lateness = 50
+)
+
+// Split makes a shard (ADR 013): one transaction moves half of its sibling's balance to
+// it. There are two cases:
+//
+//	doubling     i of n becomes i of 2n, and i+n is born
+//	mending      i of n stays, and its missing sibling is born
+//
+// In a doubling, balances move as they are at the sibling's stamp. The new shard gets
+// that stamp too. So both together accrue what the sibling alone would have.
+//
+// A missing shard is made beside a sibling that keeps its share, so it accrues only
+// from now on. Callers may have taken what the lost shard had earned before. The
+// sibling is refilled to now, and both get that stamp. (If the sibling holds more than
+// its share, a peer has just given it its number. The new shard was not lost, so the
+// split is as in a doubling.)
+//
+// Takes and credits may land between image and write, since the moved amount is added
+// and bounded. A sibling that is refilled all the time, as hot ones are, never has the
+// stamp seen for long. A loose split of such a sibling therefore stamps both again, and
+// accepts any stamp up to that. The tokens of the few milliseconds in between are lost.
+func Split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
+	at, replaces := img.RefilledAt, count == img.ShardCount && !IsOverfull(img)
+	if loose = loose && now-at < Lateness; loose || replaces {
+		at = max(now, at)
+	}
+	donor := &store.Refill{
+		Bucket: img.Bucket, Seen: img, RefilledAt: at, Loose: loose, ShardCount: count,
+		Writes:  pressingWrite(img),
+		Changes: make([]store.Change, 0, len(img.Limits)),
+	}
+	if replaces && !loose {
+		donor.Writes, _ = WritesChange(img, at, true)
+	}
+	b := &store.Birth{
+		Create: store.Create{
+			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: at, ShardCount: count,
+			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: OwnerOf(img),
+		},
+		Donor: donor, Sibling: img.Shard,
+	}
+	var life int64
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		most := Share(s.Params, born, count).Capacity
+		given := min(s.Tokens/2, most) // negative balances too: more may have been earned since the stamp
+		if replaces && !loose {
+			given = max(0, min(ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)/2, most))
+			donor.Changes = append(donor.Changes, give(img, s, at, given))
+		} else {
+			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
+		}
+		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
+		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, multiplier))
+	}
+	if img.ExpiresAt != 0 {
+		b.ExpiresAt = ExpiresAt(life, now, multiplier)
+	}
+	return b
+}
+
+// narrow is the change of a shard's limit that gives away given tokens and cuts the
+// limit to the share of another count.
+func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
+	capacity := Share(s.Params, img.Shard, count).Capacity
+	trimmed := max(0, s.Tokens-given-capacity)
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
+	if given > 0 {
+		ch.AtLeast = given + trimmed
+	}
+	return ch
+}
+
+// give is the change of a shard's limit that refills it and gives away given tokens.
+func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
+	part := ShareOf(img, s.Params)
+	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+	switch {
+	case clamped:
+		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
+	case given > 0:
+		ch.AtLeast = given - earned
+	}
+	return ch
+}
+
+// Tighten gives a larger count to a shard whose sibling already exists.
+func Tighten(img *store.Image, count int, now int64) *store.Refill {
+	r := &store.Refill{
+		Bucket: img.Bucket, Seen: img, RefilledAt: max(now, img.RefilledAt), ShardCount: count,
+		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
+	}
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		earned, _ := ShareOf(img, s.Params).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
+		over := max(0, s.Tokens+earned-Share(s.Params, img.Shard, count).Capacity)
+		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens})
+	}
+	return r
+}
+
+// Orphan is the birth of a shard without a sibling to give tokens. The shard copies
+// another one's limits, and opens empty.
+func Orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
+	b := Split(like, born, count, false, now, multiplier)
+	b.Donor, b.Sibling, b.Now = nil, sibling, now // it accrues from now on
+	for i := range b.Limits {
+		b.Limits[i].Tokens = 0
+	}
+	return b
+}

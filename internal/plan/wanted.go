@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Wanted is what a bucket is to be: the configuration that holds for it, and what its
+// items copy of the entity's record. It is immutable.
+//
+// An account remembers the last wanted, and every claim compares its images with
+// that. An image that differs proves nothing: the item may follow a change that this
+// process has not read yet. So once a claim has the image, it reads the configuration
+// again, consistently. It writes parameters only if the image still differs, and on
+// condition that the item is as the image shows it:
+//
+//	operator    ── sets 10 ─▶ configuration            ── sets 10 ─▶ item
+//	client        image: 100 ─▶ differs from 50 ─▶ reads 10 ─▶ writes 10, or finds it written
+//
+// A write that rests on an older configuration than the item's own cannot land: it is
+// conditional on an image from before that configuration was read.
+type Wanted struct {
+	Limits   []store.Limit // by name; empty if no level configures limits
+	Level    int           // the level of the limits, an index into [ConfigKeys]; [ConfigLevels] if no level has any or they came with a request
+	Expires  bool          // whether the bucket expires when idle
+	Owner    store.Owner
+	Disabled bool
+	Foreign  string        // a peer's feature that the limits use and this version cannot evaluate
+	Read     time.Duration // when the read of the oldest level began, by the limiter's uptime
+	Epoch    uint64        // the limiter's configuration epoch at that time
+}
+
+// IsUnlimited reports whether no level configures limits.
+func (w *Wanted) IsUnlimited() bool { return len(w.Limits) == 0 && w.Foreign == "" }
+
+// IsWhole reports whether the bucket is to have exactly these limits. Limits that
+// came with a request leave other limits of the bucket as they are.
+func (w *Wanted) IsWhole() bool { return w.Level < ConfigLevels }
+
+// Has reports whether the bucket is to have the named limit.
+func (w *Wanted) Has(name string) bool { return w.Find(name) != nil }
+
+// Find returns the wanted limit of a name; nil if there is none.
+func (w *Wanted) Find(name string) *store.Limit { return Find(w.Limits, name) }
+
+// Find returns the limit of a name; nil if there is none.
+func Find(limits []store.Limit, name string) *store.Limit {
+	for i := range limits {
+		if limits[i].Name == name {
+			return &limits[i]
+		}
+	}
+	return nil
+}
+
+// Differs reports whether an item needs a repair to become what is wanted. An item or
+// configuration that this version cannot evaluate needs none.
+func (w *Wanted) Differs(img *store.Image) bool { return w.DiffersWith(w.Limits, img) }
+
+// DiffersWith is differs for other wanted limits.
+func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
+	if len(limits) == 0 || w.Foreign != "" || img.Foreign != "" {
+		return false
+	}
+	found := 0
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		switch l := Find(limits, s.Name); {
+		case l == nil && w.IsWhole():
+			return true
+		case l == nil:
+		case l.Params() != s.Params:
+			return true
+		default:
+			found++
+		}
+	}
+	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != OwnerOf(img)
+}
+
+// Decides says where the limits come from, as errors quote it.
+func (w *Wanted) Decides(b *store.Bucket) string {
+	names := make([]string, 0, len(w.Limits))
+	for i := range w.Limits {
+		names = append(names, w.Limits[i].Name)
+	}
+	limits := strings.Join(names, ", ")
+	switch {
+	case len(names) == 0:
+		return fmt.Sprintf("no level configures limits of %s for %s: configure some, or pass Fallback with the request", b.Resource, b.Entity)
+	case !w.IsWhole():
+		return fmt.Sprintf("no level configures limits of %s for %s, and the request's fallback limits are %s: name one of them, or configure it",
+			b.Resource, b.Entity, limits)
+	}
+	return fmt.Sprintf("the limits configured for %s are %s: name one of them, or configure it",
+		levelName(ConfigKeys(b.Entity, b.Resource)[w.Level]), limits)
+}
+
+// ConfigLevels is the number of levels at which limits may be configured.
+const ConfigLevels = 4
+
+// ConfigKeys returns the levels of an entity's configuration for a resource. The
+// first level with limits wins.
+func ConfigKeys(entity, resource string) [ConfigLevels]store.ConfigKey {
+	return [ConfigLevels]store.ConfigKey{
+		{Entity: entity, Resource: resource},
+		{Entity: entity, Resource: store.DefaultResource},
+		{Resource: resource},
+		{},
+	}
+}
+
+// EntityLevels is how many of the first levels are the entity's own. A bucket that
+// they configure is kept for ever; other buckets expire when idle.
+const EntityLevels = 2
+
+// levelName returns the name of a level, as errors quote it.
+func levelName(k store.ConfigKey) string {
+	switch {
+	case k.Entity != "" && k.Resource == store.DefaultResource:
+		return "entity " + k.Entity + " for every resource"
+	case k.Entity != "":
+		return "entity " + k.Entity + " for " + k.Resource
+	case k.Resource != "":
+		return "resource " + k.Resource
+	}
+	return "the system"
+}
