@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -244,11 +245,12 @@ func (l *Limiter) claim(req *Request) *claim {
 	asked := claimAmounts(req.Consume)
 	c := &claim{
 		Bucket: Bucket{Entity: req.Entity, Resource: req.Resource}, acct: l.account(req.Entity, req.Resource),
-		asked: asked, amounts: asked,
+		want: plan.Want{Asked: asked},
 	}
 	if len(req.Fallback) > 0 {
-		c.fallback = sortLimits(req.Fallback)
+		c.want.Fallback = sortLimits(req.Fallback)
 	}
+	c.terms = c.want.Under(nil)
 	return c
 }
 
@@ -256,16 +258,18 @@ func (l *Limiter) claim(req *Request) *claim {
 // the parent has limits.
 func (l *Limiter) parentClaim(req *Request, parent string) *claim {
 	asked := claimAmounts(req.Consume)
-	return &claim{
+	c := &claim{
 		Bucket: Bucket{Entity: parent, Resource: req.Resource}, acct: l.account(parent, req.Resource),
-		asked: asked, amounts: asked, optional: true,
+		want: plan.Want{Asked: asked, Optional: true},
 	}
+	c.terms = c.want.Under(nil)
+	return c
 }
 
 // verdict returns the refusal that follows from both claims, if any.
 func verdict(child, parent *claim, up time.Duration) error {
 	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
-		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.want.Decides(&child.Bucket)}
+		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.terms.Target.Decides(&child.Bucket)}
 	}
 	if !child.refused && (parent == nil || !parent.refused) {
 		return nil
@@ -293,9 +297,9 @@ func unknownToAll(child, parent *claim) []string {
 	case parent == nil && child.parent != "":
 		return nil
 	case parent == nil:
-		return child.unknown
+		return child.terms.Unknown
 	}
-	return slices.DeleteFunc(slices.Clone(child.unknown), func(name string) bool { return !slices.Contains(parent.unknown, name) })
+	return slices.DeleteFunc(slices.Clone(child.terms.Unknown), func(name string) bool { return !slices.Contains(parent.terms.Unknown, name) })
 }
 
 // asBefore returns the status of every limit of the claim at an instant, as if the
@@ -342,11 +346,11 @@ func (c *claim) shards(up time.Duration) []*store.Image {
 }
 
 // parts returns the amounts that a claim has debited, shard by shard.
-func (c *claim) parts() []portion {
+func (c *claim) parts() []plan.Portion {
 	if len(c.portions) > 0 {
 		return c.portions
 	}
-	return []portion{{c.image, c.amounts}}
+	return []plan.Portion{{Image: c.image, Amounts: c.terms.Amounts}}
 }
 
 // refund returns the amounts that claims have debited, if any. It credits all their
@@ -371,8 +375,8 @@ func (l *Limiter) refundOne(ctx context.Context, c *claim) {
 	parts := c.parts()
 	spare := make([][]store.Amount, len(parts))
 	l.atOnce(len(parts), func(i int) {
-		img, back := parts[i].image, make([]store.Amount, 0, len(parts[i].amounts))
-		for _, a := range parts[i].amounts {
+		img, back := parts[i].Image, make([]store.Amount, 0, len(parts[i].Amounts))
+		for _, a := range parts[i].Amounts {
 			back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
 		}
 		var err error
@@ -384,7 +388,7 @@ func (l *Limiter) refundOne(ctx context.Context, c *claim) {
 			l.logKept(ctx, c.Bucket, err)
 		}
 	})
-	l.logKept(ctx, c.Bucket, l.passOn(ctx, parts[0].image, total(spare)))
+	l.logKept(ctx, c.Bucket, l.passOn(ctx, parts[0].Image, total(spare)))
 }
 
 // giveBack returns amounts to the shard that they were taken from. It credits other

@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -81,9 +80,9 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 		return err
 	}
 	exists := len(shards) > 0
-	switch w := c.want; {
+	switch w := c.terms.Target; {
 	case w.Disabled || exists && shards[0].Disabled:
-		return c.disabled()
+		return disabledError(c.Bucket)
 	case !exists && w.Foreign != "":
 		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.Foreign}
 	case exists && (w.Foreign != "" || shards[0].Foreign != ""):
@@ -92,8 +91,8 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 		c.parent = plan.PayerOf(&w.Owner)
 	}
 	c.statuses = c.standing(plan.WholeSet(shards), l.now())
-	if len(c.statuses) < len(c.amounts) {
-		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: cmp.Or(c.want.Foreign, shards[0].Foreign)}
+	if len(c.statuses) < len(c.terms.Amounts) {
+		return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: cmp.Or(c.terms.Target.Foreign, shards[0].Foreign)}
 	}
 	return nil
 }
@@ -131,8 +130,8 @@ func (l *Limiter) inform(ctx context.Context, c *claim) error {
 // will open empty. If the claim was granted, a nil shard was only not read: standing
 // assumes that it holds as much as the others.
 func (c *claim) standing(shards []*store.Image, now int64) []Status {
-	statuses := make([]Status, 0, len(c.amounts))
-	for k, a := range c.amounts {
+	statuses := make([]Status, 0, len(c.terms.Amounts))
+	for k, a := range c.terms.Amounts {
 		var behind int64
 		if c.behind != nil {
 			behind = c.behind[k]
@@ -145,12 +144,12 @@ func (c *claim) standing(shards []*store.Image, now int64) []Status {
 // appendStatus appends the status of one limit, if the bucket has or is to have it.
 // behind is the amount that later callers took of the limit in the same write.
 func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, shards []*store.Image, now int64) []Status {
-	var room [1]holding
-	params, parts := c.holdings(room[:0], a.Limit, shards, now)
+	var room [1]plan.Holding
+	params, parts := c.terms.Holdings(room[:0], a.Limit, shards, now)
 	if len(parts) == 0 {
 		return statuses
 	}
-	held, unseen := balance(parts, now), plan.MissingOf(shards)
+	held, unseen := plan.Balance(parts, now), plan.MissingOf(shards)
 	if c.granted && len(unseen) > 0 {
 		count := int64(len(shards))
 		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // saturates a debt at 64 bits
@@ -161,94 +160,10 @@ func (c *claim) appendStatus(statuses []Status, a store.Amount, behind int64, sh
 	}
 	if !c.granted && a.Milli > 0 {
 		for _, i := range unseen {
-			parts = append(parts, holding{plan.Share(params, i, len(shards)), 0, now})
+			parts = append(parts, plan.Holding{Limit: plan.Share(params, i, len(shards)), At: now})
 		}
-		st.RetryAfter = wait(parts, now, a.Milli)
+		st.RetryAfter = plan.WaitFor(parts, now, a.Milli)
 		st.Exceeded = st.RetryAfter > 0
 	}
 	return append(statuses, st)
-}
-
-// A holding is the balance of one limit on one shard.
-type holding struct {
-	bucket.Limit
-	tokens, at int64
-}
-
-// holdings returns the holdings of a limit that an acquire would find, shard by
-// shard.
-func (c *claim) holdings(parts []holding, limit string, shards []*store.Image, now int64) (params store.Params, _ []holding) {
-	for _, img := range shards {
-		if img == nil {
-			continue
-		}
-		if h, p, ok := c.holding(img, limit, now); ok {
-			params, parts = p, append(parts, h)
-		}
-	}
-	if len(shards) == 0 && c.want != nil {
-		if w := c.want.Find(limit); w != nil {
-			params = w.Params()
-			parts = append(parts, holding{plan.Share(params, 0, 1), params.Capacity, now})
-		}
-	}
-	return params, parts
-}
-
-// holding returns the holding of a limit that an acquire would find on one shard. It
-// is as on the item, repaired to the wanted parameters, or new and full.
-func (c *claim) holding(img *store.Image, limit string, now int64) (h holding, params store.Params, ok bool) {
-	var w *Limit
-	if c.want != nil {
-		w = c.want.Find(limit)
-	}
-	s, ok := img.Limit(limit)
-	switch {
-	case ok && (w == nil || w.Params() == s.Params):
-		return holding{plan.ShareOf(img, s.Params), s.Tokens, img.RefilledAt}, s.Params, true
-	case ok:
-		part := plan.ShareOf(img, w.Params())
-		earned := plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
-		return holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.Params(), true
-	case w != nil:
-		part := plan.ShareOf(img, w.Params())
-		return holding{part, part.Capacity, now}, w.Params(), true
-	}
-	return holding{}, store.Params{}, false
-}
-
-// balance returns the tokens that the shards can be debited together. If there are
-// none, it returns the sum of their debts, saturated at 64 bits. A shard in debt does
-// not reduce what the others can be debited.
-func balance(parts []holding, now int64) int64 {
-	var held, owed int64
-	for i := range parts {
-		b := parts[i].Balance(parts[i].tokens, parts[i].at, now)
-		held += max(0, b)
-		owed = max(owed, math.MinInt64-min(0, b)) + min(0, b)
-	}
-	if held == 0 {
-		return owed
-	}
-	return held
-}
-
-// wait returns the least time, in whole milliseconds, after which the parts together
-// hold what is needed. Their sum only grows with time, so a binary search finds it.
-func wait(parts []holding, now, need int64) time.Duration {
-	if len(parts) == 1 {
-		return retryAfter(parts[0].Limit, parts[0].tokens, parts[0].at, now, need)
-	}
-	lo, hi := int64(0), math.MaxInt64/int64(time.Millisecond)-now
-	if balance(parts, now+hi) < need {
-		return Never
-	}
-	for lo < hi {
-		if mid := lo + (hi-lo)/2; balance(parts, now+mid) >= need {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return time.Duration(lo) * time.Millisecond
 }

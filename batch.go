@@ -10,12 +10,12 @@ import (
 
 // anyOf returns a shard that can serve a claim alone, or nil if there is none. It
 // draws at random so that processes do not all choose the same shard.
-func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) []portion {
-	able := slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.isCovered(img, now) })
+func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) []plan.Portion {
+	able := slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.terms.Covers(img, now) })
 	if len(able) == 0 {
 		return nil
 	}
-	return []portion{{able[draw(int64(len(able)))], c.amounts}}
+	return []plan.Portion{{Image: able[draw(int64(len(able)))], Amounts: c.terms.Amounts}}
 }
 
 // modestly returns the front of a crowd, as far as its sum is at most 1/leastPart of
@@ -24,11 +24,11 @@ func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) 
 func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 	var asked []store.Amount
 	for n, t := range crowd {
-		asked = addTo(asked, t.Claim.amounts)
+		asked = addTo(asked, t.Claim.terms.Amounts)
 		if n > 0 && slices.ContainsFunc(asked, func(a store.Amount) bool {
 			var held int64
 			for _, img := range images {
-				held += t.Claim.holds(img, a.Limit, now)
+				held += t.Claim.terms.Holds(img, a.Limit, now)
 			}
 			return a.Milli > held/leastPart
 		}) {
@@ -56,7 +56,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 		if len(c.portions) != 1 {
 			break
 		}
-		i := slices.IndexFunc(images, func(img *store.Image) bool { return img.Shard == c.portions[0].image.Shard })
+		i := slices.IndexFunc(images, func(img *store.Image) bool { return img.Shard == c.portions[0].Image.Shard })
 		if batches[i] == nil {
 			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], moment: m}}
 			some = append(some, batches[i])
@@ -88,12 +88,12 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
 	p.c = b.crowd[0].Claim.common()
-	p.c.Bucket, p.c.pressing, p.c.amounts = img.Bucket, true, sumOf(b.crowd)
+	p.c.Bucket, p.pressing, p.c.terms.Amounts = img.Bucket, true, sumOf(b.crowd)
 	if plan.WritesLeft(img, p.now) < plan.WriteCost {
 		p.l.widenInBackground(ctx, p.acct, img.Bucket)
 	}
 	p.acct.testBrake(img.Shard, p.up)
-	if next, refill, _ := p.plan(); next == stepTake || next == stepRefill {
-		_, b.err = p.write(ctx, next, refill)
+	if next := p.plan(); next.Kind == plan.Take || next.Kind == plan.Refill {
+		_, b.err = p.write(ctx, next)
 	}
 }

@@ -35,84 +35,37 @@ func ownerFrom(r *resolved) store.Owner {
 	return o
 }
 
-// adopt sets what the bucket of a claim is to be: the configuration, or the request's
-// fallback limits where no level configures any. It removes from the claim's amounts
-// the limits that the bucket is not to have.
+// adopt puts a claim under a configuration, unless it is under that one already.
 func (c *claim) adopt(w *plan.Wanted) {
-	if w == c.configured {
-		return
-	}
-	c.configured, c.want = w, w
-	c.amounts, c.unknown, c.asIs = c.asked, nil, false // the configuration known now may decide
-	if w == nil || w.Foreign != "" {
-		return
-	}
-	if w.IsUnlimited() && len(c.fallback) > 0 {
-		fallback := *w
-		fallback.Limits = c.fallback
-		c.want = &fallback
-	}
-	if !slices.ContainsFunc(c.asked, func(a store.Amount) bool { return !c.want.Has(a.Limit) }) {
-		return
-	}
-	c.amounts = nil
-	for _, a := range c.asked {
-		if c.want.Has(a.Limit) {
-			c.amounts = append(c.amounts, a)
-		} else {
-			c.unknown = append(c.unknown, a.Limit)
-		}
+	if w != c.terms.Configured {
+		c.terms = c.want.Under(w)
 	}
 }
 
 // takeAsIs makes a claim take an item as it is, because the configuration could not
 // be read. It fails if the claim names a limit that the item lacks but the remembered
 // configuration has.
-func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *store.Image, cause error) (ok bool) {
-	var amounts []store.Amount
-	var unknown []string
-	for _, a := range c.asked {
-		switch _, has := img.Limit(a.Limit); {
-		case has:
-			amounts = append(amounts, a)
-		case c.want.Has(a.Limit):
-			return false
-		default:
-			unknown = append(unknown, a.Limit)
-		}
+func (l *Limiter) takeAsIs(ctx context.Context, c *claim, img *store.Image, cause error) bool {
+	terms, ok := c.want.OnItem(img, &c.terms)
+	if !ok {
+		return false
 	}
 	l.logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", c.Entity, "resource", c.Resource, "error", cause)
-	c.amounts, c.unknown, c.asIs = amounts, unknown, true
+	c.terms = terms
 	return true
-}
-
-// fits reports whether an item as it is can serve a claim: the claim takes something,
-// and nothing needs a repair first.
-func (c *claim) fits(img *store.Image) bool {
-	return c.want != nil && len(c.amounts) > 0 && !c.want.Differs(img) && !c.lacks(img) && !plan.IsWide(img)
-}
-
-// repair returns what a write also changes an item to. It is nil unless the item
-// differs from a configuration that was read after the image.
-func (c *claim) repair(img *store.Image) *plan.Wanted {
-	if c.want == nil || !c.sure || !c.want.Differs(img) {
-		return nil
-	}
-	return c.want
 }
 
 // stands reports whether the outcome of a claim still holds for w. If it does, the
 // claim takes w over, and its statuses quote it.
 func (c *claim) stands(w *plan.Wanted) bool {
-	if c.asIs {
+	if c.terms.AsIs {
 		return !w.Disabled
 	}
-	now := claim{asked: c.asked, fallback: c.fallback}
-	now.adopt(w)
-	if w.Disabled || !slices.Equal(now.unknown, c.unknown) || slices.ContainsFunc(c.decidedOn(), now.want.Differs) {
+	now := c.want.Under(w)
+	if w.Disabled || !slices.Equal(now.Unknown, c.terms.Unknown) || slices.ContainsFunc(c.decidedOn(), now.Target.Differs) {
 		return false
 	}
-	c.configured, c.want = now.configured, now.want
+	c.terms = now
 	return true
 }
 
@@ -121,7 +74,7 @@ func (c *claim) decidedOn() (images []*store.Image) {
 	switch {
 	case c.granted && len(c.portions) > 0:
 		for _, p := range c.portions {
-			images = append(images, p.image)
+			images = append(images, p.Image)
 		}
 	case c.refused && c.images != nil:
 		images = slices.DeleteFunc(slices.Clone(c.images), func(img *store.Image) bool { return img == nil })
@@ -133,7 +86,7 @@ func (c *claim) decidedOn() (images []*store.Image) {
 
 // renew resets a claim to its state before any outcome.
 func (c *claim) renew() {
-	*c = claim{Bucket: c.Bucket, acct: c.acct, asked: c.asked, amounts: c.asked, fallback: c.fallback, optional: c.optional}
+	*c = claim{Bucket: c.Bucket, acct: c.acct, want: c.want, terms: c.want.Under(nil)}
 }
 
 // pursue debits a claim. If the last comparison of the bucket is older than the time
@@ -180,11 +133,11 @@ func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 	parts := c.parts()
 	errs := make([]error, len(parts))
 	l.atOnce(len(parts), func(i int) {
-		back := make([]store.Amount, 0, len(parts[i].amounts))
-		for _, a := range parts[i].amounts {
+		back := make([]store.Amount, 0, len(parts[i].Amounts))
+		for _, a := range parts[i].Amounts {
 			back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
 		}
-		errs[i] = l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, parts[i].image, back) })
+		errs[i] = l.insist(ctx, func(ctx context.Context) error { return l.giveBack(ctx, parts[i].Image, back) })
 	})
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("return what was taken of %s of %s by other limits: %w", c.Resource, c.Entity, err)
@@ -196,10 +149,10 @@ func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 // or is not to have the limits that the claim names.
 func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
 	if c.acct.isStamped(l.uptime(), l.ttl, l.epoch.Load()) {
-		return true, c.disabled()
+		return true, disabledError(c.Bucket)
 	}
 	w := c.acct.wanted()
-	if c.adopt(w); w == nil || !w.Disabled && !c.isVain() {
+	if c.adopt(w); w == nil || !w.Disabled && !c.want.TakesNothing(&c.terms) {
 		return false, nil
 	}
 	if !l.isYoung(w, l.uptime()) {
@@ -214,22 +167,16 @@ func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, 
 	}
 	switch {
 	case w.Disabled:
-		return true, c.disabled()
-	case c.isVain():
+		return true, disabledError(c.Bucket)
+	case c.want.TakesNothing(&c.terms):
 		c.parent = plan.PayerOf(&w.Owner)
 		return true, nil
 	}
 	return false, nil
 }
 
-func (c *claim) disabled() error { return &DisabledError{Entity: c.Entity, Resource: c.Resource} }
-
-// isVain reports whether a claim is known to take nothing. That is so if the bucket
-// is to have none of its limits. It is also so if the bucket is not to have one of
-// them and no parent exists that could have it.
-func (c *claim) isVain() bool {
-	return len(c.unknown) > 0 && (len(c.amounts) == 0 || !c.optional && plan.PayerOf(&c.configured.Owner) == "")
-}
+// disabledError says that an operator disabled a bucket.
+func disabledError(b Bucket) error { return &DisabledError{Entity: b.Entity, Resource: b.Resource} }
 
 // isDisabled reports whether a bucket is known to be disabled, by its configuration
 // or by a stamp on an item. Both count for the time to live of configuration.
@@ -335,7 +282,7 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 	if !mends && !spreads {
 		return
 	}
-	whole := &claim{Bucket: c.Bucket, acct: c.acct, fallback: c.fallback}
+	whole := &claim{Bucket: c.Bucket, acct: c.acct, want: plan.Want{Fallback: c.want.Fallback}}
 	l.inBackground(func() {
 		if mends {
 			l.mendNow(ctx, whole.acct, whole.Bucket)
@@ -394,11 +341,11 @@ func (l *Limiter) bring(ctx context.Context, c *claim, images []*store.Image) er
 		return err
 	}
 	c.adopt(w)
-	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.want.Differs(img) })
+	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.terms.Target.Differs(img) })
 	errs := make([]error, len(images))
 	l.atOnce(len(images), func(i int) {
-		repair := &claim{Bucket: images[i].Bucket, acct: c.acct, fallback: c.fallback, pressing: true}
-		p := pursuit{l: l, c: repair, acct: c.acct, img: images[i], sure: w}
+		repair := &claim{Bucket: images[i].Bucket, acct: c.acct, want: plan.Want{Fallback: c.want.Fallback}}
+		p := pursuit{l: l, c: repair, acct: c.acct, img: images[i], sure: w, pressing: true}
 		// A shard that was lost meanwhile has been made again, modelled on another.
 		if err := p.run(ctx); !errors.Is(err, errRerouted) {
 			errs[i] = err

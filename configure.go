@@ -83,9 +83,9 @@ func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*sto
 	applied, errs := make([]bool, len(images)), make([]error, len(images))
 	l.atOnce(len(images), func(i int) {
 		img := images[i]
-		c := claim{Bucket: img.Bucket, want: w, sure: true, pressing: true}
+		d := plan.Debit{Bucket: img.Bucket, Repair: w, Pressing: true}
 		m := l.moment()
-		r, _, _ := c.refill(img, max(m.now, img.RefilledAt+1), l.multiplier)
+		r, _, _ := d.Refill(img, max(m.now, img.RefilledAt+1), l.multiplier)
 		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) { return l.store.Refill(ctx, r) })
 		if !isTurnedAway(err) {
 			errs[i] = err

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -23,7 +22,7 @@ import (
 // its balances. A process's own success does not change its pace, because a process
 // that lost once would then lose more each time. While the item is shared, a process
 //
-//   - leaves the stamp where it is ([claim.takeAtStamp]);
+//   - leaves the stamp where it is ([plan.Debit.TakeAtStamp]);
 //   - expects the others to take what the item earns, so it plans on the balances
 //     that it last saw ([account.predicted]);
 //   - asks for a part of those balances, but for no less than its first caller
@@ -56,10 +55,6 @@ type contention struct {
 
 const (
 
-	// stampAge is the age up to which writers leave a stamp alone, in milliseconds. From
-	// half of that age on, one of them moves it. The hidden write limit nearly always
-	// overflows, and is wrong by what it earns in this time.
-	stampAge = 1_000
 	// contentionMemory is how long a process presumes that others go on writing after it
 	// last saw them write.
 	contentionMemory = time.Second
@@ -209,106 +204,16 @@ func (a *account) predicted(img *store.Image, m moment) *store.Image {
 	return &guess
 }
 
-// A stampRule says how a write to an item treats its stamp.
-type stampRule struct {
-	leave  bool    // other writes that count on the stamp may be under way
-	late   bool    // others move the stamp so often that this process debits an overflowing bucket late
-	moving bool    // a write of this process is moving the stamp
-	seenAt int64   // when the stamp was last seen, in milliseconds by the store's clock
-	shared bool    // other processes write, too
-	others float64 // if shared, the writes a second that the item takes
-	luck   float64 // if shared, a random number from 0 to 1
-}
-
 // stampRule returns how the next write to a shard treats the stamp.
-func (a *account) stampRule(shard int, up time.Duration, draw func(int64) int64) stampRule {
+func (a *account) stampRule(shard int, up time.Duration, draw func(int64) int64) plan.StampRule {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(shard)
 	c := &s.contention
 	shared := c.isShared(up)
-	r := stampRule{leave: shared || c.sending > 0, late: c.isLate(up), moving: c.moving > 0, shared: shared, seenAt: s.seen.now}
+	r := plan.StampRule{Leave: shared || c.sending > 0, Late: c.isLate(up), Moving: c.moving > 0, Shared: shared, SeenAt: s.seen.now}
 	if shared {
-		r.others, r.luck = c.load, float64(draw(milli))/milli
-	}
-	return r
-}
-
-// moves reports whether this write moves a stamp that is older than age, in
-// milliseconds. Of the writes since the stamp reached that age, one does on average.
-func (r stampRule) moves(img *store.Image, age, now int64) bool {
-	old := img.RefilledAt + age
-	return !r.moving && now >= old && r.luck*r.others*float64(now-max(r.seenAt, old)) < milli
-}
-
-// takeAtStamp returns the take that debits an item without moving its stamp, or nil
-// if that cannot be done, as far as the image tells.
-//
-// If a balance has not accrued to its capacity, the take debits the balance stored at
-// the stamp. The stored balance may fall below zero if earnings since the stamp make
-// up for it. This is as exact as a refill, but such takes do not refuse each other.
-//
-// A balance that overflows would first have to be cut. The take then decides as of an
-// instant up to lateness ago, and requires a stamp no older than that.
-func (c *claim) takeAtStamp(img *store.Image, fresh bool, now int64) *store.Take {
-	if !c.stamp.leave && !c.stamp.late || img.Foreign != "" || !plan.IsPlain(img, now) {
-		return nil
-	}
-	age, t := now-img.RefilledAt, c.take(img, now)
-	full := slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
-		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && plan.Overflows(img, &s, now)
-	})
-	oldest := int64(stampAge)
-	if full {
-		oldest = plan.Lateness
-	}
-	writes := plan.WholeOf(&img.Writes)
-	moves := c.stamp.moves(img, oldest/2, now)
-	if full {
-		// Processes that share an overflowing bucket leave its stamp to one of them.
-		moves = !c.stamp.late || moves && !c.stamp.shared
-	}
-	switch {
-	case moves:
-		return nil
-	case !full && age <= stampAge && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, plan.WriteCost):
-		t.Stamp = img.RefilledAt
-		t.Earned = writes.Earned(img.RefilledAt, now)
-	case full && (age <= plan.Lateness || !fresh) && img.Writes.Tokens >= plan.WriteCost:
-		t.Since = now - plan.Lateness
-	default:
-		return nil
-	}
-	for i := range t.Debits {
-		d := &t.Debits[i]
-		s, _ := img.Limit(d.Limit)
-		l := plan.ShareOf(img, s.Params)
-		if d.AtMost = l.Capacity; t.Stamp != 0 {
-			d.Earned = l.Earned(t.Stamp, now)
-			d.AtMost -= d.Earned
-		}
-		if fresh && d.Milli > s.Tokens+d.Earned {
-			return nil
-		}
-	}
-	return t
-}
-
-// refillAtStamp is [claim.takeAtStamp] for an item that is debited together with
-// others: a refill that keeps the stamp seen.
-func (c *claim) refillAtStamp(img *store.Image, now int64) *store.Refill {
-	t := c.takeAtStamp(img, true, now)
-	if t == nil || t.Stamp == 0 {
-		return nil
-	}
-	r := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt,
-		Writes:  store.Change{Limit: store.WriteLimit, Debit: plan.WriteCost, AtLeast: plan.WriteCost - t.Earned, AtMost: math.MaxInt64},
-		Changes: make([]store.Change, 0, len(t.Debits)),
-	}
-	for _, d := range t.Debits {
-		r.Changes = append(r.Changes, store.Change{Limit: d.Limit, Debit: d.Milli, AtLeast: d.Milli - d.Earned, AtMost: d.AtMost})
+		r.Others, r.Luck = c.load, float64(draw(milli))/milli
 	}
 	return r
 }

@@ -23,7 +23,7 @@ const mostShared = MaxTokens * milli
 // Size is the sum of a claim's amounts, for the lane. Anything above mostShared counts
 // as one more than that.
 func (c *claim) Size() (sum int64) {
-	for _, a := range c.amounts {
+	for _, a := range c.terms.Amounts {
 		sum = min(sum+max(a.Milli, -a.Milli), mostShared+1)
 	}
 	return sum
@@ -54,11 +54,11 @@ func outOfLine(err error) error {
 // sumOf is the sum of a crowd's amounts, by limit name.
 func sumOf(crowd []*ticket) []store.Amount {
 	if len(crowd) == 1 {
-		return crowd[0].Claim.amounts
+		return crowd[0].Claim.terms.Amounts
 	}
 	var sum []store.Amount
 	for _, t := range crowd {
-		sum = addTo(sum, t.Claim.amounts)
+		sum = addTo(sum, t.Claim.terms.Amounts)
 	}
 	return sum
 }
@@ -136,14 +136,14 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 	}
 	admitted := p.pick(crowd)
 	switch {
-	case len(admitted) == 0 && p.c.want.Differs(p.img):
+	case len(admitted) == 0 && p.c.terms.Target.Differs(p.img):
 		p.l.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case len(admitted) == 0:
 		refuse(crowd, p.img, p.now)
 		return nil, false, nil
 	}
-	p.c.amounts, p.c.granted = sumOf(admitted), false
+	p.c.terms.Amounts, p.c.granted = sumOf(admitted), false
 	more, err := p.carry(ctx)
 	switch {
 	case more:
@@ -175,11 +175,6 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	return p.l.refuseRest(crowd, p.img, now)
 }
 
-// isCovered reports whether an item holds a claim's amounts.
-func (c *claim) isCovered(img *store.Image, now int64) bool {
-	return !slices.ContainsFunc(c.amounts, func(a store.Amount) bool { return a.Milli > 0 && c.holds(img, a.Limit, now) < a.Milli })
-}
-
 // pick chooses the callers of a crowd to write for: those that the item can serve, or
 // all if the image cannot tell. For a shared item, it chooses as many as the pace
 // allows, or the first one.
@@ -200,15 +195,15 @@ func (p *pursuit) pick(crowd []*ticket) []*ticket {
 // carry takes the next step of a crowd's claim. more says that the step is one that a
 // crowd cannot take.
 func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
-	next, refill, wait := p.plan()
-	switch next {
-	case stepTake, stepRefill:
-		_, err = p.write(ctx, next, refill)
-	case stepWait:
-		err = p.l.relieve(ctx, p.acct, p.img, wait, nil)
-	case stepDisabled:
+	next := p.plan()
+	switch next.Kind {
+	case plan.Take, plan.Refill:
+		_, err = p.write(ctx, next)
+	case plan.Wait:
+		err = p.l.relieve(ctx, p.acct, p.img, next.Wait, nil)
+	case plan.Disabled:
 		err = &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
-	case stepForeign:
+	case plan.Incomputable:
 		err = &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
 	default:
 		more = true
@@ -255,7 +250,7 @@ func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 	}
 	// leaves reports whether a claim leaves at least that much of each limit.
 	leaves := func(c *claim, least []int64) bool {
-		return !slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
+		return !slices.ContainsFunc(c.terms.Amounts, func(a store.Amount) bool {
 			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
 			return i >= 0 && a.Milli > 0 && held[i]-a.Milli < least[i]
 		})
@@ -270,7 +265,7 @@ func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 			return admitted
 		}
 		for i := range img.Limits {
-			held[i] -= t.Claim.amount(img.Limits[i].Name)
+			held[i] -= plan.AmountOf(t.Claim.terms.Amounts, img.Limits[i].Name)
 		}
 		admitted = append(admitted, t)
 	}
@@ -298,7 +293,7 @@ func leaveBehind(crowd []*ticket) {
 		behind[i].Milli = 0
 	}
 	for _, t := range slices.Backward(crowd) {
-		for _, a := range t.Claim.amounts {
+		for _, a := range t.Claim.terms.Amounts {
 			for i := range behind {
 				if behind[i].Limit == a.Limit {
 					t.Claim.behind = append(t.Claim.behind, behind[i].Milli)
@@ -314,7 +309,7 @@ func leaveBehind(crowd []*ticket) {
 // a caller that waited in line for that would be neither served nor refused. If a write
 // for the others is refused, another process has taken the tokens.
 func (l *Limiter) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.want.Differs(img) {
+	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.terms.Target.Differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, modesty{part: 1}, now)

@@ -27,7 +27,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	}
 	img := c.acct.image(c.Shard, l.uptime(), imageAge)
 	c.adopt(c.acct.wanted())
-	fits := img != nil && c.fits(img)
+	fits := img != nil && c.terms.Fits(img)
 	ps := lane.Places{Base: 1} // the first caller finds out for the others
 	if fits {
 		ps = l.placesFor(c, img)
@@ -48,7 +48,7 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 		return err
 	}
 	img = c.acct.image(c.Shard, l.uptime(), imageAge)
-	if c.adopt(c.acct.wanted()); img != nil && c.fits(img) {
+	if c.adopt(c.acct.wanted()); img != nil && c.terms.Fits(img) {
 		crowd := ln.Along(t, mostShared, c.alike(img))
 		if len(crowd) > 1 || c.acct.isSharedShard(c.Shard, l.uptime()) {
 			l.debitCrowd(ctx, ln, crowd, img, left)
@@ -66,14 +66,14 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 // an item as it is. The filter makes them adopt the configuration of c.
 func (c *claim) alike(img *store.Image) func(*claim) bool {
 	return func(other *claim) bool {
-		other.adopt(c.configured)
-		return other.fits(img)
+		other.adopt(c.terms.Configured)
+		return other.terms.Fits(img)
 	}
 }
 
 // common returns a claim that stands for all claims that can be added up with c.
 func (c *claim) common() *claim {
-	return &claim{Bucket: c.Bucket, acct: c.acct, configured: c.configured, want: c.want}
+	return &claim{Bucket: c.Bucket, acct: c.acct, terms: plan.Terms{Configured: c.terms.Configured, Target: c.terms.Target}}
 }
 
 // debitAlone carries a claim out against one bucket item. It needs one write if the
@@ -120,6 +120,9 @@ type pursuit struct {
 	acct *account
 	left <-chan struct{}
 
+	// pressing says that the writes do not wait for the hidden write limit.
+	pressing bool
+
 	moment // one reading of the clocks, for a whole step
 
 	img   *store.Image  // the last known image of the bucket item
@@ -141,21 +144,21 @@ type pursuit struct {
 // step plans the next step and takes it.
 func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	c := p.c
-	if c.asIs && p.img != p.asIs {
-		c.configured = nil // the claim took another image as it is
+	if c.terms.AsIs && p.img != p.asIs { // the claim took another image as it is
+		c.terms = c.want.Under(nil)
 	}
 	if p.sure != nil {
 		c.adopt(p.sure)
 	} else {
 		c.adopt(p.acct.wanted())
 	}
-	switch w := c.configured; {
+	switch w := c.terms.Configured; {
 	case w == nil:
 	case w.Disabled:
 		return true, p.disabled()
-	case c.isVain() && !p.looked && !p.l.isYoung(w, p.up):
+	case c.want.TakesNothing(&c.terms) && !p.looked && !p.l.isYoung(w, p.up):
 		return false, p.look(ctx)
-	case c.isVain():
+	case c.want.TakesNothing(&c.terms):
 		p.end()
 		return true, nil
 	}
@@ -163,27 +166,27 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		p.mended = true
 		return p.replace(ctx)
 	}
-	next, refill, wait := p.plan()
-	switch next {
-	case stepRead:
+	next := p.plan()
+	switch next.Kind {
+	case plan.Read:
 		return false, p.look(ctx)
-	case stepTake, stepRefill, stepRepair:
-		return p.write(ctx, next, refill)
-	case stepCreate:
+	case plan.Take, plan.Refill, plan.Repair:
+		return p.write(ctx, next)
+	case plan.Create:
 		return p.create(ctx)
-	case stepVerify:
+	case plan.Verify:
 		return false, p.verify(ctx)
-	case stepWait:
+	case plan.Wait:
 		p.fresh = false
-		return false, p.l.relieve(ctx, p.acct, p.img, wait, p.left)
-	case stepRefuse:
+		return false, p.l.relieve(ctx, p.acct, p.img, next.Wait, p.left)
+	case plan.Refuse:
 		c.refusedBy(p.img, p.now)
 		return true, nil
-	case stepDisabled:
+	case plan.Disabled:
 		return true, p.disabled()
-	case stepForeign:
+	case plan.Incomputable:
 		return true, p.unsupported()
-	case stepDone:
+	case plan.Done:
 	}
 	p.end()
 	return true, nil
@@ -200,7 +203,7 @@ func (p *pursuit) disabled() error {
 // unsupported returns the error if this version cannot tell whether the item has what
 // the claim names.
 func (p *pursuit) unsupported() error {
-	return &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.configured.Foreign)}
+	return &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.terms.Configured.Foreign)}
 }
 
 // see takes in an image of the item.
@@ -229,9 +232,19 @@ func (p *pursuit) recall(up time.Duration) {
 }
 
 // plan decides the next step from what is known.
-func (p *pursuit) plan() (step, *store.Refill, time.Duration) {
-	p.c.stamp, p.c.sure = p.acct.stampRule(p.c.Shard, p.up, p.l.rand), p.sure != nil
-	return p.c.plan(p.likely(), p.fresh, p.now, p.l.multiplier)
+func (p *pursuit) plan() plan.Step {
+	s := plan.Situation{
+		Debit: plan.Debit{
+			Bucket: p.c.Bucket, Amounts: p.c.terms.Amounts, Pressing: p.pressing,
+			Stamp: p.acct.stampRule(p.c.Shard, p.up, p.l.rand),
+		},
+		Terms: &p.c.terms, Sure: p.sure != nil,
+		Image: p.likely(), Fresh: p.fresh, Now: p.now, Multiplier: p.l.multiplier,
+	}
+	if s.Sure {
+		s.Repair = p.c.terms.Target
+	}
+	return plan.Next(&s)
 }
 
 // likely returns the bucket as it probably is by now.
@@ -246,38 +259,27 @@ func (p *pursuit) likely() *store.Image {
 func (p *pursuit) end() {
 	p.c.image, p.c.at, p.c.parent = p.img, p.now, plan.CascadeOf(p.img)
 	if p.img == nil {
-		p.c.parent = plan.PayerOf(&p.c.configured.Owner)
+		p.c.parent = plan.PayerOf(&p.c.terms.Configured.Owner)
 	}
 }
 
-// refusedBy ends a claim that an item cannot serve. It refuses the claim if the item
-// is the whole bucket, and otherwise marks it short.
-func (c *claim) refusedBy(img *store.Image, now int64) {
-	c.image, c.at, c.parent = img, now, plan.CascadeOf(img)
-	c.short = img.ShardCount > 1
-	c.refused = !c.short
-}
-
 // write takes or refills, and takes in the outcome.
-func (p *pursuit) write(ctx context.Context, next step, refill *store.Refill) (done bool, err error) {
+func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err error) {
 	var out store.Outcome
-	if next == stepTake {
-		take := p.c.takeAtStamp(p.likely(), p.fresh, p.now)
-		if take == nil {
-			take = p.c.take(p.img, p.now)
-		}
+	take, refill := next.Take, next.Refill
+	if take != nil {
 		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Take(ctx, take) })
 		return p.wrote(out, err, true)
 	}
 	if p.l.places.Base == 0 || refill.FullSince != 0 {
 		out, err = p.refill(ctx, refill)
-		return p.wrote(out, err, next == stepRefill)
+		return p.wrote(out, err, next.Kind == plan.Refill)
 	}
 	// Refills have one lock, the stamp: refills of one process need not compete for it.
 	// A caller that waited looks at the image that the other refill brought.
 	ran, waited := p.acct.shard(p.c.Shard).refilling.Do(ctx, p.left, func() {
 		out, err = p.refill(ctx, refill)
-		done, err = p.wrote(out, err, next == stepRefill)
+		done, err = p.wrote(out, err, next.Kind == plan.Refill)
 	})
 	if !ran && waited == nil {
 		p.met = p.l.uptime()
@@ -289,7 +291,7 @@ func (p *pursuit) write(ctx context.Context, next step, refill *store.Refill) (d
 
 func (p *pursuit) refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	out, err := p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Refill(ctx, r) })
-	if out.Applied && len(p.c.asked) > 0 && p.c.repair(p.img) != nil {
+	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.terms.Target != nil && p.c.terms.Target.Differs(p.img) {
 		p.acct.repaired(p.img.ShardCount)
 	}
 	return out, err
@@ -306,7 +308,7 @@ func stampOf(img *store.Image) int64 {
 // wrote takes in the outcome of a write. debits says that the write carried the
 // claim.
 func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _ error) {
-	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.isCovered(out.Image, p.now)
+	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.terms.Covers(out.Image, p.now)
 	if err != nil {
 		return false, err
 	}
@@ -318,23 +320,6 @@ func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _
 	p.c.granted = true
 	p.end()
 	return true, nil
-}
-
-func (c *claim) take(img *store.Image, now int64) *store.Take {
-	t := &store.Take{Bucket: c.Bucket, Now: now, Debits: make([]store.Debit, 0, len(c.amounts))}
-	if img.Foreign == "" {
-		t.ShardCount = img.ShardCount
-	}
-	for _, a := range c.amounts {
-		d := store.Debit{Amount: a}
-		if s, ok := img.Limit(a.Limit); ok {
-			if d.AtMost = plan.CeilingOf(img, &s, now); img.Foreign == "" {
-				d.Params = s.Params
-			}
-		}
-		t.Debits = append(t.Debits, d)
-	}
-	return t
 }
 
 // learn remembers the image of an outcome, or forgets the bucket if the outcome shows
@@ -396,7 +381,7 @@ func (p *pursuit) verify(ctx context.Context) error {
 		return unavailable(waited)
 	case !ran:
 		p.recall(p.l.uptime())
-	case err != nil && (len(p.c.asked) == 0 || !p.l.takeAsIs(ctx, p.c, p.img, err)):
+	case err != nil && (len(p.c.want.Asked) == 0 || !p.l.takeAsIs(ctx, p.c, p.img, err)):
 		return err
 	case err != nil:
 		p.asIs = p.img
@@ -426,7 +411,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	case w.Foreign != "":
 		return true, &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.Foreign}
 	}
-	if c.adopt(w); c.isVain() {
+	if c.adopt(w); c.want.TakesNothing(&c.terms) {
 		p.end()
 		return true, nil
 	}
@@ -438,7 +423,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	}
 	for i := range n.Limits {
 		limit := &n.Limits[i]
-		limit.Consumed = c.amount(limit.Limit)
+		limit.Consumed = plan.AmountOf(c.terms.Amounts, limit.Limit)
 		limit.Tokens -= limit.Consumed
 	}
 	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.moment, func(ctx context.Context) (store.Outcome, error) { return l.store.Create(ctx, n) })
@@ -489,9 +474,9 @@ func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 
 // newBucket returns the wanted bucket, full except for the write that makes it.
 func (l *Limiter) newBucket(c *claim, now int64) *store.Create {
-	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.want.Owner, Writes: plan.FirstWrite()}
+	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.terms.Target.Owner, Writes: plan.FirstWrite()}
 	var life int64
-	for _, limit := range c.want.Limits {
+	for _, limit := range c.terms.Target.Limits {
 		p := limit.Params()
 		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, l.multiplier))
 		n.Limits = append(n.Limits, store.NewLimit{
@@ -499,7 +484,7 @@ func (l *Limiter) newBucket(c *claim, now int64) *store.Create {
 			Tokens:      p.Capacity,
 		})
 	}
-	if c.want.Expires {
+	if c.terms.Target.Expires {
 		n.ExpiresAt = plan.ExpiresAt(life, now, l.multiplier)
 	}
 	return n
@@ -507,7 +492,7 @@ func (l *Limiter) newBucket(c *claim, now int64) *store.Create {
 
 // exceeds reports whether a claim is more than the balances of an image.
 func (c *claim) exceeds(img *store.Image) bool {
-	return slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
+	return slices.ContainsFunc(c.terms.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > s.Tokens && a.Milli > 0
 	})

@@ -60,7 +60,7 @@ func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane.Lane[*claim], front 
 // that may decide together with it.
 func behind(ln *lane.Lane[*claim], front *ticket) []*ticket {
 	last := front.Claim.acct.last()
-	if ln == nil || last == nil || !front.Claim.fits(last) {
+	if ln == nil || last == nil || !front.Claim.terms.Fits(last) {
 		return []*ticket{front}
 	}
 	return ln.Along(front, mostShared, front.Claim.alike(last))
@@ -134,11 +134,11 @@ func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int
 // conform repairs the shards of a claim's bucket that differ from their
 // configuration. If it reports differ, the caller must look at the shards again.
 func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) (differ bool, err error) {
-	if c.asIs {
-		c.configured = nil // the claim took other images as they are
+	if c.terms.AsIs { // the claim took other images as they are
+		c.terms = c.want.Under(nil)
 	}
 	c.adopt(c.acct.wanted())
-	if c.want == nil || !slices.ContainsFunc(images, c.want.Differs) {
+	if c.terms.Target == nil || !slices.ContainsFunc(images, c.terms.Target.Differs) {
 		return false, nil
 	}
 	err = l.bring(ctx, c, images)
@@ -153,7 +153,7 @@ func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) 
 func sendOn(crowd []*ticket, images []*store.Image) []*ticket {
 	stay := crowd[:1:1]
 	for _, t := range crowd[1:] {
-		if slices.ContainsFunc(images, t.Claim.lacks) {
+		if slices.ContainsFunc(images, func(img *store.Image) bool { return plan.Lacks(img, t.Claim.terms.Amounts) }) {
 			t.Tell(errRerouted)
 		} else {
 			stay = append(stay, t)
@@ -185,25 +185,25 @@ func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw fu
 	b.left = rest
 	for _, t := range crowd {
 		t.Claim.portions = nil
-		if len(t.Claim.amounts) == 0 {
+		if len(t.Claim.terms.Amounts) == 0 {
 			b.idle = append(b.idle, t)
 			continue
 		}
 		free := unbraked(rest, held)
 		parts, short := t.Claim.anyOf(free, now, draw), false
 		if parts == nil {
-			parts, short = t.Claim.allot(free, now)
+			parts, short = t.Claim.terms.Allot(free, now, false)
 		}
 		if !short {
 			b.admitted = append(b.admitted, t)
 			t.Claim.portions = parts
 			for _, p := range parts {
-				i := slices.IndexFunc(rest, func(img *store.Image) bool { return img.Shard == p.image.Shard })
-				rest[i] = plan.Debited(p.image, p.amounts, now)
+				i := slices.IndexFunc(rest, func(img *store.Image) bool { return img.Shard == p.Image.Shard })
+				rest[i] = plan.Debited(p.Image, p.Amounts, now)
 			}
 			continue
 		}
-		if _, short = t.Claim.allot(rest, now); short {
+		if _, short = t.Claim.terms.Allot(rest, now, false); short {
 			b.refused = append(b.refused, t)
 		} else {
 			b.braked = append(b.braked, t)
@@ -229,7 +229,7 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.I
 	m := l.moment()
 	now, front := m.now, crowd[0].Claim
 	r.rest = crowd
-	if err := front.obstacle(images); err != nil {
+	if err := obstacle(front.Bucket, images); err != nil {
 		return r, err
 	}
 	b := vote(crowd, images, front.acct.braked(m.up), now, l.rand)
@@ -298,13 +298,13 @@ func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) 
 
 // obstacle returns the reason why this version cannot tell what several shards hold,
 // or may not take it.
-func (c *claim) obstacle(images []*store.Image) error {
+func obstacle(b Bucket, images []*store.Image) error {
 	for _, img := range images {
 		switch {
 		case img.Disabled:
-			return c.disabled()
+			return disabledError(b)
 		case img.Foreign != "":
-			return &UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: img.Foreign}
+			return &UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: img.Foreign}
 		}
 	}
 	return nil
@@ -364,14 +364,14 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 // one of the shards holds less than that.
 func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Image, m moment) (refills []*store.Refill, short bool) {
 	for _, img := range images {
-		part := claim{Bucket: img.Bucket, pressing: true, amounts: allotted(crowd, img.Shard)}
-		if len(part.amounts) == 0 {
+		part := plan.Debit{Bucket: img.Bucket, Pressing: true, Amounts: allotted(crowd, img.Shard)}
+		if len(part.Amounts) == 0 {
 			continue
 		}
-		part.stamp = acct.stampRule(img.Shard, m.up, l.rand)
-		r := part.refillAtStamp(img, m.now)
+		part.Stamp = acct.stampRule(img.Shard, m.up, l.rand)
+		r := part.RefillAtStamp(img, m.now)
 		if r == nil {
-			if r, _, short = part.refill(img, m.now, l.multiplier); short {
+			if r, _, short = part.Refill(img, m.now, l.multiplier); short {
 				return nil, true
 			}
 		}
@@ -385,8 +385,8 @@ func allotted(crowd []*ticket, shard int) []store.Amount {
 	var sum []store.Amount
 	for _, t := range crowd {
 		for _, p := range t.Claim.portions {
-			if p.image.Shard == shard {
-				sum = addTo(sum, p.amounts)
+			if p.Image.Shard == shard {
+				sum = addTo(sum, p.Amounts)
 			}
 		}
 	}
@@ -396,92 +396,8 @@ func allotted(crowd []*ticket, shard int) []store.Amount {
 // tookFrom notes the image of a shard after a claim was debited from it.
 func (c *claim) tookFrom(img *store.Image) {
 	for i := range c.portions {
-		if c.portions[i].image.Shard == img.Shard {
-			c.portions[i].image = img
+		if c.portions[i].Image.Shard == img.Shard {
+			c.portions[i].Image = img
 		}
 	}
-}
-
-// A portion is what one shard contributes to a claim.
-type portion struct {
-	image   *store.Image
-	amounts []store.Amount // by limit name
-}
-
-// allot divides a claim's amounts among shards, the fullest first, so that it writes
-// to few of them. short says that all shards together do not hold enough. For a
-// settling claim, allot then debits the missing tokens evenly.
-func (c *claim) allot(images []*store.Image, now int64) (parts []portion, short bool) {
-	type rest struct {
-		store.Amount
-		total int64 // held by all shards
-	}
-	var needs []rest
-	for _, a := range c.amounts {
-		if a.Milli <= 0 {
-			continue
-		}
-		r := rest{Amount: a}
-		for _, img := range images {
-			r.total += c.holds(img, a.Limit, now)
-		}
-		short = short || r.total < a.Milli
-		needs = append(needs, r)
-	}
-	if short && !c.settling {
-		return nil, true
-	}
-	// The scarcest limit decides which shard is the fullest.
-	slices.SortStableFunc(needs, func(a, b rest) int { return cmp.Compare(a.total-a.Milli, b.total-b.Milli) })
-	order := slices.Clone(images)
-	if len(needs) > 0 {
-		slices.SortStableFunc(order, func(a, b *store.Image) int {
-			return cmp.Compare(c.holds(b, needs[0].Limit, now), c.holds(a, needs[0].Limit, now))
-		})
-	}
-	for _, img := range order {
-		p := portion{image: img}
-		for i := range needs {
-			if take := min(needs[i].Milli, c.holds(img, needs[i].Limit, now)); take > 0 {
-				needs[i].Milli -= take
-				p.amounts = append(p.amounts, store.Amount{Limit: needs[i].Limit, Milli: take})
-			}
-		}
-		parts = append(parts, p)
-	}
-	for _, need := range needs {
-		for i := range parts {
-			owed := need.Milli / int64(len(parts)-i)
-			need.Milli -= owed
-			parts[i].owe(store.Amount{Limit: need.Limit, Milli: owed})
-		}
-	}
-	parts = slices.DeleteFunc(parts, func(p portion) bool { return len(p.amounts) == 0 })
-	for i := range parts {
-		slices.SortFunc(parts[i].amounts, func(a, b store.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
-	}
-	return parts, short
-}
-
-// owe adds an amount to what a shard contributes.
-func (p *portion) owe(a store.Amount) {
-	if a.Milli == 0 {
-		return
-	}
-	for i := range p.amounts {
-		if p.amounts[i].Limit == a.Limit {
-			p.amounts[i].Milli += a.Milli
-			return
-		}
-	}
-	p.amounts = append(p.amounts, a)
-}
-
-// holds returns what a shard can contribute of a limit.
-func (c *claim) holds(img *store.Image, limit string, now int64) int64 {
-	h, _, ok := c.holding(img, limit, now)
-	if !ok {
-		return 0
-	}
-	return max(0, h.Balance(h.tokens, h.at, now))
 }

@@ -78,18 +78,18 @@ func newLease(l *Limiter, req *Request, child, parent *claim) *Lease {
 		if c.image.ShardCount > 1 {
 			c.images = c.shards(l.uptime()) // as they are now
 		}
-		lease.sides = append(lease.sides, side{claim: c, entries: make([]entry, 0, len(c.amounts))})
+		lease.sides = append(lease.sides, side{claim: c, entries: make([]entry, 0, len(c.terms.Amounts))})
 		s := &lease.sides[len(lease.sides)-1]
 		s.parts = s.room[:0]
-		for _, a := range c.amounts {
+		for _, a := range c.terms.Amounts {
 			s.entries = append(s.entries, entry{a.Limit, a.Milli})
 		}
 		if len(c.portions) == 0 {
-			s.add(c.image, c.amounts)
+			s.add(c.image, c.terms.Amounts)
 			continue
 		}
 		for _, p := range c.portions {
-			s.add(p.image, p.amounts)
+			s.add(p.Image, p.Amounts)
 		}
 	}
 	return lease
@@ -205,26 +205,26 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 // lend chooses the shards to debit, even if they cannot afford it. The shard from which
 // the lease was taken comes first. If it holds too little, the others are debited too:
 // a bucket must not admit from one shard what it owes on another.
-func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Amount) []portion {
+func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Amount) []plan.Portion {
 	m := l.moment()
 	acct := l.account(img.Entity, img.Resource)
 	count := acct.shardCount()
 	if last := acct.image(img.Shard, m.up, imageAge); last != nil {
 		img = last
 	}
-	c := &claim{Bucket: img.Bucket, acct: acct, settling: true, amounts: amounts}
-	if parts, short := c.allot([]*store.Image{img}, m.now); !short || count == 1 || img.Foreign != "" {
+	terms := plan.Terms{Amounts: amounts}
+	if parts, short := terms.Allot([]*store.Image{img}, m.now, true); !short || count == 1 || img.Foreign != "" {
 		return parts
 	}
 	images, all := acct.images(m.up, l.trust)
 	if !all {
 		read, err := l.readShards(ctx, acct, img.Bucket)
-		if err != nil || len(read) == 0 || c.obstacle(read) != nil {
-			return []portion{{img, amounts}}
+		if err != nil || len(read) == 0 || obstacle(img.Bucket, read) != nil {
+			return []plan.Portion{{Image: img, Amounts: amounts}}
 		}
 		images = read
 	}
-	parts, _ := c.allot(images, m.now)
+	parts, _ := terms.Allot(images, m.now, true)
 	return parts
 }
 
@@ -237,7 +237,7 @@ func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.A
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	ln := &acct.shard(img.Shard).credits
-	t := &ticket{Claim: &claim{Bucket: img.Bucket, amounts: deltas}}
+	t := &ticket{Claim: &claim{Bucket: img.Bucket, terms: plan.Terms{Amounts: deltas}}}
 	switch told, err := ln.Attend(ctx, t, lane.Places{Base: l.places.Base}, nil); {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrConflict, outOfLine(err)) // nothing was sent
@@ -248,7 +248,7 @@ func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.A
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
 	defer ln.Leave(lane.Places{Base: l.places.Base})
-	crowd := ln.Along(t, mostShared, func(other *claim) bool { return !other.lacks(img) })
+	crowd := ln.Along(t, mostShared, func(other *claim) bool { return !plan.Lacks(img, other.terms.Amounts) })
 	if len(crowd) > 1 {
 		ctx = l.deadlines.Detach(ctx) // the write belongs to no single caller
 	}
@@ -287,12 +287,12 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *store.Ima
 				return nil, false, err
 			}
 		}
-		c := &claim{Bucket: img.Bucket, settling: true, amounts: present(img, deltas)}
+		d := &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: plan.Present(img, deltas)}
 		m := l.moment()
 		if spare {
-			over = c.splitOff(img, m.now)
+			d.Amounts, over = plan.SplitOff(d.Amounts, img, m.now)
 		}
-		out, err := l.settle(ctx, acct, c, img, m)
+		out, err := l.settle(ctx, acct, d, img, m)
 		switch {
 		case errors.Is(err, ErrConflict):
 		case err != nil:
@@ -308,38 +308,19 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *store.Ima
 	return nil, false, contended(img.Bucket)
 }
 
-// settle carries out a settling claim on the image seen.
-func (l *Limiter) settle(ctx context.Context, acct *account, c *claim, img *store.Image, m moment) (store.Outcome, error) {
-	if len(c.amounts) == 0 {
+// settle carries out a settlement on the image seen.
+func (l *Limiter) settle(ctx context.Context, acct *account, d *plan.Debit, img *store.Image, m moment) (store.Outcome, error) {
+	if len(d.Amounts) == 0 {
 		return store.Outcome{Applied: true, Image: img}, nil
 	}
-	refills := c.overflows(img, m.now) || c.owes(img)
+	refills := d.Overflows(img, m.now) || d.Owes(img)
 	return l.send(ctx, acct, img.Bucket, stampUse{moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
 		if refills {
-			refill, _, _ := c.refill(img, m.now, l.multiplier)
+			refill, _, _ := d.Refill(img, m.now, l.multiplier)
 			return l.store.Refill(ctx, refill)
 		}
-		return l.store.Adjust(ctx, c.adjustment(img, m.now))
+		return l.store.Adjust(ctx, d.Adjustment(img, m.now))
 	})
-}
-
-// splitOff removes from a settling claim the credits that exceed the shard's capacity,
-// and returns them. An unsharded bucket has no other shards for them.
-func (c *claim) splitOff(img *store.Image, now int64) (over []store.Amount) {
-	if img.ShardCount == 1 || img.Foreign != "" {
-		return nil
-	}
-	for i := range c.amounts {
-		a := &c.amounts[i]
-		if h, _, ok := c.holding(img, a.Limit, now); ok && a.Milli < 0 {
-			if rest := -a.Milli - h.Room(h.Balance(h.tokens, h.at, now), -a.Milli); rest > 0 {
-				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest})
-				a.Milli += rest
-			}
-		}
-	}
-	c.amounts = slices.DeleteFunc(c.amounts, func(a store.Amount) bool { return a.Milli == 0 })
-	return over
 }
 
 // passOn settles on other shards the credits that exceeded one shard's capacity, or
@@ -369,12 +350,12 @@ func (l *Limiter) passOn(ctx context.Context, img *store.Image, over []store.Amo
 // passOnTo settles amounts on a shard, as far as it has their limits and, with spare,
 // the capacity. It returns the rest.
 func (l *Limiter) passOnTo(ctx context.Context, acct *account, img *store.Image, over []store.Amount, spare bool) (rest []store.Amount, err error) {
-	here := present(img, over)
-	c := &claim{Bucket: img.Bucket, settling: true, amounts: slices.Clone(here)}
+	here := plan.Present(img, over)
+	fitting := here
 	if spare {
-		c.splitOff(img, l.now())
+		fitting, _ = plan.SplitOff(here, img, l.now())
 	}
-	if len(c.amounts) == 0 {
+	if len(fitting) == 0 {
 		return over, nil
 	}
 	left, gone, err := l.adjustShard(ctx, acct, img, here, spare)
@@ -397,54 +378,4 @@ func partly(err error) error {
 		return err
 	}
 	return fmt.Errorf("a part was not returned: %w: %v", ErrUnavailable, err) //nolint:errorlint // the cause invites to try again
-}
-
-// present are the amounts of limits that the bucket still has: a removed limit took its
-// balance with it.
-func present(img *store.Image, amounts []store.Amount) []store.Amount {
-	return slices.DeleteFunc(slices.Clone(amounts), func(a store.Amount) bool {
-		_, ok := img.Limit(a.Limit)
-		return !ok || a.Milli == 0
-	})
-}
-
-// overflows reports whether a debited limit has accrued past its capacity, so that a
-// refill must cut it first.
-func (c *claim) overflows(img *store.Image, now int64) bool {
-	return img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
-		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && plan.Overflows(img, &s, now)
-	})
-}
-
-// owes reports whether the claim may leave an expiring item in debt. The expiry must
-// then include the debt, so that the sweep does not delete the item before it has paid.
-func (c *claim) owes(img *store.Image) bool {
-	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(c.amounts, func(a store.Amount) bool {
-		s, _ := img.Limit(a.Limit)
-		return a.Milli > max(0, s.Tokens)
-	})
-}
-
-// adjustment is the write for a settling claim. Of a credit, only the part up to the
-// capacity reaches the balance; of a debit, only the part down to maxDebt. The whole
-// amount counts as returned or consumed.
-func (c *claim) adjustment(img *store.Image, now int64) *store.Adjust {
-	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]store.Delta, 0, len(c.amounts))}
-	for _, d := range c.amounts {
-		s, _ := img.Limit(d.Limit)
-		delta := store.Delta{Limit: d.Limit, Tokens: -min(d.Milli, max(0, s.Tokens+plan.MaxDebt)), Consumed: d.Milli, AtMost: plan.CeilingOf(img, &s, now)}
-		delta.Covered = d.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
-		if d.Milli < 0 {
-			part := plan.ShareOf(img, s.Params)
-			delta.Tokens = part.Room(s.Tokens, -d.Milli)
-			delta.AtMost = part.Capacity - delta.Tokens
-			delta.Pinned = delta.Tokens < -d.Milli
-			if delta.Pinned {
-				delta.AtMost = s.Tokens
-			}
-		}
-		a.Deltas = append(a.Deltas, delta)
-	}
-	return a
 }

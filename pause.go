@@ -43,7 +43,7 @@ func (s *shard) pause(c *claim, up time.Duration) float64 {
 		return 0
 	}
 	pause := longestPause * min(1, max(0, (k.load-easyLoad)/(fullLoad-easyLoad)))
-	for _, a := range c.amounts {
+	for _, a := range c.terms.Amounts {
 		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 {
 			part := plan.ShareOf(s.img, l.Params)
 			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.now+k.way), a.Milli))
@@ -105,7 +105,7 @@ func (a *account) poolLocked(amount store.Amount, up time.Duration) pool {
 func (a *account) isScarce(c *claim, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.count > 1 && a.isSharedLocked(up) && slices.ContainsFunc(c.amounts, func(amount store.Amount) bool {
+	return a.count > 1 && a.isSharedLocked(up) && slices.ContainsFunc(c.terms.Amounts, func(amount store.Amount) bool {
 		p := a.poolLocked(amount, up)
 		return p.whole && amount.Milli > 0 && p.held < p.plenty
 	})
@@ -120,7 +120,7 @@ func (a *account) beginRound(c *claim, up time.Duration, draw func(int64) int64)
 		return 0
 	}
 	var pause float64
-	for _, amount := range c.amounts {
+	for _, amount := range c.terms.Amounts {
 		if p := a.poolLocked(amount, up); amount.Milli > 0 && p.limit.Capacity > 0 {
 			pause = max(pause, scarcityPause(p.limit, p.held, amount.Milli))
 		}
@@ -152,7 +152,7 @@ func (p *pursuit) space(ctx context.Context, c *claim, tries int) error {
 	}
 	if tries > 0 {
 		p.announce(ctx)
-		if !p.lacked || p.fresh && p.img != nil && !c.isCovered(p.img, p.l.now()) {
+		if !p.lacked || p.fresh && p.img != nil && !c.terms.Covers(p.img, p.l.now()) {
 			return nil
 		}
 	}
@@ -167,7 +167,7 @@ func (p *pursuit) announce(ctx context.Context) {
 		return
 	}
 	m := p.l.moment()
-	take := (&claim{Bucket: p.img.Bucket}).take(p.img, m.now)
+	take := (&plan.Debit{Bucket: p.img.Bucket}).Take(p.img, m.now)
 	out, err := p.l.send(ctx, p.acct, p.img.Bucket, stampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Take(ctx, take) })
 	if err == nil && out.Image != nil {
 		p.see(out.Image, true)

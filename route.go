@@ -184,10 +184,10 @@ func (a *account) isShortLocked(c *claim, i, n int, m moment, trust time.Duratio
 	if like == nil {
 		like = a.newest
 	}
-	if like == nil || c.want == nil || c.want.Differs(like) {
+	if like == nil || c.terms.Target == nil || c.terms.Target.Differs(like) {
 		return false
 	}
-	for _, amount := range c.amounts {
+	for _, amount := range c.terms.Amounts {
 		s, ok := like.Limit(amount.Limit)
 		if !ok || amount.Milli <= 0 {
 			continue

@@ -225,13 +225,13 @@ func (l *Lease) settleSide(ctx context.Context, s *side, how *ending) error {
 	}
 	if len(more) > 0 {
 		for _, p := range l.limiter.lend(ctx, s.parts[0].image, more) {
-			j := slices.IndexFunc(s.parts, func(q part) bool { return q.image.Shard == p.image.Shard })
+			j := slices.IndexFunc(s.parts, func(q part) bool { return q.image.Shard == p.Image.Shard })
 			if j < 0 {
 				j = len(s.parts)
-				s.add(p.image, nil)
+				s.add(p.Image, nil)
 				deltas = append(deltas, nil)
 			}
-			deltas[j] = append(deltas[j], p.amounts...)
+			deltas[j] = append(deltas[j], p.Amounts...)
 		}
 	}
 	return l.settleParts(ctx, s, deltas)
@@ -247,14 +247,11 @@ func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]store.Amoun
 }
 
 // total adds up amounts, by limit name.
-func total(all [][]store.Amount) []store.Amount {
-	var crowd []*ticket
+func total(all [][]store.Amount) (sum []store.Amount) {
 	for _, amounts := range all {
-		if len(amounts) > 0 {
-			crowd = append(crowd, &ticket{Claim: &claim{amounts: amounts}})
-		}
+		sum = addTo(sum, amounts)
 	}
-	return sumOf(crowd)
+	return sum
 }
 
 // settlePart adjusts one shard. It returns the credits that exceed the shard's

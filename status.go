@@ -3,14 +3,15 @@ package limiter
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 )
 
 // Never is the wait of a request that no wait can make admissible, because it requests
 // more than the limit's capacity.
-const Never time.Duration = math.MaxInt64
+const Never = plan.Never
 
 // A Status is the state of one limit with respect to a request.
 type Status struct {

@@ -64,8 +64,8 @@ func replenishment(img *store.Image, next Demand, now, multiplier int64) *store.
 	if !plan.IsPlain(img, now) || plan.IsOverfull(img) || !next.gains(img, now) {
 		return nil
 	}
-	c := claim{Bucket: img.Bucket}
-	r, wait, _ := c.refill(img, now, multiplier)
+	d := plan.Debit{Bucket: img.Bucket}
+	r, wait, _ := d.Refill(img, now, multiplier)
 	if wait > 0 {
 		return nil
 	}

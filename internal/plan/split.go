@@ -6,11 +6,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-const (
-	// Lateness is how late a debit of an overflowing bucket may be, in milliseconds.
-	Lateness = 50
-)
-
 // Split makes a shard (ADR 013): one transaction moves half of its sibling's balance to
 // it. There are two cases:
 //

@@ -11,9 +11,9 @@ import (
 // Wanted is what a bucket is to be: the configuration that holds for it, and what its
 // items copy of the entity's record. It is immutable.
 //
-// An account remembers the last wanted, and every claim compares its images with
+// A process remembers the last wanted, and every request compares its images with
 // that. An image that differs proves nothing: the item may follow a change that this
-// process has not read yet. So once a claim has the image, it reads the configuration
+// process has not read yet. So once a request has the image, it reads the configuration
 // again, consistently. It writes parameters only if the image still differs, and on
 // condition that the item is as the image shows it:
 //

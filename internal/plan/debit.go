@@ -1,0 +1,173 @@
+package plan
+
+import (
+	"math"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Debit is what one write to a bucket item is to do. It is not changed.
+type Debit struct {
+	store.Bucket
+	Amounts []store.Amount // by limit name
+	// Repair is what the write also makes of the item, if the item differs from it.
+	// Only configuration that was read after the image may repair an item; nil
+	// otherwise.
+	Repair *Wanted
+	// Settling says that the amounts follow a decision already taken. They are debited
+	// at any balance, and negative amounts are returned.
+	Settling bool
+	// Pressing says that the write does not wait for the hidden write limit.
+	Pressing bool
+	// Stamp is how the write treats the stamp of the item.
+	Stamp StampRule
+}
+
+// repairs returns what the write also makes of an item; nil if the item needs no repair.
+func (d *Debit) repairs(img *store.Image) *Wanted {
+	if d.Repair == nil || !d.Repair.Differs(img) {
+		return nil
+	}
+	return d.Repair
+}
+
+// Take is the write that debits an item as it is.
+func (d *Debit) Take(img *store.Image, now int64) *store.Take {
+	t := &store.Take{Bucket: d.Bucket, Now: now, Debits: make([]store.Debit, 0, len(d.Amounts))}
+	if img.Foreign == "" {
+		t.ShardCount = img.ShardCount
+	}
+	for _, a := range d.Amounts {
+		debit := store.Debit{Amount: a}
+		if s, ok := img.Limit(a.Limit); ok {
+			if debit.AtMost = CeilingOf(img, &s, now); img.Foreign == "" {
+				debit.Params = s.Params
+			}
+		}
+		t.Debits = append(t.Debits, debit)
+	}
+	return t
+}
+
+// servedAsIs reports whether the item would admit a plain take.
+func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
+	if img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.HasValidUntil && img.ValidUntil <= now {
+		return false
+	}
+	if img.Writes.Tokens < WriteCost {
+		return false
+	}
+	for _, a := range d.Amounts {
+		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.Foreign == "" && Overflows(img, &s, now)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Refill works out the write that accrues img to now, debits, and repairs the bucket.
+// short says that the balances do not cover the amounts even so. wait, if not 0,
+// is how long until the hidden write limit has a token.
+func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill, wait time.Duration, short bool) {
+	at, repair := max(now, img.RefilledAt), d.repairs(img)
+	if repair != nil || d.Settling {
+		// The stamp must move. Otherwise clients with an earlier image do not notice
+		// the changed parameters or the debt.
+		at = max(now, img.RefilledAt+1)
+	}
+	r = &store.Refill{
+		Bucket: img.Bucket, Seen: img,
+		RefilledAt: at,
+		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
+		Changes:    make([]store.Change, 0, len(img.Limits)+1),
+	}
+	r.Writes, wait = WritesChange(img, at, d.Settling || d.Pressing)
+	if IsFrozen(img, now) {
+		r.Writes.AtLeast, wait = math.MinInt64, 0
+	}
+	if wait > 0 && !d.Settling && !d.Pressing {
+		return nil, wait, false
+	}
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		ch := d.change(img, s, repair, at)
+		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned < ch.Debit {
+			short = true
+		}
+		r.Changes = append(r.Changes, ch)
+	}
+	expires := img.ExpiresAt != 0
+	if repair != nil {
+		expires = repair.Expires
+		short = d.add(img, repair, r) || short
+		if repair.Owner != OwnerOf(img) {
+			r.Owner = &repair.Owner
+		}
+	}
+	r.Expiry = RefillExpiry(r, expires, now, multiplier)
+	AsFull(r, now)
+	return r, 0, short && !d.Settling
+}
+
+// change is what the refill does to a limit of the item.
+func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, now int64) store.Change {
+	ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name)}
+	next := s.Params
+	if repair != nil {
+		switch l := repair.Find(s.Name); {
+		case l != nil && l.Params() != s.Params:
+			next = l.Params()
+			ch.Kind, ch.Params = store.SetParams, next
+		case l == nil && repair.IsWhole():
+			ch.Kind = store.RemoveLimit
+			return ch
+		}
+	}
+	// The item has earned at the old rate up to now.
+	old := ShareOf(img, s.Params)
+	delta, clamped := old.Refill(s.Tokens, img.RefilledAt, now)
+	capacity := min(old.Capacity, ShareOf(img, next).Capacity)
+	if s.Tokens+delta > capacity {
+		delta, clamped = capacity-s.Tokens, true
+	}
+	credit := max(0, -ch.Debit)
+	if room := capacity - s.Tokens - delta; credit > room {
+		delta, clamped = delta-(credit-room), true
+	}
+	ch.Earned = delta
+	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
+	if d.Settling && ch.Debit > 0 {
+		// A debt ends at maxDebt: the part beyond it counts as consumed, but the item
+		// does not owe it.
+		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+MaxDebt))
+	}
+	switch {
+	case clamped && s.Tokens < -MaxDebt:
+		// The item may owe more than the image says. It then loses what it earns beyond
+		// that.
+		ch.AtMost = s.Tokens
+	case clamped:
+		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
+	case ch.Debit > 0 && !d.Settling:
+		ch.AtLeast = ch.Debit - delta
+	}
+	return ch
+}
+
+// add gives the item the wanted limits that it lacks, full.
+func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bool) {
+	for _, l := range repair.Limits {
+		if _, ok := img.Limit(l.Name); ok {
+			continue
+		}
+		ch := store.Change{
+			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
+			Earned: Share(l.Params(), img.Shard, img.ShardCount).Capacity,
+			Debit:  AmountOf(d.Amounts, l.Name),
+		}
+		short = short || ch.Debit > ch.Earned
+		r.Changes = append(r.Changes, ch)
+	}
+	return short
+}

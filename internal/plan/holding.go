@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"math"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Never is the wait for more tokens than limits can hold.
+const Never time.Duration = math.MaxInt64
+
+// A Holding is the balance of one limit on one shard.
+type Holding struct {
+	bucket.Limit
+	Tokens, At int64
+}
+
+// Holdings returns the holdings of a limit that an acquire would find, shard by
+// shard.
+func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, now int64) (params store.Params, _ []Holding) {
+	for _, img := range shards {
+		if img == nil {
+			continue
+		}
+		if h, p, ok := t.Holding(img, limit, now); ok {
+			params, parts = p, append(parts, h)
+		}
+	}
+	if len(shards) == 0 && t.Target != nil {
+		if w := t.Target.Find(limit); w != nil {
+			params = w.Params()
+			parts = append(parts, Holding{Share(params, 0, 1), params.Capacity, now})
+		}
+	}
+	return params, parts
+}
+
+// Holding returns the holding of a limit that an acquire would find on one shard. It
+// is as on the item, repaired to the wanted parameters, or new and full.
+func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, params store.Params, ok bool) {
+	var w *store.Limit
+	if t.Target != nil {
+		w = t.Target.Find(limit)
+	}
+	s, ok := img.Limit(limit)
+	switch {
+	case ok && (w == nil || w.Params() == s.Params):
+		return Holding{ShareOf(img, s.Params), s.Tokens, img.RefilledAt}, s.Params, true
+	case ok:
+		part := ShareOf(img, w.Params())
+		earned := ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
+		return Holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.Params(), true
+	case w != nil:
+		part := ShareOf(img, w.Params())
+		return Holding{part, part.Capacity, now}, w.Params(), true
+	}
+	return Holding{}, store.Params{}, false
+}
+
+// Balance returns the tokens that the shards can be debited together. If there are
+// none, it returns the sum of their debts, saturated at 64 bits. A shard in debt does
+// not reduce what the others can be debited.
+func Balance(parts []Holding, now int64) int64 {
+	var held, owed int64
+	for i := range parts {
+		b := parts[i].Balance(parts[i].Tokens, parts[i].At, now)
+		held += max(0, b)
+		owed = max(owed, math.MinInt64-min(0, b)) + min(0, b)
+	}
+	if held == 0 {
+		return owed
+	}
+	return held
+}
+
+// WaitFor returns the least time, in whole milliseconds, after which the parts together
+// hold what is needed. Their sum only grows with time, so a binary search finds it.
+func WaitFor(parts []Holding, now, need int64) time.Duration {
+	if len(parts) == 1 {
+		return retryAfter(parts[0].Limit, parts[0].Tokens, parts[0].At, now, need)
+	}
+	lo, hi := int64(0), math.MaxInt64/int64(time.Millisecond)-now
+	if Balance(parts, now+hi) < need {
+		return Never
+	}
+	for lo < hi {
+		if mid := lo + (hi-lo)/2; Balance(parts, now+mid) >= need {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return time.Duration(lo) * time.Millisecond
+}
+
+// retryAfter is the exact wait for an amount, in whole milliseconds.
+func retryAfter(l bucket.Limit, tokens, at, now, need int64) time.Duration {
+	ms, ok := l.Wait(tokens, at, now, need)
+	if !ok || ms > math.MaxInt64/int64(time.Millisecond) {
+		return Never
+	}
+	return time.Duration(ms) * time.Millisecond
+}

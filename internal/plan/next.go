@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Kind is what a [Step] does.
+type Kind uint8
+
+// The kinds of [Step].
+const (
+	Read         Kind = iota // read a bucket that is not fully known
+	Take                     // debit the bucket as it is
+	Refill                   // accrue, debit and repair in one write
+	Repair                   // repair, then look again: the terms cannot be served now
+	Verify                   // find out whether the bucket needs a repair
+	Create                   // make the bucket
+	Wait                     // let the hidden write limit earn a token
+	Refuse                   // the bucket cannot serve the terms
+	Disabled                 // an operator has disabled the bucket
+	Incomputable             // this version cannot evaluate the item
+	Done                     // there is nothing to do
+)
+
+// A Step is the next action for terms on an item.
+type Step struct {
+	Kind   Kind
+	Take   *store.Take   // for Take
+	Refill *store.Refill // for Refill and Repair
+	Wait   time.Duration // for Wait
+}
+
+// A Situation is what is known of an item at an instant, and what is to be debited.
+type Situation struct {
+	Debit
+
+	Terms *Terms
+	Sure  bool         // the terms' target was read after the image, so that a write may repair the item
+	Image *store.Image // the last image; nil if there is none
+	// Fresh says that the image has just refused a write. Any other image may be
+	// behind: if it cannot serve the terms, a take is tried nevertheless.
+	Fresh      bool
+	Now        int64 // in milliseconds
+	Multiplier int64 // see [RefillExpiry]
+}
+
+// Next decides the next step.
+func Next(s *Situation) Step {
+	img, target := s.Image, s.Terms.Target
+	if img == nil {
+		if s.Fresh {
+			return Step{Kind: Create}
+		}
+		return Step{Kind: Read}
+	}
+	mismatch := target != nil && target.Differs(img) && !s.Terms.AsIs
+	switch {
+	case img.Disabled && s.Fresh:
+		return Step{Kind: Disabled}
+	case img.Disabled:
+		return s.take(s.TakeAtStamp(img, s.Fresh, s.Now))
+	case target == nil:
+		return Step{Kind: Read}
+	case mismatch && !s.Sure:
+		return Step{Kind: Verify}
+	case len(s.Amounts) == 0 && !mismatch:
+		return Step{Kind: Done}
+	}
+	atStamp, lacks := s.TakeAtStamp(img, s.Fresh, s.Now), Lacks(img, s.Amounts)
+	if !mismatch && !lacks && (atStamp != nil || s.servedAsIs(img, s.Now)) {
+		return s.take(atStamp)
+	}
+	if img.Foreign != "" || lacks && !mismatch {
+		if s.Fresh {
+			return Step{Kind: Incomputable}
+		}
+		return s.take(atStamp)
+	}
+	r, wait, short := s.Refill(img, s.Now, s.Multiplier)
+	switch {
+	case wait > 0 && (s.Fresh || len(s.Amounts) == 0):
+		return Step{Kind: Wait, Wait: wait}
+	case wait > 0:
+		return s.take(atStamp)
+	case !short:
+		return Step{Kind: Refill, Refill: r}
+	case mismatch:
+		repair := Debit{Bucket: s.Bucket, Repair: target, Pressing: s.Pressing}
+		r, _, _ = repair.Refill(img, s.Now, s.Multiplier)
+		return Step{Kind: Repair, Refill: r}
+	case s.Fresh:
+		return Step{Kind: Refuse}
+	}
+	return s.take(atStamp)
+}
+
+// take is the step that debits the item as it is, at its stamp if that can be done.
+func (s *Situation) take(atStamp *store.Take) Step {
+	if atStamp != nil {
+		return Step{Kind: Take, Take: atStamp}
+	}
+	return Step{Kind: Take, Take: s.Debit.Take(s.Image, s.Now)}
+}

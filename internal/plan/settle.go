@@ -1,0 +1,80 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// SplitOff takes out of the amounts of a settlement the credits that exceed a shard's
+// capacity. It returns the amounts for the shard, and the excess. An unsharded bucket has
+// no other shards for it.
+func SplitOff(amounts []store.Amount, img *store.Image, now int64) (here, over []store.Amount) {
+	if img.ShardCount == 1 || img.Foreign != "" {
+		return amounts, nil
+	}
+	here = make([]store.Amount, 0, len(amounts))
+	for _, a := range amounts {
+		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 {
+			part := ShareOf(img, s.Params)
+			if rest := -a.Milli - part.Room(part.Balance(s.Tokens, img.RefilledAt, now), -a.Milli); rest > 0 {
+				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest})
+				a.Milli += rest
+			}
+		}
+		if a.Milli != 0 {
+			here = append(here, a)
+		}
+	}
+	return here, over
+}
+
+// Present are the amounts of limits that the bucket still has: a removed limit took its
+// balance with it.
+func Present(img *store.Image, amounts []store.Amount) []store.Amount {
+	return slices.DeleteFunc(slices.Clone(amounts), func(a store.Amount) bool {
+		_, ok := img.Limit(a.Limit)
+		return !ok || a.Milli == 0
+	})
+}
+
+// Overflows reports whether a debited limit has accrued past its capacity, so that a
+// refill must cut it first.
+func (d *Debit) Overflows(img *store.Image, now int64) bool {
+	return img.Foreign == "" && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
+		s, _ := img.Limit(a.Limit)
+		return a.Milli > 0 && Overflows(img, &s, now)
+	})
+}
+
+// Owes reports whether the debit may leave an expiring item in debt. The expiry must
+// then include the debt, so that the sweep does not delete the item before it has paid.
+func (d *Debit) Owes(img *store.Image) bool {
+	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
+		s, _ := img.Limit(a.Limit)
+		return a.Milli > max(0, s.Tokens)
+	})
+}
+
+// Adjustment is the write that settles. Of a credit, only the part up to the
+// capacity reaches the balance; of a debit, only the part down to maxDebt. The whole
+// amount counts as returned or consumed.
+func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
+	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]store.Delta, 0, len(d.Amounts))}
+	for _, m := range d.Amounts {
+		s, _ := img.Limit(m.Limit)
+		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens+MaxDebt)), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}
+		delta.Covered = m.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
+		if m.Milli < 0 {
+			part := ShareOf(img, s.Params)
+			delta.Tokens = part.Room(s.Tokens, -m.Milli)
+			delta.AtMost = part.Capacity - delta.Tokens
+			delta.Pinned = delta.Tokens < -m.Milli
+			if delta.Pinned {
+				delta.AtMost = s.Tokens
+			}
+		}
+		a.Deltas = append(a.Deltas, delta)
+	}
+	return a
+}

@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Want is what a request asks of one bucket: the entity's, or its parent's. It is
+// immutable.
+type Want struct {
+	Asked []store.Amount // by limit name
+	// Fallback are the limits that hold where no level configures any, by name; none
+	// for a parent.
+	Fallback []store.Limit
+	// Optional says that a bucket without limits does not refuse the request: a
+	// parent's.
+	Optional bool
+}
+
+// Terms are a want under the configuration of its bucket. They are immutable: other
+// configuration makes other terms.
+type Terms struct {
+	// Configured is what was last read of the bucket's configuration, and Target is
+	// what the bucket is to be for this want; nil if nothing is known yet.
+	Configured, Target *Wanted
+	// Amounts are the asked amounts of the limits that the bucket is to have. If those
+	// limits are not known yet, they are all that were asked.
+	Amounts []store.Amount
+	Unknown []string // limits that the bucket is not to have
+	// AsIs says that nobody could find out whether the item is as configured: the item
+	// is used as it is.
+	AsIs bool
+}
+
+// Under returns the terms of a want under a configuration, nil if none is known. The
+// bucket is to be as configured, or has the fallback limits where no level configures
+// any. The amounts leave out the limits that the bucket is not to have.
+func (w *Want) Under(configured *Wanted) Terms {
+	t := Terms{Configured: configured, Target: configured, Amounts: w.Asked}
+	if configured == nil || configured.Foreign != "" {
+		return t
+	}
+	if configured.IsUnlimited() && len(w.Fallback) > 0 {
+		fallback := *configured
+		fallback.Limits = w.Fallback
+		t.Target = &fallback
+	}
+	if !slices.ContainsFunc(w.Asked, func(a store.Amount) bool { return !t.Target.Has(a.Limit) }) {
+		return t
+	}
+	t.Amounts = nil
+	for _, a := range w.Asked {
+		if t.Target.Has(a.Limit) {
+			t.Amounts = append(t.Amounts, a)
+		} else {
+			t.Unknown = append(t.Unknown, a.Limit)
+		}
+	}
+	return t
+}
+
+// OnItem returns the terms of a want on an item that is used as it is, because the
+// configuration could not be read. It is not ok if the want names a limit that the item
+// lacks but the remembered target has.
+func (w *Want) OnItem(img *store.Image, last *Terms) (t Terms, ok bool) {
+	t = Terms{Configured: last.Configured, Target: last.Target, AsIs: true}
+	for _, a := range w.Asked {
+		switch _, has := img.Limit(a.Limit); {
+		case has:
+			t.Amounts = append(t.Amounts, a)
+		case last.Target.Has(a.Limit):
+			return Terms{}, false
+		default:
+			t.Unknown = append(t.Unknown, a.Limit)
+		}
+	}
+	return t, true
+}
+
+// TakesNothing reports whether a want is known to take nothing. That is so if the
+// bucket is to have none of its limits. It is also so if the bucket is not to have one
+// of them and no parent exists that could have it.
+func (w *Want) TakesNothing(t *Terms) bool {
+	return len(t.Unknown) > 0 && (len(t.Amounts) == 0 || !w.Optional && PayerOf(&t.Configured.Owner) == "")
+}
+
+// Fits reports whether an item as it is can serve the terms: they take something, and
+// nothing needs a repair first.
+func (t *Terms) Fits(img *store.Image) bool {
+	return t.Target != nil && len(t.Amounts) > 0 && !t.Target.Differs(img) && !Lacks(img, t.Amounts) && !IsWide(img)
+}
+
+// Lacks reports whether amounts name a limit that an item does not have.
+func Lacks(img *store.Image, amounts []store.Amount) bool {
+	return slices.ContainsFunc(amounts, func(a store.Amount) bool {
+		_, ok := img.Limit(a.Limit)
+		return !ok
+	})
+}
+
+// AmountOf is what amounts have of a limit, 0 if they do not name it.
+func AmountOf(amounts []store.Amount, limit string) int64 {
+	for _, a := range amounts {
+		if a.Limit == limit {
+			return a.Milli
+		}
+	}
+	return 0
+}
