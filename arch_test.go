@@ -31,10 +31,11 @@ const (
 // Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket", "internal/calls", "internal/lane", "internal/plan", "store", lru},
+	".":                   {"internal/bucket", "internal/calls", "internal/lane", "internal/memory", "internal/plan", "store"},
 	"internal/calls":      {},
 	"internal/lane":       {"internal/calls"},
 	"internal/plan":       {"internal/bucket", "store"},
+	"internal/memory":     {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
 	"store":               {},
 	"internal/bucket":     {},
 	"internal/schema":     {"store", sdkDB + "/types"},
@@ -57,7 +58,7 @@ var mayImport = map[string][]string{
 
 // standardOnly lists the packages that import only the packages above and the standard
 // library.
-var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane", "internal/plan"}
+var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane", "internal/memory", "internal/plan"}
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.
 // Elsewhere these are defaults, marked as such for the linter.
