@@ -25,7 +25,7 @@ type Account struct {
 	seenAt    time.Duration // when that was
 	// wants is what the bucket is to be, by the last read; nil if there was none.
 	wants *plan.Wanted
-	// disabledAt is when an item was last found disabled. disabledIn is the limiter's
+	// disabledAt is when an item was last found disabled. disabledIn is the process's
 	// configuration epoch at that time.
 	disabledAt time.Duration
 	disabledIn uint64
