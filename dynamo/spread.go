@@ -81,7 +81,7 @@ func (s *Store) configure(ctx context.Context, keeper *tend.Keeper, b store.Buck
 		s.log.WarnContext(ctx, "bucket left as it is", "entity", b.Entity, "resource", b.Resource, "error", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("bring %s of %s to its configuration: %w", b.Resource, b.Entity, err)
+		return fmt.Errorf("repair %s of %s to its configuration: %w", b.Resource, b.Entity, err)
 	}
 	s.counts.reached.Add(1)
 	if changed {

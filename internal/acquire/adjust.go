@@ -7,17 +7,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// lend chooses the shards to debit, even if they cannot afford it. The shard from which
+// allotDebits chooses the shards to debit, even if they cannot afford it. The shard from which
 // the lease was taken comes first. If it holds too little, the others are debited too:
 // a bucket must not admit from one shard what it owes on another.
-func (d *Driver) lend(ctx context.Context, img *store.Image, amounts []store.Amount) []plan.Portion {
+func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []store.Amount) []plan.Portion {
 	m := d.Moment()
 	acct := d.account(img.Entity, img.Resource)
 	count := acct.ShardCount()
@@ -40,39 +39,14 @@ func (d *Driver) lend(ctx context.Context, img *store.Image, amounts []store.Amo
 	return parts
 }
 
-// adjust debits (positive deltas) or credits (negative ones) a shard, together with the
-// adjustments of other callers. It returns the tokens that exceed the shard's capacity,
-// for [Limiter.passOn].
+// adjust debits (positive deltas) or credits (negative ones) a shard. It returns the
+// tokens that exceed the shard's capacity, for [Driver.passOn].
 func (d *Driver) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	acct := d.account(img.Entity, img.Resource)
-	if d.places.Base == 0 || plan.IsWide(img) {
+	if plan.IsWide(img) {
 		return d.adjustAlone(ctx, acct, img, deltas)
 	}
-	ln := &acct.at(img.Shard).credits
-	t := &ticket{Claim: &Claim{Bucket: img.Bucket, Terms: plan.Terms{Amounts: deltas}}}
-	switch told, err := ln.Attend(ctx, t, lane.Places{Base: d.places.Base}, nil); {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", store.ErrConflict, outOfLine(err)) // nothing was sent
-	case told == lane.Done:
-		d.Counts.Carried.Add(1)
-		return nil, t.Err
-	case told == lane.Solo:
-		return d.adjustAlone(ctx, acct, img, deltas)
-	}
-	defer ln.Leave(lane.Places{Base: d.places.Base})
-	crowd := ln.Along(t, mostShared, func(other *Claim) bool { return !plan.Lacks(img, other.Terms.Amounts) })
-	if len(crowd) > 1 {
-		ctx = d.Detach(ctx) // the write belongs to no single caller
-	}
-	over, err = d.adjustAlone(ctx, acct, img, sumOf(crowd))
-	if len(crowd) == 1 {
-		return over, err
-	}
-	if err == nil {
-		err = d.passOn(ctx, img, over)
-	}
-	tellAll(crowd, err)
-	return nil, err
+	return d.sharing.adjust(ctx, acct, img, deltas)
 }
 
 // adjustAlone adjusts one shard. It returns credits that exceed the shard's capacity,
@@ -145,14 +119,14 @@ func (d *Driver) passOn(ctx context.Context, img *store.Image, over []store.Amou
 	acct := d.account(img.Entity, img.Resource)
 	images, err := d.Upkeep.ReadShards(ctx, &acct.Account, img.Bucket)
 	if err != nil {
-		return partly(err)
+		return partlyReturned(err)
 	}
 	heir := max(0, slices.IndexFunc(images, func(other *store.Image) bool { return img.Shard%other.ShardCount == other.Shard }))
 	images = slices.Concat(images[heir:], images[:heir])
 	for _, spare := range [...]bool{true, false} {
 		for _, other := range images {
 			if over, err = d.passOnTo(ctx, acct, other, over, spare); err != nil {
-				return partly(err)
+				return partlyReturned(err)
 			}
 		}
 	}
@@ -183,9 +157,9 @@ func (d *Driver) passOnTo(ctx context.Context, acct *account, img *store.Image, 
 	return left, nil
 }
 
-// partly is the error of a settlement that was partly applied: the caller must not
+// partlyReturned is the error of a settlement that was partly applied: the caller must not
 // repeat it.
-func partly(err error) error {
+func partlyReturned(err error) error {
 	if err == nil || !process.IsTurnedAway(err) {
 		return err
 	}

@@ -20,10 +20,10 @@ func (c *Claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) 
 	return []plan.Portion{{Image: able[draw(int64(len(able)))], Amounts: c.Terms.Amounts}}
 }
 
-// modestly returns the front of a crowd, as far as its sum is at most 1/leastPart of
+// withinPace returns the front of a crowd, as far as its sum is at most 1/leastPart of
 // the tokens that all shards hold. Other processes then find the rest. The first
 // caller is always included.
-func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
+func withinPace(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 	var asked []store.Amount
 	for n, t := range crowd {
 		asked = addTo(asked, t.Claim.Terms.Amounts)

@@ -18,14 +18,14 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	d, c := p.d, p.c
 	p.acct.Forget(c.Shard)
 	if p.acct.ShardCount() > 1 || c.Shard > 0 {
-		return p.replace(ctx)
+		return p.mend(ctx)
 	}
 	w, err := p.prepare(ctx)
 	switch {
 	case err != nil:
 		return true, err
 	case w == nil:
-		return p.replace(ctx)
+		return p.mend(ctx)
 	case w.Disabled:
 		return true, p.disabled()
 	case w.Foreign != "":
@@ -78,9 +78,9 @@ func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 	return w, nil
 }
 
-// replace makes a missing shard, and lets the claim choose again. A shard that cannot
+// mend makes a missing shard, and lets the claim choose again. A shard that cannot
 // be made, because of a peer's stamps on its siblings, holds nothing.
-func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
+func (p *pursuit) mend(ctx context.Context) (done bool, err error) {
 	exists, err := p.d.Upkeep.Mend(ctx, &p.acct.Account, p.c.Bucket, p.left)
 	switch {
 	case err != nil:
@@ -89,7 +89,7 @@ func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
 		p.c.short = true
 		return true, nil
 	}
-	return true, errRerouted
+	return true, errShardsChanged
 }
 
 // newBucket returns the wanted bucket, full except for the write that makes it.

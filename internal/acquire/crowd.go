@@ -31,20 +31,6 @@ func (c *Claim) Size() (sum int64) {
 	return sum
 }
 
-// placesFor is the number of places for writes to an item. If the item is not known,
-// there is one: the first caller finds out for the others. A long line gets extra
-// places while the item has half of its hidden write limit. A shared item has one
-// place: a second write would know no more than the first.
-func (d *Driver) placesFor(c *Claim, img *store.Image) lane.Places {
-	if img == nil || c.acct.IsSharedShard(c.Shard, d.Uptime()) {
-		return lane.Places{Base: 1}
-	}
-	if plan.IsRelaxed(img, d.Now()) {
-		return d.places
-	}
-	return lane.Places{Base: d.places.Base}
-}
-
 // outOfLine is the error of a caller whose time was up before its turn, or who left.
 func outOfLine(err error) error {
 	if errors.Is(err, calls.ErrLeft) {
@@ -97,7 +83,7 @@ func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []
 	err := error(nil)
 	for tries := 0; tries < process.MaxTries && (err == nil || errors.Is(err, store.ErrConflict)); tries++ {
 		if tries > 0 {
-			if err = p.space(ctx, crowd[0].Claim, tries); err != nil {
+			if err = p.pauseBeforeTry(ctx, crowd[0].Claim, tries); err != nil {
 				ln.Back(crowd[1:]) // they may have come later
 				crowd = crowd[:1]
 				break
@@ -202,7 +188,7 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	case plan.Take, plan.Refill:
 		_, err = p.write(ctx, next)
 	case plan.Wait:
-		err = p.d.relieve(ctx, &p.acct.Account, p.img, next.Wait, nil)
+		err = p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, nil)
 	case plan.Disabled:
 		err = &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 	case plan.Incomputable:

@@ -3,54 +3,15 @@ package acquire
 import (
 	"context"
 
-	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// debit carries a claim out against the bucket item that it was routed to. Concurrent
-// callers that want to write to the same item share the write.
+// debit carries a claim out against the bucket item that it was routed to.
 func (d *Driver) debit(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
-	if d.places.Base == 0 {
-		return d.debitAlone(ctx, c, left)
-	}
-	img := c.acct.Image(c.Shard, d.Uptime(), memory.ImageAge)
-	c.adopt(c.acct.Wanted())
-	fits := img != nil && c.Terms.Fits(img)
-	ps := lane.Places{Base: 1} // the first caller finds out for the others
-	if fits {
-		ps = d.placesFor(c, img)
-	}
-	ln := &c.acct.at(c.Shard).takes
-	t := &ticket{Claim: c}
-	switch told, err := ln.Attend(ctx, t, ps, left); {
-	case err != nil:
-		return outOfLine(err)
-	case told == lane.Done:
-		d.Counts.Carried.Add(1)
-		return t.Err
-	case told == lane.Solo:
-		return d.debitAlone(ctx, c, left)
-	}
-	defer func() { ln.Leave(d.placesFor(c, c.acct.Image(c.Shard, d.Uptime(), memory.ImageAge))) }()
-	if err := d.holdBack(ctx, c, left); err != nil {
-		return err
-	}
-	img = c.acct.Image(c.Shard, d.Uptime(), memory.ImageAge)
-	if c.adopt(c.acct.Wanted()); img != nil && c.Terms.Fits(img) {
-		crowd := ln.Along(t, mostShared, c.alike(img))
-		if len(crowd) > 1 || c.acct.IsSharedShard(c.Shard, d.Uptime()) {
-			d.debitCrowd(ctx, ln, crowd, img, left)
-			return t.Err
-		}
-	}
-	err := d.debitAlone(ctx, c, left)
-	if ps.Base == 1 && c.acct.Image(c.Shard, d.Uptime(), memory.ImageAge) == nil {
-		ln.Disperse() // one after the other, they would find out no more
-	}
-	return err
+	return d.sharing.debit(ctx, c, left)
 }
 
 // alike returns a filter for the claims of one bucket that can be added up with c, on
@@ -78,7 +39,7 @@ func (d *Driver) debitAlone(ctx context.Context, c *Claim, left <-chan struct{})
 	p := pursuit{d: d, c: c, acct: c.acct, left: left}
 	p.img = p.acct.Image(c.Shard, d.Uptime(), memory.ImageAge)
 	if p.img == nil && p.acct.HasRetired(c.Shard) {
-		return errRerouted // a merge deleted the shard since it was drawn
+		return errShardsChanged // a merge deleted the shard since it was drawn
 	}
 	return p.run(ctx)
 }

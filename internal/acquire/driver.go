@@ -38,7 +38,7 @@ type Driver struct {
 	Upkeep   *upkeep.Driver
 	accounts *memory.Cache[memory.Key, *account]
 	trust    time.Duration
-	places   lane.Places // for concurrent writes to one item; with none, callers share no writes
+	sharing  sharing
 }
 
 // New returns a driver for a process.
@@ -52,13 +52,14 @@ func New(p *process.Process, o Options) *Driver {
 	d := &Driver{
 		Process: p, Upkeep: upkeep.New(p), trust: max(-1, o.Trust),
 		accounts: memory.NewCache[memory.Key, *account](o.Memory),
-		places:   lane.Places{Base: max(0, o.InFlight)},
 	}
 	switch {
-	case p.IsInline():
-		d.places = lane.Places{}
+	case p.IsInline() || o.InFlight < 0:
+		d.sharing = alone{d}
 	case o.InFlight == 0:
-		d.places = lane.Places{Base: DefaultInFlight, More: DefaultInFlight}
+		d.sharing = queued{d, lane.Places{Base: DefaultInFlight, More: DefaultInFlight}}
+	default:
+		d.sharing = queued{d, lane.Places{Base: o.InFlight}}
 	}
 	return d
 }

@@ -17,30 +17,9 @@ import (
 // gather debits a claim from several shards at once, because the tried shards could
 // not serve it, or because it exceeds any share. It ends with the claim granted, or
 // refused because all shards together hold too little.
-//
-// Callers of one process queue for it, because they would only refuse each other's
-// writes. The caller at the front decides for all that have come meanwhile.
 func (d *Driver) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	c.short = false
-	t := &ticket{Claim: c}
-	if d.places.Base == 0 {
-		d.gatherCrowd(ctx, nil, t)
-		return t.Err
-	}
-	ln := &c.acct.gathers
-	switch told, err := ln.Attend(ctx, t, lane.Places{Base: 1}, left); {
-	case err != nil:
-		return outOfLine(err)
-	case told == lane.Done:
-		d.Counts.Carried.Add(1)
-		return t.Err
-	case told == lane.Solo:
-		d.gatherCrowd(ctx, nil, t)
-		return t.Err
-	}
-	defer ln.Leave(lane.Places{Base: 1})
-	d.gatherCrowd(ctx, ln, t)
-	return t.Err
+	return d.sharing.gather(ctx, c, left)
 }
 
 // gatherCrowd decides the claim of the caller at the front, and of the callers behind
@@ -81,20 +60,20 @@ func (d *Driver) gatherAll(ctx context.Context, ln *lane.Lane[*Claim], front *ti
 	}
 	acct, bucket := front.Claim.acct, front.Claim.Bucket
 	images, recent := acct.Images(d.Uptime(), d.trust)
-	read, vain := false, 0
+	read, failed := false, 0
 	for tries := 0; tries < process.MaxTries; tries++ {
-		shared := d.places.Base > 0 && acct.IsShared(d.Uptime())
-		err := d.paceRound(ctx, front.Claim, shared, vain)
+		shared := d.sharing.isPaced() && acct.IsShared(d.Uptime())
+		err := d.paceRound(ctx, front.Claim, shared, failed)
 		if err != nil {
 			return crowd, err
 		}
-		if vain > 0 || shared || !recent {
+		if failed > 0 || shared || !recent {
 			if images, err = d.survey(ctx, front.Claim); err != nil {
 				return crowd, err
 			}
 			read = true
 		}
-		switch differ, err := d.conform(ctx, front.Claim, images); {
+		switch differ, err := d.repairIfNeeded(ctx, front.Claim, images); {
 		case err != nil:
 			return crowd, err
 		case differ:
@@ -108,9 +87,9 @@ func (d *Driver) gatherAll(ctx context.Context, ln *lane.Lane[*Claim], front *ti
 		case len(r.rest) == 0:
 			return nil, nil
 		case r.after == nil:
-			vain++
+			failed++
 		default:
-			images, recent, read, vain, tries = r.after, !r.lost, false, 0, 0
+			images, recent, read, failed, tries = r.after, !r.lost, false, 0, 0
 		}
 		if crowd = r.rest; crowd[0] != front {
 			return crowd, nil
@@ -119,11 +98,11 @@ func (d *Driver) gatherAll(ctx context.Context, ln *lane.Lane[*Claim], front *ti
 	return crowd, contended(bucket)
 }
 
-// paceRound waits before a round. vain is how many rounds failed since the last
+// paceRound waits before a round. failed is how many rounds failed since the last
 // success. In a shared bucket it also pauses like a writer to one item.
-func (d *Driver) paceRound(ctx context.Context, c *Claim, shared bool, vain int) error {
-	if vain > 1 {
-		if err := d.Pause(ctx, nil, vain+process.FreeTries); err != nil {
+func (d *Driver) paceRound(ctx context.Context, c *Claim, shared bool, failed int) error {
+	if failed > 1 {
+		if err := d.Pause(ctx, nil, failed+process.FreeTries); err != nil {
 			return err
 		}
 	}
@@ -139,7 +118,7 @@ func sendOn(crowd []*ticket, images []*store.Image) []*ticket {
 	stay := crowd[:1:1]
 	for _, t := range crowd[1:] {
 		if slices.ContainsFunc(images, func(img *store.Image) bool { return plan.Lacks(img, t.Claim.Terms.Amounts) }) {
-			t.Tell(errRerouted)
+			t.Tell(errShardsChanged)
 		} else {
 			stay = append(stay, t)
 		}
@@ -222,7 +201,7 @@ func (d *Driver) decide(ctx context.Context, crowd []*ticket, images []*store.Im
 		return r, nil
 	}
 	if shared {
-		b.admitted = modestly(b.admitted, images, now)
+		b.admitted = withinPace(b.admitted, images, now)
 	}
 	tried := len(b.admitted)
 	var failed []*ticket
@@ -238,12 +217,12 @@ func (d *Driver) decide(ctx context.Context, crowd []*ticket, images []*store.Im
 	}
 	r.lost = len(b.admitted) < tried
 	r.rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle, failed))
-	d.announce(&b, told, now)
+	d.tellOutcomes(&b, told, now)
 	return r, err
 }
 
-// announce tells each caller of a crowd its outcome, on the shards as they are then.
-func (d *Driver) announce(b *ballot, after []*store.Image, now int64) {
+// tellOutcomes tells each caller of a crowd its outcome, on the shards as they are then.
+func (d *Driver) tellOutcomes(b *ballot, after []*store.Image, now int64) {
 	whole, left, parent := plan.WholeSet(after), plan.WholeSet(b.left), plan.CascadeOf(after[0])
 	leaveBehind(b.admitted)
 	for _, t := range b.admitted {
@@ -261,7 +240,7 @@ func (d *Driver) announce(b *ballot, after []*store.Image, now int64) {
 		t.Tell(nil)
 	}
 	for _, t := range b.braked {
-		t.Tell(d.isBraked(t.Claim))
+		t.Tell(d.countBraked(t.Claim))
 	}
 }
 
@@ -275,10 +254,10 @@ func (d *Driver) survey(ctx context.Context, c *Claim) ([]*store.Image, error) {
 			return images, err
 		}
 		if exists, err := d.Upkeep.Mend(ctx, &c.acct.Account, c.Bucket, nil); err != nil || !exists {
-			return nil, cmp.Or(err, errRerouted)
+			return nil, cmp.Or(err, errShardsChanged)
 		}
 	}
-	return nil, errRerouted // others are mending the set
+	return nil, errShardsChanged // others are mending the set
 }
 
 // obstacle returns the reason why this version cannot tell what several shards hold,

@@ -87,7 +87,7 @@ func (d *Driver) pursue(ctx context.Context, c *Claim, left <-chan struct{}) err
 			cmp = d.compareIfDue(ctx, c, w)
 		}
 		if !d.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
-			d.keepUp(ctx, c)
+			d.startUpkeep(ctx, c)
 			return nil
 		}
 		if err := d.takeBack(ctx, c); err != nil {

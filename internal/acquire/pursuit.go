@@ -17,7 +17,7 @@ import (
 func (p *pursuit) run(ctx context.Context) error {
 	p.Moment = p.d.Moment()
 	for tries := range process.MaxTries {
-		if err := p.space(ctx, p.c, tries); err != nil {
+		if err := p.pauseBeforeTry(ctx, p.c, tries); err != nil {
 			return err
 		}
 		p.catchUp()
@@ -31,7 +31,7 @@ func (p *pursuit) run(ctx context.Context) error {
 }
 
 func contended(b store.Bucket) error {
-	return fmt.Errorf("debit %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
+	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
 }
 
 // A pursuit is a claim under way.
@@ -55,8 +55,8 @@ type pursuit struct {
 	lacked bool
 	// looked says that the pursuit has read the bucket and its configuration.
 	looked bool
-	// mended says that the pursuit has looked for a sibling that could take the excess.
-	mended bool
+	// tookExcess says that the pursuit has looked for a sibling that could take the excess.
+	tookExcess bool
 	// sought says that the pursuit has looked for siblings of a missing shard 0, and
 	// found none.
 	sought bool
@@ -83,9 +83,9 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		p.end()
 		return true, nil
 	}
-	if p.img != nil && plan.IsOverfull(p.img) && !p.mended && p.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
-		p.mended = true
-		return p.replace(ctx)
+	if p.img != nil && plan.IsOverfull(p.img) && !p.tookExcess && p.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
+		p.tookExcess = true
+		return p.mend(ctx)
 	}
 	next := p.plan()
 	switch next.Kind {
@@ -99,14 +99,14 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		return false, p.verify(ctx)
 	case plan.Wait:
 		p.fresh = false
-		return false, p.d.relieve(ctx, &p.acct.Account, p.img, next.Wait, p.left)
+		return false, p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, p.left)
 	case plan.Refuse:
 		c.refusedBy(p.img, p.Now)
 		return true, nil
 	case plan.Disabled:
 		return true, p.disabled()
 	case plan.Incomputable:
-		return true, p.unsupported()
+		return true, p.notEvaluable()
 	case plan.Done:
 	}
 	p.end()
@@ -121,9 +121,9 @@ func (p *pursuit) disabled() error {
 	return &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 }
 
-// unsupported returns the error if this version cannot tell whether the item has what
+// notEvaluable returns the error if this version cannot tell whether the item has what
 // the claim names.
-func (p *pursuit) unsupported() error {
+func (p *pursuit) notEvaluable() error {
 	return &store.UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.Terms.Configured.Foreign)}
 }
 
@@ -186,36 +186,25 @@ func (p *pursuit) end() {
 
 // write takes or refills, and takes in the outcome.
 func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err error) {
-	var out store.Outcome
-	take, refill := next.Take, next.Refill
-	if take != nil {
-		out, err = p.d.Send(ctx, &p.acct.Account, p.c.Bucket, memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Take(ctx, take) })
+	switch take := next.Take; {
+	case take != nil:
+		use := memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}
+		out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Take(ctx, take) })
 		return p.wrote(out, err, true)
+	case next.Refill.FullSince != 0: // it does not compete for the stamp
+		return p.refill(ctx, next)
 	}
-	if p.d.places.Base == 0 || refill.FullSince != 0 {
-		out, err = p.refill(ctx, refill)
-		return p.wrote(out, err, next.Kind == plan.Refill)
-	}
-	// Refills have one lock, the stamp: refills of one process need not compete for it.
-	// A caller that waited looks at the image that the other refill brought.
-	ran, waited := p.acct.at(p.c.Shard).refilling.Do(ctx, p.left, func() {
-		out, err = p.refill(ctx, refill)
-		done, err = p.wrote(out, err, next.Kind == plan.Refill)
-	})
-	if !ran && waited == nil {
-		p.met = p.d.Uptime()
-		img := p.acct.Image(p.c.Shard, p.met, memory.ImageAge)
-		p.see(img, img != nil)
-	}
-	return done, cmp.Or(err, process.Unavailable(waited))
+	return p.d.sharing.refill(ctx, p, next)
 }
 
-func (p *pursuit) refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
-	out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, memory.StampUse{Seen: stampOf(p.img), Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Refill(ctx, r) })
+// refill sends a refill, and takes in the outcome.
+func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err error) {
+	use := memory.StampUse{Seen: stampOf(p.img), Moves: true}
+	out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Refill(ctx, next.Refill) })
 	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img) {
 		p.acct.Repaired(p.img.ShardCount)
 	}
-	return out, err
+	return p.wrote(out, err, next.Kind == plan.Refill)
 }
 
 // stampOf is the stamp of an image, 0 if there is none.

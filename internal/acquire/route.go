@@ -24,26 +24,26 @@ const (
 // only if all shards together cannot serve it.
 func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	var tried []int // found short, or throttled
-	var busy []int
+	var resting []int
 	short := 0 // the number of tried shards that were short
 	var failure error
 	for routes := 0; routes < maxRoutes; routes++ {
 		next, shard := memory.Together, 0
 		if failure != nil || !c.acct.IsScarce(c.Terms.Amounts, d.Uptime()) {
-			next, shard = c.acct.Choose(&c.Terms, tried, busy, d.Moment(), d.trust, d.Rand)
+			next, shard = c.acct.Choose(&c.Terms, tried, resting, d.Moment(), d.trust, d.Rand)
 		}
 		var err error
 		switch {
 		case next == memory.Resting && short == 0:
-			if err := d.allBusy(ctx, c, left); err != nil {
+			if err := d.waitForWrites(ctx, c, left); err != nil {
 				return err
 			}
-			busy, routes = nil, routes-1
+			resting, routes = nil, routes-1
 			continue
 		case next != memory.Alone && short == 0 && failure != nil:
 			return failure
 		case next == memory.Nowhere && short == 0:
-			return d.isBraked(c)
+			return d.countBraked(c)
 		case next != memory.Alone, short > maxRetries:
 			next = memory.Together
 			err = d.gather(ctx, c, left)
@@ -52,10 +52,10 @@ func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) erro
 			err = d.debit(ctx, c, left)
 		}
 		switch {
-		case errors.Is(err, errRerouted):
-			tried, busy, short = nil, nil, 0
-		case errors.Is(err, errBusy):
-			busy, routes = append(busy, shard), routes-1
+		case errors.Is(err, errShardsChanged):
+			tried, resting, short = nil, nil, 0
+		case errors.Is(err, errNoWritesLeft):
+			resting, routes = append(resting, shard), routes-1
 		case errors.Is(err, store.ErrThrottled):
 			failure = err
 			tried = append(tried, shard)
@@ -72,16 +72,16 @@ func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) erro
 	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", c.Resource, c.Entity, maxRoutes, store.ErrConflict)
 }
 
-// isBraked is the error of a claim that is not sent, because the shards that could
+// countBraked is the error of a claim that is not sent, because the shards that could
 // serve it were throttled just now.
-func (d *Driver) isBraked(c *Claim) error {
+func (d *Driver) countBraked(c *Claim) error {
 	d.Counts.Braked.Add(1)
 	return fmt.Errorf("debit %s of %s: its partition was throttled just now: %w: %w", c.Resource, c.Entity, store.ErrThrottled, store.ErrUnavailable)
 }
 
-// allBusy handles a claim for which every shard that could serve it must first earn its
+// waitForWrites handles a claim for which every shard that could serve it must first earn its
 // next write. The bucket then needs more shards, however recently it was doubled.
-func (d *Driver) allBusy(ctx context.Context, c *Claim, left <-chan struct{}) error {
+func (d *Driver) waitForWrites(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	if count := c.acct.ShardCount(); count < store.MaxShards {
 		switch changed, err := d.Upkeep.Double(ctx, &c.acct.Account, c.Bucket, count, left); {
 		case changed:
@@ -92,19 +92,19 @@ func (d *Driver) allBusy(ctx context.Context, c *Claim, left <-chan struct{}) er
 	} else if c.acct.Warn() {
 		d.warnSaturated(ctx, c.Bucket)
 	}
-	return process.Sleep(ctx, left, busyWait)
+	return process.Sleep(ctx, left, writeEarnedIn)
 }
 
-// errRerouted says that the set of a bucket's shards has changed, so that the claim
+// errShardsChanged says that the set of a bucket's shards has changed, so that the claim
 // must choose again.
-var errRerouted = errors.New("the shards have changed")
+var errShardsChanged = errors.New("the shards have changed")
 
-// errBusy says that a shard has used its hidden write limit for now, and that there are
+// errNoWritesLeft says that a shard has used its hidden write limit for now, and that there are
 // other shards.
-var errBusy = errors.New("the shard is busy")
+var errNoWritesLeft = errors.New("the shard has used its hidden write limit")
 
-// busyWait is the time in which a shard's hidden write limit earns one write.
-const busyWait = time.Millisecond
+// writeEarnedIn is the time in which a shard's hidden write limit earns one write.
+const writeEarnedIn = time.Millisecond
 
 // probe finds out whether a bucket whose only known shard was throttled has other
 // shards.
@@ -119,10 +119,10 @@ func (d *Driver) probe(ctx context.Context, c *Claim, left <-chan struct{}) bool
 	return err == nil && c.acct.ShardCount() > 1
 }
 
-// relieve handles an item that has used its hidden write limit, and has its next write
+// doubleOrWait handles an item that has used its hidden write limit, and has its next write
 // after wait. It doubles the bucket if that helps. It returns nil after the wait, if it
 // can do no more.
-func (d *Driver) relieve(ctx context.Context, acct *memory.Account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
+func (d *Driver) doubleOrWait(ctx context.Context, acct *memory.Account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
 	count := acct.ShardCount()
 	if count >= store.MaxShards && acct.Warn() {
 		d.warnSaturated(ctx, img.Bucket)
@@ -130,13 +130,13 @@ func (d *Driver) relieve(ctx context.Context, acct *memory.Account, img *store.I
 	if img.Foreign == "" && !img.HasValidUntil && acct.MayDouble(d.Uptime(), memory.DoublingPause) {
 		switch changed, err := d.Upkeep.Double(ctx, acct, img.Bucket, count, left); {
 		case err == nil && changed:
-			return errRerouted
+			return errShardsChanged
 		case err != nil && !errors.Is(err, store.ErrThrottled) && !errors.Is(err, store.ErrConflict):
 			return err
 		}
 	}
 	if acct.ShardCount() > 1 {
-		return errBusy
+		return errNoWritesLeft
 	}
 	return process.Sleep(ctx, left, wait)
 }

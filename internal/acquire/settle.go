@@ -117,7 +117,7 @@ func (d *Driver) Settle(ctx context.Context, t *Taken, target func(*Entry) int64
 		}
 	}
 	if len(more) > 0 {
-		for _, p := range d.lend(ctx, t.parts[0].image, more) {
+		for _, p := range d.allotDebits(ctx, t.parts[0].image, more) {
 			j := slices.IndexFunc(t.parts, func(q part) bool { return q.image.Shard == p.Image.Shard })
 			if j < 0 {
 				j = len(t.parts)

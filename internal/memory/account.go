@@ -61,7 +61,7 @@ const (
 	// answers may overtake each other.
 	CrossingAge = time.Second
 	// DoublingPause is the time between two doublings, in which the first shows its effect.
-	// In that time busy shards earn again what they lack of the hidden write limit.
+	// In that time loaded shards earn again what they lack of the hidden write limit.
 	DoublingPause = time.Second
 	// ThrottledDoublingPause is the same time if partitions still throttle.
 	ThrottledDoublingPause = 250 * time.Millisecond

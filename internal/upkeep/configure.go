@@ -45,7 +45,7 @@ func (d *Driver) Configure(ctx context.Context, acct *memory.Account, b store.Bu
 			return changed, err
 		}
 	}
-	return changed, fmt.Errorf("configure %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
+	return changed, fmt.Errorf("configure %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
 }
 
 // isEvaluable fails if a configuration, or an item that it is for, uses a feature

@@ -192,7 +192,7 @@ func (d *Driver) doubleShard(ctx context.Context, acct *memory.Account, img *sto
 			img = next
 		}
 	}
-	return fmt.Errorf("double %s of %s: other writers got in between %d times: %w", img.Resource, img.Entity, process.MaxTries, store.ErrConflict)
+	return fmt.Errorf("double %s of %s: other writers came first %d times: %w", img.Resource, img.Entity, process.MaxTries, store.ErrConflict)
 }
 
 // doubleOnce doubles the number of one shard. It returns the shard after the write, or
@@ -281,7 +281,7 @@ func (d *Driver) makeMissing(ctx context.Context, acct *memory.Account, b store.
 			return nil // other clients do the same work
 		}
 	}
-	return fmt.Errorf("replace shards of %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
+	return fmt.Errorf("replace shards of %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
 }
 
 func (d *Driver) tryMissing(ctx context.Context, acct *memory.Account, b store.Bucket, images []*store.Image, count int, loose bool) (done bool, err error) {
