@@ -50,7 +50,7 @@ type pursuit struct {
 	sure  *plan.Wanted  // the wanted bucket, by a consistent read that began after img was received
 	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
 	fresh bool          // img has just refused a write
-	met   time.Duration // when it did, by [Limiter.uptime]
+	met   time.Duration // when it did, by [memory.Clock.Uptime]
 	// lacked says that the write that img has just refused was for more than img held.
 	lacked bool
 	// looked says that the pursuit has read the bucket and its configuration.
