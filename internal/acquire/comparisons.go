@@ -3,41 +3,7 @@ package acquire
 import (
 	"sync"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/calls"
-	"github.com/zeroae/zae-limiter-go/internal/lane"
-	"github.com/zeroae/zae-limiter-go/internal/memory"
 )
-
-// An account is what a process has of an entity's bucket for a resource: its memory of
-// the bucket, and the queues of the callers that wait for it.
-type account struct {
-	memory.Account
-
-	comparisons comparisons
-
-	verifying calls.Flight      // reads of the configuration before a repair
-	gathers   lane.Lane[*Claim] // the callers that several shards are to serve
-
-	mu     sync.Mutex
-	queues []*queues // by shard
-}
-
-// queues are the queues of one bucket item.
-type queues struct {
-	takes, credits lane.Lane[*Claim]
-	refilling      calls.Flight
-}
-
-// at returns the queues of a shard.
-func (a *account) at(shard int) *queues {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.queues) <= shard {
-		a.queues = append(a.queues, &queues{})
-	}
-	return a.queues[shard]
-}
 
 // comparisons are the reads of a bucket's configuration by which a process compares
 // the bucket.
