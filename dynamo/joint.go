@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -56,17 +57,22 @@ func (s *Store) Gather(ctx context.Context, refills []*store.Refill) (store.Join
 
 // refillUpdate is the refill as a part of a transaction.
 func (s *Store) refillUpdate(r *store.Refill) (*types.Update, error) {
-	sh, err := s.refillShape(r)
+	if err := checkRefill(r); err != nil {
+		return nil, err
+	}
+	var w expression.Write
+	describeRefill(&w, r)
+	sh, values, err := w.Done(s.refillCache(r))
 	if err != nil {
 		return nil, err
 	}
 	return &types.Update{
 		TableName:                           s.table,
 		Key:                                 s.bucketKey(r.Bucket),
-		UpdateExpression:                    &sh.update,
-		ConditionExpression:                 &sh.condition,
-		ExpressionAttributeNames:            sh.names,
-		ExpressionAttributeValues:           refillValues(r),
+		UpdateExpression:                    &sh.Update,
+		ConditionExpression:                 &sh.Condition,
+		ExpressionAttributeNames:            sh.Names,
+		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -102,8 +103,8 @@ type Store struct {
 	retention retention
 	counts    counts
 
-	// The constant parts of bucket writes and usage writes, by the limits they name.
-	takes, refills, adjusts, usages shapes
+	// The constant parts of bucket writes and usage writes, by their operations.
+	takes, refills, adjusts, usages expression.Cache
 
 	watch    sync.Mutex
 	watchers map[int]func(store.ConfigKey)

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -225,47 +225,60 @@ func added(a, b int64) (sum int64, ok bool) {
 func (s *Store) usageUpdate(key schema.Key, d *UsageDelta, steps []usageStep) (_ *dynamodb.UpdateItemInput, n int, err error) {
 	var room [8]store.Amount
 	sums, events, n := sumUsage(room[:0], steps)
-	steps = steps[:n]
-	// Room for one shard, and for sums without rests: more is rare.
-	const identity, byShard, counters, keys = 8, 2, 2, 2
-	values := make(item, identity+byShard+counters+len(sums))
-	text := make(texts, 0, identity+byShard+keys)
-	window := d.Window.String()
-	values[":e"], values[":r"], values[":w"] = text.value(d.Entity), text.value(d.Resource), text.value(window)
-	values[":s"] = text.value(schema.Timestamp(d.Start))
-	values[":p2"], values[":s2"] = text.value(schema.ResourcePK(s.ns, d.Resource)), text.value(schema.UsageIndexSK(window, d.Start, d.Entity))
-	values[":p4"], values[":s4"] = text.value(s.ns), text.value(key.PK)
-	values[":n"] = schema.N(events)
-	if s.usageTTL > 0 {
-		values[":ttl"] = schema.N(d.Window.End(d.Start).Add(s.usageTTL).Unix())
-	}
-	shards := 0
-	for i := range steps {
-		if startsShard(steps, i) {
-			values[alias('f', shards)] = text.value(steps[i].sequence)
-		}
-		if i+1 == len(steps) || startsShard(steps, i+1) {
-			values[alias('l', shards)] = text.value(steps[i].sequence)
-			shards++
-		}
-	}
-	for i, sum := range sums {
-		whole, rest := schema.SplitUsage(sum.Milli)
-		values[alias('t', i)] = schema.N(whole)
-		if rest != 0 {
-			values[alias('m', i)] = schema.N(rest)
-		}
-	}
-	var keyRoom [128]byte
-	sh, err := s.usages.get(usageShapeKey(keyRoom[:0], steps, sums), func() (*shape, error) { return s.usageShape(steps, sums) })
+	var w expression.Write
+	s.describeUsage(&w, key, d, steps[:n], sums, events)
+	sh, values, err := w.Done(&s.usages)
 	if err != nil {
 		return nil, 0, err
 	}
 	return &dynamodb.UpdateItemInput{
-		Key: item{schema.PK: text.value(key.PK), schema.SK: text.value(key.SK)}, UpdateExpression: &sh.update, ConditionExpression: &sh.condition,
-		ExpressionAttributeNames: sh.names, ExpressionAttributeValues: values,
+		Key: key.Item(), UpdateExpression: &sh.Update, ConditionExpression: &sh.Condition,
+		ExpressionAttributeNames: sh.Names, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, n, nil
+}
+
+// describeUsage states the operations of a write that counts steps, which add up to
+// sums and events. It sets the snapshot's identity with every write, because no writer
+// knows if its write is the first.
+func (s *Store) describeUsage(w *expression.Write, key schema.Key, d *UsageDelta, steps []usageStep, sums []store.Amount, events int64) {
+	// Room for one shard, and for sums without rests: more is rare.
+	const identity, byShard, counters = 8, 2, 2
+	w.Start(counters+len(sums), identity+byShard)
+	window := d.Window.String()
+	w.Set(expression.EntityID, w.Text(":e", d.Entity))
+	w.Set(expression.Resource, w.Text(":r", d.Resource))
+	w.Set(expression.Window, w.Text(":w", window))
+	w.Set(expression.WindowStart, w.Text(":s", schema.Timestamp(d.Start)))
+	w.Set(expression.GSI2PK, w.Text(":p2", schema.ResourcePK(s.ns, d.Resource)))
+	w.Set(expression.GSI2SK, w.Text(":s2", schema.UsageIndexSK(window, d.Start, d.Entity)))
+	w.Set(expression.GSI4PK, w.Text(":p4", s.ns))
+	w.Set(expression.GSI4SK, w.Text(":s4", key.PK))
+	if s.usageTTL > 0 {
+		w.Set(expression.TTL, w.Number(":ttl", d.Window.End(d.Start).Add(s.usageTTL).Unix()))
+	} else {
+		w.Remove(expression.TTL)
+	}
+	shards := 0
+	for i := 0; i < len(steps); {
+		firstStep := i
+		for i++; i < len(steps) && !startsShard(steps, i); {
+			i++
+		}
+		shard := w.Shard(shards, steps[firstStep].Shard)
+		w.Require(shard.Sequence().AbsentOrBelow(shard.Text('f', steps[firstStep].sequence)))
+		w.Set(shard.Sequence(), shard.Text('l', steps[i-1].sequence))
+		shards++
+	}
+	w.Add(expression.TotalEvents, w.Number(":n", events))
+	for i, sum := range sums {
+		whole, rest := schema.SplitUsage(sum.Milli)
+		l := w.Limit(i, sum.Limit)
+		w.Add(l.Usage(), l.Number('t', whole))
+		if rest != 0 {
+			w.Add(l.UsageRest(), l.Number('m', rest))
+		}
+	}
 }
 
 // startsShard reports whether step i is the first of its shard.
@@ -330,61 +343,4 @@ func newLimits(sums, amounts []store.Amount) (n int) {
 		}
 	}
 	return n
-}
-
-// usageShapeKey distinguishes the usage shapes of a store: by the shards, and by the
-// limits and whether they have a rest.
-func usageShapeKey(key []byte, steps []usageStep, sums []store.Amount) []byte {
-	for i := range steps {
-		if startsShard(steps, i) {
-			key = binary.AppendUvarint(key, uint64(steps[i].Shard)+1)
-		}
-	}
-	key = append(key, 0)
-	for i := range sums {
-		_, rest := schema.SplitUsage(sums[i].Milli)
-		key = append(key, sums[i].Limit...)
-		if rest != 0 {
-			key = append(key, 1)
-		}
-		key = append(key, 0)
-	}
-	return key
-}
-
-// usageShape sets the snapshot's identity with every write, because no writer knows if
-// its write is the first.
-func (s *Store) usageShape(steps []usageStep, sums []store.Amount) (*shape, error) {
-	b := newShapeBuilder()
-	b.set.part(schema.EntityID, " = :e")
-	b.set.part(b.name("#resource", schema.Resource), " = :r")
-	b.set.part(b.name("#window", schema.Window), " = :w")
-	b.set.part(schema.WindowStart, " = :s")
-	b.set.part(schema.GSI2PK, " = :p2")
-	b.set.part(schema.GSI2SK, " = :s2")
-	b.set.part(schema.GSI4PK, " = :p4")
-	b.set.part(schema.GSI4SK, " = :s4")
-	if ttl := b.name("#ttl", schema.TTL); s.usageTTL > 0 {
-		b.set.part(ttl, " = :ttl")
-	} else {
-		b.remove.part(ttl)
-	}
-	shards := 0
-	for i := range steps {
-		if startsShard(steps, i) {
-			sequence := b.name("#q"+strconv.Itoa(shards), schema.UsageSequenceAttr(steps[i].Shard))
-			b.condition.part("(attribute_not_exists(", sequence, ") OR ", sequence, " < ", alias('f', shards), ")")
-			b.set.part(sequence, " = ", alias('l', shards))
-			shards++
-		}
-	}
-	b.add.part(schema.TotalEvents, " :n")
-	for i := range sums {
-		at := strconv.Itoa(i)
-		b.add.part(b.name("#t"+at, schema.UsageAttr(sums[i].Limit)), " ", alias('t', i))
-		if _, rest := schema.SplitUsage(sums[i].Milli); rest != 0 {
-			b.add.part(b.name("#m"+at, schema.UsageRestAttr(sums[i].Limit)), " ", alias('m', i))
-		}
-	}
-	return b.shape()
 }
