@@ -64,10 +64,8 @@ type operation struct {
 // A Condition is one part of a write's condition.
 type Condition struct{ operation }
 
-func condition(f form, a Attr, values ...Value) Condition {
-	c := Condition{operation{form: f, attrs: [2]Attr{a}}}
-	copy(c.values[:], values)
-	return c
+func condition(f form, a Attr, v Value) Condition {
+	return Condition{operation{f, [2]Attr{a}, [2]Value{v}}}
 }
 
 // Equals requires that an attribute equals a value.
@@ -81,13 +79,15 @@ func (a Attr) AtLeast(v Value) Condition { return condition(atLeast, a, v) }
 
 // Between requires that an attribute lies between two values. It is one operator, and
 // the server rejects bounds in the wrong order.
-func (a Attr) Between(low, high Value) Condition { return condition(between, a, low, high) }
+func (a Attr) Between(low, high Value) Condition {
+	return Condition{operation{between, [2]Attr{a}, [2]Value{low, high}}}
+}
 
 // Exists requires that the item has an attribute.
-func (a Attr) Exists() Condition { return condition(exists, a) }
+func (a Attr) Exists() Condition { return condition(exists, a, Value{}) }
 
 // Absent requires that the item does not have an attribute.
-func (a Attr) Absent() Condition { return condition(absent, a) }
+func (a Attr) Absent() Condition { return condition(absent, a, Value{}) }
 
 // AbsentOrEquals requires that an attribute is absent or equals a value.
 func (a Attr) AbsentOrEquals(v Value) Condition { return condition(absentOrEqual, a, v) }

@@ -25,54 +25,16 @@ type key struct {
 	long []byte // if not nil, the whole key, which head does not hold
 }
 
-// room makes room for n more bytes, and reports whether head has it.
-func (k *key) room(n int) bool {
-	if k.long == nil && k.used+n <= keyRoom {
-		return true
+// add makes the key longer.
+func (k *key) add(part []byte) {
+	if k.long == nil && k.used+len(part) <= keyRoom {
+		k.used += copy(k.head[k.used:], part)
+		return
 	}
 	if k.long == nil {
 		k.long = append(make([]byte, 0, 2*keyRoom), k.head[:k.used]...)
 	}
-	return false
-}
-
-func (k *key) byte(b byte) {
-	if k.room(1) {
-		k.head[k.used] = b
-		k.used++
-		return
-	}
-	k.long = append(k.long, b)
-}
-
-func (k *key) op(f form, a alternative) { k.byte(byte(f) | byte(a)<<alternativeShift) }
-
-func (k *key) attr(a Attr) {
-	kind := byte(a)
-	k.byte(kind)
-	if numbered(kind) {
-		k.number(int(a >> numberShift))
-	}
-}
-
-// moreFollows is set in each byte of a number but the last one. The other
-// bits are the digits, the lowest ones first.
-const moreFollows = 0x80
-
-func (k *key) number(n int) {
-	for ; n >= moreFollows; n >>= 7 {
-		k.byte(byte(n) | moreFollows)
-	}
-	k.byte(byte(n))
-}
-
-func (k *key) text(s string) {
-	k.number(len(s))
-	if k.room(len(s)) {
-		k.used += copy(k.head[k.used:], s)
-		return
-	}
-	k.long = append(k.long, s...)
+	k.long = append(k.long, part...)
 }
 
 func (k *key) bytes() []byte {
@@ -81,3 +43,34 @@ func (k *key) bytes() []byte {
 	}
 	return k.head[:k.used]
 }
+
+// operationRoom is enough for nearly every operation, so that encoding it needs no
+// allocation.
+const operationRoom = 96
+
+// The functions below append an element of an operation to its encoding.
+
+func appendForm(to []byte, f form, a alternative) []byte {
+	return append(to, byte(f)|byte(a)<<alternativeShift)
+}
+
+func appendAttr(to []byte, a Attr) []byte {
+	kind := byte(a)
+	if to = append(to, kind); numbered(kind) {
+		to = appendNumber(to, int(a>>numberShift))
+	}
+	return to
+}
+
+// moreFollows is set in each byte of a number but the last one. The other bits are the
+// digits, the lowest ones first.
+const moreFollows = 0x80
+
+func appendNumber(to []byte, n int) []byte {
+	for ; n >= moreFollows; n >>= 7 {
+		to = append(to, byte(n)|moreFollows)
+	}
+	return append(to, byte(n))
+}
+
+func appendText(to []byte, s string) []byte { return append(appendNumber(to, len(s)), s...) }

@@ -39,25 +39,23 @@ func (w *Write) Constant(alias string, v types.AttributeValue) Value {
 // Limit declares the limit with number i. Numbers are unique among the limits of a
 // write.
 func (w *Write) Limit(i int, name string) Limit {
-	w.key.op(declareLimit, always)
-	w.key.number(i)
-	w.key.text(name)
+	var room [operationRoom]byte
+	w.key.add(appendText(appendNumber(appendForm(room[:0], declareLimit, always), i), name))
 	return Limit{subject{w, i}}
 }
 
 // WriteLimit declares the hidden write limit as the limit with number i.
 func (w *Write) WriteLimit(i int) Limit {
-	w.key.op(declareWriteLimit, always)
-	w.key.number(i)
+	var room [operationRoom]byte
+	w.key.add(appendNumber(appendForm(room[:0], declareWriteLimit, always), i))
 	return Limit{subject{w, i}}
 }
 
 // Shard declares shard of a bucket as the shard with number i. Numbers are unique among
 // the shards of a write.
 func (w *Write) Shard(i, shard int) Shard {
-	w.key.op(declareShard, always)
-	w.key.number(i)
-	w.key.number(shard)
+	var room [operationRoom]byte
+	w.key.add(appendNumber(appendNumber(appendForm(room[:0], declareShard, always), i), shard))
 	return Shard{subject{w, i}}
 }
 
@@ -84,13 +82,15 @@ func (w *Write) RequireSecond(c Condition) { w.record(second, c.operation) }
 
 // record appends an operation to the key.
 func (w *Write) record(among alternative, o operation) {
-	w.key.op(o.form, among)
+	var room [operationRoom]byte
+	code := appendForm(room[:0], o.form, among)
 	for i := range operands[o.form].attrs {
-		w.key.attr(o.attrs[i])
+		code = appendAttr(code, o.attrs[i])
 	}
 	for i := range operands[o.form].values {
-		w.key.text(o.values[i].alias)
+		code = appendText(code, o.values[i].alias)
 	}
+	w.key.add(code)
 }
 
 // Done returns the constant part and the values of the write. A nil cache compiles
