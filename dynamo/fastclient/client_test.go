@@ -1,4 +1,4 @@
-package dynamo_test
+package fastclient_test
 
 import (
 	"bytes"
@@ -26,9 +26,34 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
+
+const table = "limits"
+
+// newTable returns an engine with a table in it.
+func newTable(t *testing.T) *dynamolite.DB {
+	t.Helper()
+	db := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("got error %v, want %v", err, want)
+	}
+}
 
 // secrets are the credentials that a served engine accepts.
 var secrets = map[string]string{"AKIDOLD": "old secret", "AKIDNEW": "new secret"}
@@ -152,7 +177,7 @@ func TestClientSendsWhatTheSDKSends(t *testing.T) {
 			var sent [2][]noted
 			var results [2]any
 			var errs [2]string
-			for i, newClient := range []func(aws.Config, ...func(*dynamodb.Options)) *dynamodb.Client{dynamodb.NewFromConfig, dynamo.NewClient} {
+			for i, newClient := range []func(aws.Config, ...func(*dynamodb.Options)) *dynamodb.Client{dynamodb.NewFromConfig, fastclient.New} {
 				d := newEngineDesk(t)
 				cfg := clientConfig(d.URL)
 				cfg.AppID = "an-app"
@@ -218,7 +243,7 @@ func TestClientKeepsTheMiddleware(t *testing.T) {
 	t.Parallel()
 	d := newEngineDesk(t)
 	var stacks [2]string
-	for i, c := range []*dynamodb.Client{dynamodb.NewFromConfig(clientConfig(d.URL)), dynamo.NewClient(clientConfig(d.URL))} {
+	for i, c := range []*dynamodb.Client{dynamodb.NewFromConfig(clientConfig(d.URL)), fastclient.New(clientConfig(d.URL))} {
 		note := dynamodb.WithAPIOptions(func(s *middleware.Stack) error { stacks[i] = s.String(); return nil })
 		if err := getSomething(t.Context(), c, note); err != nil {
 			t.Fatal(err)
@@ -236,17 +261,17 @@ func TestClientLeavesAloneWhatIsGiven(t *testing.T) {
 	cfg := clientConfig(d.URL)
 	var mine http.Client
 	cfg.HTTPClient = &mine
-	if c := dynamo.NewClient(cfg); c.Options().HTTPClient != dynamodb.HTTPClient(&mine) {
+	if c := fastclient.New(cfg); c.Options().HTTPClient != dynamodb.HTTPClient(&mine) {
 		t.Errorf("the HTTP client is %T", c.Options().HTTPClient)
 	}
 	signer := v4.NewSigner()
-	c := dynamo.NewClient(clientConfig(d.URL), func(o *dynamodb.Options) { o.HTTPClient, o.HTTPSignerV4 = &mine, signer })
+	c := fastclient.New(clientConfig(d.URL), func(o *dynamodb.Options) { o.HTTPClient, o.HTTPSignerV4 = &mine, signer })
 	if o := c.Options(); o.HTTPClient != dynamodb.HTTPClient(&mine) || o.HTTPSignerV4 != dynamodb.HTTPSignerV4(signer) {
 		t.Errorf("options come last, but the client has %T, %T", o.HTTPClient, o.HTTPSignerV4)
 	}
 	cfg = clientConfig(d.URL)
 	cfg.ClientLogMode = aws.LogSigning
-	if _, stock := dynamo.NewClient(cfg).Options().HTTPSignerV4.(*v4.Signer); !stock {
+	if _, stock := fastclient.New(cfg).Options().HTTPSignerV4.(*v4.Signer); !stock {
 		t.Error("signatures are to be logged, which the SDK's signer does")
 	}
 }
@@ -260,7 +285,7 @@ func TestClientCorrectsTheClock(t *testing.T) {
 		w.Header().Set("Date", ahead().UTC().Format(http.TimeFormat))
 		h.ServeHTTP(w, r)
 	})).started()
-	c := dynamo.NewClient(clientConfig(d.URL))
+	c := fastclient.New(clientConfig(d.URL))
 	for i, want := range []int{2, 1} {
 		if err := getSomething(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -290,7 +315,7 @@ func TestClientTakesUpRotatedCredentials(t *testing.T) {
 		tok, _ := token.Load().(string)
 		return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: s, SessionToken: tok}, nil
 	})
-	c := dynamo.NewClient(cfg)
+	c := fastclient.New(cfg)
 	for _, s := range []string{"first", "second", "first", "first"} {
 		secret.Store(s)
 		token.Store("token of " + s)
@@ -304,7 +329,7 @@ func TestClientTakesUpRotatedCredentials(t *testing.T) {
 func TestClientKeepsEndpointsApart(t *testing.T) {
 	t.Parallel()
 	one, other := newEngineDesk(t), newEngineDesk(t)
-	c := dynamo.NewClient(clientConfig(one.URL))
+	c := fastclient.New(clientConfig(one.URL))
 	there := func(o *dynamodb.Options) {
 		o.BaseEndpoint, o.Region, o.Credentials = &other.URL, "eu-west-1", signedBy("AKIDNEW")
 	}
@@ -357,7 +382,7 @@ func TestClientRetries(t *testing.T) {
 				_, _ = io.WriteString(w, "{}")
 			})).started()
 			soon := func(o *dynamodb.Options) { o.Retryer = impatient{o.Retryer} }
-			if err := getSomething(t.Context(), dynamo.NewClient(clientConfig(d.URL), soon)); err != nil {
+			if err := getSomething(t.Context(), fastclient.New(clientConfig(d.URL), soon)); err != nil {
 				t.Error(err)
 			}
 			requests := d.taken()
@@ -381,7 +406,7 @@ func TestClientTellsThatNobodyWasReached(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, empty).started()
 	d.Close()
-	err := getSomething(t.Context(), dynamo.NewClient(clientConfig(d.URL)), once)
+	err := getSomething(t.Context(), fastclient.New(clientConfig(d.URL)), once)
 	dial := (*net.OpError)(nil)
 	if !errors.As(err, &dial) || dial.Op != "dial" {
 		t.Errorf("got %v, want that it could not connect", err)

@@ -1,4 +1,4 @@
-package dynamo_test
+package fastclient_test
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 )
 
 // Each concurrent request keeps a connection, up to the number of connections that are
@@ -38,7 +38,7 @@ func TestClientKeepsConnections(t *testing.T) {
 				inside.Wait() // until all requests of a round are here
 				empty(w, r)
 			})).started()
-			client := dynamo.NewClient(clientConfig(d.URL))
+			client := fastclient.New(clientConfig(d.URL))
 			for range c.rounds {
 				inside.Add(c.clients)
 				var wg sync.WaitGroup
@@ -63,7 +63,7 @@ func TestClientKeepsConnections(t *testing.T) {
 func TestClientSeesThatAnIdleConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, empty).started()
-	c := dynamo.NewClient(clientConfig(d.URL))
+	c := fastclient.New(clientConfig(d.URL))
 	for range 20 {
 		if err := getSomething(t.Context(), c, once); err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestClientForgetsOldConnections(t *testing.T) {
 	d := newDesk(t, empty).started()
 	cfg := clientConfig(d.URL)
 	cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = 1 })
-	c := dynamo.NewClient(cfg)
+	c := fastclient.New(cfg)
 	for range 3 {
 		if err := getSomething(t.Context(), c, once); err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func TestClientReadsAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			endpoint, connections := rawDesk(t, c.first, okAnswer)
-			client := dynamo.NewClient(clientConfig(endpoint))
+			client := fastclient.New(clientConfig(endpoint))
 			if err := getSomething(t.Context(), client, once); (err != nil) != c.fails {
 				t.Errorf("got %v, fails: %t", err, c.fails)
 			}
@@ -193,7 +193,7 @@ func TestClientIsCancelled(t *testing.T) {
 				_, _ = io.Copy(io.Discard, conn) // until the client closes
 				_ = conn.Close()
 			})).started()
-			c := dynamo.NewClient(clientConfig(d.URL))
+			c := fastclient.New(clientConfig(d.URL))
 			wantErr(t, getSomething(ctx, c), context.Canceled)
 			if err := getSomething(t.Context(), c, once); err != nil {
 				t.Error(err)
@@ -211,7 +211,7 @@ func TestClientTimesOut(t *testing.T) {
 	endpoint, _ := rawDesk(t, "HTTP/1.1 200 OK\r\n")
 	cfg := clientConfig(endpoint)
 	cfg.HTTPClient = awshttp.NewBuildableClient().WithReadTimeout(10 * time.Millisecond)
-	err := getSomething(t.Context(), dynamo.NewClient(cfg), once)
+	err := getSomething(t.Context(), fastclient.New(cfg), once)
 	var timeout interface{ Timeout() bool }
 	if !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("got %v, want a timeout", err)
@@ -228,7 +228,7 @@ func TestClientUsesAProxy(t *testing.T) {
 	}
 	cfg := clientConfig("http://db.example")
 	cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = http.ProxyURL(to) })
-	c := dynamo.NewClient(cfg)
+	c := fastclient.New(cfg)
 	for range 100 {
 		if err := getSomething(t.Context(), c, once); err != nil {
 			t.Fatal(err)
@@ -263,7 +263,7 @@ func TestClientSpeaksTLS(t *testing.T) {
 			tr.IdleConnTimeout = 1 // each request uses a new connection
 		})
 		// The SDK replaces the dialer of a BuildableClient with its own.
-		return dynamo.NewClient(cfg)
+		return fastclient.New(cfg)
 	}
 	c := client(trusting)
 	for range 2 {

@@ -1,4 +1,4 @@
-package dynamo_test
+package fastclient_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 )
 
 const bodyHash = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" // of {}
@@ -70,7 +70,7 @@ func TestSignerIsTheSDKs(t *testing.T) {
 		{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "to  ken "},
 	}
 	day := time.Date(2026, 7, 31, 23, 59, 59, 999, time.UTC)
-	ours := dynamo.NewSigner()
+	ours := fastclient.NewSigner()
 	for name, change := range requests {
 		for _, region := range []string{"us-east-1", "eu-west-1"} {
 			for _, at := range []time.Time{day, day.Add(time.Second), day.In(time.FixedZone("", 7200))} {
@@ -107,7 +107,7 @@ func FuzzSigner(f *testing.F) {
 	f.Add("X-Custom", "value", "localhost:8000", "token")
 	f.Add("host", "a  b", "", "")
 	f.Add("X-Amz-Date", "\u0085", "a:80", " ")
-	ours := dynamo.NewSigner()
+	ours := fastclient.NewSigner()
 	f.Fuzz(func(t *testing.T, name, value, host, token string) {
 		for _, sent := range []string{"Accept-Encoding", "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "Content-Type", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Target"} {
 			if strings.EqualFold(name, sent) && name != sent {
@@ -137,7 +137,7 @@ func TestSignerAllocates(t *testing.T) { //nolint:paralleltest // counts the all
 		return testing.AllocsPerRun(100, func() { sign(t, s, r, who, "us-east-1", at) })
 	}
 	// 3 against 45; the race detector drops pooled objects and so adds to our 3.
-	if ours, theirs := count(dynamo.NewSigner()), count(v4.NewSigner()); ours > theirs/4 {
+	if ours, theirs := count(fastclient.NewSigner()), count(v4.NewSigner()); ours > theirs/4 {
 		t.Errorf("a signature takes %v allocations, the SDK's %v", ours, theirs)
 	}
 }
