@@ -38,23 +38,28 @@ var mayImport = map[string][]string{
 	"store":                      {},
 	"internal/bucket":            {},
 	"internal/schema":            {"store", sdkDB + "/types"},
-	"dynamo":                     {".", "store", "dynamo/internal/...", "internal/bucket", "internal/schema", sdk + "/..."},
+	"dynamo":                     {".", "store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/schema", sdk + "/..."},
 	"dynamo/fastclient":          {sdk + "/..."},
+	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
+	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo/internal/conn":       {"store", "internal/schema", sdk + "/..."},
+	"dynamo/internal/fixture":    {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/schema", sdk + "/..."},
 	"dynamo/internal/expression": {"store", "internal/schema", sdkDB + "/types"},
 	"dynamolite":                 {"dynamolite/internal/...", sdk + "/..."},
 	"dynamolite/internal":        {"dynamolite/internal/...", sdk + "/..."},
 	"storetest":                  {".", "store"},
-	"internal/sim":               {".", "store", "aggregator", "dynamo/...", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/sim":               {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":             {sdk + "/..."},
-	"aggregator":                 {".", "store", "dynamo/...", lru},
-	"archive":                    {".", "dynamo/...", sdk + "/aws", sdk + "/service/s3/..."},
+	"aggregator":                 {".", "store", "dynamo/audit", "dynamo/stream", "dynamo/usage", lru},
+	"archive":                    {".", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"internal/s3test":            {sdk + "/..."},
 	"internal/dated":             {sdk + "/..."},
-	"aggregator/lambda":          {"aggregator", "dynamo/...", sdk + "/service/dynamodbstreams/types"},
+	"aggregator/lambda":          {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"internal/cli":               {".", "store", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":                        {"internal/cli"},
-	"examples":                   {".", "dynamo/...", "dynamolite"},
-	"loadtest":                   {".", "store", "dynamo/...", "dynamolite", "internal/schema", sdk + "/..."},
+	"examples":                   {".", "dynamo", "dynamolite"},
+	"loadtest":                   {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -67,7 +72,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -190,8 +192,8 @@ func (r random) pair() *store.Pair {
 	return p
 }
 
-func (r random) usage() *dynamo.UsageDelta {
-	d := &dynamo.UsageDelta{UsageKey: dynamo.UsageKey{Entity: "key", Resource: "gpt", Start: start.Truncate(time.Hour)}}
+func (r random) usage() *usage.Delta {
+	d := &usage.Delta{Key: usage.Key{Entity: "key", Resource: "gpt", Start: start.Truncate(time.Hour)}}
 	shards, limits := r.IntN(3), r.names()
 	if r.IntN(4) == 0 {
 		shards = 32
@@ -203,7 +205,7 @@ func (r random) usage() *dynamo.UsageDelta {
 	}
 	for range 1 + r.IntN(3) {
 		for shard := range shards + 1 {
-			step := dynamo.UsageStep{Shard: shard % 32, Sequence: strconv.FormatInt(r.number(), 10), Events: 1}
+			step := usage.Step{Shard: shard % 32, Sequence: strconv.FormatInt(r.number(), 10), Events: 1}
 			for _, limit := range limits {
 				step.Tokens = append(step.Tokens, store.Amount{Limit: limit, Milli: 1000*r.Int64N(1e6) + r.Int64N(2)})
 			}
@@ -224,9 +226,9 @@ type described struct {
 var errHeld = errors.New("not sent")
 
 // describe returns the writes that an operation sends through s, whose fault is f.
-func describe(f *fault, send func() error) (sent []described) {
-	f.reset()
-	f.before = func(_ string, in any) error {
+func describe(f *fixture.Fault, send func() error) (sent []described) {
+	f.Reset()
+	f.Before = func(_ string, in any) error {
 		switch in := in.(type) {
 		case *dynamodb.UpdateItemInput:
 			sent = append(sent, described{*in.UpdateExpression, *in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues})
@@ -254,7 +256,7 @@ func write(ctx context.Context, s *dynamo.Store, r random) func() error {
 		func() error { _, err := s.Refill(ctx, r.refill()); return err },
 		func() error { _, err := s.Adjust(ctx, r.adjust()); return err },
 		func() error { _, err := s.Merge(ctx, []*store.Pair{r.pair()}); return err },
-		func() error { return s.AddUsage(ctx, r.usage()) },
+		func() error { return s.Usage().Add(ctx, r.usage()) },
 	}
 	return sends[r.IntN(len(sends))]
 }
@@ -270,12 +272,12 @@ var (
 func TestRandomWrites(t *testing.T) {
 	t.Parallel()
 	const writes = 3000
-	warm, f := newStore(t)
+	warm, f := fixture.NewStore(t)
 	for seed := range uint64(writes) {
-		fresh := openStore(t, f)
+		fresh := fixture.OpenStore(t, f)
 		got := describe(f, write(t.Context(), warm, random{rand.New(rand.NewPCG(seed, 0))}))
 		want := describe(f, write(t.Context(), fresh, random{rand.New(rand.NewPCG(seed, 0))}))
-		f.before = nil
+		f.Before = nil
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(types.AttributeValueMemberN{}, types.AttributeValueMemberS{}, types.AttributeValueMemberBOOL{})); diff != "" {
 			t.Fatalf("write %d differs by the cache (-new +warm):\n%s", seed, diff)
 		}

@@ -82,7 +82,7 @@ func (s *Store) retirement(p *store.Pair) (*types.Delete, error) {
 		return nil, err
 	}
 	return &types.Delete{
-		TableName:                           s.table,
+		TableName:                           s.conn.Table,
 		Key:                                 s.bucketKey(p.Retired.Bucket),
 		ConditionExpression:                 &sh.Condition,
 		ExpressionAttributeNames:            sh.Names,

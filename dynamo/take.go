@@ -6,7 +6,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -119,24 +121,20 @@ func (s *Store) update(ctx context.Context, op string, b store.Bucket, w *expres
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	sent := s.clock.sending()
-	out, err := s.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                           s.table,
-		Key:                                 s.bucketKey(b),
-		UpdateExpression:                    &sh.Update,
-		ConditionExpression:                 &sh.Condition,
-		ExpressionAttributeNames:            sh.Names,
-		ExpressionAttributeValues:           values,
-		ReturnValues:                        types.ReturnValueAllNew,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, bucketWrite)
+	out, err := conn.Send(ctx, s.conn, func(o *dynamodb.UpdateItemOutput) middleware.Metadata { return o.ResultMetadata },
+		s.conn.API.UpdateItem, &dynamodb.UpdateItemInput{
+			TableName:                           s.conn.Table,
+			Key:                                 s.bucketKey(b),
+			UpdateExpression:                    &sh.Update,
+			ConditionExpression:                 &sh.Condition,
+			ExpressionAttributeNames:            sh.Names,
+			ExpressionAttributeValues:           values,
+			ReturnValues:                        types.ReturnValueAllNew,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, conn.BucketWrite)
 	if err != nil {
-		s.clock.failed(err, sent)
 		return s.refused(op, b, err)
 	}
-	s.clock.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(out.Attributes)
 	return store.Outcome{Applied: true, Image: img}, err
 }
@@ -149,9 +147,9 @@ func (s *Store) bucketKey(b store.Bucket) item {
 // refused returns the outcome of a write that failed: the item whose state refused it,
 // or an error.
 func (s *Store) refused(op string, b store.Bucket, err error) (store.Outcome, error) {
-	it, ok := conditionFailed(err)
+	it, ok := conn.ConditionFailed(err)
 	if !ok {
-		return store.Outcome{}, s.translate(op+" "+schema.BucketKey(s.ns, b).PK, err)
+		return store.Outcome{}, s.conn.Translate(op+" "+schema.BucketKey(s.ns, b).PK, err)
 	}
 	if it == nil {
 		return store.Outcome{}, nil
