@@ -28,43 +28,72 @@ const (
 // import, except in its tests. An entry is a folder and also covers the folders below
 // it, except for the root. The longest entry that matches counts; a package without an
 // entry fails. An allowed import that ends in /... includes everything below it.
-// Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
+// Dependencies point one way: programs, what runs on a store, limiter and tend, drivers,
+// process, memory and plan, store, bucket. The engine
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                          {"internal/bucket", "internal/calls", "internal/lane", "internal/plan", "store", lru},
-	"internal/calls":             {},
-	"internal/lane":              {"internal/calls"},
-	"internal/plan":              {"internal/bucket", "store"},
-	"store":                      {},
-	"internal/bucket":            {},
-	"internal/schema":            {"store", sdkDB + "/types"},
-	"dynamo":                     {".", "store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/schema", sdk + "/..."},
-	"dynamo/fastclient":          {sdk + "/..."},
-	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
-	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
+	// Users meet these two; they are thin.
+	".":    {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "store"},
+	"tend": {"internal/memory", "internal/process", "internal/upkeep", "store"},
+
+	// The drivers.
+	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/upkeep", "internal/bucket", "store"},
+	"internal/upkeep":  {"internal/memory", "internal/plan", "internal/process", "store"},
+
+	// What a process has: its store, configuration, clocks, goroutines.
+	"internal/process": {"internal/calls", "internal/config", "internal/memory", "internal/plan", "store"},
+	"internal/config":  {"internal/calls", "internal/memory", "internal/plan", "store"},
+
+	// What a process remembers, without I/O; what it works out, without a clock or a lock.
+	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
+	"internal/plan":   {"internal/bucket", "store"},
+	"internal/lane":   {"internal/calls"},
+	"internal/calls":  {},
+
+	// The contract, and the arithmetic.
+	"store":           {},
+	"internal/bucket": {},
+
+	// The store on DynamoDB.
+	"dynamo":                     {"tend", "store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
+	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo/fastclient":          {sdk + "/..."},
 	"dynamo/internal/conn":       {"store", "internal/schema", sdk + "/..."},
-	"dynamo/internal/fixture":    {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/schema", sdk + "/..."},
 	"dynamo/internal/expression": {"store", "internal/schema", sdkDB + "/types"},
-	"dynamolite":                 {"dynamolite/internal/...", sdk + "/..."},
-	"dynamolite/internal":        {"dynamolite/internal/...", sdk + "/..."},
-	"storetest":                  {".", "store"},
-	"internal/sim":               {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":             {sdk + "/..."},
-	"aggregator":                 {".", "store", "dynamo/audit", "dynamo/stream", "dynamo/usage", lru},
-	"archive":                    {".", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
-	"internal/s3test":            {sdk + "/..."},
-	"internal/dated":             {sdk + "/..."},
-	"aggregator/lambda":          {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
-	"internal/cli":               {".", "store", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
-	"cmd":                        {"internal/cli"},
-	"examples":                   {".", "dynamo", "dynamolite"},
-	"loadtest":                   {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+	"internal/schema":            {"store", sdkDB + "/types"},
+
+	// The engine.
+	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
+	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
+
+	// What runs on a store.
+	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
+	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
+	"archive":           {".", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+
+	// Programs.
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"cmd":          {"internal/cli"},
+	"examples":     {".", "dynamo", "dynamolite"},
+
+	// Help for tests.
+	"storetest":               {".", "store"},
+	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/schema", sdk + "/..."},
+	"internal/sim":            {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":          {sdk + "/..."},
+	"internal/s3test":         {sdk + "/..."},
+	"internal/dated":          {sdk + "/..."},
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
 // library.
-var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane", "internal/plan"}
+var standardOnly = []string{
+	".", "tend", "store", "internal/acquire", "internal/upkeep", "internal/process", "internal/config",
+	"internal/memory", "internal/plan", "internal/lane", "internal/calls", "internal/bucket",
+}
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.
 // Elsewhere these are defaults, marked as such for the linter.

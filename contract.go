@@ -17,6 +17,9 @@ type (
 	Config = store.Config
 	// A ConfigKey names a level of configuration.
 	ConfigKey = store.ConfigKey
+	// A SaturatedWarning says that a bucket has [MaxShards] shards and is written to faster
+	// than they all sustain. The limiter logs it, as the attribute "warning".
+	SaturatedWarning = store.SaturatedWarning
 	// OnUnavailable is what an acquire does when the store cannot be reached.
 	OnUnavailable = store.OnUnavailable
 )
@@ -30,6 +33,9 @@ const (
 	// MaxLimits is the most limits that a bucket, a level of configuration or a request
 	// has.
 	MaxLimits = store.MaxLimits
+	// MaxShards is the maximum number of shards of a bucket: 32,000 writes a second to
+	// one bucket.
+	MaxShards = store.MaxShards
 	// DefaultResource stands for every resource that a level of configuration does not
 	// name.
 	DefaultResource = store.DefaultResource

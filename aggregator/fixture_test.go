@@ -20,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 const table = "limits"
@@ -99,6 +100,14 @@ func (w *world) limiter(s limiter.Store, o limiter.Options) *limiter.Limiter {
 	return l
 }
 
+func (w *world) keeper(s store.Store) *tend.Keeper {
+	w.Helper()
+	k, err := tend.New(s, tend.Options{Rand: w.rand})
+	w.must(err)
+	w.Cleanup(func() { w.check(k.Close()) })
+	return k
+}
+
 func (w *world) check(err error) {
 	w.Helper()
 	if err != nil {
@@ -106,7 +115,7 @@ func (w *world) check(err error) {
 	}
 }
 
-// aggregate makes an aggregator that counts in the world's table, with its own limiter for
+// aggregate makes an aggregator that counts in the world's table, with its own keeper for
 // each namespace.
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
@@ -115,7 +124,7 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Limiter: w.limiter(s, w.options()), Usage: &ledger{w.books, s}}, nil
+		return aggregator.Namespace{Keeper: w.keeper(s), Usage: &ledger{w.books, s}}, nil
 	}, o)
 	w.must(err)
 	return a

@@ -131,7 +131,7 @@ func (l *lossy) live() {
 	l.uses("wide", map[string]int64{"rpd": 1000})
 	l.take(l.Limiter, "wide", "rpd", 1)
 	l.set("wide", 0, map[string]int64{schema.ShardCount: 4})
-	l.must(l.Mend(l.Context(), limiter.Bucket{Entity: "wide", Resource: "gpt-4"}))
+	l.must(l.keeper(l.store).Mend(l.Context(), limiter.Bucket{Entity: "wide", Resource: "gpt-4"}))
 	for i := range 60 {
 		n := 1 + l.dice.IntN(500)
 		switch entity := []string{"wide", "wide", "solo", "key"}[l.dice.IntN(4)]; l.dice.IntN(6) {

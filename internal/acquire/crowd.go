@@ -1,0 +1,321 @@
+package acquire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A ticket is one caller's position in a lane of claims on a bucket.
+type ticket = lane.Ticket[*Claim]
+
+// mostShared is the most that the claims of one write may sum to, in millitokens: an
+// amount that one caller could request.
+const mostShared = store.MaxTokens * store.Milli
+
+// Size is the sum of a claim's amounts, for the lane. Anything above mostShared counts
+// as one more than that.
+func (c *Claim) Size() (sum int64) {
+	for _, a := range c.Terms.Amounts {
+		sum = min(sum+max(a.Milli, -a.Milli), mostShared+1)
+	}
+	return sum
+}
+
+// outOfLine is the error of a caller whose time was up before its turn, or who left.
+func outOfLine(err error) error {
+	if errors.Is(err, calls.ErrLeft) {
+		return err
+	}
+	return fmt.Errorf("waiting for other writes to the bucket: %w: %w", store.ErrUnavailable, err)
+}
+
+// sumOf is the sum of a crowd's amounts, by limit name.
+func sumOf(crowd []*ticket) []store.Amount {
+	if len(crowd) == 1 {
+		return crowd[0].Claim.Terms.Amounts
+	}
+	var sum []store.Amount
+	for _, t := range crowd {
+		sum = addTo(sum, t.Claim.Terms.Amounts)
+	}
+	return sum
+}
+
+// addTo adds amounts to a sum, which is ordered by limit name.
+func addTo(sum, amounts []store.Amount) []store.Amount {
+	for _, a := range amounts {
+		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s store.Amount, name string) int { return strings.Compare(s.Limit, name) })
+		if !found {
+			sum = slices.Insert(sum, i, store.Amount{Limit: a.Limit})
+		}
+		sum[i].Milli += a.Milli
+	}
+	return sum
+}
+
+// debitCrowd carries out the claims of a crowd against one bucket item. One write
+// serves all callers that the item can serve by its image, in the order of their
+// arrival. Before each further try, callers that have arrived meanwhile join. Once the
+// caller at the front has its answer, the place is handed on.
+//
+// The remaining callers are decided again on the image that the write brought. So no
+// caller is refused because of another one that was not admitted in the end, or because
+// of an old image. This does not hold if the item is shared, or is one of several
+// shards.
+//
+// If a step is more than a debit, for example creating the item again, one caller does
+// it alone. The others return to the line. The write has a time limit of its own,
+// because the front caller has waited longest and has the least time left.
+func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []*ticket, img *store.Image, left <-chan struct{}) {
+	shared := d.Detach(ctx)
+	front, acct := crowd[0], crowd[0].Claim.acct
+	p := pursuit{d: d, acct: acct, img: img, left: left, c: front.Claim.common()}
+	err := error(nil)
+	for tries := 0; tries < process.MaxTries && (err == nil || errors.Is(err, store.ErrConflict)); tries++ {
+		if tries > 0 {
+			if err = p.pauseBeforeTry(ctx, crowd[0].Claim, tries); err != nil {
+				ln.Back(crowd[1:]) // they may have come later
+				crowd = crowd[:1]
+				break
+			}
+			if p.img != nil {
+				crowd = ln.Join(crowd, mostShared, p.c.alike(p.img))
+			}
+		}
+		if len(crowd) > 1 {
+			ctx, p.left = shared, nil //nolint:fatcontext // always the same one
+		}
+		var served bool
+		switch crowd, served, err = p.serve(ctx, front, crowd); {
+		case len(crowd) == 0:
+			return
+		case served:
+			tries = 0
+		}
+		if crowd[0] != front && err == nil {
+			ln.Back(crowd)
+			return
+		}
+	}
+	if err == nil || errors.Is(err, store.ErrConflict) {
+		err = contended(p.c.Bucket)
+	}
+	tellAll(crowd, err)
+}
+
+// serve makes one try to serve a crowd, possibly after refused ones. It returns the
+// callers without an answer, and whether it served others.
+func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (rest []*ticket, served bool, err error) {
+	p.catchUp()
+	if p.fresh && p.img != nil {
+		if crowd = p.d.refuseRest(crowd, p.img, p.Now); len(crowd) == 0 {
+			return nil, false, nil
+		}
+	}
+	admitted := p.pick(crowd)
+	switch {
+	case len(admitted) == 0 && p.c.Terms.Target.Differs(p.img):
+		p.d.regroup(ctx, front, crowd, p.left)
+		return nil, false, nil
+	case len(admitted) == 0:
+		refuse(crowd, p.img, p.Now)
+		return nil, false, nil
+	}
+	p.c.Terms.Amounts, p.c.Granted = sumOf(admitted), false
+	more, err := p.carry(ctx)
+	switch {
+	case more:
+		p.d.regroup(ctx, front, crowd, p.left)
+		return nil, false, nil
+	case !p.c.Granted:
+		return p.turnAway(crowd), false, err
+	}
+	crowd = without(crowd, admitted) // their claims no longer belong to this goroutine
+	p.acct.at(p.c.Shard).takes.Expect(len(admitted))
+	grant(admitted, p.img, p.Now)
+	return p.d.refuseRest(crowd, p.img, p.d.Now()), true, nil
+}
+
+// turnAway refuses the callers of a crowd for whom the item holds too little, by the
+// image that a refused write has just brought. It returns the others.
+//
+// For one of several shards, it uses the instant at which the write was worked out.
+// Tokens that the shard has earned since do not matter to callers that can go to other
+// shards.
+func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
+	if !p.fresh || p.img == nil || p.img.Disabled {
+		return crowd
+	}
+	now := p.d.Now()
+	if p.lacked && p.img.ShardCount > 1 {
+		now = p.Now
+	}
+	return p.d.refuseRest(crowd, p.img, now)
+}
+
+// pick chooses the callers of a crowd to write for: those that the item can serve, or
+// all if the image cannot tell. For a shared item, it chooses as many as the pace
+// allows, or the first one.
+func (p *pursuit) pick(crowd []*ticket) []*ticket {
+	m := p.acct.Pace(p.c.Shard, p.Up)
+	if admitted := admit(crowd, p.likely(), m, p.Now); len(admitted) > 0 {
+		return admitted
+	}
+	if m.Part > 1 && !p.fresh {
+		return crowd[:1]
+	}
+	if !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled {
+		return crowd
+	}
+	return nil
+}
+
+// carry takes the next step of a crowd's claim. more says that the step is one that a
+// crowd cannot take.
+func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
+	next := p.plan()
+	switch next.Kind {
+	case plan.Take, plan.Refill:
+		_, err = p.write(ctx, next)
+	case plan.Wait:
+		err = p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, nil)
+	case plan.Disabled:
+		err = &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+	case plan.Incomputable:
+		err = &store.UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
+	default:
+		more = true
+	}
+	return more, err
+}
+
+// regroup returns a crowd to the line. If the front caller is still one of them, it
+// goes alone and finds out for the others.
+func (d *Driver) regroup(ctx context.Context, front *ticket, crowd []*ticket, left <-chan struct{}) {
+	ln := &front.Claim.acct.at(front.Claim.Shard).takes
+	if crowd[0] != front {
+		ln.Back(crowd)
+		return
+	}
+	ln.Back(crowd[1:])
+	front.Err = d.debitAlone(ctx, front.Claim, left)
+}
+
+// without returns the callers of a crowd that are not among others.
+func without(crowd, others []*ticket) []*ticket {
+	return slices.DeleteFunc(slices.Clone(crowd), func(t *ticket) bool { return slices.Contains(others, t) })
+}
+
+// admit returns the callers of a crowd that an item can serve, in the order of their
+// arrival. If this version cannot refill the item, only its stored balances count. The
+// callers together ask for no more than the pace allows, but at least for the amounts
+// of the first of them.
+func admit(crowd []*ticket, img *store.Image, m memory.Pace, now int64) []*ticket {
+	if img == nil {
+		return nil
+	}
+	held := make([]int64, len(img.Limits))
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		held[i] = s.Tokens
+		if img.Foreign == "" {
+			held[i] = plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
+		}
+	}
+	least := make([]int64, len(held)) // what the write must leave
+	for i := range least {
+		least[i] = held[i] - (held[i]+plan.ShareOf(img, img.Limits[i].Params).Earned(now, now+m.Delay))/m.Part
+	}
+	// leaves reports whether a claim leaves at least that much of each limit.
+	leaves := func(c *Claim, least []int64) bool {
+		return !slices.ContainsFunc(c.Terms.Amounts, func(a store.Amount) bool {
+			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
+			return i >= 0 && a.Milli > 0 && held[i]-a.Milli < least[i]
+		})
+	}
+	nothing := make([]int64, len(held))
+	admitted := make([]*ticket, 0, len(crowd))
+	for _, t := range crowd {
+		switch {
+		case !leaves(t.Claim, nothing):
+			continue
+		case len(admitted) > 0 && !leaves(t.Claim, least):
+			return admitted
+		}
+		for i := range img.Limits {
+			held[i] -= plan.AmountOf(t.Claim.Terms.Amounts, img.Limits[i].Name)
+		}
+		admitted = append(admitted, t)
+	}
+	return admitted
+}
+
+// grant tells a crowd that one write has debited their amounts.
+func grant(crowd []*ticket, img *store.Image, now int64) {
+	leaveBehind(crowd)
+	for _, t := range crowd {
+		c := t.Claim
+		c.Granted, c.image, c.At, c.Parent = true, img, now, plan.CascadeOf(img)
+		t.Tell(nil)
+	}
+}
+
+// leaveBehind gives each caller of a crowd the amounts of those behind it. So each
+// caller sees the bucket as it was after the callers before it.
+func leaveBehind(crowd []*ticket) {
+	if len(crowd) < 2 {
+		return
+	}
+	behind := sumOf(crowd)
+	for i := range behind {
+		behind[i].Milli = 0
+	}
+	for _, t := range slices.Backward(crowd) {
+		for _, a := range t.Claim.Terms.Amounts {
+			for i := range behind {
+				if behind[i].Limit == a.Limit {
+					t.Claim.Behind = append(t.Claim.Behind, behind[i].Milli)
+					behind[i].Milli += a.Milli
+				}
+			}
+		}
+	}
+}
+
+// refuseRest refuses the callers of a crowd that come too late for what a just seen
+// item holds, and returns the others. It does so at once: limits earn all the time, so
+// a caller that waited in line for that would be neither served nor refused. If a write
+// for the others is refused, another process has taken the tokens.
+func (d *Driver) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
+	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.Terms.Target.Differs(img) {
+		return crowd
+	}
+	served := admit(crowd, img, memory.Pace{Part: 1}, now)
+	// The tokens that could serve one of these go to the callers that are served.
+	refuse(without(crowd, served), plan.Debited(img, sumOf(served), now), now)
+	return served
+}
+
+// refuse tells a crowd that an item can serve none of them.
+func refuse(crowd []*ticket, img *store.Image, now int64) {
+	for _, t := range crowd {
+		t.Claim.refusedBy(img, now)
+		t.Tell(nil)
+	}
+}
+
+func tellAll(crowd []*ticket, err error) {
+	for _, t := range crowd {
+		t.Tell(err)
+	}
+}
