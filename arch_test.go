@@ -55,30 +55,37 @@ var mayImport = map[string][]string{
 	"internal/bucket": {},
 
 	// The store on DynamoDB.
-	"dynamo":          {"tend", "store", "internal/bucket", "internal/schema", sdk + "/..."},
-	"internal/schema": {"store", sdkDB + "/types"},
+	"dynamo":                     {"tend", "store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/schema", sdk + "/..."},
+	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
+	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo/fastclient":          {sdk + "/..."},
+	"dynamo/internal/conn":       {"store", "internal/schema", sdk + "/..."},
+	"dynamo/internal/expression": {"store", "internal/schema", sdkDB + "/types"},
+	"internal/schema":            {"store", sdkDB + "/types"},
 
 	// The engine.
 	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
 
 	// What runs on a store.
-	"aggregator":        {"store", "dynamo", "tend", lru},
-	"aggregator/lambda": {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
-	"archive":           {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
+	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
+	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
+	"archive":           {".", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":       {".", "store"},
-	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":  {sdk + "/..."},
-	"internal/s3test": {sdk + "/..."},
-	"internal/dated":  {sdk + "/..."},
+	"storetest":               {".", "store"},
+	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/schema", sdk + "/..."},
+	"internal/sim":            {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":          {sdk + "/..."},
+	"internal/s3test":         {sdk + "/..."},
+	"internal/dated":          {sdk + "/..."},
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -94,7 +101,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

@@ -16,6 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
 	"github.com/zeroae/zae-limiter-go/tend"
@@ -28,7 +30,7 @@ const table = "limits"
 type world struct {
 	*testing.T
 	api     dynamo.API
-	streams dynamo.StreamAPI
+	streams stream.API
 	store   *dynamo.Store
 	*limiter.Limiter
 	books      *books
@@ -52,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldOn(t, engine, engine)
 }
 
-func newWorldOn(t *testing.T, api dynamo.API, streams dynamo.StreamAPI) *world {
+func newWorldOn(t *testing.T, api dynamo.API, streams stream.API) *world {
 	t.Helper()
 	w := &world{T: t, api: api, streams: streams}
 	w.begin()
@@ -129,7 +131,7 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 }
 
 // drain reads the records since the last call.
-func (w *world) drain() (records []dynamo.Record) {
+func (w *world) drain() (records []stream.Record) {
 	w.Helper()
 	d, err := w.streams.DescribeStream(w.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: w.arn})
 	w.must(err)
@@ -146,7 +148,7 @@ func (w *world) drain() (records []dynamo.Record) {
 			if len(page.Records) == 0 {
 				break
 			}
-			records = append(records, dynamo.DecodeRecords(page.Records)...)
+			records = append(records, stream.DecodeAll(page.Records)...)
 			w.after[*sh.ShardId] = records[len(records)-1].Sequence
 			next = page.NextShardIterator
 		}
@@ -155,7 +157,7 @@ func (w *world) drain() (records []dynamo.Record) {
 }
 
 // process processes records, none of which may fail.
-func (w *world) process(records []dynamo.Record) aggregator.Result {
+func (w *world) process(records []stream.Record) aggregator.Result {
 	w.Helper()
 	res, err := w.aggregator.Process(w.Context(), records)
 	w.must(err)
@@ -202,11 +204,11 @@ func (w *world) shards(entity string) []*store.Image {
 type books struct {
 	mu sync.Mutex
 	// fail, if not nil, returns the error for a delta, nil if there is none.
-	fail  func(*dynamo.UsageDelta) error
+	fail  func(*usage.Delta) error
 	calls int
 }
 
-func (b *books) note(d *dynamo.UsageDelta) error {
+func (b *books) note(d *usage.Delta) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls++
@@ -222,17 +224,17 @@ type ledger struct {
 	store *dynamo.Store
 }
 
-func (l *ledger) AddUsage(ctx context.Context, d *dynamo.UsageDelta) error {
+func (l *ledger) Add(ctx context.Context, d *usage.Delta) error {
 	if err := l.note(d); err != nil {
 		return err
 	}
-	return l.store.AddUsage(ctx, d)
+	return l.store.Usage().Add(ctx, d)
 }
 
 // total is what a store has counted of an entity in windows of a kind, as text.
-func (w *world) total(s *dynamo.Store, q dynamo.UsageQuery) string {
+func (w *world) total(s *dynamo.Store, q usage.Query) string {
 	w.Helper()
-	sum, err := s.UsageSummary(w.Context(), q)
+	sum, err := s.Usage().Sum(w.Context(), q)
 	w.must(err)
 	if sum.Snapshots == 0 {
 		return "nothing"

@@ -21,6 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -78,7 +80,7 @@ type lossy struct {
 
 	want     map[account]*used
 	poisoned map[string]bool // sequence numbers; true once reported
-	lanes    [][]dynamo.Record
+	lanes    [][]stream.Record
 	done     []int // processed records, by lane
 	mu       sync.Mutex
 }
@@ -167,7 +169,7 @@ func (l *lossy) live() {
 // lane, as in a shard of a stream.
 func (l *lossy) split(lanes int) {
 	l.Helper()
-	l.lanes, l.done = make([][]dynamo.Record, lanes), make([]int, lanes)
+	l.lanes, l.done = make([][]stream.Record, lanes), make([]int, lanes)
 	for _, r := range l.drain() {
 		if r.Err != nil {
 			l.poisoned[r.Sequence] = false
@@ -205,14 +207,14 @@ func (l *lossy) deliver(a *aggregator.Aggregator, lane int, dice *rand.Rand) {
 	}
 	// A failed record at or after the new position comes again. One before it must not be
 	// lost either.
-	if i := slices.IndexFunc(records[:l.done[lane]], func(r dynamo.Record) bool { return again[r.Sequence] }); i >= 0 {
+	if i := slices.IndexFunc(records[:l.done[lane]], func(r stream.Record) bool { return again[r.Sequence] }); i >= 0 {
 		l.done[lane] = i
 	}
 }
 
 // processed processes a batch and returns its failed records. The result must name exactly
 // the poisoned records.
-func (l *lossy) processed(a *aggregator.Aggregator, batch []dynamo.Record) (failed []dynamo.Record) {
+func (l *lossy) processed(a *aggregator.Aggregator, batch []stream.Record) (failed []stream.Record) {
 	res, err := a.Process(l.Context(), batch)
 	l.check(err)
 	named := map[int]bool{}
@@ -254,7 +256,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 			l.split(1 + int(seed%4))
 
 			api.dice = rand.New(rand.NewPCG(seed, 7))
-			a := w.aggregate(aggregator.Options{Windows: []dynamo.Window{dynamo.Hourly}})
+			a := w.aggregate(aggregator.Options{Windows: []usage.Window{usage.Hourly}})
 			for round := 0; ; round++ {
 				switch round {
 				case 200:
@@ -279,7 +281,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 				}
 				together.Wait()
 				if l.dice.IntN(4) == 0 { // the process is gone, with its memory
-					a = w.aggregate(aggregator.Options{Windows: []dynamo.Window{dynamo.Hourly}})
+					a = w.aggregate(aggregator.Options{Windows: []usage.Window{usage.Hourly}})
 				}
 			}
 			api.dice = nil
@@ -298,7 +300,7 @@ func (l *lossy) judge(seed uint64) {
 	}
 	got := map[account]string{}
 	for _, entity := range []string{"wide", "solo", "key", "team"} {
-		page, err := l.store.Usage(l.Context(), dynamo.UsageQuery{Entity: entity, Window: dynamo.Hourly, Limit: dynamo.MaxUsageLimit})
+		page, err := l.store.Usage().Read(l.Context(), usage.Query{Entity: entity, Window: usage.Hourly, Limit: usage.MaxLimit})
 		l.must(err)
 		for _, u := range page.Snapshots {
 			tokens := map[string]*big.Int{}

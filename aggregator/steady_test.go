@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
 // far is an API across a network: each request takes a fixed time, half of it each way.
@@ -102,7 +103,7 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 		if aggregated {
 			refills += w.process(w.drain()).Refills
 			want := fmt.Sprintf("map[%s:%d]", s.limit.Name, 1000*all.Load()*int64(s.amount))
-			if got := w.total(w.store, dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily}); !strings.HasSuffix(got, want) {
+			if got := w.total(w.store, usage.Query{Entity: "user", Window: usage.Daily}); !strings.HasSuffix(got, want) {
 				t.Errorf("counted are %s, consumed were %s", got, want)
 			}
 		}

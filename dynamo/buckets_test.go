@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -113,14 +114,14 @@ func TestBuckets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &fault{API: newTable(t)}
-			s := openStore(t, lagging{f, c.indexed})
+			f := &fixture.Fault{API: fixture.NewTable(t)}
+			s := fixture.OpenStore(t, lagging{f, c.indexed})
 			for _, sh := range c.items {
-				bucket(t, s, f, "user", "gpt", sh.index, sh.count)
+				fixture.PutBucket(t, s, f, "user", "gpt", sh.index, sh.count)
 			}
-			bucket(t, s, f, "user", "gpt-4", 5, 1)
-			bucket(t, s, f, "user2", "gpt", 0, 1)
-			f.reset()
+			fixture.PutBucket(t, s, f, "user", "gpt-4", 5, 1)
+			fixture.PutBucket(t, s, f, "user2", "gpt", 0, 1)
+			f.Reset()
 			images, err := s.Buckets(t.Context(), "user", "gpt", c.believed)
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +129,7 @@ func TestBuckets(t *testing.T) {
 			if diff := cmp.Diff(of("user", "gpt", c.want...), shards(images)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.requests, f.ops); diff != "" {
+			if diff := cmp.Diff(c.requests, f.Ops); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
@@ -140,24 +141,24 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := &fault{API: newEngine(t), page: 7}
+			f := &fixture.Fault{API: fixture.NewEngine(t), Page: 7}
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}
-			s := openStore(t, f)
+			s := fixture.OpenStore(t, f)
 			var want []store.Bucket
 			for i := range 120 {
 				e := fmt.Sprintf("user-%03d", i)
-				bucket(t, s, f, e, "gpt-4", 0, 2)
-				bucket(t, s, f, e, "gpt-4", 1, 2)
+				fixture.PutBucket(t, s, f, e, "gpt-4", 0, 2)
+				fixture.PutBucket(t, s, f, e, "gpt-4", 1, 2)
 				want = append(want, of(e, "gpt-4", 0, 1)...)
 			}
-			bucket(t, s, f, "user-003", "a/b", 0, 1)
+			fixture.PutBucket(t, s, f, "user-003", "a/b", 0, 1)
 			// A usage snapshot shares the index partition.
 			_, ns := s.Namespace()
 			usage := schema.Key{PK: schema.EntityPK(ns, "user-003"), SK: "#USAGE#gpt-4#x"}.Item()
 			usage[schema.GSI2PK], usage[schema.GSI2SK] = schema.S(schema.ResourcePK(ns, "gpt-4")), schema.S("USAGE#x#user-003")
-			put(t, f, usage)
+			fixture.Put(t, f, usage)
 
 			images, err := s.ResourceBuckets(t.Context(), "gpt-4")
 			if err != nil {
@@ -166,7 +167,7 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 			if diff := cmp.Diff(want, shards(images)); diff != "" {
 				t.Errorf("of the resource (-want +got):\n%s", diff)
 			}
-			for _, in := range f.ins {
+			for _, in := range f.Ins {
 				if batch, ok := in.(*dynamodb.BatchGetItemInput); ok && len(batch.RequestItems[table].Keys) > 100 {
 					t.Errorf("a batch of %d", len(batch.RequestItems[table].Keys))
 				}
@@ -184,32 +185,32 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 
 func TestDamagedBucketsAreReported(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	_, ns := s.Namespace()
-	bucket(t, s, f, "user", "gpt-4", 0, 1)
-	it := get(t, f, schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
+	fixture.PutBucket(t, s, f, "user", "gpt-4", 0, 1)
+	it := fixture.Get(t, f, schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 	delete(it, schema.RF)
-	put(t, f, it)
+	fixture.Put(t, f, it)
 	_, one := s.Buckets(t.Context(), "user", "gpt-4", 1)
 	_, all := s.EntityBuckets(t.Context(), "user")
-	wantErr(t, one, store.ErrCorrupt)
-	wantErr(t, all, store.ErrCorrupt)
+	fixture.WantErr(t, one, store.ErrCorrupt)
+	fixture.WantErr(t, all, store.ErrCorrupt)
 }
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
-	e := createEntity(t, s, store.Entity{ID: "user"})
-	setLimits(t, s, levels[1], rpm10)
-	setLimits(t, s, levels[3], tpm20)
+	s, f := fixture.NewStore(t)
+	e := fixture.CreateEntity(t, s, store.Entity{ID: "user"})
+	fixture.SetLimits(t, s, levels[1], rpm10)
+	fixture.SetLimits(t, s, levels[3], tpm20)
 	for shard := range 2 {
-		bucket(t, s, f, "user", "gpt-4", shard, 2)
+		fixture.PutBucket(t, s, f, "user", "gpt-4", shard, 2)
 	}
 	images, err := s.Buckets(t.Context(), "user", "gpt-4", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.reset()
+	f.Reset()
 	got, err := s.Load(t.Context(), &store.Load{
 		Entity: "user", Configs: append(levels, levels[1]), Bucket: &store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1},
 	})
@@ -222,7 +223,7 @@ func TestLoad(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"BatchGetItem"}, f.ops); diff != "" {
+	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	got, err = s.Load(t.Context(), &store.Load{
@@ -231,21 +232,21 @@ func TestLoad(t *testing.T) {
 	if err != nil || got.Entity != nil || got.Image != nil || len(got.Configs) != 1 || got.Configs[0] != nil {
 		t.Errorf("of nothing: %+v, %v", got, err)
 	}
-	f.reset()
-	if got, err := s.Load(t.Context(), &store.Load{}); err != nil || len(got.Configs) != 0 || len(f.ops) != 0 {
-		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.ops)
+	f.Reset()
+	if got, err := s.Load(t.Context(), &store.Load{}); err != nil || len(got.Configs) != 0 || len(f.Ops) != 0 {
+		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.Ops)
 	}
 }
 
 func TestLoadNeverAnswersInPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newStore(t)
+		s, f := fixture.NewStore(t)
 		for _, k := range levels {
-			setLimits(t, s, k, rpm10)
+			fixture.SetLimits(t, s, k, rpm10)
 		}
-		f.reset()
-		f.batch = 1
+		f.Reset()
+		f.Batch = 1
 		got, err := s.Load(t.Context(), &store.Load{Configs: levels})
 		if err != nil {
 			t.Fatal(err)
@@ -255,19 +256,19 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 				t.Errorf("no configuration of %+v", levels[i])
 			}
 		}
-		if len(f.ops) != 4 {
-			t.Errorf("requests: %q", f.ops)
+		if len(f.Ops) != 4 {
+			t.Errorf("requests: %q", f.Ops)
 		}
-		stuck := &stuckBatch{API: newTable(t)}
-		s = openStore(t, stuck)
+		stuck := &stuckBatch{API: fixture.NewTable(t)}
+		s = fixture.OpenStore(t, stuck)
 		stuck.stick = true
 		_, err = s.Load(t.Context(), &store.Load{Configs: levels})
-		wantErr(t, err, store.ErrThrottled)
+		fixture.WantErr(t, err, store.ErrThrottled)
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
 		_, err = s.Load(ctx, &store.Load{Configs: levels})
-		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, store.ErrUnavailable)
+		fixture.WantErr(t, err, context.DeadlineExceeded)
+		fixture.WantErr(t, err, store.ErrUnavailable)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -42,7 +43,7 @@ func TestCreateTable(t *testing.T) {
 		dynamo.ProjectKeys: types.ProjectionTypeKeysOnly,
 		dynamo.ProjectAll:  types.ProjectionTypeAll,
 	} {
-		db := newEngine(t)
+		db := fixture.NewEngine(t)
 		o := dynamo.TableOptions{Name: table, GSI2Projection: gsi2, Now: now}
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Fatal(err)
@@ -52,12 +53,12 @@ func TestCreateTable(t *testing.T) {
 		}, projections(t, db)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", gsi2, diff)
 		}
-		_, before := openStore(t, db).Namespace()
+		_, before := fixture.OpenStore(t, db).Namespace()
 		// Again, as after an interruption: the existing table is adopted and kept.
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Errorf("%q again: %v", gsi2, err)
 		}
-		if _, after := openStore(t, db).Namespace(); after != before {
+		if _, after := fixture.OpenStore(t, db).Namespace(); after != before {
 			t.Errorf("%q again: namespace %q became %q", gsi2, before, after)
 		}
 	}
@@ -65,12 +66,12 @@ func TestCreateTable(t *testing.T) {
 
 func TestCreateTableKeepsAnOlderVersionRecord(t *testing.T) {
 	t.Parallel()
-	db := newTable(t)
-	put(t, db, schema.EncodeVersion(schema.Version{Schema: "0.10.0", ClientMin: "0.15.0", Updated: start}))
+	db := fixture.NewTable(t)
+	fixture.Put(t, db, schema.EncodeVersion(schema.Version{Schema: "0.10.0", ClientMin: "0.15.0", Updated: start}))
 	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := openStore(t, db).Version(); v.ClientMin != "0.15.0" {
+	if v, _ := fixture.OpenStore(t, db).Version(); v.ClientMin != "0.15.0" {
 		t.Errorf("the record became %+v", v)
 	}
 }
@@ -92,21 +93,21 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 		"another key": {KeySchema: pair("pk", "sk"), AttributeDefinitions: attrs("pk", "sk")},
 		"no indexes":  {KeySchema: pair("PK", "SK"), AttributeDefinitions: attrs("PK", "SK")},
 	} {
-		db := newEngine(t)
+		db := fixture.NewEngine(t)
 		in.TableName, in.BillingMode = aws.String(table), types.BillingModePayPerRequest
 		if _, err := db.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantErr(t, dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}), store.ErrExists)
+			fixture.WantErr(t, dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}), store.ErrExists)
 		})
 	}
 	t.Run("another projection", func(t *testing.T) {
 		t.Parallel()
-		wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), store.ErrExists)
+		fixture.WantErr(t, dynamo.CreateTable(t.Context(), fixture.NewTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), store.ErrExists)
 	})
-	wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), store.ErrInvalid)
+	fixture.WantErr(t, dynamo.CreateTable(t.Context(), fixture.NewTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), store.ErrInvalid)
 }
 
 // expiry returns whether a table's items expire, and by which attribute.
@@ -155,7 +156,7 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 		t.Fatal(err)
 	}
 	err := create(other, false)
-	wantErr(t, err, store.ErrExists)
+	fixture.WantErr(t, err, store.ErrExists)
 	if err == nil || !strings.Contains(err.Error(), "until") {
 		t.Errorf("it does not say what items expire by: %v", err)
 	}
@@ -166,14 +167,14 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 
 func TestTablesLetItemsExpire(t *testing.T) {
 	t.Parallel()
-	checkExpiry(t, newEngine(t))
+	checkExpiry(t, fixture.NewEngine(t))
 }
 
 // If the permission for expiry is missing, the error says so.
 func TestExpiryThatIsRefused(t *testing.T) {
 	t.Parallel()
-	err := dynamo.CreateTable(t.Context(), &noExpiry{API: newTable(t)}, dynamo.TableOptions{Name: table})
-	wantErr(t, err, store.ErrAccessDenied)
+	err := dynamo.CreateTable(t.Context(), &noExpiry{API: fixture.NewTable(t)}, dynamo.TableOptions{Name: table})
+	fixture.WantErr(t, err, store.ErrAccessDenied)
 }
 
 type noExpiry struct{ dynamo.API }
@@ -214,7 +215,7 @@ func (s *slowTable) DescribeTable(ctx context.Context, in *dynamodb.DescribeTabl
 func TestCreateTableWaitsUntilItIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		slow := &slowTable{API: newEngine(t)}
+		slow := &slowTable{API: fixture.NewEngine(t)}
 		if err := dynamo.CreateTable(t.Context(), slow, dynamo.TableOptions{Name: table}); err != nil {
 			t.Fatal(err)
 		}
@@ -230,9 +231,9 @@ func TestCreateTableWaitsNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun := time.Now()
-		err := dynamo.CreateTable(ctx, &slowTable{API: newEngine(t), never: true}, dynamo.TableOptions{Name: table})
-		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, store.ErrUnavailable)
+		err := dynamo.CreateTable(ctx, &slowTable{API: fixture.NewEngine(t), never: true}, dynamo.TableOptions{Name: table})
+		fixture.WantErr(t, err, context.DeadlineExceeded)
+		fixture.WantErr(t, err, store.ErrUnavailable)
 		if waited := time.Since(begun); waited != time.Minute {
 			t.Errorf("waited %v", waited)
 		}

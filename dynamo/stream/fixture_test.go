@@ -1,0 +1,14 @@
+package stream_test
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+)
+
+const table = fixture.Table
+
+// start is the instant at which tests begin.
+var start = fixture.Start
+
+func now() time.Time { return start }
