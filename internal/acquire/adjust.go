@@ -24,7 +24,7 @@ func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []st
 		img = last
 	}
 	terms := plan.Terms{Amounts: amounts}
-	if parts, short := terms.Allot([]*store.Image{img}, m.Now, true); !short || count == 1 || img.Foreign != "" {
+	if parts, short := terms.Allot([]*store.Image{img}, m.Now, true); !short || count == 1 || !img.IsEvaluable() {
 		return parts
 	}
 	images, all := acct.Images(m.Up, d.trust)

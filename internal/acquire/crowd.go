@@ -149,7 +149,7 @@ func (p *pursuit) pick(crowd []*ticket) []*ticket {
 	if m.Part > 1 && !p.fresh {
 		return crowd[:1]
 	}
-	if !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled {
+	if !p.fresh || p.img == nil || !p.img.IsEvaluable() || p.img.Disabled {
 		return crowd
 	}
 	return nil
@@ -167,7 +167,7 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	case plan.Disabled:
 		err = &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 	case plan.Incomputable:
-		err = &store.UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
+		err = unsupported(p.c.Bucket, p.img.Features)
 	default:
 		more = true
 	}
@@ -203,7 +203,7 @@ func admit(crowd []*ticket, img *store.Image, m memory.Pace, now int64) []*ticke
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		held[i] = s.Tokens
-		if img.Foreign == "" {
+		if img.IsEvaluable() {
 			held[i] = plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
@@ -272,7 +272,7 @@ func leaveBehind(crowd []*ticket) {
 // a caller that waited in line for that would be neither served nor refused. If a write
 // for the others is refused, another process has taken the tokens.
 func (d *Driver) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.Terms.Target.Differs(img) {
+	if len(crowd) == 0 || !img.IsEvaluable() || crowd[0].Claim.Terms.Target.Differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, memory.Pace{Part: 1}, now)

@@ -39,9 +39,14 @@ func obstacle(b store.Bucket, images []*store.Image) error {
 		switch {
 		case img.Disabled:
 			return disabledError(b)
-		case img.Foreign != "":
-			return &store.UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: img.Foreign}
+		case !img.IsEvaluable():
+			return unsupported(b, img.Features)
 		}
 	}
 	return nil
+}
+
+// unsupported says that this version cannot evaluate features of a bucket.
+func unsupported(b store.Bucket, f store.Features) error {
+	return &store.UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: f.Unsupported().String()}
 }

@@ -191,7 +191,7 @@ func (a *Account) Predicted(img *store.Image, m Moment) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != img || img.Foreign != "" || !s.contention.isShared(m.Up) {
+	if s.img != img || !img.IsEvaluable() || !s.contention.isShared(m.Up) {
 		return img
 	}
 	guess := *img
