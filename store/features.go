@@ -23,7 +23,7 @@ const (
 )
 
 // evaluated are the features that this version evaluates.
-const evaluated Features = 0
+const evaluated = 0
 
 // Unsupported are those of the features that this version cannot evaluate.
 func (f Features) Unsupported() Features { return f &^ evaluated }

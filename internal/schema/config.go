@@ -130,11 +130,11 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
-		if feature, ok := l.decode(field, v); !ok {
+		feature, ok := l.decode(field, v)
+		if !ok {
 			return nil, corrupt(item, attr, badNumber)
-		} else {
-			c.Features |= feature
 		}
+		c.Features |= feature
 	}
 	for name, l := range limits {
 		switch {
