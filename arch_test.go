@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	// What runs on a store.
 	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
 	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
-	"archive":           {".", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"archive":           {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Programs.
