@@ -81,7 +81,7 @@ func (d *Driver) adjustShard(ctx context.Context, acct *account, img *store.Imag
 			img = out.Image
 		}
 	}
-	return nil, false, contended(img.Bucket)
+	return nil, false, refusedTooOften(img.Bucket)
 }
 
 // settle carries out a settlement on the image seen.

@@ -82,7 +82,7 @@ func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []
 		}
 	}
 	if err == nil || errors.Is(err, store.ErrConflict) {
-		err = contended(p.c.Bucket)
+		err = refusedTooOften(p.c.Bucket)
 	}
 	tellAll(crowd, err)
 }

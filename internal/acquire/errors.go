@@ -23,7 +23,8 @@ var errShardsChanged = errors.New("the shards have changed")
 // other shards.
 var errNoWritesLeft = errors.New("the shard has used its hidden write limit")
 
-func contended(b store.Bucket) error {
+// refusedTooOften is the error of a write for which other writers always came first.
+func refusedTooOften(b store.Bucket) error {
 	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
 }
 

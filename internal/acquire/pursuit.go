@@ -72,7 +72,7 @@ func (p *pursuit) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return contended(p.c.Bucket)
+	return refusedTooOften(p.c.Bucket)
 }
 
 // pauseBeforeTry waits before another try. If a write was refused only for its stamp and the
