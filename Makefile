@@ -22,23 +22,26 @@ BENCHCOUNT ?= 6
 # except where CI is set.
 race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the race detector needs a C compiler: install gcc)))
 
-# The long tests let minutes to weeks of virtual time pass, or try seed after seed until the simulation
-# reports a defect that they have planted. make quick and make test leave them to make long and to .ci/run.
+# The long tests let hours to weeks of virtual time pass, kill process after process, or try seed after
+# seed until the simulation reports a defect that they have planted. make quick and make test leave them to make long and to .ci/run.
 # arch_test.go checks that the packages have a test of each name, and that no other package has one.
 long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
 	TestADegradedLeaseIsDropped TestADegradedLeaseIsRolledBack \
 	TestADegradedLeaseIsRolledBackInTheBackground TestAFrozenWriteLimitDoublesNothing \
-	TestAProcessThatAsksForLittleGetsIt TestAQuietBucketIsNeverDoubled \
-	TestASlowBucketNeverDoubles TestASmallBurstBesideAClientThatIsALittleAhead \
-	TestBrokenAggregatorsAreSeen TestBrokenHealingsAreSeen TestBrokenIsSeen \
-	TestBrokenMergesAreSeen TestBrokenSeasonsAreSeen TestBrokenShardsAreSeen \
-	TestLongRunRateIsTheConfiguredRateUnderLatency TestMemoryDoesNotGrowWithHistory \
-	TestNeverStarved TestNeverStarvedByAnAggregator TestNeverStarvedOnShards \
-	TestOneWriteFromTheFutureDoesNotStopABucket TestOnlyAQuietBucketIsMerged \
-	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesShareALimitEqually \
-	TestSlowLimitAccruesBesideAFastOne TestSteadyLoadStaysOnTheOneRoundTripPath TestTheAttack \
-	TestTheAttackOnABucketThatIsNotSharded TestUnequalSharesAreSeen
-long_packages = . ./aggregator ./internal/sim ./loadtest
+	TestAHotPartitionDoublesItsBucket TestAProcessThatAsksForLittleGetsIt \
+	TestAQuietBucketIsNeverDoubled TestASlowBucketNeverDoubles \
+	TestASmallBurstBesideAClientThatIsALittleAhead TestBrokenAggregatorsAreSeen \
+	TestBrokenHealingsAreSeen TestBrokenIsSeen TestBrokenMergesAreSeen TestBrokenSeasonsAreSeen \
+	TestBrokenShardsAreSeen TestFollowerReadsParentsBeforeTheirChildren TestKilled \
+	TestLongRunRateIsTheConfiguredRateUnderLatency TestMemoryDoesNotGrowWithHistory TestNeverStarved \
+	TestNeverStarvedByAnAggregator TestNeverStarvedOnShards \
+	TestOneWriteFromTheFutureDoesNotStopABucket TestOnlyAQuietBucketIsMerged TestPowerCutAtEveryStep \
+	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually \
+	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestSteadyLoadStaysOnTheOneRoundTripPath \
+	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
+	TestUnequalSharesAreSeen
+long_packages = . ./aggregator ./conformance ./dynamo/stream ./dynamolite ./dynamolite/internal/journal \
+	./internal/sim ./loadtest
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 
