@@ -31,29 +31,34 @@ const (
 // Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket", "internal/calls", "internal/lane", "internal/plan", "store", lru},
-	"internal/calls":      {},
-	"internal/lane":       {"internal/calls"},
-	"internal/plan":       {"internal/bucket", "store"},
-	"store":               {},
-	"internal/bucket":     {},
-	"internal/schema":     {"store", sdkDB + "/types"},
-	"dynamo":              {".", "store", "internal/bucket", "internal/schema", sdk + "/..."},
-	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
-	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
-	"storetest":           {".", "store"},
-	"internal/sim":        {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":      {sdk + "/..."},
-	"aggregator":          {".", "store", "dynamo", lru},
-	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
-	"internal/s3test":     {sdk + "/..."},
-	"internal/dated":      {sdk + "/..."},
-	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
-	"internal/cli":        {".", "store", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
-	"cmd":                 {"internal/cli"},
-	"examples":            {".", "dynamo", "dynamolite"},
-	"loadtest":            {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+	".":                    {"internal/bucket", "internal/calls", "internal/lane", "internal/plan", "store", lru},
+	"internal/calls":       {},
+	"internal/lane":        {"internal/calls"},
+	"internal/plan":        {"internal/bucket", "store"},
+	"store":                {},
+	"internal/bucket":      {},
+	"internal/schema":      {"store", sdkDB + "/types"},
+	"dynamo":               {".", "store", "internal/bucket", "internal/schema", sdk + "/..."},
+	"dynamolite":           {"dynamolite/internal/...", sdk + "/..."},
+	"dynamolite/internal":  {"dynamolite/internal/...", sdk + "/..."},
+	"storetest":            {".", "store"},
+	"internal/sim":         {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/faults":      {"store", "dynamo", "internal/schema", sdk + "/..."},
+	"internal/limitertest": {".", "store", "dynamo", "dynamolite", "internal/faults"},
+	"internal/peers":       {sdk + "/..."},
+	"aggregator":           {".", "store", "dynamo", lru},
+	"archive":              {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
+	"internal/s3test":      {sdk + "/..."},
+	"internal/dated":       {sdk + "/..."},
+	"aggregator/lambda":    {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
+	"internal/cli":         {".", "store", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"cmd":                  {"internal/cli"},
+	"examples":             {".", "dynamo", "dynamolite"},
+	"loadtest":             {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 }
+
+// testsOnly lists the packages that only tests and each other import.
+var testsOnly = []string{"internal/faults", "internal/limitertest", "internal/s3test", "internal/dated", "internal/peers", "storetest"}
 
 // standardOnly lists the packages that import only the packages above and the standard
 // library.
@@ -170,6 +175,9 @@ func TestDependenciesPointOneWay(t *testing.T) {
 			isStandard := !strings.Contains(imported, ".")
 			if !isStandard && !slices.ContainsFunc(allowed, func(entry string) bool { return covers(entry, name) }) {
 				t.Errorf("%s imports %s, which %s may not", s.path, imported, s.folder)
+			}
+			if slices.Contains(testsOnly, name) && !slices.Contains(testsOnly, s.folder) {
+				t.Errorf("%s imports %s, which is for tests only", s.path, imported)
 			}
 		}
 	}
