@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -179,7 +179,7 @@ func (f *follower) begin(name string) *reader {
 	f.cast = append(f.cast, c)
 	f.play.mu.Unlock()
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
-		s, err := dynamo.OpenID(ctx, dynamo.Options{API: &link{f.w, c}, Table: tableName, Now: c.clock}, id)
+		s, err := dynamo.OpenID(ctx, dynamo.Options{API: c.api(), Table: tableName, Now: c.clock}, id)
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
