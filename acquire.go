@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -165,7 +166,7 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 // other side refuses or fails, or if the remembered parent is out of date.
 func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
 	child := l.claim(req)
-	remembered := child.acct.owner(l.uptime(), imageAge)
+	remembered := child.acct.Owner(l.uptime(), memory.ImageAge)
 	if err := l.knownDisabled(req, child.acct, remembered); err != nil {
 		return nil, err
 	}
@@ -334,7 +335,7 @@ func (c *claim) shards(up time.Duration) []*store.Image {
 		return []*store.Image{c.image}
 	}
 	// Images from before or after a doubling have other shares.
-	last, _ := c.acct.images(up, imageAge)
+	last, _ := c.acct.Images(up, memory.ImageAge)
 	images := make([]*store.Image, c.image.ShardCount)
 	for i, img := range last {
 		if img != nil && img.ShardCount == len(images) {
@@ -420,7 +421,7 @@ func (l *Limiter) insist(ctx context.Context, write func(context.Context) error)
 		if !isTurnedAway(err) {
 			return err
 		}
-		if sleep(ctx, nil, min(minBrake<<min(tries, 10), maxBrake)) != nil {
+		if sleep(ctx, nil, min(memory.MinBrake<<min(tries, 10), memory.MaxBrake)) != nil {
 			return err
 		}
 	}

@@ -31,30 +31,32 @@ const (
 // Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                    {"internal/bucket", "internal/calls", "internal/lane", "internal/plan", "store", lru},
-	"internal/calls":       {},
-	"internal/lane":        {"internal/calls"},
-	"internal/plan":        {"internal/bucket", "store"},
-	"store":                {},
-	"internal/bucket":      {},
-	"internal/schema":      {"store", sdkDB + "/types"},
-	"dynamo":               {".", "store", "internal/bucket", "internal/schema", sdk + "/..."},
-	"dynamolite":           {"dynamolite/internal/...", sdk + "/..."},
-	"dynamolite/internal":  {"dynamolite/internal/...", sdk + "/..."},
-	"storetest":            {".", "store"},
-	"internal/sim":         {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	".":                   {"internal/bucket", "internal/calls", "internal/lane", "internal/memory", "internal/plan", "store"},
+	"internal/calls":      {},
+	"internal/lane":       {"internal/calls"},
+	"internal/plan":       {"internal/bucket", "store"},
+	"internal/memory":     {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
+	"store":               {},
+	"internal/bucket":     {},
+	"internal/schema":     {"store", sdkDB + "/types"},
+	"dynamo":              {".", "store", "internal/bucket", "internal/schema", sdk + "/..."},
+	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
+	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
+	"storetest":           {".", "store"},
+	"internal/sim":        {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":      {sdk + "/..."},
+	"aggregator":          {".", "store", "dynamo", lru},
+	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
+	"internal/s3test":     {sdk + "/..."},
+	"internal/dated":      {sdk + "/..."},
+	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
+	"internal/cli":        {".", "store", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"cmd":                 {"internal/cli"},
+	"examples":            {".", "dynamo", "dynamolite"},
+	"loadtest":            {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+
 	"internal/faults":      {"store", "dynamo", "internal/schema", sdk + "/..."},
 	"internal/limitertest": {".", "store", "dynamo", "dynamolite", "internal/faults"},
-	"internal/peers":       {sdk + "/..."},
-	"aggregator":           {".", "store", "dynamo", lru},
-	"archive":              {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
-	"internal/s3test":      {sdk + "/..."},
-	"internal/dated":       {sdk + "/..."},
-	"aggregator/lambda":    {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
-	"internal/cli":         {".", "store", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
-	"cmd":                  {"internal/cli"},
-	"examples":             {".", "dynamo", "dynamolite"},
-	"loadtest":             {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 }
 
 // testsOnly lists the packages that only tests and each other import.
@@ -62,7 +64,7 @@ var testsOnly = []string{"internal/faults", "internal/limitertest", "internal/s3
 
 // standardOnly lists the packages that import only the packages above and the standard
 // library.
-var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane", "internal/plan"}
+var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane", "internal/memory", "internal/plan"}
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.
 // Elsewhere these are defaults, marked as such for the linter.

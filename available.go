@@ -99,7 +99,7 @@ func (l *Limiter) inspect(ctx context.Context, c *claim) error {
 
 // wholeBucket reads all shards of a claim's bucket.
 func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*store.Image, error) {
-	shards, err := l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.shardCount())
+	shards, err := l.store.Buckets(ctx, c.Entity, c.Resource, c.acct.ShardCount())
 	if err == nil && len(shards) > 0 && !plan.IsWhole(shards) { // or the read crossed a merge
 		shards, err = l.store.Buckets(ctx, c.Entity, c.Resource, plan.CountOf(shards))
 	}
@@ -111,7 +111,7 @@ func (l *Limiter) wholeBucket(ctx context.Context, c *claim) ([]*store.Image, er
 
 // inform gives a claim the wanted bucket, read within the time to live.
 func (l *Limiter) inform(ctx context.Context, c *claim) error {
-	w := c.acct.wanted()
+	w := c.acct.Wanted()
 	if w == nil || !l.isYoung(w, l.uptime()) {
 		epoch := l.epoch.Load()
 		r, err := l.config.resolve(ctx, c.Entity, c.Resource, nil)
@@ -119,7 +119,7 @@ func (l *Limiter) inform(ctx context.Context, c *claim) error {
 			return err
 		}
 		w = l.wantedOf(&r, epoch)
-		c.acct.want(w)
+		c.acct.Want(w)
 	}
 	c.adopt(w)
 	return nil

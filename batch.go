@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -30,7 +31,7 @@ func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 			for _, img := range images {
 				held += t.Claim.terms.Holds(img, a.Limit, now)
 			}
-			return a.Milli > held/leastPart
+			return a.Milli > held/memory.LeastPart
 		}) {
 			return crowd[:n]
 		}
@@ -48,7 +49,7 @@ type batch struct {
 // debitEach debits the claims at the front of a crowd that were allotted one shard
 // each, with one write for each shard. It returns the claims that it debited, the
 // claims that it told an error, and the shards afterwards, nil if it debited nothing.
-func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*store.Image, m moment) (served, failed []*ticket, after []*store.Image) {
+func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*store.Image, m memory.Moment) (served, failed []*ticket, after []*store.Image) {
 	batches := make([]*batch, len(images))
 	var some []*batch
 	for _, t := range crowd {
@@ -58,7 +59,7 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 		}
 		i := slices.IndexFunc(images, func(img *store.Image) bool { return img.Shard == c.portions[0].Image.Shard })
 		if batches[i] == nil {
-			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], moment: m}}
+			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], Moment: m}}
 			some = append(some, batches[i])
 		}
 		batches[i].crowd = append(batches[i].crowd, t)
@@ -89,10 +90,10 @@ func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
 	p.c = b.crowd[0].Claim.common()
 	p.c.Bucket, p.pressing, p.c.terms.Amounts = img.Bucket, true, sumOf(b.crowd)
-	if plan.WritesLeft(img, p.now) < plan.WriteCost {
-		p.l.widenInBackground(ctx, p.acct, img.Bucket)
+	if plan.WritesLeft(img, p.Now) < plan.WriteCost {
+		p.l.widenInBackground(ctx, &p.acct.Account, img.Bucket)
 	}
-	p.acct.testBrake(img.Shard, p.up)
+	p.acct.TestBrake(img.Shard, p.Up)
 	if next := p.plan(); next.Kind == plan.Take || next.Kind == plan.Refill {
 		_, b.err = p.write(ctx, next)
 	}

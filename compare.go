@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -99,7 +100,7 @@ func (c *claim) renew() {
 func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) error {
 	const revisions = 4
 	for range revisions {
-		last := c.acct.wanted()
+		last := c.acct.Wanted()
 		cmp := l.compareIfDue(ctx, c, last)
 		if answered, err := l.answerUnasked(ctx, c, cmp, left); answered || err != nil {
 			return err
@@ -107,10 +108,10 @@ func (l *Limiter) pursue(ctx context.Context, c *claim, left <-chan struct{}) er
 		if err := l.route(ctx, c, left); err != nil {
 			return err
 		}
-		if w := c.acct.wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
+		if w := c.acct.Wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
 			cmp = l.compareIfDue(ctx, c, w)
 		}
-		if !l.await(ctx, cmp, left) || c.stands(c.acct.wanted()) {
+		if !l.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
 			l.keepUp(ctx, c)
 			return nil
 		}
@@ -148,10 +149,10 @@ func (l *Limiter) takeBack(ctx context.Context, c *claim) error {
 // answerUnasked answers a claim without asking the bucket, if the bucket is disabled
 // or is not to have the limits that the claim names.
 func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
-	if c.acct.isStamped(l.uptime(), l.ttl, l.epoch.Load()) {
+	if c.acct.IsDisabled(l.uptime(), l.ttl, l.epoch.Load()) {
 		return true, disabledError(c.Bucket)
 	}
-	w := c.acct.wanted()
+	w := c.acct.Wanted()
 	if c.adopt(w); w == nil || !w.Disabled && !c.want.TakesNothing(&c.terms) {
 		return false, nil
 	}
@@ -162,7 +163,7 @@ func (l *Limiter) answerUnasked(ctx context.Context, c *claim, cmp *comparison, 
 		if !l.await(ctx, cmp, left) && !w.Disabled {
 			return false, nil // the remembered configuration is too old to answer by
 		}
-		w = c.acct.wanted()
+		w = c.acct.Wanted()
 		c.adopt(w)
 	}
 	switch {
@@ -181,26 +182,16 @@ func disabledError(b Bucket) error { return &DisabledError{Entity: b.Entity, Res
 // isDisabled reports whether a bucket is known to be disabled, by its configuration
 // or by a stamp on an item. Both count for the time to live of configuration.
 func (l *Limiter) isDisabled(acct *account, up time.Duration) bool {
-	w := acct.wanted()
-	return w != nil && w.Disabled && l.isYoung(w, up) || acct.isStamped(up, l.ttl, l.epoch.Load())
+	w := acct.Wanted()
+	return w != nil && w.Disabled && l.isYoung(w, up) || acct.IsDisabled(up, l.ttl, l.epoch.Load())
 }
-
-// A comparison is a read of a bucket's configuration that is under way. Callers that
-// come meanwhile wait for it too.
-type comparison struct {
-	done chan struct{} // closed when the read has ended
-	err  error
-}
-
-// failedPause is how long after a failed comparison no other is tried.
-const failedPause = time.Second
 
 // compareIfDue begins or joins a comparison of a bucket if w was read longer ago than
 // the time to live. Otherwise it returns nil. It also returns nil if nothing is known
 // of the bucket, because the claim is then about to read everything.
 func (l *Limiter) compareIfDue(ctx context.Context, c *claim, w *plan.Wanted) *comparison {
 	up := l.uptime()
-	if w == nil || l.isYoung(w, up) || !c.acct.isKnown(up, imageAge) {
+	if w == nil || l.isYoung(w, up) || !c.acct.IsKnown(up, memory.ImageAge) {
 		return nil
 	}
 	return l.compare(ctx, c.acct, c.Bucket)
@@ -216,7 +207,7 @@ func (l *Limiter) isYoung(w *plan.Wanted, up time.Duration) bool {
 // read, because the other is older than the claim. It returns nil if a read has just
 // failed.
 func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *comparison {
-	cmp, first := acct.beginComparison(l.uptime(), l.ttl > 0)
+	cmp, first := acct.comparisons.begin(l.uptime(), l.ttl > 0)
 	if !first {
 		return cmp
 	}
@@ -224,12 +215,11 @@ func (l *Limiter) compare(ctx context.Context, acct *account, b Bucket) *compari
 		epoch := l.epoch.Load()
 		r, err := l.config.refresh(l.deadlines.Detach(ctx), b.Entity, b.Resource)
 		if err == nil {
-			acct.want(l.wantedOf(&r, epoch))
+			acct.Want(l.wantedOf(&r, epoch))
 		} else {
 			l.logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", b.Entity, "resource", b.Resource, "error", err)
 		}
-		cmp.err = err
-		acct.endComparison(cmp, l.uptime())
+		acct.comparisons.end(cmp, err, l.uptime())
 	}
 	if l.immediate {
 		run()
@@ -275,19 +265,19 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 		return
 	}
 	up := l.uptime()
-	if w := c.acct.wanted(); w != nil && l.ttl > 0 && up-w.Read >= l.ttl/early*(early-1) {
+	if w := c.acct.Wanted(); w != nil && l.ttl > 0 && up-w.Read >= l.ttl/early*(early-1) {
 		l.compare(ctx, c.acct, c.Bucket)
 	}
-	mends, spreads := c.acct.beginMending(up), c.acct.beginSpreading()
+	mends, spreads := c.acct.BeginMending(up), c.acct.BeginRepair()
 	if !mends && !spreads {
 		return
 	}
 	whole := &claim{Bucket: c.Bucket, acct: c.acct, want: plan.Want{Fallback: c.want.Fallback}}
 	l.inBackground(func() {
 		if mends {
-			l.mendNow(ctx, whole.acct, whole.Bucket)
+			l.mendNow(ctx, &whole.acct.Account, whole.Bucket)
 		}
-		if whole.acct.beginSpreading() || spreads {
+		if whole.acct.BeginRepair() || spreads {
 			l.spread(ctx, whole)
 		}
 	})
@@ -296,7 +286,7 @@ func (l *Limiter) keepUp(ctx context.Context, c *claim) {
 // spread repairs all shards of a bucket to what a claim wants.
 func (l *Limiter) spread(ctx context.Context, c *claim) {
 	ctx = l.deadlines.Detach(ctx)
-	images, err := l.readShards(ctx, c.acct, c.Bucket)
+	images, err := l.readShards(ctx, &c.acct.Account, c.Bucket)
 	if err == nil {
 		_, err = l.conform(ctx, c, images)
 	}
@@ -313,14 +303,14 @@ func (l *Limiter) verify(ctx context.Context, acct *account, b Bucket) (*plan.Wa
 		return nil, err
 	}
 	w := l.wantedOf(&r, epoch)
-	acct.want(w)
+	acct.Want(w)
 	return w, nil
 }
 
 // verifySoon is verify for a claim. It gives up early, and at once if a read has just
 // failed.
 func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*plan.Wanted, error) {
-	if err := acct.unreadable(l.uptime()); err != nil {
+	if err := acct.comparisons.failedLately(l.uptime()); err != nil {
 		return nil, err
 	}
 	if !l.immediate {
@@ -329,7 +319,7 @@ func (l *Limiter) verifySoon(ctx context.Context, acct *account, b Bucket) (*pla
 		defer cancel()
 	}
 	w, err := l.verify(ctx, acct, b)
-	acct.read(err, l.uptime())
+	acct.comparisons.note(err, l.uptime())
 	return w, err
 }
 

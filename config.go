@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -33,7 +34,7 @@ type config struct {
 	uptime func() time.Duration // the limiter's
 	ttl    time.Duration
 
-	entries *cache[ConfigKey, configEntry]
+	entries *memory.Cache[ConfigKey, configEntry]
 	// evictions counts evictions. A read that began before an eviction may return the
 	// old value, so the cache does not store it.
 	evictions atomic.Uint64
@@ -67,7 +68,7 @@ type flightKey struct {
 func newConfig(store Store, uptime func() time.Duration, ttl time.Duration, size int) *config {
 	return &config{
 		store: store, uptime: uptime, ttl: ttl,
-		entries: newCache[ConfigKey, configEntry](size),
+		entries: memory.NewCache[ConfigKey, configEntry](size),
 		flights: make(map[flightKey]*flight),
 	}
 }
@@ -76,12 +77,12 @@ func newConfig(store Store, uptime func() time.Duration, ttl time.Duration, size
 // depends on the system level or on an entity's default.
 func (c *config) evict(k ConfigKey) {
 	c.evictions.Add(1)
-	c.entries.drop(k)
+	c.entries.Drop(k)
 }
 
 func (c *config) invalidate() {
 	c.evictions.Add(1)
-	c.entries.clear()
+	c.entries.Clear()
 }
 
 // resolve reads the configuration of an entity's bucket and the entity's record, and
@@ -136,7 +137,7 @@ func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, a
 	var missing []int
 	load := store.Load{Entity: entity, Bucket: b, Consistent: consistent}
 	for i, k := range keys {
-		if e, ok := c.entries.get(k); ok && up-e.fetched < age {
+		if e, ok := c.entries.Get(k); ok && up-e.fetched < age {
 			entries[i] = e
 			continue
 		}
@@ -169,8 +170,8 @@ func (c *config) load(ctx context.Context, entity, resource string, b *Bucket, a
 
 // keep puts an entry into the cache, unless the cache has one whose read began later.
 func (c *config) keep(k ConfigKey, e configEntry) {
-	if last, ok := c.entries.get(k); !ok || last.fetched <= e.fetched {
-		c.entries.put(k, e)
+	if last, ok := c.entries.Get(k); !ok || last.fetched <= e.fetched {
+		c.entries.Put(k, e)
 	}
 }
 
@@ -222,7 +223,7 @@ type CacheStats struct {
 }
 
 func (c *config) stats() CacheStats {
-	return CacheStats{Hits: c.hits.Load(), Misses: c.misses.Load(), Size: c.entries.len(), TTL: c.ttl}
+	return CacheStats{Hits: c.hits.Load(), Misses: c.misses.Load(), Size: c.entries.Len(), TTL: c.ttl}
 }
 
 // sortLimits returns a copy of limits, sorted by name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -34,7 +35,7 @@ func (l *Limiter) configure(ctx context.Context, b Bucket) (changed bool, err er
 		if err := l.pause(ctx, nil, tries); err != nil {
 			return changed, err
 		}
-		all, err := l.readShards(ctx, acct, b)
+		all, err := l.readShards(ctx, &acct.Account, b)
 		if err != nil {
 			return changed, err
 		}
@@ -85,8 +86,8 @@ func (l *Limiter) configureAll(ctx context.Context, acct *account, images []*sto
 		img := images[i]
 		d := plan.Debit{Bucket: img.Bucket, Repair: w, Pressing: true}
 		m := l.moment()
-		r, _, _ := d.Refill(img, max(m.now, img.RefilledAt+1), l.multiplier)
-		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) { return l.store.Refill(ctx, r) })
+		r, _, _ := d.Refill(img, max(m.Now, img.RefilledAt+1), l.multiplier)
+		out, err := l.send(ctx, &acct.Account, img.Bucket, memory.StampUse{Moves: true}, m, func(ctx context.Context) (store.Outcome, error) { return l.store.Refill(ctx, r) })
 		if !isTurnedAway(err) {
 			errs[i] = err
 		}

@@ -30,6 +30,9 @@ const (
 	// MaxLimits is the most limits that a bucket, a level of configuration or a request
 	// has.
 	MaxLimits = store.MaxLimits
+	// MaxShards is the maximum number of shards of a bucket: 32,000 writes a second to
+	// one bucket.
+	MaxShards = store.MaxShards
 	// DefaultResource stands for every resource that a level of configuration does not
 	// name.
 	DefaultResource = store.DefaultResource

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -34,7 +35,7 @@ func (c *claim) Size() (sum int64) {
 // places while the item has half of its hidden write limit. A shared item has one
 // place: a second write would know no more than the first.
 func (l *Limiter) placesFor(c *claim, img *store.Image) lane.Places {
-	if img == nil || c.acct.isSharedShard(c.Shard, l.uptime()) {
+	if img == nil || c.acct.IsSharedShard(c.Shard, l.uptime()) {
 		return lane.Places{Base: 1}
 	}
 	if plan.IsRelaxed(img, l.now()) {
@@ -130,7 +131,7 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane.Lane[*claim], crowd [
 func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (rest []*ticket, served bool, err error) {
 	p.catchUp()
 	if p.fresh && p.img != nil {
-		if crowd = p.l.refuseRest(crowd, p.img, p.now); len(crowd) == 0 {
+		if crowd = p.l.refuseRest(crowd, p.img, p.Now); len(crowd) == 0 {
 			return nil, false, nil
 		}
 	}
@@ -140,7 +141,7 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 		p.l.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case len(admitted) == 0:
-		refuse(crowd, p.img, p.now)
+		refuse(crowd, p.img, p.Now)
 		return nil, false, nil
 	}
 	p.c.terms.Amounts, p.c.granted = sumOf(admitted), false
@@ -153,8 +154,8 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 		return p.turnAway(crowd), false, err
 	}
 	crowd = without(crowd, admitted) // their claims no longer belong to this goroutine
-	p.acct.shard(p.c.Shard).takes.Expect(len(admitted))
-	grant(admitted, p.img, p.now)
+	p.acct.at(p.c.Shard).takes.Expect(len(admitted))
+	grant(admitted, p.img, p.Now)
 	return p.l.refuseRest(crowd, p.img, p.l.now()), true, nil
 }
 
@@ -170,7 +171,7 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	}
 	now := p.l.now()
 	if p.lacked && p.img.ShardCount > 1 {
-		now = p.now
+		now = p.Now
 	}
 	return p.l.refuseRest(crowd, p.img, now)
 }
@@ -179,11 +180,11 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 // all if the image cannot tell. For a shared item, it chooses as many as the pace
 // allows, or the first one.
 func (p *pursuit) pick(crowd []*ticket) []*ticket {
-	m := p.acct.modesty(p.c.Shard, p.up)
-	if admitted := admit(crowd, p.likely(), m, p.now); len(admitted) > 0 {
+	m := p.acct.Pace(p.c.Shard, p.Up)
+	if admitted := admit(crowd, p.likely(), m, p.Now); len(admitted) > 0 {
 		return admitted
 	}
-	if m.part > 1 && !p.fresh {
+	if m.Part > 1 && !p.fresh {
 		return crowd[:1]
 	}
 	if !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled {
@@ -200,7 +201,7 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	case plan.Take, plan.Refill:
 		_, err = p.write(ctx, next)
 	case plan.Wait:
-		err = p.l.relieve(ctx, p.acct, p.img, next.Wait, nil)
+		err = p.l.relieve(ctx, &p.acct.Account, p.img, next.Wait, nil)
 	case plan.Disabled:
 		err = &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 	case plan.Incomputable:
@@ -214,7 +215,7 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 // regroup returns a crowd to the line. If the front caller is still one of them, it
 // goes alone and finds out for the others.
 func (l *Limiter) regroup(ctx context.Context, front *ticket, crowd []*ticket, left <-chan struct{}) {
-	ln := &front.Claim.acct.shard(front.Claim.Shard).takes
+	ln := &front.Claim.acct.at(front.Claim.Shard).takes
 	if crowd[0] != front {
 		ln.Back(crowd)
 		return
@@ -232,7 +233,7 @@ func without(crowd, others []*ticket) []*ticket {
 // arrival. If this version cannot refill the item, only its stored balances count. The
 // callers together ask for no more than the pace allows, but at least for the amounts
 // of the first of them.
-func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
+func admit(crowd []*ticket, img *store.Image, m memory.Pace, now int64) []*ticket {
 	if img == nil {
 		return nil
 	}
@@ -246,7 +247,7 @@ func admit(crowd []*ticket, img *store.Image, m modesty, now int64) []*ticket {
 	}
 	least := make([]int64, len(held)) // what the write must leave
 	for i := range least {
-		least[i] = held[i] - (held[i]+plan.ShareOf(img, img.Limits[i].Params).Earned(now, now+m.way))/m.part
+		least[i] = held[i] - (held[i]+plan.ShareOf(img, img.Limits[i].Params).Earned(now, now+m.Delay))/m.Part
 	}
 	// leaves reports whether a claim leaves at least that much of each limit.
 	leaves := func(c *claim, least []int64) bool {
@@ -312,7 +313,7 @@ func (l *Limiter) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ti
 	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.terms.Target.Differs(img) {
 		return crowd
 	}
-	served := admit(crowd, img, modesty{part: 1}, now)
+	served := admit(crowd, img, memory.Pace{Part: 1}, now)
 	// The tokens that could serve one of these go to the callers that are served.
 	refuse(without(crowd, served), plan.Debited(img, sumOf(served), now), now)
 	return served

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -25,14 +26,14 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	if l.places.Base == 0 {
 		return l.debitAlone(ctx, c, left)
 	}
-	img := c.acct.image(c.Shard, l.uptime(), imageAge)
-	c.adopt(c.acct.wanted())
+	img := c.acct.Image(c.Shard, l.uptime(), memory.ImageAge)
+	c.adopt(c.acct.Wanted())
 	fits := img != nil && c.terms.Fits(img)
 	ps := lane.Places{Base: 1} // the first caller finds out for the others
 	if fits {
 		ps = l.placesFor(c, img)
 	}
-	ln := &c.acct.shard(c.Shard).takes
+	ln := &c.acct.at(c.Shard).takes
 	t := &ticket{Claim: c}
 	switch told, err := ln.Attend(ctx, t, ps, left); {
 	case err != nil:
@@ -43,20 +44,20 @@ func (l *Limiter) debit(ctx context.Context, c *claim, left <-chan struct{}) err
 	case told == lane.Solo:
 		return l.debitAlone(ctx, c, left)
 	}
-	defer func() { ln.Leave(l.placesFor(c, c.acct.image(c.Shard, l.uptime(), imageAge))) }()
+	defer func() { ln.Leave(l.placesFor(c, c.acct.Image(c.Shard, l.uptime(), memory.ImageAge))) }()
 	if err := l.holdBack(ctx, c, left); err != nil {
 		return err
 	}
-	img = c.acct.image(c.Shard, l.uptime(), imageAge)
-	if c.adopt(c.acct.wanted()); img != nil && c.terms.Fits(img) {
+	img = c.acct.Image(c.Shard, l.uptime(), memory.ImageAge)
+	if c.adopt(c.acct.Wanted()); img != nil && c.terms.Fits(img) {
 		crowd := ln.Along(t, mostShared, c.alike(img))
-		if len(crowd) > 1 || c.acct.isSharedShard(c.Shard, l.uptime()) {
+		if len(crowd) > 1 || c.acct.IsSharedShard(c.Shard, l.uptime()) {
 			l.debitCrowd(ctx, ln, crowd, img, left)
 			return t.Err
 		}
 	}
 	err := l.debitAlone(ctx, c, left)
-	if ps.Base == 1 && c.acct.image(c.Shard, l.uptime(), imageAge) == nil {
+	if ps.Base == 1 && c.acct.Image(c.Shard, l.uptime(), memory.ImageAge) == nil {
 		ln.Disperse() // one after the other, they would find out no more
 	}
 	return err
@@ -85,8 +86,8 @@ func (c *claim) common() *claim {
 // left is closed when the caller has gone; then debitAlone begins no further write.
 func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}) error {
 	p := pursuit{l: l, c: c, acct: c.acct, left: left}
-	p.img = p.acct.image(c.Shard, l.uptime(), imageAge)
-	if p.img == nil && p.acct.hasRetired(c.Shard) {
+	p.img = p.acct.Image(c.Shard, l.uptime(), memory.ImageAge)
+	if p.img == nil && p.acct.HasRetired(c.Shard) {
 		return errRerouted // a merge deleted the shard since it was drawn
 	}
 	return p.run(ctx)
@@ -94,7 +95,7 @@ func (l *Limiter) debitAlone(ctx context.Context, c *claim, left <-chan struct{}
 
 // run takes one step after the other until the claim is decided.
 func (p *pursuit) run(ctx context.Context) error {
-	p.moment = p.l.moment()
+	p.Moment = p.l.moment()
 	for tries := range maxTries {
 		if err := p.space(ctx, p.c, tries); err != nil {
 			return err
@@ -123,7 +124,7 @@ type pursuit struct {
 	// pressing says that the writes do not wait for the hidden write limit.
 	pressing bool
 
-	moment // one reading of the clocks, for a whole step
+	memory.Moment // one reading of the clocks, for a whole step
 
 	img   *store.Image  // the last known image of the bucket item
 	sure  *plan.Wanted  // the wanted bucket, by a consistent read that began after img was received
@@ -150,19 +151,19 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	if p.sure != nil {
 		c.adopt(p.sure)
 	} else {
-		c.adopt(p.acct.wanted())
+		c.adopt(p.acct.Wanted())
 	}
 	switch w := c.terms.Configured; {
 	case w == nil:
 	case w.Disabled:
 		return true, p.disabled()
-	case c.want.TakesNothing(&c.terms) && !p.looked && !p.l.isYoung(w, p.up):
+	case c.want.TakesNothing(&c.terms) && !p.looked && !p.l.isYoung(w, p.Up):
 		return false, p.look(ctx)
 	case c.want.TakesNothing(&c.terms):
 		p.end()
 		return true, nil
 	}
-	if p.img != nil && plan.IsOverfull(p.img) && !p.mended && p.acct.image(plan.SiblingOf(p.img), p.up, imageAge) == nil {
+	if p.img != nil && plan.IsOverfull(p.img) && !p.mended && p.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
 		p.mended = true
 		return p.replace(ctx)
 	}
@@ -178,9 +179,9 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		return false, p.verify(ctx)
 	case plan.Wait:
 		p.fresh = false
-		return false, p.l.relieve(ctx, p.acct, p.img, next.Wait, p.left)
+		return false, p.l.relieve(ctx, &p.acct.Account, p.img, next.Wait, p.left)
 	case plan.Refuse:
-		c.refusedBy(p.img, p.now)
+		c.refusedBy(p.img, p.Now)
 		return true, nil
 	case plan.Disabled:
 		return true, p.disabled()
@@ -195,7 +196,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 // disabled notes that an operator disabled the bucket, and returns the error.
 func (p *pursuit) disabled() error {
 	if p.img != nil && p.img.Disabled {
-		p.acct.stamp(p.up, p.l.epoch.Load())
+		p.acct.SawDisabled(p.Up, p.l.epoch.Load())
 	}
 	return &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 }
@@ -213,16 +214,16 @@ func (p *pursuit) see(img *store.Image, fresh bool) { p.img, p.fresh, p.sure = i
 // pause has given others the time for their writes.
 func (p *pursuit) catchUp() {
 	const stale = 10 * time.Millisecond
-	p.moment = p.l.moment()
-	if !p.fresh || p.img == nil || p.up-p.met < stale {
+	p.Moment = p.l.moment()
+	if !p.fresh || p.img == nil || p.Up-p.met < stale {
 		return
 	}
-	p.recall(p.up)
+	p.recall(p.Up)
 }
 
 // recall continues with the remembered image of the item.
 func (p *pursuit) recall(up time.Duration) {
-	switch img := p.acct.image(p.c.Shard, up, imageAge); img {
+	switch img := p.acct.Image(p.c.Shard, up, memory.ImageAge); img {
 	case nil:
 	case p.img:
 		p.fresh = false
@@ -236,10 +237,10 @@ func (p *pursuit) plan() plan.Step {
 	s := plan.Situation{
 		Debit: plan.Debit{
 			Bucket: p.c.Bucket, Amounts: p.c.terms.Amounts, Pressing: p.pressing,
-			Stamp: p.acct.stampRule(p.c.Shard, p.up, p.l.rand),
+			Stamp: p.acct.StampRule(p.c.Shard, p.Up, p.l.rand),
 		},
 		Terms: &p.c.terms, Sure: p.sure != nil,
-		Image: p.likely(), Fresh: p.fresh, Now: p.now, Multiplier: p.l.multiplier,
+		Image: p.likely(), Fresh: p.fresh, Now: p.Now, Multiplier: p.l.multiplier,
 	}
 	if s.Sure {
 		s.Repair = p.c.terms.Target
@@ -252,12 +253,12 @@ func (p *pursuit) likely() *store.Image {
 	if p.img == nil || p.fresh {
 		return p.img
 	}
-	return p.acct.predicted(p.img, p.moment)
+	return p.acct.Predicted(p.img, p.Moment)
 }
 
 // end stores in the claim what the bucket was found to be.
 func (p *pursuit) end() {
-	p.c.image, p.c.at, p.c.parent = p.img, p.now, plan.CascadeOf(p.img)
+	p.c.image, p.c.at, p.c.parent = p.img, p.Now, plan.CascadeOf(p.img)
 	if p.img == nil {
 		p.c.parent = plan.PayerOf(&p.c.terms.Configured.Owner)
 	}
@@ -268,7 +269,7 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 	var out store.Outcome
 	take, refill := next.Take, next.Refill
 	if take != nil {
-		out, err = p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: take.Stamp, late: take.Since != 0}, p.moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Take(ctx, take) })
+		out, err = p.l.send(ctx, &p.acct.Account, p.c.Bucket, memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Take(ctx, take) })
 		return p.wrote(out, err, true)
 	}
 	if p.l.places.Base == 0 || refill.FullSince != 0 {
@@ -277,22 +278,22 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 	}
 	// Refills have one lock, the stamp: refills of one process need not compete for it.
 	// A caller that waited looks at the image that the other refill brought.
-	ran, waited := p.acct.shard(p.c.Shard).refilling.Do(ctx, p.left, func() {
+	ran, waited := p.acct.at(p.c.Shard).refilling.Do(ctx, p.left, func() {
 		out, err = p.refill(ctx, refill)
 		done, err = p.wrote(out, err, next.Kind == plan.Refill)
 	})
 	if !ran && waited == nil {
 		p.met = p.l.uptime()
-		img := p.acct.image(p.c.Shard, p.met, imageAge)
+		img := p.acct.Image(p.c.Shard, p.met, memory.ImageAge)
 		p.see(img, img != nil)
 	}
 	return done, cmp.Or(err, unavailable(waited))
 }
 
 func (p *pursuit) refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
-	out, err := p.l.send(ctx, p.acct, p.c.Bucket, stampUse{seen: stampOf(p.img), moves: true}, p.moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Refill(ctx, r) })
+	out, err := p.l.send(ctx, &p.acct.Account, p.c.Bucket, memory.StampUse{Seen: stampOf(p.img), Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.l.store.Refill(ctx, r) })
 	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.terms.Target != nil && p.c.terms.Target.Differs(p.img) {
-		p.acct.repaired(p.img.ShardCount)
+		p.acct.Repaired(p.img.ShardCount)
 	}
 	return out, err
 }
@@ -308,7 +309,7 @@ func stampOf(img *store.Image) int64 {
 // wrote takes in the outcome of a write. debits says that the write carried the
 // claim.
 func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _ error) {
-	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.terms.Covers(out.Image, p.now)
+	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.terms.Covers(out.Image, p.Now)
 	if err != nil {
 		return false, err
 	}
@@ -324,16 +325,16 @@ func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _
 
 // learn remembers the image of an outcome, or forgets the bucket if the outcome shows
 // that it does not exist.
-func (l *Limiter) learn(acct *account, b Bucket, out store.Outcome, at moment) {
+func (l *Limiter) learn(acct *memory.Account, b Bucket, out store.Outcome, at memory.Moment) {
 	if out.Image == nil {
-		acct.forget(b.Shard)
+		acct.Forget(b.Shard)
 		return
 	}
-	if ahead := out.Image.RefilledAt - at.now; ahead > plan.MaxSkew.Milliseconds() {
+	if ahead := out.Image.RefilledAt - at.Now; ahead > plan.MaxSkew.Milliseconds() {
 		l.logger.Warn("bucket is stamped ahead of the clock", "entity", b.Entity, "resource", b.Resource,
 			"shard", b.Shard, "ahead_ms", ahead)
 	}
-	acct.remember(out.Image, at)
+	acct.Remember(out.Image, at)
 }
 
 // look reads the unknown facts of the bucket in one request. It reads the item and,
@@ -341,7 +342,7 @@ func (l *Limiter) learn(acct *account, b Bucket, out store.Outcome, at moment) {
 // record.
 func (p *pursuit) look(ctx context.Context) error {
 	l, b := p.l, p.c.Bucket
-	if w := p.acct.wanted(); w != nil && l.isYoung(w, p.up) {
+	if w := p.acct.Wanted(); w != nil && l.isYoung(w, p.Up) {
 		loaded, err := l.store.Load(ctx, &store.Load{Bucket: &b})
 		if err != nil {
 			return fmt.Errorf("read the bucket of %s for %s: %w", b.Entity, b.Resource, err)
@@ -355,7 +356,7 @@ func (p *pursuit) look(ctx context.Context) error {
 		return err
 	}
 	p.looked = true
-	p.acct.want(l.wantedOf(&r, epoch))
+	p.acct.Want(l.wantedOf(&r, epoch))
 	p.saw(r.image)
 	return nil
 }
@@ -365,7 +366,7 @@ func (p *pursuit) look(ctx context.Context) error {
 func (p *pursuit) saw(img *store.Image) {
 	p.see(img, img == nil)
 	if img != nil {
-		p.acct.remember(img, p.moment)
+		p.acct.Remember(img, p.Moment)
 	}
 }
 
@@ -396,8 +397,8 @@ func (p *pursuit) verify(ctx context.Context) error {
 // instead.
 func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	l, c := p.l, p.c
-	p.acct.forget(c.Shard)
-	if p.acct.shardCount() > 1 || c.Shard > 0 {
+	p.acct.Forget(c.Shard)
+	if p.acct.ShardCount() > 1 || c.Shard > 0 {
 		return p.replace(ctx)
 	}
 	w, err := p.prepare(ctx)
@@ -416,9 +417,9 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	c.parent = plan.PayerOf(&w.Owner)
-	n := l.newBucket(c, p.now)
+	n := l.newBucket(c, p.Now)
 	if img := plan.ImageOf(n); c.exceeds(img) {
-		c.refused, c.statuses = true, c.standing([]*store.Image{img}, p.now)
+		c.refused, c.statuses = true, c.standing([]*store.Image{img}, p.Now)
 		return true, nil
 	}
 	for i := range n.Limits {
@@ -426,7 +427,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		limit.Consumed = plan.AmountOf(c.terms.Amounts, limit.Limit)
 		limit.Tokens -= limit.Consumed
 	}
-	out, err := l.send(ctx, p.acct, c.Bucket, stampUse{moves: true}, p.moment, func(ctx context.Context) (store.Outcome, error) { return l.store.Create(ctx, n) })
+	out, err := l.send(ctx, &p.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return l.store.Create(ctx, n) })
 	return p.wrote(out, err, true)
 }
 
@@ -450,9 +451,9 @@ func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	p.sought, p.moment = true, p.l.moment()
+	p.sought, p.Moment = true, p.l.moment()
 	if len(siblings) > 0 {
-		p.acct.recount(siblings, p.moment)
+		p.acct.Recount(siblings, p.Moment)
 		return nil, nil
 	}
 	return w, nil
@@ -461,11 +462,11 @@ func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 // replace makes a missing shard, and lets the claim choose again. A shard that cannot
 // be made, because of a peer's stamps on its siblings, holds nothing.
 func (p *pursuit) replace(ctx context.Context) (done bool, err error) {
-	exists, err := p.l.mend(ctx, p.acct, p.c.Bucket, p.left)
+	exists, err := p.l.mend(ctx, &p.acct.Account, p.c.Bucket, p.left)
 	switch {
 	case err != nil:
 		return true, err
-	case exists && p.acct.image(p.c.Shard, p.up, imageAge) == nil && p.c.Shard < p.acct.shardCount():
+	case exists && p.acct.Image(p.c.Shard, p.Up, memory.ImageAge) == nil && p.c.Shard < p.acct.ShardCount():
 		p.c.short = true
 		return true, nil
 	}

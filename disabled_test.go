@@ -108,7 +108,7 @@ func (w *world) disabledAtNoCost(req limiter.Request, before int64) {
 	}
 }
 
-// A bucket is created from the configuration at that moment. A resource that was just
+// A bucket is created from the configuration at that Moment. A resource that was just
 // switched off is refused at once, however recently its configuration was read.
 func TestDisablingReachesNewBucketsAtOnce(t *testing.T) {
 	for name, k := range switches {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -59,7 +60,7 @@ func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane.Lane[*claim], front 
 // behind returns the caller at the front and, if there is a lane, the callers in it
 // that may decide together with it.
 func behind(ln *lane.Lane[*claim], front *ticket) []*ticket {
-	last := front.Claim.acct.last()
+	last := front.Claim.acct.Last()
 	if ln == nil || last == nil || !front.Claim.terms.Fits(last) {
 		return []*ticket{front}
 	}
@@ -78,10 +79,10 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane.Lane[*claim], front *t
 		ctx = l.deadlines.Detach(ctx) // not the context of any caller
 	}
 	acct, bucket := front.Claim.acct, front.Claim.Bucket
-	images, recent := acct.images(l.uptime(), l.trust)
+	images, recent := acct.Images(l.uptime(), l.trust)
 	read, vain := false, 0
 	for tries := 0; tries < maxTries; tries++ {
-		shared := l.places.Base > 0 && acct.isShared(l.uptime())
+		shared := l.places.Base > 0 && acct.IsShared(l.uptime())
 		err := l.paceRound(ctx, front.Claim, shared, vain)
 		if err != nil {
 			return crowd, err
@@ -128,7 +129,7 @@ func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int
 	if !shared {
 		return nil
 	}
-	return sleep(ctx, nil, c.acct.beginRound(c, l.uptime(), l.rand))
+	return sleep(ctx, nil, c.acct.BeginRound(c.terms.Amounts, l.uptime(), l.rand))
 }
 
 // conform repairs the shards of a claim's bucket that differ from their
@@ -137,7 +138,7 @@ func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) 
 	if c.terms.AsIs { // the claim took other images as they are
 		c.terms = c.want.Under(nil)
 	}
-	c.adopt(c.acct.wanted())
+	c.adopt(c.acct.Wanted())
 	if c.terms.Target == nil || !slices.ContainsFunc(images, c.terms.Target.Differs) {
 		return false, nil
 	}
@@ -227,12 +228,12 @@ func unbraked(images []*store.Image, held []int) []*store.Image {
 // debited in the end, the refusals still hold: another client has taken the tokens.
 func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.Image, read, shared bool) (r round, err error) {
 	m := l.moment()
-	now, front := m.now, crowd[0].Claim
+	now, front := m.Now, crowd[0].Claim
 	r.rest = crowd
 	if err := obstacle(front.Bucket, images); err != nil {
 		return r, err
 	}
-	b := vote(crowd, images, front.acct.braked(m.up), now, l.rand)
+	b := vote(crowd, images, front.acct.Braked(m.Up), now, l.rand)
 	if len(b.refused) > 0 && !read {
 		return r, nil
 	}
@@ -285,11 +286,11 @@ func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
 // count as whole, as long as they are all there.
 func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) {
 	for range maxRetries {
-		images, err := l.readShards(ctx, c.acct, c.Bucket)
+		images, err := l.readShards(ctx, &c.acct.Account, c.Bucket)
 		if err != nil || plan.IsWhole(images) || plan.AreStamped(images) {
 			return images, err
 		}
-		if exists, err := l.mend(ctx, c.acct, c.Bucket, nil); err != nil || !exists {
+		if exists, err := l.mend(ctx, &c.acct.Account, c.Bucket, nil); err != nil || !exists {
 			return nil, cmp.Or(err, errRerouted)
 		}
 	}
@@ -312,7 +313,7 @@ func obstacle(b Bucket, images []*store.Image) error {
 
 // debitAll debits what claims were allotted, all or none. It returns all shards
 // afterwards, nil if it debited nothing.
-func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*store.Image, m moment) ([]*store.Image, error) {
+func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*store.Image, m memory.Moment) ([]*store.Image, error) {
 	refills, short := l.refillsFor(front.acct, crowd, images, m)
 	switch {
 	case short:
@@ -321,26 +322,26 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 		return images, nil
 	}
 	for _, r := range refills {
-		if img := r.Seen; plan.WritesLeft(img, m.now) < plan.WriteCost {
-			l.widenInBackground(ctx, front.acct, img.Bucket)
+		if img := r.Seen; plan.WritesLeft(img, m.Now) < plan.WriteCost {
+			l.widenInBackground(ctx, &front.acct.Account, img.Bucket)
 		}
-		front.acct.testBrake(r.Shard, m.up)
+		front.acct.TestBrake(r.Shard, m.Up)
 	}
 	of := make([]Bucket, len(refills))
 	for i, r := range refills {
 		of[i] = r.Bucket
 	}
 	after := func(i int) *store.Image { return plan.AfterRefill(refills[i]) }
-	joint, err := l.sendJoint(ctx, front.acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Gather(ctx, refills) })
+	joint, err := l.sendJoint(ctx, &front.acct.Account, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Gather(ctx, refills) })
 	if err != nil {
 		return nil, fmt.Errorf("debit shards of %s of %s: %w", front.Resource, front.Entity, err)
 	}
 	for i, refusal := range joint.Refusals {
 		switch {
 		case refusal.Image != nil:
-			front.acct.remember(refusal.Image, m)
+			front.acct.Remember(refusal.Image, m)
 		case refusal.Refused:
-			front.acct.forget(refills[i].Shard)
+			front.acct.Forget(refills[i].Shard)
 		}
 	}
 	if !joint.Applied {
@@ -349,10 +350,10 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 	l.counts.gathered.Add(1)
 	all := slices.Clone(images)
 	for n, r := range refills {
-		l.answered(ctx, front.acct, r.Bucket, nil, m.up)
+		l.answered(ctx, &front.acct.Account, r.Bucket, nil, m.Up)
 		i := slices.Index(images, r.Seen)
 		all[i] = after(n)
-		front.acct.remember(all[i], m)
+		front.acct.Remember(all[i], m)
 		for _, t := range crowd {
 			t.Claim.tookFrom(all[i])
 		}
@@ -362,16 +363,16 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 
 // refillsFor returns the writes that debit what claims were allotted. short says that
 // one of the shards holds less than that.
-func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Image, m moment) (refills []*store.Refill, short bool) {
+func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Image, m memory.Moment) (refills []*store.Refill, short bool) {
 	for _, img := range images {
 		part := plan.Debit{Bucket: img.Bucket, Pressing: true, Amounts: allotted(crowd, img.Shard)}
 		if len(part.Amounts) == 0 {
 			continue
 		}
-		part.Stamp = acct.stampRule(img.Shard, m.up, l.rand)
-		r := part.RefillAtStamp(img, m.now)
+		part.Stamp = acct.StampRule(img.Shard, m.Up, l.rand)
+		r := part.RefillAtStamp(img, m.Now)
 		if r == nil {
-			if r, _, short = part.Refill(img, m.now, l.multiplier); short {
+			if r, _, short = part.Refill(img, m.Now, l.multiplier); short {
 				return nil, true
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -31,7 +32,7 @@ type healer struct {
 	uptime     func() time.Duration // of the limiter
 	counts     *counts
 	logger     *slog.Logger
-	healings   *cache[Bucket, healing]
+	healings   *memory.Cache[Bucket, healing]
 }
 
 // A healing is when an item was last healed, by [Limiter.uptime], and for how long the
@@ -57,7 +58,7 @@ func newHealer(inner Store, multiplier int64, uptime func() time.Duration, count
 	if !ok {
 		return inner
 	}
-	return &healer{inner, clock, multiplier, uptime, counts, logger, newCache[Bucket, healing](rememberedHealings)}
+	return &healer{inner, clock, multiplier, uptime, counts, logger, memory.NewCache[Bucket, healing](rememberedHealings)}
 }
 
 // heal returns an item with its stamp moved back, if that was necessary; nil if the
@@ -70,7 +71,7 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 		if !checked || !plan.IsAhead(img, now) {
 			return img
 		}
-		last, again := h.healings.get(img.Bucket)
+		last, again := h.healings.Get(img.Bucket)
 		if again && up-last.at < last.pause {
 			return img
 		}
@@ -85,7 +86,7 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 			return plan.AfterRefill(r)
 		}
 		if out.Applied {
-			h.noteHealing(ctx, img, last, moment{now, up})
+			h.noteHealing(ctx, img, last, memory.Moment{Now: now, Up: up})
 		}
 		img = out.Image
 	}
@@ -93,15 +94,15 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 }
 
 // noteHealing counts a healing and sets the time until the next one.
-func (h *healer) noteHealing(ctx context.Context, img *store.Image, last healing, m moment) {
+func (h *healer) noteHealing(ctx context.Context, img *store.Image, last healing, m memory.Moment) {
 	pause := minHealingPause
-	if m.up-last.at < 2*last.pause {
+	if m.Up-last.at < 2*last.pause {
 		pause = min(2*last.pause, maxHealingPause)
 	}
-	h.healings.put(img.Bucket, healing{m.up, pause})
+	h.healings.Put(img.Bucket, healing{m.Up, pause})
 	h.counts.healed.Add(1)
 	h.logger.WarnContext(ctx, "stamp of a bucket lay ahead and was moved back", "entity", img.Entity, "resource", img.Resource,
-		"shard", img.Shard, "ahead_ms", img.RefilledAt-m.now, "not_again_ms", pause.Milliseconds())
+		"shard", img.Shard, "ahead_ms", img.RefilledAt-m.Now, "not_again_ms", pause.Milliseconds())
 }
 
 // heal returns an image that no answer of the store brought, healed if necessary; nil

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -208,23 +209,23 @@ func (l *Lease) Adjust(limit string, delta int64) error {
 func (l *Limiter) lend(ctx context.Context, img *store.Image, amounts []store.Amount) []plan.Portion {
 	m := l.moment()
 	acct := l.account(img.Entity, img.Resource)
-	count := acct.shardCount()
-	if last := acct.image(img.Shard, m.up, imageAge); last != nil {
+	count := acct.ShardCount()
+	if last := acct.Image(img.Shard, m.Up, memory.ImageAge); last != nil {
 		img = last
 	}
 	terms := plan.Terms{Amounts: amounts}
-	if parts, short := terms.Allot([]*store.Image{img}, m.now, true); !short || count == 1 || img.Foreign != "" {
+	if parts, short := terms.Allot([]*store.Image{img}, m.Now, true); !short || count == 1 || img.Foreign != "" {
 		return parts
 	}
-	images, all := acct.images(m.up, l.trust)
+	images, all := acct.Images(m.Up, l.trust)
 	if !all {
-		read, err := l.readShards(ctx, acct, img.Bucket)
+		read, err := l.readShards(ctx, &acct.Account, img.Bucket)
 		if err != nil || len(read) == 0 || obstacle(img.Bucket, read) != nil {
 			return []plan.Portion{{Image: img, Amounts: amounts}}
 		}
 		images = read
 	}
-	parts, _ := terms.Allot(images, m.now, true)
+	parts, _ := terms.Allot(images, m.Now, true)
 	return parts
 }
 
@@ -236,7 +237,7 @@ func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.A
 	if l.places.Base == 0 || plan.IsWide(img) {
 		return l.adjustAlone(ctx, acct, img, deltas)
 	}
-	ln := &acct.shard(img.Shard).credits
+	ln := &acct.at(img.Shard).credits
 	t := &ticket{Claim: &claim{Bucket: img.Bucket, terms: plan.Terms{Amounts: deltas}}}
 	switch told, err := ln.Attend(ctx, t, lane.Places{Base: l.places.Base}, nil); {
 	case err != nil:
@@ -267,7 +268,7 @@ func (l *Limiter) adjust(ctx context.Context, img *store.Image, deltas []store.A
 // for example because the shard has been split since the debit. It returns all amounts
 // if the shard is gone, for example because it was merged.
 func (l *Limiter) adjustAlone(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
-	if last := acct.image(img.Shard, l.uptime(), imageAge); last != nil {
+	if last := acct.Image(img.Shard, l.uptime(), memory.ImageAge); last != nil {
 		img = last
 	}
 	over, gone, err := l.adjustShard(ctx, acct, img, deltas, true)
@@ -290,7 +291,7 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *store.Ima
 		d := &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: plan.Present(img, deltas)}
 		m := l.moment()
 		if spare {
-			d.Amounts, over = plan.SplitOff(d.Amounts, img, m.now)
+			d.Amounts, over = plan.SplitOff(d.Amounts, img, m.Now)
 		}
 		out, err := l.settle(ctx, acct, d, img, m)
 		switch {
@@ -309,17 +310,17 @@ func (l *Limiter) adjustShard(ctx context.Context, acct *account, img *store.Ima
 }
 
 // settle carries out a settlement on the image seen.
-func (l *Limiter) settle(ctx context.Context, acct *account, d *plan.Debit, img *store.Image, m moment) (store.Outcome, error) {
+func (l *Limiter) settle(ctx context.Context, acct *account, d *plan.Debit, img *store.Image, m memory.Moment) (store.Outcome, error) {
 	if len(d.Amounts) == 0 {
 		return store.Outcome{Applied: true, Image: img}, nil
 	}
-	refills := d.Overflows(img, m.now) || d.Owes(img)
-	return l.send(ctx, acct, img.Bucket, stampUse{moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
+	refills := d.Overflows(img, m.Now) || d.Owes(img)
+	return l.send(ctx, &acct.Account, img.Bucket, memory.StampUse{Moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
 		if refills {
-			refill, _, _ := d.Refill(img, m.now, l.multiplier)
+			refill, _, _ := d.Refill(img, m.Now, l.multiplier)
 			return l.store.Refill(ctx, refill)
 		}
-		return l.store.Adjust(ctx, d.Adjustment(img, m.now))
+		return l.store.Adjust(ctx, d.Adjustment(img, m.Now))
 	})
 }
 
@@ -331,7 +332,7 @@ func (l *Limiter) passOn(ctx context.Context, img *store.Image, over []store.Amo
 		return nil
 	}
 	acct := l.account(img.Entity, img.Resource)
-	images, err := l.readShards(ctx, acct, img.Bucket)
+	images, err := l.readShards(ctx, &acct.Account, img.Bucket)
 	if err != nil {
 		return partly(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -22,11 +23,6 @@ const (
 	DefaultTTLMultiplier = 7
 	DefaultTrust         = time.Second
 	DefaultInFlight      = 2
-)
-
-const (
-	// imageAge is the age up to which the limiter plans on an image.
-	imageAge = 5 * time.Minute
 )
 
 // Options configure a [Limiter]. The zero value works.
@@ -74,14 +70,14 @@ type Options struct {
 type Limiter struct {
 	store      Store
 	config     *config
-	accounts   *cache[accountKey, *account]
+	accounts   *memory.Cache[memory.Key, *account]
 	ttl        time.Duration
 	deadlines  *calls.Deadlines
 	multiplier int64
 	logger     *slog.Logger
 	rand       func(int64) int64
 	unwatch    func()
-	begun      time.Time     // when the limiter was made: see [Limiter.uptime]
+	clock      memory.Clock
 	immediate  bool          // the store's operations never wait
 	trust      time.Duration // the age up to which an image may refuse; negative is never
 	places     lane.Places   // for concurrent writes to one item; with none, callers share no writes
@@ -107,7 +103,7 @@ func New(s Store, o Options) (*Limiter, error) {
 		return nil, &ValidationError{Field: "options", Value: fmt.Sprintf("Timeout %v, Memory %d", o.Timeout, o.Memory), Reason: "use 0 for the default, or a positive value"}
 	}
 	l := &Limiter{
-		begun: machineNow(), rand: o.Rand, logger: o.Logger,
+		clock: memory.NewClock(s.Now), rand: o.Rand, logger: o.Logger,
 		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
 		trust: o.Trust, places: lane.Places{Base: max(0, o.InFlight)},
 	}
@@ -143,7 +139,7 @@ func New(s Store, o Options) (*Limiter, error) {
 	l.closing, l.closed, l.underWay = make(chan struct{}), make(chan struct{}), calls.NewTally()
 	l.store = newHealer(s, l.multiplier, l.uptime, &l.counts, l.logger)
 	l.config = newConfig(l.store, l.uptime, l.ttl, o.Memory)
-	l.accounts = newCache[accountKey, *account](o.Memory)
+	l.accounts = memory.NewCache[memory.Key, *account](o.Memory)
 	if i, ok := s.(store.ImmediateStore); ok {
 		l.immediate = i.Immediate()
 	}
@@ -237,15 +233,20 @@ type counts struct {
 // Stats reads the counts.
 func (l *Limiter) Stats() Stats {
 	return Stats{
-		Config: l.config.stats(), Buckets: l.accounts.len(),
+		Config: l.config.stats(), Buckets: l.accounts.Len(),
 		LocallyRefused: l.counts.refused.Load(), Carried: l.counts.carried.Load(), Gathered: l.counts.gathered.Load(),
 		Doublings: l.counts.doublings.Load(), Merges: l.counts.merges.Load(), Throttled: l.counts.throttled.Load(), Braked: l.counts.braked.Load(),
 		Healed: l.counts.healed.Load(),
 	}
 }
 
+// memory is what the limiter remembers of a bucket.
+func (l *Limiter) memory(entity, resource string) *memory.Account {
+	return &l.account(entity, resource).Account
+}
+
 func (l *Limiter) account(entity, resource string) *account {
-	return l.accounts.getOrPut(accountKey{entity, resource}, func() *account { return &account{} })
+	return l.accounts.GetOrPut(memory.Key{Entity: entity, Resource: resource}, func() *account { return &account{} })
 }
 
 // Do acquires, runs f, and commits the lease. If f fails or panics, Do returns what the
@@ -269,3 +270,9 @@ func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *
 	settled = true
 	return lease.Commit(ctx)
 }
+
+func (l *Limiter) moment() memory.Moment { return l.clock.Moment() }
+
+func (l *Limiter) now() int64 { return l.clock.Now() }
+
+func (l *Limiter) uptime() time.Duration { return l.clock.Uptime() }

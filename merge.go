@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -18,7 +19,7 @@ const mergeTries = 10
 // [Store].
 func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*store.Image, error) {
 	return inTime(ctx, l, opOn(b, "read"), func(ctx context.Context) ([]*store.Image, error) {
-		return l.readShards(ctx, l.account(b.Entity, b.Resource), b)
+		return l.readShards(ctx, l.memory(b.Entity, b.Resource), b)
 	})
 }
 
@@ -44,13 +45,13 @@ func (l *Limiter) Merge(ctx context.Context, images []*store.Image) (bool, error
 		return false, l.closedFor("merge no shards")
 	}
 	return inTime(ctx, l, opOn(images[0].Bucket, "merge"), func(ctx context.Context) (merged bool, err error) {
-		acct := l.account(images[0].Entity, images[0].Resource)
-		_, waited := acct.widening.Do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
+		acct := l.memory(images[0].Entity, images[0].Resource)
+		_, waited := acct.Reshaping.Do(ctx, nil, func() { merged, err = l.merge(ctx, acct, images) })
 		return merged, errors.Join(err, unavailable(waited))
 	})
 }
 
-func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Image) (bool, error) {
+func (l *Limiter) merge(ctx context.Context, acct *memory.Account, images []*store.Image) (bool, error) {
 	b, count := images[0].Bucket, len(images)
 	var before []*store.Image
 	for tries := range mergeTries {
@@ -65,10 +66,10 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Imag
 			}
 		}
 		m := l.moment()
-		if len(images) != count || !plan.AreMergeable(images, m.now) {
+		if len(images) != count || !plan.AreMergeable(images, m.Now) {
 			return false, nil
 		}
-		pairs := plan.PairsOf(images, before, m.now, l.multiplier)
+		pairs := plan.PairsOf(images, before, m.Now, l.multiplier)
 		joint, err := l.mergePairs(ctx, acct, images, pairs, m)
 		switch {
 		case errors.Is(err, ErrConflict):
@@ -80,7 +81,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Imag
 			for i := range survivors {
 				survivors[i] = plan.AfterRefill(pairs[i].Survivor)
 			}
-			acct.recount(survivors, m)
+			acct.Recount(survivors, m)
 			return true, nil
 		}
 	}
@@ -88,7 +89,7 @@ func (l *Limiter) merge(ctx context.Context, acct *account, images []*store.Imag
 }
 
 // mergePairs merges the second half of a bucket's shards into the first half.
-func (l *Limiter) mergePairs(ctx context.Context, acct *account, images []*store.Image, pairs []*store.Pair, m moment) (store.Joint, error) {
+func (l *Limiter) mergePairs(ctx context.Context, acct *memory.Account, images []*store.Image, pairs []*store.Pair, m memory.Moment) (store.Joint, error) {
 	of := make([]Bucket, len(images))
 	for i := range of {
 		of[i] = images[i/2+i%2*len(images)/2].Bucket

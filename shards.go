@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// MaxShards is the maximum number of shards of a bucket: 32,000 writes a second to one
-// bucket.
-const MaxShards = 32
 
 // A SaturatedWarning says that a bucket has [MaxShards] shards and is written to faster
 // than they all sustain: its callers wait for each other. The limiter logs it, once for
@@ -28,16 +25,16 @@ func (w SaturatedWarning) String() string {
 
 // widen doubles the number of shards of a bucket that has from of them, unless another
 // caller does. It reports whether there are more now.
-func (l *Limiter) widen(ctx context.Context, acct *account, b Bucket, from int, left <-chan struct{}) (bool, error) {
+func (l *Limiter) widen(ctx context.Context, acct *memory.Account, b Bucket, from int, left <-chan struct{}) (bool, error) {
 	var err error
-	_, waited := acct.widening.Do(ctx, left, func() { _, err = l.reshard(ctx, acct, b, 2*from) })
-	return acct.shardCount() > from, cmp.Or(err, unavailable(waited))
+	_, waited := acct.Reshaping.Do(ctx, left, func() { _, err = l.reshard(ctx, acct, b, 2*from) })
+	return acct.ShardCount() > from, cmp.Or(err, unavailable(waited))
 }
 
 // mend completes the set of shards of a bucket: it finishes a half-done doubling and
 // makes missing shards. It reports whether there are any shards at all.
-func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan struct{}) (exists bool, err error) {
-	ran, waited := acct.widening.Do(ctx, left, func() { exists, err = l.reshard(ctx, acct, b, 0) })
+func (l *Limiter) mend(ctx context.Context, acct *memory.Account, b Bucket, left <-chan struct{}) (exists bool, err error) {
+	ran, waited := acct.Reshaping.Do(ctx, left, func() { exists, err = l.reshard(ctx, acct, b, 0) })
 	if !ran {
 		return true, unavailable(waited)
 	}
@@ -47,21 +44,21 @@ func (l *Limiter) mend(ctx context.Context, acct *account, b Bucket, left <-chan
 // widenInBackground doubles a bucket whose partition throttles, and tries again if that
 // is throttled too. The time between tries is random and grows: all processes try, and
 // each throttled try may load the partition further.
-func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket) {
+func (l *Limiter) widenInBackground(ctx context.Context, acct *memory.Account, b Bucket) {
 	const most = 5 // doublings of the time between tries
-	from := acct.shardCount()
-	if l.underWay.IsClosed() || !acct.relievable(l.uptime(), throttledSettling) || !acct.beginWidening() {
+	from := acct.ShardCount()
+	if l.underWay.IsClosed() || !acct.MayDouble(l.uptime(), memory.ThrottledDoublingPause) || !acct.BeginReshaping() {
 		return
 	}
 	l.inBackground(func() {
-		defer acct.endWidening()
+		defer acct.EndReshaping()
 		ctx := l.deadlines.Detach(ctx)
 		for tries := range maxTries {
-			pause := minBrake << min(tries, most)
+			pause := memory.MinBrake << min(tries, most)
 			if sleep(ctx, l.closing, pause/2+time.Duration(l.rand(int64(pause)))) != nil {
 				return
 			}
-			if acct.hasGrown(from) {
+			if acct.HasDoubled(from) {
 				return
 			}
 			_, err := l.widen(ctx, acct, b, from, nil)
@@ -77,16 +74,9 @@ func (l *Limiter) widenInBackground(ctx context.Context, acct *account, b Bucket
 	})
 }
 
-// hasGrown reports whether all shards are known to have a number larger than from.
-func (a *account) hasGrown(from int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.count > from && !a.uneven
-}
-
 // mendNow carries out mending that was begun in the background; nobody waits for it.
-func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
-	defer acct.endWidening()
+func (l *Limiter) mendNow(ctx context.Context, acct *memory.Account, b Bucket) {
+	defer acct.EndReshaping()
 	if _, err := l.mend(ctx, acct, b, nil); err != nil {
 		l.logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
 	}
@@ -102,7 +92,7 @@ func (l *Limiter) mendNow(ctx context.Context, acct *account, b Bucket) {
 //	2 of them    0/2   1/2
 //	             0/2   1/4   3/4       1 gives half to 3
 //	4 of them    0/4   2/4   1/4  3/4  0 gives half to 2
-func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted int) (exists bool, err error) {
+func (l *Limiter) reshard(ctx context.Context, acct *memory.Account, b Bucket, wanted int) (exists bool, err error) {
 	images, err := l.readShards(ctx, acct, b)
 	if err == nil && len(images) > 0 && !plan.AreEven(images) {
 		// A read of several items may straddle a merge. The images then look like a
@@ -142,28 +132,28 @@ func (l *Limiter) reshard(ctx context.Context, acct *account, b Bucket, wanted i
 	if err := l.replace(ctx, acct, b, count); err != nil {
 		return true, err
 	}
-	acct.completed(count)
+	acct.Completed(count)
 	return true, nil
 }
 
 // readShards reads the shards of a bucket: as many as are believed to exist, and at
 // least up to the one that b names.
-func (l *Limiter) readShards(ctx context.Context, acct *account, b Bucket) ([]*store.Image, error) {
-	return l.readManyShards(ctx, acct, b, max(b.Shard+1, acct.breadth(l.uptime(), imageAge)))
+func (l *Limiter) readShards(ctx context.Context, acct *memory.Account, b Bucket) ([]*store.Image, error) {
+	return l.readManyShards(ctx, acct, b, max(b.Shard+1, acct.Breadth(l.uptime(), memory.ImageAge)))
 }
 
-func (l *Limiter) readManyShards(ctx context.Context, acct *account, b Bucket, count int) ([]*store.Image, error) {
+func (l *Limiter) readManyShards(ctx context.Context, acct *memory.Account, b Bucket, count int) ([]*store.Image, error) {
 	m := l.moment() // images are at least this young
 	images, err := l.store.Buckets(ctx, b.Entity, b.Resource, count)
 	if err != nil {
 		return nil, fmt.Errorf("read the shards of %s of %s: %w", b.Resource, b.Entity, err)
 	}
-	acct.recount(images, m)
+	acct.Recount(images, m)
 	return images, nil
 }
 
 // raise gives all shards a number that some do not have yet, shard 0 last.
-func (l *Limiter) raise(ctx context.Context, acct *account, images []*store.Image, count int) error {
+func (l *Limiter) raise(ctx context.Context, acct *memory.Account, images []*store.Image, count int) error {
 	others := images
 	if images[0].Shard == 0 {
 		others = images[1:]
@@ -181,7 +171,7 @@ func (l *Limiter) raise(ctx context.Context, acct *account, images []*store.Imag
 var errMerged = errors.New("the shards were merged")
 
 // raiseOne gives a shard a larger number, one doubling after another.
-func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *store.Image, count int) error {
+func (l *Limiter) raiseOne(ctx context.Context, acct *memory.Account, img *store.Image, count int) error {
 	for tries := range maxTries {
 		if img.ShardCount >= count {
 			return nil
@@ -207,11 +197,11 @@ func (l *Limiter) raiseOne(ctx context.Context, acct *account, img *store.Image,
 
 // raiseOnce doubles the number of one shard. It returns the shard after the write, or
 // as it was when it refused the write; nil if the shard is gone.
-func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image, loose bool) (*store.Image, error) {
+func (l *Limiter) raiseOnce(ctx context.Context, acct *memory.Account, img *store.Image, loose bool) (*store.Image, error) {
 	m := l.moment()
 	count := 2 * img.ShardCount
-	birth := plan.Split(img, img.Shard+img.ShardCount, count, loose, m.now, l.multiplier)
-	if sibling := acct.image(birth.Shard, m.up, crossing); sibling == nil || sibling.RefilledAt < img.RefilledAt { // it may be from before a merge
+	birth := plan.Split(img, img.Shard+img.ShardCount, count, loose, m.Now, l.multiplier)
+	if sibling := acct.Image(birth.Shard, m.Up, memory.CrossingAge); sibling == nil || sibling.RefilledAt < img.RefilledAt { // it may be from before a merge
 		joint, err := l.bear(ctx, acct, birth, m)
 		switch {
 		case err != nil:
@@ -226,17 +216,14 @@ func (l *Limiter) raiseOnce(ctx context.Context, acct *account, img *store.Image
 		}
 	}
 	// The sibling exists already: a peer makes shards without a donor.
-	out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) {
-		return l.store.Refill(ctx, plan.Tighten(img, count, m.now))
+	out, err := l.send(ctx, acct, img.Bucket, memory.StampUse{Moves: true}, m, func(ctx context.Context) (store.Outcome, error) {
+		return l.store.Refill(ctx, plan.Tighten(img, count, m.Now))
 	})
 	return out.Image, err
 }
 
-// knows reports whether a shard was seen a moment ago.
-func (a *account) knows(i int, up time.Duration) bool { return a.image(i, up, crossing) != nil }
-
 // bear carries out a birth and remembers its result.
-func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m moment) (store.Joint, error) {
+func (l *Limiter) bear(ctx context.Context, acct *memory.Account, birth *store.Birth, m memory.Moment) (store.Joint, error) {
 	of := []Bucket{birth.Bucket, {Entity: birth.Entity, Resource: birth.Resource, Shard: birth.Sibling}, {Entity: birth.Entity, Resource: birth.Resource}}
 	after := func(i int) *store.Image {
 		switch {
@@ -252,19 +239,19 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m
 		return joint, fmt.Errorf("make shard %d of %s of %s: %w", birth.Shard, birth.Resource, birth.Entity, err)
 	}
 	if joint.Applied {
-		acct.remember(plan.ImageOf(&birth.Create), m)
+		acct.Remember(plan.ImageOf(&birth.Create), m)
 		if birth.Donor != nil {
-			acct.remember(plan.AfterRefill(birth.Donor), m)
+			acct.Remember(plan.AfterRefill(birth.Donor), m)
 		}
-		acct.repaired(birth.ShardCount) // the shard copies another, which may be behind the configuration
+		acct.Repaired(birth.ShardCount) // the shard copies another, which may be behind the configuration
 		return joint, nil
 	}
 	for i, r := range joint.Refusals {
 		switch {
 		case r.Image != nil:
-			acct.remember(r.Image, m)
+			acct.Remember(r.Image, m)
 		case r.Refused:
-			acct.forget([...]int{birth.Shard, birth.Sibling, 0}[i])
+			acct.Forget([...]int{birth.Shard, birth.Sibling, 0}[i])
 		}
 	}
 	return joint, nil
@@ -272,14 +259,14 @@ func (l *Limiter) bear(ctx context.Context, acct *account, birth *store.Birth, m
 
 // replace makes the missing shards of a number, each from its sibling if that exists.
 // Shard 0 comes first: the birth of a shard without a donor checks shard 0's number.
-func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count int) error {
+func (l *Limiter) replace(ctx context.Context, acct *memory.Account, b Bucket, count int) error {
 	for tries := range maxTries {
 		if tries > 0 {
 			if err := l.pause(ctx, nil, tries); err != nil {
 				return err
 			}
 		}
-		images, all := acct.images(l.uptime(), imageAge)
+		images, all := acct.Images(l.uptime(), memory.ImageAge)
 		if all && len(images) >= count {
 			return nil
 		}
@@ -290,14 +277,14 @@ func (l *Limiter) replace(ctx context.Context, acct *account, b Bucket, count in
 		if images, err = l.readManyShards(ctx, acct, b, count); err != nil {
 			return err
 		}
-		if len(images) == 0 || acct.shardCount() != count {
+		if len(images) == 0 || acct.ShardCount() != count {
 			return nil // other clients do the same work
 		}
 	}
 	return fmt.Errorf("replace shards of %s of %s: other writers got in between %d times: %w", b.Resource, b.Entity, maxTries, ErrConflict)
 }
 
-func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, images []*store.Image, count int, loose bool) (done bool, err error) {
+func (l *Limiter) replaceMissing(ctx context.Context, acct *memory.Account, b Bucket, images []*store.Image, count int, loose bool) (done bool, err error) {
 	var like *store.Image
 	for _, img := range images {
 		if img != nil {
@@ -310,13 +297,13 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 	done = true
 	for b.Shard = range count {
 		m := l.moment()
-		if b.Shard < len(images) && images[b.Shard] != nil || acct.knows(b.Shard, m.up) {
+		if b.Shard < len(images) && images[b.Shard] != nil || acct.Knows(b.Shard, m.Up) {
 			continue
 		}
 		sibling := (b.Shard + count/2) % count
-		birth := plan.Orphan(like, b.Shard, sibling, count, m.now, l.multiplier)
-		if donor := acct.image(sibling, m.up, imageAge); donor != nil && donor.ShardCount == count {
-			birth = plan.Split(donor, b.Shard, count, loose, m.now, l.multiplier)
+		birth := plan.Orphan(like, b.Shard, sibling, count, m.Now, l.multiplier)
+		if donor := acct.Image(sibling, m.Up, memory.ImageAge); donor != nil && donor.ShardCount == count {
+			birth = plan.Split(donor, b.Shard, count, loose, m.Now, l.multiplier)
 		}
 		if birth.Donor == nil && birth.Sibling == 0 {
 			done = false // shard 0 must first get the number, or be made
@@ -334,12 +321,12 @@ func (l *Limiter) replaceMissing(ctx context.Context, acct *account, b Bucket, i
 // relieve handles an item that has used its hidden write limit, and has its next write
 // after wait. It doubles the bucket if that helps. It returns nil after the wait, if it
 // can do no more.
-func (l *Limiter) relieve(ctx context.Context, acct *account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
-	count := acct.shardCount()
-	if count >= MaxShards && acct.warn() {
+func (l *Limiter) relieve(ctx context.Context, acct *memory.Account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
+	count := acct.ShardCount()
+	if count >= MaxShards && acct.Warn() {
 		l.warnSaturated(ctx, img.Bucket)
 	}
-	if img.Foreign == "" && !img.HasValidUntil && acct.relievable(l.uptime(), settling) {
+	if img.Foreign == "" && !img.HasValidUntil && acct.MayDouble(l.uptime(), memory.DoublingPause) {
 		switch changed, err := l.widen(ctx, acct, img.Bucket, count, left); {
 		case err == nil && changed:
 			return errRerouted
@@ -347,7 +334,7 @@ func (l *Limiter) relieve(ctx context.Context, acct *account, img *store.Image, 
 			return err
 		}
 	}
-	if acct.shardCount() > 1 {
+	if acct.ShardCount() > 1 {
 		return errBusy
 	}
 	return sleep(ctx, left, wait)
@@ -356,33 +343,4 @@ func (l *Limiter) relieve(ctx context.Context, acct *account, img *store.Image, 
 func (l *Limiter) warnSaturated(ctx context.Context, b Bucket) {
 	l.logger.WarnContext(ctx, "bucket is written to faster than its shards sustain",
 		"warning", SaturatedWarning{Entity: b.Entity, Resource: b.Resource})
-}
-
-// beginWidening claims background work on the set of shards.
-func (a *account) beginWidening() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.busy {
-		return false
-	}
-	a.busy = true
-	return true
-}
-
-// beginMending claims the mending of the set of shards, if it needs any. A set that
-// cannot be mended is not tried all the time.
-func (a *account) beginMending(up time.Duration) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.uneven || a.busy || a.mendedAt != 0 && up-a.mendedAt < settling {
-		return false
-	}
-	a.busy, a.mendedAt = true, up
-	return true
-}
-
-func (a *account) endWidening() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.busy = false
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -29,8 +30,8 @@ type Demand struct {
 // image, it did not, which is not an error. It makes one attempt. If the stamp lies far
 // ahead, Replenish first moves it back, which does not count as an attempt.
 func (l *Limiter) Replenish(ctx context.Context, img *store.Image, next Demand) (bool, error) {
-	m, acct := l.moment(), l.account(img.Entity, img.Resource)
-	if acct.isBraked(img.Shard, m.up) {
+	m, acct := l.moment(), l.memory(img.Entity, img.Resource)
+	if acct.IsBraked(img.Shard, m.Up) {
 		return false, l.closedFor(opOn(img.Bucket, "replenish"))
 	}
 	return inTime(ctx, l, opOn(img.Bucket, "replenish"), func(ctx context.Context) (bool, error) {
@@ -38,11 +39,11 @@ func (l *Limiter) Replenish(ctx context.Context, img *store.Image, next Demand) 
 		if img == nil {
 			return false, nil
 		}
-		r := replenishment(img, next, m.now, l.multiplier)
+		r := replenishment(img, next, m.Now, l.multiplier)
 		if r == nil {
 			return false, nil
 		}
-		out, err := l.send(ctx, acct, img.Bucket, stampUse{moves: true}, m, func(ctx context.Context) (store.Outcome, error) { return l.store.Refill(ctx, r) })
+		out, err := l.send(ctx, acct, img.Bucket, memory.StampUse{Moves: true}, m, func(ctx context.Context) (store.Outcome, error) { return l.store.Refill(ctx, r) })
 		switch {
 		case errors.Is(err, ErrConflict):
 			return false, nil
@@ -112,8 +113,8 @@ func (l *Limiter) Double(ctx context.Context, img *store.Image, at time.Time) (b
 	if !plan.IsPlain(img, l.now()) || img.ShardCount >= MaxShards || !plan.IsPressed(img, at.UnixMilli()) {
 		return false, l.closedFor(opOn(img.Bucket, "double"))
 	}
-	acct := l.account(img.Entity, img.Resource)
-	if acct.shardCount() > img.ShardCount || !acct.relievable(l.uptime(), settling) {
+	acct := l.memory(img.Entity, img.Resource)
+	if acct.ShardCount() > img.ShardCount || !acct.MayDouble(l.uptime(), memory.DoublingPause) {
 		return false, l.closedFor(opOn(img.Bucket, "double"))
 	}
 	return inTime(ctx, l, opOn(img.Bucket, "double"), func(ctx context.Context) (bool, error) {
@@ -129,14 +130,7 @@ func (l *Limiter) Double(ctx context.Context, img *store.Image, at time.Time) (b
 // are those of the [Store].
 func (l *Limiter) Mend(ctx context.Context, b Bucket) error {
 	_, err := inTime(ctx, l, opOn(b, "mend"), func(ctx context.Context) (bool, error) {
-		return l.mend(ctx, l.account(b.Entity, b.Resource), b, nil)
+		return l.mend(ctx, l.memory(b.Entity, b.Resource), b, nil)
 	})
 	return err
-}
-
-// isBraked reports whether the brake forbids a write to a shard now.
-func (a *account) isBraked(i int, up time.Duration) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.holds(up)
 }

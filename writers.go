@@ -2,96 +2,18 @@ package limiter
 
 import (
 	"context"
-	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A census finds out from an item's own count of writes whether other processes write
-// to it.
-//
-// Every applied write raises the count by one, and its answer has the new count. Counts
-// that no write of this process raised belong to others. While a write is under way,
-// nobody knows which count it raises. So the census attributes counts in rounds: a
-// round is complete once every write that was under way at its beginning has been
-// answered.
-//
-// A write whose answer was lost may have been applied. The census then attributes its
-// count to another process. For [contentionMemory], the process behaves as if others
-// wrote too.
-type census struct {
-	begun    bool
-	from, to int64 // this round attributes counts greater than from and at most to
-	own      int64 // how many of these counts this process has raised
-	left     int   // writes begun before the round and still under way
-	highest  int64 // the highest count seen
-	later    int64 // how many counts above to this process has raised
-	round    int   // the number of this round
-}
-
-// A stampUse is how a write depends on the stamp.
-type stampUse struct {
-	seen  int64 // the stamp on which the write was worked out; 0 if it does not depend on it
-	late  bool  // the write is refused if nobody has moved the stamp for [lateness]
-	moves bool  // the write moves the stamp
-}
-
-// A sentWrite is a write under way.
-type sentWrite struct {
-	stampUse
-	shard int
-	round int           // the round of the census when it was sent
-	at    time.Duration // when it was sent, by [Limiter.uptime]
-}
-
-// note records the count in the answer to a write, and whether the write was applied.
-// sending is the number of writes under way. It returns how many writes of others it
-// has found.
-func (s *census) note(w sentWrite, count int64, applied bool, sending int) (others int64) {
-	switch {
-	case !s.begun, count < s.from && w.round >= s.round-1: // the item was made again
-		// A write sent before that belongs to a round that is older by more than one.
-		*s = census{begun: true, from: count, to: count, highest: count, left: sending, round: s.round + 2}
-		return 0
-	case count < s.from:
-		return 0
-	}
-	s.highest = max(s.highest, count)
-	if applied {
-		if count <= s.to {
-			s.own++
-		} else {
-			s.later++
-		}
-	}
-	if s.left > 0 {
-		return 0
-	}
-	others = s.to - s.from - s.own
-	*s = census{begun: true, from: s.to, to: s.highest, own: s.later, highest: s.highest, left: sending, round: s.round + 1}
-	return others
-}
-
-// heard records whether a write was applied.
-func (c *contention) heard(applied bool, up time.Duration) {
-	switch {
-	case applied:
-		c.refusedAt = 0
-		return
-	case c.refusedAt == 0 || up-c.refusedAt > contentionMemory:
-		c.refusedSince = up
-	}
-	c.refusedAt = up
-}
-
 // send carries out a write to a shard and records its answer. at is when the write was
 // worked out.
-func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUse, at moment, write func(context.Context) (store.Outcome, error)) (store.Outcome, error) {
-	sent := acct.beginWrite(b.Shard, use, l.uptime())
+func (l *Limiter) send(ctx context.Context, acct *memory.Account, b Bucket, use memory.StampUse, at memory.Moment, write func(context.Context) (store.Outcome, error)) (store.Outcome, error) {
+	sent := acct.BeginWrite(b.Shard, use, l.uptime())
 	out, err := write(ctx)
-	acct.endWrite(sent, out, err, l.moment(), l.rand)
-	l.answered(ctx, acct, b, err, at.up)
+	acct.EndWrite(sent, out, err, l.moment(), l.rand)
+	l.answered(ctx, acct, b, err, at.Up)
 	if err == nil {
 		l.learn(acct, b, out, at)
 	}
@@ -101,10 +23,10 @@ func (l *Limiter) send(ctx context.Context, acct *account, b Bucket, use stampUs
 // sendJoint carries out a write to several shards and records its answer. after returns
 // a shard as the write leaves it, nil if the write deletes it. sendJoint remembers no
 // image, because the state of the shards may follow only from several of them.
-func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, after func(i int) *store.Image, at moment, write func(context.Context) (store.Joint, error)) (store.Joint, error) {
-	sent := make([]sentWrite, len(of))
+func (l *Limiter) sendJoint(ctx context.Context, acct *memory.Account, of []Bucket, after func(i int) *store.Image, at memory.Moment, write func(context.Context) (store.Joint, error)) (store.Joint, error) {
+	sent := make([]memory.SentWrite, len(of))
 	for i, b := range of {
-		sent[i] = acct.beginWrite(b.Shard, stampUse{moves: true}, l.uptime())
+		sent[i] = acct.BeginWrite(b.Shard, memory.StampUse{Moves: true}, l.uptime())
 	}
 	joint, err := write(ctx)
 	for i := range sent {
@@ -114,49 +36,8 @@ func (l *Limiter) sendJoint(ctx context.Context, acct *account, of []Bucket, aft
 		} else if i < len(joint.Refusals) {
 			out.Image = joint.Refusals[i].Image
 		}
-		acct.endWrite(sent[i], out, err, l.moment(), l.rand)
+		acct.EndWrite(sent[i], out, err, l.moment(), l.rand)
 	}
-	l.turnedAway(ctx, acct, joint, err, at.up, func(i int) Bucket { return of[i] })
+	l.turnedAway(ctx, acct, joint, err, at.Up, func(i int) Bucket { return of[i] })
 	return joint, err
-}
-
-// beginWrite counts a write to a shard as under way.
-func (a *account) beginWrite(shard int, use stampUse, up time.Duration) sentWrite {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := &a.shardLocked(shard).contention
-	c.sentAt = up
-	c.sending++
-	if use.moves {
-		c.moving++
-	}
-	return sentWrite{stampUse: use, shard: shard, round: c.census.round, at: up}
-}
-
-// endWrite records the answer to a write.
-func (a *account) endWrite(w sentWrite, out store.Outcome, err error, m moment, draw func(int64) int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := &a.shardLocked(w.shard).contention
-	c.sending--
-	if w.moves {
-		c.moving--
-	}
-	if w.round < c.census.round {
-		c.census.left--
-	}
-	if err != nil || out.Image == nil {
-		return
-	}
-	c.way = (m.up - w.at).Milliseconds() / 2
-	c.heard(out.Applied, m.up)
-	c.noteStamp(w.stampUse, out, m)
-	count := out.Image.Writes.Consumed / plan.WriteCost
-	if c.census.note(w, count, out.Applied, c.sending) > 0 {
-		c.othersAt = m.up
-	}
-	if c.isShared(m.up) {
-		c.jitter = drawJitter(draw)
-	}
-	c.measure(count, m.up)
 }

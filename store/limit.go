@@ -14,6 +14,9 @@ const (
 	MaxTokens = 1_000_000_000_000_000
 	// MaxPeriod is the longest refill period: 10^9 seconds, about 31 years.
 	MaxPeriod = 1_000_000_000 * time.Second
+	// MaxShards is the maximum number of shards that a limiter gives a bucket: 32,000
+	// writes a second to one bucket.
+	MaxShards = 32
 	// MaxLimits is the maximum number of limits of a bucket, and so of a level of
 	// configuration or of a request. One conditional write cannot carry more. An item
 	// of more than about ten limits is larger than 1 KB. Each kilobyte, even a partial

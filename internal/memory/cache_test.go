@@ -1,4 +1,4 @@
-package limiter_test
+package memory_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 )
 
 // cacheSizes are smaller than the number of shards, multiples of it, and neither.
@@ -19,7 +19,7 @@ func TestCacheIsBounded(t *testing.T) {
 	for _, size := range cacheSizes {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			t.Parallel()
-			c := limiter.NewCache[int, int](size)
+			c := memory.NewCache[int, int](size)
 			var wg sync.WaitGroup
 			for g := range 64 {
 				wg.Go(func() {
@@ -56,16 +56,16 @@ func TestCacheIsBounded(t *testing.T) {
 // than the shard has room for.
 func TestCacheDropsWhatWasNotUsedForLongest(t *testing.T) {
 	t.Parallel()
-	uses := map[string]func(*limiter.Cache[int, int]){
-		"put":        func(c *limiter.Cache[int, int]) { c.Put(0, 0) },
-		"get":        func(c *limiter.Cache[int, int]) { c.Get(0) },
-		"get or put": func(c *limiter.Cache[int, int]) { c.GetOrPut(0, func() int { return 0 }) },
+	uses := map[string]func(*memory.Cache[int, int]){
+		"put":        func(c *memory.Cache[int, int]) { c.Put(0, 0) },
+		"get":        func(c *memory.Cache[int, int]) { c.Get(0) },
+		"get or put": func(c *memory.Cache[int, int]) { c.GetOrPut(0, func() int { return 0 }) },
 	}
 	for name, use := range uses {
 		for _, size := range []int{32, 47, 160, 1600} {
 			t.Run(fmt.Sprint(name, " ", size), func(t *testing.T) {
 				t.Parallel()
-				c := limiter.NewCache[int, int](size)
+				c := memory.NewCache[int, int](size)
 				c.Put(0, 0)
 				room, others := size/c.Shards(), 0
 				last := 100 * size
@@ -96,7 +96,7 @@ func TestCacheDropsWhatWasNotUsedForLongest(t *testing.T) {
 
 func TestCacheBuildsOnce(t *testing.T) {
 	t.Parallel()
-	c := limiter.NewCache[string, *int64](100)
+	c := memory.NewCache[string, *int64](100)
 	for round := range int64(100) {
 		k := fmt.Sprint("key ", round)
 		var built atomic.Int64
@@ -127,7 +127,7 @@ func TestCacheBuildsOnce(t *testing.T) {
 
 func TestCacheForgets(t *testing.T) {
 	t.Parallel()
-	c := limiter.NewCache[int, string](1000)
+	c := memory.NewCache[int, string](1000)
 	for i := range 100 {
 		c.Put(i, "old")
 	}
@@ -154,7 +154,7 @@ func TestCacheForgets(t *testing.T) {
 // last.
 func TestCacheTellsCollidingKeysApart(t *testing.T) {
 	t.Parallel()
-	c := limiter.NewHashedCache[string, int](1000, func(string) uint64 { return 7 })
+	c := memory.NewHashedCache[string, int](1000, func(string) uint64 { return 7 })
 	c.Put("a", 1)
 	if v, ok := c.Get("b"); ok {
 		t.Errorf("a key that was never put has the value %d", v)
@@ -177,7 +177,7 @@ func TestCacheTellsCollidingKeysApart(t *testing.T) {
 type cacheKey struct{ entity, resource string }
 
 func TestCacheHitsDoNotAllocate(t *testing.T) {
-	c := limiter.NewCache[cacheKey, *int](1000)
+	c := memory.NewCache[cacheKey, *int](1000)
 	keys := make([]cacheKey, 100)
 	for i := range keys {
 		keys[i] = cacheKey{fmt.Sprint("user-", i), "gpt-4"}
@@ -196,7 +196,7 @@ func TestCacheHitsDoNotAllocate(t *testing.T) {
 
 func BenchmarkCache(b *testing.B) {
 	for _, n := range []int{1, 1024, 60_000} {
-		c := limiter.NewCache[cacheKey, *int](100_000)
+		c := memory.NewCache[cacheKey, *int](100_000)
 		keys := make([]cacheKey, n)
 		for i := range keys {
 			keys[i] = cacheKey{fmt.Sprint("user-", i), "gpt-4"}

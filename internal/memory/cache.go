@@ -1,4 +1,4 @@
-package limiter
+package memory
 
 import (
 	"hash/maphash"
@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// A cache is a bounded map for concurrent use. It holds at most size entries and
+// A Cache is a bounded map for concurrent use. It holds at most size entries and
 // drops the least recently used ones. Its shards have a lock each and divide the size
 // between them. An entry stays until its shard has seen as many other entries as it
 // has room for. Memory grows with the number of entries.
@@ -15,7 +15,7 @@ import (
 // The cache hashes a key once, and the hash is the key of the underlying LRU. If two
 // keys have the same hash, the cache keeps the last one put. Such a pair occurs only
 // among billions of keys.
-type cache[K comparable, V any] struct {
+type Cache[K comparable, V any] struct {
 	hash   func(K) uint64
 	shards []cacheShard[K, V] // their number is a power of two
 }
@@ -34,23 +34,23 @@ type cached[K comparable, V any] struct {
 	value V
 }
 
-// newCache makes a cache of at most size entries, at least one.
-func newCache[K comparable, V any](size int) *cache[K, V] {
+// NewCache makes a cache of at most size entries, at least one.
+func NewCache[K comparable, V any](size int) *Cache[K, V] {
 	seed := maphash.MakeSeed()
 	return newHashedCache[K, V](size, func(k K) uint64 { return maphash.Comparable(seed, k) })
 }
 
 // newHashedCache is newCache with a given hash function.
-func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *cache[K, V] {
+func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *Cache[K, V] {
 	n := cacheShards
 	for n > max(1, size) {
 		n /= 2
 	}
-	c := &cache[K, V]{hash: hash, shards: make([]cacheShard[K, V], n)}
+	c := &Cache[K, V]{hash: hash, shards: make([]cacheShard[K, V], n)}
 	for i := range c.shards {
 		lru, err := simplelru.NewLRU[uint64, *cached[K, V]](max(1, (size+i)/n), nil)
 		if err != nil {
-			panic("limiter: " + err.Error()) // NewLRU only refuses a size that is not positive
+			panic("memory: " + err.Error()) // NewLRU only refuses a size that is not positive
 		}
 		c.shards[i].lru = lru
 	}
@@ -58,7 +58,7 @@ func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *cache[K
 }
 
 // find hashes a key and returns the shard that the key belongs to.
-func (c *cache[K, V]) find(k K) (*cacheShard[K, V], uint64) {
+func (c *Cache[K, V]) find(k K) (*cacheShard[K, V], uint64) {
 	h := c.hash(k)
 	return &c.shards[h&uint64(len(c.shards)-1)], h
 }
@@ -70,16 +70,17 @@ func (s *cacheShard[K, V]) getLocked(h uint64, k K) (v V, ok bool) {
 	return v, false
 }
 
-func (c *cache[K, V]) get(k K) (V, bool) {
+// Get returns the value of k, if there is one.
+func (c *Cache[K, V]) Get(k K) (V, bool) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.getLocked(h, k)
 }
 
-// getOrPut returns the value of k, and builds it if there is none. The shard is
+// GetOrPut returns the value of k, and builds it if there is none. The shard is
 // locked meanwhile: build must be quick and must not use the cache.
-func (c *cache[K, V]) getOrPut(k K, build func() V) V {
+func (c *Cache[K, V]) GetOrPut(k K, build func() V) V {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,14 +92,16 @@ func (c *cache[K, V]) getOrPut(k K, build func() V) V {
 	return v
 }
 
-func (c *cache[K, V]) put(k K, v V) {
+// Put keeps a value.
+func (c *Cache[K, V]) Put(k K, v V) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lru.Add(h, &cached[K, V]{k, v})
 }
 
-func (c *cache[K, V]) drop(k K) {
+// Drop forgets the value of k.
+func (c *Cache[K, V]) Drop(k K) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +110,8 @@ func (c *cache[K, V]) drop(k K) {
 	}
 }
 
-func (c *cache[K, V]) clear() {
+// Clear forgets all values.
+func (c *Cache[K, V]) Clear() {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
@@ -116,7 +120,8 @@ func (c *cache[K, V]) clear() {
 	}
 }
 
-func (c *cache[K, V]) len() int {
+// Len is the number of values.
+func (c *Cache[K, V]) Len() int {
 	n := 0
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -1,4 +1,4 @@
-package limiter
+package memory
 
 import (
 	"math/bits"
@@ -24,23 +24,23 @@ import (
 //
 //   - leaves the stamp where it is ([plan.Debit.TakeAtStamp]);
 //   - expects the others to take what the item earns, so it plans on the balances
-//     that it last saw ([account.predicted]);
+//     that it last saw ([Account.Predicted]);
 //   - asks for a part of those balances, but for no less than its first caller
 //     wants;
 //   - pauses between two writes, for longer the less the item holds and the more
-//     writes it takes ([shard.pause]). Callers queue meanwhile and share the next
+//     writes it takes ([Account.PauseLeft]). Callers queue meanwhile and share the next
 //     write.
 //
 // The balance regulates the pauses. It falls if all processes together ask for more
 // than the limit gives, and then all of them pause for longer. See ADR 017.
 type contention struct {
-	// Instants are by [Limiter.uptime].
+	// Instants are by [Clock.Uptime].
 	movedAt      time.Duration // when others were last found to move the stamp; 0 if they do not
-	spoiled      int           // moves of the stamp that others' debits refused lately, times two, less the moves that were applied
+	refusedMoves int           // moves of the stamp that others' debits refused lately, times two, less the moves that were applied
 	othersAt     time.Duration // when the item was last found to be shared; 0 if never
 	load         float64       // writes a second that the item took lately, by its own count
 	sentAt       time.Duration // when this process last sent a write
-	way          int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
+	delay        int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
 	refusedAt    time.Duration // when a write of this process was last refused; 0 if one was applied since
 	refusedSince time.Duration // since when all of its writes have been refused
 	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
@@ -54,38 +54,40 @@ type contention struct {
 }
 
 const (
-
 	// contentionMemory is how long a process presumes that others go on writing after it
 	// last saw them write.
 	contentionMemory = time.Second
 	// countPeriod is how long a process counts writes before it uses the count.
 	countPeriod = 100 * time.Millisecond
 
-	// longestPause is the pause before a write to an item that holds nothing, in
-	// milliseconds. With it, 16 processes whose writes take 2 ms to arrive send 530
-	// writes a second. If the limit needs longer to earn pauseAsks times what the writer
-	// asks for, the pause is that time, up to slowestPause.
-	longestPause = 36
-	slowestPause = 240
-	pauseAsks    = 19
-	// A writer pauses half as long if its writes take farWay milliseconds to arrive.
-	farWay = 10
+	// longestPauseMillis is the pause before a write to an item that holds nothing. With
+	// it, 16 processes whose writes take 2 ms to arrive send 530 writes a second. If the
+	// limit needs longer to earn pauseAsks times what the writer asks for, the pause is
+	// that time, up to slowestPauseMillis.
+	longestPauseMillis = 36
+	slowestPauseMillis = 240
+	pauseAsks          = 19
+	// farDelayMillis is the delay of a writer that pauses half as long.
+	farDelayMillis = 10
 	// A writer does not pause if the item holds plenty. Plenty is what a limit earns in
-	// plentyTime milliseconds, or plentyAsks times what the writer asks for if that is
-	// more. It is at most half of the capacity.
-	plentyTime = 60
-	plentyAsks = 4
-	// oftenSpoiled is the value of the field spoiled at which a process leaves the stamp
+	// plentyMillis, or plentyAsks times what the writer asks for if that is more. It is
+	// at most half of the capacity.
+	plentyMillis = 60
+	plentyAsks   = 4
+	// manyRefusedMoves is the value of refusedMoves at which a process leaves the stamp
 	// to others.
-	oftenSpoiled = 8
-	// A writer asks for at most 1/leastPart of the tokens that an item holds, so that
-	// the others find the rest. If the item takes more than leastPart writes in
-	// shareTime milliseconds, the divisor is that number, up to mostPart.
-	leastPart, mostPart = 4, 8
-	shareTime           = 15
-	// From easyLoad writes a second on, pauses grow, and they are longest at fullLoad. A
-	// partition takes 1,000, refused writes included, which the item does not count.
-	easyLoad, fullLoad = 450, 825
+	manyRefusedMoves = 8
+	// LeastPart is the least divisor of the tokens that an item holds: a writer asks for
+	// at most 1/LeastPart of them, so that the others find the rest. If the item takes
+	// more than LeastPart writes in shareMillis, the divisor is that number, up to
+	// mostPart.
+	LeastPart   = 4
+	mostPart    = 8
+	shareMillis = 15
+	// From easyWritesPerSecond on, pauses grow, and they are longest at
+	// fullWritesPerSecond. A partition takes 1,000, refused writes included, which the
+	// item does not count.
+	easyWritesPerSecond, fullWritesPerSecond = 450, 825
 )
 
 // isShared reports whether other processes write to the item, too.
@@ -104,19 +106,19 @@ func (c *contention) isLate(up time.Duration) bool {
 // refused because another process has moved the stamp. It also does so if others'
 // debits have refused its moves several times. It moves the stamp again once nobody
 // has done so for lateness. In the best case one process moves the stamp.
-func (c *contention) noteStamp(use stampUse, out store.Outcome, m moment) {
+func (c *contention) noteStamp(use StampUse, out store.Outcome, m Moment) {
 	switch {
-	case out.Applied && use.late:
-		c.movedAt = m.up
+	case out.Applied && use.Late:
+		c.movedAt = m.Up
 	case out.Applied:
-		c.spoiled = max(0, c.spoiled-1)
-	case use.late && m.now-out.Image.RefilledAt > plan.Lateness:
+		c.refusedMoves = max(0, c.refusedMoves-1)
+	case use.Late && m.Now-out.Image.RefilledAt > plan.Lateness:
 		c.movedAt = 0
-	case use.seen != 0 && out.Image.RefilledAt != use.seen:
-		c.movedAt = m.up
-	case use.seen != 0 && use.moves:
-		if c.spoiled += 2; c.spoiled >= oftenSpoiled {
-			c.movedAt, c.spoiled = m.up, 0
+	case use.Seen != 0 && out.Image.RefilledAt != use.Seen:
+		c.movedAt = m.Up
+	case use.Seen != 0 && use.Moves:
+		if c.refusedMoves += 2; c.refusedMoves >= manyRefusedMoves {
+			c.movedAt, c.refusedMoves = m.Up, 0
 		}
 	}
 }
@@ -136,7 +138,7 @@ func (c *contention) measure(count int64, up time.Duration) {
 
 // inheritedLocked returns the first contention of a new shard: the shard is shared if
 // the shard that it was split from is.
-func (a *account) inheritedLocked(shard int) contention {
+func (a *Account) inheritedLocked(shard int) contention {
 	if shard == 0 {
 		return contention{}
 	}
@@ -147,49 +149,49 @@ func (a *account) inheritedLocked(shard int) contention {
 	return contention{othersAt: donor.contention.othersAt, jitter: donor.contention.jitter}
 }
 
-// isSharedShard reports whether other processes write to a shard, too.
-func (a *account) isSharedShard(shard int, up time.Duration) bool {
+// IsSharedShard reports whether other processes write to a shard, too.
+func (a *Account) IsSharedShard(shard int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shardLocked(shard).contention.isShared(up)
 }
 
-// A modesty limits the part of an item's tokens that one write asks for.
-type modesty struct {
-	part int64 // a write asks for 1/part of the tokens; 1 is all
-	way  int64 // how long the write takes to arrive, in milliseconds
+// A Pace limits the part of an item's tokens that one write asks for.
+type Pace struct {
+	Part  int64 // a write asks for 1/part of the tokens; 1 is all
+	Delay int64 // how long the write takes to arrive, in milliseconds
 }
 
-// modesty returns the modesty of the next write to a shard.
-func (a *account) modesty(shard int, up time.Duration) modesty {
+// Pace returns the pace of the next write to a shard.
+func (a *Account) Pace(shard int, up time.Duration) Pace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
 	if !c.isShared(up) {
-		return modesty{part: 1}
+		return Pace{Part: 1}
 	}
-	return modesty{part: min(max(leastPart, int64(c.load*shareTime/milli)), mostPart), way: c.way}
+	return Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: c.delay}
 }
 
-// isShared reports whether other processes write to any shard of a bucket, too.
-func (a *account) isShared(up time.Duration) bool {
+// IsShared reports whether other processes write to any shard of a bucket, too.
+func (a *Account) IsShared(up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.isSharedLocked(up)
 }
 
-func (a *account) isSharedLocked(up time.Duration) bool {
+func (a *Account) isSharedLocked(up time.Duration) bool {
 	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(up) })
 }
 
-// predicted returns the image of a shard as the item probably is by now. If the shard
+// Predicted returns the image of a shard as the item probably is by now. If the shard
 // is shared, the others take what it earns. So it holds what it held when it was
 // seen, unless that was half of the capacity or more: then it goes on filling.
-func (a *account) predicted(img *store.Image, m moment) *store.Image {
+func (a *Account) Predicted(img *store.Image, m Moment) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != img || img.Foreign != "" || !s.contention.isShared(m.up) {
+	if s.img != img || img.Foreign != "" || !s.contention.isShared(m.Up) {
 		return img
 	}
 	guess := *img
@@ -197,23 +199,23 @@ func (a *account) predicted(img *store.Image, m moment) *store.Image {
 	for i := range guess.Limits {
 		l := &guess.Limits[i]
 		part := plan.ShareOf(img, l.Params)
-		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.now); was < part.Capacity/2 {
-			l.Tokens = was - part.Earned(img.RefilledAt, m.now)
+		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.Now); was < part.Capacity/2 {
+			l.Tokens = was - part.Earned(img.RefilledAt, m.Now)
 		}
 	}
 	return &guess
 }
 
-// stampRule returns how the next write to a shard treats the stamp.
-func (a *account) stampRule(shard int, up time.Duration, draw func(int64) int64) plan.StampRule {
+// StampRule returns how the next write to a shard treats the stamp.
+func (a *Account) StampRule(shard int, up time.Duration, draw func(int64) int64) plan.StampRule {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(shard)
 	c := &s.contention
 	shared := c.isShared(up)
-	r := plan.StampRule{Leave: shared || c.sending > 0, Late: c.isLate(up), Moving: c.moving > 0, Shared: shared, SeenAt: s.seen.now}
+	r := plan.StampRule{Leave: shared || c.sending > 0, Late: c.isLate(up), Moving: c.moving > 0, Shared: shared, SeenAt: s.seen.Now}
 	if shared {
-		r.Others, r.Luck = c.load, float64(draw(milli))/milli
+		r.Others, r.Luck = c.load, float64(draw(store.Milli))/store.Milli
 	}
 	return r
 }

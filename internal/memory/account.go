@@ -1,0 +1,306 @@
+package memory
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// An Account is what a process remembers of an entity's bucket for a resource. It has
+// the last image of each shard, which tell the number of shards and the parent to which
+// the entity cascades. A memory may be behind. Every write is conditional, so a wrong
+// memory costs a round trip and never an error. Instants are by [Clock.Uptime].
+type Account struct {
+	mu        sync.Mutex
+	shards    []*shard      // by number; nil where nothing is known; at least as many as there are shards
+	count     int           // the number of shards, 0 if none was seen
+	countedAt time.Duration // when an image last confirmed it
+	grewAt    time.Duration // when it last grew
+	uneven    bool          // images disagree about the count: a doubling is half done, or the count has just changed
+	newest    *store.Image  // the last image seen of any shard
+	seenAt    time.Duration // when that was
+	// wants is what the bucket is to be, by the last read; nil if there was none.
+	wants *plan.Wanted
+	// disabledAt is when an item was last found disabled. disabledIn is the limiter's
+	// configuration epoch at that time.
+	disabledAt time.Duration
+	disabledIn uint64
+
+	partial bool          // one of several shards was repaired, and the others are to be checked
+	roundAt time.Duration // when the last round of claims on all shards of a shared bucket began
+	// Reshaping lets one caller at a time double, mend or merge.
+	Reshaping calls.Flight
+	reshaping bool          // such work is under way in the background
+	mendedAt  time.Duration // when mending in the background last began
+	warned    bool          // the warning of more writes than all shards sustain was given
+}
+
+// A shard is what a process remembers of one bucket item.
+type shard struct {
+	img        *store.Image
+	seen       Moment // when img was seen
+	brake      brake
+	contention contention
+}
+
+// A Key names an account.
+type Key struct{ Entity, Resource string }
+
+// Maximum ages of what a process remembers, and pauses.
+const (
+	// ImageAge is the age up to which a process plans on an image.
+	ImageAge = 5 * time.Minute
+	// shardCountAge is how long a process believes a number of shards that no image has
+	// confirmed.
+	shardCountAge = time.Minute
+	// CrossingAge is how long an image keeps out an older image of the same item, because
+	// answers may overtake each other.
+	CrossingAge = time.Second
+	// DoublingPause is the time between two doublings, in which the first shows its effect.
+	// In that time busy shards earn again what they lack of the hidden write limit.
+	DoublingPause = time.Second
+	// ThrottledDoublingPause is the same time if partitions still throttle.
+	ThrottledDoublingPause = 250 * time.Millisecond
+)
+
+// ShardCount is the number of shards to choose from, at least 1.
+func (a *Account) ShardCount() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(1, a.count)
+}
+
+// Breadth is how many shards there may be: as many as shard 0 says, and any beyond that
+// were seen because shard 0 was made again.
+func (a *Account) Breadth(up, age time.Duration) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.shards) - 1; i >= a.count; i-- {
+		if a.imageLocked(i, up, age) != nil {
+			return i + 1
+		}
+	}
+	return max(1, a.count)
+}
+
+// shardLocked returns the memory of one shard, and makes it if there is none.
+func (a *Account) shardLocked(i int) *shard {
+	for len(a.shards) <= i {
+		a.shards = append(a.shards, nil)
+	}
+	if a.shards[i] == nil {
+		a.shards[i] = &shard{contention: a.inheritedLocked(i)}
+	}
+	return a.shards[i]
+}
+
+// Image is the last image of a shard, or nil if that is older than age.
+func (a *Account) Image(i int, up, age time.Duration) *store.Image {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.imageLocked(i, up, age)
+}
+
+func (a *Account) imageLocked(i int, up, age time.Duration) *store.Image {
+	if i >= len(a.shards) || a.shards[i] == nil || up-a.shards[i].seen.Up > age {
+		return nil
+	}
+	return a.shards[i].img
+}
+
+// Images returns the last images of all shards, nil where there is none as young as
+// age. all says that none is missing.
+func (a *Account) Images(up, age time.Duration) (images []*store.Image, all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	images, all = make([]*store.Image, max(1, a.count)), a.count > 0
+	for i := range images {
+		images[i] = a.imageLocked(i, up, age)
+		all = all && images[i] != nil
+	}
+	return images, all
+}
+
+// Owner is the entity to which the bucket is remembered to cascade. It is "" if there
+// is none, or if no image was seen within age.
+func (a *Account) Owner(up, age time.Duration) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.newest == nil || up-a.seenAt > age {
+		return ""
+	}
+	return plan.CascadeOf(a.newest)
+}
+
+// Last is the last image seen of any shard, nil if there is none.
+func (a *Account) Last() *store.Image {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.newest
+}
+
+// Remember keeps an image and what it says about the number of shards. Shard 0 has the
+// true number. Of another shard only a larger number is news, because shard 0 learns a
+// new number last. A smaller number is a sign of a merge, and of other shards that must
+// be checked.
+func (a *Account) Remember(img *store.Image, m Moment) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.shardLocked(img.Shard)
+	if s.img != nil && m.Up-s.seen.Up < CrossingAge && plan.IsBehind(img, s.img) || a.isMergedLocked(img, m.Up) {
+		return
+	}
+	s.img, s.seen = img, m
+	a.newest, a.seenAt = img, m.Up
+	known := a.count
+	if img.Shard == 0 || img.ShardCount >= a.count {
+		a.count, a.countedAt = img.ShardCount, m.Up
+	}
+	if known > 0 && a.count > known {
+		a.grewAt = m.Up
+	}
+	// Shards that are known for the first time agree about their number, as far as is
+	// known.
+	a.uneven = a.uneven || img.ShardCount != a.count || known > 1 && known != a.count
+}
+
+// isMergedLocked reports whether an image shows a shard before a merge that is known.
+// The heir of such a shard has a later stamp. If the heir had been the shard's donor
+// instead, it would have an earlier one.
+func (a *Account) isMergedLocked(img *store.Image, up time.Duration) bool {
+	if a.count == 0 || img.ShardCount <= a.count {
+		return false
+	}
+	heir := a.imageLocked(img.Shard%a.count, up, CrossingAge)
+	return heir != nil && heir.ShardCount == a.count && heir.RefilledAt > img.RefilledAt
+}
+
+// HasRetired reports whether a shard no longer exists: the other shards agree that they
+// are all.
+func (a *Account) HasRetired(shard int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count > 0 && shard >= a.count && !a.uneven
+}
+
+// Forget drops the image of a shard that turned out not to exist.
+func (a *Account) Forget(i int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if i >= len(a.shards) || a.shards[i] == nil {
+		return
+	}
+	if a.newest == a.shards[i].img {
+		a.newest = nil
+	}
+	a.shards[i].img = nil
+}
+
+// Recount records all existing images, just read.
+func (a *Account) Recount(images []*store.Image, m Moment) {
+	a.mu.Lock()
+	count := 0
+	for _, img := range images {
+		count = max(count, img.ShardCount)
+	}
+	for i := range a.shards {
+		if a.shards[i] != nil && !slices.ContainsFunc(images, func(img *store.Image) bool { return img.Shard == i }) {
+			a.shards[i].img = nil
+		}
+	}
+	if a.count > 0 && count > a.count {
+		a.grewAt = m.Up
+	}
+	a.count, a.countedAt = count, m.Up
+	a.mu.Unlock()
+	for _, img := range images {
+		a.Remember(img, m)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count = count
+	a.uneven = !plan.AreEven(images)
+}
+
+// Completed records that all shards now have the number count.
+func (a *Account) Completed(count int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.uneven = a.uneven && a.count != count
+}
+
+// MayDouble reports whether more shards would help against too many writes. There must
+// be fewer than the maximum, and the last doubling must have had time to show its
+// effect.
+func (a *Account) MayDouble(up, settling time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count < store.MaxShards && (a.grewAt == 0 || up-a.grewAt >= settling)
+}
+
+// Warn reports whether the warning has not been given yet.
+func (a *Account) Warn() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := !a.warned
+	a.warned = true
+	return first
+}
+
+// Wanted is what the bucket is to be, by the last read; nil if there was none.
+func (a *Account) Wanted() *plan.Wanted {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wants
+}
+
+// Want records what the bucket is to be, unless a later read is known.
+func (a *Account) Want(w *plan.Wanted) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if last := a.wants; last == nil || w.Epoch > last.Epoch || w.Epoch == last.Epoch && w.Read >= last.Read {
+		a.wants = w
+	}
+}
+
+// Repaired records that one of count shards was repaired.
+func (a *Account) Repaired(count int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.partial = count > 1
+}
+
+// BeginRepair claims the repair of the other shards after one was repaired.
+func (a *Account) BeginRepair() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	partial := a.partial
+	a.partial = false
+	return partial
+}
+
+// SawDisabled records that an item was found disabled.
+func (a *Account) SawDisabled(up time.Duration, epoch uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.disabledAt, a.disabledIn = up, epoch
+}
+
+// IsDisabled reports whether an item was found disabled less than age ago, in the same
+// epoch.
+func (a *Account) IsDisabled(up, age time.Duration, epoch uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.disabledAt != 0 && up-a.disabledAt < age && a.disabledIn == epoch
+}
+
+// IsKnown reports whether an image of any shard is remembered that is as young as age.
+func (a *Account) IsKnown(up, age time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.newest != nil && up-a.seenAt <= age
+}

@@ -1,0 +1,40 @@
+package memory
+
+import "time"
+
+// A Moment is an instant by the two clocks that a process uses (ADR 023).
+type Moment struct {
+	// Now is by the store's clock, in milliseconds. It stamps items, and balances are
+	// worked out by it. The clock may be set, also back.
+	Now int64
+	// Up is by the process's monotonic clock, which nobody can set. All ages and pauses
+	// are counted by it.
+	Up time.Duration
+}
+
+// A Clock reads the two clocks of a process.
+type Clock struct {
+	store func() time.Time
+	begun time.Time
+}
+
+// NewClock returns a clock that counts the process's time from now on. now is the
+// store's clock.
+func NewClock(now func() time.Time) Clock { return Clock{store: now, begun: machineNow()} }
+
+// Moment reads both clocks.
+func (c *Clock) Moment() Moment { return Moment{Now: c.Now(), Up: c.Uptime()} }
+
+// Now is the instant by the store's clock, in milliseconds.
+func (c *Clock) Now() int64 { return c.store().UnixMilli() }
+
+// machineNow is read for its monotonic time.
+var machineNow = time.Now //nolint:forbidigo // ages depend on no clock that can be set
+
+// firstUptime is the uptime of a new clock. It is longer than a process remembers
+// anything. So an instant of 0 is long ago: it stands for never.
+const firstUptime = 365 * 24 * time.Hour
+
+// Uptime counts from a year before the clock was made, by the process's monotonic
+// clock.
+func (c *Clock) Uptime() time.Duration { return firstUptime + machineNow().Sub(c.begun) }

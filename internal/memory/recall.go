@@ -1,0 +1,85 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// AppendImages appends the last images of all shards. all says that none is missing or
+// older than age.
+func (a *Account) AppendImages(images []*store.Image, up, age time.Duration) (_ []*store.Image, all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.count {
+		img := a.imageLocked(i, up, age)
+		if img == nil {
+			return images, false
+		}
+		images = append(images, img)
+	}
+	return images, a.count > 0
+}
+
+// IsShort reports whether the last images show that a bucket, which is to have the
+// given limits of w, is short for amounts in tokens, and the parent to which it
+// cascades. It is not ok if the images cannot tell. An optional bucket may lack limits.
+func (a *Account) IsShort(w *plan.Wanted, limits []store.Limit, consume map[string]int64, optional bool, m Moment, trust time.Duration) (short bool, parent string, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.isAsWantedLocked(w, limits, m, trust) {
+		return false, "", false
+	}
+	held, found := a.shards[0].img.Limits, 0
+	for k := range held {
+		tokens, asked := consume[held[k].Name]
+		if !asked {
+			continue
+		}
+		found++
+		if short || tokens <= 0 {
+			continue
+		}
+		sum, ok := a.heldLocked(k, m.Now)
+		if !ok {
+			return false, "", false
+		}
+		short = sum < tokens*store.Milli
+	}
+	if found < len(consume) && !optional {
+		return false, "", false
+	}
+	return short, plan.CascadeOf(a.newest), true
+}
+
+// isAsWantedLocked reports whether there is an image of every shard, as young as age,
+// and no shard needs a write to have the given limits.
+func (a *Account) isAsWantedLocked(w *plan.Wanted, limits []store.Limit, m Moment, age time.Duration) bool {
+	if a.count == 0 || a.uneven {
+		return false
+	}
+	for i := range a.count {
+		img := a.imageLocked(i, m.Up, age)
+		if img == nil || !plan.IsPlain(img, m.Now) || img.ShardCount != a.count || w.DiffersWith(limits, img) {
+			return false
+		}
+	}
+	return true
+}
+
+// heldLocked is what the shards hold together of the limit at index k, by their last
+// images, all of which must exist. It is false if the images do not all have that limit
+// at that index: then they are not of one configuration.
+func (a *Account) heldLocked(k int, now int64) (held int64, ok bool) {
+	name := a.shards[0].img.Limits[k].Name
+	for i := range a.count {
+		img := a.shards[i].img
+		if k >= len(img.Limits) || i > 0 && img.Limits[k].Name != name {
+			return 0, false
+		}
+		s := &img.Limits[k]
+		held += max(0, plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now))
+	}
+	return held, true
+}

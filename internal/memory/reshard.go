@@ -1,0 +1,43 @@
+package memory
+
+import "time"
+
+// HasDoubled reports whether all shards are known to have a number larger than from.
+func (a *Account) HasDoubled(from int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count > from && !a.uneven
+}
+
+// Knows reports whether a shard was seen a moment ago.
+func (a *Account) Knows(i int, up time.Duration) bool { return a.Image(i, up, CrossingAge) != nil }
+
+// BeginReshaping claims background work on the set of shards.
+func (a *Account) BeginReshaping() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.reshaping {
+		return false
+	}
+	a.reshaping = true
+	return true
+}
+
+// BeginMending claims the mending of the set of shards, if it needs any. A set that
+// cannot be mended is not tried all the time.
+func (a *Account) BeginMending(up time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.uneven || a.reshaping || a.mendedAt != 0 && up-a.mendedAt < DoublingPause {
+		return false
+	}
+	a.reshaping, a.mendedAt = true, up
+	return true
+}
+
+// EndReshaping ends what [Account.BeginReshaping] or [Account.BeginMending] began.
+func (a *Account) EndReshaping() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reshaping = false
+}
