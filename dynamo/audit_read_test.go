@@ -10,8 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -31,7 +32,9 @@ func TestAuditPages(t *testing.T) {
 	all := trail(t, s, "user")
 	slices.Reverse(all)
 	for _, page := range []int{0, 1, 2, 7} { // items per page of the table
-		f.page = page
+		if f.Set(nil); page > 0 {
+			f.Set(faults.Pages(page))
+		}
 		for _, action := range []string{"", "limits_set", "limits_deleted", "nothing"} {
 			for _, limit := range []int{1, 3, 4, 5, 15, 0} {
 				var want []string
@@ -75,7 +78,7 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 	if err != nil || page.Cursor == "" {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	f.reset()
+	f.Take()
 	for field, q := range map[string]dynamo.AuditQuery{
 		"entity":   {Entity: "$NAMESPACE:x"},
 		"resource": {Entity: "$RESOURCE:a#b"},
@@ -94,8 +97,8 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 	}
 	_, err = s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: "user", Limit: 10_001})
 	wantErr(t, err, store.ErrInvalid)
-	if len(f.ops) != 0 {
-		t.Errorf("requests were sent: %q", f.ops)
+	if len(f.Ops()) != 0 {
+		t.Errorf("requests were sent: %q", f.Ops())
 	}
 }
 
@@ -104,7 +107,7 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 func TestAuditRetention(t *testing.T) {
 	t.Parallel()
 	instant := start
-	f := &fault{API: newTable(t)}
+	f := faults.NewTap(newTable(t))
 	open := func() *dynamo.Store {
 		s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }}))
 		if err != nil {
@@ -172,15 +175,15 @@ func TestAuditRetention(t *testing.T) {
 func TestSettingTheRetentionLosesNoOther(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
-	other := openStore(t, f.API)
+	other := openStore(t, f.Table)
 	done := false
-	f.before = func(op string, _ any) error {
-		if op != "TransactWriteItems" || done {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op != "TransactWriteItems" || done {
 			return nil
 		}
 		done = true
 		return other.SetAuditRetention(t.Context(), 5)
-	}
+	}))
 	if err := s.SetAuditRetention(t.Context(), 6); err != nil {
 		t.Fatal(err)
 	}

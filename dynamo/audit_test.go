@@ -15,8 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -49,14 +50,14 @@ func wantActions(t *testing.T, s *dynamo.Store, entity string, want ...string) {
 }
 
 // newAuditedStore returns a store with a named principal.
-func newAuditedStore(t *testing.T) (*dynamo.Store, *fault) {
+func newAuditedStore(t *testing.T) (*dynamo.Store, *faults.Tap) {
 	t.Helper()
-	f := &fault{API: newTable(t)}
+	f := faults.NewTap(newTable(t))
 	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo@example.com"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.reset()
+	f.Take()
 	return s, f
 }
 
@@ -142,11 +143,11 @@ func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
 			t.Fatal(err)
 		}
-		f.reset()
+		f.Take()
 		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"GetItem"}, f.ops); diff != "" {
+		if diff := cmp.Diff([]string{"GetItem"}, f.Ops()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		del()
@@ -231,16 +232,16 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 				setLimits(t, s, store.ConfigKey{}, rpm10)
 				bucket(t, s, f, "user", "gpt-4", 0, 1)
 				before, events := notations(get(t, f, c.key(ns))), len(trail(t, s, c.entity))
-				f.reset()
-				f.before = func(string, any) error {
-					if len(f.ops) > through {
+				f.Take()
+				f.Set(faults.Before(func(*faults.Call) error {
+					if len(f.Ops()) > through {
 						return errors.New("crash")
 					}
 					return nil
-				}
+				}))
 				err := c.do(t.Context(), s)
-				sent := len(f.ops)
-				f.before = nil
+				sent := len(f.Ops())
+				f.Set(nil)
 				changed := notations(get(t, f, c.key(ns))) != before
 				told := slices.Contains(actions(trail(t, s, c.entity)[events:]), c.action)
 				if changed != told {
@@ -313,7 +314,7 @@ func TestDeletingAnEntityWithoutARecordIsAudited(t *testing.T) {
 
 func TestNamespacesAreAudited(t *testing.T) {
 	t.Parallel()
-	f := &fault{API: newTable(t)}
+	f := faults.NewTap(newTable(t))
 	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo"}))
 	if err != nil {
 		t.Fatal(err)
@@ -388,13 +389,13 @@ func TestAcquiresAreNotAudited(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	f.reset()
+	f.Take()
 	if _, err := l.Acquire(context.WithoutCancel(t.Context()), limiter.Request{
 		Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, in := range f.ins {
+	for _, in := range f.Inputs() {
 		if get, ok := in.(*dynamodb.GetItemInput); ok {
 			t.Errorf("read %v", get.Key)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -30,18 +31,14 @@ func of(entity, resource string, shards ...int) []store.Bucket {
 	return all
 }
 
-// A lagging API has indexes that name at most a given number of entries.
-type lagging struct {
-	dynamo.API
-	names int
-}
-
-func (l lagging) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	out, err := l.API.Query(ctx, in, opts...)
-	if err == nil && len(out.Items) > l.names {
-		out.Items = out.Items[:l.names]
-	}
-	return out, err
+// indexed cuts every page of an index after some entries, as if it named no others yet.
+func indexed(names int) faults.Hook {
+	return faults.On(faults.After(func(c *faults.Call, err error) error {
+		if out, ok := c.Output.(*dynamodb.QueryOutput); ok && len(out.Items) > names {
+			out.Items = out.Items[:names]
+		}
+		return err
+	}), faults.Query)
 }
 
 func TestBuckets(t *testing.T) {
@@ -113,14 +110,14 @@ func TestBuckets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &fault{API: newTable(t)}
-			s := openStore(t, lagging{f, c.indexed})
+			f := faults.NewTap(newTable(t))
+			s := openStore(t, faults.Wrap(f, indexed(c.indexed)))
 			for _, sh := range c.items {
 				bucket(t, s, f, "user", "gpt", sh.index, sh.count)
 			}
 			bucket(t, s, f, "user", "gpt-4", 5, 1)
 			bucket(t, s, f, "user2", "gpt", 0, 1)
-			f.reset()
+			f.Take()
 			images, err := s.Buckets(t.Context(), "user", "gpt", c.believed)
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +125,7 @@ func TestBuckets(t *testing.T) {
 			if diff := cmp.Diff(of("user", "gpt", c.want...), shards(images)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.requests, f.ops); diff != "" {
+			if diff := cmp.Diff(c.requests, f.Ops()); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
@@ -140,7 +137,8 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := &fault{API: newEngine(t), page: 7}
+			f := faults.NewTap(newEngine(t))
+			f.Set(faults.Pages(7))
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +164,7 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 			if diff := cmp.Diff(want, shards(images)); diff != "" {
 				t.Errorf("of the resource (-want +got):\n%s", diff)
 			}
-			for _, in := range f.ins {
+			for _, in := range f.Inputs() {
 				if batch, ok := in.(*dynamodb.BatchGetItemInput); ok && len(batch.RequestItems[table].Keys) > 100 {
 					t.Errorf("a batch of %d", len(batch.RequestItems[table].Keys))
 				}
@@ -209,7 +207,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.reset()
+	f.Take()
 	got, err := s.Load(t.Context(), &store.Load{
 		Entity: "user", Configs: append(levels, levels[1]), Bucket: &store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1},
 	})
@@ -222,7 +220,7 @@ func TestLoad(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"BatchGetItem"}, f.ops); diff != "" {
+	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	got, err = s.Load(t.Context(), &store.Load{
@@ -231,9 +229,9 @@ func TestLoad(t *testing.T) {
 	if err != nil || got.Entity != nil || got.Image != nil || len(got.Configs) != 1 || got.Configs[0] != nil {
 		t.Errorf("of nothing: %+v, %v", got, err)
 	}
-	f.reset()
-	if got, err := s.Load(t.Context(), &store.Load{}); err != nil || len(got.Configs) != 0 || len(f.ops) != 0 {
-		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.ops)
+	f.Take()
+	if got, err := s.Load(t.Context(), &store.Load{}); err != nil || len(got.Configs) != 0 || len(f.Ops()) != 0 {
+		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.Ops())
 	}
 }
 
@@ -244,8 +242,8 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		for _, k := range levels {
 			setLimits(t, s, k, rpm10)
 		}
-		f.reset()
-		f.batch = 1
+		f.Take()
+		f.Set(faults.Batches(1))
 		got, err := s.Load(t.Context(), &store.Load{Configs: levels})
 		if err != nil {
 			t.Fatal(err)
@@ -255,12 +253,12 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 				t.Errorf("no configuration of %+v", levels[i])
 			}
 		}
-		if len(f.ops) != 4 {
-			t.Errorf("requests: %q", f.ops)
+		if len(f.Ops()) != 4 {
+			t.Errorf("requests: %q", f.Ops())
 		}
-		stuck := &stuckBatch{API: newTable(t)}
+		stuck := faults.NewTap(newTable(t))
 		s = openStore(t, stuck)
-		stuck.stick = true
+		stuck.Set(faults.Batches(0))
 		_, err = s.Load(t.Context(), &store.Load{Configs: levels})
 		wantErr(t, err, store.ErrThrottled)
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
@@ -269,24 +267,4 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, err, store.ErrUnavailable)
 	})
-}
-
-// A stuckBatch leaves all items of a batch unprocessed: of every write, and, once it
-// sticks, of every read.
-type stuckBatch struct {
-	dynamo.API
-	stick  bool
-	writes int
-}
-
-func (s *stuckBatch) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
-	s.writes++
-	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: in.RequestItems}, nil
-}
-
-func (s *stuckBatch) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	if s.stick {
-		return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
-	}
-	return s.API.BatchGetItem(ctx, in, opts...)
 }

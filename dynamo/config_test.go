@@ -15,8 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -100,7 +101,7 @@ func count(t *testing.T, s *dynamo.Store, api dynamo.API, resource string) strin
 func TestRegistryCountsEntityConfigurations(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
-	f.page = 1
+	f.Set(faults.Pages(1))
 	a, b := store.ConfigKey{Entity: "a", Resource: "gpt-4"}, store.ConfigKey{Entity: "b", Resource: "gpt-4"}
 	for _, step := range []struct {
 		do   func() error
@@ -142,7 +143,7 @@ func TestRegistryCountsEntityConfigurations(t *testing.T) {
 // If the removal of an unused count fails, the store logs it and returns no error.
 func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	t.Parallel()
-	f := &fault{API: newTable(t)}
+	f := faults.NewTap(newTable(t))
 	var log bytes.Buffer
 	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -161,12 +162,12 @@ func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
 	}
-	f.before = func(op string, _ any) error {
-		if op == "UpdateItem" {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op == "UpdateItem" {
 			return errors.New("no answer")
 		}
 		return nil
-	}
+	}))
 	remove("b")
 	if !strings.Contains(log.String(), "gpt-4") {
 		t.Errorf("logged %q", &log)
@@ -319,17 +320,17 @@ func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
 			_, ns := s.Namespace()
 			setLimits(t, s, k, rpm10)
 			thrown := false
-			f.before = func(op string, _ any) error {
-				if op == "GetItem" || thrown {
+			f.Set(faults.Before(func(c *faults.Call) error {
+				if c.Op == "GetItem" || thrown {
 					return nil
 				}
 				thrown = true
-				_, err := f.API.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+				_, err := f.Table.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 					TableName: aws.String(table), Key: schema.ConfigKey(ns, k).Item(),
 					UpdateExpression: aws.String("SET disabled = :true"), ExpressionAttributeValues: schema.Item{":true": schema.Bool(true)},
 				})
 				return err
-			}
+			}))
 			want := &store.Config{Disabled: store.Yes}
 			var err error
 			if remove {
@@ -405,8 +406,8 @@ func TestConfigIsCheckedOnEveryPath(t *testing.T) {
 			wantErr(t, s.SetLimits(t.Context(), k, limits), store.ErrInvalid)
 		}
 	}
-	if len(f.ops) != 0 {
-		t.Errorf("requests were sent: %q", f.ops)
+	if len(f.Ops()) != 0 {
+		t.Errorf("requests were sent: %q", f.Ops())
 	}
 }
 
@@ -433,18 +434,18 @@ func TestWatchersHearOfEveryChange(t *testing.T) {
 	}
 	// A write that failed may have been applied.
 	heard = nil
-	f.before = func(op string, _ any) error {
-		if op != "GetItem" {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op != "GetItem" {
 			return errors.New("no answer")
 		}
 		return nil
-	}
+	}))
 	wantErr(t, s.SetLimits(t.Context(), levels[3], rpm10), store.ErrUnavailable)
 	if len(heard) != 1 {
 		t.Errorf("a failed write was heard of %d times", len(heard))
 	}
 	stop()
-	f.before = nil
+	f.Set(nil)
 	setLimits(t, s, levels[3], rpm10)
 	if len(heard) != 1 {
 		t.Errorf("heard of %v after stop", heard)

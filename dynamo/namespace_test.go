@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func newNamespaces(t *testing.T) (*dynamo.Namespaces, *fault) {
+func newNamespaces(t *testing.T) (*dynamo.Namespaces, *faults.Tap) {
 	t.Helper()
-	f := &fault{API: newTable(t)}
+	f := faults.NewTap(newTable(t))
 	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now}))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func TestRegisterIsIdempotent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"TransactWriteItems"}, f.ops); diff != "" {
+	if diff := cmp.Diff([]string{"TransactWriteItems"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	again, err := n.Register(t.Context(), "tenant-a")
@@ -87,7 +88,7 @@ func TestRegisteringAtOnceAgreesOnOneID(t *testing.T) {
 func TestNamespacesAreListedOverPages(t *testing.T) {
 	t.Parallel()
 	n, f := newNamespaces(t)
-	f.page = 2
+	f.Set(faults.Pages(2))
 	want := []string{"default"}
 	for i := range 7 {
 		name := fmt.Sprintf("tenant-%d", i)
@@ -118,22 +119,22 @@ func TestDeletingANamespaceIsAtomic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.reset()
-	f.before = func(op string, _ any) error {
-		if op == "TransactWriteItems" {
+	f.Take()
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op == "TransactWriteItems" {
 			return errors.New("crash")
 		}
 		return nil
-	}
+	}))
 	wantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrUnavailable)
-	f.before = nil
+	f.Set(nil)
 	if still, err := n.Get(t.Context(), "tenant-a"); err != nil || still != ns {
 		t.Errorf("after the crash: %+v, %v", still, err)
 	}
 	if err := n.Delete(t.Context(), "tenant-a"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"GetItem", "GetItem", "TransactWriteItems", "GetItem", "GetItem", "GetItem", "TransactWriteItems"}, f.ops); diff != "" {
+	if diff := cmp.Diff([]string{"GetItem", "GetItem", "TransactWriteItems", "GetItem", "GetItem", "GetItem", "TransactWriteItems"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if it := get(t, f, schema.NamespaceKey("tenant-a")); it != nil {
@@ -179,7 +180,7 @@ func TestNamespaceNamesAreChecked(t *testing.T) {
 		wantErr(t, err, store.ErrInvalid)
 		wantErr(t, n.Delete(t.Context(), name), store.ErrInvalid)
 	}
-	if len(f.ops) != 0 {
-		t.Errorf("requests were sent: %q", f.ops)
+	if len(f.Ops()) != 0 {
+		t.Errorf("requests were sent: %q", f.Ops())
 	}
 }

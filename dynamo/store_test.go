@@ -12,15 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestOpenIsOneRequestAndCreatesNothing(t *testing.T) {
 	t.Parallel()
-	f := &fault{API: newTable(t)}
+	f := faults.NewTap(newTable(t))
 	s := openStore(t, f)
-	if diff := cmp.Diff([]string{"BatchGetItem"}, f.ops); diff != "" {
+	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	name, id := s.Namespace()
@@ -145,18 +146,10 @@ func TestReleasesAreOrdered(t *testing.T) {
 	}
 }
 
-// A silent API answers no read until its context is done.
-type silent struct{ dynamo.API }
-
-func (silent) GetItem(ctx context.Context, _ *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 func TestRequestsAreBoundedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := dynamo.Open(t.Context(), dynamo.Options{API: silent{newTable(t)}, Table: table, Timeout: 3 * time.Second})
+		s, err := dynamo.Open(t.Context(), dynamo.Options{API: faults.Wrap(newTable(t), faults.On(faults.Hang, faults.GetItem)), Table: table, Timeout: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -56,25 +57,25 @@ func checkUsageInParts(t *testing.T, api dynamo.API) {
 	} {
 		name := fmt.Sprintf("%d.%d.%d.%t", c.shards, c.steps, c.limits, c.others)
 		steps, events, tokens := wide(c.shards, c.steps, c.limits, c.others)
-		f := &fault{API: api}
+		f := faults.NewTap(api)
 		s := openStore(t, f)
-		f.reset()
+		f.Take()
 		add(t, s, hourly(name), steps...)
-		if len(f.ops) != c.requests {
-			t.Errorf("%s: %d requests, want %d", name, len(f.ops), c.requests)
+		if len(f.Ops()) != c.requests {
+			t.Errorf("%s: %d requests, want %d", name, len(f.Ops()), c.requests)
 		}
 		add(t, s, hourly(name), steps...)
 		wantUsed(t, s, hourly(name), events, tokens)
 
 		cut, writes := errors.New("the plug was pulled"), 0
-		f.before = func(op string, _ any) error {
-			if writes++; writes > c.requests/2 && op == "UpdateItem" {
+		f.Set(faults.Before(func(sent *faults.Call) error {
+			if writes++; writes > c.requests/2 && sent.Op == "UpdateItem" {
 				return cut
 			}
 			return nil
-		}
+		}))
 		wantErr(t, s.AddUsage(t.Context(), &dynamo.UsageDelta{UsageKey: hourly("cut." + name), Steps: steps}), cut)
-		f.before = nil
+		f.Set(nil)
 		add(t, s, hourly("cut."+name), steps...)
 		wantUsed(t, s, hourly("cut."+name), events, tokens)
 	}
@@ -86,18 +87,18 @@ func TestUsageIsWrittenInParts(t *testing.T) { t.Parallel(); checkUsageInParts(t
 // for each part that 64 bits hold.
 func checkUsageBeyond64Bits(t *testing.T, api dynamo.API) {
 	t.Helper()
-	f := &fault{API: api}
+	f := faults.NewTap(api)
 	s := openStore(t, f)
 	k := hourly("beyond")
 	var steps []dynamo.UsageStep
 	for i := range 20 {
 		steps = append(steps, step(i%3, 100+i, 1_000_000_000_000_000_999))
 	}
-	f.reset()
+	f.Take()
 	add(t, s, k, steps...)
 	add(t, s, k, steps...)
-	if n := len(f.ops); n > 8 {
-		t.Errorf("%d requests: %v", n, f.ops)
+	if n := len(f.Ops()); n > 8 {
+		t.Errorf("%d requests: %v", n, f.Ops())
 	}
 	k.Start = k.Start.Add(time.Hour)
 	add(t, s, k, step(0, 1, math.MinInt64), step(1, 1, math.MinInt64), step(2, 1, math.MaxInt64), step(2, 2, -1))
@@ -135,8 +136,8 @@ func TestAStepIsWithin64Bits(t *testing.T) {
 	for _, d := range []*dynamo.UsageDelta{amounts(math.MaxInt64, 1), amounts(-1, math.MinInt64)} {
 		wantErr(t, s.AddUsage(t.Context(), d), store.ErrInvalid)
 	}
-	if len(f.ops) > 0 {
-		t.Errorf("%v were sent", f.ops)
+	if len(f.Ops()) > 0 {
+		t.Errorf("%v were sent", f.Ops())
 	}
 	if err := s.AddUsage(t.Context(), amounts(math.MaxInt64, -7, 6)); err != nil {
 		t.Fatal(err)

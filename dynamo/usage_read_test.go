@@ -14,6 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -127,12 +128,12 @@ func TestUsageIsReadPageByPage(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := &fault{API: newEngine(t)}
+			f := faults.NewTap(newEngine(t))
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}
 			checkUsageQueries(t, openStore(t, f), f, 1, 2, 5, 0)
-			f.page = 2 // items that the server returns at once
+			f.Set(faults.Pages(2)) // items that the server returns at once
 			s := openStore(t, f)
 			for _, q := range []dynamo.UsageQuery{{Entity: "user-1"}, {Resource: "gpt-4"}} {
 				page, err := s.Usage(t.Context(), q)
@@ -267,14 +268,14 @@ func TestUsageThatExpiresMeanwhile(t *testing.T) {
 	s, f := newStore(t)
 	add(t, s, hourly("user"), step(0, 1, 1000))
 	add(t, s, hourly("user-1"), step(0, 1, 1000))
-	f.before = func(op string, _ any) error {
-		if op == "BatchGetItem" {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op == "BatchGetItem" {
 			_, err := s.DeleteEntity(t.Context(), "user")
-			f.before = nil
+			f.Set(nil)
 			return err
 		}
 		return nil
-	}
+	}))
 	page, err := s.Usage(t.Context(), dynamo.UsageQuery{Resource: "gpt-4"})
 	if err != nil || len(page.Snapshots) != 1 || page.Snapshots[0].Entity != "user-1" {
 		t.Errorf("%+v, %v", page, err)
@@ -299,7 +300,7 @@ func TestUsageQueriesThatCannotBe(t *testing.T) {
 	forged := func(old, with string) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(text), old, with, 1)))
 	}
-	f.reset()
+	f.Take()
 	for field, queries := range map[string][]dynamo.UsageQuery{
 		"entity":   {{}, {Entity: "a#b"}},
 		"resource": {{Resource: "9"}},
@@ -325,8 +326,8 @@ func TestUsageQueriesThatCannotBe(t *testing.T) {
 			}
 		}
 	}
-	if len(f.ops) > 0 {
-		t.Errorf("%v were sent", f.ops)
+	if len(f.Ops()) > 0 {
+		t.Errorf("%v were sent", f.Ops())
 	}
 }
 

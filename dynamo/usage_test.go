@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -420,8 +421,8 @@ func TestUsageThatCannotBe(t *testing.T) {
 		d := &dynamo.UsageDelta{UsageKey: hourly("user"), Steps: []dynamo.UsageStep{{Sequence: sequence, Events: 1}}}
 		wantErr(t, s.AddUsage(t.Context(), d), store.ErrInvalid)
 	}
-	if len(f.ops) > 0 {
-		t.Errorf("%v were sent", f.ops)
+	if len(f.Ops()) > 0 {
+		t.Errorf("%v were sent", f.Ops())
 	}
 }
 
@@ -442,10 +443,10 @@ func TestUsageAfterAFailure(t *testing.T) {
 	t.Parallel()
 	s, f := newStore(t)
 	k := hourly("user")
-	f.before = func(string, any) error { return dial(syscall.ECONNREFUSED) }
+	f.Set(faults.Before(func(*faults.Call) error { return dial(syscall.ECONNREFUSED) }))
 	err := s.AddUsage(t.Context(), &dynamo.UsageDelta{UsageKey: k, Steps: []dynamo.UsageStep{step(0, 1, 1000)}})
 	wantErr(t, err, store.ErrUnavailable)
-	f.before = nil
+	f.Set(nil)
 	add(t, s, k, step(0, 1, 1000), step(0, 2, 1000))
 	wantUsed(t, s, k, 2, map[string]int64{"tpm": 2000})
 }

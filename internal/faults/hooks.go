@@ -22,6 +22,11 @@ func When(is func(*Call) bool, h Hook) Hook {
 	}
 }
 
+// Chain is several hooks as one, the first one first.
+func Chain(hooks ...Hook) Hook {
+	return func(ctx context.Context, c *Call, next Next) error { return run(ctx, c, hooks, next) }
+}
+
 // Before calls f before each request. An error of f fails the request, which then never
 // reaches the table.
 func Before(f func(*Call) error) Hook {

@@ -154,6 +154,25 @@ func TestARecorderKeepsRequests(t *testing.T) {
 	})
 }
 
+// A tap records what it disturbs, and nothing that a test sends to the table itself.
+func TestATapSeesAndDisturbs(t *testing.T) {
+	inBubble(t, func(w *limitertest.World) {
+		tap := faults.NewTap(w.Engine)
+		tap.Set(faults.Chain(faults.Latency(time.Second), faults.LoseAnswer(errTest)))
+		start := time.Now()
+		if _, err := tap.UpdateItem(w.Context(), update(3)); !errors.Is(err, errTest) || time.Since(start) != time.Second {
+			w.Errorf("got %v after %v", err, time.Since(start))
+		}
+		if _, err := tap.Table.UpdateItem(w.Context(), update(3)); err != nil {
+			w.Error(err)
+		}
+		in := tap.Inputs()
+		if got := count(w, 3); got != "2" || len(in) != 1 || in[0].(*dynamodb.UpdateItemInput).Key == nil {
+			w.Errorf("%s took effect; seen: %v", got, in)
+		}
+	})
+}
+
 // A full shard refuses its writes, alone and in transactions. Reads and writes to other
 // items pass.
 func TestAFullShardThrottles(t *testing.T) {

@@ -57,6 +57,15 @@ func (r *Recorder) Ops() []string {
 	return ops
 }
 
+// Inputs returns the inputs of the requests since the last call of Take, in order.
+func (r *Recorder) Inputs() []any {
+	var all []any
+	for _, q := range r.Requests() {
+		all = append(all, q.Input)
+	}
+	return all
+}
+
 // Count returns how many requests since the last call of Take are of an operation.
 func (r *Recorder) Count(op string) int { return Count(r.Requests(), op) }
 
