@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // Drive runs a load with one or more clients, for tests of the pace.
