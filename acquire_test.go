@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // family configures limits and creates a project and a key that cascades to it.
@@ -279,27 +279,6 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// faulty fails writes to buckets.
-type faulty struct {
-	dynamo.API
-	fail  error
-	lands bool // the write is applied although the call fails
-	calls int
-}
-
-func (f *faulty) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	f.calls++
-	if f.fail == nil {
-		return f.API.UpdateItem(ctx, in, o...)
-	}
-	if f.lands {
-		if _, err := f.API.UpdateItem(ctx, in, o...); err != nil {
-			return nil, err
-		}
-	}
-	return nil, f.fail
-}
-
 func TestWhatHappensWithoutTheStore(t *testing.T) {
 	outage := &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: errors.New("connection reset")}
 	denied := &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "no"}
@@ -322,11 +301,11 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				api := &faulty{API: w.engine}
+				api := faults.NewTap(w.engine)
 				l := w.limiter(w.open(api), limiter.Options{})
 				w.must(w.store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, tt.system))
 				w.take(l, ask("user", "rph", 1))
-				api.fail = tt.fail
+				api.Set(faults.On(faults.Fail(tt.fail), faults.UpdateItem))
 				req := ask("user", "rph", 1)
 				req.OnUnavailable = tt.mode
 				lease, err := l.Acquire(w.Context(), req)
@@ -350,15 +329,16 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 func TestATakeWhoseAnswerIsLostCountsAsTaken(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))
-		api := &faulty{API: w.engine}
+		api := faults.NewTap(w.engine)
 		l := w.limiter(w.open(api), limiter.Options{})
 		w.take(l, ask("user", "rph", 1))
-		api.fail, api.lands, api.calls = context.DeadlineExceeded, true, 0
+		api.Set(faults.On(faults.LoseAnswer(context.DeadlineExceeded), faults.UpdateItem))
+		api.Take()
 		if _, err := l.Acquire(w.Context(), ask("user", "rph", 3)); !errors.Is(err, limiter.ErrUnavailable) {
 			w.Errorf("got %v", err)
 		}
-		if api.calls != 1 {
-			w.Errorf("sent %d times", api.calls)
+		if n := api.Count(faults.UpdateItem); n != 1 {
+			w.Errorf("sent %d times", n)
 		}
 		w.holds("user", "rph", 6)
 	})

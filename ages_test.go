@@ -9,6 +9,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // A settable is a store with its own wall clock, which a test can set.
@@ -33,7 +34,7 @@ type walled struct {
 	*world
 	clock *settable
 	slow  *limiter.Limiter
-	api   *tap // the API of the process
+	api   *faults.Tap // the API of the process
 }
 
 // inWall runs f with such a process, in a world with limits at the system level.
@@ -41,7 +42,7 @@ func inWall(t *testing.T, f func(*walled), limits ...limiter.Limit) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(limits...)
-		p := &walled{world: w, api: &tap{API: w.engine}}
+		p := &walled{world: w, api: faults.NewTap(w.engine)}
 		p.clock = &settable{Store: w.open(p.api)}
 		p.slow = w.limiter(p.clock, limiter.Options{})
 		f(p)
@@ -51,9 +52,9 @@ func inWall(t *testing.T, f func(*walled), limits ...limiter.Limit) {
 // asks reports whether the process sends a request when it acquires.
 func (p *walled) asks(req limiter.Request) bool {
 	p.Helper()
-	p.api.take()
+	bucketRequests(p.api)
 	p.take(p.slow, req)
-	return len(p.api.take()) > 0
+	return len(bucketRequests(p.api)) > 0
 }
 
 // capacity returns the capacity on which the process bases its decisions.
@@ -68,11 +69,11 @@ func (p *walled) capacity() int64 {
 // reads counts the reads that the process sends when it acquires.
 func (p *walled) reads() (n int) {
 	p.Helper()
-	p.api.take()
+	bucketRequests(p.api)
 	p.take(p.slow, ask("user", "rph", 1))
 	p.slow.Settle()
-	for _, s := range p.api.take() {
-		if s.op == "BatchGetItem" {
+	for _, s := range bucketRequests(p.api) {
+		if s.Op == "BatchGetItem" {
 			n++
 		}
 	}
@@ -111,13 +112,13 @@ func TestABrakeEndsAfterAStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWall(t, func(p *walled) {
 				p.take(p.slow, ask("user", "rph", 1))
-				p.api.turn(func(int) error { return busyError() })
+				p.api.Set(fullShards(func(int) error { return faults.BusyTable() }))
 				throttled := func() bool {
 					_, err := p.slow.Acquire(p.Context(), ask("user", "rph", 1))
 					if !errors.Is(err, limiter.ErrThrottled) {
 						p.Fatalf("got %v, want throttled", err)
 					}
-					return len(p.api.take()) > 0
+					return len(bucketRequests(p.api)) > 0
 				}
 				for range 10 { // up to the longest interval
 					throttled()
@@ -128,7 +129,7 @@ func TestABrakeEndsAfterAStep(t *testing.T) {
 				if throttled() {
 					p.Error("the store was asked because the clock was set")
 				}
-				p.api.turn(nil)
+				p.api.Set(nil)
 				time.Sleep(time.Second)
 				p.take(p.slow, ask("user", "rph", 1))
 			}, hourly)

@@ -8,6 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/dated"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // inDatedWorld runs f in a bubble with a fresh table. The store's clock was compared
@@ -31,7 +32,7 @@ func (w *world) dated(date func() time.Time) *dynamo.Meter {
 }
 
 // undated returns the table behind a server that does not report how late it is.
-func (w *world) undated() dynamo.API { return remote{w.engine} }
+func (w *world) undated() dynamo.API { return faults.Wrap(w.engine) }
 
 // fast returns a limiter whose clock is ahead and is never corrected.
 func (w *world) fast(ahead time.Duration) *limiter.Limiter {

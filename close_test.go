@@ -17,6 +17,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // After Close, every method fails with the same error, at once and without a request.
@@ -139,7 +140,7 @@ func TestCloseHasAnEnd(t *testing.T) {
 			inFarWorld(t, limiter.Options{}, func(w *far) {
 				w.family(hourly)
 				w.take(w.Limiter, ask("key", "rph", 1))
-				h := &hole{API: w.wire}
+				h := faults.NewTap(w.wire.api)
 				l := w.limiter(w.open(h), limiter.Options{Timeout: timeout})
 				w.take(l, ask("key", "rph", 1))
 				l.Settle()
@@ -149,7 +150,7 @@ func TestCloseHasAnEnd(t *testing.T) {
 					leases[i], err = l.Acquire(w.Context(), ask("key", "rph", 1))
 					w.must(err)
 				}
-				h.open.Store(true)
+				h.Set(faults.Hang)
 				var calls sync.WaitGroup
 				for i := range 64 {
 					calls.Go(func() {
@@ -196,7 +197,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 	for round := range rounds {
 		api := dynamo.API(engine)
 		if round%4 > 0 {
-			api = remote{engine}
+			api = faults.Wrap(engine)
 		}
 		w.store = w.open(api)
 		w.system(hourly)
@@ -251,13 +252,13 @@ func TestCloseCutsOff(t *testing.T) {
 	const timeout = 2 * time.Second
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		w.family(hourly)
-		api := &lag{API: w.meter, wait: map[string]time.Duration{}}
-		l, err := limiter.New(w.open(api), limiter.Options{Timeout: timeout, InFlight: 1})
+		late := &lag{wait: map[string]time.Duration{}}
+		l, err := limiter.New(w.open(late.on(w.meter)), limiter.Options{Timeout: timeout, InFlight: 1})
 		w.must(err)
 		w.take(l, ask("key", "rph", 1))
 		w.take(l, ask("key", "rph", 1))
 		l.Settle()
-		api.set("project", time.Hour)
+		late.set("project", time.Hour)
 		var calls sync.WaitGroup
 		for _, at := range []time.Duration{0, time.Second, time.Second, time.Second} {
 			calls.Go(func() {
@@ -270,7 +271,7 @@ func TestCloseCutsOff(t *testing.T) {
 			})
 		}
 		time.Sleep(1100 * time.Millisecond)
-		api.set("key", time.Hour)
+		late.set("key", time.Hour)
 		start := time.Now()
 		if err := l.Close(); !errors.Is(err, limiter.ErrUnavailable) || time.Since(start) != 2*timeout {
 			w.Errorf("closed with %v after %v", err, time.Since(start))

@@ -14,6 +14,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -130,21 +131,16 @@ func (w *world) capacities(entity string) (text string) {
 	return text
 }
 
-// interposed calls a function after a consistent read of configuration, before the
-// caller gets the answer.
-type interposed struct {
-	dynamo.API
-	f func()
-}
-
-func (i *interposed) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	out, err := i.API.BatchGetItem(ctx, in, o...)
-	if of := in.RequestItems[table]; of.ConsistentRead != nil && *of.ConsistentRead && i.f != nil && shardOf(of.Keys[0]) < 0 {
-		f := i.f
-		i.f = nil
-		f()
-	}
-	return out, err
+// interposed calls a function once, after a consistent read of configuration and before
+// the caller gets the answer.
+func interposed(f func()) faults.Hook {
+	var once sync.Once
+	return faults.On(faults.After(func(c *faults.Call, err error) error {
+		if c.Consistent() && !c.NamesBuckets() {
+			once.Do(f)
+		}
+		return err
+	}), faults.BatchGetItem)
 }
 
 // A repair is conditional on the parameters of the image that it was computed from. A
@@ -172,17 +168,17 @@ func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				w.system(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
-				api := &interposed{API: w.engine}
+				api := faults.NewTap(w.engine)
 				l := w.limiter(w.open(api), limiter.Options{})
 				w.take(l, ask("user", "rpd", 1))
 				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 500), limiter.PerDay("tpd", 1000)}, ""))
 				l.InvalidateConfig()
 				var then *store.Image
-				api.f = func() {
+				api.Set(interposed(func() {
 					w.must(w.elsewhere().SetSystem(w.Context(), peer.limits, ""))
 					w.patch(peer.update, schema.Item{":c": schema.N(20_000)})
 					then = w.shards("user")[0]
-				}
+				}))
 				w.take(l, ask("user", "rpd", 1))
 				if l.Settle(); then == nil {
 					w.Fatal("the configuration was not read for a repair")
@@ -378,35 +374,9 @@ func TestAComparisonCostsNoRoundTrip(t *testing.T) {
 	})
 }
 
-// failing fails reads of configuration, or delays them for a time.
-type failing struct {
-	dynamo.API
-	mu    sync.Mutex
-	fail  error
-	hangs time.Duration
-	reads int
-}
-
-func (f *failing) set(fail error, hangs time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fail, f.hangs, f.reads = fail, hangs, 0
-}
-
-func (f *failing) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	f.mu.Lock()
-	f.reads++
-	fail, hangs := f.fail, f.hangs
-	f.mu.Unlock()
-	select {
-	case <-time.After(hangs):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if fail != nil {
-		return nil, fail
-	}
-	return f.API.BatchGetItem(ctx, in, o...)
+// unread delays reads of configuration, and then fails them if there is an error.
+func unread(fail error, hangs time.Duration) faults.Hook {
+	return faults.On(faults.Chain(faults.Delay(hangs, 0), faults.Before(func(*faults.Call) error { return fail })), faults.BatchGetItem)
 }
 
 // A bucket stays in use while its configuration cannot be read. Its requests are
@@ -419,7 +389,7 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 		hangs time.Duration
 	}{
 		{"failing", errors.New("connection refused"), 0},
-		{"throttled", busyError(), 0},
+		{"throttled", faults.BusyTable(), 0},
 		{"hanging", nil, time.Hour},
 	} {
 		for _, mode := range []limiter.OnUnavailable{limiter.Block, limiter.Allow} {
@@ -427,7 +397,7 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorldIn(t)
-					api := &failing{API: remote{w.engine}}
+					api := faults.NewTap(w.engine)
 					l := w.limiter(w.open(api), limiter.Options{})
 					w.system(limiter.PerDay("rpd", 1000))
 					request := func(entity string, tokens int) limiter.Request {
@@ -438,7 +408,7 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 					w.take(l, request("user", 1))
 					time.Sleep(2 * time.Minute)
 					w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 100)}, ""))
-					api.set(tt.fail, tt.hangs)
+					api.Set(unread(tt.fail, tt.hangs))
 					start := time.Now()
 					for range 3 {
 						lease, err := l.Acquire(w.Context(), request("user", 1))
@@ -456,7 +426,7 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 					if mode == limiter.Block && !errors.Is(err, limiter.ErrUnavailable) || mode == limiter.Allow && (err != nil || !lease.Degraded()) {
 						t.Errorf("a bucket that is to be made: %v", err)
 					}
-					api.set(nil, 0)
+					api.Set(nil)
 					time.Sleep(limiter.DefaultConfigTTL)
 					if refused := w.take(l, request("user", 101)); refused == nil || refused.RetryAfter() != limiter.Never {
 						t.Errorf("after the outage: %v", refused)
@@ -482,7 +452,7 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
 					w.system(hourly)
 					w.plant("user", hourly, shards, each(shards, 20_000)...)
-					api := &failing{API: w.engine}
+					api := faults.NewTap(w.engine)
 					l := w.limiter(w.open(api), limiter.Options{})
 					w.survey(l, "user", hourly)
 					for i := range shards { // as a peer does
@@ -490,7 +460,7 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 							":c": schema.N(10_000), ":t": schema.N(int64(10_000 / shards)), ":z": schema.N(0),
 						})
 					}
-					api.set(errors.New("connection refused"), 0)
+					api.Set(unread(errors.New("connection refused"), 0))
 					refused := w.take(l, ask("user", "rph", tokens))
 					if (refused == nil) != (tokens <= 10) {
 						w.Errorf("%d of 10: %v", tokens, refused)

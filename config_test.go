@@ -1,15 +1,11 @@
 package limiter_test
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -160,14 +156,14 @@ func TestAParentGivenLaterIsFollowed(t *testing.T) {
 func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))
-		slow := &slowReads{API: w.engine}
+		slow := faults.NewTap(w.engine)
 		store := w.open(slow)
 		l := w.limiter(store, limiter.Options{})
-		slow.wait.Store(int64(time.Second))
+		slow.Set(faults.On(faults.Delay(0, time.Second), faults.BatchGetItem))
 		first := make(chan *limiter.ExceededError)
 		go func() { first <- w.take(l, ask("user", "rph", 1)) }()
 		time.Sleep(time.Second / 2) // the old limits were read and are on their way
-		slow.wait.Store(0)
+		slow.Set(nil)
 		w.must(store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 20)}, ""))
 		if refused := w.take(l, ask("other", "rph", 20)); refused != nil {
 			w.Errorf("after the change: %v", refused)
@@ -179,16 +175,4 @@ func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 			w.Errorf("after both: %v", refused)
 		}
 	})
-}
-
-// slowReads returns what it has read after a delay.
-type slowReads struct {
-	dynamo.API
-	wait atomic.Int64
-}
-
-func (s *slowReads) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	out, err := s.API.BatchGetItem(ctx, in, o...)
-	time.Sleep(time.Duration(s.wait.Load()))
-	return out, err
 }

@@ -7,6 +7,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -24,7 +25,7 @@ func inTug(t *testing.T, limit limiter.Limit, taken int, f func(*tug)) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limit)
 		g := &tug{world: w, meter: dynamo.NewMeter(w.engine)}
-		g.one, g.other = w.limiter(w.open(remote{g.meter}), limiter.Options{InFlight: -1}), // never pauses
+		g.one, g.other = w.limiter(w.open(faults.Wrap(g.meter)), limiter.Options{InFlight: -1}), // never pauses
 			w.limiter(w.store, limiter.Options{})
 		w.take(g.other, ask("user", "rps", taken))
 		w.take(g.one, ask("user", "rps", 0))
@@ -166,26 +167,26 @@ func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 
 // The client sends no requests to a shard that its sibling cannot create yet.
 func TestShardsThatAreNotBornYetAreLeftAlone(t *testing.T) {
-	tapped(t, limiter.Options{}, func(w *world, api *tap) {
+	tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 		for _, i := range [...]struct{ shard, count int }{{0, 2}, {1, 4}, {3, 4}} {
 			w.plantShard("user", hourly, i.shard, i.count, 500_000)
 		}
-		api.turn(func(shard int) error {
+		api.Set(fullShards(func(shard int) error {
 			if shard == 2 {
-				return hotError()
+				return faults.HotPartition()
 			}
 			return nil
-		})
+		}))
 		w.take(w.Limiter, ask("user", "rph", 1)) // finds out
 		w.Settle()
-		api.take()
+		bucketRequests(api)
 		const n = 100
 		for range n {
 			w.take(w.Limiter, ask("user", "rph", 1))
 			time.Sleep(5 * time.Millisecond)
 		}
 		w.Settle()
-		asked := slices.DeleteFunc(api.take(), func(s sent) bool { return s.op == "UpdateItem" })
+		asked := slices.DeleteFunc(bucketRequests(api), func(s faults.Request) bool { return s.Op == "UpdateItem" })
 		if len(asked) > n/10 { // a repair in the background is one of them
 			w.Errorf("%d requests that are no debits, for %d requests: %v", len(asked), n, asked[0])
 		}

@@ -1,10 +1,8 @@
 package limiter_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -149,22 +147,20 @@ func TestABucketIsMadeFromFreshConfiguration(t *testing.T) {
 }
 
 // eventual answers eventually consistent reads with the previous state.
-type eventual struct {
-	dynamo.API
-	old map[string]*dynamodb.BatchGetItemOutput
-}
-
-func (e *eventual) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	out, err := e.API.BatchGetItem(ctx, in, o...)
-	if of := in.RequestItems[table]; err != nil || of.ConsistentRead != nil && *of.ConsistentRead {
-		return out, err
-	}
-	key := strconv.Itoa(len(in.RequestItems[table].Keys))
-	if old, ok := e.old[key]; ok {
-		return old, nil
-	}
-	e.old[key] = out
-	return out, nil
+func eventual() faults.Hook {
+	old := map[int]any{} // answers, by the number of keys that were read
+	return faults.On(faults.After(func(c *faults.Call, err error) error {
+		if err != nil || c.Consistent() {
+			return err
+		}
+		n := len(c.Keys())
+		if was, ok := old[n]; ok {
+			c.Output = was
+		} else {
+			old[n] = c.Output
+		}
+		return nil
+	}), faults.BatchGetItem)
 }
 
 // A client with a lagging read neither undoes a change nor creates a bucket from the
@@ -172,8 +168,7 @@ func (e *eventual) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 func TestReadsThatLagUndoNothing(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerDay("rpd", 1000))
-		api := &eventual{API: w.engine, old: map[string]*dynamodb.BatchGetItemOutput{}}
-		l := w.limiter(w.open(api), limiter.Options{})
+		l := w.limiter(w.open(faults.Wrap(w.engine, eventual())), limiter.Options{})
 		w.take(l, ask("user", "rpd", 1))
 		w.must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 10)}))
 		w.must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "other", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 20)}))
@@ -221,7 +216,7 @@ func TestADisabledParentComesBeforeARefusal(t *testing.T) {
 		w.family(limiter.PerDay("rpd", 10))
 		w.take(w.Limiter, ask("key", "rpd", 10))
 		w.switchOff(limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, true)
-		for _, l := range []*limiter.Limiter{w.limiter(w.open(remote{w.engine}), limiter.Options{}), w.Limiter} {
+		for _, l := range []*limiter.Limiter{w.limiter(w.open(faults.Wrap(w.engine)), limiter.Options{}), w.Limiter} {
 			l.InvalidateConfig()
 			_, err := l.Acquire(w.Context(), ask("key", "rpd", 1))
 			var disabled *limiter.DisabledError

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // A bucket in debt is kept until the debt is paid and the bucket is full. The quoted
@@ -43,7 +44,7 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 		"by processes of which each believes that there is enough": func(w *world) {
 			leases := make([]*limiter.Lease, 15)
 			for i := range leases {
-				lease, err := w.limiter(w.open(remote{w.engine}), limiter.Options{}).Acquire(w.Context(), ask("user", "rpm", 0))
+				lease, err := w.limiter(w.open(faults.Wrap(w.engine)), limiter.Options{}).Acquire(w.Context(), ask("user", "rpm", 0))
 				w.must(err)
 				w.must(lease.Adjust("rpm", 90))
 				leases[i] = lease
@@ -55,7 +56,7 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 		"by several processes": func(w *world) {
 			var all sync.WaitGroup
 			for range 4 {
-				l := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+				l := w.limiter(w.open(faults.Wrap(w.engine)), limiter.Options{})
 				lease, err := l.Acquire(w.Context(), ask("user", "rpm", 0))
 				w.must(err)
 				w.must(lease.Adjust("rpm", 3000))

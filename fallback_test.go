@@ -8,6 +8,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // with returns the request with fallback limits.
@@ -55,7 +56,7 @@ func TestAFallbackLimitIsNotGivenBackFull(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
 					other := w.Limiter
 					if clients == 2 {
-						other = w.limiter(w.open(remote{w.engine}), limiter.Options{})
+						other = w.limiter(w.open(faults.Wrap(w.engine)), limiter.Options{})
 					}
 					admitted := 0
 					for range 200 {
@@ -95,7 +96,7 @@ func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
 func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 100))
-		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+		other := w.limiter(w.open(faults.Wrap(w.engine)), limiter.Options{})
 		for _, brought := range []limiter.Limit{limiter.PerMinute("rpm", 5), limiter.PerMinute("rpm", 6000), limiter.PerDay("rpd", 1)} {
 			if refused := w.take(w.Limiter, with(ask("key", "rpm", 1), brought)); refused != nil {
 				w.Errorf("with %v: %v", brought, refused)
@@ -248,7 +249,7 @@ func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
 // The balance is trimmed to the lower capacity, and the change never fills it.
 func TestTwoClientsWithDifferentFallbackLimits(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+		other := w.limiter(w.open(faults.Wrap(w.engine)), limiter.Options{})
 		large, small := limiter.PerDay("rpd", 100), limiter.PerDay("rpd", 10)
 		w.take(w.Limiter, with(ask("user", "rpd", 5), large))
 		refused := w.take(other, with(ask("user", "rpd", 11), small))

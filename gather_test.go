@@ -11,6 +11,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // balances returns what each shard of the user's bucket holds at its stamp, in tokens.
@@ -144,7 +145,7 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 			inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 				w.system(hourly)
 				w.plant("user", hourly, 4, each(4, 1_000_000)...)
-				api := &tap{API: w.engine}
+				api := faults.NewTap(w.engine)
 				l := w.limiter(w.open(api), limiter.Options{})
 				lease, err := l.Acquire(w.Context(), ask("user", "rph", 2700))
 				w.must(err)
@@ -155,12 +156,12 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 						full = i // the last that was debited
 					}
 				}
-				api.turn(func(shard int) error {
+				api.Set(fullShards(func(shard int) error {
 					if shard == full {
-						return busyError()
+						return faults.BusyTable()
 					}
 					return nil
-				})
+				}))
 				if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {
 					w.Errorf("committed half: %v, want throttled", err)
 				}
@@ -171,7 +172,7 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 				if got := lease.Consumed()["rph"]; got != 700 {
 					w.Errorf("consumed %d, want 700", got)
 				}
-				api.turn(nil)
+				api.Set(nil)
 				want := int64(3300)
 				if then == "commit" {
 					w.must(lease.Commit(w.Context()))

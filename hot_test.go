@@ -8,6 +8,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // Sixty-four callers of four processes contend for one entity. The admitted count is
@@ -20,7 +21,7 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 		var admitted atomic.Int64
 		var all sync.WaitGroup
 		for range processes {
-			l := w.limiter(w.open(&latency{API: w.engine, wait: 4 * time.Millisecond}), limiter.Options{})
+			l := w.limiter(w.open(faults.Wrap(w.engine, latency(4*time.Millisecond))), limiter.Options{})
 			for range callers {
 				all.Go(func() {
 					for time.Since(start) < seconds*time.Second {

@@ -11,18 +11,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
-// A wire is an API at a distance. A request takes some time, and is applied in the
+// A wire is the distance to a table. A request takes some time, and is applied in the
 // middle of it.
 type wire struct {
-	dynamo.API
+	api  dynamo.API // the table at that distance
 	wait time.Duration
 	slow time.Duration // added to reads
 
@@ -36,25 +36,17 @@ type wire struct {
 	fails func(n int) (lands bool, err error)
 }
 
-func (c *wire) pass(ctx context.Context) error {
-	select {
-	case <-time.After(c.wait / 2):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// newWire returns a table at a distance.
+func newWire(table dynamo.API, wait time.Duration) *wire {
+	c := &wire{wait: wait}
+	c.api = faults.Wrap(table, faults.On(c.update, faults.UpdateItem), faults.On(c.read, faults.GetItem, faults.BatchGetItem),
+		faults.On(c.create, faults.PutItem), faults.On(c.carry, faults.TransactWriteItems))
+	return c
 }
 
 // carry sends a request there and its answer back.
-func carry[T any](ctx context.Context, c *wire, send func() (T, error)) (out T, err error) {
-	if err := c.pass(ctx); err != nil {
-		return out, err
-	}
-	out, err = send()
-	if lost := c.pass(ctx); lost != nil {
-		return out, lost
-	}
-	return out, err
+func (c *wire) carry(ctx context.Context, q *faults.Call, next faults.Next) error {
+	return faults.Latency(c.wait)(ctx, q, next)
 }
 
 func (c *wire) count(n *int) int {
@@ -80,44 +72,34 @@ func (c *wire) most() (n int) {
 	return n
 }
 
-func (c *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+func (c *wire) update(ctx context.Context, q *faults.Call, next faults.Next) error {
 	n := c.count(&c.updates)
 	c.begin(1)
 	defer c.begin(-1)
-	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) {
-		if c.fails != nil {
-			if lands, err := c.fails(n); err != nil {
-				if lands {
-					if _, err := c.API.UpdateItem(ctx, in, o...); err != nil {
-						return nil, err
-					}
-				}
-				return nil, err
-			}
+	return c.carry(ctx, q, func(ctx context.Context) error {
+		if c.fails == nil {
+			return next(ctx)
 		}
-		return c.API.UpdateItem(ctx, in, o...)
+		switch lands, err := c.fails(n); {
+		case err == nil:
+			return next(ctx)
+		case lands:
+			return faults.LoseAnswer(err)(ctx, q, next)
+		default:
+			return err
+		}
 	})
 }
 
-func (c *wire) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+func (c *wire) read(ctx context.Context, q *faults.Call, next faults.Next) error {
+	c.count(&c.reads)
+	time.Sleep(c.slow)
+	return c.carry(ctx, q, next)
+}
+
+func (c *wire) create(ctx context.Context, q *faults.Call, next faults.Next) error {
 	c.count(&c.creates)
-	return carry(ctx, c, func() (*dynamodb.PutItemOutput, error) { return c.API.PutItem(ctx, in, o...) })
-}
-
-func (c *wire) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	c.count(&c.reads)
-	time.Sleep(c.slow)
-	return carry(ctx, c, func() (*dynamodb.GetItemOutput, error) { return c.API.GetItem(ctx, in, o...) })
-}
-
-func (c *wire) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	c.count(&c.reads)
-	time.Sleep(c.slow)
-	return carry(ctx, c, func() (*dynamodb.BatchGetItemOutput, error) { return c.API.BatchGetItem(ctx, in, o...) })
-}
-
-func (c *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return carry(ctx, c, func() (*dynamodb.TransactWriteItemsOutput, error) { return c.API.TransactWriteItems(ctx, in, o...) })
+	return c.carry(ctx, q, next)
 }
 
 // A far world has a limiter whose table is 10 ms away. The world's own limiter and
@@ -139,8 +121,8 @@ func inFarWorld(t *testing.T, o limiter.Options, f func(*far)) {
 		w := &far{world: &world{T: t, engine: engine, meter: dynamo.NewMeter(engine)}}
 		w.store = w.open(w.meter)
 		w.Limiter = w.limiter(w.store, limiter.Options{Trust: -1})
-		w.wire = &wire{API: w.meter, wait: 10 * time.Millisecond}
-		w.l = w.limiter(w.open(w.wire), o)
+		w.wire = newWire(w.meter, 10*time.Millisecond)
+		w.l = w.limiter(w.open(w.wire.api), o)
 		f(w)
 		w.l.Settle()
 		if err := engine.Close(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 func TestALeaseIsSettled(t *testing.T) {
@@ -129,16 +130,16 @@ func TestDo(t *testing.T) {
 func TestACommitThatWasNotAppliedMayBeRepeated(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(limiter.PerHour("rph", 10))
-		api := &faulty{API: w.engine}
+		api := faults.NewTap(w.engine)
 		l := w.limiter(w.open(api), limiter.Options{})
 		lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
 		w.must(err)
 		w.must(lease.Adjust("rph", 3))
-		api.fail = &types.ProvisionedThroughputExceededException{}
+		api.Set(faults.On(faults.Fail(faults.BusyTable()), faults.UpdateItem))
 		if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {
 			w.Errorf("got %v", err)
 		}
-		api.fail = nil
+		api.Set(nil)
 		w.must(lease.Commit(w.Context()))
 		w.holds("user", "rph", 6)
 	})

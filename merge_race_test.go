@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,18 +18,8 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
-
-// A meddler lets another client write before each transaction.
-type meddler struct {
-	dynamo.API
-	f func()
-}
-
-func (m *meddler) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	m.f()
-	return m.API.TransactWriteItems(ctx, in, o...)
-}
 
 // A bucket that is debited all the time is merged. The merge forfeits the tokens that
 // might have been taken meanwhile. A bucket that is refilled all the time is left alone
@@ -61,10 +52,11 @@ func TestAMergeAllowsForTakes(t *testing.T) {
 					shard = 0
 				}
 				taken := int64(0)
-				l := w.limiter(w.open(&meddler{w.engine, func() {
-					w.patchShard(shard, tt.write, values{":n": number(n)})
+				l := w.limiter(w.open(faults.Wrap(w.engine, faults.On(faults.Before(func(*faults.Call) error {
+					w.patchShard(shard, tt.write, values{":n": number(n)}) // another client writes before each transaction
 					taken += int64(n)
-				}}), limiter.Options{})
+					return nil
+				}), faults.TransactWriteItems))), limiter.Options{})
 				if merged := w.merge(l); merged != tt.merged {
 					w.Fatalf("merged: %v", merged)
 				}
@@ -141,49 +133,39 @@ func TestMergesUnderLoad(t *testing.T) {
 	}
 }
 
-// A hook is called once, in the middle of a read of several items. The first half of
-// them is read before it, the rest after it.
-type hook struct {
-	dynamo.API
-	mu sync.Mutex
-	f  func()
-}
-
-func (h *hook) set(f func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.f = f
-}
-
-func (h *hook) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	h.mu.Lock()
-	f := h.f
-	keys := in.RequestItems[table].Keys
-	if len(keys) < 2 || f == nil {
-		h.mu.Unlock()
-		return h.API.BatchGetItem(ctx, in, o...)
-	}
-	h.f = nil
-	h.mu.Unlock()
-	part := func(keys []values) (*dynamodb.BatchGetItemOutput, error) {
-		all := in.RequestItems[table]
-		all.Keys = keys
-		return h.API.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: all}}, o...)
-	}
-	r := rand.New(rand.NewPCG(uint64(len(keys)), 1)) //nolint:gosec // in no order of theirs
-	keys = slices.Clone(keys)
-	r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-	out, err := part(keys[:len(keys)/2])
-	if err != nil {
-		return nil, err
-	}
-	f()
-	rest, err := part(keys[len(keys)/2:])
-	if err != nil {
-		return nil, err
-	}
-	out.Responses[table] = append(out.Responses[table], rest.Responses[table]...)
-	return out, nil
+// amid calls f once, in the middle of a read of several items. The first half of them is
+// read before it, the rest after it.
+func amid(f func()) faults.Hook {
+	var begun atomic.Bool
+	return faults.On(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		in := c.Input.(*dynamodb.BatchGetItemInput)
+		keys := slices.Clone(in.RequestItems[table].Keys)
+		if len(keys) < 2 || begun.Swap(true) {
+			return next(ctx)
+		}
+		r := rand.New(rand.NewPCG(uint64(len(keys)), 1)) //nolint:gosec // in no order of theirs
+		r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		part := func(keys []values) ([]values, error) {
+			half := in.RequestItems[table]
+			half.Keys = keys
+			c.Input = &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: half}}
+			if err := next(ctx); err != nil {
+				return nil, err
+			}
+			return c.Output.(*dynamodb.BatchGetItemOutput).Responses[table], nil
+		}
+		first, err := part(keys[:len(keys)/2])
+		if err != nil {
+			return err
+		}
+		f()
+		rest, err := part(keys[len(keys)/2:])
+		if err != nil {
+			return err
+		}
+		c.Output.(*dynamodb.BatchGetItemOutput).Responses[table] = append(first, rest...)
+		return nil
+	}, faults.BatchGetItem)
 }
 
 // A client that reads a set of shards in the middle of a merge does not take it for a
@@ -222,10 +204,10 @@ func TestAReadAcrossAMerge(t *testing.T) {
 				inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 					w.system(hourly)
 					w.plant("user", hourly, n, each(n, 3_200_000/int64(n))...)
-					api := &hook{API: w.engine}
+					api := faults.NewTap(w.engine)
 					l := w.limiter(w.open(api), limiter.Options{Trust: -1})
 					w.survey(l, "user", hourly)
-					api.set(func() { w.halve(w.Limiter, n/2) })
+					api.Set(amid(func() { w.halve(w.Limiter, n/2) }))
 					read(w, l)
 					l.Settle()
 					if got := w.count(); got != n/2 || l.Stats().Doublings != 0 {
@@ -237,48 +219,18 @@ func TestAReadAcrossAMerge(t *testing.T) {
 	}
 }
 
-// late holds back the answer to a write to one shard until release is called.
-type late struct {
-	dynamo.API
-	mu    sync.Mutex
-	shard int
-	until chan struct{}
-}
-
-func (a *late) hold(shard int) (release func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	until := make(chan struct{})
-	a.shard, a.until = shard, until
-	return func() { close(until) }
-}
-
-func (a *late) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	out, err := a.API.UpdateItem(ctx, in, o...)
-	a.mu.Lock()
-	until := a.until
-	if shardOf(in.Key) != a.shard {
-		until = nil
-	}
-	a.mu.Unlock()
-	if until != nil {
-		<-until
-	}
-	return out, err
-}
-
 // An answer that was on its way during a merge revives no retired shard.
 func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
 		w.survey(w.Limiter, "user", hourly)
-		api := &late{API: w.engine}
-		counts := &tap{API: api}
-		l := w.limiter(w.open(counts), limiter.Options{InFlight: -1})
+		api := faults.NewTap(w.engine)
+		l := w.limiter(w.open(api), limiter.Options{InFlight: -1})
 		w.survey(l, "user", hourly)
 		for shard := range 4 {
-			release := api.hold(shard)
+			late := faults.NewGate() // for answers of this shard
+			api.Set(faults.On(faults.When(func(c *faults.Call) bool { return c.Shards()[0] == shard }, late.Answers), faults.UpdateItem))
 			time.Sleep(20 * time.Millisecond)
 			var all sync.WaitGroup
 			for range 40 {
@@ -288,11 +240,11 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 			if shard == 3 {
 				w.halve(l, 1)
 			}
-			counts.take()
-			release()
+			bucketRequests(api)
+			late.Open()
 			all.Wait()
 			l.Settle()
-			if sent := counts.take(); len(sent) > 0 {
+			if sent := bucketRequests(api); len(sent) > 0 {
 				w.Errorf("sent after all had been answered: %v", sent)
 			}
 		}
@@ -302,7 +254,7 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 			}
 		}
 		l.Settle()
-		if sent := counts.take(); len(sent) != 40 {
+		if sent := bucketRequests(api); len(sent) != 40 {
 			w.Errorf("%d requests for 40: %v", len(sent), sent)
 		}
 	})
@@ -377,23 +329,13 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 	}
 }
 
-// lossy loses the answers to transactions that were applied.
-type lossy struct{ dynamo.API }
-
-func (a lossy) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	if _, err := a.API.TransactWriteItems(ctx, in, o...); err != nil {
-		return nil, err
-	}
-	return nil, errors.New("connection reset")
-}
-
 // A merge whose answer is lost, so that its outcome is unknown, took place exactly
 // once.
 func TestAMergeWhoseAnswerIsLost(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
-		l := w.limiter(w.open(lossy{w.engine}), limiter.Options{})
+		l := w.limiter(w.open(faults.Wrap(w.engine, faults.On(faults.LoseAnswer(errors.New("connection reset")), faults.TransactWriteItems))), limiter.Options{})
 		images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
 		w.must(err)
 		if merged, err := l.Merge(w.Context(), images); merged || !errors.Is(err, limiter.ErrUnavailable) {

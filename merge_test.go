@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -141,17 +142,17 @@ func TestWhatIsNotMerged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tapped(t, limiter.Options{}, func(w *world, api *tap) {
+			tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 				w.plant("user", hourly, 4, each(4, 900_000)...)
 				upset(w)
 				before := w.shards("user")
 				images, err := w.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 2})
 				w.must(err)
-				api.take()
+				bucketRequests(api)
 				if merged, err := w.Merge(w.Context(), images); merged || err != nil {
 					w.Errorf("merged: %v, %v", merged, err)
 				}
-				if sent := api.take(); len(sent) > 0 {
+				if sent := bucketRequests(api); len(sent) > 0 {
 					w.Errorf("sent %v", sent)
 				}
 				for i, img := range w.shards("user") {
@@ -172,21 +173,21 @@ func TestAStaleClientFindsTheOthers(t *testing.T) {
 		for _, want := range []string{"little", "much", "all"} {
 			for draw := range 8 {
 				t.Run(fmt.Sprintf("%d to %d, asks for %s, %d", tt.from, tt.to, want, draw), func(t *testing.T) {
-					tapped(t, limiter.Options{}, func(w *world, api *tap) {
+					tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 						w.plant("user", hourly, tt.from, each(tt.from, 3_200_000/int64(tt.from))...)
 						stale := w.limiter(w.open(api), limiter.Options{InFlight: -1}) // never pauses
 						w.survey(stale, "user", hourly)
 						time.Sleep(2 * time.Second) // no remembered image is trusted any more, and two tokens are earned
 						w.halve(w.limiter(w.open(w.engine), limiter.Options{}), tt.to)
-						api.take()
+						bucketRequests(api)
 						left := w.available("user", "rph")
-						api.take()
+						bucketRequests(api)
 						n := map[string]int64{"little": left / 80, "much": left / 3, "all": left}[want]
 						for took := false; left >= n; left -= n {
 							if refused := w.take(stale, ask("user", "rph", int(n))); refused != nil {
 								w.Fatalf("with %d left: %v", left, refused)
 							}
-							if sent := api.take(); !took && len(sent) > tt.first {
+							if sent := bucketRequests(api); !took && len(sent) > tt.first {
 								w.Errorf("%d requests for the first: %v", len(sent), sent)
 							}
 							took = true
@@ -268,7 +269,7 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 // Tokens that a lease returns to a retired shard go to its heir, at the price of one
 // more request and a read.
 func TestAnHeirGetsWhatIsReturned(t *testing.T) {
-	tapped(t, limiter.Options{}, func(w *world, api *tap) {
+	tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 		w.plant("user", hourly, 8, each(8, 400_000)...)
 		w.survey(w.Limiter, "user", hourly)
 		merger := w.limiter(w.open(w.engine), limiter.Options{})
@@ -281,9 +282,9 @@ func TestAnHeirGetsWhatIsReturned(t *testing.T) {
 		w.halve(merger, 4)
 		most := 0
 		for _, lease := range leases {
-			api.take()
+			bucketRequests(api)
 			w.must(lease.Rollback(w.Context()))
-			most = max(most, len(api.take()))
+			most = max(most, len(bucketRequests(api)))
 		}
 		for _, img := range w.shards("user") {
 			if s, _ := img.Limit("rph"); s.Tokens != 800_000 {
@@ -301,11 +302,11 @@ func TestACrowdAtARetiredShard(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 5 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)
 		w.plant("user", hourly, 2, each(2, 1_000_000)...)
-		api := &tap{API: w.engine}
+		api := faults.NewTap(w.engine)
 		l := w.limiter(w.open(api), limiter.Options{InFlight: 1})
 		w.survey(l, "user", hourly)
 		w.halve(w.Limiter, 1)
-		api.take()
+		bucketRequests(api)
 		start := time.Now()
 		var all sync.WaitGroup
 		for range 40 {
@@ -316,10 +317,10 @@ func TestACrowdAtARetiredShard(t *testing.T) {
 			})
 		}
 		all.Wait()
-		sent, took := api.take(), time.Since(start)
+		sent, took := bucketRequests(api), time.Since(start)
 		alone := 0
 		for _, r := range sent {
-			if slices.Equal(r.shards, []int{1}) {
+			if slices.Equal(r.Shards, []int{1}) {
 				alone++
 			}
 		}

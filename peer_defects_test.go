@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // Each test here has the name of the property that it proves. Its comment gives the
@@ -37,7 +37,7 @@ func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
 // Peer defect 7.2: tokens that accrue between the admission and the commit are lost.
 func TestLongRunRateIsTheConfiguredRateUnderLatency(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		slow := &latency{API: w.engine, wait: 19 * time.Millisecond}
+		slow := faults.Wrap(w.engine, latency(19*time.Millisecond))
 		l := w.limiter(w.open(slow), limiter.Options{})
 		w.system(limiter.PerSecond("rps", 10))
 		for w.take(l, ask("user", "rps", 1)) == nil {
@@ -192,7 +192,7 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 					w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 					w.take(w.Limiter, ask("key", "rph", 1))
 
-					l := w.limiter(w.open(&latency{API: w.engine, wait: 10 * time.Millisecond}), limiter.Options{})
+					l := w.limiter(w.open(faults.Wrap(w.engine, latency(10*time.Millisecond))), limiter.Options{})
 					ctx, cancel := context.WithCancel(w.Context())
 					defer cancel()
 					want := context.Canceled
@@ -251,30 +251,9 @@ func TestARefusalQuotesWhatTheBucketEnforces(t *testing.T) {
 	})
 }
 
-// latency delays every write, half of it before the write is applied.
-type latency struct {
-	dynamo.API
-	wait time.Duration
-}
-
-func (l *latency) sleep(ctx context.Context) error {
-	select {
-	case <-time.After(l.wait / 2):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (l *latency) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	if err := l.sleep(ctx); err != nil {
-		return nil, err
-	}
-	out, err := l.API.UpdateItem(ctx, in, o...)
-	if serr := l.sleep(ctx); serr != nil {
-		return nil, serr
-	}
-	return out, err
+// latency delays every update.
+func latency(roundTrip time.Duration) faults.Hook {
+	return faults.On(faults.Latency(roundTrip), faults.UpdateItem)
 }
 
 func number(n int) types.AttributeValue {

@@ -15,6 +15,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -89,18 +90,18 @@ func TestAShardKnownToBeShortIsNotDrawn(t *testing.T) {
 		balances := each(8, 0)
 		balances[5] = 500_000
 		w.plant("user", whole, 8, balances...)
-		api := &tap{API: w.engine}
+		api := faults.NewTap(w.engine)
 		l := w.limiter(w.open(api), limiter.Options{})
 		w.survey(l, "user", whole)
-		api.take()
+		bucketRequests(api)
 		for range 20 {
 			if refused := w.take(l, ask("user", "rph", 5)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
-		for _, s := range api.take() {
-			if s.op != "UpdateItem" || !slices.Equal(s.shards, []int{5}) {
-				w.Errorf("%s of shards %v", s.op, s.shards)
+		for _, s := range bucketRequests(api) {
+			if s.Op != "UpdateItem" || !slices.Equal(s.Shards, []int{5}) {
+				w.Errorf("%s of shards %v", s.Op, s.Shards)
 			}
 		}
 	})
@@ -149,7 +150,7 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 						w.take(first, ask("key", "rph", 0))
 					}
 					first.Settle()
-					api := &tap{API: w.engine}
+					api := faults.NewTap(w.engine)
 					l := w.limiter(w.open(api), limiter.Options{Trust: trust})
 					if refused := w.take(l, ask("project", "rph", 1)); refused != nil {
 						w.Fatal(refused)
@@ -158,16 +159,16 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 						w.Fatal(refused)
 					}
 					l.Settle()
-					api.take()
+					bucketRequests(api)
 					lease, err := l.Acquire(w.Context(), ask("key", "rph", 3))
 					if err != nil {
 						w.Fatalf("3 of what %d shards hold: %v", n, err)
 					}
-					all := api.take()
-					if got := count(all, "UpdateItem"); got > 2*3 {
+					all := bucketRequests(api)
+					if got := faults.Count(all, "UpdateItem"); got > 2*3 {
 						w.Errorf("%d shards were tried for two buckets, want 3 each at most", got)
 					}
-					if got := count(all, "TransactWriteItems"); got != 2 {
+					if got := faults.Count(all, "TransactWriteItems"); got != 2 {
 						w.Errorf("%d transactions, want one for each bucket", got)
 					}
 					w.must(lease.Commit(w.Context()))
@@ -182,21 +183,21 @@ func TestARequestAboveAShareGoesToAllShardsAtOnce(t *testing.T) {
 		whole := limiter.PerHour("rph", 8000)
 		w.system(whole)
 		w.plant("user", whole, 8, each(8, 900_000)...)
-		api := &tap{API: w.engine}
+		api := faults.NewTap(w.engine)
 		l := w.limiter(w.open(api), limiter.Options{})
 		w.take(l, ask("user", "rph", 1))
 		l.Settle() // all were compared with the configuration
 		time.Sleep(limiter.DefaultTrust + time.Millisecond)
 		w.take(l, ask("user", "rph", 1))
-		api.take()
+		bucketRequests(api)
 		want := func(what string, ops ...string) {
 			w.Helper()
 			if refused := w.take(l, ask("user", "rph", 1500)); refused != nil {
 				w.Fatalf("%s: %v", what, refused)
 			}
 			var got []string
-			for _, s := range api.take() {
-				got = append(got, s.op)
+			for _, s := range bucketRequests(api) {
+				got = append(got, s.Op)
 			}
 			if diff := cmp.Diff(ops, got); diff != "" {
 				w.Errorf("%s (-want +got):\n%s", what, diff)

@@ -14,6 +14,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -147,7 +148,7 @@ func TestEveryWriteCounts(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.system(hourly)
 		w.plant("user", hourly, 4, each(4, 900_000)...)
-		api := &tap{API: w.engine}
+		api := faults.NewTap(w.engine)
 		l := w.limiter(w.open(api), limiter.Options{Trust: -1})
 		for i := range 5 {
 			lease, err := l.Acquire(w.Context(), ask("user", "rph", 10)) // takes
@@ -161,9 +162,9 @@ func TestEveryWriteCounts(t *testing.T) {
 		}
 		l.Settle()
 		writes := make(map[int]int64)
-		for _, s := range api.take() {
-			if s.op != "BatchGetItem" {
-				for _, shard := range s.shards {
+		for _, s := range bucketRequests(api) {
+			if s.Op != "BatchGetItem" {
+				for _, shard := range s.Shards {
 					writes[shard]++
 				}
 			}
@@ -463,7 +464,7 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
 		w.system(hourly)
 		w.plant("user", hourly, 8, each(8, 400_000)...)
-		api := &tap{API: w.engine}
+		api := faults.NewTap(w.engine)
 		l := w.limiter(w.open(api), limiter.Options{})
 		w.survey(l, "user", hourly)
 		for shard := range 8 {
@@ -471,7 +472,7 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 		}
 		w.take(w.Limiter, ask("user", "rph", 1)) // created again, alone
 		time.Sleep(61 * time.Second)
-		api.take()
+		bucketRequests(api)
 		for range 20 {
 			if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
 				w.Fatal(refused)
@@ -479,12 +480,12 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 		}
 		l.Settle()
 		looked := 0
-		for _, s := range api.take() {
+		for _, s := range bucketRequests(api) {
 			switch {
-			case s.op == "BatchGetItem" && len(s.shards) == 8:
+			case s.Op == "BatchGetItem" && len(s.Shards) == 8:
 				looked++ // whether the others exist
-			case !slices.Equal(s.shards, []int{0}):
-				w.Errorf("%s of shards %v", s.op, s.shards)
+			case !slices.Equal(s.Shards, []int{0}):
+				w.Errorf("%s of shards %v", s.Op, s.Shards)
 			}
 		}
 		if looked > 1 {
@@ -506,7 +507,7 @@ func TestRacingDoublings(t *testing.T) {
 		ls := make([]*limiter.Limiter, 6)
 		for i := range ls {
 			skew := time.Duration(i-3) * 400 * time.Millisecond
-			s, err := dynamo.Open(w.Context(), dynamo.Options{API: remote{w.engine}, Table: table, Now: func() time.Time { return time.Now().Add(skew) }})
+			s, err := dynamo.Open(w.Context(), dynamo.Options{API: faults.Wrap(w.engine), Table: table, Now: func() time.Time { return time.Now().Add(skew) }})
 			w.must(err)
 			ls[i] = w.limiter(s, limiter.Options{})
 		}
