@@ -196,6 +196,26 @@ func governs(imported string) (name string, governed bool) {
 	return imported, strings.HasPrefix(imported, sdk)
 }
 
+// A test that embeds the API repeats the methods that it is about, and forgets others. A
+// hook of internal/faults sees every operation.
+func TestNoTestEmbedsTheAPI(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			of, ok := n.(*ast.StructType)
+			if !ok || !s.isTest() {
+				return true
+			}
+			for _, field := range of.Fields.List {
+				if len(field.Names) == 0 && isName(field.Type, "dynamo", "API") {
+					t.Errorf("%s embeds the API; use a hook of internal/faults", s.at(field))
+				}
+			}
+			return true
+		})
+	}
+}
+
 func TestFilesAreShort(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -317,7 +337,12 @@ func constraint(file *ast.File) string {
 
 // isCall reports whether call is receiver.name for one of the names.
 func isCall(call *ast.CallExpr, receiver string, names ...string) bool {
-	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return isName(call.Fun, receiver, names...)
+}
+
+// isName reports whether an expression is receiver.name for one of the names.
+func isName(expr ast.Expr, receiver string, names ...string) bool {
+	selector, ok := expr.(*ast.SelectorExpr)
 	if !ok {
 		return false
 	}

@@ -182,8 +182,8 @@ func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 			w.plant(name, whole, 1, 1_000_000_000_000)
 		}
 		a := &attack{}
-		api := faults.Wrap(w.engine, a.gauge())
-		_, ns := w.store.Namespace()
+		api := faults.Wrap(w.Engine, a.gauge())
+		_, ns := w.Store.Namespace()
 		name, update := table, "ADD b_rps_tk :minus, b_rps_tc :one"
 		write := func(entity string) error {
 			_, err := api.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
@@ -242,13 +242,13 @@ func TestTheAttack(t *testing.T) {
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			inEngine(t, awsEngine(), dynamo.TableOptions{}, func(w *world) {
-				w.system(limiter.PerSecond("rps", tt.limit))
+				w.System(limiter.PerSecond("rps", tt.limit))
 				if n := tt.shards; n > 0 {
 					w.plant("attacker", limiter.PerSecond("rps", tt.limit), n, each(n, tt.limit*1000/int64(n))...)
 				}
 				a := &attack{}
 				process := func() *limiter.Limiter {
-					return w.limiter(w.open(faults.Wrap(w.engine, a.gauge())), limiter.Options{InFlight: tt.inFlight})
+					return w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, a.gauge())), limiter.Options{InFlight: tt.inFlight})
 				}
 				attacking := make([]*limiter.Limiter, tt.attackers)
 				for i := range attacking {
@@ -263,9 +263,9 @@ func TestTheAttack(t *testing.T) {
 					func(p int) (bool, error) { err := acquire(attacking[p], "attacker"); return err == nil, err },
 					func(n int) error { return acquire(homes[n%len(homes)], fmt.Sprintf("neighbour-%d", n)) },
 				)
-				shards := len(w.shards("attacker"))
+				shards := len(w.Images("attacker"))
 				var consumed int64
-				for _, img := range w.shards("attacker") {
+				for _, img := range w.Images("attacker") {
 					l, _ := img.Limit("rps")
 					consumed += l.Consumed / 1000
 				}

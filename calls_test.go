@@ -18,17 +18,17 @@ type traceKey struct{}
 func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 	const timeout = 4 * time.Second
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
-		w.take(w.Limiter, ask("user", "rph", 1))
+		w.System(limiter.PerHour("rph", 10))
+		w.Take(w.Limiter, ask("user", "rph", 1))
 		var mu sync.Mutex
 		seen := make(map[any]bool) // the traces of the callers
-		api := faults.Wrap(w.engine, faults.On(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		api := faults.Wrap(w.Engine, faults.On(func(ctx context.Context, c *faults.Call, next faults.Next) error {
 			mu.Lock()
 			seen[ctx.Value(traceKey{})] = true
 			mu.Unlock()
 			return faults.Hang(ctx, c, next)
 		}, faults.UpdateItem))
-		l := w.limiter(w.open(api), limiter.Options{Timeout: timeout, InFlight: -1})
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{Timeout: timeout, InFlight: -1})
 		var calls sync.WaitGroup
 		for i := range 20 {
 			calls.Go(func() {

@@ -72,7 +72,7 @@ func distance(roundTrip time.Duration) faults.Hook {
 // run lets the processes contend and returns the results of each.
 func (c contest) run(w *world) []contestant {
 	limit := limiter.PerSecond("rps", c.limit, limiter.Burst(c.burst))
-	w.system(limit)
+	w.System(limit)
 	if n := c.shards; n > 0 {
 		w.plant("entity", limit, n, each(n, c.burst*1000/int64(n))...)
 	}
@@ -84,7 +84,7 @@ func (c contest) run(w *world) []contestant {
 		if c.latency != nil {
 			latency = c.latency(p)
 		}
-		l := w.limiter(w.open(faults.Wrap(w.engine, distance(latency))), limiter.Options{})
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, distance(latency))), limiter.Options{})
 		for range c.callers {
 			calls.Go(func() {
 				for time.Since(start) < c.lasts() {

@@ -21,11 +21,11 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 		var admitted atomic.Int64
 		var all sync.WaitGroup
 		for range processes {
-			l := w.limiter(w.open(faults.Wrap(w.engine, latency(4*time.Millisecond))), limiter.Options{})
+			l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, latency(4*time.Millisecond))), limiter.Options{})
 			for range callers {
 				all.Go(func() {
 					for time.Since(start) < seconds*time.Second {
-						lease, err := l.Acquire(w.Context(), ask("key", "rps", 1, "rpm", 1))
+						lease, err := l.Acquire(w.Context(), askAll("key", tokens{"rps": 1, "rpm": 1}))
 						var refused *limiter.ExceededError
 						switch {
 						case errors.As(err, &refused):
@@ -35,7 +35,7 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 							return
 						default:
 							admitted.Add(1)
-							w.must(lease.Commit(w.Context()))
+							w.Must(lease.Commit(w.Context()))
 						}
 					}
 				})

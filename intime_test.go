@@ -16,6 +16,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -89,8 +90,8 @@ func (w *world) leases(l *limiter.Limiter, n int) []*limiter.Lease {
 	for i := range all {
 		var err error
 		all[i], err = l.Acquire(w.Context(), ask("user", "rph", 2))
-		w.must(err)
-		w.must(all[i].Adjust("rph", 1))
+		w.Must(err)
+		w.Must(all[i].Adjust("rph", 1))
 	}
 	return all
 }
@@ -116,12 +117,12 @@ func TestEveryCallReturnsInTime(t *testing.T) {
 
 func everyCallReturns(w *far, o limiter.Options, shards int, deaf time.Duration) {
 	const callers = 64
-	w.system(hourly)
-	h := faults.NewTap(w.meter)
-	l := w.limiter(w.open(h), o)
+	w.System(hourly)
+	h := faults.NewTap(w.Meter)
+	l := w.NewLimiter(w.OpenOn(h), o)
 	w.plant("user", hourly, shards, each(shards, 4_000_000/int64(shards))...)
 	images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
-	w.must(err)
+	w.Must(err)
 	l.Settle()
 	kinds := map[string]func() (context.Context, context.CancelFunc, time.Duration){
 		"no end": func() (context.Context, context.CancelFunc, time.Duration) {
@@ -178,7 +179,7 @@ func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 		t.Run(fmt.Sprintf("%d in flight, %d shards, %s", inFlight, shards, on), func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: inFlight, Timeout: 5 * time.Second}, func(w *far) {
-				w.system(hourly)
+				w.System(hourly)
 				w.plant("user", hourly, shards, each(shards, 900_000)...)
 				w.survey(w.l, "user", hourly)
 				before := w.used()
@@ -228,8 +229,8 @@ func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 func TestACallInTheProcessReturnsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldIn(t)
-		w.system(hourly)
+		w := &world{limitertest.New(t, limitertest.Options{})}
+		w.System(hourly)
 		w.plant("user", hourly, limiter.MaxShards, each(limiter.MaxShards, 100_000)...)
 		for i := range limiter.MaxShards {
 			w.patchShard(i, "SET b_wcu_tk = :n", map[string]types.AttributeValue{":n": number(-60_000_000)})
@@ -239,7 +240,6 @@ func TestACallInTheProcessReturnsInTime(t *testing.T) {
 		if took := time.Since(start); !errors.Is(err, limiter.ErrUnavailable) || took > limiter.DefaultTimeout {
 			w.Errorf("%v after %v", err, took)
 		}
-		w.must(w.engine.Close())
 	})
 }
 
@@ -249,12 +249,12 @@ func TestALeaseAnswersAtOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		w.family(hourly)
-		h := faults.NewTap(w.meter)
-		l := w.limiter(w.open(h), limiter.Options{})
+		h := faults.NewTap(w.Meter)
+		l := w.NewLimiter(w.OpenOn(h), limiter.Options{})
 		lease, err := l.Acquire(w.Context(), ask("key", "rph", 3))
-		w.must(err)
+		w.Must(err)
 		l.Settle()
-		w.must(lease.Adjust("rph", 2))
+		w.Must(lease.Adjust("rph", 2))
 		h.Set(faults.Hang)
 		for _, settle := range []func(context.Context) error{lease.Commit, lease.Rollback} {
 			ended := make(chan error, 1)
@@ -287,21 +287,21 @@ func settleWasUnanswered(err error) bool { return errors.Is(err, limiter.ErrUnav
 // the final amounts count.
 func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(hourly)
-		api := faults.NewTap(w.engine)
-		l := w.limiter(w.open(api), limiter.Options{})
+		w.System(hourly)
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 		lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-		w.must(err)
-		w.must(lease.Adjust("rph", 3))
+		w.Must(err)
+		w.Must(lease.Adjust("rph", 3))
 		for range 3 {
 			api.Set(faults.On(faults.Fail(faults.BusyTable()), faults.UpdateItem))
 			if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {
 				w.Errorf("got %v", err)
 			}
-			w.must(lease.Adjust("rph", 2))
+			w.Must(lease.Adjust("rph", 2))
 		}
 		api.Set(nil)
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Commit(w.Context()))
 		if err := lease.Adjust("rph", 1); !errors.Is(err, limiter.ErrLeaseClosed) {
 			w.Errorf("adjusted after the commit: %v", err)
 		}
@@ -313,12 +313,12 @@ func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 func TestALeaseEndsOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
-		w.system(hourly)
-		w.warm("user", "rph", 1)
+		w.System(hourly)
+		w.warm(ask("user", "rph", 1))
 		for round := range 20 {
 			lease, err := w.l.Acquire(w.Context(), ask("user", "rph", 7))
-			w.must(err)
-			w.must(lease.Adjust("rph", 3))
+			w.Must(err)
+			w.Must(lease.Adjust("rph", 3))
 			var all sync.WaitGroup
 			updates := w.spent(func() {
 				for i := range 8 {
@@ -326,7 +326,7 @@ func TestALeaseEndsOnce(t *testing.T) {
 					if (i+round)%2 == 0 {
 						settle = lease.Rollback
 					}
-					all.Go(func() { w.must(settle(w.Context())) })
+					all.Go(func() { w.Must(settle(w.Context())) })
 				}
 				all.Wait()
 			})
@@ -345,10 +345,10 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, commits := range []bool{true, false} {
 		inFarWorld(t, limiter.Options{}, func(w *far) {
-			w.system(hourly)
-			w.take(w.Limiter, ask("user", "rph", 1))
-			h := faults.NewTap(w.meter)
-			l := w.limiter(w.open(h), limiter.Options{})
+			w.System(hourly)
+			w.Take(w.Limiter, ask("user", "rph", 1))
+			h := faults.NewTap(w.Meter)
+			l := w.NewLimiter(w.OpenOn(h), limiter.Options{})
 			leases := w.leases(l, 8) // 2 tokens each, and 1 by adjustment
 			settle := func() {
 				var all sync.WaitGroup
@@ -407,10 +407,10 @@ func TestASettlementIsSeenThrough(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: inFlight}, func(w *far) {
 				w.family(hourly)
-				w.warm("key", "rph", 0)
+				w.warm(ask("key", "rph", 0))
 				lease, err := w.l.Acquire(w.Context(), ask("key", "rph", 7))
-				w.must(err)
-				w.must(lease.Adjust("rph", 3))
+				w.Must(err)
+				w.Must(lease.Adjust("rph", 3))
 				w.l.Settle()
 				calls, until := 1, time.Now().Add(time.Second)
 				if others { // for longer than one settlement goes on trying
@@ -477,11 +477,11 @@ func TestTheReturnHasATimeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		w.family(fixed("rph", 4000))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("rph", 10)}))
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("rph", 10)}))
 		late := &lag{wait: map[string]time.Duration{}}
-		l := w.limiter(w.open(late.on(w.meter)), limiter.Options{Trust: -1})
-		w.take(l, ask("key", "rph", 1))
-		w.take(l, ask("key", "rph", 1))
+		l := w.NewLimiter(w.OpenOn(late.on(w.Meter)), limiter.Options{Trust: -1})
+		w.Take(l, ask("key", "rph", 1))
+		w.Take(l, ask("key", "rph", 1))
 		l.Settle()
 		late.set("key", 2*time.Second)
 		late.set("project", 4200*time.Millisecond)

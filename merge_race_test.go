@@ -40,7 +40,7 @@ func TestAMergeAllowsForTakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-				w.system(hourly)
+				w.System(hourly)
 				w.plant("user", hourly, 2, each(2, 800_000)...)
 				shard, n := 1, 7_000
 				switch name {
@@ -52,7 +52,7 @@ func TestAMergeAllowsForTakes(t *testing.T) {
 					shard = 0
 				}
 				taken := int64(0)
-				l := w.limiter(w.open(faults.Wrap(w.engine, faults.On(faults.Before(func(*faults.Call) error {
+				l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, faults.On(faults.Before(func(*faults.Call) error {
 					w.patchShard(shard, tt.write, values{":n": number(n)}) // another client writes before each transaction
 					taken += int64(n)
 					return nil
@@ -76,14 +76,14 @@ func TestMergesUnderLoad(t *testing.T) {
 			inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 15 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 				const processes, rate = 4, 25
 				daily := limiter.PerDay("rph", 32_000)
-				w.system(daily)
+				w.System(daily)
 				w.plant("user", daily, 32, each(32, 900_000)...)
 				start := time.Now()
 				var all sync.WaitGroup
 				taken := make([]int64, processes)
 				ls := make([]*limiter.Limiter, processes)
 				for p := range processes {
-					ls[p] = w.limiter(w.store, limiter.Options{InFlight: inFlight})
+					ls[p] = w.NewLimiter(w.Store, limiter.Options{InFlight: inFlight})
 					w.survey(ls[p], "user", daily)
 					all.Go(func() {
 						for i := 0; time.Since(start) < 20*time.Second; i++ {
@@ -91,15 +91,15 @@ func TestMergesUnderLoad(t *testing.T) {
 							if i%10 == 0 {
 								n = 40
 							}
-							lease, err := ls[p].Acquire(w.Context(), ask("user", "rph", int(n)))
+							lease, err := ls[p].Acquire(w.Context(), ask("user", "rph", n))
 							if err != nil {
 								w.Error(err)
 								continue
 							}
 							if i%3 == 0 {
-								w.must(lease.Rollback(w.Context()))
+								w.Must(lease.Rollback(w.Context()))
 							} else {
-								w.must(lease.Commit(w.Context()))
+								w.Must(lease.Commit(w.Context()))
 								taken[p] += n
 							}
 							time.Sleep(time.Second / rate)
@@ -173,39 +173,39 @@ func amid(f func()) faults.Hook {
 func TestAReadAcrossAMerge(t *testing.T) {
 	for name, read := range map[string]func(w *world, l *limiter.Limiter){
 		"mends": func(w *world, l *limiter.Limiter) {
-			w.must(l.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+			w.Must(l.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
 		},
 		"merges": func(w *world, l *limiter.Limiter) { w.merge(l) },
 		"gathers": func(w *world, l *limiter.Limiter) {
-			w.take(l, ask("user", "rph", 2000))
-			w.take(l, ask("user", "rph", 1150))
+			w.Take(l, ask("user", "rph", 2000))
+			w.Take(l, ask("user", "rph", 1150))
 		},
 		"refuses": func(w *world, l *limiter.Limiter) {
-			if refused := w.take(l, ask("user", "rph", 3300)); refused == nil || refused.Statuses[0].Available != 3200 {
+			if refused := w.Take(l, ask("user", "rph", 3300)); refused == nil || refused.Statuses[0].Available != 3200 {
 				w.Errorf("got %v", refused)
 			}
 		},
 		"asks": func(w *world, l *limiter.Limiter) {
 			statuses, err := l.Available(w.Context(), ask("user", "rph", 1))
-			w.must(err)
+			w.Must(err)
 			if statuses[0].Available != 3200 {
 				w.Errorf("%d available", statuses[0].Available)
 			}
 		},
 		"settles": func(w *world, l *limiter.Limiter) {
 			lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-			w.must(err)
-			w.must(lease.Adjust("rph", 2000))
-			w.must(lease.Commit(w.Context()))
+			w.Must(err)
+			w.Must(lease.Adjust("rph", 2000))
+			w.Must(lease.Commit(w.Context()))
 		},
 	} {
 		for _, n := range []int{2, 8, 32} {
 			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
 				inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-					w.system(hourly)
+					w.System(hourly)
 					w.plant("user", hourly, n, each(n, 3_200_000/int64(n))...)
-					api := faults.NewTap(w.engine)
-					l := w.limiter(w.open(api), limiter.Options{Trust: -1})
+					api := faults.NewTap(w.Engine)
+					l := w.NewLimiter(w.OpenOn(api), limiter.Options{Trust: -1})
 					w.survey(l, "user", hourly)
 					api.Set(amid(func() { w.halve(w.Limiter, n/2) }))
 					read(w, l)
@@ -222,11 +222,11 @@ func TestAReadAcrossAMerge(t *testing.T) {
 // An answer that was on its way during a merge revives no retired shard.
 func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
 		w.survey(w.Limiter, "user", hourly)
-		api := faults.NewTap(w.engine)
-		l := w.limiter(w.open(api), limiter.Options{InFlight: -1})
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{InFlight: -1})
 		w.survey(l, "user", hourly)
 		for shard := range 4 {
 			late := faults.NewGate() // for answers of this shard
@@ -234,7 +234,7 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 			var all sync.WaitGroup
 			for range 40 {
-				all.Go(func() { w.take(l, ask("user", "rph", 1)) })
+				all.Go(func() { w.Take(l, ask("user", "rph", 1)) })
 			}
 			time.Sleep(20 * time.Millisecond)
 			if shard == 3 {
@@ -249,7 +249,7 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 			}
 		}
 		for range 40 {
-			if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+			if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
@@ -265,9 +265,9 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 func TestDoubledAgainAfterAMerge(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		daily := limiter.PerDay("rph", 8000)
-		w.system(daily)
+		w.System(daily)
 		w.plant("user", daily, 4, 900_000, 900_000, 100_000, 300_000)
-		stale := w.limiter(w.store, limiter.Options{Trust: -1})
+		stale := w.NewLimiter(w.Store, limiter.Options{Trust: -1})
 		w.survey(stale, "user", daily)
 		w.halve(w.Limiter, 2)
 		w.Widen(w.Context(), "user", "gpt-4")
@@ -275,7 +275,7 @@ func TestDoubledAgainAfterAMerge(t *testing.T) {
 			w.Fatalf("%d shards hold %d", got, w.total())
 		}
 		for taken := int64(0); ; taken += 100 {
-			refused := w.take(stale, ask("user", "rph", 100))
+			refused := w.Take(stale, ask("user", "rph", 100))
 			if left := w.total(); left != 2_200_000-1000*taken-1000*100 && refused == nil || refused != nil && (left >= 100_000 || taken != 2200) {
 				w.Fatalf("%d left after %d were taken: %v", left, taken, refused)
 			}
@@ -296,7 +296,7 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 			inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 				r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a seed is a history
 				daily := limiter.PerDay("rph", 8000)
-				w.system(daily)
+				w.System(daily)
 				w.plant("user", daily, 4, each(4, 1_000_000)...)
 				b := limiter.Bucket{Entity: "user", Resource: "gpt-4"}
 				var all sync.WaitGroup
@@ -304,22 +304,22 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 					func(l *limiter.Limiter) { w.merge(l) },
 					func(l *limiter.Limiter) { w.merge(l) },
 					func(l *limiter.Limiter) { l.Widen(w.Context(), "user", "gpt-4") },
-					func(l *limiter.Limiter) { w.must(l.Mend(w.Context(), b)) },
-					func(l *limiter.Limiter) { w.take(l, ask("user", "rph", 10)) },
-					func(l *limiter.Limiter) { w.take(l, ask("user", "rph", 1800)) },
+					func(l *limiter.Limiter) { w.Must(l.Mend(w.Context(), b)) },
+					func(l *limiter.Limiter) { w.Take(l, ask("user", "rph", 10)) },
+					func(l *limiter.Limiter) { w.Take(l, ask("user", "rph", 1800)) },
 					func(*limiter.Limiter) {
 						if seed%2 == 0 {
 							w.lose(1 + int(seed)%3)
 						}
 					},
 				} {
-					l := w.limiter(w.store, limiter.Options{})
+					l := w.NewLimiter(w.Store, limiter.Options{})
 					w.survey(l, "user", daily)
 					wait := time.Duration(r.Int64N(int64(15 * time.Millisecond)))
 					all.Go(func() { time.Sleep(wait); f(l); l.Settle() })
 				}
 				all.Wait()
-				w.must(w.Mend(w.Context(), b))
+				w.Must(w.Mend(w.Context(), b))
 				w.count()
 				if left := w.total(); left > 2_190_000+1000 || seed%2 == 1 && left < 2_190_000-50 {
 					w.Errorf("%d are left of 4,000,000 less 1,810,000", left)
@@ -333,11 +333,11 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 // once.
 func TestAMergeWhoseAnswerIsLost(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
-		l := w.limiter(w.open(faults.Wrap(w.engine, faults.On(faults.LoseAnswer(errors.New("connection reset")), faults.TransactWriteItems))), limiter.Options{})
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, faults.On(faults.LoseAnswer(errors.New("connection reset")), faults.TransactWriteItems))), limiter.Options{})
 		images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
-		w.must(err)
+		w.Must(err)
 		if merged, err := l.Merge(w.Context(), images); merged || !errors.Is(err, limiter.ErrUnavailable) {
 			w.Errorf("merged %v: %v", merged, err)
 		}

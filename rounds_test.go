@@ -20,7 +20,7 @@ func broken(shard int) faults.Hook {
 // A scramble holds the results of one process's callers at a shared bucket of four
 // shards.
 type scramble struct {
-	granted, refused, failed int
+	granted, refused, failed int64
 	limiter                  *limiter.Limiter
 	table                    *faults.Tap
 	consumed                 int64
@@ -32,11 +32,11 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 	w.Helper()
 	const shards, many = 4, 150
 	limit := limiter.PerDay("rpd", 1000)
-	w.system(limit)
+	w.System(limit)
 	w.plant("user", limit, shards, each(shards, held*1000)...)
-	s := &scramble{table: faults.NewTap(w.engine)}
+	s := &scramble{table: faults.NewTap(w.Engine)}
 	slow := faults.On(faults.Delay(5*time.Millisecond, 0), faults.UpdateItem, faults.TransactWriteItems)
-	l := w.limiter(w.open(faults.Wrap(s.table, slow)), limiter.Options{})
+	l := w.NewLimiter(w.OpenOn(faults.Wrap(s.table, slow)), limiter.Options{})
 	s.limiter = l
 	w.survey(l, "user", limit)
 	s.table.Take()
@@ -45,7 +45,7 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	acquire := func(n int) {
+	acquire := func(n int64) {
 		_, err := l.Acquire(w.Context(), ask("user", "rpd", n))
 		mu.Lock()
 		defer mu.Unlock()
@@ -67,7 +67,7 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 	}
 	group.Wait()
 	l.Settle()
-	for _, img := range w.shards("user") {
+	for _, img := range w.Images("user") {
 		state, _ := img.Limit("rpd")
 		s.consumed += state.Consumed / 1000
 	}
@@ -80,7 +80,7 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(100, 64, nil)
-		if s.granted != 150+64 || s.consumed != int64(s.granted) {
+		if s.granted != 150+64 || s.consumed != s.granted {
 			w.Errorf("%d granted, %d consumed, want %d", s.granted, s.consumed, 150+64)
 		}
 		if joint, updates := s.table.Count(faults.TransactWriteItems), s.table.Count(faults.UpdateItem); joint != 1 || updates > 16 {
@@ -105,11 +105,11 @@ func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 func TestABrokenShardOfASharedBucketFailsItsCallersOnly(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(100, 64, broken(3))
-		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != int64(s.granted) {
+		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != s.granted {
 			w.Errorf("%d granted, %d failed, %d consumed", s.granted, s.failed, s.consumed)
 		}
 		s.table.Set(nil)
-		if refused := w.take(s.limiter, ask("user", "rpd", 150)); refused != nil {
+		if refused := w.Take(s.limiter, ask("user", "rpd", 150)); refused != nil {
 			w.Error(refused)
 		}
 	})

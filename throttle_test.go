@@ -21,10 +21,10 @@ import (
 func tapped(t *testing.T, o limiter.Options, f func(w *world, api *faults.Tap)) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		api := faults.NewTap(w.engine)
-		w.store = w.open(api)
-		w.Limiter = w.limiter(w.store, o)
-		w.system(hourly)
+		api := faults.NewTap(w.Engine)
+		w.Store = w.OpenOn(api)
+		w.Limiter = w.NewLimiter(w.Store, o)
+		w.System(hourly)
 		f(w, api)
 	})
 }
@@ -54,13 +54,13 @@ func TestAThrottledShardIsLeftForAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 				w.plant("user", hourly, 4, each(4, 900_000)...)
-				w.take(w.Limiter, ask("user", "rph", 1))
+				w.Take(w.Limiter, ask("user", "rph", 1))
 				w.survey(w.Limiter, "user", hourly)
 				bucketRequests(api)
 				api.Set(fullShards(only(err, 1, 2)))
 				start := time.Now()
 				for range 100 {
-					if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+					if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 						w.Fatal(refused)
 					}
 				}
@@ -93,7 +93,7 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 				t.Run(fmt.Sprintf("%d shards, %d callers, in flight %d", n, callers, inFlight), func(t *testing.T) {
 					tapped(t, limiter.Options{InFlight: inFlight}, func(w *world, api *faults.Tap) {
 						w.plant("user", hourly, n, each(n, int64(3_000_000/n))...)
-						w.take(w.Limiter, ask("user", "rph", 1))
+						w.Take(w.Limiter, ask("user", "rph", 1))
 						w.Settle()
 						api.Set(faults.Chain(slowly(5*time.Millisecond), fullShards(func(int) error { return faults.BusyTable() })))
 						bucketRequests(api)
@@ -145,11 +145,11 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 						api.Set(nil)
 						for over := time.Now().Add(3 * time.Second); time.Now().Before(over); time.Sleep(10 * time.Millisecond) {
 							if lease, err := w.Acquire(w.Context(), ask("user", "rph", 1)); err == nil {
-								w.must(lease.Commit(w.Context()))
+								w.Must(lease.Commit(w.Context()))
 							}
 						}
 						for range 10 {
-							if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+							if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 								w.Error(refused)
 							}
 						}
@@ -176,9 +176,9 @@ func TestAThrottledShardIsNotHammeredByGathering(t *testing.T) {
 			if errors.Is(err, limiter.ErrThrottled) {
 				continue
 			}
-			w.must(err)
+			w.Must(err)
 			served++
-			w.must(lease.Rollback(w.Context()))
+			w.Must(lease.Rollback(w.Context()))
 		}
 		writes := 0
 		for _, s := range bucketRequests(api) {
@@ -203,13 +203,13 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 	t.Run("there are", func(t *testing.T) {
 		tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 			w.plant("user", hourly, 1, 2_000_000)
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			w.Settle()
-			w.doubleOf(w.limiter(w.open(faults.Wrap(w.engine)), limiter.Options{}), ask("user", "rph", 0)) // by another process
+			w.doubleOf(w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{}), ask("user", "rph", 0)) // by another process
 			api.Set(fullShards(only(faults.BusyTable, 0)))
 			bucketRequests(api)
 			start := time.Now()
-			if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil || time.Since(start) != 0 {
+			if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil || time.Since(start) != 0 {
 				w.Errorf("after %v: %v", time.Since(start), refused)
 			}
 			w.Settle()
@@ -218,7 +218,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 				w.Errorf("%+v, want a write to shard 0, a read of shard 1, a write to shard 1", all)
 			}
 			for range 10 {
-				if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+				if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 					w.Error(refused)
 				}
 			}
@@ -227,7 +227,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 	t.Run("there are none", func(t *testing.T) {
 		tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 			w.plant("user", hourly, 1, 2_000_000)
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			w.Settle()
 			api.Set(fullShards(only(faults.BusyTable, 0)))
 			bucketRequests(api)
@@ -248,7 +248,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 			req := ask("user", "rph", 1)
 			req.OnUnavailable = limiter.Allow
 			lease, err := w.Acquire(w.Context(), req)
-			w.must(err)
+			w.Must(err)
 			if !lease.Degraded() {
 				w.Error("the lease is not degraded")
 			}
@@ -265,7 +265,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 	var log captured
 	tapped(t, limiter.Options{Logger: slog.New(&log)}, func(w *world, api *faults.Tap) {
 		w.plant("user", hourly, 1, 3_000_000)
-		w.take(w.Limiter, ask("user", "rph", 1))
+		w.Take(w.Limiter, ask("user", "rph", 1))
 		w.Settle()
 		// Every partition takes 20 writes a second.
 		var mu sync.Mutex
@@ -289,7 +289,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 			lease, err := w.Acquire(w.Context(), ask("user", "rph", 0))
 			if err == nil {
 				served++
-				w.must(lease.Commit(w.Context()))
+				w.Must(lease.Commit(w.Context()))
 			} else if !errors.Is(err, limiter.ErrThrottled) {
 				w.Fatal(err)
 			}
@@ -297,7 +297,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 			if i%25 > 0 {
 				continue
 			}
-			if n := len(w.shards("user")); doubled[n] == 0 {
+			if n := len(w.Images("user")); doubled[n] == 0 {
 				doubled[n] = time.Since(start)
 			}
 		}
@@ -378,12 +378,12 @@ func TestACompensationThatIsThrottledIsMadeGood(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 10 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 				w.family(limiter.PerDay("rph", 4000)) // so that nothing is earned meanwhile
-				api := faults.NewTap(w.engine)
-				l := w.limiter(w.open(api), limiter.Options{Trust: -1})
-				w.take(l, ask("key", "rph", 1))
+				api := faults.NewTap(w.Engine)
+				l := w.NewLimiter(w.OpenOn(api), limiter.Options{Trust: -1})
+				w.Take(l, ask("key", "rph", 1))
 				left := 3999
 				if who == "the parent refuses" {
-					w.take(w.Limiter, ask("project", "rph", 3995))
+					w.Take(w.Limiter, ask("project", "rph", 3995))
 				}
 				// The takes are applied, and later writes are throttled for a while.
 				start := time.Now()

@@ -14,18 +14,18 @@ import (
 // from the item's count of writes, and leave it some tokens from then on.
 func TestAProcessThatIsAlwaysRefusedIsHeard(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.system(limiter.PerSecond("rps", 1000, limiter.Burst(10)))
-		w.take(w.Limiter, ask("user", "rps", 1))
+		w.System(limiter.PerSecond("rps", 1000, limiter.Burst(10)))
+		w.Take(w.Limiter, ask("user", "rps", 1))
 		heard, b := false, limiter.Bucket{Entity: "user", Resource: "gpt-4"}
 		// The item's tokens are taken just before each write of the other process.
 		theft := faults.Before(func(*faults.Call) error {
-			for !heard && w.take(w.Limiter, ask("user", "rps", 1)) == nil {
+			for !heard && w.Take(w.Limiter, ask("user", "rps", 1)) == nil {
 				heard = w.IsShared(b)
 			}
 			return nil
 		})
-		api := faults.Wrap(w.engine, faults.On(faults.Chain(theft, faults.Delay(0, 5*time.Millisecond)), faults.UpdateItem))
-		unlucky := w.limiter(w.open(api), limiter.Options{})
+		api := faults.Wrap(w.Engine, faults.On(faults.Chain(theft, faults.Delay(0, 5*time.Millisecond)), faults.UpdateItem))
+		unlucky := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 		for start := time.Now(); !heard && time.Since(start) < 2*time.Second; {
 			if _, err := unlucky.Acquire(w.Context(), ask("user", "rps", 1)); err == nil && !heard {
 				w.Error("it was lucky")
