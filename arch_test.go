@@ -28,35 +28,60 @@ const (
 // import, except in its tests. An entry is a folder and also covers the folders below
 // it, except for the root. The longest entry that matches counts; a package without an
 // entry fails. An allowed import that ends in /... includes everything below it.
-// Dependencies point one way: cmd, cli, dynamo, limiter, store, bucket. The engine
+// Dependencies point one way: programs, what runs on a store, limiter and tend, drivers,
+// process, memory and plan, store, bucket. The engine
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
-	".":                   {"internal/bucket", "internal/calls", "internal/lane", "internal/memory", "internal/plan", "store"},
-	"internal/calls":      {},
-	"internal/lane":       {"internal/calls"},
-	"internal/plan":       {"internal/bucket", "store"},
-	"internal/memory":     {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
-	"store":               {},
-	"internal/bucket":     {},
-	"internal/schema":     {"store", sdkDB + "/types"},
-	"dynamo":              {".", "store", "internal/bucket", "internal/schema", sdk + "/..."},
+	// Users meet these two; they are thin.
+	".":    {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "store"},
+	"tend": {"internal/memory", "internal/process", "internal/upkeep", "store"},
+
+	// The drivers.
+	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/upkeep", "internal/bucket", "store"},
+	"internal/upkeep":  {"internal/memory", "internal/plan", "internal/process", "store"},
+
+	// What a process has: its store, configuration, clocks, goroutines.
+	"internal/process": {"internal/calls", "internal/config", "internal/memory", "internal/plan", "store"},
+	"internal/config":  {"internal/calls", "internal/memory", "internal/plan", "store"},
+
+	// What a process remembers, without I/O; what it works out, without a clock or a lock.
+	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
+	"internal/plan":   {"internal/bucket", "store"},
+	"internal/lane":   {"internal/calls"},
+	"internal/calls":  {},
+
+	// The contract, and the arithmetic.
+	"store":           {},
+	"internal/bucket": {},
+
+	// The store on DynamoDB.
+	"dynamo":          {"tend", "store", "internal/bucket", "internal/schema", sdk + "/..."},
+	"internal/schema": {"store", sdkDB + "/types"},
+
+	// The engine.
 	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
-	"storetest":           {".", "store"},
-	"internal/sim":        {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":      {sdk + "/..."},
-	"aggregator":          {".", "store", "dynamo", lru},
-	"archive":             {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
-	"internal/s3test":     {sdk + "/..."},
-	"internal/dated":      {sdk + "/..."},
-	"aggregator/lambda":   {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
-	"internal/cli":        {".", "store", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
-	"cmd":                 {"internal/cli"},
-	"examples":            {".", "dynamo", "dynamolite"},
-	"loadtest":            {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
-	"internal/faults":      {"store", "dynamo", "internal/schema", sdk + "/..."},
-	"internal/limitertest": {".", "store", "dynamo", "dynamolite", "internal/faults"},
+	// What runs on a store.
+	"aggregator":        {"store", "dynamo", "tend", lru},
+	"aggregator/lambda": {"aggregator", "dynamo", sdk + "/service/dynamodbstreams/types"},
+	"archive":           {".", "dynamo", sdk + "/aws", sdk + "/service/s3/..."},
+	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+
+	// Programs.
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"cmd":          {"internal/cli"},
+	"examples":     {".", "dynamo", "dynamolite"},
+
+	// Help for tests.
+	"storetest":       {".", "store"},
+	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":  {sdk + "/..."},
+	"internal/s3test": {sdk + "/..."},
+	"internal/dated":  {sdk + "/..."},
+	"internal/faults": {"store", "dynamo", "internal/schema", sdk + "/..."},
+
+	"internal/limitertest": {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 }
 
 // testsOnly lists the packages that only tests and each other import.
@@ -64,7 +89,10 @@ var testsOnly = []string{"internal/faults", "internal/limitertest", "internal/s3
 
 // standardOnly lists the packages that import only the packages above and the standard
 // library.
-var standardOnly = []string{".", "store", "internal/bucket", "internal/calls", "internal/lane", "internal/memory", "internal/plan"}
+var standardOnly = []string{
+	".", "tend", "store", "internal/acquire", "internal/upkeep", "internal/process", "internal/config",
+	"internal/memory", "internal/plan", "internal/lane", "internal/calls", "internal/bucket",
+}
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.
 // Elsewhere these are defaults, marked as such for the linter.

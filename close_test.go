@@ -52,7 +52,7 @@ func TestAClosedLimiterSaysSo(t *testing.T) {
 			w.Errorf("consumed %d", got)
 		}
 		idle := map[string]func() (bool, error){ // calls that have nothing to do
-			"Replenish": func() (bool, error) { return l.Replenish(w.Context(), images[0], limiter.Demand{}) },
+			"Replenish": func() (bool, error) { return l.Replenish(w.Context(), images[0], nil, 0) },
 			"Configure": func() (bool, error) { return l.Configure(w.Context(), images[0].Bucket) },
 			"Double":    func() (bool, error) { return l.Double(w.Context(), images[0], time.Now()) },
 			"Merge":     func() (bool, error) { return l.Merge(w.Context(), nil) },

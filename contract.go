@@ -17,6 +17,9 @@ type (
 	Config = store.Config
 	// A ConfigKey names a level of configuration.
 	ConfigKey = store.ConfigKey
+	// A SaturatedWarning says that a bucket has [MaxShards] shards and is written to faster
+	// than they all sustain. The limiter logs it, as the attribute "warning".
+	SaturatedWarning = store.SaturatedWarning
 	// OnUnavailable is what an acquire does when the store cannot be reached.
 	OnUnavailable = store.OnUnavailable
 )

@@ -1,6 +1,10 @@
 package limiter
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/zeroae/zae-limiter-go/internal/process"
+)
 
 // Conditions of a limiter that callers branch on.
 var (
@@ -9,5 +13,5 @@ var (
 	// ErrLeaseClosed: the lease has been committed or rolled back, or is being so now.
 	ErrLeaseClosed = errors.New("lease is closed")
 	// ErrClosed: the limiter has been closed; nothing was done.
-	ErrClosed = errors.New("limiter is closed")
+	ErrClosed = process.ErrClosed
 )

@@ -161,7 +161,7 @@ func TestEveryPathHeals(t *testing.T) {
 			return w.Mend(w.Context(), user)
 		}, 3, 4},
 		"an aggregator's refill": {func(w *world) error {
-			_, err := w.Replenish(w.Context(), w.Images("user")[1], limiter.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 1000}}})
+			_, err := w.Replenish(w.Context(), w.Images("user")[1], []store.Amount{{Limit: "rph", Milli: 1000}}, 0)
 			return err
 		}, 1, 4},
 	} {

@@ -78,7 +78,7 @@ func methods(images []*store.Image) []method {
 			return errOf(l.Double(ctx, &pressed, time.UnixMilli(pressed.RefilledAt)))
 		}},
 		{"Replenish", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
-			return errOf(l.Replenish(ctx, &empty, limiter.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 1_000_000}}}))
+			return errOf(l.Replenish(ctx, &empty, []store.Amount{{Limit: "rph", Milli: 1_000_000}}, 0))
 		}},
 	}
 }

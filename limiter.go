@@ -3,26 +3,21 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/calls"
-	"github.com/zeroae/zae-limiter-go/internal/lane"
-	"github.com/zeroae/zae-limiter-go/internal/memory"
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 )
 
 // Defaults of [Options].
 const (
-	DefaultConfigTTL     = time.Minute
-	DefaultTimeout       = 5 * time.Second
-	DefaultMemory        = 100_000
-	DefaultTTLMultiplier = 7
-	DefaultTrust         = time.Second
-	DefaultInFlight      = 2
+	DefaultConfigTTL     = process.DefaultConfigTTL     // 1 minute
+	DefaultTimeout       = process.DefaultTimeout       // 5 seconds
+	DefaultMemory        = process.DefaultMemory        // 100,000 buckets
+	DefaultTTLMultiplier = process.DefaultTTLMultiplier // 7
+	DefaultTrust         = acquire.DefaultTrust         // 1 second
+	DefaultInFlight      = acquire.DefaultInFlight      // 2
 )
 
 // Options configure a [Limiter]. The zero value works.
@@ -68,90 +63,23 @@ type Options struct {
 // A Limiter decides requests against a [Store]. It is safe for concurrent use,
 // and any number of limiters, in any number of processes, may share a store.
 type Limiter struct {
-	store      Store
-	config     *config
-	accounts   *memory.Cache[memory.Key, *account]
-	ttl        time.Duration
-	deadlines  *calls.Deadlines
-	multiplier int64
-	logger     *slog.Logger
-	rand       func(int64) int64
-	unwatch    func()
-	clock      memory.Clock
-	immediate  bool          // the store's operations never wait
-	trust      time.Duration // the age up to which an image may refuse; negative is never
-	places     lane.Places   // for concurrent writes to one item; with none, callers share no writes
-	counts     counts
-
-	// epoch counts the configuration changes of this process. A bucket that was
-	// compared in an earlier epoch is due for another comparison.
-	epoch     atomic.Uint64
-	isClosing atomic.Bool
-	closing   chan struct{} // closed as Close begins; ends background work that can wait
-	closed    chan struct{} // closed as Close ends, with closeErr
-	closeErr  error
-	underWay  *calls.Tally // calls, and work that goes on after a caller has its answer
-	workers   calls.Workers
+	driver *acquire.Driver
+	// begin carries out an acquisition, in the way that suits the store.
+	begin func(context.Context, Request, *acquisition) (*Lease, error)
 }
 
 // New makes a limiter on a store. It does no I/O.
 func New(s Store, o Options) (*Limiter, error) {
-	if s == nil {
-		return nil, &ValidationError{Field: "store", Reason: "open one, with dynamo.Open for instance"}
+	p, err := process.New(s, process.Options{
+		ConfigTTL: o.ConfigTTL, Timeout: o.Timeout, Memory: o.Memory, TTLMultiplier: o.TTLMultiplier, Logger: o.Logger, Rand: o.Rand,
+	})
+	if err != nil {
+		return nil, err
 	}
-	if o.Timeout < 0 || o.Memory < 0 {
-		return nil, &ValidationError{Field: "options", Value: fmt.Sprintf("Timeout %v, Memory %d", o.Timeout, o.Memory), Reason: "use 0 for the default, or a positive value"}
-	}
-	l := &Limiter{
-		clock: memory.NewClock(s.Now), rand: o.Rand, logger: o.Logger,
-		ttl: o.ConfigTTL, multiplier: int64(o.TTLMultiplier),
-		trust: o.Trust, places: lane.Places{Base: max(0, o.InFlight)},
-	}
-	if o.Trust == 0 {
-		l.trust = DefaultTrust
-	}
-	if o.Trust < 0 {
-		l.trust = -1
-	}
-	if o.InFlight == 0 {
-		l.places = lane.Places{Base: DefaultInFlight, More: DefaultInFlight}
-	}
-	if l.ttl == 0 {
-		l.ttl = DefaultConfigTTL
-	}
-	l.ttl = max(0, l.ttl)
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	l.deadlines = calls.NewDeadlines(o.Timeout)
-	if o.Memory == 0 {
-		o.Memory = DefaultMemory
-	}
-	if l.multiplier == 0 {
-		l.multiplier = DefaultTTLMultiplier
-	}
-	if l.logger == nil {
-		l.logger = slog.New(slog.DiscardHandler)
-	}
-	if l.rand == nil {
-		l.rand = rand.Int64N
-	}
-	l.closing, l.closed, l.underWay = make(chan struct{}), make(chan struct{}), calls.NewTally()
-	l.store = newHealer(s, l.multiplier, l.uptime, &l.counts, l.logger)
-	l.config = newConfig(l.store, l.uptime, l.ttl, o.Memory)
-	l.accounts = memory.NewCache[memory.Key, *account](o.Memory)
-	if i, ok := s.(store.ImmediateStore); ok {
-		l.immediate = i.Immediate()
-	}
-	if l.immediate {
-		l.places = lane.Places{}
-	}
-	l.unwatch = func() {}
-	if w, ok := s.(store.ConfigWatcher); ok {
-		l.unwatch = w.WatchConfig(func(k ConfigKey) {
-			l.config.evict(k)
-			l.epoch.Add(1)
-		})
+	l := &Limiter{driver: acquire.New(p, acquire.Options{Memory: o.Memory, Trust: o.Trust, InFlight: o.InFlight})}
+	l.begin = l.acquireApart
+	if p.IsInline() {
+		l.begin = l.acquireHere
 	}
 	return l, nil
 }
@@ -171,38 +99,17 @@ func New(s Store, o Options) (*Limiter, error) {
 // writing adjustments and rolling back return [ErrClosed]. The store stays open. Close
 // may be called several times and concurrently: every call waits for the end and
 // returns the same error.
-func (l *Limiter) Close() error {
-	if l.isClosing.CompareAndSwap(false, true) {
-		l.closeErr = l.close()
-		close(l.closed)
-	}
-	<-l.closed
-	return l.closeErr
-}
-
-func (l *Limiter) close() (err error) {
-	l.unwatch()
-	l.underWay.Close()
-	close(l.closing)
-	const most = 2
-	t := time.NewTimer(most * l.deadlines.Time())
-	defer t.Stop()
-	select {
-	case <-l.underWay.Empty():
-	case <-t.C:
-		err = fmt.Errorf("close: calls were cut off after %v, what they took may stay debited: %w", most*l.deadlines.Time(), ErrUnavailable)
-	}
-	l.deadlines.End(errCutOff)
-	<-l.underWay.Empty()
-	l.workers.Close()
-	return err
-}
+func (l *Limiter) Close() error { return l.driver.Close() }
 
 // InvalidateConfig drops the remembered configuration. The next acquire then sees
 // changes made elsewhere, instead of within [Options.ConfigTTL].
-func (l *Limiter) InvalidateConfig() {
-	l.config.invalidate()
-	l.epoch.Add(1)
+func (l *Limiter) InvalidateConfig() { l.driver.Config.Invalidate() }
+
+// CacheStats counts what the configuration cache did.
+type CacheStats struct {
+	Hits, Misses int64         // levels found in the cache, and levels read from the store
+	Size         int           // levels held, those that do not exist included
+	TTL          time.Duration // how long the cache holds a level
 }
 
 // Stats are counts since the limiter was made.
@@ -225,28 +132,15 @@ type Stats struct {
 	Healed uint64
 }
 
-// counts are the [Stats] that the limiter itself keeps.
-type counts struct {
-	refused, carried, gathered, doublings, merges, throttled, braked, healed atomic.Uint64
-}
-
 // Stats reads the counts.
 func (l *Limiter) Stats() Stats {
+	config, c := l.driver.Config.Stats(), &l.driver.Counts
 	return Stats{
-		Config: l.config.stats(), Buckets: l.accounts.Len(),
-		LocallyRefused: l.counts.refused.Load(), Carried: l.counts.carried.Load(), Gathered: l.counts.gathered.Load(),
-		Doublings: l.counts.doublings.Load(), Merges: l.counts.merges.Load(), Throttled: l.counts.throttled.Load(), Braked: l.counts.braked.Load(),
-		Healed: l.counts.healed.Load(),
+		Config:  CacheStats{Hits: config.Hits, Misses: config.Misses, Size: config.Size, TTL: l.driver.Config.TTL()},
+		Buckets: l.driver.Buckets(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
+		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
+		Healed: c.Healed.Load(),
 	}
-}
-
-// memory is what the limiter remembers of a bucket.
-func (l *Limiter) memory(entity, resource string) *memory.Account {
-	return &l.account(entity, resource).Account
-}
-
-func (l *Limiter) account(entity, resource string) *account {
-	return l.accounts.GetOrPut(memory.Key{Entity: entity, Resource: resource}, func() *account { return &account{} })
 }
 
 // Do acquires, runs f, and commits the lease. If f fails or panics, Do returns what the
@@ -270,9 +164,3 @@ func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *
 	settled = true
 	return lease.Commit(ctx)
 }
-
-func (l *Limiter) moment() memory.Moment { return l.clock.Moment() }
-
-func (l *Limiter) now() int64 { return l.clock.Now() }
-
-func (l *Limiter) uptime() time.Duration { return l.clock.Uptime() }

@@ -369,7 +369,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 					w.Take(w.Limiter, some())
 					w.Settle()
 					req := some()
-					if !w.Hopeless(&req) {
+					if !w.RefusesFromMemory(&req) {
 						continue
 					}
 					compared++
@@ -416,7 +416,7 @@ func TestRefusalsAreForgottenForWantOfRoom(t *testing.T) {
 func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
 	m := newMemory(t, 2)
 	if n := testing.AllocsPerRun(100, func() {
-		if !m.Hopeless(&m.reqs[0]) {
+		if !m.RefusesFromMemory(&m.reqs[0]) {
 			t.Error("not hopeless")
 		}
 	}); n != 0 {
@@ -449,7 +449,7 @@ func BenchmarkLocalRefusal(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if !w.Hopeless(&w.reqs[i&1023]) {
+				if !w.RefusesFromMemory(&w.reqs[i&1023]) {
 					b.Fatal("not hopeless")
 				}
 				i++

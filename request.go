@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -37,6 +38,11 @@ type Request struct {
 
 // op names an operation on a request, for errors.
 func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
+
+// asked is what the request asks of buckets.
+func (r *Request) asked() acquire.Request {
+	return acquire.Request{Entity: r.Entity, Resource: r.Resource, Consume: r.Consume, Fallback: r.Fallback}
+}
 
 // clone returns a copy that may outlive the call.
 func (r *Request) clone() Request {

@@ -1,24 +1,23 @@
 package limiter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 )
 
 // An ending is one of the two ways to end a lease.
 type ending struct {
 	name   string
-	target func(*entry) int64 // the amount that stays debited
+	target func(*acquire.Entry) int64 // the amount that stays debited
 }
 
 var (
-	commit   = &ending{"commit", func(e *entry) int64 { return e.total }}
-	rollBack = &ending{"roll back", func(*entry) int64 { return 0 }}
+	commit   = &ending{"commit", func(e *acquire.Entry) int64 { return e.Total }}
+	rollBack = &ending{"roll back", func(*acquire.Entry) int64 { return 0 }}
 )
 
 // Commit writes the adjustments, one write for each bucket that has any, and closes the
@@ -48,17 +47,17 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 		return nil
 	}
 	what := how.name + " lease of " + l.entity
-	if !l.limiter.underWay.Begin() {
+	if !l.limiter.driver.Begin() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
 	}
 	was := l.begin()
 	if l.degraded && how == commit {
-		defer l.limiter.underWay.End()
-		l.limiter.inBackground(func() { l.logUnsettled(ctx, what, l.settleFrom(ctx, was, how, nil)) })
+		defer l.limiter.driver.End()
+		l.limiter.driver.InBackground(func() { l.logUnsettled(ctx, what, l.settleFrom(ctx, was, how, nil)) })
 		return nil
 	}
-	_, err := carryOut(ctx, l.limiter, what, func(bound context.Context) (struct{}, error) {
-		hasReturned := func() bool { return !l.limiter.immediate && (ctx.Err() != nil || bound.Err() != nil) }
+	_, err := process.CarryOut(ctx, l.limiter.driver.Process, what, func(bound context.Context) (struct{}, error) {
+		hasReturned := func() bool { return l.limiter.driver.HasReturned(ctx, bound) }
 		err := l.settleFrom(bound, was, how, hasReturned)
 		if hasReturned() {
 			l.logUnsettled(ctx, what, err)
@@ -70,7 +69,7 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 
 func (l *Lease) logUnsettled(ctx context.Context, what string, err error) {
 	if err != nil {
-		l.limiter.logger.WarnContext(ctx, "lease not settled", "entity", l.entity, "op", what, "error", err)
+		l.limiter.driver.Logger.WarnContext(ctx, "lease not settled", "entity", l.entity, "op", what, "error", err)
 	}
 }
 
@@ -91,11 +90,8 @@ func (l *Lease) isEvenLocked(how *ending) bool {
 		return true
 	}
 	for i := range l.sides {
-		s := &l.sides[i]
-		for j := range s.entries {
-			if how.target(&s.entries[j]) != s.written(j) {
-				return false
-			}
+		if !l.sides[i].IsSettled(how.target) {
+			return false
 		}
 	}
 	return true
@@ -159,16 +155,16 @@ func (l *Lease) settleNow(ctx context.Context, how *ending) error {
 func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool) error {
 	if was == leaseSettling {
 		was = l.wait()
-		ctx = l.limiter.deadlines.Detach(ctx) // the wait may have used up the time of the call
+		ctx = l.limiter.driver.Detach(ctx) // the wait may have used up the time of the call
 	}
 	if was == leaseClosed {
 		return nil
 	}
 	err := l.write(ctx, how)
 	if errors.Is(err, ErrThrottled) && hasReturned != nil && hasReturned() {
-		err = l.limiter.insist(ctx, func(ctx context.Context) error { return l.write(ctx, how) })
+		err = l.limiter.driver.Insist(ctx, func(ctx context.Context) error { return l.write(ctx, how) })
 	}
-	if isTurnedAway(err) {
+	if process.IsTurnedAway(err) {
 		l.end(leaseOpen)
 	} else {
 		l.end(leaseClosed)
@@ -182,7 +178,7 @@ func (l *Lease) write(ctx context.Context, how *ending) error {
 		return l.writeLate(ctx, how)
 	}
 	var errs [2]error
-	l.limiter.atOnce(len(l.sides), func(i int) { errs[i] = l.settleSide(ctx, &l.sides[i], how) })
+	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settle(ctx, &l.sides[i], how.target) })
 	return errors.Join(errs[:]...)
 }
 
@@ -194,86 +190,14 @@ func (l *Lease) writeLate(ctx context.Context, how *ending) error {
 	if taken == nil {
 		return nil
 	}
-	for _, want := range l.sides[0].entries {
+	for _, want := range l.sides[0].Entries {
 		for i := range taken.sides {
-			for j := range taken.sides[i].entries {
-				if e := &taken.sides[i].entries[j]; e.limit == want.limit {
-					e.total = want.total
+			for j := range taken.sides[i].Entries {
+				if e := &taken.sides[i].Entries[j]; e.Limit == want.Limit {
+					e.Total = want.Total
 				}
 			}
 		}
 	}
-	return l.limiter.insist(ctx, func(ctx context.Context) error { return taken.settleNow(ctx, how) })
-}
-
-// settleSide returns tokens to the shards from which they were taken. If more is to be
-// taken, it debits whichever shards hold it.
-func (l *Lease) settleSide(ctx context.Context, s *side, how *ending) error {
-	var more []store.Amount
-	deltas := make([][]store.Amount, len(s.parts), len(s.parts)+1)
-	for i := range s.entries {
-		d := how.target(&s.entries[i]) - s.written(i)
-		if d > 0 {
-			more = append(more, store.Amount{Limit: s.entries[i].limit, Milli: d})
-		}
-		for j := 0; d < 0 && j < len(s.parts); j++ {
-			if back := min(-d, max(0, s.parts[j].written[i])); back > 0 {
-				deltas[j] = append(deltas[j], store.Amount{Limit: s.entries[i].limit, Milli: -back})
-				d += back
-			}
-		}
-	}
-	if len(more) > 0 {
-		for _, p := range l.limiter.lend(ctx, s.parts[0].image, more) {
-			j := slices.IndexFunc(s.parts, func(q part) bool { return q.image.Shard == p.Image.Shard })
-			if j < 0 {
-				j = len(s.parts)
-				s.add(p.Image, nil)
-				deltas = append(deltas, nil)
-			}
-			deltas[j] = append(deltas[j], p.Amounts...)
-		}
-	}
-	return l.settleParts(ctx, s, deltas)
-}
-
-// settleParts adjusts the shards of a side concurrently. Then it passes on the credits
-// that exceed a shard's capacity.
-func (l *Lease) settleParts(ctx context.Context, s *side, deltas [][]store.Amount) error {
-	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]store.Amount, len(deltas))
-	l.limiter.atOnce(len(deltas), func(j int) { spare[j], errs[j] = l.settlePart(ctx, s, &s.parts[j], deltas[j]) })
-	errs = append(errs, l.limiter.passOn(ctx, s.parts[0].image, total(spare)))
-	return errors.Join(errs...)
-}
-
-// total adds up amounts, by limit name.
-func total(all [][]store.Amount) (sum []store.Amount) {
-	for _, amounts := range all {
-		sum = addTo(sum, amounts)
-	}
-	return sum
-}
-
-// settlePart adjusts one shard. It returns the credits that exceed the shard's
-// capacity.
-func (l *Lease) settlePart(ctx context.Context, s *side, p *part, deltas []store.Amount) (over []store.Amount, err error) {
-	if len(deltas) == 0 {
-		return nil, nil
-	}
-	slices.SortFunc(deltas, func(a, b store.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
-	over, err = l.limiter.adjust(ctx, p.image, deltas)
-	if err != nil {
-		err = fmt.Errorf("adjust %s of %s: %w", p.image.Resource, p.image.Entity, err)
-		if isTurnedAway(err) {
-			return nil, err
-		}
-	}
-	for _, d := range deltas {
-		for i := range s.entries {
-			if s.entries[i].limit == d.Limit {
-				p.written[i] += d.Milli
-			}
-		}
-	}
-	return over, err
+	return l.limiter.driver.Insist(ctx, func(ctx context.Context) error { return taken.settleNow(ctx, how) })
 }

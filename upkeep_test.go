@@ -83,10 +83,10 @@ func TestReplenishUnderTheLockOfTheStamp(t *testing.T) {
 		w.System(limiter.PerSecond("rps", 100), limiter.PerHour("rph", 3_600))
 		w.Take(w.Limiter, askAll("user", tokens{"rps": 90, "rph": 100}))
 		img := w.Images("user")[0]
-		next := limiter.Demand{Amounts: []store.Amount{{Limit: "rps", Milli: 50_000}, {Limit: "gone", Milli: 1}}, Writes: 1}
+		next := []store.Amount{{Limit: "rps", Milli: 50_000}, {Limit: "gone", Milli: 1}}
 		replenish := func() (bool, int64) {
 			w.Helper()
-			return w.tended(func() (bool, error) { return w.Replenish(w.Context(), img, next) })
+			return w.tended(func() (bool, error) { return w.Replenish(w.Context(), img, next, 1) })
 		}
 		time.Sleep(10 * time.Millisecond)
 		if done, n := replenish(); done || n != 0 {

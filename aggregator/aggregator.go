@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // Usage keeps the sums. It must not add a step twice, which it recognizes by the step's
@@ -22,9 +23,8 @@ type Usage interface {
 
 // A Namespace is what the aggregator needs to tend the buckets of one namespace.
 type Namespace struct {
-	// Limiter refills, doubles and merges; nil leaves buckets alone. Do not share it with
-	// requests: it remembers what the records say.
-	Limiter *limiter.Limiter
+	// Keeper replenishes, doubles, mends and merges; nil leaves buckets alone.
+	Keeper *tend.Keeper
 	// Usage keeps the sums; nil counts nothing.
 	Usage Usage
 	// Close is called once the namespace is forgotten, see Options.Namespaces, and nothing
@@ -34,7 +34,7 @@ type Namespace struct {
 
 // An Opener opens the namespace with an id. It is called once for each namespace in the
 // records, while the aggregator remembers that namespace. If it fails with
-// [limiter.ErrNotFound], it is called again a minute later; until then the records of the
+// [store.ErrNotFound], it is called again a minute later; until then the records of the
 // namespace, which was deleted, are skipped. Other errors fail the records.
 type Opener func(ctx context.Context, id string) (Namespace, error)
 
@@ -86,14 +86,14 @@ type Aggregator struct {
 	looks      *roll  // last looks at the shards of buckets
 }
 
-// New makes an aggregator. It does no I/O. It fails with [limiter.ErrInvalid] if
+// New makes an aggregator. It does no I/O. It fails with [store.ErrInvalid] if
 // there is no opener or an option is negative.
 func New(open Opener, o Options) (*Aggregator, error) {
 	switch {
 	case open == nil:
-		return nil, &limiter.ValidationError{Field: "open", Value: "nil", Reason: "give a function that opens namespaces"}
+		return nil, &store.ValidationError{Field: "open", Value: "nil", Reason: "give a function that opens namespaces"}
 	case o.Concurrency < 0 || o.Namespaces < 0 || o.MaxAge < 0:
-		return nil, &limiter.ValidationError{
+		return nil, &store.ValidationError{
 			Field: "options", Value: fmt.Sprintf("Concurrency %d, Namespaces %d, MaxAge %v", o.Concurrency, o.Namespaces, o.MaxAge),
 			Reason: "use 0 for the default, or a positive value",
 		}
@@ -252,7 +252,7 @@ func (a *Aggregator) addUsage(ctx context.Context, b *batch) {
 func (a *Aggregator) tend(ctx context.Context, b *batch) {
 	buckets := b.buckets()
 	a.atOnce(len(buckets), func(i int) {
-		if bk := &buckets[i]; bk.limiter != nil {
+		if bk := &buckets[i]; bk.keeper != nil {
 			a.tendBucket(ctx, b, bk)
 		}
 	})
@@ -266,7 +266,7 @@ func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucketGroup) 
 		a.o.Logger.WarnContext(ctx, "bucket was not tended", "entity", bk.entity, "resource", bk.resource, "error", err)
 	}
 	if bk.isUneven() {
-		if err := bk.limiter.Mend(ctx, bk.last()); err != nil {
+		if err := bk.keeper.Mend(ctx, bk.last()); err != nil {
 			failed(err)
 		} else {
 			b.mends.Add(1)
@@ -280,7 +280,7 @@ func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucketGroup) 
 		if b.now.Sub(it.at) > a.o.MaxAge || it.last == nil {
 			continue
 		}
-		doubled, err := bk.limiter.Double(ctx, it.last, it.at)
+		doubled, err := bk.keeper.Double(ctx, it.last, it.at)
 		if err != nil {
 			failed(err)
 		}
@@ -290,7 +290,7 @@ func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucketGroup) 
 		if doubled || err != nil {
 			return
 		}
-		switch replenished, err := bk.limiter.Replenish(ctx, it.last, it.demand()); {
+		switch replenished, err := bk.keeper.Replenish(ctx, it.last, it.demand()); {
 		case err != nil:
 			failed(err)
 		case replenished:

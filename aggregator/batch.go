@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // A batch is the records of one call, grouped by item.
@@ -36,7 +36,7 @@ type opened struct {
 
 type itemKey struct {
 	ns string
-	limiter.Bucket
+	store.Bucket
 }
 
 // An item is a bucket item, with the batch's writes to it.
@@ -149,7 +149,7 @@ func (it *item) indexes() []int {
 }
 
 // demand estimates the next debits: as much as in this batch.
-func (it *item) demand() (d limiter.Demand) {
+func (it *item) demand() (d tend.Demand) {
 	for i := range it.writes {
 		w := &it.writes[i]
 		if w.counted && w.consumed != nil { // not a refill: no request asked for it
@@ -227,7 +227,7 @@ func events(amounts []store.Amount) int64 {
 // A bucketGroup is the items of a batch that are shards of one bucket.
 type bucketGroup struct {
 	entity, resource string
-	limiter          *limiter.Limiter
+	keeper           *tend.Keeper
 	items            []*item
 	grew             bool // a record shows a change of the number of shards
 	anew             bool // a record shows a shard 0 that a peer created
@@ -244,7 +244,7 @@ func (b *batch) buckets() []bucketGroup {
 		if !ok {
 			i = len(groups)
 			index[key] = i
-			groups = append(groups, bucketGroup{entity: it.Entity, resource: it.Resource, limiter: it.tended.Limiter})
+			groups = append(groups, bucketGroup{entity: it.Entity, resource: it.Resource, keeper: it.tended.Keeper})
 		}
 		g := &groups[i]
 		g.items = append(g.items, it)

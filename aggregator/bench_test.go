@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // nobody accepts usage and keeps nothing.
@@ -100,13 +101,13 @@ func unattended(tb testing.TB, db *dynamolite.DB, usage aggregator.Usage) *aggre
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l, err := limiter.New(s, limiter.Options{})
+	k, err := tend.New(s, tend.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = l.Close() })
+	tb.Cleanup(func() { _ = k.Close() })
 	a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
-		return aggregator.Namespace{Limiter: l, Usage: usage}, nil
+		return aggregator.Namespace{Keeper: k, Usage: usage}, nil
 	}, aggregator.Options{Concurrency: 1})
 	if err != nil {
 		tb.Fatal(err)

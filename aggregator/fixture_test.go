@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 const table = limitertest.Table
@@ -65,7 +66,7 @@ func newWorldOn(t *testing.T, o limitertest.Options, streams dynamo.StreamAPI) *
 	return w
 }
 
-// aggregate makes an aggregator that counts in the world's table, with its own limiter for
+// aggregate makes an aggregator that counts in the world's table, with its own keeper for
 // each namespace.
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
@@ -74,7 +75,7 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Limiter: w.NewLimiter(s, w.options), Usage: &ledger{w.books, s}}, nil
+		return aggregator.Namespace{Keeper: w.NewKeeper(s, tend.Options{Rand: w.options.Rand}), Usage: &ledger{w.books, s}}, nil
 	}, o)
 	w.Must(err)
 	return a

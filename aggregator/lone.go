@@ -7,8 +7,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // If a peer's client finds shard 0 of a bucket missing, it creates that shard as the only
@@ -29,7 +29,7 @@ func (a *Aggregator) lookForSiblings(ctx context.Context, b *batch, bk *bucketGr
 	case !bk.isLone() || !a.looks.claim(bk.items[0].itemKey, b.now):
 		return nil
 	}
-	return bk.limiter.Mend(ctx, last)
+	return bk.keeper.Mend(ctx, last)
 }
 
 // A roll remembers when the aggregator last looked at buckets.
@@ -59,8 +59,8 @@ func (r *roll) claim(key itemKey, now time.Time) bool {
 }
 
 // last is the shard with the highest number in the records.
-func (g *bucketGroup) last() (b limiter.Bucket) {
-	b = limiter.Bucket{Entity: g.entity, Resource: g.resource}
+func (g *bucketGroup) last() (b store.Bucket) {
+	b = store.Bucket{Entity: g.entity, Resource: g.resource}
 	for _, it := range g.items {
 		b.Shard = max(b.Shard, it.Shard)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // written is a batch of writes to buckets that no other batch writes to, half of them in
@@ -60,16 +61,16 @@ func TestMemoryDoesNotGrowWithHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, ns := s.Namespace()
-	l, err := limiter.New(s, limiter.Options{Memory: 1000})
+	k, err := tend.New(s, tend.Options{Memory: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer k.Close()
 	a, err := aggregator.New(func(_ context.Context, id string) (aggregator.Namespace, error) {
 		if id != ns {
 			return aggregator.Namespace{}, limiter.ErrNotFound
 		}
-		return aggregator.Namespace{Limiter: l, Usage: &nobody{}}, nil
+		return aggregator.Namespace{Keeper: k, Usage: &nobody{}}, nil
 	}, aggregator.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // forgetMissing is how long the aggregator takes a missing namespace for missing.
@@ -71,7 +71,7 @@ func (n *namespaces) get(ctx context.Context, id string, now time.Time) (*namesp
 	opened, err := n.open(ctx, id)
 	ns := &namespace{Namespace: opened, users: 1}
 	switch {
-	case errors.Is(err, limiter.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		ns.missing, ns.missingAt = true, now
 	case err != nil:
 		return nil, fmt.Errorf("open namespace %s: %w", id, err)

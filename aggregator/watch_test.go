@@ -15,17 +15,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-// widen makes a limiter double the user's bucket until it has n shards.
+// widen makes a keeper double the user's bucket until it has n shards.
 func (w *world) widen(n int) {
 	w.Helper()
-	l := w.NewLimiter(w.Store, limiter.Options{})
+	k := w.NewKeeper(w.Store, tend.Options{})
 	for have := 1; have < n; have *= 2 {
 		for i, img := range w.Images("user") {
 			w.set("user", i, map[string]int64{"b_wcu_tk": -1_000_000})
 			img.Writes.Tokens = -1_000_000
-			if doubled, err := l.Double(w.Context(), img, time.UnixMilli(img.RefilledAt)); err != nil {
+			if doubled, err := k.Double(w.Context(), img, time.UnixMilli(img.RefilledAt)); err != nil {
 				w.Fatal(err)
 			} else if doubled {
 				break
@@ -146,7 +147,7 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 					})
 					w.Must(err)
 					if !out.Applied && out.Image != nil { // out of writes
-						_, err := w.Replenish(t.Context(), out.Image, limiter.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
+						_, err := w.NewKeeper(w.Store, tend.Options{}).Replenish(t.Context(), out.Image, tend.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
 						w.Must(err)
 					}
 					return out.Image != nil
@@ -277,7 +278,7 @@ func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 				return aggregator.Namespace{}, err
 			}
 			store := &shut{Store: s, t: t}
-			return aggregator.Namespace{Limiter: w.NewLimiter(store, limiter.Options{}), Close: func() { store.closed.Store(true) }}, nil
+			return aggregator.Namespace{Keeper: w.NewKeeper(store, tend.Options{}), Close: func() { store.closed.Store(true) }}, nil
 		}, aggregator.Options{Namespaces: 1, Quiet: time.Minute})
 		w.Must(err)
 		w.System(limiter.PerDay("rpd", 1000))

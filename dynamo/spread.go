@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // Stats are counts since a store was opened.
@@ -39,7 +39,7 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 	if k.Entity == "" {
 		return nil
 	}
-	l, err := limiter.New(s, limiter.Options{Logger: s.log})
+	keeper, err := tend.New(s, tend.Options{Logger: s.log})
 	if err != nil {
 		return err
 	}
@@ -57,14 +57,14 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 				continue
 			}
 			done = append(done, resource)
-			if err := s.configure(ctx, l, store.Bucket{Entity: k.Entity, Resource: resource}); err != nil {
+			if err := s.configure(ctx, keeper, store.Bucket{Entity: k.Entity, Resource: resource}); err != nil {
 				errs = append(errs, err)
 			} else {
 				incomplete.Reached++
 			}
 		}
 	}
-	errs = append(errs, l.Close())
+	errs = append(errs, keeper.Close())
 	incomplete.Of = len(done)
 	if incomplete.Err = errors.Join(errs...); incomplete.Err != nil {
 		return incomplete
@@ -73,15 +73,15 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 }
 
 // configure repairs a bucket to its configuration, and counts it.
-func (s *Store) configure(ctx context.Context, l *limiter.Limiter, b store.Bucket) error {
-	changed, err := l.Configure(ctx, b)
+func (s *Store) configure(ctx context.Context, keeper *tend.Keeper, b store.Bucket) error {
+	changed, err := keeper.Configure(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrUnsupported):
 		s.counts.left.Add(1)
 		s.log.WarnContext(ctx, "bucket left as it is", "entity", b.Entity, "resource", b.Resource, "error", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("bring %s of %s to its configuration: %w", b.Resource, b.Entity, err)
+		return fmt.Errorf("repair %s of %s to its configuration: %w", b.Resource, b.Entity, err)
 	}
 	s.counts.reached.Add(1)
 	if changed {

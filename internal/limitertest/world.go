@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // Table is the name of every world's table.
@@ -137,6 +138,15 @@ func (w *World) NewLimiter(s store.Store, o limiter.Options) *limiter.Limiter {
 	w.Must(err)
 	w.Cleanup(func() { w.Check(l.Close()) })
 	return l
+}
+
+// NewKeeper returns a keeper of the buckets of a store.
+func (w *World) NewKeeper(s store.Store, o tend.Options) *tend.Keeper {
+	w.Helper()
+	k, err := tend.New(s, o)
+	w.Must(err)
+	w.Cleanup(func() { w.Check(k.Close()) })
+	return k
 }
 
 // Must ends the test if there is an error.

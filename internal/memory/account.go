@@ -25,7 +25,7 @@ type Account struct {
 	seenAt    time.Duration // when that was
 	// wants is what the bucket is to be, by the last read; nil if there was none.
 	wants *plan.Wanted
-	// disabledAt is when an item was last found disabled. disabledIn is the limiter's
+	// disabledAt is when an item was last found disabled. disabledIn is the process's
 	// configuration epoch at that time.
 	disabledAt time.Duration
 	disabledIn uint64
@@ -61,7 +61,7 @@ const (
 	// answers may overtake each other.
 	CrossingAge = time.Second
 	// DoublingPause is the time between two doublings, in which the first shows its effect.
-	// In that time busy shards earn again what they lack of the hidden write limit.
+	// In that time loaded shards earn again what they lack of the hidden write limit.
 	DoublingPause = time.Second
 	// ThrottledDoublingPause is the same time if partitions still throttle.
 	ThrottledDoublingPause = 250 * time.Millisecond

@@ -22,7 +22,7 @@ const (
 // Choose picks a shard at random among those that are not known to be short. It leaves
 // out shards that were tried, that were throttled just now, or that must first earn
 // their next write. The caller is about to write to the chosen shard.
-func (a *Account) Choose(terms *plan.Terms, tried, busy []int, m Moment, trust time.Duration, draw func(int64) int64) (next Choice, shard int) {
+func (a *Account) Choose(terms *plan.Terms, tried, resting []int, m Moment, trust time.Duration, draw func(int64) int64) (next Choice, shard int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer func() {
@@ -43,7 +43,7 @@ func (a *Account) Choose(terms *plan.Terms, tried, busy []int, m Moment, trust t
 		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(terms, i, n, m, trust):
 		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.rests(m.Up):
 			braked++
-		case slices.Contains(busy, i) || n > 1 && a.isRestingLocked(i, m, trust):
+		case slices.Contains(resting, i) || n > 1 && a.isRestingLocked(i, m, trust):
 			rest++
 		default:
 			open = append(open, i)

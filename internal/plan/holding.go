@@ -37,6 +37,18 @@ func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, n
 	return params, parts
 }
 
+// AreUnknownTo reports whether the terms have an amount of a limit that an acquire would
+// find on none of the shards.
+func (t *Terms) AreUnknownTo(shards []*store.Image) bool {
+	var room [1]Holding
+	for _, a := range t.Amounts {
+		if _, parts := t.Holdings(room[:0], a.Limit, shards, 0); len(parts) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Holding returns the holding of a limit that an acquire would find on one shard. It
 // is as on the item, repaired to the wanted parameters, or new and full.
 func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, params store.Params, ok bool) {

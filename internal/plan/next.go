@@ -101,5 +101,5 @@ func (s *Situation) take(atStamp *store.Take) Step {
 	if atStamp != nil {
 		return Step{Kind: Take, Take: atStamp}
 	}
-	return Step{Kind: Take, Take: s.Debit.Take(s.Image, s.Now)}
+	return Step{Kind: Take, Take: s.Take(s.Image, s.Now)}
 }

@@ -19,10 +19,9 @@ const leastBalance = -2 * MaxDebt
 // in millitokens.
 const WriteCost = store.Milli
 
-// WriteParams are the parameters of the hidden write limit: 1,000 writes a second,
-// which one DynamoDB partition sustains. They are never divided by the number of
+// WriteParams are the parameters of the hidden write limit. They are never divided by the number of
 // shards, because each shard has its own partition.
-var WriteParams = store.Params{Capacity: 1000 * store.Milli, Amount: 1000 * store.Milli, Period: 1000}
+var WriteParams = store.Params{Capacity: store.WritesPerSecond * store.Milli, Amount: store.WritesPerSecond * store.Milli, Period: 1000}
 
 // Overflows reports whether a balance has, by now, accrued past its capacity.
 func Overflows(i *store.Image, s *store.LimitState, now int64) bool {

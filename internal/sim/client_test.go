@@ -12,6 +12,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // A client is one process: a limiter on its own store, with a clock.
@@ -24,6 +25,7 @@ type client struct {
 
 	store   *dynamo.Store
 	limiter *limiter.Limiter
+	keeper  *tend.Keeper
 	// aggregator: its refills do not count as writes.
 	aggregator bool
 	ttl        time.Duration // of its cached configuration
@@ -80,17 +82,22 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	if w.broken.trust != 0 {
 		trust = w.broken.trust
 	}
-	c.limiter, err = limiter.New(store, limiter.Options{
-		ConfigTTL: ttl, Trust: trust, InFlight: inFlight,
-		// A function of the instant, so that two goroutines may draw in either order.
-		Rand: func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) },
-	})
+	// A function of the instant, so that two goroutines may draw in either order.
+	draw := func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) }
+	c.limiter, err = limiter.New(store, limiter.Options{ConfigTTL: ttl, Trust: trust, InFlight: inFlight, Rand: draw})
 	if err != nil {
 		panic(fmt.Sprintf("new limiter: %v", err))
+	}
+	c.keeper, err = tend.New(store, tend.Options{Rand: draw})
+	if err != nil {
+		panic(fmt.Sprintf("new keeper: %v", err))
 	}
 	c.reliable = false
 	return c
 }
+
+// close ends what the process does.
+func (c *client) close() error { return errors.Join(c.limiter.Close(), c.keeper.Close()) }
 
 // clock is the process's local clock: the true time and its own error.
 func (c *client) clock() time.Time {

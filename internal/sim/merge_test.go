@@ -42,11 +42,11 @@ func (p *play) merge(i int, stop <-chan struct{}) {
 
 // halve merges a bucket once. If that fails, the next call tries again.
 func (c *client) halve(ctx context.Context, key bucketKey) {
-	images, err := c.limiter.Shards(ctx, limiter.Bucket{Entity: key.entity, Resource: key.resource})
+	images, err := c.keeper.Shards(ctx, limiter.Bucket{Entity: key.entity, Resource: key.resource})
 	if err != nil || c.standsStill() {
 		return
 	}
-	_, _ = c.limiter.Merge(ctx, images)
+	_, _ = c.keeper.Merge(ctx, images)
 }
 
 // retires reports whether a write deletes a shard that was merged into another. merges

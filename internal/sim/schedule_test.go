@@ -153,7 +153,7 @@ func (p *play) run() {
 	close(p.w.end)
 	p.workers.Wait()
 	for _, c := range p.cast {
-		if err := c.limiter.Close(); err != nil {
+		if err := c.close(); err != nil {
 			panic(err)
 		}
 	}

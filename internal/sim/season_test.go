@@ -129,7 +129,7 @@ func (s *season) run() {
 	time.Sleep(time.Minute)
 	close(s.w.end)
 	for _, c := range s.cast {
-		must(c.limiter.Close())
+		must(c.close())
 	}
 	s.w.late.Wait()
 }

@@ -80,7 +80,7 @@ func (d demand) admit(t *testing.T, seed uint64, broken breakage) map[string]int
 		close(p.w.end)
 		p.workers.Wait()
 		for _, c := range p.cast {
-			must(c.limiter.Close())
+			must(c.close())
 		}
 	})
 	return total

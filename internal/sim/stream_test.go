@@ -17,9 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
-	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // A stream is the content of the engine's stream so far, divided into shards by the seed:
@@ -172,7 +172,8 @@ func (f *follower) begin(name string) *reader {
 	broken := f.w.broken
 	if broken.tender != nil {
 		var err error
-		c.limiter, err = limiter.New(broken.tender(clocked{c.store, c}), limiter.Options{ConfigTTL: f.ttl})
+		must(c.keeper.Close())
+		c.keeper, err = tend.New(broken.tender(clocked{c.store, c}), tend.Options{})
 		must(err)
 	}
 	f.play.mu.Lock()
@@ -187,7 +188,7 @@ func (f *follower) begin(name string) *reader {
 		if broken.usage != nil {
 			usage = broken.usage(s)
 		}
-		return aggregator.Namespace{Limiter: c.limiter, Usage: usage}, nil
+		return aggregator.Namespace{Keeper: c.keeper, Usage: usage}, nil
 	}, aggregator.Options{Now: c.clock, Observe: f.observe})
 	must(err)
 	return &reader{f, c, a}

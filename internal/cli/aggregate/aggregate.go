@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 const (
@@ -153,7 +153,7 @@ func (o *options) Run(ctx context.Context) error {
 	log := slog.New(slog.NewJSONHandler(o.app.Stderr, &slog.HandlerOptions{Level: level}))
 	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log}
 	m := newMeasures()
-	tenants := &tenants{store: store, limiters: map[*limiter.Limiter]bool{}}
+	tenants := &tenants{store: store, keepers: map[*tend.Keeper]bool{}}
 	defer tenants.close()
 	keeper, err := o.keeper(ctx, store)
 	if err != nil {
@@ -214,12 +214,12 @@ func (o *options) print(t totals) error {
 	})
 }
 
-// tenants opens the namespaces of a table, each with a limiter of its own.
+// tenants opens the namespaces of a table, each with a keeper of its own.
 type tenants struct {
 	store dynamo.Options
 
-	mu       sync.Mutex
-	limiters map[*limiter.Limiter]bool
+	mu      sync.Mutex
+	keepers map[*tend.Keeper]bool
 }
 
 func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, error) {
@@ -227,27 +227,27 @@ func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, er
 	if err != nil {
 		return aggregator.Namespace{}, err
 	}
-	l, err := limiter.New(s, limiter.Options{Logger: t.store.Logger})
+	k, err := tend.New(s, tend.Options{Logger: t.store.Logger})
 	if err != nil {
 		return aggregator.Namespace{}, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.limiters[l] = true
-	return aggregator.Namespace{Limiter: l, Usage: s, Close: func() { t.forget(l) }}, nil
+	t.keepers[k] = true
+	return aggregator.Namespace{Keeper: k, Usage: s, Close: func() { t.forget(k) }}, nil
 }
 
-// forget closes the limiter of a namespace that is no longer in use.
-func (t *tenants) forget(l *limiter.Limiter) {
+// forget closes the keeper of a namespace that is no longer in use.
+func (t *tenants) forget(k *tend.Keeper) {
 	t.mu.Lock()
-	delete(t.limiters, l)
+	delete(t.keepers, k)
 	t.mu.Unlock()
-	_ = l.Close() // it waits, and never fails
+	_ = k.Close() // it waits, and never fails
 }
 
-// close waits for the background work of the limiters.
+// close waits for the background work of the keepers.
 func (t *tenants) close() {
-	for l := range t.limiters {
-		_ = l.Close() // it waits, and never fails
+	for k := range t.keepers {
+		_ = k.Close() // it waits, and never fails
 	}
 }

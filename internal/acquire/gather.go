@@ -1,4 +1,4 @@
-package limiter
+package acquire
 
 import (
 	"cmp"
@@ -10,36 +10,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // gather debits a claim from several shards at once, because the tried shards could
 // not serve it, or because it exceeds any share. It ends with the claim granted, or
 // refused because all shards together hold too little.
-//
-// Callers of one process queue for it, because they would only refuse each other's
-// writes. The caller at the front decides for all that have come meanwhile.
-func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) error {
+func (d *Driver) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	c.short = false
-	t := &ticket{Claim: c}
-	if l.places.Base == 0 {
-		l.gatherCrowd(ctx, nil, t)
-		return t.Err
-	}
-	ln := &c.acct.gathers
-	switch told, err := ln.Attend(ctx, t, lane.Places{Base: 1}, left); {
-	case err != nil:
-		return outOfLine(err)
-	case told == lane.Done:
-		l.counts.carried.Add(1)
-		return t.Err
-	case told == lane.Solo:
-		l.gatherCrowd(ctx, nil, t)
-		return t.Err
-	}
-	defer ln.Leave(lane.Places{Base: 1})
-	l.gatherCrowd(ctx, ln, t)
-	return t.Err
+	return d.sharing.gather(ctx, c, left)
 }
 
 // gatherCrowd decides the claim of the caller at the front, and of the callers behind
@@ -48,8 +28,8 @@ func (l *Limiter) gather(ctx context.Context, c *claim, left <-chan struct{}) er
 // A first attempt uses the remembered images if there is a recent one of every shard:
 // the transaction is conditional. A refusal rests on images that were read for it,
 // after the last of the crowd had come.
-func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane.Lane[*claim], front *ticket) {
-	switch rest, err := l.gatherAll(ctx, ln, front); {
+func (d *Driver) gatherCrowd(ctx context.Context, ln *lane.Lane[*Claim], front *ticket) {
+	switch rest, err := d.gatherAll(ctx, ln, front); {
 	case err != nil:
 		tellAll(rest, err)
 	case len(rest) > 0:
@@ -59,9 +39,9 @@ func (l *Limiter) gatherCrowd(ctx context.Context, ln *lane.Lane[*claim], front 
 
 // behind returns the caller at the front and, if there is a lane, the callers in it
 // that may decide together with it.
-func behind(ln *lane.Lane[*claim], front *ticket) []*ticket {
+func behind(ln *lane.Lane[*Claim], front *ticket) []*ticket {
 	last := front.Claim.acct.Last()
-	if ln == nil || last == nil || !front.Claim.terms.Fits(last) {
+	if ln == nil || last == nil || !front.Claim.Terms.Fits(last) {
 		return []*ticket{front}
 	}
 	return ln.Along(front, mostShared, front.Claim.alike(last))
@@ -73,43 +53,43 @@ func behind(ln *lane.Lane[*claim], front *ticket) []*ticket {
 //
 // If the bucket is shared, each round pauses like any write to an item. It then reads
 // the shards again and asks for a part of what they hold.
-func (l *Limiter) gatherAll(ctx context.Context, ln *lane.Lane[*claim], front *ticket) ([]*ticket, error) {
+func (d *Driver) gatherAll(ctx context.Context, ln *lane.Lane[*Claim], front *ticket) ([]*ticket, error) {
 	crowd := behind(ln, front)
 	if len(crowd) > 1 {
-		ctx = l.deadlines.Detach(ctx) // not the context of any caller
+		ctx = d.Detach(ctx) // not the context of any caller
 	}
 	acct, bucket := front.Claim.acct, front.Claim.Bucket
-	images, recent := acct.Images(l.uptime(), l.trust)
-	read, vain := false, 0
-	for tries := 0; tries < maxTries; tries++ {
-		shared := l.places.Base > 0 && acct.IsShared(l.uptime())
-		err := l.paceRound(ctx, front.Claim, shared, vain)
+	images, recent := acct.Images(d.Uptime(), d.trust)
+	read, failed := false, 0
+	for tries := 0; tries < process.MaxTries; tries++ {
+		shared := d.sharing.isPaced() && acct.IsShared(d.Uptime())
+		err := d.paceRound(ctx, front.Claim, shared, failed)
 		if err != nil {
 			return crowd, err
 		}
-		if vain > 0 || shared || !recent {
-			if images, err = l.survey(ctx, front.Claim); err != nil {
+		if failed > 0 || shared || !recent {
+			if images, err = d.survey(ctx, front.Claim); err != nil {
 				return crowd, err
 			}
 			read = true
 		}
-		switch differ, err := l.conform(ctx, front.Claim, images); {
+		switch differ, err := d.repairIfNeeded(ctx, front.Claim, images); {
 		case err != nil:
 			return crowd, err
 		case differ:
 			recent = false
 			continue
 		}
-		r, err := l.decide(ctx, sendOn(crowd, images), images, read, shared)
+		r, err := d.decide(ctx, sendOn(crowd, images), images, read, shared)
 		switch {
-		case err != nil && !errors.Is(err, ErrConflict):
+		case err != nil && !errors.Is(err, store.ErrConflict):
 			return r.rest, err
 		case len(r.rest) == 0:
 			return nil, nil
 		case r.after == nil:
-			vain++
+			failed++
 		default:
-			images, recent, read, vain, tries = r.after, !r.lost, false, 0, 0
+			images, recent, read, failed, tries = r.after, !r.lost, false, 0, 0
 		}
 		if crowd = r.rest; crowd[0] != front {
 			return crowd, nil
@@ -118,35 +98,18 @@ func (l *Limiter) gatherAll(ctx context.Context, ln *lane.Lane[*claim], front *t
 	return crowd, contended(bucket)
 }
 
-// paceRound waits before a round. vain is how many rounds failed since the last
+// paceRound waits before a round. failed is how many rounds failed since the last
 // success. In a shared bucket it also pauses like a writer to one item.
-func (l *Limiter) paceRound(ctx context.Context, c *claim, shared bool, vain int) error {
-	if vain > 1 {
-		if err := l.pause(ctx, nil, vain+freeTries); err != nil {
+func (d *Driver) paceRound(ctx context.Context, c *Claim, shared bool, failed int) error {
+	if failed > 1 {
+		if err := d.Pause(ctx, nil, failed+process.FreeTries); err != nil {
 			return err
 		}
 	}
 	if !shared {
 		return nil
 	}
-	return sleep(ctx, nil, c.acct.BeginRound(c.terms.Amounts, l.uptime(), l.rand))
-}
-
-// conform repairs the shards of a claim's bucket that differ from their
-// configuration. If it reports differ, the caller must look at the shards again.
-func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) (differ bool, err error) {
-	if c.terms.AsIs { // the claim took other images as they are
-		c.terms = c.want.Under(nil)
-	}
-	c.adopt(c.acct.Wanted())
-	if c.terms.Target == nil || !slices.ContainsFunc(images, c.terms.Target.Differs) {
-		return false, nil
-	}
-	err = l.bring(ctx, c, images)
-	if err != nil && !errors.Is(err, ErrDisabled) && l.takeAsIs(ctx, c, images[0], err) {
-		return false, nil
-	}
-	return true, err
+	return process.Sleep(ctx, nil, c.acct.BeginRound(c.Terms.Amounts, d.Uptime(), d.Rand))
 }
 
 // sendOn sends callers on by themselves if they want a limit that the bucket has lost
@@ -154,8 +117,8 @@ func (l *Limiter) conform(ctx context.Context, c *claim, images []*store.Image) 
 func sendOn(crowd []*ticket, images []*store.Image) []*ticket {
 	stay := crowd[:1:1]
 	for _, t := range crowd[1:] {
-		if slices.ContainsFunc(images, func(img *store.Image) bool { return plan.Lacks(img, t.Claim.terms.Amounts) }) {
-			t.Tell(errRerouted)
+		if slices.ContainsFunc(images, func(img *store.Image) bool { return plan.Lacks(img, t.Claim.Terms.Amounts) }) {
+			t.Tell(errShardsChanged)
 		} else {
 			stay = append(stay, t)
 		}
@@ -186,14 +149,14 @@ func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw fu
 	b.left = rest
 	for _, t := range crowd {
 		t.Claim.portions = nil
-		if len(t.Claim.terms.Amounts) == 0 {
+		if len(t.Claim.Terms.Amounts) == 0 {
 			b.idle = append(b.idle, t)
 			continue
 		}
 		free := unbraked(rest, held)
 		parts, short := t.Claim.anyOf(free, now, draw), false
 		if parts == nil {
-			parts, short = t.Claim.terms.Allot(free, now, false)
+			parts, short = t.Claim.Terms.Allot(free, now, false)
 		}
 		if !short {
 			b.admitted = append(b.admitted, t)
@@ -204,7 +167,7 @@ func vote(crowd []*ticket, images []*store.Image, held []int, now int64, draw fu
 			}
 			continue
 		}
-		if _, short = t.Claim.terms.Allot(rest, now, false); short {
+		if _, short = t.Claim.Terms.Allot(rest, now, false); short {
 			b.refused = append(b.refused, t)
 		} else {
 			b.braked = append(b.braked, t)
@@ -226,27 +189,27 @@ func unbraked(images []*store.Image, held []int) []*store.Image {
 // claims in one transaction. It refuses claims that come too late for the tokens, but
 // only if the images were read for this round. If the claims before them are not
 // debited in the end, the refusals still hold: another client has taken the tokens.
-func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.Image, read, shared bool) (r round, err error) {
-	m := l.moment()
+func (d *Driver) decide(ctx context.Context, crowd []*ticket, images []*store.Image, read, shared bool) (r round, err error) {
+	m := d.Moment()
 	now, front := m.Now, crowd[0].Claim
 	r.rest = crowd
 	if err := obstacle(front.Bucket, images); err != nil {
 		return r, err
 	}
-	b := vote(crowd, images, front.acct.Braked(m.Up), now, l.rand)
+	b := vote(crowd, images, front.acct.Braked(m.Up), now, d.Rand)
 	if len(b.refused) > 0 && !read {
 		return r, nil
 	}
 	if shared {
-		b.admitted = modestly(b.admitted, images, now)
+		b.admitted = withinPace(b.admitted, images, now)
 	}
 	tried := len(b.admitted)
 	var failed []*ticket
 	switch {
 	case tried > 0 && len(b.admitted[0].Claim.portions) == 1:
-		b.admitted, failed, r.after = l.debitEach(ctx, b.admitted, images, m)
+		b.admitted, failed, r.after = d.debitEach(ctx, b.admitted, images, m)
 	case tried > 0:
-		r.after, err = l.debitAll(ctx, front, b.admitted, images, m)
+		r.after, err = d.debitAll(ctx, front, b.admitted, images, m)
 	}
 	told := r.after
 	if r.after == nil {
@@ -254,58 +217,58 @@ func (l *Limiter) decide(ctx context.Context, crowd []*ticket, images []*store.I
 	}
 	r.lost = len(b.admitted) < tried
 	r.rest = without(crowd, slices.Concat(b.admitted, b.refused, b.braked, b.idle, failed))
-	l.announce(&b, told, now)
+	d.tellOutcomes(&b, told, now)
 	return r, err
 }
 
-// announce tells each caller of a crowd its outcome, on the shards as they are then.
-func (l *Limiter) announce(b *ballot, after []*store.Image, now int64) {
+// tellOutcomes tells each caller of a crowd its outcome, on the shards as they are then.
+func (d *Driver) tellOutcomes(b *ballot, after []*store.Image, now int64) {
 	whole, left, parent := plan.WholeSet(after), plan.WholeSet(b.left), plan.CascadeOf(after[0])
 	leaveBehind(b.admitted)
 	for _, t := range b.admitted {
 		c := t.Claim
-		c.granted, c.image, c.images, c.at, c.parent = true, after[0], whole, now, parent
+		c.Granted, c.image, c.images, c.At, c.Parent = true, after[0], whole, now, parent
 		t.Tell(nil)
 	}
 	for _, t := range b.refused {
 		c := t.Claim
-		c.refused, c.image, c.images, c.at, c.parent = true, b.left[0], left, now, parent
+		c.Refused, c.image, c.images, c.At, c.Parent = true, b.left[0], left, now, parent
 		t.Tell(nil)
 	}
 	for _, t := range b.idle {
-		t.Claim.image, t.Claim.at, t.Claim.parent = after[0], now, parent
+		t.Claim.image, t.Claim.At, t.Claim.Parent = after[0], now, parent
 		t.Tell(nil)
 	}
 	for _, t := range b.braked {
-		t.Tell(l.isBraked(t.Claim))
+		t.Tell(d.countBraked(t.Claim))
 	}
 }
 
 // survey reads all shards of a bucket, and first makes any that are missing, because
 // a part of the shards cannot refuse a claim. Shards that disagree about their number
 // count as whole, as long as they are all there.
-func (l *Limiter) survey(ctx context.Context, c *claim) ([]*store.Image, error) {
+func (d *Driver) survey(ctx context.Context, c *Claim) ([]*store.Image, error) {
 	for range maxRetries {
-		images, err := l.readShards(ctx, &c.acct.Account, c.Bucket)
+		images, err := d.Upkeep.ReadShards(ctx, &c.acct.Account, c.Bucket)
 		if err != nil || plan.IsWhole(images) || plan.AreStamped(images) {
 			return images, err
 		}
-		if exists, err := l.mend(ctx, &c.acct.Account, c.Bucket, nil); err != nil || !exists {
-			return nil, cmp.Or(err, errRerouted)
+		if exists, err := d.Upkeep.Mend(ctx, &c.acct.Account, c.Bucket, nil); err != nil || !exists {
+			return nil, cmp.Or(err, errShardsChanged)
 		}
 	}
-	return nil, errRerouted // others are mending the set
+	return nil, errShardsChanged // others are mending the set
 }
 
 // obstacle returns the reason why this version cannot tell what several shards hold,
 // or may not take it.
-func obstacle(b Bucket, images []*store.Image) error {
+func obstacle(b store.Bucket, images []*store.Image) error {
 	for _, img := range images {
 		switch {
 		case img.Disabled:
 			return disabledError(b)
 		case img.Foreign != "":
-			return &UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: img.Foreign}
+			return &store.UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: img.Foreign}
 		}
 	}
 	return nil
@@ -313,8 +276,8 @@ func obstacle(b Bucket, images []*store.Image) error {
 
 // debitAll debits what claims were allotted, all or none. It returns all shards
 // afterwards, nil if it debited nothing.
-func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, images []*store.Image, m memory.Moment) ([]*store.Image, error) {
-	refills, short := l.refillsFor(front.acct, crowd, images, m)
+func (d *Driver) debitAll(ctx context.Context, front *Claim, crowd []*ticket, images []*store.Image, m memory.Moment) ([]*store.Image, error) {
+	refills, short := d.refillsFor(front.acct, crowd, images, m)
 	switch {
 	case short:
 		return nil, nil
@@ -323,16 +286,16 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 	}
 	for _, r := range refills {
 		if img := r.Seen; plan.WritesLeft(img, m.Now) < plan.WriteCost {
-			l.widenInBackground(ctx, &front.acct.Account, img.Bucket)
+			d.Upkeep.DoubleInBackground(ctx, &front.acct.Account, img.Bucket)
 		}
 		front.acct.TestBrake(r.Shard, m.Up)
 	}
-	of := make([]Bucket, len(refills))
+	of := make([]store.Bucket, len(refills))
 	for i, r := range refills {
 		of[i] = r.Bucket
 	}
 	after := func(i int) *store.Image { return plan.AfterRefill(refills[i]) }
-	joint, err := l.sendJoint(ctx, &front.acct.Account, of, after, m, func(ctx context.Context) (store.Joint, error) { return l.store.Gather(ctx, refills) })
+	joint, err := d.SendJoint(ctx, &front.acct.Account, of, after, m, func(ctx context.Context) (store.Joint, error) { return d.Store.Gather(ctx, refills) })
 	if err != nil {
 		return nil, fmt.Errorf("debit shards of %s of %s: %w", front.Resource, front.Entity, err)
 	}
@@ -347,10 +310,10 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 	if !joint.Applied {
 		return nil, nil
 	}
-	l.counts.gathered.Add(1)
+	d.Counts.Gathered.Add(1)
 	all := slices.Clone(images)
 	for n, r := range refills {
-		l.answered(ctx, &front.acct.Account, r.Bucket, nil, m.Up)
+		front.acct.EaseBrake(r.Shard)
 		i := slices.Index(images, r.Seen)
 		all[i] = after(n)
 		front.acct.Remember(all[i], m)
@@ -363,16 +326,16 @@ func (l *Limiter) debitAll(ctx context.Context, front *claim, crowd []*ticket, i
 
 // refillsFor returns the writes that debit what claims were allotted. short says that
 // one of the shards holds less than that.
-func (l *Limiter) refillsFor(acct *account, crowd []*ticket, images []*store.Image, m memory.Moment) (refills []*store.Refill, short bool) {
+func (d *Driver) refillsFor(acct *account, crowd []*ticket, images []*store.Image, m memory.Moment) (refills []*store.Refill, short bool) {
 	for _, img := range images {
 		part := plan.Debit{Bucket: img.Bucket, Pressing: true, Amounts: allotted(crowd, img.Shard)}
 		if len(part.Amounts) == 0 {
 			continue
 		}
-		part.Stamp = acct.StampRule(img.Shard, m.Up, l.rand)
+		part.Stamp = acct.StampRule(img.Shard, m.Up, d.Rand)
 		r := part.RefillAtStamp(img, m.Now)
 		if r == nil {
-			if r, _, short = part.Refill(img, m.Now, l.multiplier); short {
+			if r, _, short = part.Refill(img, m.Now, d.Multiplier); short {
 				return nil, true
 			}
 		}
@@ -395,7 +358,7 @@ func allotted(crowd []*ticket, shard int) []store.Amount {
 }
 
 // tookFrom notes the image of a shard after a claim was debited from it.
-func (c *claim) tookFrom(img *store.Image) {
+func (c *Claim) tookFrom(img *store.Image) {
 	for i := range c.portions {
 		if c.portions[i].Image.Shard == img.Shard {
 			c.portions[i].Image = img

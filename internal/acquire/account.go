@@ -1,4 +1,4 @@
-package limiter
+package acquire
 
 import (
 	"sync"
@@ -17,7 +17,7 @@ type account struct {
 	comparisons comparisons
 
 	verifying calls.Flight      // reads of the configuration before a repair
-	gathers   lane.Lane[*claim] // the callers that several shards are to serve
+	gathers   lane.Lane[*Claim] // the callers that several shards are to serve
 
 	mu     sync.Mutex
 	queues []*queues // by shard
@@ -25,7 +25,7 @@ type account struct {
 
 // queues are the queues of one bucket item.
 type queues struct {
-	takes, credits lane.Lane[*claim]
+	takes, credits lane.Lane[*Claim]
 	refilling      calls.Flight
 }
 

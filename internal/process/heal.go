@@ -1,8 +1,7 @@
-package limiter
+package process
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
@@ -12,7 +11,7 @@ import (
 
 // A healer is a store that shows no item with a stamp far ahead of the clock. If an
 // answer brings such an item, the healer moves the stamp back before it passes the
-// answer on. So the rest of the limiter need not know of such items (ADR 023).
+// answer on. So the rest of the process need not know of such items (ADR 023).
 //
 // A clock that was far ahead, for example a peer's, leaves such a stamp. Nothing
 // accrues until then, for any client, and the hidden write limit runs dry.
@@ -25,17 +24,14 @@ import (
 // doubles the time until it heals the item again. Meanwhile it shows the item as it is:
 // other clients get what the fast clock accrues and its client leaves.
 type healer struct {
-	Store
+	store.Store
 
-	clock      store.CheckedClock
-	multiplier int64                // see [Options.TTLMultiplier]
-	uptime     func() time.Duration // of the limiter
-	counts     *counts
-	logger     *slog.Logger
-	healings   *memory.Cache[Bucket, healing]
+	clock    store.CheckedClock
+	process  *Process
+	healings *memory.Cache[store.Bucket, healing]
 }
 
-// A healing is when an item was last healed, by [Limiter.uptime], and for how long the
+// A healing is when an item was last healed, by [memory.Clock.Uptime], and for how long the
 // healer does not heal it again.
 type healing struct{ at, pause time.Duration }
 
@@ -53,12 +49,12 @@ const (
 
 // newHealer returns a store that heals. If the store does not tell whether it has
 // checked its clock, newHealer returns the store itself.
-func newHealer(inner Store, multiplier int64, uptime func() time.Duration, counts *counts, logger *slog.Logger) Store {
+func newHealer(inner store.Store, p *Process) store.Store {
 	clock, ok := inner.(store.CheckedClock)
 	if !ok {
 		return inner
 	}
-	return &healer{inner, clock, multiplier, uptime, counts, logger, memory.NewCache[Bucket, healing](rememberedHealings)}
+	return &healer{inner, clock, p, memory.NewCache[store.Bucket, healing](rememberedHealings)}
 }
 
 // heal returns an item with its stamp moved back, if that was necessary; nil if the
@@ -67,7 +63,7 @@ func newHealer(inner Store, multiplier int64, uptime func() time.Duration, count
 func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 	for tries := 0; img != nil && img.Foreign == "" && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
-		now, up := at.UnixMilli(), h.uptime()
+		now, up := at.UnixMilli(), h.process.Uptime()
 		if !checked || !plan.IsAhead(img, now) {
 			return img
 		}
@@ -75,13 +71,13 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 		if again && up-last.at < last.pause {
 			return img
 		}
-		r := plan.Healed(img, now, h.multiplier)
+		r := plan.Healed(img, now, h.process.Multiplier)
 		if tries == healingTries {
 			return plan.AfterRefill(r)
 		}
 		out, err := h.Store.Refill(ctx, r)
 		if err != nil {
-			h.logger.WarnContext(ctx, "stamp of a bucket lies ahead and was not moved back", "entity", img.Entity, "resource", img.Resource,
+			h.process.Logger.WarnContext(ctx, "stamp of a bucket lies ahead and was not moved back", "entity", img.Entity, "resource", img.Resource,
 				"shard", img.Shard, "ahead_ms", img.RefilledAt-now, "error", err)
 			return plan.AfterRefill(r)
 		}
@@ -100,15 +96,15 @@ func (h *healer) noteHealing(ctx context.Context, img *store.Image, last healing
 		pause = min(2*last.pause, maxHealingPause)
 	}
 	h.healings.Put(img.Bucket, healing{m.Up, pause})
-	h.counts.healed.Add(1)
-	h.logger.WarnContext(ctx, "stamp of a bucket lay ahead and was moved back", "entity", img.Entity, "resource", img.Resource,
+	h.process.Counts.Healed.Add(1)
+	h.process.Logger.WarnContext(ctx, "stamp of a bucket lay ahead and was moved back", "entity", img.Entity, "resource", img.Resource,
 		"shard", img.Shard, "ahead_ms", img.RefilledAt-m.Now, "not_again_ms", pause.Milliseconds())
 }
 
-// heal returns an image that no answer of the store brought, healed if necessary; nil
+// Heal returns an image that no answer of the store brought, healed if necessary; nil
 // if the item no longer exists.
-func (l *Limiter) heal(ctx context.Context, img *store.Image) *store.Image {
-	if h, ok := l.store.(*healer); ok {
+func (p *Process) Heal(ctx context.Context, img *store.Image) *store.Image {
+	if h, ok := p.Store.(*healer); ok {
 		return h.heal(ctx, img)
 	}
 	return img

@@ -1,4 +1,4 @@
-package limiter
+package acquire
 
 import (
 	"context"
@@ -6,30 +6,31 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // anyOf returns a shard that can serve a claim alone, or nil if there is none. It
 // draws at random so that processes do not all choose the same shard.
-func (c *claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) []plan.Portion {
-	able := slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.terms.Covers(img, now) })
+func (c *Claim) anyOf(images []*store.Image, now int64, draw func(int64) int64) []plan.Portion {
+	able := slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.Terms.Covers(img, now) })
 	if len(able) == 0 {
 		return nil
 	}
-	return []plan.Portion{{Image: able[draw(int64(len(able)))], Amounts: c.terms.Amounts}}
+	return []plan.Portion{{Image: able[draw(int64(len(able)))], Amounts: c.Terms.Amounts}}
 }
 
-// modestly returns the front of a crowd, as far as its sum is at most 1/leastPart of
+// withinPace returns the front of a crowd, as far as its sum is at most 1/leastPart of
 // the tokens that all shards hold. Other processes then find the rest. The first
 // caller is always included.
-func modestly(crowd []*ticket, images []*store.Image, now int64) []*ticket {
+func withinPace(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 	var asked []store.Amount
 	for n, t := range crowd {
-		asked = addTo(asked, t.Claim.terms.Amounts)
+		asked = addTo(asked, t.Claim.Terms.Amounts)
 		if n > 0 && slices.ContainsFunc(asked, func(a store.Amount) bool {
 			var held int64
 			for _, img := range images {
-				held += t.Claim.terms.Holds(img, a.Limit, now)
+				held += t.Claim.Terms.Holds(img, a.Limit, now)
 			}
 			return a.Milli > held/memory.LeastPart
 		}) {
@@ -49,7 +50,7 @@ type batch struct {
 // debitEach debits the claims at the front of a crowd that were allotted one shard
 // each, with one write for each shard. It returns the claims that it debited, the
 // claims that it told an error, and the shards afterwards, nil if it debited nothing.
-func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*store.Image, m memory.Moment) (served, failed []*ticket, after []*store.Image) {
+func (d *Driver) debitEach(ctx context.Context, crowd []*ticket, images []*store.Image, m memory.Moment) (served, failed []*ticket, after []*store.Image) {
 	batches := make([]*batch, len(images))
 	var some []*batch
 	for _, t := range crowd {
@@ -59,22 +60,22 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 		}
 		i := slices.IndexFunc(images, func(img *store.Image) bool { return img.Shard == c.portions[0].Image.Shard })
 		if batches[i] == nil {
-			batches[i] = &batch{p: pursuit{l: l, acct: c.acct, img: images[i], Moment: m}}
+			batches[i] = &batch{p: pursuit{d: d, acct: c.acct, img: images[i], Moment: m}}
 			some = append(some, batches[i])
 		}
 		batches[i].crowd = append(batches[i].crowd, t)
 	}
-	l.atOnce(len(some), func(i int) { some[i].debit(ctx) })
+	d.AtOnce(len(some), func(i int) { some[i].debit(ctx) })
 	after = slices.Clone(images)
 	for i, b := range batches {
 		switch {
 		case b == nil:
-		case b.p.c.granted:
+		case b.p.c.Granted:
 			served, after[i] = append(served, b.crowd...), b.p.img
 			for _, t := range b.crowd {
 				t.Claim.tookFrom(b.p.img)
 			}
-		case b.err != nil && !isTurnedAway(b.err):
+		case b.err != nil && !process.IsTurnedAway(b.err):
 			failed = append(failed, b.crowd...)
 			tellAll(b.crowd, b.err)
 		}
@@ -89,9 +90,9 @@ func (l *Limiter) debitEach(ctx context.Context, crowd []*ticket, images []*stor
 func (b *batch) debit(ctx context.Context) {
 	p, img := &b.p, b.p.img
 	p.c = b.crowd[0].Claim.common()
-	p.c.Bucket, p.pressing, p.c.terms.Amounts = img.Bucket, true, sumOf(b.crowd)
+	p.c.Bucket, p.pressing, p.c.Terms.Amounts = img.Bucket, true, sumOf(b.crowd)
 	if plan.WritesLeft(img, p.Now) < plan.WriteCost {
-		p.l.widenInBackground(ctx, &p.acct.Account, img.Bucket)
+		p.d.Upkeep.DoubleInBackground(ctx, &p.acct.Account, img.Bucket)
 	}
 	p.acct.TestBrake(img.Shard, p.Up)
 	if next := p.plan(); next.Kind == plan.Take || next.Kind == plan.Refill {

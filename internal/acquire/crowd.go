@@ -1,4 +1,4 @@
-package limiter
+package acquire
 
 import (
 	"context"
@@ -11,37 +11,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A ticket is one caller's position in a lane of claims on a bucket.
-type ticket = lane.Ticket[*claim]
+type ticket = lane.Ticket[*Claim]
 
 // mostShared is the most that the claims of one write may sum to, in millitokens: an
 // amount that one caller could request.
-const mostShared = MaxTokens * milli
+const mostShared = store.MaxTokens * store.Milli
 
 // Size is the sum of a claim's amounts, for the lane. Anything above mostShared counts
 // as one more than that.
-func (c *claim) Size() (sum int64) {
-	for _, a := range c.terms.Amounts {
+func (c *Claim) Size() (sum int64) {
+	for _, a := range c.Terms.Amounts {
 		sum = min(sum+max(a.Milli, -a.Milli), mostShared+1)
 	}
 	return sum
-}
-
-// placesFor is the number of places for writes to an item. If the item is not known,
-// there is one: the first caller finds out for the others. A long line gets extra
-// places while the item has half of its hidden write limit. A shared item has one
-// place: a second write would know no more than the first.
-func (l *Limiter) placesFor(c *claim, img *store.Image) lane.Places {
-	if img == nil || c.acct.IsSharedShard(c.Shard, l.uptime()) {
-		return lane.Places{Base: 1}
-	}
-	if plan.IsRelaxed(img, l.now()) {
-		return l.places
-	}
-	return lane.Places{Base: l.places.Base}
 }
 
 // outOfLine is the error of a caller whose time was up before its turn, or who left.
@@ -49,17 +36,17 @@ func outOfLine(err error) error {
 	if errors.Is(err, calls.ErrLeft) {
 		return err
 	}
-	return fmt.Errorf("waiting for other writes to the bucket: %w: %w", ErrUnavailable, err)
+	return fmt.Errorf("waiting for other writes to the bucket: %w: %w", store.ErrUnavailable, err)
 }
 
 // sumOf is the sum of a crowd's amounts, by limit name.
 func sumOf(crowd []*ticket) []store.Amount {
 	if len(crowd) == 1 {
-		return crowd[0].Claim.terms.Amounts
+		return crowd[0].Claim.Terms.Amounts
 	}
 	var sum []store.Amount
 	for _, t := range crowd {
-		sum = addTo(sum, t.Claim.terms.Amounts)
+		sum = addTo(sum, t.Claim.Terms.Amounts)
 	}
 	return sum
 }
@@ -89,14 +76,14 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 // If a step is more than a debit, for example creating the item again, one caller does
 // it alone. The others return to the line. The write has a time limit of its own,
 // because the front caller has waited longest and has the least time left.
-func (l *Limiter) debitCrowd(ctx context.Context, ln *lane.Lane[*claim], crowd []*ticket, img *store.Image, left <-chan struct{}) {
-	shared := l.deadlines.Detach(ctx)
+func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []*ticket, img *store.Image, left <-chan struct{}) {
+	shared := d.Detach(ctx)
 	front, acct := crowd[0], crowd[0].Claim.acct
-	p := pursuit{l: l, acct: acct, img: img, left: left, c: front.Claim.common()}
+	p := pursuit{d: d, acct: acct, img: img, left: left, c: front.Claim.common()}
 	err := error(nil)
-	for tries := 0; tries < maxTries && (err == nil || errors.Is(err, ErrConflict)); tries++ {
+	for tries := 0; tries < process.MaxTries && (err == nil || errors.Is(err, store.ErrConflict)); tries++ {
 		if tries > 0 {
-			if err = p.space(ctx, crowd[0].Claim, tries); err != nil {
+			if err = p.pauseBeforeTry(ctx, crowd[0].Claim, tries); err != nil {
 				ln.Back(crowd[1:]) // they may have come later
 				crowd = crowd[:1]
 				break
@@ -120,7 +107,7 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane.Lane[*claim], crowd [
 			return
 		}
 	}
-	if err == nil || errors.Is(err, ErrConflict) {
+	if err == nil || errors.Is(err, store.ErrConflict) {
 		err = contended(p.c.Bucket)
 	}
 	tellAll(crowd, err)
@@ -131,32 +118,32 @@ func (l *Limiter) debitCrowd(ctx context.Context, ln *lane.Lane[*claim], crowd [
 func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (rest []*ticket, served bool, err error) {
 	p.catchUp()
 	if p.fresh && p.img != nil {
-		if crowd = p.l.refuseRest(crowd, p.img, p.Now); len(crowd) == 0 {
+		if crowd = p.d.refuseRest(crowd, p.img, p.Now); len(crowd) == 0 {
 			return nil, false, nil
 		}
 	}
 	admitted := p.pick(crowd)
 	switch {
-	case len(admitted) == 0 && p.c.terms.Target.Differs(p.img):
-		p.l.regroup(ctx, front, crowd, p.left)
+	case len(admitted) == 0 && p.c.Terms.Target.Differs(p.img):
+		p.d.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case len(admitted) == 0:
 		refuse(crowd, p.img, p.Now)
 		return nil, false, nil
 	}
-	p.c.terms.Amounts, p.c.granted = sumOf(admitted), false
+	p.c.Terms.Amounts, p.c.Granted = sumOf(admitted), false
 	more, err := p.carry(ctx)
 	switch {
 	case more:
-		p.l.regroup(ctx, front, crowd, p.left)
+		p.d.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
-	case !p.c.granted:
+	case !p.c.Granted:
 		return p.turnAway(crowd), false, err
 	}
 	crowd = without(crowd, admitted) // their claims no longer belong to this goroutine
 	p.acct.at(p.c.Shard).takes.Expect(len(admitted))
 	grant(admitted, p.img, p.Now)
-	return p.l.refuseRest(crowd, p.img, p.l.now()), true, nil
+	return p.d.refuseRest(crowd, p.img, p.d.Now()), true, nil
 }
 
 // turnAway refuses the callers of a crowd for whom the item holds too little, by the
@@ -169,11 +156,11 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	if !p.fresh || p.img == nil || p.img.Disabled {
 		return crowd
 	}
-	now := p.l.now()
+	now := p.d.Now()
 	if p.lacked && p.img.ShardCount > 1 {
 		now = p.Now
 	}
-	return p.l.refuseRest(crowd, p.img, now)
+	return p.d.refuseRest(crowd, p.img, now)
 }
 
 // pick chooses the callers of a crowd to write for: those that the item can serve, or
@@ -201,11 +188,11 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	case plan.Take, plan.Refill:
 		_, err = p.write(ctx, next)
 	case plan.Wait:
-		err = p.l.relieve(ctx, &p.acct.Account, p.img, next.Wait, nil)
+		err = p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, nil)
 	case plan.Disabled:
-		err = &DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+		err = &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 	case plan.Incomputable:
-		err = &UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
+		err = &store.UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
 	default:
 		more = true
 	}
@@ -214,14 +201,14 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 
 // regroup returns a crowd to the line. If the front caller is still one of them, it
 // goes alone and finds out for the others.
-func (l *Limiter) regroup(ctx context.Context, front *ticket, crowd []*ticket, left <-chan struct{}) {
+func (d *Driver) regroup(ctx context.Context, front *ticket, crowd []*ticket, left <-chan struct{}) {
 	ln := &front.Claim.acct.at(front.Claim.Shard).takes
 	if crowd[0] != front {
 		ln.Back(crowd)
 		return
 	}
 	ln.Back(crowd[1:])
-	front.Err = l.debitAlone(ctx, front.Claim, left)
+	front.Err = d.debitAlone(ctx, front.Claim, left)
 }
 
 // without returns the callers of a crowd that are not among others.
@@ -250,8 +237,8 @@ func admit(crowd []*ticket, img *store.Image, m memory.Pace, now int64) []*ticke
 		least[i] = held[i] - (held[i]+plan.ShareOf(img, img.Limits[i].Params).Earned(now, now+m.Delay))/m.Part
 	}
 	// leaves reports whether a claim leaves at least that much of each limit.
-	leaves := func(c *claim, least []int64) bool {
-		return !slices.ContainsFunc(c.terms.Amounts, func(a store.Amount) bool {
+	leaves := func(c *Claim, least []int64) bool {
+		return !slices.ContainsFunc(c.Terms.Amounts, func(a store.Amount) bool {
 			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
 			return i >= 0 && a.Milli > 0 && held[i]-a.Milli < least[i]
 		})
@@ -266,7 +253,7 @@ func admit(crowd []*ticket, img *store.Image, m memory.Pace, now int64) []*ticke
 			return admitted
 		}
 		for i := range img.Limits {
-			held[i] -= plan.AmountOf(t.Claim.terms.Amounts, img.Limits[i].Name)
+			held[i] -= plan.AmountOf(t.Claim.Terms.Amounts, img.Limits[i].Name)
 		}
 		admitted = append(admitted, t)
 	}
@@ -278,7 +265,7 @@ func grant(crowd []*ticket, img *store.Image, now int64) {
 	leaveBehind(crowd)
 	for _, t := range crowd {
 		c := t.Claim
-		c.granted, c.image, c.at, c.parent = true, img, now, plan.CascadeOf(img)
+		c.Granted, c.image, c.At, c.Parent = true, img, now, plan.CascadeOf(img)
 		t.Tell(nil)
 	}
 }
@@ -294,10 +281,10 @@ func leaveBehind(crowd []*ticket) {
 		behind[i].Milli = 0
 	}
 	for _, t := range slices.Backward(crowd) {
-		for _, a := range t.Claim.terms.Amounts {
+		for _, a := range t.Claim.Terms.Amounts {
 			for i := range behind {
 				if behind[i].Limit == a.Limit {
-					t.Claim.behind = append(t.Claim.behind, behind[i].Milli)
+					t.Claim.Behind = append(t.Claim.Behind, behind[i].Milli)
 					behind[i].Milli += a.Milli
 				}
 			}
@@ -309,8 +296,8 @@ func leaveBehind(crowd []*ticket) {
 // item holds, and returns the others. It does so at once: limits earn all the time, so
 // a caller that waited in line for that would be neither served nor refused. If a write
 // for the others is refused, another process has taken the tokens.
-func (l *Limiter) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.terms.Target.Differs(img) {
+func (d *Driver) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
+	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.Terms.Target.Differs(img) {
 		return crowd
 	}
 	served := admit(crowd, img, memory.Pace{Part: 1}, now)

@@ -1,0 +1,167 @@
+package acquire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// allotDebits chooses the shards to debit, even if they cannot afford it. The shard from which
+// the lease was taken comes first. If it holds too little, the others are debited too:
+// a bucket must not admit from one shard what it owes on another.
+func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []store.Amount) []plan.Portion {
+	m := d.Moment()
+	acct := d.account(img.Entity, img.Resource)
+	count := acct.ShardCount()
+	if last := acct.Image(img.Shard, m.Up, memory.ImageAge); last != nil {
+		img = last
+	}
+	terms := plan.Terms{Amounts: amounts}
+	if parts, short := terms.Allot([]*store.Image{img}, m.Now, true); !short || count == 1 || img.Foreign != "" {
+		return parts
+	}
+	images, all := acct.Images(m.Up, d.trust)
+	if !all {
+		read, err := d.Upkeep.ReadShards(ctx, &acct.Account, img.Bucket)
+		if err != nil || len(read) == 0 || obstacle(img.Bucket, read) != nil {
+			return []plan.Portion{{Image: img, Amounts: amounts}}
+		}
+		images = read
+	}
+	parts, _ := terms.Allot(images, m.Now, true)
+	return parts
+}
+
+// adjust debits (positive deltas) or credits (negative ones) a shard. It returns the
+// tokens that exceed the shard's capacity, for [Driver.passOn].
+func (d *Driver) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
+	acct := d.account(img.Entity, img.Resource)
+	if plan.IsWide(img) {
+		return d.adjustAlone(ctx, acct, img, deltas)
+	}
+	return d.sharing.adjust(ctx, acct, img, deltas)
+}
+
+// adjustAlone adjusts one shard. It returns credits that exceed the shard's capacity,
+// for example because the shard has been split since the debit. It returns all amounts
+// if the shard is gone, for example because it was merged.
+func (d *Driver) adjustAlone(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
+	if last := acct.Image(img.Shard, d.Uptime(), memory.ImageAge); last != nil {
+		img = last
+	}
+	over, gone, err := d.adjustShard(ctx, acct, img, deltas, true)
+	if gone && img.ShardCount > 1 {
+		over = slices.DeleteFunc(slices.Clone(deltas), func(a store.Amount) bool { return a.Milli == 0 })
+	}
+	return over, err
+}
+
+// adjustShard adjusts one shard. With spare, it leaves out and returns the credits that
+// exceed the shard's capacity; without, those overflow. gone says that the shard does
+// not exist.
+func (d *Driver) adjustShard(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount, spare bool) (over []store.Amount, gone bool, err error) {
+	for tries := range process.MaxTries {
+		if tries > 0 {
+			if err := d.Pause(ctx, nil, tries); err != nil {
+				return nil, false, err
+			}
+		}
+		debit := &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: plan.Present(img, deltas)}
+		m := d.Moment()
+		if spare {
+			debit.Amounts, over = plan.SplitOff(debit.Amounts, img, m.Now)
+		}
+		out, err := d.settle(ctx, acct, debit, img, m)
+		switch {
+		case errors.Is(err, store.ErrConflict):
+		case err != nil:
+			return nil, false, err
+		case out.Applied:
+			return over, false, nil
+		case out.Image == nil:
+			return nil, true, nil
+		default:
+			img = out.Image
+		}
+	}
+	return nil, false, contended(img.Bucket)
+}
+
+// settle carries out a settlement on the image seen.
+func (d *Driver) settle(ctx context.Context, acct *account, debit *plan.Debit, img *store.Image, m memory.Moment) (store.Outcome, error) {
+	if len(debit.Amounts) == 0 {
+		return store.Outcome{Applied: true, Image: img}, nil
+	}
+	refills := debit.Overflows(img, m.Now) || debit.Owes(img)
+	return d.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{Moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
+		if refills {
+			refill, _, _ := debit.Refill(img, m.Now, d.Multiplier)
+			return d.Store.Refill(ctx, refill)
+		}
+		return d.Store.Adjust(ctx, debit.Adjustment(img, m.Now))
+	})
+}
+
+// passOn settles on other shards the credits that exceeded one shard's capacity, or
+// amounts meant for a shard that is gone. The heir of that shard comes first. Credits
+// that exceed all capacities overflow, on the first shard that has the limit.
+func (d *Driver) passOn(ctx context.Context, img *store.Image, over []store.Amount) error {
+	if len(over) == 0 {
+		return nil
+	}
+	acct := d.account(img.Entity, img.Resource)
+	images, err := d.Upkeep.ReadShards(ctx, &acct.Account, img.Bucket)
+	if err != nil {
+		return partlyReturned(err)
+	}
+	heir := max(0, slices.IndexFunc(images, func(other *store.Image) bool { return img.Shard%other.ShardCount == other.Shard }))
+	images = slices.Concat(images[heir:], images[:heir])
+	for _, spare := range [...]bool{true, false} {
+		for _, other := range images {
+			if over, err = d.passOnTo(ctx, acct, other, over, spare); err != nil {
+				return partlyReturned(err)
+			}
+		}
+	}
+	return nil
+}
+
+// passOnTo settles amounts on a shard, as far as it has their limits and, with spare,
+// the capacity. It returns the rest.
+func (d *Driver) passOnTo(ctx context.Context, acct *account, img *store.Image, over []store.Amount, spare bool) (rest []store.Amount, err error) {
+	here := plan.Present(img, over)
+	fitting := here
+	if spare {
+		fitting, _ = plan.SplitOff(here, img, d.Now())
+	}
+	if len(fitting) == 0 {
+		return over, nil
+	}
+	left, gone, err := d.adjustShard(ctx, acct, img, here, spare)
+	if err != nil || gone {
+		return over, err
+	}
+	for _, a := range over {
+		if _, ok := img.Limit(a.Limit); !ok {
+			left = append(left, a)
+		}
+	}
+	slices.SortFunc(left, func(a, b store.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
+	return left, nil
+}
+
+// partlyReturned is the error of a settlement that was partly applied: the caller must not
+// repeat it.
+func partlyReturned(err error) error {
+	if err == nil || !process.IsTurnedAway(err) {
+		return err
+	}
+	return fmt.Errorf("a part was not returned: %w: %v", store.ErrUnavailable, err) //nolint:errorlint // the cause invites to try again
+}

@@ -1,0 +1,84 @@
+// Package acquire decides requests: it routes them to shards, debits them, settles what
+// they took, and keeps the buckets that they use in order.
+package acquire
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Defaults of [Options].
+const (
+	DefaultTrust    = time.Second
+	DefaultInFlight = 2
+)
+
+// Options configure a [Driver] beyond its process. The zero value works.
+type Options struct {
+	// Memory is the number of buckets that the driver remembers. Default
+	// [process.DefaultMemory].
+	Memory int
+	// Trust is how long an image may refuse. Default [DefaultTrust]; negative is never.
+	Trust time.Duration
+	// InFlight is the maximum number of concurrent writes to one bucket item. Default
+	// [DefaultInFlight], and as many again while many callers wait. Negative lets every
+	// caller write for itself.
+	InFlight int
+}
+
+// A Driver decides requests against a store. It is safe for concurrent use.
+type Driver struct {
+	*process.Process
+
+	Upkeep   *upkeep.Driver
+	accounts *memory.Cache[memory.Key, *account]
+	trust    time.Duration
+	sharing  sharing
+}
+
+// New returns a driver for a process.
+func New(p *process.Process, o Options) *Driver {
+	if o.Memory == 0 {
+		o.Memory = process.DefaultMemory
+	}
+	if o.Trust == 0 {
+		o.Trust = DefaultTrust
+	}
+	d := &Driver{
+		Process: p, Upkeep: upkeep.New(p), trust: max(-1, o.Trust),
+		accounts: memory.NewCache[memory.Key, *account](o.Memory),
+	}
+	switch {
+	case p.IsInline() || o.InFlight < 0:
+		d.sharing = alone{d}
+	case o.InFlight == 0:
+		d.sharing = queued{d, lane.Places{Base: DefaultInFlight, More: DefaultInFlight}}
+	default:
+		d.sharing = queued{d, lane.Places{Base: o.InFlight}}
+	}
+	return d
+}
+
+// Buckets is the number of buckets that the driver remembers.
+func (d *Driver) Buckets() int { return d.accounts.Len() }
+
+// Memory is what the driver remembers of a bucket.
+func (d *Driver) Memory(b store.Bucket) *memory.Account {
+	return &d.account(b.Entity, b.Resource).Account
+}
+
+func (d *Driver) account(entity, resource string) *account {
+	return d.accounts.GetOrPut(memory.Key{Entity: entity, Resource: resource}, func() *account { return &account{} })
+}
+
+// A Request is what a caller asks of one entity's bucket, and of its parent's.
+type Request struct {
+	Entity, Resource string
+	Consume          map[string]int64 // tokens by limit name
+	Fallback         []store.Limit    // see [plan.Want]
+}

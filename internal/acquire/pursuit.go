@@ -1,0 +1,287 @@
+package acquire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// run takes one step after the other until the claim is decided.
+func (p *pursuit) run(ctx context.Context) error {
+	p.Moment = p.d.Moment()
+	for tries := range process.MaxTries {
+		if err := p.pauseBeforeTry(ctx, p.c, tries); err != nil {
+			return err
+		}
+		p.catchUp()
+		switch done, err := p.step(ctx); {
+		case errors.Is(err, store.ErrConflict):
+		case done || err != nil:
+			return err
+		}
+	}
+	return contended(p.c.Bucket)
+}
+
+func contended(b store.Bucket) error {
+	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
+}
+
+// A pursuit is a claim under way.
+type pursuit struct {
+	d    *Driver
+	c    *Claim
+	acct *account
+	left <-chan struct{}
+
+	// pressing says that the writes do not wait for the hidden write limit.
+	pressing bool
+
+	memory.Moment // one reading of the clocks, for a whole step
+
+	img   *store.Image  // the last known image of the bucket item
+	sure  *plan.Wanted  // the wanted bucket, by a consistent read that began after img was received
+	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
+	fresh bool          // img has just refused a write
+	met   time.Duration // when it did, by [Limiter.uptime]
+	// lacked says that the write that img has just refused was for more than img held.
+	lacked bool
+	// looked says that the pursuit has read the bucket and its configuration.
+	looked bool
+	// tookExcess says that the pursuit has looked for a sibling that could take the excess.
+	tookExcess bool
+	// sought says that the pursuit has looked for siblings of a missing shard 0, and
+	// found none.
+	sought bool
+}
+
+// step plans the next step and takes it.
+func (p *pursuit) step(ctx context.Context) (done bool, err error) {
+	c := p.c
+	if c.Terms.AsIs && p.img != p.asIs { // the claim took another image as it is
+		c.Terms = c.want.Under(nil)
+	}
+	if p.sure != nil {
+		c.adopt(p.sure)
+	} else {
+		c.adopt(p.acct.Wanted())
+	}
+	switch w := c.Terms.Configured; {
+	case w == nil:
+	case w.Disabled:
+		return true, p.disabled()
+	case c.want.TakesNothing(&c.Terms) && !p.looked && !p.d.Config.IsYoung(w, p.Up):
+		return false, p.look(ctx)
+	case c.want.TakesNothing(&c.Terms):
+		p.end()
+		return true, nil
+	}
+	if p.img != nil && plan.IsOverfull(p.img) && !p.tookExcess && p.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
+		p.tookExcess = true
+		return p.mend(ctx)
+	}
+	next := p.plan()
+	switch next.Kind {
+	case plan.Read:
+		return false, p.look(ctx)
+	case plan.Take, plan.Refill, plan.Repair:
+		return p.write(ctx, next)
+	case plan.Create:
+		return p.create(ctx)
+	case plan.Verify:
+		return false, p.verify(ctx)
+	case plan.Wait:
+		p.fresh = false
+		return false, p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, p.left)
+	case plan.Refuse:
+		c.refusedBy(p.img, p.Now)
+		return true, nil
+	case plan.Disabled:
+		return true, p.disabled()
+	case plan.Incomputable:
+		return true, p.notEvaluable()
+	case plan.Done:
+	}
+	p.end()
+	return true, nil
+}
+
+// disabled notes that an operator disabled the bucket, and returns the error.
+func (p *pursuit) disabled() error {
+	if p.img != nil && p.img.Disabled {
+		p.acct.SawDisabled(p.Up, p.d.Config.Epoch())
+	}
+	return &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+}
+
+// notEvaluable returns the error if this version cannot tell whether the item has what
+// the claim names.
+func (p *pursuit) notEvaluable() error {
+	return &store.UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.Terms.Configured.Foreign)}
+}
+
+// see takes in an image of the item.
+func (p *pursuit) see(img *store.Image, fresh bool) { p.img, p.fresh, p.sure = img, fresh, nil }
+
+// catchUp reads the clocks. An image that refused a write is no longer fresh once a
+// pause has given others the time for their writes.
+func (p *pursuit) catchUp() {
+	const stale = 10 * time.Millisecond
+	p.Moment = p.d.Moment()
+	if !p.fresh || p.img == nil || p.Up-p.met < stale {
+		return
+	}
+	p.recall(p.Up)
+}
+
+// recall continues with the remembered image of the item.
+func (p *pursuit) recall(up time.Duration) {
+	switch img := p.acct.Image(p.c.Shard, up, memory.ImageAge); img {
+	case nil:
+	case p.img:
+		p.fresh = false
+	default:
+		p.see(img, false)
+	}
+}
+
+// plan decides the next step from what is known.
+func (p *pursuit) plan() plan.Step {
+	s := plan.Situation{
+		Debit: plan.Debit{
+			Bucket: p.c.Bucket, Amounts: p.c.Terms.Amounts, Pressing: p.pressing,
+			Stamp: p.acct.StampRule(p.c.Shard, p.Up, p.d.Rand),
+		},
+		Terms: &p.c.Terms, Sure: p.sure != nil,
+		Image: p.likely(), Fresh: p.fresh, Now: p.Now, Multiplier: p.d.Multiplier,
+	}
+	if s.Sure {
+		s.Repair = p.c.Terms.Target
+	}
+	return plan.Next(&s)
+}
+
+// likely returns the bucket as it probably is by now.
+func (p *pursuit) likely() *store.Image {
+	if p.img == nil || p.fresh {
+		return p.img
+	}
+	return p.acct.Predicted(p.img, p.Moment)
+}
+
+// end stores in the claim what the bucket was found to be.
+func (p *pursuit) end() {
+	p.c.image, p.c.At, p.c.Parent = p.img, p.Now, plan.CascadeOf(p.img)
+	if p.img == nil {
+		p.c.Parent = plan.PayerOf(&p.c.Terms.Configured.Owner)
+	}
+}
+
+// write takes or refills, and takes in the outcome.
+func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err error) {
+	switch take := next.Take; {
+	case take != nil:
+		use := memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}
+		out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Take(ctx, take) })
+		return p.wrote(out, err, true)
+	case next.Refill.FullSince != 0: // it does not compete for the stamp
+		return p.refill(ctx, next)
+	}
+	return p.d.sharing.refill(ctx, p, next)
+}
+
+// refill sends a refill, and takes in the outcome.
+func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err error) {
+	use := memory.StampUse{Seen: stampOf(p.img), Moves: true}
+	out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Refill(ctx, next.Refill) })
+	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img) {
+		p.acct.Repaired(p.img.ShardCount)
+	}
+	return p.wrote(out, err, next.Kind == plan.Refill)
+}
+
+// stampOf is the stamp of an image, 0 if there is none.
+func stampOf(img *store.Image) int64 {
+	if img == nil {
+		return 0
+	}
+	return img.RefilledAt
+}
+
+// wrote takes in the outcome of a write. debits says that the write carried the
+// claim.
+func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _ error) {
+	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.Terms.Covers(out.Image, p.Now)
+	if err != nil {
+		return false, err
+	}
+	p.see(out.Image, true)
+	p.met = p.d.Uptime()
+	if !out.Applied || !debits {
+		return false, nil
+	}
+	p.c.Granted = true
+	p.end()
+	return true, nil
+}
+
+// look reads the unknown facts of the bucket in one request. It reads the item and,
+// unless they were read within the time to live, its configuration and its entity's
+// record.
+func (p *pursuit) look(ctx context.Context) error {
+	d, b := p.d, p.c.Bucket
+	if w := p.acct.Wanted(); w != nil && d.Config.IsYoung(w, p.Up) {
+		loaded, err := d.Store.Load(ctx, &store.Load{Bucket: &b})
+		if err != nil {
+			return fmt.Errorf("read the bucket of %s for %s: %w", b.Entity, b.Resource, err)
+		}
+		p.saw(loaded.Image)
+		return nil
+	}
+	w, img, err := d.Config.Resolve(ctx, b.Entity, b.Resource, &b)
+	if err != nil {
+		return err
+	}
+	p.looked = true
+	p.acct.Want(w)
+	p.saw(img)
+	return nil
+}
+
+// saw takes in what was read of the item. A nil image means that the item does not
+// exist.
+func (p *pursuit) saw(img *store.Image) {
+	p.see(img, img == nil)
+	if img != nil {
+		p.acct.Remember(img, p.Moment)
+	}
+}
+
+// verify finds out what a bucket is to be when its item differs from what is
+// remembered. Callers of one process verify one after the other. A caller that waited
+// looks at what the other one brought.
+func (p *pursuit) verify(ctx context.Context) error {
+	var w *plan.Wanted
+	var err error
+	ran, waited := p.acct.verifying.Do(ctx, p.left, func() { w, err = p.d.verifySoon(ctx, p.acct, p.c.Bucket) })
+	switch {
+	case waited != nil:
+		return process.Unavailable(waited)
+	case !ran:
+		p.recall(p.d.Uptime())
+	case err != nil && (len(p.c.want.Asked) == 0 || !p.d.takeAsIs(ctx, p.c, p.img, err)):
+		return err
+	case err != nil:
+		p.asIs = p.img
+	default:
+		p.sure = w
+	}
+	return nil
+}

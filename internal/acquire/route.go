@@ -1,0 +1,147 @@
+package acquire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+const (
+	// maxRetries is how many other shards a claim tries after the first one cannot
+	// serve it. After that, the driver looks at all shards together.
+	maxRetries = 2
+	// maxRoutes bounds how often a claim is routed. To reach it, the set of shards must
+	// change every time.
+	maxRoutes = 12
+)
+
+// route debits a claim from any shard of a bucket that can serve it. A claim is refused
+// only if all shards together cannot serve it.
+func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	var tried []int // found short, or throttled
+	var resting []int
+	short := 0 // the number of tried shards that were short
+	var failure error
+	for routes := 0; routes < maxRoutes; routes++ {
+		next, shard := memory.Together, 0
+		if failure != nil || !c.acct.IsScarce(c.Terms.Amounts, d.Uptime()) {
+			next, shard = c.acct.Choose(&c.Terms, tried, resting, d.Moment(), d.trust, d.Rand)
+		}
+		var err error
+		switch {
+		case next == memory.Resting && short == 0:
+			if err := d.waitForWrites(ctx, c, left); err != nil {
+				return err
+			}
+			resting, routes = nil, routes-1
+			continue
+		case next != memory.Alone && short == 0 && failure != nil:
+			return failure
+		case next == memory.Nowhere && short == 0:
+			return d.countBraked(c)
+		case next != memory.Alone, short > maxRetries:
+			next = memory.Together
+			err = d.gather(ctx, c, left)
+		default:
+			c.Shard = shard
+			err = d.debit(ctx, c, left)
+		}
+		switch {
+		case errors.Is(err, errShardsChanged):
+			tried, resting, short = nil, nil, 0
+		case errors.Is(err, errNoWritesLeft):
+			resting, routes = append(resting, shard), routes-1
+		case errors.Is(err, store.ErrThrottled):
+			failure = err
+			tried = append(tried, shard)
+			if next == memory.Together || c.acct.ShardCount() == 1 && !d.probe(ctx, c, left) {
+				return err
+			}
+		case err != nil || !c.short:
+			return err
+		default:
+			tried = append(tried, shard)
+			short++
+		}
+	}
+	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", c.Resource, c.Entity, maxRoutes, store.ErrConflict)
+}
+
+// countBraked is the error of a claim that is not sent, because the shards that could
+// serve it were throttled just now.
+func (d *Driver) countBraked(c *Claim) error {
+	d.Counts.Braked.Add(1)
+	return fmt.Errorf("debit %s of %s: its partition was throttled just now: %w: %w", c.Resource, c.Entity, store.ErrThrottled, store.ErrUnavailable)
+}
+
+// waitForWrites handles a claim for which every shard that could serve it must first earn its
+// next write. The bucket then needs more shards, however recently it was doubled.
+func (d *Driver) waitForWrites(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	if count := c.acct.ShardCount(); count < store.MaxShards {
+		switch changed, err := d.Upkeep.Double(ctx, &c.acct.Account, c.Bucket, count, left); {
+		case changed:
+			return nil
+		case err != nil && !process.IsTurnedAway(err):
+			return err
+		}
+	} else if c.acct.Warn() {
+		d.warnSaturated(ctx, c.Bucket)
+	}
+	return process.Sleep(ctx, left, writeEarnedIn)
+}
+
+// errShardsChanged says that the set of a bucket's shards has changed, so that the claim
+// must choose again.
+var errShardsChanged = errors.New("the shards have changed")
+
+// errNoWritesLeft says that a shard has used its hidden write limit for now, and that there are
+// other shards.
+var errNoWritesLeft = errors.New("the shard has used its hidden write limit")
+
+// writeEarnedIn is the time in which a shard's hidden write limit earns one write.
+const writeEarnedIn = time.Millisecond
+
+// probe finds out whether a bucket whose only known shard was throttled has other
+// shards.
+func (d *Driver) probe(ctx context.Context, c *Claim, left <-chan struct{}) bool {
+	_, err := c.acct.Reshaping.Do(ctx, left, func() {
+		b := c.Bucket
+		b.Shard = 1
+		if loaded, err := d.Store.Load(ctx, &store.Load{Bucket: &b}); err == nil && loaded.Image != nil {
+			c.acct.Remember(loaded.Image, d.Moment())
+		}
+	})
+	return err == nil && c.acct.ShardCount() > 1
+}
+
+// doubleOrWait handles an item that has used its hidden write limit, and has its next write
+// after wait. It doubles the bucket if that helps. It returns nil after the wait, if it
+// can do no more.
+func (d *Driver) doubleOrWait(ctx context.Context, acct *memory.Account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
+	count := acct.ShardCount()
+	if count >= store.MaxShards && acct.Warn() {
+		d.warnSaturated(ctx, img.Bucket)
+	}
+	if img.Foreign == "" && !img.HasValidUntil && acct.MayDouble(d.Uptime(), memory.DoublingPause) {
+		switch changed, err := d.Upkeep.Double(ctx, acct, img.Bucket, count, left); {
+		case err == nil && changed:
+			return errShardsChanged
+		case err != nil && !errors.Is(err, store.ErrThrottled) && !errors.Is(err, store.ErrConflict):
+			return err
+		}
+	}
+	if acct.ShardCount() > 1 {
+		return errNoWritesLeft
+	}
+	return process.Sleep(ctx, left, wait)
+}
+
+func (d *Driver) warnSaturated(ctx context.Context, b store.Bucket) {
+	d.Logger.WarnContext(ctx, "bucket is written to faster than its shards sustain",
+		"warning", store.SaturatedWarning{Entity: b.Entity, Resource: b.Resource})
+}

@@ -1,0 +1,238 @@
+// Package config reads the configuration that is in force for a bucket, through a cache
+// of its levels.
+package config
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Reader reads configuration through a cache of levels. A level is cached for the time
+// to live from the moment its read began, also if it does not exist.
+type Reader struct {
+	store   store.Store
+	uptime  func() time.Duration // see [memory.Clock.Uptime]
+	ttl     time.Duration
+	expires bool // whether buckets expire
+
+	levels *memory.Cache[store.ConfigKey, level]
+	// evictions counts evictions before they take effect. A read that began before an
+	// eviction may return the old value, so the cache does not store it.
+	evictions atomic.Uint64
+	// epoch counts evictions after they have taken effect. What was read in an earlier
+	// epoch is no longer young.
+	epoch atomic.Uint64
+
+	hits, misses  atomic.Int64
+	onUnavailable atomic.Pointer[store.OnUnavailable] // the last setting of the system level
+
+	reads calls.Group[readKey, result]
+}
+
+// A level is one level of configuration, as it was read.
+type level struct {
+	value   *store.Config // nil if the level does not exist
+	fetched time.Duration // when the read began
+}
+
+// A readKey tells which callers can share a read.
+type readKey struct {
+	entity, resource string
+	shard            int    // of the bucket that the read includes, or -1
+	evictions        uint64 // callers after an eviction do not join a read from before it
+}
+
+// A result is the answer to a read.
+type result struct {
+	wanted *plan.Wanted
+	image  *store.Image // set if the caller asked for a bucket
+	err    error
+}
+
+// NewReader returns a reader with an empty cache of at most size levels. ttl is the time
+// to live, 0 to cache nothing. expires says that idle buckets expire whose limits are
+// not the entity's own. uptime is [memory.Clock.Uptime].
+func NewReader(s store.Store, uptime func() time.Duration, ttl time.Duration, size int, expires bool) *Reader {
+	return &Reader{
+		store: s, uptime: uptime, ttl: ttl, expires: expires,
+		levels: memory.NewCache[store.ConfigKey, level](size),
+	}
+}
+
+// TTL is the time to live.
+func (r *Reader) TTL() time.Duration { return r.ttl }
+
+// Epoch counts the changes of configuration that this process knows of.
+func (r *Reader) Epoch() uint64 { return r.epoch.Load() }
+
+// IsYoung reports whether a configuration was read within the time to live, and in the
+// current epoch.
+func (r *Reader) IsYoung(w *plan.Wanted, up time.Duration) bool {
+	return up-w.Read < r.ttl && w.Epoch == r.epoch.Load()
+}
+
+// Evict forgets one level. The cache holds levels, so this covers everything that
+// depends on the system level or on an entity's default.
+func (r *Reader) Evict(k store.ConfigKey) {
+	r.evictions.Add(1)
+	r.levels.Drop(k)
+	r.epoch.Add(1)
+}
+
+// Invalidate forgets all levels.
+func (r *Reader) Invalidate() {
+	r.evictions.Add(1)
+	r.levels.Clear()
+	r.epoch.Add(1)
+}
+
+// Resolve reads what an entity's bucket is to be, and with b that bucket, in one
+// request. Levels younger than the time to live come from the cache. Concurrent callers
+// share a request.
+func (r *Reader) Resolve(ctx context.Context, entity, resource string, b *store.Bucket) (*plan.Wanted, *store.Image, error) {
+	key := readKey{entity, resource, -1, r.evictions.Load()}
+	if b != nil {
+		key.shard = b.Shard
+	}
+	found, err := r.reads.Do(ctx, key, func() result { return r.read(ctx, entity, resource, b, r.ttl, false) })
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return found.wanted, found.image, found.err
+}
+
+// Refresh is [Reader.Resolve] without a bucket. It takes from the cache only levels
+// younger than a quarter of the time to live. So its result is valid for most of that
+// time.
+func (r *Reader) Refresh(ctx context.Context, entity, resource string) (*plan.Wanted, error) {
+	const young = 4
+	found := r.read(ctx, entity, resource, nil, r.ttl/young, false)
+	return found.wanted, found.err
+}
+
+// Reread reads every level and the entity's record, consistently. Its result is current,
+// so it replaces what the cache holds.
+func (r *Reader) Reread(ctx context.Context, entity, resource string) (*plan.Wanted, error) {
+	found := r.read(ctx, entity, resource, nil, 0, true)
+	return found.wanted, found.err
+}
+
+// read reads the levels that the cache does not hold younger than age.
+func (r *Reader) read(ctx context.Context, entity, resource string, b *store.Bucket, age time.Duration, consistent bool) result {
+	epoch, evictions, up := r.epoch.Load(), r.evictions.Load(), r.uptime()
+	keys := plan.ConfigKeys(entity, resource)
+	var levels [plan.ConfigLevels]level
+	var missing []int
+	load := store.Load{Entity: entity, Bucket: b, Consistent: consistent}
+	for i, k := range keys {
+		if l, ok := r.levels.Get(k); ok && up-l.fetched < age {
+			levels[i] = l
+			continue
+		}
+		missing = append(missing, i)
+		load.Configs = append(load.Configs, k)
+	}
+	r.hits.Add(int64(plan.ConfigLevels - len(missing)))
+	r.misses.Add(int64(len(missing)))
+	loaded, err := r.store.Load(ctx, &load)
+	if err != nil {
+		return result{err: fmt.Errorf("read the configuration of %s for %s: %w", resource, entity, err)}
+	}
+	for j, i := range missing {
+		levels[i] = level{value: loaded.Configs[j], fetched: up}
+	}
+	if r.ttl > 0 && r.evictions.Load() == evictions {
+		for _, i := range missing {
+			r.keep(keys[i], levels[i])
+		}
+	}
+	on := store.OnUnavailable("")
+	if system := levels[plan.ConfigLevels-1].value; system != nil {
+		on = system.OnUnavailable
+	}
+	r.onUnavailable.Store(&on)
+	w := inForce(levels, loaded.Entity)
+	w.Epoch = epoch
+	w.Expires = r.expires && w.Level >= plan.EntityLevels
+	return result{wanted: w, image: loaded.Image}
+}
+
+// keep puts a level into the cache, unless the cache has one whose read began later.
+func (r *Reader) keep(k store.ConfigKey, l level) {
+	if last, ok := r.levels.Get(k); !ok || last.fetched <= l.fetched {
+		r.levels.Put(k, l)
+	}
+}
+
+// inForce picks the configuration in force. All limits come from the first level that
+// has any. Each policy comes from the first level that sets it; the system level sets
+// none. entity is the entity's record, nil if it has none.
+func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted {
+	w := &plan.Wanted{Read: levels[0].fetched, Level: plan.ConfigLevels}
+	disabled, cascade := store.Inherit, store.Inherit
+	for i, l := range levels {
+		w.Read = min(w.Read, l.fetched)
+		if l.value == nil {
+			continue
+		}
+		if w.Limits == nil && w.Foreign == "" && (len(l.value.Limits) > 0 || l.value.Foreign != "") {
+			w.Limits, w.Foreign, w.Level = l.value.Limits, l.value.Foreign, i
+		}
+		if i == plan.ConfigLevels-1 {
+			continue
+		}
+		if disabled == store.Inherit {
+			disabled = l.value.Disabled
+		}
+		if cascade == store.Inherit {
+			cascade = l.value.Cascade
+		}
+	}
+	w.Disabled = disabled == store.Yes
+	w.Owner = ownerOf(entity, cascade)
+	return w
+}
+
+// ownerOf returns what a bucket copies of its entity's record. The configured cascade
+// policy overrides the entity's own. An entity without a record has no parent.
+func ownerOf(e *store.Entity, cascade store.Policy) store.Owner {
+	var o store.Owner
+	if e != nil {
+		o = store.Owner{Cascade: e.Cascade, Parent: e.Parent, Generation: e.Generation, Incarnation: e.Incarnation}
+	}
+	if cascade != store.Inherit {
+		o.Cascade = cascade == store.Yes
+	}
+	o.Cascade = o.Cascade && o.Parent != ""
+	return o
+}
+
+// OnUnavailable returns what an acquire does when the store cannot be reached. It is the
+// request's own setting, else the last known setting of the system, else Block.
+func (r *Reader) OnUnavailable(asked store.OnUnavailable) store.OnUnavailable {
+	if asked != "" {
+		return asked
+	}
+	if last := r.onUnavailable.Load(); last != nil && *last != "" {
+		return *last
+	}
+	return store.Block
+}
+
+// Stats are counts since a reader was made.
+type Stats struct {
+	Hits, Misses int64 // levels found in the cache, and levels read from the store
+	Size         int   // levels held, those that do not exist included
+}
+
+// Stats reads the counts.
+func (r *Reader) Stats() Stats {
+	return Stats{Hits: r.hits.Load(), Misses: r.misses.Load(), Size: r.levels.Len()}
+}

@@ -1,0 +1,166 @@
+// Package process has what one process needs to work on the buckets of a store: the
+// store and its configuration, the clocks, the goroutines, and the way in which every
+// write to a bucket is sent.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// ErrClosed says that a process has been closed, and that nothing was done.
+var ErrClosed = errors.New("limiter is closed")
+
+// errCutOff is the cause when Close ends work that has gone on for too long. Unlike
+// [ErrClosed], it does not say that nothing was done.
+var errCutOff = errors.New("cut off because the limiter is being closed")
+
+// Defaults of [Options].
+const (
+	DefaultConfigTTL     = time.Minute
+	DefaultTimeout       = 5 * time.Second
+	DefaultMemory        = 100_000
+	DefaultTTLMultiplier = 7
+)
+
+// Options configure a [Process]. The zero value works.
+type Options struct {
+	// ConfigTTL is how long the process remembers configuration. Default
+	// [DefaultConfigTTL]; negative remembers none.
+	ConfigTTL time.Duration
+	// Timeout bounds every call. Default [DefaultTimeout].
+	Timeout time.Duration
+	// Memory is the number of levels of configuration that the process remembers, and of
+	// buckets. Default [DefaultMemory].
+	Memory int
+	// TTLMultiplier sets when an idle bucket expires: after this many times its longest
+	// fill time. Default [DefaultTTLMultiplier]; negative keeps every bucket.
+	TTLMultiplier int
+	// Logger gets what a process cannot return. Default: discarded.
+	Logger *slog.Logger
+	// Rand draws a number from [0, n). Default: [rand.Int64N].
+	Rand func(n int64) int64
+}
+
+// WithDefaults returns the options with a value for each field that is zero. It fails if
+// a field has a value that makes no sense.
+func (o Options) WithDefaults() (Options, error) {
+	if o.Timeout < 0 || o.Memory < 0 {
+		return o, &store.ValidationError{Field: "options", Value: fmt.Sprintf("Timeout %v, Memory %d", o.Timeout, o.Memory), Reason: "use 0 for the default, or a positive value"}
+	}
+	if o.ConfigTTL == 0 {
+		o.ConfigTTL = DefaultConfigTTL
+	}
+	o.ConfigTTL = max(0, o.ConfigTTL)
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.TTLMultiplier == 0 {
+		o.TTLMultiplier = DefaultTTLMultiplier
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Int64N
+	}
+	return o, nil
+}
+
+// A Process is one process's access to the buckets of a store. It is safe for concurrent
+// use.
+type Process struct {
+	*calls.Crew
+	memory.Clock
+
+	Store      store.Store // heals the images that it returns
+	Config     *config.Reader
+	Multiplier int64 // see [Options.TTLMultiplier]
+	Logger     *slog.Logger
+	Rand       func(n int64) int64
+	Counts     Counts
+	// OnHotPartition is called after the partition of a bucket's item has throttled a
+	// write. It must be set before the first write.
+	OnHotPartition func(ctx context.Context, acct *memory.Account, b store.Bucket)
+
+	unwatch func()
+	closes  atomic.Bool
+	closed  chan struct{} // closed as Close ends, with err
+	err     error
+}
+
+// Counts are what a process has done.
+type Counts struct {
+	Refused   atomic.Uint64 // requests refused from memory
+	Carried   atomic.Uint64 // claims and adjustments that another caller's write included
+	Gathered  atomic.Uint64 // requests that several shards served in one transaction
+	Doublings atomic.Uint64 // how often a bucket got twice as many shards
+	Merges    atomic.Uint64 // how often a bucket got half as many shards
+	Throttled atomic.Uint64 // writes that the store rejected for their rate
+	Braked    atomic.Uint64 // requests not sent because the store had just throttled
+	Healed    atomic.Uint64 // items whose stamp was moved back
+}
+
+// New returns a process that works on a store. It does no I/O.
+func New(s store.Store, o Options) (*Process, error) {
+	if s == nil {
+		return nil, &store.ValidationError{Field: "store", Reason: "open one, with dynamo.Open for instance"}
+	}
+	o, err := o.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	immediate, ok := s.(store.ImmediateStore)
+	p := &Process{
+		Crew: calls.NewCrew(o.Timeout, ok && immediate.Immediate()), Clock: memory.NewClock(s.Now),
+		Multiplier: int64(o.TTLMultiplier), Logger: o.Logger, Rand: o.Rand,
+		unwatch: func() {}, closed: make(chan struct{}),
+	}
+	p.Store = newHealer(s, p)
+	p.Config = config.NewReader(p.Store, p.Uptime, o.ConfigTTL, o.Memory, o.TTLMultiplier >= 0)
+	if w, ok := s.(store.ConfigWatcher); ok {
+		p.unwatch = w.WatchConfig(p.Config.Evict)
+	}
+	return p, nil
+}
+
+// Close ends the process. Calls that begin from now on return [ErrClosed]. Close waits
+// for the calls under way, and for work that goes on after calls have returned, but for
+// no longer than twice the timeout. Then it cuts them off, and fails.
+func (p *Process) Close() error {
+	if p.closes.CompareAndSwap(false, true) {
+		const most = 2
+		p.unwatch()
+		if p.Crew.Close(most*p.Time(), errCutOff) {
+			p.err = fmt.Errorf("close: calls were cut off after %v, what they took may stay debited: %w", most*p.Time(), store.ErrUnavailable)
+		}
+		close(p.closed)
+	}
+	<-p.closed
+	return p.err
+}
+
+// Verify reads what a bucket is to be, by a consistent read that begins now, and
+// remembers it.
+func (p *Process) Verify(ctx context.Context, acct *memory.Account, b store.Bucket) (*plan.Wanted, error) {
+	w, err := p.Config.Reread(ctx, b.Entity, b.Resource)
+	if err != nil {
+		return nil, err
+	}
+	acct.Want(w)
+	return w, nil
+}
