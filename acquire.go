@@ -93,6 +93,7 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition)
 }
 
 func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
+	defer l.driver.End()
 	a.lease, a.err = l.acquire(&a.bound, req, ctx.Done()) //nolint:contextcheck // it has the values of ctx
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)

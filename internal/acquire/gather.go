@@ -62,7 +62,7 @@ func (d *Driver) gatherAll(ctx context.Context, ln *lane.Lane[*Claim], front *ti
 	images, recent := acct.Images(d.Uptime(), d.trust)
 	read, failed := false, 0
 	for tries := 0; tries < process.MaxTries; tries++ {
-		shared := d.sharing.isPaced() && acct.IsShared(d.Uptime())
+		shared := d.sharing.isQueued() && acct.IsShared(d.Uptime())
 		err := d.paceRound(ctx, front.Claim, shared, failed)
 		if err != nil {
 			return crowd, err

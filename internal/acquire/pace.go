@@ -11,7 +11,7 @@ import (
 
 // pauseIfShared waits until the pause before a write has passed, or until the caller leaves.
 func (d *Driver) pauseIfShared(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	if !d.sharing.isPaced() {
+	if !d.sharing.isQueued() {
 		return nil
 	}
 	return process.Sleep(ctx, left, c.acct.PauseLeft(c.Shard, c.Terms.Amounts, d.Uptime()))
@@ -38,7 +38,7 @@ func (p *pursuit) pauseBeforeTry(ctx context.Context, c *Claim, tries int) error
 // recent writes were refused. Others know writers by the item's count of writes. A
 // write that debits nothing is applied at any balance.
 func (p *pursuit) makeHeard(ctx context.Context) {
-	if p.img == nil || !p.fresh || !p.d.sharing.isPaced() || !p.acct.IsUnheard(p.c.Shard, p.d.Uptime()) {
+	if p.img == nil || !p.fresh || !p.d.sharing.isQueued() || !p.acct.IsUnheard(p.c.Shard, p.d.Uptime()) {
 		return
 	}
 	m := p.d.Moment()

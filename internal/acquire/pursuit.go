@@ -50,7 +50,7 @@ type pursuit struct {
 	sure  *plan.Wanted  // the wanted bucket, by a consistent read that began after img was received
 	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
 	fresh bool          // img has just refused a write
-	met   time.Duration // when it did, by [Limiter.uptime]
+	met   time.Duration // when it did, by [memory.Clock.Uptime]
 	// lacked says that the write that img has just refused was for more than img held.
 	lacked bool
 	// looked says that the pursuit has read the bucket and its configuration.
@@ -191,10 +191,18 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 		use := memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}
 		out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Take(ctx, take) })
 		return p.wrote(out, err, true)
-	case next.Refill.FullSince != 0: // it does not compete for the stamp
+	case next.Refill.FullSince != 0 || !p.d.sharing.isQueued(): // it does not compete for the stamp
 		return p.refill(ctx, next)
 	}
-	return p.d.sharing.refill(ctx, p, next)
+	// Refills have one lock, the stamp: refills of one process need not compete for it.
+	// A caller that waited looks at the image that the other refill brought.
+	ran, waited := p.acct.at(p.c.Shard).refilling.Do(ctx, p.left, func() { done, err = p.refill(ctx, next) })
+	if !ran && waited == nil {
+		p.met = p.d.Uptime()
+		img := p.acct.Image(p.c.Shard, p.met, memory.ImageAge)
+		p.see(img, img != nil)
+	}
+	return done, cmp.Or(err, process.Unavailable(waited))
 }
 
 // refill sends a refill, and takes in the outcome.

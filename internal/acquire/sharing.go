@@ -1,14 +1,12 @@
 package acquire
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
-	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -21,11 +19,9 @@ type sharing interface {
 	gather(ctx context.Context, c *Claim, left <-chan struct{}) error
 	// adjust settles amounts on an item. It returns the tokens that exceed its capacity.
 	adjust(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error)
-	// refill carries out a step that moves the item's stamp, or waits until another caller
-	// has moved it.
-	refill(ctx context.Context, p *pursuit, next plan.Step) (done bool, err error)
-	// isPaced reports whether writes to an item that other processes write to pause.
-	isPaced() bool
+	// isQueued reports whether callers queue. Then their refills do so too, and their
+	// writes to an item that other processes write to pause.
+	isQueued() bool
 }
 
 // alone lets every caller write for itself. It suits a store that answers at once.
@@ -45,11 +41,7 @@ func (a alone) adjust(ctx context.Context, acct *account, img *store.Image, delt
 	return a.adjustAlone(ctx, acct, img, deltas)
 }
 
-func (alone) refill(ctx context.Context, p *pursuit, next plan.Step) (done bool, err error) {
-	return p.refill(ctx, next)
-}
-
-func (alone) isPaced() bool { return false }
+func (alone) isQueued() bool { return false }
 
 // queued lets callers queue in lanes and share writes.
 type queued struct {
@@ -146,20 +138,7 @@ func (q queued) adjust(ctx context.Context, acct *account, img *store.Image, del
 	return nil, err
 }
 
-// refill lets one caller at a time move the stamp: refills have one lock, so those of one
-// process need not compete for it. A caller that waited looks at the image that the other
-// refill brought.
-func (queued) refill(ctx context.Context, p *pursuit, next plan.Step) (done bool, err error) {
-	ran, waited := p.acct.at(p.c.Shard).refilling.Do(ctx, p.left, func() { done, err = p.refill(ctx, next) })
-	if !ran && waited == nil {
-		p.met = p.d.Uptime()
-		img := p.acct.Image(p.c.Shard, p.met, memory.ImageAge)
-		p.see(img, img != nil)
-	}
-	return done, cmp.Or(err, process.Unavailable(waited))
-}
-
-func (queued) isPaced() bool { return true }
+func (queued) isQueued() bool { return true }
 
 // placesFor is the number of places for writes to an item. If the item is not known,
 // there is one: the first caller finds out for the others. A long line gets extra

@@ -61,18 +61,17 @@ func (c *Crew) Detach(ctx context.Context) context.Context { return c.deadlines.
 // Bound is Detach for a caller that has room for the context.
 func (c *Crew) Bound(ctx context.Context) Detached { return c.deadlines.Bound(ctx) }
 
-// Run does the work of a counted call on a goroutine of its own.
-func (c *Crew) Run(work func()) {
-	c.workers.Run(func() {
-		defer c.End()
-		work()
-	})
-}
+// Run does the work of a counted call on a goroutine of its own. The work ends with
+// [Crew.End].
+func (c *Crew) Run(work func()) { c.workers.Run(work) }
 
 // InBackground does work for which nobody waits. A call under way begins it.
 func (c *Crew) InBackground(work func()) {
 	c.tally.More()
-	c.Run(work)
+	c.workers.Run(func() {
+		defer c.End()
+		work()
+	})
 }
 
 // Close takes no more calls, and waits for the calls and the work under way. After most
