@@ -9,16 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // Usage keeps the sums. It must not add a step twice, which it recognizes by the step's
 // shard and sequence number: a batch may come twice, and a batch that failed for some
-// records comes again together with others. *[dynamo.Store] is one.
+// records comes again together with others. *[usage.Snapshots] is one.
 type Usage interface {
-	AddUsage(ctx context.Context, d *dynamo.UsageDelta) error
+	Add(ctx context.Context, d *usage.Delta) error
 }
 
 // A Namespace is what the aggregator needs to tend the buckets of one namespace.
@@ -42,7 +43,7 @@ type Opener func(ctx context.Context, id string) (Namespace, error)
 type Options struct {
 	// Windows are the windows to sum usage over. Each costs one write for each entity and
 	// resource of a batch; nil is hourly, daily and monthly.
-	Windows []dynamo.Window
+	Windows []usage.Window
 	// Concurrency is the number of concurrent writes of a batch; 0 is 16.
 	Concurrency int
 	// Namespaces is the number of namespaces to remember; 0 is 1000. The aggregator closes
@@ -99,7 +100,7 @@ func New(open Opener, o Options) (*Aggregator, error) {
 		}
 	}
 	if o.Windows == nil {
-		o.Windows = []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly}
+		o.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
 	}
 	o.Windows = slices.Clone(o.Windows)
 	if o.Concurrency == 0 {
@@ -167,7 +168,7 @@ type Failure struct {
 // Without records, Process does what is due for earlier records. A failure does not stop
 // the rest. The error is the context's, if the context has ended; the result counts the
 // completed work in any case.
-func (a *Aggregator) Process(ctx context.Context, records []dynamo.Record) (Result, error) {
+func (a *Aggregator) Process(ctx context.Context, records []stream.Record) (Result, error) {
 	b := newBatch(records, a.o.Now())
 	a.takeIn(ctx, b)
 	a.archive(ctx, b, a.expired(b))
@@ -239,7 +240,7 @@ func (a *Aggregator) addUsage(ctx context.Context, b *batch) {
 	var done atomic.Int64
 	a.atOnce(len(sums), func(i int) {
 		s := sums[i]
-		if err := s.usage.AddUsage(ctx, &s.delta); err != nil {
+		if err := s.usage.Add(ctx, &s.delta); err != nil {
 			b.fail(s.records, fmt.Errorf("add the usage of %s of %s: %w", s.delta.Resource, s.delta.Entity, err))
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
 // An Archive keeps audit events that a table has deleted on expiry. *archive.Archive is
@@ -14,13 +14,13 @@ import (
 type Archive interface {
 	// Put stores all events of one day (UTC) or none, and returns their size in bytes. It
 	// accepts the same events again.
-	Put(ctx context.Context, day time.Time, events []dynamo.TrailEvent) (size int, err error)
+	Put(ctx context.Context, day time.Time, events []audit.TrailEvent) (size int, err error)
 }
 
 // An expiry is the expired events of one day in a batch.
 type expiry struct {
 	day     time.Time
-	events  []dynamo.TrailEvent
+	events  []audit.TrailEvent
 	records []int // one for each event
 }
 

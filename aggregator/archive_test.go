@@ -21,6 +21,9 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -32,10 +35,10 @@ type shelf struct {
 
 	mu     sync.Mutex
 	puts   int
-	events map[string]dynamo.TrailEvent
+	events map[string]audit.TrailEvent
 }
 
-func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent) (int, error) {
+func (s *shelf) Put(_ context.Context, day time.Time, events []audit.TrailEvent) (int, error) {
 	if s.fail != nil {
 		if err := s.fail(day); err != nil {
 			return 0, err
@@ -58,27 +61,27 @@ func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent
 func (w *world) expiring() *shelf {
 	w.Helper()
 	w.Must(w.Store.SetAuditRetention(w.Context(), 1))
-	s := &shelf{events: map[string]dynamo.TrailEvent{}}
+	s := &shelf{events: map[string]audit.TrailEvent{}}
 	w.aggregator = w.aggregate(aggregator.Options{Archive: s})
 	return s
 }
 
 // trail returns a namespace's events about entities, by ID.
-func (w *world) trail(s *dynamo.Store, entities ...string) (all []dynamo.TrailEvent) {
+func (w *world) trail(s *dynamo.Store, entities ...string) (all []audit.TrailEvent) {
 	w.Helper()
 	_, id := s.Namespace()
 	for _, entity := range entities {
-		page, err := s.AuditEvents(w.Context(), dynamo.AuditQuery{Entity: entity, Limit: 1000})
+		page, err := s.AuditEvents(w.Context(), audit.Query{Entity: entity, Limit: 1000})
 		w.Must(err)
 		for _, e := range page.Events {
-			all = append(all, dynamo.TrailEvent{AuditEvent: e, NamespaceID: id})
+			all = append(all, audit.TrailEvent{Event: e, NamespaceID: id})
 		}
 	}
 	return all
 }
 
 // kept returns the events on the shelf.
-func (s *shelf) kept() (all []dynamo.TrailEvent) {
+func (s *shelf) kept() (all []audit.TrailEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {
@@ -88,9 +91,9 @@ func (s *shelf) kept() (all []dynamo.TrailEvent) {
 }
 
 // wantEvents compares events in any order.
-func (w *world) wantEvents(want, got []dynamo.TrailEvent) {
+func (w *world) wantEvents(want, got []audit.TrailEvent) {
 	w.Helper()
-	byPlace := func(e, f dynamo.TrailEvent) int {
+	byPlace := func(e, f audit.TrailEvent) int {
 		return cmp.Or(strings.Compare(e.ID, f.ID), strings.Compare(e.Entity, f.Entity))
 	}
 	slices.SortFunc(want, byPlace)
@@ -101,7 +104,7 @@ func (w *world) wantEvents(want, got []dynamo.TrailEvent) {
 }
 
 // remove deletes an event as a person would.
-func (w *world) remove(e *dynamo.TrailEvent) {
+func (w *world) remove(e *audit.TrailEvent) {
 	w.Helper()
 	_, err := w.API.TransactWriteItems(w.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{Delete: &types.Delete{TableName: aws.String(table), Key: schema.AuditKey(e.NamespaceID, e.Entity, e.ID).Item()}},
@@ -137,7 +140,7 @@ func TestExpiredEventsAreArchived(t *testing.T) {
 		}
 		_, err = w.Store.DeleteEntity(t.Context(), "user-3")
 		w.Must(err)
-		entities = append(entities, dynamo.AuditSystem)
+		entities = append(entities, audit.System)
 		want := append(w.trail(w.Store, entities...), w.trail(other, entities...)...)
 		w.remove(&want[3])
 		want = slices.Delete(want, 3, 4)
@@ -148,9 +151,9 @@ func TestExpiredEventsAreArchived(t *testing.T) {
 			t.Errorf("%d events were archived before they expired", res.Archived)
 		}
 		// The event of the deletion is kept for the retention of its namespace.
-		page, err := n.AuditEvents(t.Context(), "short-lived", dynamo.AuditQuery{Action: dynamo.ActionNamespaceDeleted})
+		page, err := n.AuditEvents(t.Context(), "short-lived", audit.Query{Action: audit.NamespaceDeleted})
 		w.Must(err)
-		want = append(want, dynamo.TrailEvent{AuditEvent: page.Events[0], NamespaceID: "_"})
+		want = append(want, audit.TrailEvent{Event: page.Events[0], NamespaceID: "_"})
 
 		time.Sleep(26 * time.Hour)
 		records := w.drain()
@@ -210,16 +213,16 @@ func TestAnArchiveThatFails(t *testing.T) {
 		w.poison("one")
 		w.poison("two")
 		time.Sleep(time.Minute)
-		want := append(w.trail(w.Store, dynamo.AuditResource("first")), w.trail(w.Store, dynamo.AuditResource("second"))...)
+		want := append(w.trail(w.Store, audit.Resource("first")), w.trail(w.Store, audit.Resource("second"))...)
 		second := want[1].Time.Truncate(24 * time.Hour)
-		w.process(slices.DeleteFunc(w.drain(), func(r dynamo.Record) bool { return r.Item != nil }))
+		w.process(slices.DeleteFunc(w.drain(), func(r stream.Record) bool { return r.Item != nil }))
 
 		time.Sleep(23 * time.Hour)
 		poisoned := w.drain()
 		time.Sleep(2 * time.Hour)
 		w.Take(w.Limiter, ask("user", "rpm", 5))
 		records := append(poisoned, w.drain()...)
-		s.events = map[string]dynamo.TrailEvent{}
+		s.events = map[string]audit.TrailEvent{}
 		s.fail = func(day time.Time) error {
 			if day.Equal(second) {
 				return errors.New("not now")
@@ -228,7 +231,7 @@ func TestAnArchiveThatFails(t *testing.T) {
 		}
 		res, err := w.aggregator.Process(t.Context(), records)
 		w.Must(err)
-		var failed []dynamo.Record
+		var failed []stream.Record
 		for _, f := range res.Failed {
 			failed = append(failed, records[f.Index])
 			if f.Sequence != records[f.Index].Sequence || !strings.Contains(f.Err.Error(), "archive events of "+second.Format(time.DateOnly)+": not now") {
@@ -281,7 +284,7 @@ func TestFollowingAnArchiveThatFails(t *testing.T) {
 			w.Must(w.Store.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", int64(i+600))}, ""))
 			time.Sleep(time.Hour / 2)
 		}
-		want := w.trail(w.Store, dynamo.AuditSystem)
+		want := w.trail(w.Store, audit.System)
 		time.Sleep(23 * time.Hour) // the last event expires in half an hour
 		w.poison("one")
 		time.Sleep(time.Hour)
@@ -289,7 +292,7 @@ func TestFollowingAnArchiveThatFails(t *testing.T) {
 			w.Take(w.Limiter, ask(fmt.Sprint("user-", i), "rpm", 5))
 		}
 		var calls atomic.Int64
-		w.books.fail = func(*dynamo.UsageDelta) error {
+		w.books.fail = func(*usage.Delta) error {
 			if calls.Add(1) <= 50 {
 				return errors.New("not now")
 			}

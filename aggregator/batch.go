@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
@@ -15,7 +16,7 @@ import (
 // A batch is the records of one call, grouped by item.
 type batch struct {
 	now        time.Time
-	records    []dynamo.Record
+	records    []stream.Record
 	namespaces map[string]opened
 	items      []*item // in the order of the first record of each
 	lag        time.Duration
@@ -57,7 +58,7 @@ type write struct {
 }
 
 // newBatch groups records by item.
-func newBatch(records []dynamo.Record, now time.Time) *batch {
+func newBatch(records []stream.Record, now time.Time) *batch {
 	b := &batch{now: now, records: records, namespaces: map[string]opened{}, failed: map[int]error{}}
 	items := make(map[itemKey]*item, len(records))
 	store := make([]item, 0, len(records)) // one allocation; items point into it
@@ -95,7 +96,7 @@ func newBatch(records []dynamo.Record, now time.Time) *batch {
 // computes what each consumed.
 func (b *batch) order(it *item) {
 	compare := func(v, w write) int {
-		return dynamo.CompareSequences(b.records[v.record].Sequence, b.records[w.record].Sequence)
+		return stream.CompareSequences(b.records[v.record].Sequence, b.records[w.record].Sequence)
 	}
 	if !slices.IsSortedFunc(it.writes, compare) {
 		slices.SortStableFunc(it.writes, compare)
@@ -171,20 +172,20 @@ func (it *item) demand() (d tend.Demand) {
 
 // A sum is what the batch adds to one sum of usage.
 type sum struct {
-	delta   dynamo.UsageDelta
+	delta   usage.Delta
 	records []int // one for each step
 	usage   Usage
 }
 
 type sumKey struct {
 	ns, entity, resource string
-	window               dynamo.Window
+	window               usage.Window
 	start                int64
 }
 
 // usage is what the batch adds to sums of usage, one addition for all limits and shards of
 // a sum.
-func (b *batch) usage(windows []dynamo.Window) []*sum {
+func (b *batch) usage(windows []usage.Window) []*sum {
 	sums := make(map[sumKey]*sum, len(b.items)*len(windows))
 	list := make([]*sum, 0, len(b.items)*len(windows))
 	for _, it := range b.items {
@@ -197,14 +198,14 @@ func (b *batch) usage(windows []dynamo.Window) []*sum {
 				continue
 			}
 			r := &b.records[w.record]
-			step := dynamo.UsageStep{Shard: it.Shard, Sequence: r.Sequence, Events: events(w.consumed), Tokens: w.consumed}
+			step := usage.Step{Shard: it.Shard, Sequence: r.Sequence, Events: events(w.consumed), Tokens: w.consumed}
 			for _, window := range windows {
 				start := window.Start(r.At)
 				key := sumKey{it.ns, it.Entity, it.Resource, window, start.Unix()}
 				s := sums[key]
 				if s == nil {
 					s = &sum{usage: it.tended.Usage}
-					s.delta.UsageKey = dynamo.UsageKey{Entity: it.Entity, Resource: it.Resource, Window: window, Start: start}
+					s.delta.Key = usage.Key{Entity: it.Entity, Resource: it.Resource, Window: window, Start: start}
 					sums[key] = s
 					list = append(list, s)
 				}

@@ -16,6 +16,8 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
 	"github.com/zeroae/zae-limiter-go/tend"
@@ -24,7 +26,7 @@ import (
 // nobody accepts usage and keeps nothing.
 type nobody struct{ calls atomic.Int64 }
 
-func (n *nobody) AddUsage(context.Context, *dynamo.UsageDelta) error {
+func (n *nobody) Add(context.Context, *usage.Delta) error {
 	n.calls.Add(1)
 	return nil
 }
@@ -120,15 +122,15 @@ func unattended(tb testing.TB, db *dynamolite.DB, usage aggregator.Usage) *aggre
 func BenchmarkBatch(b *testing.B) {
 	db, arn := stocked(b, 200, 100)
 	page := ofBuckets(pages(b, db, arn), 100)
-	usage := &nobody{}
-	a := unattended(b, db, usage)
+	counts := &nobody{}
+	a := unattended(b, db, counts)
 	b.ReportAllocs()
 	for b.Loop() {
-		if res, err := a.Process(b.Context(), dynamo.DecodeRecords(page)); err != nil || res.Buckets != 100 {
+		if res, err := a.Process(b.Context(), stream.DecodeAll(page)); err != nil || res.Buckets != 100 {
 			b.Fatal(err, res.Buckets)
 		}
 	}
-	b.ReportMetric(float64(usage.calls.Load())/float64(b.N), "writes/op")
+	b.ReportMetric(float64(counts.calls.Load())/float64(b.N), "writes/op")
 }
 
 // One sum of usage, with one step, on an engine in the same process.
@@ -139,14 +141,14 @@ func BenchmarkAddUsage(b *testing.B) {
 		b.Fatal(err)
 	}
 	tokens := []store.Amount{{Limit: "rpm", Milli: 1_000}, {Limit: "tpm", Milli: 100_000}}
-	d := dynamo.UsageDelta{
-		UsageKey: dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Window: dynamo.Daily, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
-		Steps:    []dynamo.UsageStep{{Events: 1, Tokens: tokens}},
+	d := usage.Delta{
+		Key:   usage.Key{Entity: "user", Resource: "gpt-4", Window: usage.Daily, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
+		Steps: []usage.Step{{Events: 1, Tokens: tokens}},
 	}
 	b.ReportAllocs()
 	for n := 1_000_000_000_000_000_000; b.Loop(); n++ {
 		d.Steps[0].Sequence = strconv.Itoa(n)
-		if err := s.AddUsage(b.Context(), &d); err != nil {
+		if err := s.Usage().Add(b.Context(), &d); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -173,19 +175,19 @@ func BenchmarkFollow(b *testing.B) {
 // processed.
 func follow(b *testing.B, db *dynamolite.DB, records int64) {
 	b.Helper()
-	usage, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
+	s, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := unattended(b, db, usage)
-	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: dynamo.Options{API: db, Table: table}, Streams: db})
+	a := unattended(b, db, s.Usage())
+	f, err := stream.NewFollower(stream.Options{API: db, Table: table, Streams: db})
 	if err != nil {
 		b.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	var got atomic.Int64
-	err = f.Run(ctx, func(ctx context.Context, page []dynamo.Record) ([]int, error) {
+	err = f.Run(ctx, func(ctx context.Context, page []stream.Record) ([]int, error) {
 		res, err := a.Process(context.WithoutCancel(ctx), page)
 		if len(res.Failed) > 0 {
 			b.Error(res.Failed[0].Err)
@@ -212,7 +214,7 @@ func TestABatchIsCheap(t *testing.T) {
 	a := unattended(t, db, &nobody{})
 	const most = 32 // allocations for each record and its three sums, under the race detector
 	got := testing.AllocsPerRun(20, func() {
-		if _, err := a.Process(t.Context(), dynamo.DecodeRecords(page)); err != nil {
+		if _, err := a.Process(t.Context(), stream.DecodeAll(page)); err != nil {
 			t.Fatal(err)
 		}
 	})

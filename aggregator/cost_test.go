@@ -8,7 +8,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
@@ -49,13 +49,13 @@ func checkBills(w *world, engine *dynamolite.DB) {
 		_, err := w.Store.CreateEntity(w.Context(), e)
 		w.Must(err)
 	}
-	batches := map[string][]dynamo.Record{}
+	batches := map[string][]stream.Record{}
 	batch := func(of string, n int, take func(i int)) {
 		w.Helper()
 		for i := range n {
 			take(i)
 		}
-		var records []dynamo.Record
+		var records []stream.Record
 		for late := time.Now().Add(time.Minute); len(records) < 100 && time.Now().Before(late); {
 			for _, r := range w.drain() {
 				if r.New != nil {

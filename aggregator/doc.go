@@ -4,7 +4,7 @@
 // and merges them when the rate has dropped. It passes expired audit events to an
 // archive, if there is one. It does not depend on the source of the records:
 //
-//   - [Aggregator.Follow] reads the stream itself through a [dynamo.Follower], for a
+//   - [Aggregator.Follow] reads the stream itself through a [stream.Follower], for a
 //     table of DynamoDB or of an engine in the same process.
 //   - Package aggregator/lambda is the function that AWS Lambda calls with records.
 //   - [Aggregator.Process] accepts records from any caller.

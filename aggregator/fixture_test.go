@@ -16,6 +16,8 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/tend"
@@ -33,7 +35,7 @@ type tokens = limitertest.Tokens
 // A world is a table with a stream, and an aggregator of its records.
 type world struct {
 	*limitertest.World
-	streams    dynamo.StreamAPI
+	streams    stream.API
 	books      *books
 	aggregator *aggregator.Aggregator
 
@@ -51,7 +53,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // newWorldOn makes a table with a stream on an API, its limiters and its aggregator.
-func newWorldOn(t *testing.T, o limitertest.Options, streams dynamo.StreamAPI) *world {
+func newWorldOn(t *testing.T, o limitertest.Options, streams stream.API) *world {
 	t.Helper()
 	o.Store.Principal = "tester"
 	o.Table = dynamo.TableOptions{Stream: true, Now: o.Store.Now, Principal: o.Store.Principal}
@@ -82,7 +84,7 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 }
 
 // drain reads the records since the last call.
-func (w *world) drain() (records []dynamo.Record) {
+func (w *world) drain() (records []stream.Record) {
 	w.Helper()
 	d, err := w.streams.DescribeStream(w.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: w.arn})
 	w.Must(err)
@@ -99,7 +101,7 @@ func (w *world) drain() (records []dynamo.Record) {
 			if len(page.Records) == 0 {
 				break
 			}
-			records = append(records, dynamo.DecodeRecords(page.Records)...)
+			records = append(records, stream.DecodeAll(page.Records)...)
 			w.after[*sh.ShardId] = records[len(records)-1].Sequence
 			next = page.NextShardIterator
 		}
@@ -108,7 +110,7 @@ func (w *world) drain() (records []dynamo.Record) {
 }
 
 // process processes records, none of which may fail.
-func (w *world) process(records []dynamo.Record) aggregator.Result {
+func (w *world) process(records []stream.Record) aggregator.Result {
 	w.Helper()
 	res, err := w.aggregator.Process(w.Context(), records)
 	w.Must(err)
@@ -122,11 +124,11 @@ func (w *world) process(records []dynamo.Record) aggregator.Result {
 type books struct {
 	mu sync.Mutex
 	// fail, if not nil, returns the error for a delta, nil if there is none.
-	fail  func(*dynamo.UsageDelta) error
+	fail  func(*usage.Delta) error
 	calls int
 }
 
-func (b *books) note(d *dynamo.UsageDelta) error {
+func (b *books) note(d *usage.Delta) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls++
@@ -142,17 +144,17 @@ type ledger struct {
 	store *dynamo.Store
 }
 
-func (l *ledger) AddUsage(ctx context.Context, d *dynamo.UsageDelta) error {
+func (l *ledger) Add(ctx context.Context, d *usage.Delta) error {
 	if err := l.note(d); err != nil {
 		return err
 	}
-	return l.store.AddUsage(ctx, d)
+	return l.store.Usage().Add(ctx, d)
 }
 
 // total is what a store has counted of an entity in windows of a kind, as text.
-func (w *world) total(s *dynamo.Store, q dynamo.UsageQuery) string {
+func (w *world) total(s *dynamo.Store, q usage.Query) string {
 	w.Helper()
-	sum, err := s.UsageSummary(w.Context(), q)
+	sum, err := s.Usage().Sum(w.Context(), q)
 	w.Must(err)
 	if sum.Snapshots == 0 {
 		return "nothing"

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 )
 
 // Follow processes what a follower reads until the context ends. It then finishes the
 // batches in progress and returns nil. It retries failed records until they succeed. It
 // logs records that cannot be read, passes them to Options.Observe, and skips them. It
 // archives expired events some seconds later, without delaying later records. It merges
-// quiet buckets even if no records come. Errors are those of [dynamo.Follower.Run].
-func (a *Aggregator) Follow(ctx context.Context, f *dynamo.Follower) error {
+// quiet buckets even if no records come. Errors are those of [stream.Follower.Run].
+func (a *Aggregator) Follow(ctx context.Context, f *stream.Follower) error {
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	if a.watch != nil {
@@ -26,7 +26,7 @@ func (a *Aggregator) Follow(ctx context.Context, f *dynamo.Follower) error {
 }
 
 // take processes records, and defers those of expired events.
-func (a *Aggregator) take(ctx context.Context, records []dynamo.Record) (events []int, err error) {
+func (a *Aggregator) take(ctx context.Context, records []stream.Record) (events []int, err error) {
 	// Work in progress is finished although the follower stops: requests have their own
 	// timeouts.
 	ctx = context.WithoutCancel(ctx)
@@ -42,7 +42,7 @@ func (a *Aggregator) take(ctx context.Context, records []dynamo.Record) (events 
 }
 
 // takeLater archives the expired events in records.
-func (a *Aggregator) takeLater(ctx context.Context, records []dynamo.Record) error {
+func (a *Aggregator) takeLater(ctx context.Context, records []stream.Record) error {
 	ctx = context.WithoutCancel(ctx)
 	b := newBatch(records, a.o.Now())
 	a.archive(ctx, b, a.expired(b))
@@ -54,7 +54,7 @@ func (a *Aggregator) takeLater(ctx context.Context, records []dynamo.Record) err
 
 // again returns an error if some records failed. It then empties the other records, except
 // those to keep, so that they have no effect when the follower delivers all of them again.
-func again(records []dynamo.Record, res *Result, keep []int) error {
+func again(records []stream.Record, res *Result, keep []int) error {
 	failed := res.Failed
 	if len(failed) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func again(records []dynamo.Record, res *Result, keep []int) error {
 		case len(keep) > 0 && keep[0] == i:
 			keep = keep[1:]
 		default:
-			records[i] = dynamo.Record{ID: records[i].ID, Sequence: records[i].Sequence, At: records[i].At}
+			records[i] = stream.Record{ID: records[i].ID, Sequence: records[i].Sequence, At: records[i].At}
 		}
 	}
 	return fmt.Errorf("%d of %d records were not processed: %w", len(res.Failed), len(records), res.Failed[0].Err)

@@ -10,13 +10,14 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
 // follow runs the world's aggregator in the background until end is called.
 func (w *world) follow() (end func()) {
 	w.Helper()
-	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: dynamo.Options{API: w.API, Table: table}, Streams: w.streams})
+	f, err := stream.NewFollower(stream.Options{API: w.API, Table: table, Streams: w.streams})
 	w.Must(err)
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -40,8 +41,8 @@ func TestFollowingBesideATable(t *testing.T) {
 			defer observed.Unlock()
 			failed += len(r.Failed)
 		}})
-		w.books.fail = func(d *dynamo.UsageDelta) error {
-			if calls++; calls%4 == 0 && d.Window == dynamo.Daily {
+		w.books.fail = func(d *usage.Delta) error {
+			if calls++; calls%4 == 0 && d.Window == usage.Daily {
 				return errors.New("not now")
 			}
 			return nil

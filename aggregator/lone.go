@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -81,6 +81,6 @@ func (g *bucketGroup) isLone() bool {
 // isMadeByPeer reports whether a record shows a shard 0 that a peer created as the only
 // one. It recognizes it by the write count: this library counts every write to an item,
 // including the first.
-func isMadeByPeer(r *dynamo.Record) bool {
+func isMadeByPeer(r *stream.Record) bool {
 	return r.Old == nil && r.New != nil && r.New.Shard == 0 && r.New.ShardCount == 1 && r.New.Writes.Consumed == 0
 }

@@ -20,7 +20,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/tend"
@@ -68,7 +69,7 @@ type lossy struct {
 
 	want     map[account]*used
 	poisoned map[string]bool // sequence numbers; true once reported
-	lanes    [][]dynamo.Record
+	lanes    [][]stream.Record
 	done     []int // processed records, by lane
 	mu       sync.Mutex
 }
@@ -157,7 +158,7 @@ func (l *lossy) live() {
 // lane, as in a shard of a stream.
 func (l *lossy) split(lanes int) {
 	l.Helper()
-	l.lanes, l.done = make([][]dynamo.Record, lanes), make([]int, lanes)
+	l.lanes, l.done = make([][]stream.Record, lanes), make([]int, lanes)
 	for _, r := range l.drain() {
 		if r.Err != nil {
 			l.poisoned[r.Sequence] = false
@@ -195,14 +196,14 @@ func (l *lossy) deliver(a *aggregator.Aggregator, lane int, dice *rand.Rand) {
 	}
 	// A failed record at or after the new position comes again. One before it must not be
 	// lost either.
-	if i := slices.IndexFunc(records[:l.done[lane]], func(r dynamo.Record) bool { return again[r.Sequence] }); i >= 0 {
+	if i := slices.IndexFunc(records[:l.done[lane]], func(r stream.Record) bool { return again[r.Sequence] }); i >= 0 {
 		l.done[lane] = i
 	}
 }
 
 // processed processes a batch and returns its failed records. The result must name exactly
 // the poisoned records.
-func (l *lossy) processed(a *aggregator.Aggregator, batch []dynamo.Record) (failed []dynamo.Record) {
+func (l *lossy) processed(a *aggregator.Aggregator, batch []stream.Record) (failed []stream.Record) {
 	res, err := a.Process(l.Context(), batch)
 	l.Check(err)
 	named := map[int]bool{}
@@ -244,7 +245,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 			l.split(1 + int(seed%4))
 
 			loss.Set(flaky(rand.New(rand.NewPCG(seed, 7))))
-			a := w.aggregate(aggregator.Options{Windows: []dynamo.Window{dynamo.Hourly}})
+			a := w.aggregate(aggregator.Options{Windows: []usage.Window{usage.Hourly}})
 			for round := 0; ; round++ {
 				switch round {
 				case 200:
@@ -269,7 +270,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 				}
 				together.Wait()
 				if l.dice.IntN(4) == 0 { // the process is gone, with its memory
-					a = w.aggregate(aggregator.Options{Windows: []dynamo.Window{dynamo.Hourly}})
+					a = w.aggregate(aggregator.Options{Windows: []usage.Window{usage.Hourly}})
 				}
 			}
 			loss.Set(nil)
@@ -288,7 +289,7 @@ func (l *lossy) judge(seed uint64) {
 	}
 	got := map[account]string{}
 	for _, entity := range []string{"wide", "solo", "key", "team"} {
-		page, err := l.Store.Usage(l.Context(), dynamo.UsageQuery{Entity: entity, Window: dynamo.Hourly, Limit: dynamo.MaxUsageLimit})
+		page, err := l.Store.Usage().Read(l.Context(), usage.Query{Entity: entity, Window: usage.Hourly, Limit: usage.MaxLimit})
 		l.Must(err)
 		for _, u := range page.Snapshots {
 			tokens := map[string]*big.Int{}

@@ -12,6 +12,8 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
 	"github.com/zeroae/zae-limiter-go/tend"
@@ -19,8 +21,8 @@ import (
 
 // written is a batch of writes to buckets that no other batch writes to, half of them in
 // deleted namespaces.
-func written(batch, records int, ns string, now time.Time) []dynamo.Record {
-	all := make([]dynamo.Record, records)
+func written(batch, records int, ns string, now time.Time) []stream.Record {
+	all := make([]stream.Record, records)
 	for i := range all {
 		n := batch*records + i
 		img := &store.Image{
@@ -30,7 +32,7 @@ func written(batch, records int, ns string, now time.Time) []dynamo.Record {
 				Name: "rps", Params: store.Params{Capacity: 600_000, Amount: 600_000, Period: 1000}, Tokens: 200_000, Consumed: 400_000,
 			}},
 		}
-		all[i] = dynamo.Record{ID: strconv.Itoa(n), Sequence: strconv.Itoa(1_000_000 + n), At: now, Namespace: ns, New: img}
+		all[i] = stream.Record{ID: strconv.Itoa(n), Sequence: strconv.Itoa(1_000_000 + n), At: now, Namespace: ns, New: img}
 		if i%2 == 1 {
 			all[i].Namespace = fmt.Sprint("gone-", n)
 		}
@@ -124,7 +126,7 @@ func TestNamespacesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, batch := range [][]string{{"a", "b"}, {"b", "c"}, {"a", "b", "c", "d", "e"}, {"e"}} {
-		var records []dynamo.Record
+		var records []stream.Record
 		for i, ns := range batch {
 			records = append(records, written(n*10+2*i, 1, ns, time.Now())...)
 		}
@@ -148,4 +150,4 @@ func TestNamespacesAreForgotten(t *testing.T) {
 // A usageFunc is called for each sum.
 type usageFunc func()
 
-func (f usageFunc) AddUsage(context.Context, *dynamo.UsageDelta) error { f(); return nil }
+func (f usageFunc) Add(context.Context, *usage.Delta) error { f(); return nil }

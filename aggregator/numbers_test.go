@@ -6,7 +6,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
 // Usage is exact even if neither the item's own count nor the sum of a batch fits 64 bits.
@@ -27,8 +27,8 @@ func TestUsageBeyond64Bits(t *testing.T) {
 					w.process(records[i:min(len(records), i+size)])
 				}
 			}
-			for _, window := range []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly} {
-				if got := w.total(w.Store, dynamo.UsageQuery{Entity: "user", Window: window}); got != "25 map[bytes:25000000000000000000]" {
+			for _, window := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
+				if got := w.total(w.Store, usage.Query{Entity: "user", Window: window}); got != "25 map[bytes:25000000000000000000]" {
 					w.Errorf("in batches of %d records, window %d: %s", size, window, got)
 				}
 			}

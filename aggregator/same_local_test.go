@@ -20,6 +20,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
@@ -71,14 +72,14 @@ type story struct {
 	at      time.Time
 	steps   []int // number of records that each step has left in the stream
 	wait    []int // the same from the previous story; nil for the first
-	pending []dynamo.Record
+	pending []stream.Record
 	names   map[string]string // of sequence numbers
 	writes  map[string]int    // by item
 	sum     aggregator.Result
 }
 
 // newStory plays the story.
-func newStory(t *testing.T, api dynamo.API, streams dynamo.StreamAPI, wait []int) *story {
+func newStory(t *testing.T, api dynamo.API, streams stream.API, wait []int) *story {
 	t.Helper()
 	// Later than any test, so that nothing expires by an engine's clock.
 	s := &story{at: time.Date(2100, 2, 28, 23, 40, 0, 0, time.UTC), wait: wait, names: map[string]string{}, writes: map[string]int{}}
@@ -120,11 +121,11 @@ func (s *story) read() {
 		}
 	}
 	s.steps = append(s.steps, len(records))
-	slices.SortStableFunc(records, func(a, b dynamo.Record) int {
+	slices.SortStableFunc(records, func(a, b stream.Record) int {
 		if c := strings.Compare(a.Key, b.Key); c != 0 {
 			return c
 		}
-		return dynamo.CompareSequences(a.Sequence, b.Sequence)
+		return stream.CompareSequences(a.Sequence, b.Sequence)
 	})
 	for i := range records {
 		r := &records[i]

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
@@ -93,7 +93,7 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 		if aggregated {
 			refills += w.process(w.drain()).Refills
 			want := fmt.Sprintf("map[%s:%d]", s.limit.Name, 1000*all.Load()*s.amount)
-			if got := w.total(w.Store, dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily}); !strings.HasSuffix(got, want) {
+			if got := w.total(w.Store, usage.Query{Entity: "user", Window: usage.Daily}); !strings.HasSuffix(got, want) {
 				t.Errorf("counted are %s, consumed were %s", got, want)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -71,8 +72,8 @@ func (w *world) counted(entity string) map[string]int64 {
 func (w *world) wantBooks(events int, entity string) {
 	w.Helper()
 	want := fmt.Sprint(events, w.counted(entity))
-	for _, window := range []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly} {
-		if got := w.total(w.Store, dynamo.UsageQuery{Entity: entity, Window: window}); got != want {
+	for _, window := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
+		if got := w.total(w.Store, usage.Query{Entity: entity, Window: window}); got != want {
 			w.Errorf("%s, window %d: %s counted, %s consumed", entity, window, got, want)
 		}
 	}
@@ -89,7 +90,7 @@ func TestUsageIsWhatWasConsumed(t *testing.T) {
 		w.wantBooks(70, "user") // 60 acquires and 10 adjustments upwards
 		w.wantBooks(30, "key")
 		w.wantBooks(30, "team")
-		if got := w.total(w.Store, dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily}); strings.Contains(got, schema.WCU) {
+		if got := w.total(w.Store, usage.Query{Entity: "user", Window: usage.Daily}); strings.Contains(got, schema.WCU) {
 			t.Errorf("the hidden limit is counted: %s", got)
 		}
 	})
@@ -135,19 +136,19 @@ func TestWindowsAreOfTheRecordsOwnTime(t *testing.T) {
 		w.process(w.drain())
 		year := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, c := range []struct {
-			window dynamo.Window
+			window usage.Window
 			start  time.Time
 			want   string
 		}{
-			{dynamo.Hourly, year.Add(-time.Hour), "1 map[rpd:900000000]"},
-			{dynamo.Daily, year.AddDate(0, 0, -1), "1 map[rpd:900000000]"},
-			{dynamo.Monthly, year.AddDate(0, -1, 0), "1 map[rpd:900000000]"},
-			{dynamo.Hourly, year, "1 map[rpd:10000]"},
-			{dynamo.Hourly, year.Add(12 * time.Hour), "1 map[rpd:3000]"},
-			{dynamo.Daily, year, "2 map[rpd:13000]"},
-			{dynamo.Monthly, year, "2 map[rpd:13000]"},
+			{usage.Hourly, year.Add(-time.Hour), "1 map[rpd:900000000]"},
+			{usage.Daily, year.AddDate(0, 0, -1), "1 map[rpd:900000000]"},
+			{usage.Monthly, year.AddDate(0, -1, 0), "1 map[rpd:900000000]"},
+			{usage.Hourly, year, "1 map[rpd:10000]"},
+			{usage.Hourly, year.Add(12 * time.Hour), "1 map[rpd:3000]"},
+			{usage.Daily, year, "2 map[rpd:13000]"},
+			{usage.Monthly, year, "2 map[rpd:13000]"},
 		} {
-			if got := w.total(w.Store, dynamo.UsageQuery{Entity: "user", Window: c.window, From: c.start, To: c.start.Add(1)}); got != c.want {
+			if got := w.total(w.Store, usage.Query{Entity: "user", Window: c.window, From: c.start, To: c.start.Add(1)}); got != c.want {
 				t.Errorf("window %d from %v: %s, want %s", c.window, c.start, got, c.want)
 			}
 		}
@@ -182,8 +183,8 @@ func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
 		}
 		records := w.drain()
 		broken := errors.New("the table is on fire")
-		w.books.fail = func(d *dynamo.UsageDelta) error {
-			if d.Entity == "bob" && d.Window == dynamo.Daily {
+		w.books.fail = func(d *usage.Delta) error {
+			if d.Entity == "bob" && d.Window == usage.Daily {
 				return broken
 			}
 			return nil
@@ -265,7 +266,7 @@ func TestNamespacesAreKeptApart(t *testing.T) {
 		w.Must(namespaces.Delete(t.Context(), "gone"))
 		w.process(w.drain())
 		for name, want := range map[string]string{"blue": "1 map[rpm:1000]", "green": "1 map[rpm:2000]", "": "nothing"} {
-			if got := w.total(w.Open(dynamo.Options{Namespace: name}), dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily}); got != want {
+			if got := w.total(w.Open(dynamo.Options{Namespace: name}), usage.Query{Entity: "user", Window: usage.Daily}); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/s3test"
 )
 
@@ -88,7 +88,7 @@ func TestABatchTwiceIsOneObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events := []dynamo.TrailEvent{event(1, noon), event(2, noon), event(3, noon)}
+	events := []audit.TrailEvent{event(1, noon), event(2, noon), event(3, noon)}
 	put(t, a, events...)
 	known = true
 	slices.Reverse(events)
@@ -125,7 +125,7 @@ func TestNamesOfNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = a.Put(t.Context(), noon, []dynamo.TrailEvent{event(1, noon)})
+	_, err = a.Put(t.Context(), noon, []audit.TrailEvent{event(1, noon)})
 	wantErr(t, err, failure)
 	if n := len(s.Objects(bucket)); n != 0 {
 		t.Errorf("%d objects", n)
@@ -136,7 +136,7 @@ func TestNamesOfNamespaces(t *testing.T) {
 	if calls != 2 {
 		t.Errorf("%d calls", calls)
 	}
-	_, err = a.Put(t.Context(), noon.AddDate(0, 0, 1), []dynamo.TrailEvent{event(1, noon)})
+	_, err = a.Put(t.Context(), noon.AddDate(0, 0, 1), []audit.TrailEvent{event(1, noon)})
 	wantErr(t, err, limiter.ErrInvalid)
 }
 
@@ -279,7 +279,7 @@ func TestFailures(t *testing.T) {
 		a := open(t, s.Client(), "p")
 		put(t, a, event(1, noon))
 		s.Fail(func(*http.Request) (int, string) { return c.status, c.code })
-		_, err := a.Put(t.Context(), noon, []dynamo.TrailEvent{event(2, noon)})
+		_, err := a.Put(t.Context(), noon, []audit.TrailEvent{event(2, noon)})
 		wantErr(t, err, c.want)
 		_, err = a.Search(t.Context(), archive.Query{})
 		wantErr(t, err, c.want)

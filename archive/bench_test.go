@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/zeroae/zae-limiter-go/archive"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
 // attic is a storage service that costs nothing, so that only the archive is measured.
@@ -55,8 +55,8 @@ func (a attic) ListObjectsV2(_ context.Context, in *s3.ListObjectsV2Input, _ ...
 }
 
 // thousand is a batch of a thousand events of one day.
-func thousand(batch int) []dynamo.TrailEvent {
-	events := make([]dynamo.TrailEvent, 1000)
+func thousand(batch int) []audit.TrailEvent {
+	events := make([]audit.TrailEvent, 1000)
 	for i := range events {
 		events[i] = event(i, noon.Add(time.Duration(batch)*time.Second))
 		events[i].Details = map[string]any{"n": int64(i), "limits": []any{map[string]any{

@@ -14,7 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/s3test"
 )
 
@@ -44,23 +44,23 @@ func open(t *testing.T, api archive.API, prefix string) *archive.Archive {
 }
 
 // event is the nth event, at an instant.
-func event(n int, at time.Time) dynamo.TrailEvent {
+func event(n int, at time.Time) audit.TrailEvent {
 	var entropy [10]byte
 	entropy[9] = byte(n)
 	entropy[8] = byte(n >> 8)
 	var id ulid.ULID
 	_ = id.SetTime(uint64(at.UnixMilli())) // before the year 10889
 	_ = id.SetEntropy(entropy[:])
-	return dynamo.TrailEvent{NamespaceID: "ns1", AuditEvent: dynamo.AuditEvent{
+	return audit.TrailEvent{NamespaceID: "ns1", Event: audit.Event{
 		ID: id.String(), Time: at.UTC().Truncate(time.Second), Action: "limits_set", Entity: "user", Principal: "jo", Resource: "gpt-4",
 		Details: map[string]any{"n": int64(n)}, Expires: at.UTC().Truncate(time.Second).Add(24 * time.Hour),
 	}}
 }
 
 // put stores events, one batch for each day.
-func put(t *testing.T, a *archive.Archive, events ...dynamo.TrailEvent) {
+func put(t *testing.T, a *archive.Archive, events ...audit.TrailEvent) {
 	t.Helper()
-	days := map[time.Time][]dynamo.TrailEvent{}
+	days := map[time.Time][]audit.TrailEvent{}
 	for _, e := range events {
 		day := e.Time.Truncate(24 * time.Hour)
 		days[day] = append(days[day], e)
@@ -96,7 +96,7 @@ func search(t *testing.T, a *archive.Archive, q archive.Query) (found []int64) {
 
 // history returns many events over some days, in the order of a search. Its batches are
 // shuffled, and some events are in two.
-func history(t *testing.T, n int) (newest []dynamo.TrailEvent, batches [][]dynamo.TrailEvent) {
+func history(t *testing.T, n int) (newest []audit.TrailEvent, batches [][]audit.TrailEvent) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
@@ -120,13 +120,13 @@ func history(t *testing.T, n int) (newest []dynamo.TrailEvent, batches [][]dynam
 			batches = append(batches, batch[5:min(len(batch), 11)], batch)
 		}
 	}
-	slices.SortFunc(newest, func(e, f dynamo.TrailEvent) int {
+	slices.SortFunc(newest, func(e, f audit.TrailEvent) int {
 		return slices.Compare(order(f), order(e))
 	})
 	return newest, batches
 }
 
-func order(e dynamo.TrailEvent) []string {
+func order(e audit.TrailEvent) []string {
 	return []string{e.Time.Format(time.DateOnly), e.ID, e.NamespaceID, e.Entity}
 }
 
@@ -158,7 +158,7 @@ func compressed(t *testing.T, text string) []byte {
 }
 
 // numbers returns the numbers of events.
-func numbers(events []dynamo.TrailEvent) []int64 {
+func numbers(events []audit.TrailEvent) []int64 {
 	var all []int64
 	for _, e := range events {
 		all = append(all, e.Details["n"].(int64))

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
 // A line is an event in an object.
@@ -23,7 +23,7 @@ type line struct {
 	Expires     *time.Time      `json:"expires_at"`
 }
 
-func lineOf(e *dynamo.TrailEvent) (line, error) {
+func lineOf(e *audit.TrailEvent) (line, error) {
 	details, err := encode(e.Details)
 	l := line{
 		NamespaceID: e.NamespaceID, Namespace: orNull(e.Namespace), ID: e.ID, Time: e.Time.UTC(), Action: e.Action, Entity: e.Entity,
@@ -47,7 +47,7 @@ func encode(v any) ([]byte, error) {
 
 // decodeLine reads an event, without its details. Missing fields stay empty, but the ID,
 // the time and the subject are required.
-func decodeLine(text []byte) (e dynamo.TrailEvent, details json.RawMessage, err error) {
+func decodeLine(text []byte) (e audit.TrailEvent, details json.RawMessage, err error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return e, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -55,7 +55,7 @@ func decodeLine(text []byte) (e dynamo.TrailEvent, details json.RawMessage, err 
 	if l.ID == "" || l.Entity == "" || l.Time.IsZero() {
 		return e, nil, fmt.Errorf("%w: it is not an event with event_id, entity_id and timestamp", ErrDamaged)
 	}
-	e = dynamo.TrailEvent{NamespaceID: l.NamespaceID, Namespace: orEmpty(l.Namespace), AuditEvent: dynamo.AuditEvent{
+	e = audit.TrailEvent{NamespaceID: l.NamespaceID, Namespace: orEmpty(l.Namespace), Event: audit.Event{
 		ID: l.ID, Time: l.Time.UTC(), Action: l.Action, Entity: l.Entity, Principal: orEmpty(l.Principal), Resource: orEmpty(l.Resource),
 	}}
 	if l.Expires != nil {

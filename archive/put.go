@@ -17,7 +17,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // Put stores events of one day (UTC) in one object, all of them or none, and returns its
 // size in bytes. It fills in the names of their namespaces. Storing the same events again
 // writes the same object, in whatever order and however often.
-func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailEvent) (size int, err error) {
+func (a *Archive) Put(ctx context.Context, day time.Time, events []audit.TrailEvent) (size int, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
@@ -46,7 +46,7 @@ func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailE
 		}
 	}
 	slices.SortFunc(events, compare)
-	events = slices.CompactFunc(events, func(e, f dynamo.TrailEvent) bool { return compare(e, f) == 0 })
+	events = slices.CompactFunc(events, func(e, f audit.TrailEvent) bool { return compare(e, f) == 0 })
 	body, sum, err := pack(events)
 	if err != nil {
 		return 0, err
@@ -62,7 +62,7 @@ func (a *Archive) Put(ctx context.Context, day time.Time, events []dynamo.TrailE
 // pack returns the body of an object, and a checksum of the events. The checksum ignores
 // namespace names: the same events are stored in the same place, whether or not the name is
 // known by then.
-func pack(events []dynamo.TrailEvent) (body []byte, sum string, err error) {
+func pack(events []audit.TrailEvent) (body []byte, sum string, err error) {
 	var b bytes.Buffer
 	hash := sha256.New()
 	z := gzip.NewWriter(&b)
@@ -120,6 +120,6 @@ func isULID(id string) bool {
 
 // compare orders events of one day: by ID, which orders them by time, and then by
 // namespace and entity.
-func compare(e, f dynamo.TrailEvent) int {
+func compare(e, f audit.TrailEvent) int {
 	return cmp.Or(cmp.Compare(e.ID, f.ID), cmp.Compare(e.NamespaceID, f.NamespaceID), cmp.Compare(e.Entity, f.Entity))
 }

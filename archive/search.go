@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
 // Bounds of [Query.Limit].
@@ -41,8 +41,8 @@ type Query struct {
 	// Namespace is the name of a namespace. Leave it empty to find events about namespaces,
 	// and events whose namespace had no known name.
 	Namespace string
-	// Entity is an entity, [dynamo.AuditSystem], [dynamo.AuditResource] or
-	// [dynamo.AuditNamespace].
+	// Entity is an entity, [audit.System], [audit.Resource] or
+	// [audit.Namespace].
 	Entity    string
 	Action    string
 	Principal string
@@ -59,7 +59,7 @@ type Query struct {
 // A Page is a part of the matching events: by day, and by ID within a day, the newest
 // first.
 type Page struct {
-	Events []dynamo.TrailEvent
+	Events []audit.TrailEvent
 	Cursor string // leads to the next page; "" on the last page
 	// Unread are objects that could not be read completely, by name. Events has what could
 	// be read of them.
@@ -97,15 +97,15 @@ type search struct {
 	*Archive
 
 	q        Query
-	from, to string             // dates, both included
-	after    *dynamo.TrailEvent // end of the previous page; only the fields that order events
+	from, to string            // dates, both included
+	after    *audit.TrailEvent // end of the previous page; only the fields that order events
 	page     Page
 
 	mu     sync.Mutex
-	newest []dynamo.TrailEvent // from the current day: unsorted, up to twice as many as wanted
+	newest []audit.TrailEvent // from the current day: unsorted, up to twice as many as wanted
 	// floor is the oldest event of the day that may still be wanted: enough events are as
 	// new or newer. It is nil until enough events are known.
-	floor *dynamo.TrailEvent
+	floor *audit.TrailEvent
 }
 
 func (a *Archive) search(q Query) (*search, error) {
@@ -134,7 +134,7 @@ func (a *Archive) search(q Query) (*search, error) {
 }
 
 // matches reports whether an event matches the query.
-func (q *Query) matches(e *dynamo.TrailEvent) bool {
+func (q *Query) matches(e *audit.TrailEvent) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	return is(q.Namespace, e.Namespace) && is(q.Entity, e.Entity) && is(q.Action, e.Action) && is(q.Principal, e.Principal) &&
 		!e.Time.Before(q.Start) && (q.End.IsZero() || e.Time.Before(q.End))
@@ -211,7 +211,7 @@ func (s *search) mayHold(date, key string) bool {
 }
 
 // add adds a wanted event.
-func (s *search) add(e *dynamo.TrailEvent) {
+func (s *search) add(e *audit.TrailEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newest = append(s.newest, *e)
@@ -222,8 +222,8 @@ func (s *search) add(e *dynamo.TrailEvent) {
 
 // cut keeps the day's wanted events, each once, the newest first.
 func (s *search) cut() {
-	slices.SortFunc(s.newest, func(e, f dynamo.TrailEvent) int { return compare(f, e) })
-	s.newest = slices.CompactFunc(s.newest, func(e, f dynamo.TrailEvent) bool { return compare(e, f) == 0 })
+	slices.SortFunc(s.newest, func(e, f audit.TrailEvent) int { return compare(f, e) })
+	s.newest = slices.CompactFunc(s.newest, func(e, f audit.TrailEvent) bool { return compare(e, f) == 0 })
 	kept := min(len(s.newest), s.wanted())
 	clear(s.newest[kept:])
 	s.newest = s.newest[:kept]
@@ -315,7 +315,7 @@ func (s *search) line(date string, text []byte) error {
 
 // wants reports whether an event matches the query, comes after the previous page, and is
 // among the newest so far.
-func (s *search) wants(date string, e *dynamo.TrailEvent) bool {
+func (s *search) wants(date string, e *audit.TrailEvent) bool {
 	if !s.q.matches(e) || s.after != nil && date == s.after.Time.Format(time.DateOnly) && compare(*e, *s.after) >= 0 {
 		return false
 	}
@@ -402,11 +402,11 @@ func (a *Archive) listPage(ctx context.Context, in *s3.ListObjectsV2Input) (*s3.
 }
 
 // cursorAfter encodes the place of the last event of a page.
-func cursorAfter(e *dynamo.TrailEvent) string {
+func cursorAfter(e *audit.TrailEvent) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{e.Time.Format(time.DateOnly), e.ID, e.NamespaceID, e.Entity}, "\n")))
 }
 
-func parseCursor(cursor string) (*dynamo.TrailEvent, error) {
+func parseCursor(cursor string) (*audit.TrailEvent, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	parts := strings.Split(string(raw), "\n")
 	var day time.Time
@@ -416,5 +416,5 @@ func parseCursor(cursor string) (*dynamo.TrailEvent, error) {
 	if err != nil || len(parts) != 4 {
 		return nil, &limiter.ValidationError{Field: "cursor", Value: cursor, Reason: "give the cursor that a page of a search ended with"}
 	}
-	return &dynamo.TrailEvent{NamespaceID: parts[2], AuditEvent: dynamo.AuditEvent{ID: parts[1], Entity: parts[3], Time: day}}, nil
+	return &audit.TrailEvent{NamespaceID: parts[2], Event: audit.Event{ID: parts[1], Entity: parts[3], Time: day}}, nil
 }

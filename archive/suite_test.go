@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/archive"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
 // suite tests an archive on any storage service.
@@ -50,7 +50,7 @@ func whatIsStoredIsFound(t *testing.T, api archive.API) {
 		"name": `<"ü& >`, "n": int64(1) << 62, "x": 0.5, "no": false, "nothing": nil,
 		"list": []any{int64(1), map[string]any{"deep": []any{"a"}}}, "map": map[string]any{"n": int64(-3)},
 	}
-	bare := dynamo.TrailEvent{NamespaceID: "gone", AuditEvent: dynamo.AuditEvent{
+	bare := audit.TrailEvent{NamespaceID: "gone", Event: audit.Event{
 		ID: "no ulid/at all", Time: noon.Add(time.Second), Entity: "user", Details: map[string]any{},
 	}}
 	put(t, a, bare)
@@ -60,7 +60,7 @@ func whatIsStoredIsFound(t *testing.T, api archive.API) {
 		t.Fatal(err)
 	}
 	full.Namespace = "default"
-	if diff := cmp.Diff([]dynamo.TrailEvent{bare, full}, page.Events); diff != "" || page.Cursor != "" || page.Unread != nil {
+	if diff := cmp.Diff([]audit.TrailEvent{bare, full}, page.Events); diff != "" || page.Cursor != "" || page.Unread != nil {
 		t.Errorf("%+v (-want +got):\n%s", page, diff)
 	}
 }

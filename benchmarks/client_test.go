@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -88,10 +89,10 @@ func (c *caller) to(base *caller, of func(callCost) float64) estimate {
 	return estimateOf(all)
 }
 
-// TestClient compares NewClient with the SDK's own client. Both send the update of a warm
+// TestClient compares fastclient with the SDK's own client. Both send the update of a warm
 // acquire from 1, 8 and 64 goroutines: to a server that repeats an earlier answer of the
 // engine, to the same server over TLS, and to the engine. Each side makes 640 calls, then
-// the next does. "without" is NewClient with one part replaced by the SDK's; a second run
+// the next does. "without" is fastclient with one part replaced by the SDK's; a second run
 // of the SDK's client shows the noise. Targets apply to one goroutine and 31 rounds or
 // more.
 //
@@ -131,7 +132,7 @@ func TestClient(t *testing.T) {
 			base := callers[0]
 			for _, caller := range callers {
 				cpu, target := caller.to(base, costCPU), ""
-				if caller.name == "NewClient" && goroutines == 1 {
+				if caller.name == "fastclient" && goroutines == 1 {
 					what := c.name + ": CPU of a call, to the SDK's client"
 					target = "≤ 0.85 " + string(hold(t, what, cpu, 0.85))
 					hold(t, c.name+": allocations of a call, to the SDK's client", caller.to(base, costAllocs), 0.88)
@@ -145,17 +146,17 @@ func TestClient(t *testing.T) {
 	s.print(t, fmt.Sprintf("medians of %d slices of 640 calls in turn", *sliceRounds))
 }
 
-// newCallers are the SDK's own client, NewClient, and variants of NewClient.
+// newCallers are the SDK's own client, fastclient.New, and variants of it.
 func newCallers(t *testing.T, cfg aws.Config, rec *recording) []*caller {
 	t.Helper()
 	// The SDK's own options, so that a replaced part is exactly the SDK's.
 	stock := dynamodb.NewFromConfig(cfg).Options()
-	callers := []*caller{{name: "SDK"}, {name: "NewClient"}, {name: "without its HTTP client"}, {name: "without its signer"}, {name: "SDK again"}}
+	callers := []*caller{{name: "SDK"}, {name: "fastclient"}, {name: "without its HTTP client"}, {name: "without its signer"}, {name: "SDK again"}}
 	for i, client := range []*dynamodb.Client{
 		dynamodb.NewFromConfig(cfg),
-		dynamo.NewClient(cfg),
-		dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.HTTPClient = stock.HTTPClient }),
-		dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.HTTPSignerV4 = v4.NewSigner() }),
+		fastclient.New(cfg),
+		fastclient.New(cfg, func(o *dynamodb.Options) { o.HTTPClient = stock.HTTPClient }),
+		fastclient.New(cfg, func(o *dynamodb.Options) { o.HTTPSignerV4 = v4.NewSigner() }),
 		dynamodb.NewFromConfig(cfg),
 	} {
 		bare, err := newBareUpdate(client, probe, rec.sent[0], rec.sent[1], rec.at)
@@ -220,7 +221,7 @@ func TestSecureServer(t *testing.T) {
 	if os.Getenv(secureVariable) == "" {
 		cfg := serveSecurely(t, map[string]string{"ListTables": `{"TableNames":["one"]}`})
 		cfg.Region, cfg.Credentials = "us-east-1", credentials.NewStaticCredentialsProvider("local", "local", "")
-		out, err := dynamo.NewClient(cfg).ListTables(t.Context(), &dynamodb.ListTablesInput{})
+		out, err := fastclient.New(cfg).ListTables(t.Context(), &dynamodb.ListTablesInput{})
 		if err != nil || len(out.TableNames) != 1 {
 			t.Errorf("got %+v, %v", out, err)
 		}

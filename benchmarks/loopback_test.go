@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -37,14 +38,14 @@ var loopback = engine{
 	},
 }
 
-// lowered is loopback through dynamo.NewClient. Its calls cost less, so the limiter's own
+// lowered is loopback through fastclient.New. Its calls cost less, so the limiter's own
 // part of a call is larger.
 var lowered = engine{
-	name: "loopback, NewClient", slice: 500,
+	name: "loopback, fastclient", slice: 500,
 	start: func(tb testing.TB, l load) (dynamo.API, *recording) {
 		tb.Helper()
 		rec := record(tb, dynamolite.New(dynamolite.Options{}), l)
-		return dynamo.NewClient(aws.Config{
+		return fastclient.New(aws.Config{
 			Region: "us-east-1", BaseEndpoint: aws.String(serveCanned(tb, rec.answers(tb))),
 			Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("local", "local", "")),
 		}), rec

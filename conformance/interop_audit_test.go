@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -27,9 +28,9 @@ type pythonEvent struct {
 
 // trails checks that both libraries read the same events about an entity, newest first, and
 // returns them.
-func (b *both) trails(entity string, want ...string) []dynamo.AuditEvent {
+func (b *both) trails(entity string, want ...string) []audit.Event {
 	b.Helper()
-	page, err := b.store.AuditEvents(b.Context(), dynamo.AuditQuery{Entity: entity})
+	page, err := b.store.AuditEvents(b.Context(), audit.Query{Entity: entity})
 	b.must(err)
 	ours := make([]pythonEvent, 0, len(page.Events))
 	var actions []string
@@ -53,7 +54,7 @@ func (b *both) trails(entity string, want ...string) []dynamo.AuditEvent {
 }
 
 // kept checks for how many days an event is kept, within the second in which it was made.
-func (b *both) kept(e dynamo.AuditEvent, days int) {
+func (b *both) kept(e audit.Event, days int) {
 	b.Helper()
 	if d := e.Expires.Sub(e.Time) - time.Duration(days)*24*time.Hour; d.Abs() > 2*time.Second {
 		b.Errorf("%s is kept for %v, want %d days", e.Action, e.Expires.Sub(e.Time), days)
@@ -76,12 +77,12 @@ var auditCases = []interopCase{
 
 		b.must(jo.SetLimits(b.Context(), limiter.ConfigKey{Resource: "a/b"}, []limiter.Limit{perDay("rpd", 7)}))
 		b.py.call("delete_resource_defaults", args{"resource": "a/b", "principal": "ann"}, nil)
-		b.trails(dynamo.AuditResource("a/b"), "limits_deleted by ann", "limits_set by jo")
+		b.trails(audit.Resource("a/b"), "limits_deleted by ann", "limits_set by jo")
 
 		b.must(jo.SetSystem(b.Context(), []limiter.Limit{perDay("rpd", 7)}, limiter.Allow))
 		b.py.call("set_system_defaults", args{"limits": asPython(perDay("rpd", 8)), "principal": "ann"}, nil)
 		b.must(jo.DeleteLimits(b.Context(), system))
-		b.trails(dynamo.AuditSystem, "limits_deleted by jo", "limits_set by ann", "limits_set by jo")
+		b.trails(audit.System, "limits_deleted by jo", "limits_set by ann", "limits_set by jo")
 	}},
 	{"the retention that one sets, the other honours", func(b *both) {
 		b.must(b.store.SetAuditRetention(b.Context(), 7))

@@ -17,6 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -44,11 +46,11 @@ func (b *both) snapshots(query args) (snapshots []peerSnapshot) {
 var usageCases = []interopCase{
 	{"Python reads the usage that Go counts", func(b *both) {
 		newYear := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-		for _, w := range []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly} {
+		for _, w := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
 			for i, at := range []time.Time{newYear, newYear.AddDate(0, 0, 40)} {
-				b.must(b.store.AddUsage(b.Context(), &dynamo.UsageDelta{
-					UsageKey: dynamo.UsageKey{Entity: "user", Resource: "gpt-4", Window: w, Start: w.Start(at)},
-					Steps: []dynamo.UsageStep{
+				b.must(b.store.Usage().Add(b.Context(), &usage.Delta{
+					Key: usage.Key{Entity: "user", Resource: "gpt-4", Window: w, Start: w.Start(at)},
+					Steps: []usage.Step{
 						{Shard: i, Sequence: "300000000000000499659", Events: 1, Tokens: []store.Amount{{Limit: "rpm", Milli: 1000}, {Limit: "tpm", Milli: 500_000}}},
 						{Shard: 2, Sequence: "300000000000000499660", Events: 1, Tokens: []store.Amount{{Limit: "rpm", Milli: 1000}, {Limit: "ttl", Milli: 3000}}},
 					},
@@ -93,7 +95,7 @@ var usageCases = []interopCase{
 		}
 		a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
 			s, err := dynamo.OpenID(ctx, dynamo.Options{API: b.api, Table: b.table}, id)
-			return aggregator.Namespace{Usage: s}, err
+			return aggregator.Namespace{Usage: s.Usage()}, err
 		}, aggregator.Options{})
 		b.must(err)
 		records := b.records(15)
@@ -120,7 +122,7 @@ var usageCases = []interopCase{
 
 // records waits for count bucket records of the namespace, and reads them from the table's
 // stream.
-func (b *both) records(count int) (records []dynamo.Record) {
+func (b *both) records(count int) (records []stream.Record) {
 	b.Helper()
 	streams := dynamodbstreams.New(dynamodbstreams.Options{
 		Region: peers.Region, BaseEndpoint: aws.String(b.py.local.Endpoint),
@@ -145,7 +147,7 @@ func (b *both) records(count int) (records []dynamo.Record) {
 				if len(page.Records) == 0 {
 					break
 				}
-				for _, r := range dynamo.DecodeRecords(page.Records) {
+				for _, r := range stream.DecodeAll(page.Records) {
 					if r.Namespace == ns && r.IsOfInterest() {
 						records = append(records, r)
 					}
@@ -163,9 +165,9 @@ func (b *both) records(count int) (records []dynamo.Record) {
 // readUsage checks the usage of an entity as Go sums it up.
 func (b *both) readUsage(entity string, want map[string]int64) {
 	b.Helper()
-	for _, q := range []dynamo.UsageQuery{{Entity: entity}, {Entity: entity, Resource: "gpt-4"}, {Resource: "gpt-4"}} {
-		q.Window = dynamo.Daily
-		page, err := b.store.Usage(b.Context(), q)
+	for _, q := range []usage.Query{{Entity: entity}, {Entity: entity, Resource: "gpt-4"}, {Resource: "gpt-4"}} {
+		q.Window = usage.Daily
+		page, err := b.store.Usage().Read(b.Context(), q)
 		b.must(err)
 		got := map[string]int64{}
 		for _, u := range page.Snapshots {

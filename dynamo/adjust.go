@@ -3,7 +3,7 @@ package dynamo
 import (
 	"context"
 
-	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -21,36 +21,51 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	if err := checkBucket(a.Bucket); err != nil {
 		return store.Outcome{}, err
 	}
-	var v numbers
-	v.start(4 + 6*len(a.Deltas))
-	v.values[":w"], v.values[":x"] = writeDebit, writeCost
+	var w expression.Write
+	describeAdjust(&w, a)
+	return s.update(ctx, "adjust", a.Bucket, &w, &s.adjusts)
+}
+
+// describeAdjust states the operations of an adjustment.
+func describeAdjust(w *expression.Write, a *store.Adjust) {
+	w.Start(4+6*len(a.Deltas), 0)
+	debitWrite(w)
 	credits := false
 	for i := range a.Deltas {
 		d := &a.Deltas[i]
-		v.put(alias('d', i), d.Tokens)
-		v.put(alias('a', i), d.Consumed)
-		v.put(alias('h', i), d.AtMost)
+		l := w.Limit(i, d.Limit)
+		consumed, most := l.Number('a', d.Consumed), l.Number('h', d.AtMost)
+		w.Add(l.Tokens(), l.Number('d', d.Tokens))
+		w.Add(l.Consumed(), consumed)
+		switch {
+		case d.Pinned:
+			w.Require(l.Tokens().Equals(most))
+		case isBetween(d):
+			w.Require(l.Tokens().Between(consumed, most))
+		default:
+			w.Require(l.Tokens().AtMost(most))
+		}
+		if d.Covered && !isBetween(d) {
+			w.Require(l.Tokens().AtLeast(consumed))
+		}
 		seen, _ := a.Seen.Limit(d.Limit)
 		switch {
 		case isCredit(d):
-			v.put(alias('p', i), seen.Capacity)
 			credits = true
+			w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
 		case a.Seen.Foreign == "":
-			v.params(i, &seen.Params)
+			p := newParameters(l, &seen.Params)
+			p.require(w, l)
+		default:
+			w.Require(l.Capacity().Exists())
 		}
 	}
 	if credits || a.Seen.Foreign == "" {
-		v.put(":sc", int64(a.Seen.ShardCount))
+		requireShardCount(w, a.Seen.ShardCount)
 	}
-	if credits && pinsValidity(a) {
-		v.put(":vu", a.Seen.ValidUntil)
+	if credits && a.Seen.Foreign != "" && a.Seen.HasValidUntil {
+		w.Require(expression.ValidUntil.Equals(w.Number(":vu", a.Seen.ValidUntil)))
 	}
-	var room [128]byte
-	sh, err := s.adjusts.get(adjustKey(room[:0], a), func() (*shape, error) { return adjustShape(a) })
-	if err != nil {
-		return store.Outcome{}, err
-	}
-	return s.update(ctx, "adjust", a.Bucket, sh, v.done())
 }
 
 // isCredit reports whether a delta returns tokens, even if there is no room for them.
@@ -59,77 +74,3 @@ func isCredit(d *store.Delta) bool { return d.Consumed < 0 }
 // isBetween reports whether the balance must lie between two bounds in ascending order.
 // The server accepts no others.
 func isBetween(d *store.Delta) bool { return d.Covered && !d.Pinned && d.Consumed <= d.AtMost }
-
-func pinsValidity(a *store.Adjust) bool { return a.Seen.Foreign != "" && a.Seen.HasValidUntil }
-
-func adjustKey(key []byte, a *store.Adjust) []byte {
-	flags := byte(1)
-	if a.Seen.ShardCount == 1 {
-		flags |= 2
-	}
-	if pinsValidity(a) {
-		flags |= 4
-	}
-	if a.Seen.Foreign != "" {
-		flags |= 8
-	}
-	key = append(key, flags)
-	for i := range a.Deltas {
-		key = append(key, a.Deltas[i].Limit...)
-		how := byte(8)
-		if isCredit(&a.Deltas[i]) {
-			how |= 1
-		}
-		if a.Deltas[i].Pinned {
-			how |= 2
-		}
-		if a.Deltas[i].Covered {
-			how |= 4
-		}
-		if isBetween(&a.Deltas[i]) {
-			how |= 16
-		}
-		key = append(key, how)
-	}
-	return key
-}
-
-func adjustShape(a *store.Adjust) (*shape, error) {
-	b := newShapeBuilder()
-	b.debitWrite()
-	credits := false
-	for i := range a.Deltas {
-		d := &a.Deltas[i]
-		b.check(d.Limit)
-		tokens, capacity := b.field(i, d.Limit, schema.FieldTokens), b.field(i, d.Limit, schema.FieldCapacity)
-		b.add.part(tokens, " ", alias('d', i))
-		b.add.part(b.field(i, d.Limit, schema.FieldConsumed), " ", alias('a', i))
-		switch {
-		case d.Pinned:
-			b.condition.part(tokens, "=", alias('h', i))
-		case isBetween(d):
-			b.within(tokens, alias('a', i), alias('h', i))
-		default:
-			b.condition.part(tokens, " <= ", alias('h', i))
-		}
-		if d.Covered && !isBetween(d) {
-			b.condition.part(tokens, " >= ", alias('a', i))
-		}
-		switch {
-		case isCredit(d):
-			credits = true
-			b.condition.part(capacity, "=", alias('p', i))
-		case a.Seen.Foreign == "":
-			b.pin(i, d.Limit)
-		default:
-			b.condition.part("attribute_exists(", capacity, ")")
-		}
-	}
-	if credits || a.Seen.Foreign == "" {
-		b.shardCount(a.Seen.ShardCount)
-	}
-	if credits && pinsValidity(a) {
-		b.condition.part(b.name("#vu", schema.ValidUntil), "=:vu")
-	}
-	return b.shape()
-}

@@ -17,42 +17,17 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// trail returns all events about an entity, oldest first.
-func trail(t *testing.T, s *dynamo.Store, entity string) []dynamo.AuditEvent {
-	t.Helper()
-	page, err := s.AuditEvents(t.Context(), dynamo.AuditQuery{Entity: entity, Limit: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Reverse(page.Events)
-	return page.Events
-}
-
-// actions returns the actions of a trail.
-func actions(events []dynamo.AuditEvent) []string {
-	var all []string
-	for _, e := range events {
-		all = append(all, e.Action)
-	}
-	return all
-}
-
-func wantActions(t *testing.T, s *dynamo.Store, entity string, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, actions(trail(t, s, entity)), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("events about %s (-want +got):\n%s", entity, diff)
-	}
-}
-
 // newAuditedStore returns a store with a named principal.
 func newAuditedStore(t *testing.T) (*dynamo.Store, *faults.Tap) {
 	t.Helper()
-	f := faults.NewTap(newTable(t))
+	f := faults.NewTap(fixture.NewTable(t))
 	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo@example.com"}))
 	if err != nil {
 		t.Fatal(err)
@@ -64,11 +39,11 @@ func newAuditedStore(t *testing.T) (*dynamo.Store, *faults.Tap) {
 func TestChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	s, _ := newAuditedStore(t)
-	createEntity(t, s, store.Entity{ID: "proj"})
-	createEntity(t, s, store.Entity{ID: "user", Parent: "proj", Cascade: true, Metadata: map[string]string{"plan": "free"}})
+	fixture.CreateEntity(t, s, store.Entity{ID: "proj"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "user", Parent: "proj", Cascade: true, Metadata: map[string]string{"plan": "free"}})
 	entity, resource := store.ConfigKey{Entity: "user", Resource: "gpt-4"}, store.ConfigKey{Resource: "gpt-4"}
-	setLimits(t, s, entity, rpm10)
-	setLimits(t, s, resource, tpm20)
+	fixture.SetLimits(t, s, entity, rpm10)
+	fixture.SetLimits(t, s, resource, tpm20)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -83,15 +58,15 @@ func TestChangesAreAudited(t *testing.T) {
 
 	rpm := []any{map[string]any{"name": "rpm", "capacity": int64(10), "refill_amount": int64(10), "refill_period_seconds": int64(60)}}
 	tpm := []any{map[string]any{"name": "tpm", "capacity": int64(20), "refill_amount": int64(20), "refill_period_seconds": int64(60)}}
-	event := func(entity, action, resource string, days int, details map[string]any) dynamo.AuditEvent {
+	event := func(entity, action, resource string, days int, details map[string]any) audit.Event {
 		at := start.UTC().Truncate(time.Second)
-		return dynamo.AuditEvent{
+		return audit.Event{
 			Time: at, Action: action, Entity: entity, Principal: "jo@example.com", Resource: resource,
 			Details: details, Expires: at.Add(time.Duration(days) * 24 * time.Hour),
 		}
 	}
-	gpt4 := dynamo.AuditResource("gpt-4")
-	want := map[string][]dynamo.AuditEvent{
+	gpt4 := audit.Resource("gpt-4")
+	want := map[string][]audit.Event{
 		"user": {
 			event("user", "entity_created", "", 90, map[string]any{
 				"name": "user", "parent_id": "proj", "cascade": true, "metadata": map[string]any{"plan": "free"},
@@ -104,7 +79,7 @@ func TestChangesAreAudited(t *testing.T) {
 			event(gpt4, "limits_set", "gpt-4", 90, map[string]any{"limits": tpm}),
 			event(gpt4, "limits_deleted", "gpt-4", 7, map[string]any{"limits": []any{"tpm"}}),
 		},
-		dynamo.AuditSystem: {
+		audit.System: {
 			event("$SYSTEM", "limits_set", "", 90, map[string]any{"limits": rpm, "on_unavailable": "allow"}),
 			event("$SYSTEM", "audit_retention_set", "", 7, map[string]any{"days": int64(7), "old_days": int64(90)}),
 			event("$SYSTEM", "limits_deleted", "", 7, map[string]any{"limits": []any{"rpm"}, "on_unavailable": "allow"}),
@@ -112,8 +87,8 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for entity, want := range want {
-		got := trail(t, s, entity)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dynamo.AuditEvent{}, "ID")); diff != "" {
+		got := fixture.Trail(t, s, entity)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(audit.Event{}, "ID")); diff != "" {
 			t.Errorf("events about %s (-want +got):\n%s", entity, diff)
 		}
 		for _, e := range got {
@@ -128,7 +103,7 @@ func TestChangesAreAudited(t *testing.T) {
 func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 	t.Parallel()
 	for _, k := range levels {
-		s, f := newStore(t)
+		s, f := fixture.NewStore(t)
 		del := func() {
 			t.Helper()
 			if err := s.DeleteLimits(t.Context(), k); err != nil {
@@ -137,9 +112,9 @@ func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 		}
 		del()
 		_, err := s.DeleteEntity(t.Context(), "user")
-		wantErr(t, err, store.ErrNotFound)
-		setLimits(t, s, k, append(rpm10, tpm20...))
-		setLimits(t, s, k, append(tpm20, rpm10...))
+		fixture.WantErr(t, err, store.ErrNotFound)
+		fixture.SetLimits(t, s, k, append(rpm10, tpm20...))
+		fixture.SetLimits(t, s, k, append(tpm20, rpm10...))
 		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
 			t.Fatal(err)
 		}
@@ -156,30 +131,30 @@ func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 		if k == (store.ConfigKey{}) {
 			want = []string{"limits_set", "audit_retention_set", "limits_deleted"}
 		}
-		wantActions(t, s, schema.AuditLevel(k), want...)
+		fixture.WantActions(t, s, schema.AuditLevel(k), want...)
 	}
-	s, _ := newStore(t)
-	createEntity(t, s, store.Entity{ID: "user"})
+	s, _ := fixture.NewStore(t)
+	fixture.CreateEntity(t, s, store.Entity{ID: "user"})
 	_, err := s.CreateEntity(t.Context(), store.Entity{ID: "user"})
-	wantErr(t, err, store.ErrExists)
+	fixture.WantErr(t, err, store.ErrExists)
 	_, err = s.CreateEntity(t.Context(), store.Entity{ID: "orphan", Parent: "nobody"})
-	wantErr(t, err, store.ErrNotFound)
-	wantActions(t, s, "user", "entity_created")
-	wantActions(t, s, "orphan")
+	fixture.WantErr(t, err, store.ErrNotFound)
+	fixture.WantActions(t, s, "user", "entity_created")
+	fixture.WantActions(t, s, "orphan")
 }
 
 // Setting limits that are already set still repairs the list of resources.
 func TestSettingWhatIsSetRepairsTheRegistry(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	_, ns := s.Namespace()
 	k := store.ConfigKey{Resource: "gpt-4"}
-	put(t, f, schema.EncodeConfig(ns, k, &store.Config{Limits: rpm10}))
-	setLimits(t, s, k, rpm10)
+	fixture.Put(t, f, schema.EncodeConfig(ns, k, &store.Config{Limits: rpm10}))
+	fixture.SetLimits(t, s, k, rpm10)
 	if got, err := s.ResourcesWithDefaults(t.Context()); err != nil || len(got) != 1 {
 		t.Errorf("listed %q, %v", got, err)
 	}
-	wantActions(t, s, dynamo.AuditResource("gpt-4"))
+	fixture.WantActions(t, s, audit.Resource("gpt-4"))
 }
 
 // A change that is interrupted at any of its requests never lacks its event, and no
@@ -225,13 +200,13 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 			},
 		} {
 			for through := 0; ; through++ {
-				s, f := newStore(t)
+				s, f := fixture.NewStore(t)
 				_, ns := s.Namespace()
-				createEntity(t, s, store.Entity{ID: "user"})
-				setLimits(t, s, entity, rpm10)
-				setLimits(t, s, store.ConfigKey{}, rpm10)
-				bucket(t, s, f, "user", "gpt-4", 0, 1)
-				before, events := notations(get(t, f, c.key(ns))), len(trail(t, s, c.entity))
+				fixture.CreateEntity(t, s, store.Entity{ID: "user"})
+				fixture.SetLimits(t, s, entity, rpm10)
+				fixture.SetLimits(t, s, store.ConfigKey{}, rpm10)
+				fixture.PutBucket(t, s, f, "user", "gpt-4", 0, 1)
+				before, events := notations(fixture.Get(t, f, c.key(ns))), len(fixture.Trail(t, s, c.entity))
 				f.Take()
 				f.Set(faults.Before(func(*faults.Call) error {
 					if len(f.Ops()) > through {
@@ -242,8 +217,8 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 				err := c.do(t.Context(), s)
 				sent := len(f.Ops())
 				f.Set(nil)
-				changed := notations(get(t, f, c.key(ns))) != before
-				told := slices.Contains(actions(trail(t, s, c.entity)[events:]), c.action)
+				changed := notations(fixture.Get(t, f, c.key(ns))) != before
+				told := slices.Contains(fixture.Actions(fixture.Trail(t, s, c.entity)[events:]), c.action)
 				if changed != told {
 					t.Errorf("%s, crash after %d requests: changed is %v, the event is there is %v", name, through, changed, told)
 				}
@@ -264,8 +239,8 @@ func notations(it schema.Item) string { return fmt.Sprint(schema.PlainMap(it)) }
 func TestConcurrentChangesAreAllAudited(t *testing.T) {
 	t.Parallel()
 	for _, k := range levels {
-		s, f := newStore(t)
-		other := openStore(t, f)
+		s, f := fixture.NewStore(t)
+		other := fixture.OpenStore(t, f)
 		var wg sync.WaitGroup
 		for i, s := range []*dynamo.Store{s, other} {
 			wg.Go(func() {
@@ -282,7 +257,7 @@ func TestConcurrentChangesAreAllAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := map[any]bool{}
-		for _, e := range trail(t, s, schema.AuditLevel(k)) {
+		for _, e := range fixture.Trail(t, s, schema.AuditLevel(k)) {
 			told[fmt.Sprint(e.Details["limits"])] = true
 		}
 		if len(told) != 10 {
@@ -297,24 +272,24 @@ func TestConcurrentChangesAreAllAudited(t *testing.T) {
 // Deleting an entity without a record leaves an event too.
 func TestDeletingAnEntityWithoutARecordIsAudited(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
-	bucket(t, s, f, "user", "gpt-4", 0, 2)
-	bucket(t, s, f, "user", "gpt-4", 1, 2)
-	setLimits(t, s, levels[0], rpm10)
+	s, f := fixture.NewStore(t)
+	fixture.PutBucket(t, s, f, "user", "gpt-4", 0, 2)
+	fixture.PutBucket(t, s, f, "user", "gpt-4", 1, 2)
+	fixture.SetLimits(t, s, levels[0], rpm10)
 	if n, err := s.DeleteEntity(t.Context(), "user"); n != 3 || err != nil {
 		t.Fatalf("%d items deleted, %v", n, err)
 	}
-	wantActions(t, s, "user", "limits_set", "limits_deleted", "entity_deleted")
-	setLimits(t, s, levels[0], rpm10)
+	fixture.WantActions(t, s, "user", "limits_set", "limits_deleted", "entity_deleted")
+	fixture.SetLimits(t, s, levels[0], rpm10)
 	if n, err := s.DeleteEntity(t.Context(), "user"); n != 1 || err != nil {
 		t.Fatalf("%d items deleted, %v", n, err)
 	}
-	wantActions(t, s, "user", "limits_set", "limits_deleted", "entity_deleted", "limits_set", "limits_deleted")
+	fixture.WantActions(t, s, "user", "limits_set", "limits_deleted", "entity_deleted", "limits_set", "limits_deleted")
 }
 
 func TestNamespacesAreAudited(t *testing.T) {
 	t.Parallel()
-	f := faults.NewTap(newTable(t))
+	f := faults.NewTap(fixture.NewTable(t))
 	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo"}))
 	if err != nil {
 		t.Fatal(err)
@@ -336,28 +311,28 @@ func TestNamespacesAreAudited(t *testing.T) {
 	if err := n.Delete(t.Context(), "team/a"); err != nil {
 		t.Fatal(err)
 	}
-	page, err := n.AuditEvents(t.Context(), "team/a", dynamo.AuditQuery{})
+	page, err := n.AuditEvents(t.Context(), "team/a", audit.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := start.UTC().Truncate(time.Second)
-	event := func(action string, days int) dynamo.AuditEvent {
-		return dynamo.AuditEvent{
+	event := func(action string, days int) audit.Event {
+		return audit.Event{
 			Time: at, Action: action, Entity: "$NAMESPACE:team/a", Principal: "jo",
 			Details: map[string]any{"namespace_id": ns.ID}, Expires: at.Add(time.Duration(days) * 24 * time.Hour),
 		}
 	}
-	want := []dynamo.AuditEvent{event("namespace_deleted", 400), event("namespace_registered", 90)}
-	if diff := cmp.Diff(want, page.Events, cmpopts.IgnoreFields(dynamo.AuditEvent{}, "ID")); diff != "" {
+	want := []audit.Event{event("namespace_deleted", 400), event("namespace_registered", 90)}
+	if diff := cmp.Diff(want, page.Events, cmpopts.IgnoreFields(audit.Event{}, "ID")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	_, err = n.AuditEvents(t.Context(), "a#b", dynamo.AuditQuery{})
-	wantErr(t, err, store.ErrInvalid)
+	_, err = n.AuditEvents(t.Context(), "a#b", audit.Query{})
+	fixture.WantErr(t, err, store.ErrInvalid)
 }
 
 func TestPrincipalsAreChecked(t *testing.T) {
 	t.Parallel()
-	db := newTable(t)
+	db := fixture.NewTable(t)
 	for principal, ok := range map[string]bool{
 		"jo@example.com": true, "arn:aws:sts::123456789012:assumed-role/admin/jo": true, "Jürgen Groß": true, strings.Repeat("x", 2048): true,
 		strings.Repeat("x", 2049): false, "jo\n": false, "jo\x00": false, "\xff": false, "a\u2028b": false,
@@ -366,7 +341,7 @@ func TestPrincipalsAreChecked(t *testing.T) {
 		_, open := dynamo.Open(t.Context(), o)
 		_, namespaces := dynamo.NewNamespaces(o)
 		create := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Principal: principal})
-		for _, err := range []error{open, namespaces, create, dynamo.CheckPrincipal(principal)} {
+		for _, err := range []error{open, namespaces, create, audit.CheckPrincipal(principal)} {
 			invalid := (*store.ValidationError)(nil)
 			if ok != (err == nil) || !ok && (!errors.As(err, &invalid) || invalid.Field != "principal") {
 				t.Errorf("%.20q: got error %v", principal, err)
@@ -378,8 +353,8 @@ func TestPrincipalsAreChecked(t *testing.T) {
 // No request of an acquire serves the audit trail.
 func TestAcquiresAreNotAudited(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
-	setLimits(t, s, store.ConfigKey{}, rpm10)
+	s, f := fixture.NewStore(t)
+	fixture.SetLimits(t, s, store.ConfigKey{}, rpm10)
 	l, err := limiter.New(s, limiter.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -400,5 +375,5 @@ func TestAcquiresAreNotAudited(t *testing.T) {
 			t.Errorf("read %v", get.Key)
 		}
 	}
-	wantActions(t, s, "user")
+	fixture.WantActions(t, s, "user")
 }

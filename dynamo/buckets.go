@@ -7,9 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -30,7 +28,7 @@ func (s *Store) Buckets(ctx context.Context, entity, resource string, shards int
 		return images, err
 	}
 	last := -1
-	err = s.query(ctx, op, indexQuery(schema.GSI3, schema.EntityPK(s.ns, entity), schema.ResourceBucketPrefix(resource)), func(it item) error {
+	err = s.conn.Query(ctx, op, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, entity), schema.ResourceBucketPrefix(resource)), func(it item) error {
 		if _, named, ok := schema.ParseBucketPK(schema.KeyOf(it).PK); ok {
 			last = max(last, named.Shard)
 		}
@@ -94,7 +92,7 @@ func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*store.
 // table, because an index may project only its keys, and lags behind.
 func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string) ([]*store.Image, error) {
 	var keys []schema.Key
-	err := s.query(ctx, op, indexQuery(index, pk, prefix), func(it item) error {
+	err := s.conn.Query(ctx, op, conn.IndexQuery(index, pk, prefix), func(it item) error {
 		keys = append(keys, schema.KeyOf(it))
 		return nil
 	})
@@ -104,25 +102,10 @@ func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string
 	return s.readBuckets(ctx, op, keys)
 }
 
-// indexQuery queries an index for the table keys of the entries of a partition.
-func indexQuery(index, pk, prefix string) *dynamodb.QueryInput {
-	in := &dynamodb.QueryInput{
-		IndexName:                 &index,
-		KeyConditionExpression:    aws.String(index + "PK = :pk"),
-		ExpressionAttributeValues: item{":pk": schema.S(pk)},
-		ProjectionExpression:      aws.String("PK, SK"),
-	}
-	if prefix != "" {
-		in.KeyConditionExpression = aws.String(index + "PK = :pk AND begins_with(" + index + "SK, :sk)")
-		in.ExpressionAttributeValues[":sk"] = schema.S(prefix)
-	}
-	return in
-}
-
 // readBuckets reads bucket items consistently; it leaves out those that no longer
 // exist.
 func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key) ([]*store.Image, error) {
-	items, err := s.batchGet(ctx, op, keys, true)
+	items, err := s.conn.BatchGet(ctx, op, keys, true)
 	if err != nil {
 		return nil, err
 	}

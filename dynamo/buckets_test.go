@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -110,13 +113,13 @@ func TestBuckets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := faults.NewTap(newTable(t))
-			s := openStore(t, faults.Wrap(f, indexed(c.indexed)))
+			f := faults.NewTap(fixture.NewTable(t))
+			s := fixture.OpenStore(t, faults.Wrap(f, indexed(c.indexed)))
 			for _, sh := range c.items {
-				bucket(t, s, f, "user", "gpt", sh.index, sh.count)
+				fixture.PutBucket(t, s, f, "user", "gpt", sh.index, sh.count)
 			}
-			bucket(t, s, f, "user", "gpt-4", 5, 1)
-			bucket(t, s, f, "user2", "gpt", 0, 1)
+			fixture.PutBucket(t, s, f, "user", "gpt-4", 5, 1)
+			fixture.PutBucket(t, s, f, "user2", "gpt", 0, 1)
 			f.Take()
 			images, err := s.Buckets(t.Context(), "user", "gpt", c.believed)
 			if err != nil {
@@ -137,25 +140,25 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := faults.NewTap(newEngine(t))
+			f := faults.NewTap(limitertest.NewEngine(t, dynamolite.Options{}))
 			f.Set(faults.Pages(7))
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}
-			s := openStore(t, f)
+			s := fixture.OpenStore(t, f)
 			var want []store.Bucket
 			for i := range 120 {
 				e := fmt.Sprintf("user-%03d", i)
-				bucket(t, s, f, e, "gpt-4", 0, 2)
-				bucket(t, s, f, e, "gpt-4", 1, 2)
+				fixture.PutBucket(t, s, f, e, "gpt-4", 0, 2)
+				fixture.PutBucket(t, s, f, e, "gpt-4", 1, 2)
 				want = append(want, of(e, "gpt-4", 0, 1)...)
 			}
-			bucket(t, s, f, "user-003", "a/b", 0, 1)
+			fixture.PutBucket(t, s, f, "user-003", "a/b", 0, 1)
 			// A usage snapshot shares the index partition.
 			_, ns := s.Namespace()
 			usage := schema.Key{PK: schema.EntityPK(ns, "user-003"), SK: "#USAGE#gpt-4#x"}.Item()
 			usage[schema.GSI2PK], usage[schema.GSI2SK] = schema.S(schema.ResourcePK(ns, "gpt-4")), schema.S("USAGE#x#user-003")
-			put(t, f, usage)
+			fixture.Put(t, f, usage)
 
 			images, err := s.ResourceBuckets(t.Context(), "gpt-4")
 			if err != nil {
@@ -182,26 +185,26 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 
 func TestDamagedBucketsAreReported(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	_, ns := s.Namespace()
-	bucket(t, s, f, "user", "gpt-4", 0, 1)
-	it := get(t, f, schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
+	fixture.PutBucket(t, s, f, "user", "gpt-4", 0, 1)
+	it := fixture.Get(t, f, schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 	delete(it, schema.RF)
-	put(t, f, it)
+	fixture.Put(t, f, it)
 	_, one := s.Buckets(t.Context(), "user", "gpt-4", 1)
 	_, all := s.EntityBuckets(t.Context(), "user")
-	wantErr(t, one, store.ErrCorrupt)
-	wantErr(t, all, store.ErrCorrupt)
+	fixture.WantErr(t, one, store.ErrCorrupt)
+	fixture.WantErr(t, all, store.ErrCorrupt)
 }
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
-	e := createEntity(t, s, store.Entity{ID: "user"})
-	setLimits(t, s, levels[1], rpm10)
-	setLimits(t, s, levels[3], tpm20)
+	s, f := fixture.NewStore(t)
+	e := fixture.CreateEntity(t, s, store.Entity{ID: "user"})
+	fixture.SetLimits(t, s, levels[1], rpm10)
+	fixture.SetLimits(t, s, levels[3], tpm20)
 	for shard := range 2 {
-		bucket(t, s, f, "user", "gpt-4", shard, 2)
+		fixture.PutBucket(t, s, f, "user", "gpt-4", shard, 2)
 	}
 	images, err := s.Buckets(t.Context(), "user", "gpt-4", 1)
 	if err != nil {
@@ -238,9 +241,9 @@ func TestLoad(t *testing.T) {
 func TestLoadNeverAnswersInPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newStore(t)
+		s, f := fixture.NewStore(t)
 		for _, k := range levels {
-			setLimits(t, s, k, rpm10)
+			fixture.SetLimits(t, s, k, rpm10)
 		}
 		f.Take()
 		f.Set(faults.Batches(1))
@@ -256,15 +259,15 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		if len(f.Ops()) != 4 {
 			t.Errorf("requests: %q", f.Ops())
 		}
-		stuck := faults.NewTap(newTable(t))
-		s = openStore(t, stuck)
+		stuck := faults.NewTap(fixture.NewTable(t))
+		s = fixture.OpenStore(t, stuck)
 		stuck.Set(faults.Batches(0))
 		_, err = s.Load(t.Context(), &store.Load{Configs: levels})
-		wantErr(t, err, store.ErrThrottled)
+		fixture.WantErr(t, err, store.ErrThrottled)
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
 		_, err = s.Load(ctx, &store.Load{Configs: levels})
-		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, store.ErrUnavailable)
+		fixture.WantErr(t, err, context.DeadlineExceeded)
+		fixture.WantErr(t, err, store.ErrUnavailable)
 	})
 }

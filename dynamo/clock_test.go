@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/dated"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
@@ -31,7 +32,7 @@ func inHouse(t *testing.T, f func(*house)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := newTableOf(t, dynamo.TableOptions{Name: table})
+		db := fixture.NewTableOf(t, dynamo.TableOptions{Name: table})
 		h := &house{T: t, r: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // a seed is a history
 		h.server = &dated.Server{
 			Handler: dynamolite.NewHandler(db, dynamolite.HandlerOptions{}),
@@ -155,7 +156,7 @@ func TestWithoutDatesNothingIsChecked(t *testing.T) {
 func TestAnEngineInProcessGoesByTheLocalClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := newTableOf(t, dynamo.TableOptions{Name: table})
+		db := fixture.NewTableOf(t, dynamo.TableOptions{Name: table})
 		for _, c := range []struct {
 			now     func() time.Time
 			wrong   time.Duration
@@ -487,7 +488,7 @@ func TestClockIsSafeForConcurrentUse(t *testing.T) {
 func TestReadingTheClockAllocatesNothing(t *testing.T) {
 	for name, now := range map[string]func() time.Time{"the machine's": nil, "another": faults.Skewed(time.Minute).Now} {
 		s, err := dynamo.Open(t.Context(), dynamo.Options{API: (&dated.Server{
-			Handler: dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{}), Date: dateBy(time.Now),
+			Handler: dynamolite.NewHandler(fixture.NewTable(t), dynamolite.HandlerOptions{}), Date: dateBy(time.Now),
 		}).Client(), Table: table, Now: now})
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -102,7 +104,7 @@ func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Confi
 // limitsSet is the event of setting the limits of a level.
 func limitsSet(k store.ConfigKey, c *store.Config) *schema.AuditEvent {
 	e := &schema.AuditEvent{
-		Action: ActionLimitsSet, Entity: schema.AuditLevel(k), Resource: k.Resource,
+		Action: audit.LimitsSet, Entity: schema.AuditLevel(k), Resource: k.Resource,
 		Details: schema.Item{"limits": schema.LimitsDetail(c.Limits)},
 	}
 	if c.OnUnavailable != "" {
@@ -114,7 +116,7 @@ func limitsSet(k store.ConfigKey, c *store.Config) *schema.AuditEvent {
 // limitsDeleted is the event of deleting the limits of a level, which it names.
 func limitsDeleted(k store.ConfigKey, old item) *schema.AuditEvent {
 	e := &schema.AuditEvent{
-		Action: ActionLimitsDeleted, Entity: schema.AuditLevel(k), Resource: k.Resource,
+		Action: audit.LimitsDeleted, Entity: schema.AuditLevel(k), Resource: k.Resource,
 		Details: schema.Item{"limits": schema.Strings(schema.ConfigLimits(old)...)},
 	}
 	if on, ok := old[schema.OnUnavailable]; ok {
@@ -128,7 +130,7 @@ func limitsDeleted(k store.ConfigKey, old item) *schema.AuditEvent {
 // whose answer was lost may have been applied.
 func (s *Store) changeConfig(ctx context.Context, k store.ConfigKey, op string, write func(old item) error) error {
 	var old item
-	for range adminAttempts {
+	for range conn.AdminAttempts {
 		var err error
 		if old, err = s.configItem(ctx, k); err != nil {
 			return err
@@ -141,7 +143,7 @@ func (s *Store) changeConfig(ctx context.Context, k store.ConfigKey, op string, 
 		if err == nil {
 			return nil
 		}
-		if _, lost := conditionFailed(err); !lost {
+		if _, lost := conn.ConditionFailed(err); !lost {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 	}
@@ -159,7 +161,7 @@ func (s *Store) configItem(ctx context.Context, k store.ConfigKey) (item, error)
 			return nil, err
 		}
 	}
-	return s.getItem(ctx, "read limits of "+levelName(k), schema.ConfigKey(s.ns, k))
+	return s.conn.GetItem(ctx, "read limits of "+levelName(k), schema.ConfigKey(s.ns, k))
 }
 
 // putConfig replaces a level's item by it and the settings of old that outlive its
@@ -171,7 +173,7 @@ func (s *Store) configItem(ctx context.Context, k store.ConfigKey) (item, error)
 // read. It writes neither the item nor its event if the item is already as it should
 // be.
 func (s *Store) putConfig(ctx context.Context, k store.ConfigKey, old, it item, whole bool, e *schema.AuditEvent) error {
-	put := s.putNew(it)
+	put := putNew(s.conn, it)
 	if old != nil {
 		seen := policies(old, whole)
 		maps.Copy(it, seen)
@@ -189,7 +191,7 @@ func (s *Store) putConfig(ctx context.Context, k store.ConfigKey, old, it item, 
 	if register != nil {
 		writes = append(writes, types.TransactWriteItem{Update: register})
 	}
-	return s.transact(ctx, "write limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	return s.conn.Transact(ctx, "write limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 }
 
 // dropConfig deletes a level's item, provided that it still holds only limits. It
@@ -204,7 +206,7 @@ func (s *Store) dropConfig(ctx context.Context, k store.ConfigKey, old item) err
 // deleteConfig deletes a level's item, if del's condition holds. In the same
 // transaction it removes the level from its registry and writes an event.
 func (s *Store) deleteConfig(ctx context.Context, k store.ConfigKey, old item, del *types.Delete) error {
-	del.TableName, del.Key = s.table, schema.ConfigKey(s.ns, k).Item()
+	del.TableName, del.Key = s.conn.Table, schema.ConfigKey(s.ns, k).Item()
 	event, err := s.auditPut(ctx, limitsDeleted(k, old))
 	if err != nil {
 		return err
@@ -214,7 +216,7 @@ func (s *Store) deleteConfig(ctx context.Context, k store.ConfigKey, old item, d
 	if unregister != nil {
 		writes = append(writes, types.TransactWriteItem{Update: unregister})
 	}
-	err = s.transact(ctx, "delete limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	err = s.conn.Transact(ctx, "delete limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 	if err == nil && unregister != nil && k.Entity != "" {
 		s.tidyRegistry(ctx, k.Resource)
 	}

@@ -17,6 +17,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -30,13 +31,6 @@ var (
 		{Entity: "user", Resource: "gpt-4"}, {Entity: "user", Resource: store.DefaultResource}, {Resource: "gpt-4"}, {},
 	}
 )
-
-func setLimits(t *testing.T, s *dynamo.Store, k store.ConfigKey, limits []store.Limit) {
-	t.Helper()
-	if err := s.SetLimits(t.Context(), k, limits); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func wantConfig(t *testing.T, s *dynamo.Store, k store.ConfigKey, want *store.Config) {
 	t.Helper()
@@ -54,16 +48,16 @@ func TestLimitsOfEveryLevel(t *testing.T) {
 	for _, k := range levels {
 		t.Run(fmt.Sprintf("%+v", k), func(t *testing.T) {
 			t.Parallel()
-			s, f := newStore(t)
+			s, f := fixture.NewStore(t)
 			_, ns := s.Namespace()
 			_, err := s.Limits(t.Context(), k)
-			wantErr(t, err, store.ErrNotFound)
-			setLimits(t, s, k, append(rpm10, tpm20...))
+			fixture.WantErr(t, err, store.ErrNotFound)
+			fixture.SetLimits(t, s, k, append(rpm10, tpm20...))
 			wantConfig(t, s, k, &store.Config{Limits: append(rpm10, tpm20...)})
-			setLimits(t, s, k, tpm20)
+			fixture.SetLimits(t, s, k, tpm20)
 			wantConfig(t, s, k, &store.Config{Limits: tpm20})
 			want := schema.EncodeConfig(ns, k, &store.Config{Limits: tpm20})
-			if diff := cmp.Diff(fmt.Sprint(attrNames(want)), fmt.Sprint(attrNames(get(t, f, schema.ConfigKey(ns, k))))); diff != "" {
+			if diff := cmp.Diff(fmt.Sprint(attrNames(want)), fmt.Sprint(attrNames(fixture.Get(t, f, schema.ConfigKey(ns, k))))); diff != "" {
 				t.Errorf("the item (-want +got):\n%s", diff)
 			}
 			for range 2 { // deleting missing limits is no error
@@ -71,7 +65,7 @@ func TestLimitsOfEveryLevel(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if it := get(t, f, schema.ConfigKey(ns, k)); it != nil {
+			if it := fixture.Get(t, f, schema.ConfigKey(ns, k)); it != nil {
 				t.Errorf("the item is still there: %v", it)
 			}
 		})
@@ -91,7 +85,7 @@ func attrNames(it schema.Item) map[string]bool {
 func count(t *testing.T, s *dynamo.Store, api dynamo.API, resource string) string {
 	t.Helper()
 	_, ns := s.Namespace()
-	n, ok := get(t, api, schema.EntityConfigRegistryKey(ns))[resource].(*types.AttributeValueMemberN)
+	n, ok := fixture.Get(t, api, schema.EntityConfigRegistryKey(ns))[resource].(*types.AttributeValueMemberN)
 	if !ok {
 		return ""
 	}
@@ -100,7 +94,7 @@ func count(t *testing.T, s *dynamo.Store, api dynamo.API, resource string) strin
 
 func TestRegistryCountsEntityConfigurations(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	f.Set(faults.Pages(1))
 	a, b := store.ConfigKey{Entity: "a", Resource: "gpt-4"}, store.ConfigKey{Entity: "b", Resource: "gpt-4"}
 	for _, step := range []struct {
@@ -125,7 +119,7 @@ func TestRegistryCountsEntityConfigurations(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || err != nil {
 		t.Errorf("entities (-want +got): %v\n%s", err, diff)
 	}
-	setLimits(t, s, store.ConfigKey{Entity: "a", Resource: store.DefaultResource}, rpm10)
+	fixture.SetLimits(t, s, store.ConfigKey{Entity: "a", Resource: store.DefaultResource}, rpm10)
 	resources, err := s.ResourcesWithEntityLimits(t.Context())
 	if diff := cmp.Diff([]string{store.DefaultResource, "gpt-4"}, resources); diff != "" || err != nil {
 		t.Errorf("resources (-want +got): %v\n%s", err, diff)
@@ -143,7 +137,7 @@ func TestRegistryCountsEntityConfigurations(t *testing.T) {
 // If the removal of an unused count fails, the store logs it and returns no error.
 func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	t.Parallel()
-	f := faults.NewTap(newTable(t))
+	f := faults.NewTap(fixture.NewTable(t))
 	var log bytes.Buffer
 	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -156,7 +150,7 @@ func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 		}
 	}
 	for _, e := range []string{"a", "b", "c"} {
-		setLimits(t, s, store.ConfigKey{Entity: e, Resource: "gpt-4"}, rpm10)
+		fixture.SetLimits(t, s, store.ConfigKey{Entity: e, Resource: "gpt-4"}, rpm10)
 	}
 	remove("a") // the count is still in use
 	if log.Len() > 0 {
@@ -179,23 +173,23 @@ func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 // it is.
 func TestRegistryOfUncountedConfigurations(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	_, ns := s.Namespace()
 	k := store.ConfigKey{Entity: "a", Resource: "gpt-4"}
 	uncounted := schema.EncodeConfig(ns, k, &store.Config{Limits: rpm10})
 	delete(uncounted, schema.GSI3PK)
 	delete(uncounted, schema.GSI3SK)
-	setLimits(t, s, store.ConfigKey{Entity: "b", Resource: "gpt-4"}, rpm10)
+	fixture.SetLimits(t, s, store.ConfigKey{Entity: "b", Resource: "gpt-4"}, rpm10)
 
-	put(t, f, uncounted)
+	fixture.Put(t, f, uncounted)
 	if err := s.DeleteLimits(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
 	if got := count(t, s, f, "gpt-4"); got != "1" {
 		t.Errorf("deleted: count is %q, want 1", got)
 	}
-	put(t, f, uncounted)
-	setLimits(t, s, k, tpm20)
+	fixture.Put(t, f, uncounted)
+	fixture.SetLimits(t, s, k, tpm20)
 	if got := count(t, s, f, "gpt-4"); got != "2" {
 		t.Errorf("set: count is %q, want 2", got)
 	}
@@ -206,10 +200,10 @@ func TestRegistryOfUncountedConfigurations(t *testing.T) {
 
 func TestResourcesWithDefaults(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	_, ns := s.Namespace()
 	for _, r := range []string{"b", "a", "b"} {
-		setLimits(t, s, store.ConfigKey{Resource: r}, rpm10)
+		fixture.SetLimits(t, s, store.ConfigKey{Resource: r}, rpm10)
 	}
 	got, err := s.ResourcesWithDefaults(t.Context())
 	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || err != nil {
@@ -223,7 +217,7 @@ func TestResourcesWithDefaults(t *testing.T) {
 	if got, err := s.ResourcesWithDefaults(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("after deleting: %q, %v", got, err)
 	}
-	if it := get(t, f, schema.ResourceRegistryKey(ns)); it[schema.Resources] != nil || it[schema.GSI4PK] == nil {
+	if it := fixture.Get(t, f, schema.ResourceRegistryKey(ns)); it[schema.Resources] != nil || it[schema.GSI4PK] == nil {
 		t.Errorf("the registry is %v", it)
 	}
 }
@@ -231,7 +225,7 @@ func TestResourcesWithDefaults(t *testing.T) {
 func TestSettingLimitsKeepsWhatOperatorsSet(t *testing.T) {
 	t.Parallel()
 	for _, k := range levels {
-		s, f := newStore(t)
+		s, f := fixture.NewStore(t)
 		_, ns := s.Namespace()
 		settings := schema.Item{
 			schema.Disabled: schema.S("bypass"), schema.Cascade: schema.Bool(false), schema.AuditRetentionDays: schema.N(7),
@@ -240,10 +234,10 @@ func TestSettingLimitsKeepsWhatOperatorsSet(t *testing.T) {
 		old := schema.EncodeConfig(ns, k, &store.Config{Limits: rpm10})
 		maps.Copy(old, settings)
 		old[schema.SchedTZ], old["l_rpm_sched"], old["w_s_rsa"] = schema.S("UTC"), schema.S("1s500"), schema.N(1)
-		put(t, f, old)
+		fixture.Put(t, f, old)
 
 		kept := func(step string) schema.Item {
-			it := get(t, f, schema.ConfigKey(ns, k))
+			it := fixture.Get(t, f, schema.ConfigKey(ns, k))
 			for attr := range settings {
 				if it[attr] == nil {
 					t.Errorf("%+v: %s lost %s", k, step, attr)
@@ -256,7 +250,7 @@ func TestSettingLimitsKeepsWhatOperatorsSet(t *testing.T) {
 			}
 			return it
 		}
-		setLimits(t, s, k, tpm20)
+		fixture.SetLimits(t, s, k, tpm20)
 		if it := kept("setting"); it["l_tpm_cp"] == nil || it["l_rpm_cp"] != nil {
 			t.Errorf("%+v: set to %v", k, it)
 		}
@@ -271,23 +265,23 @@ func TestSettingLimitsKeepsWhatOperatorsSet(t *testing.T) {
 
 func TestSystemLimitsAndOnUnavailable(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	_, ns := s.Namespace()
 	system := store.ConfigKey{}
 	retention := func() {
 		t.Helper()
-		if it := get(t, f, schema.ConfigKey(ns, system)); it[schema.AuditRetentionDays] == nil {
+		if it := fixture.Get(t, f, schema.ConfigKey(ns, system)); it[schema.AuditRetentionDays] == nil {
 			t.Error("audit retention is lost")
 		}
 	}
-	put(t, f, schema.Item{
+	fixture.Put(t, f, schema.Item{
 		schema.PK: schema.S(schema.SystemPK(ns)), schema.SK: schema.S(schema.ConfigSK), schema.AuditRetentionDays: schema.N(30),
 	})
 	if err := s.SetSystem(t.Context(), rpm10, store.Allow); err != nil {
 		t.Fatal(err)
 	}
 	wantConfig(t, s, system, &store.Config{Limits: rpm10, OnUnavailable: store.Allow})
-	setLimits(t, s, system, tpm20)
+	fixture.SetLimits(t, s, system, tpm20)
 	wantConfig(t, s, system, &store.Config{Limits: tpm20, OnUnavailable: store.Allow})
 	retention()
 	if err := s.SetSystem(t.Context(), nil, store.Block); err != nil {
@@ -306,8 +300,8 @@ func TestSystemLimitsAndOnUnavailable(t *testing.T) {
 	}
 	wantConfig(t, s, system, &store.Config{})
 	retention()
-	wantErr(t, s.SetSystem(t.Context(), nil, ""), store.ErrInvalid)
-	wantErr(t, s.SetSystem(t.Context(), rpm10, "shrug"), store.ErrInvalid)
+	fixture.WantErr(t, s.SetSystem(t.Context(), nil, ""), store.ErrInvalid)
+	fixture.WantErr(t, s.SetSystem(t.Context(), rpm10, "shrug"), store.ErrInvalid)
 }
 
 // A switch that an operator changes between the read and the write is kept. The write
@@ -316,9 +310,9 @@ func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]bool{"set": false, "delete": true} {
 		for _, k := range levels[:3] {
-			s, f := newStore(t)
+			s, f := fixture.NewStore(t)
 			_, ns := s.Namespace()
-			setLimits(t, s, k, rpm10)
+			fixture.SetLimits(t, s, k, rpm10)
 			thrown := false
 			f.Set(faults.Before(func(c *faults.Call) error {
 				if c.Op == "GetItem" || thrown {
@@ -350,7 +344,7 @@ func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
 func TestSettingLimitsAtOnceLeavesOneOfThem(t *testing.T) {
 	t.Parallel()
 	for _, k := range levels {
-		s, f := newStore(t)
+		s, f := fixture.NewStore(t)
 		var wg sync.WaitGroup
 		for _, limits := range [][]store.Limit{rpm10, tpm20, append(rpm10, tpm20...)} {
 			wg.Go(func() {
@@ -374,7 +368,7 @@ func TestSettingLimitsAtOnceLeavesOneOfThem(t *testing.T) {
 
 func TestConfigIsCheckedOnEveryPath(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	for _, k := range []store.ConfigKey{
 		{Entity: "bad#id", Resource: "gpt-4"},
 		{Entity: "user\n", Resource: "gpt-4"},
@@ -394,16 +388,16 @@ func TestConfigIsCheckedOnEveryPath(t *testing.T) {
 		}
 		if k.Resource != "GSI4PK" {
 			_, err := s.Load(t.Context(), &store.Load{Configs: []store.ConfigKey{k}})
-			wantErr(t, err, store.ErrInvalid)
+			fixture.WantErr(t, err, store.ErrInvalid)
 		}
 	}
 	_, err := s.EntitiesWithLimits(t.Context(), "r#x")
-	wantErr(t, err, store.ErrInvalid)
+	fixture.WantErr(t, err, store.ErrInvalid)
 	for _, limits := range [][]store.Limit{
 		nil, {limiter.PerMinute("wcu", 1)}, {limiter.PerMinute("rpm", 0)}, {limiter.PerMinute("rpm", 1), limiter.PerMinute("rpm", 2)},
 	} {
 		for _, k := range levels {
-			wantErr(t, s.SetLimits(t.Context(), k, limits), store.ErrInvalid)
+			fixture.WantErr(t, s.SetLimits(t.Context(), k, limits), store.ErrInvalid)
 		}
 	}
 	if len(f.Ops()) != 0 {
@@ -413,16 +407,16 @@ func TestConfigIsCheckedOnEveryPath(t *testing.T) {
 
 func TestWatchersHearOfEveryChange(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	var heard []store.ConfigKey
 	stop := s.WatchConfig(func(k store.ConfigKey) { heard = append(heard, k) })
 	for _, k := range levels {
-		setLimits(t, s, k, rpm10)
+		fixture.SetLimits(t, s, k, rpm10)
 		if err := s.DeleteLimits(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
 	}
-	setLimits(t, s, levels[0], rpm10)
+	fixture.SetLimits(t, s, levels[0], rpm10)
 	if _, err := s.DeleteEntity(t.Context(), "user"); err != nil {
 		t.Fatal(err)
 	}
@@ -440,13 +434,13 @@ func TestWatchersHearOfEveryChange(t *testing.T) {
 		}
 		return nil
 	}))
-	wantErr(t, s.SetLimits(t.Context(), levels[3], rpm10), store.ErrUnavailable)
+	fixture.WantErr(t, s.SetLimits(t.Context(), levels[3], rpm10), store.ErrUnavailable)
 	if len(heard) != 1 {
 		t.Errorf("a failed write was heard of %d times", len(heard))
 	}
 	stop()
 	f.Set(nil)
-	setLimits(t, s, levels[3], rpm10)
+	fixture.SetLimits(t, s, levels[3], rpm10)
 	if len(heard) != 1 {
 		t.Errorf("heard of %v after stop", heard)
 	}

@@ -11,8 +11,10 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -70,7 +72,7 @@ func TestCosts(t *testing.T) {
 
 func newLiteTable(t *testing.T) *dynamolite.DB {
 	t.Helper()
-	engine := newEngine(t)
+	engine := limitertest.NewEngine(t, dynamolite.Options{})
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}
@@ -166,21 +168,21 @@ func (c *till) acquire(l *limiter.Limiter, limit string, tokens int64) *limiter.
 func (c *till) refuse() {
 	c.Helper()
 	_, err := c.limiter.Acquire(c.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 5000}})
-	wantErr(c.T, err, limiter.ErrExceeded)
+	fixture.WantErr(c.T, err, limiter.ErrExceeded)
 }
 
 // refuseAs is an acquire that must fail with an error.
 func (c *till) refuseAs(want error) {
 	c.Helper()
 	_, err := c.limiter.Acquire(c.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}})
-	wantErr(c.T, err, want)
+	fixture.WantErr(c.T, err, want)
 }
 
 // cascade makes the user a child that cascades.
 func (c *till) cascade() {
 	c.Helper()
-	createEntity(c.T, c.admin, store.Entity{ID: "project"})
-	createEntity(c.T, c.admin, store.Entity{ID: "user", Parent: "project", Cascade: true})
+	fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "project"})
+	fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "user", Parent: "project", Cascade: true})
 }
 
 // A measure delays each request before it passes it on, and finds which requests depend
@@ -251,11 +253,11 @@ func checkCostOfLimits(t *testing.T, api dynamo.API) {
 		}
 		c.must(c.admin.SetSystem(t.Context(), limits, ""))
 		c.must(errOf(c.limiter.Acquire(t.Context(), req)))
-		size := dynamo.ItemSize(get(t, api, schema.BucketKey(ns, b)))
+		size := dynamo.ItemSize(fixture.Get(t, api, schema.BucketKey(ns, b)))
 		c.start()
 		c.must(errOf(c.limiter.Acquire(t.Context(), req)))
 		got := c.cost(func(*till) {})
-		sizes[n] = max(size, dynamo.ItemSize(get(t, api, schema.BucketKey(ns, b))))
+		sizes[n] = max(size, dynamo.ItemSize(fixture.Get(t, api, schema.BucketKey(ns, b))))
 		if want := (price{1, 1, 0, float64((sizes[n] + 1023) / 1024)}); got != want {
 			t.Errorf("an acquire of %d limits, on an item of %d bytes, costs %v, want %v", n, sizes[n], got, want)
 		}

@@ -6,6 +6,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -233,20 +235,20 @@ var costs = []cost{
 	{"create an entity", price{1, 1, 0, 8}, nil, func(c *till) {
 		c.audited()
 		c.start()
-		createEntity(c.T, c.store, store.Entity{ID: "project"})
+		fixture.CreateEntity(c.T, c.store, store.Entity{ID: "project"})
 	}},
 	{"the same, the first change in a minute", price{2, 2, 1, 8}, nil, func(c *till) {
 		c.start()
-		createEntity(c.T, c.store, store.Entity{ID: "project"})
+		fixture.CreateEntity(c.T, c.store, store.Entity{ID: "project"})
 	}},
 	{"create an entity that has a parent", price{1, 1, 0, 12}, &price{1, 1, 0, 24}, func(c *till) {
 		c.audited()
-		createEntity(c.T, c.admin, store.Entity{ID: "project"})
+		fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "project"})
 		c.start()
-		createEntity(c.T, c.store, store.Entity{ID: "user", Parent: "project"})
+		fixture.CreateEntity(c.T, c.store, store.Entity{ID: "user", Parent: "project"})
 	}},
 	{"read an entity", price{1, 1, 1, 0}, nil, func(c *till) {
-		createEntity(c.T, c.admin, store.Entity{ID: "user"})
+		fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "user"})
 		c.start()
 		c.must(errOf(c.store.Entity(c.Context(), "user")))
 	}},
@@ -264,7 +266,7 @@ var costs = []cost{
 	}},
 	{"list up to 9 audit events", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.start()
-		c.must(errOf(c.store.AuditEvents(c.Context(), dynamo.AuditQuery{Entity: dynamo.AuditSystem})))
+		c.must(errOf(c.store.AuditEvents(c.Context(), audit.Query{Entity: audit.System})))
 	}},
 	firstLimits("a resource's", store.ConfigKey{Resource: "gpt-4"}, price{2, 2, 1, 12}, &price{2, 2, 1, 8}),
 	firstLimits("an entity's default", store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, price{4, 4, 2, 14}, &price{4, 4, 1, 20}),
@@ -288,7 +290,7 @@ var costs = []cost{
 	}},
 	{"delete an entity with a bucket and limits of its own", price{8, 8, 3.5, 25}, &price{8, 8, 2.5, 37}, func(c *till) {
 		c.audited()
-		createEntity(c.T, c.admin, store.Entity{ID: "user"})
+		fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "user"})
 		c.must(c.admin.SetLimits(c.Context(), store.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
 		c.acquire(c.other, "rpd", 1)
 		c.start()

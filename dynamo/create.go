@@ -8,7 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -21,21 +23,17 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 	if err := checkCreate(c); err != nil {
 		return store.Outcome{}, err
 	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
 	it := schema.EncodeNewBucket(s.ns, c)
-	sent := s.clock.sending()
-	out, err := s.api.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           s.table,
-		Item:                                it,
-		ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, bucketWrite)
+	_, err := conn.Send(ctx, s.conn, func(o *dynamodb.PutItemOutput) middleware.Metadata { return o.ResultMetadata },
+		s.conn.API.PutItem, &dynamodb.PutItemInput{
+			TableName:                           s.conn.Table,
+			Item:                                it,
+			ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, conn.BucketWrite)
 	if err != nil {
-		s.clock.failed(err, sent)
 		return s.refused("create", c.Bucket, err)
 	}
-	s.clock.answered(out.ResultMetadata, sent)
 	img, err := schema.DecodeBucket(it)
 	return store.Outcome{Applied: true, Image: img}, err
 }

@@ -51,7 +51,7 @@
 //	afterwards    REMOVE a count         if it is 0 or less
 //
 //	usage snapshot (ENTITY#… #USAGE#…)
-//	AddUsage      SET its identity,      if seq# of each shard is before the first step, or absent
+//	usage: Add    SET its identity,      if seq# of each shard is before the first step, or absent
 //	              ttl, seq#…; ADD
 //	              total_events, counters
 //	DeleteEntity  deletes it

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -40,29 +42,29 @@ func (s *Store) CreateEntity(ctx context.Context, e store.Entity) (*store.Entity
 	if e.Metadata == nil {
 		e.Metadata = map[string]string{}
 	}
-	now := s.clock.now()
+	now := s.conn.Clock.Now()
 	e.Created, e.Generation, e.Incarnation = now.UTC().Truncate(time.Second), now.UnixMilli(), newIncarnation()
 	event, err := s.auditPut(ctx, &schema.AuditEvent{
-		Action: ActionEntityCreated, Entity: e.ID, Details: schema.EntityDetail(&e),
+		Action: audit.EntityCreated, Entity: e.ID, Details: schema.EntityDetail(&e),
 	})
 	if err != nil {
 		return nil, err
 	}
 	const parent = 2
-	writes := []types.TransactWriteItem{{Put: s.putNew(schema.EncodeEntity(s.ns, &e))}, event}
+	writes := []types.TransactWriteItem{{Put: putNew(s.conn, schema.EncodeEntity(s.ns, &e))}, event}
 	if e.Parent != "" {
 		writes = append(writes, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
-			TableName: s.table, Key: schema.MetaKey(s.ns, e.Parent).Item(),
+			TableName: s.conn.Table, Key: schema.MetaKey(s.ns, e.Parent).Item(),
 			ConditionExpression: aws.String("attribute_exists(PK)"),
 		}})
 	}
-	err = s.transact(ctx, "create entity "+e.ID, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	err = s.conn.Transact(ctx, "create entity "+e.ID, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 	switch {
 	case err == nil:
 		return &e, nil
-	case failedAt(err, 0):
+	case conn.FailedAt(err, 0):
 		return nil, &store.ExistsError{Kind: "entity", Name: e.ID}
-	case failedAt(err, parent):
+	case conn.FailedAt(err, parent):
 		return nil, &store.NotFoundError{Kind: "entity", Name: e.Parent, Hint: "create the parent first"}
 	}
 	return nil, err
@@ -82,7 +84,7 @@ func (s *Store) Entity(ctx context.Context, id string) (*store.Entity, error) {
 	if err := store.CheckEntity(id); err != nil {
 		return nil, err
 	}
-	it, err := s.getItem(ctx, "read entity "+id, schema.MetaKey(s.ns, id))
+	it, err := s.conn.GetItem(ctx, "read entity "+id, schema.MetaKey(s.ns, id))
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +101,9 @@ func (s *Store) Children(ctx context.Context, parent string) ([]*store.Entity, e
 		return nil, err
 	}
 	var children []*store.Entity
-	in := indexQuery(schema.GSI1, schema.ParentIndexPK(s.ns, parent), "")
+	in := conn.IndexQuery(schema.GSI1, schema.ParentIndexPK(s.ns, parent), "")
 	in.ProjectionExpression = nil // the index projects whole records
-	err := s.query(ctx, "list children of "+parent, in, func(it item) error {
+	err := s.conn.Query(ctx, "list children of "+parent, in, func(it item) error {
 		child, err := schema.DecodeEntity(it)
 		children = append(children, child)
 		return err
@@ -136,7 +138,7 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 	if err != nil {
 		return 0, err
 	}
-	buckets, err := s.queryKeys(ctx, op, indexQuery(schema.GSI3, schema.EntityPK(s.ns, id), schema.BucketIndexPrefix))
+	buckets, err := s.queryKeys(ctx, op, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, id), schema.BucketIndexPrefix))
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +163,7 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 	if n := len(doomed) - 1; last == nil && n >= 0 {
 		last, doomed = &doomed[n], doomed[:n]
 	}
-	if err := s.batchDelete(ctx, op, doomed); err != nil {
+	if err := s.conn.BatchDelete(ctx, op, doomed); err != nil {
 		return 0, err
 	}
 	deleted = len(doomed)
@@ -188,19 +190,19 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 // deletion. It writes no event if another deletion came first.
 func (s *Store) deleteLast(ctx context.Context, op, id string, last schema.Key, n int) error {
 	event, err := s.auditPut(ctx, &schema.AuditEvent{
-		Action: ActionEntityDeleted, Entity: id,
+		Action: audit.EntityDeleted, Entity: id,
 		Details: schema.Item{"records_deleted": schema.N(int64(n)), "complete": schema.Bool(true)},
 	})
 	if err != nil {
 		return err
 	}
-	err = s.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+	err = s.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{Delete: &types.Delete{
-			TableName: s.table, Key: last.Item(), ConditionExpression: aws.String("attribute_exists(PK)"),
+			TableName: s.conn.Table, Key: last.Item(), ConditionExpression: aws.String("attribute_exists(PK)"),
 		}},
 		event,
 	}})
-	if failedAt(err, 0) {
+	if conn.FailedAt(err, 0) {
 		return nil
 	}
 	return err
@@ -252,7 +254,7 @@ func (s *Store) operationRecords(ctx context.Context, op string, buckets []schem
 
 func (s *Store) queryKeys(ctx context.Context, op string, in *dynamodb.QueryInput) ([]schema.Key, error) {
 	var keys []schema.Key
-	err := s.query(ctx, op, in, func(it item) error {
+	err := s.conn.Query(ctx, op, in, func(it item) error {
 		keys = append(keys, schema.KeyOf(it))
 		return nil
 	})

@@ -14,28 +14,21 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func createEntity(t *testing.T, s *dynamo.Store, e store.Entity) *store.Entity {
-	t.Helper()
-	got, err := s.CreateEntity(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
 func TestCreateEntity(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
-	parent := createEntity(t, s, store.Entity{ID: "proj-1"})
+	s, f := fixture.NewStore(t)
+	parent := fixture.CreateEntity(t, s, store.Entity{ID: "proj-1"})
 	if diff := cmp.Diff([]string{"GetItem", "TransactWriteItems"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	child := createEntity(t, s, store.Entity{
+	child := fixture.CreateEntity(t, s, store.Entity{
 		ID: "key-1", Name: "a key", Parent: "proj-1", Cascade: true, Metadata: map[string]string{"plan": "free"},
 	})
 	want := &store.Entity{
@@ -64,9 +57,9 @@ func TestCreateEntity(t *testing.T) {
 
 func TestCreateEntityIsRefused(t *testing.T) {
 	t.Parallel()
-	s, _ := newStore(t)
-	createEntity(t, s, store.Entity{ID: "a"})
-	createEntity(t, s, store.Entity{ID: "b", Parent: "a"})
+	s, _ := fixture.NewStore(t)
+	fixture.CreateEntity(t, s, store.Entity{ID: "a"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "b", Parent: "a"})
 	for _, c := range []struct {
 		e    store.Entity
 		want error
@@ -82,14 +75,14 @@ func TestCreateEntityIsRefused(t *testing.T) {
 		}
 	}
 	_, err := s.Entity(t.Context(), "c")
-	wantErr(t, err, store.ErrNotFound)
+	fixture.WantErr(t, err, store.ErrNotFound)
 }
 
 func TestCreateEntityWaitsForOtherTransactions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newStore(t)
-		createEntity(t, s, store.Entity{ID: "a"})
+		s, f := fixture.NewStore(t)
+		fixture.CreateEntity(t, s, store.Entity{ID: "a"})
 		in := 2
 		f.Set(faults.Before(func(c *faults.Call) error {
 			if c.Op != "TransactWriteItems" {
@@ -100,31 +93,23 @@ func TestCreateEntityWaitsForOtherTransactions(t *testing.T) {
 			}
 			return nil
 		}))
-		createEntity(t, s, store.Entity{ID: "b", Parent: "a"})
+		fixture.CreateEntity(t, s, store.Entity{ID: "b", Parent: "a"})
 		f.Set(faults.Before(func(*faults.Call) error { return cancelled("None", "TransactionConflict") }))
 		_, err := s.CreateEntity(t.Context(), store.Entity{ID: "c", Parent: "a"})
-		wantErr(t, err, store.ErrConflict)
+		fixture.WantErr(t, err, store.ErrConflict)
 	})
-}
-
-func cancelled(codes ...string) error {
-	err := &types.TransactionCanceledException{}
-	for _, c := range codes {
-		err.CancellationReasons = append(err.CancellationReasons, types.CancellationReason{Code: aws.String(c)})
-	}
-	return err
 }
 
 func TestChildrenOverPages(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	f.Set(faults.Pages(2))
-	createEntity(t, s, store.Entity{ID: "proj"})
-	createEntity(t, s, store.Entity{ID: "proj-2"})
-	createEntity(t, s, store.Entity{ID: "other", Parent: "proj-2"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "proj"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "proj-2"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "other", Parent: "proj-2"})
 	var want []string
 	for i := range 7 {
-		e := createEntity(t, s, store.Entity{ID: fmt.Sprintf("key-%d", i), Parent: "proj"})
+		e := fixture.CreateEntity(t, s, store.Entity{ID: fmt.Sprintf("key-%d", i), Parent: "proj"})
 		want = append(want, e.ID)
 	}
 	children, err := s.Children(t.Context(), "proj")
@@ -146,10 +131,10 @@ func TestChildrenOverPages(t *testing.T) {
 func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newStore(t)
+		s, f := fixture.NewStore(t)
 		_, ns := s.Namespace()
-		createEntity(t, s, store.Entity{ID: "user"})
-		createEntity(t, s, store.Entity{ID: "user2"})
+		fixture.CreateEntity(t, s, store.Entity{ID: "user"})
+		fixture.CreateEntity(t, s, store.Entity{ID: "user2"})
 		limits := []store.Limit{limiter.PerMinute("rpm", 10)}
 		for _, r := range []string{"gpt-4", store.DefaultResource} {
 			for _, e := range []string{"user", "user2"} {
@@ -159,17 +144,17 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 			}
 		}
 		for shard := range 40 {
-			bucket(t, s, f, "user", "gpt-4", shard, 40)
+			fixture.PutBucket(t, s, f, "user", "gpt-4", shard, 40)
 		}
-		bucket(t, s, f, "user", "a/b", 1, 2) // shard 0 is gone, its records are not
-		bucket(t, s, f, "user2", "gpt-4", 0, 1)
+		fixture.PutBucket(t, s, f, "user", "a/b", 1, 2) // shard 0 is gone, its records are not
+		fixture.PutBucket(t, s, f, "user2", "gpt-4", 0, 1)
 		for _, k := range []schema.Key{
 			{PK: schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4"}).PK, SK: "#OP#k1"},
 			{PK: schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "a/b"}).PK, SK: "#OP#k2"},
 			{PK: schema.EntityPK(ns, "user"), SK: "#USAGE#gpt-4#2026-01-01T00:00:00Z"},
 			{PK: ns + "/AUDIT#user", SK: "#AUDIT#01"},
 		} {
-			put(t, f, k.Item())
+			fixture.Put(t, f, k.Item())
 		}
 		f.Take()
 		f.Set(faults.Chain(faults.Pages(10), faults.Batches(20)))
@@ -185,20 +170,20 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 		if left := scan(t, f, ns, "user"); len(left) != 0 {
 			t.Errorf("left over: %v", left)
 		}
-		if get(t, f, schema.Key{PK: ns + "/AUDIT#user", SK: "#AUDIT#01"}) == nil {
+		if fixture.Get(t, f, schema.Key{PK: ns + "/AUDIT#user", SK: "#AUDIT#01"}) == nil {
 			t.Error("the audit event is gone")
 		}
 		if left := scan(t, f, ns, "user2"); len(left) != 4 {
 			t.Errorf("of another entity: %v", left)
 		}
-		registry := get(t, f, schema.EntityConfigRegistryKey(ns))
+		registry := fixture.Get(t, f, schema.EntityConfigRegistryKey(ns))
 		for _, r := range []string{"gpt-4", store.DefaultResource} {
 			if n, ok := registry[r].(*types.AttributeValueMemberN); !ok || n.Value != "1" {
 				t.Errorf("registry counts %s as %v, want the other entity's", r, registry[r])
 			}
 		}
 		_, err = s.DeleteEntity(t.Context(), "user")
-		wantErr(t, err, store.ErrNotFound)
+		fixture.WantErr(t, err, store.ErrNotFound)
 	})
 }
 
@@ -243,15 +228,15 @@ func scan(t *testing.T, f *faults.Tap, ns, entity string) []schema.Key {
 func TestDeleteEntityGivesUpOnAThrottledTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newStore(t)
-		createEntity(t, s, store.Entity{ID: "user"})
-		bucket(t, s, f, "user", "gpt-4", 0, 1)
+		s, f := fixture.NewStore(t)
+		fixture.CreateEntity(t, s, store.Entity{ID: "user"})
+		fixture.PutBucket(t, s, f, "user", "gpt-4", 0, 1)
 		stuck := faults.NewTap(f.Table)
 		stuck.Set(faults.On(faults.Batches(0), faults.BatchWriteItem))
-		s = openStore(t, stuck)
+		s = fixture.OpenStore(t, stuck)
 		_, err := s.DeleteEntity(t.Context(), "user")
-		wantErr(t, err, store.ErrThrottled)
-		wantErr(t, err, store.ErrUnavailable)
+		fixture.WantErr(t, err, store.ErrThrottled)
+		fixture.WantErr(t, err, store.ErrUnavailable)
 		if n := stuck.Count(faults.BatchWriteItem); n != 10 {
 			t.Errorf("%d attempts, want 10", n)
 		}
@@ -260,7 +245,7 @@ func TestDeleteEntityGivesUpOnAThrottledTable(t *testing.T) {
 
 func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	for _, id := range []string{"", "bad#id", "user\n", "a/b", strings.Repeat("x", 257)} {
 		_, create := s.CreateEntity(t.Context(), store.Entity{ID: id})
 		_, read := s.Entity(t.Context(), id)
@@ -270,22 +255,22 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 		_, entityBuckets := s.EntityBuckets(t.Context(), id)
 		_, image := s.Load(t.Context(), &store.Load{Bucket: &store.Bucket{Entity: id, Resource: "gpt-4"}})
 		for _, err := range []error{create, read, children, remove, buckets, entityBuckets, image} {
-			wantErr(t, err, store.ErrInvalid)
+			fixture.WantErr(t, err, store.ErrInvalid)
 		}
 		if id != "" { // this load asks for no entity, and this creation names no parent
 			_, load := s.Load(t.Context(), &store.Load{Entity: id})
 			_, parent := s.CreateEntity(t.Context(), store.Entity{ID: "x", Parent: id})
-			wantErr(t, load, store.ErrInvalid)
-			wantErr(t, parent, store.ErrInvalid)
+			fixture.WantErr(t, load, store.ErrInvalid)
+			fixture.WantErr(t, parent, store.ErrInvalid)
 		}
 	}
 	for _, resource := range []string{"", "r#x", "r\n", "1r", store.DefaultResource} {
 		_, buckets := s.Buckets(t.Context(), "user", resource, 1)
 		_, resourceBuckets := s.ResourceBuckets(t.Context(), resource)
 		_, image := s.Load(t.Context(), &store.Load{Bucket: &store.Bucket{Entity: "user", Resource: resource}})
-		wantErr(t, image, store.ErrInvalid)
-		wantErr(t, buckets, store.ErrInvalid)
-		wantErr(t, resourceBuckets, store.ErrInvalid)
+		fixture.WantErr(t, image, store.ErrInvalid)
+		fixture.WantErr(t, buckets, store.ErrInvalid)
+		fixture.WantErr(t, resourceBuckets, store.ErrInvalid)
 	}
 	if len(f.Ops()) != 0 {
 		t.Errorf("requests were sent: %q", f.Ops())
@@ -297,7 +282,7 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 func TestTwoDeletionsAreToldOfOnce(t *testing.T) {
 	t.Parallel()
 	s, f := newAuditedStore(t)
-	createEntity(t, s, store.Entity{ID: "user"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "user"})
 	// Events of two processes in one millisecond have no order.
 	later := dynamo.Following(dynamo.Options{API: f.Table, Table: table, Now: func() time.Time { return now().Add(time.Millisecond) }})
 	other, err := dynamo.Open(t.Context(), later)
@@ -315,5 +300,13 @@ func TestTwoDeletionsAreToldOfOnce(t *testing.T) {
 	if _, err := s.DeleteEntity(t.Context(), "user"); err != nil {
 		t.Errorf("the second one: %v", err)
 	}
-	wantActions(t, s, "user", dynamo.ActionEntityCreated, dynamo.ActionEntityDeleted)
+	fixture.WantActions(t, s, "user", audit.EntityCreated, audit.EntityDeleted)
+}
+
+func cancelled(codes ...string) error {
+	err := &types.TransactionCanceledException{}
+	for _, c := range codes {
+		err.CancellationReasons = append(err.CancellationReasons, types.CancellationReason{Code: aws.String(c)})
+	}
+	return err
 }

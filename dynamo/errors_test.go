@@ -21,9 +21,24 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
+
+// translate returns the error that a store of the table makes of err.
+func translate(op string, err error) error {
+	name := table
+	return (&conn.Conn{Table: &name}).Translate(op, err)
+}
+
+// writeRetryer is the retryer of bucket writes.
+func writeRetryer() aws.Retryer {
+	var o dynamodb.Options
+	conn.BucketWrite(&o)
+	return o.Retryer
+}
 
 func api(code string) error { return &smithy.GenericAPIError{Code: code, Message: "m"} }
 
@@ -144,7 +159,7 @@ func (s skewed) Unwrap() error { return s.error }
 func TestTranslate(t *testing.T) {
 	t.Parallel()
 	for name, c := range translations {
-		err := dynamo.Translate("take a token", wrapped(c.err))
+		err := translate("take a token", wrapped(c.err))
 		for _, sentinel := range all {
 			if want := slices.Contains(c.want, sentinel); errors.Is(err, sentinel) != want {
 				t.Errorf("%s: %v is %v: %v", name, err, sentinel, !want)
@@ -157,7 +172,7 @@ func TestTranslate(t *testing.T) {
 			t.Errorf("%s: %v has lost its cause", name, err)
 		}
 	}
-	if err := dynamo.Translate("x", nil); err != nil {
+	if err := translate("x", nil); err != nil {
 		t.Errorf("nil became %v", err)
 	}
 }
@@ -165,14 +180,14 @@ func TestTranslate(t *testing.T) {
 func TestBucketWritesAreRepeatedOnlyIfThatIsHarmless(t *testing.T) {
 	t.Parallel()
 	for name, c := range translations {
-		if got := dynamo.WriteRetryer.IsErrorRetryable(wrapped(c.err)); got != (c.retry&single != 0) {
+		if got := writeRetryer().IsErrorRetryable(wrapped(c.err)); got != (c.retry&single != 0) {
 			t.Errorf("%s: a write repeated: %v", name, got)
 		}
-		if got := dynamo.NewJointRetryer().IsErrorRetryable(wrapped(c.err)); got != (c.retry&joint != 0) {
+		if got := new(conn.JointRetryer).IsErrorRetryable(wrapped(c.err)); got != (c.retry&joint != 0) {
 			t.Errorf("%s: a transaction repeated: %v", name, got)
 		}
 	}
-	if n := dynamo.WriteRetryer.MaxAttempts(); n != 3 {
+	if n := writeRetryer().MaxAttempts(); n != 3 {
 		t.Errorf("%d attempts, want 3", n)
 	}
 }
@@ -195,8 +210,8 @@ func TestConditionFailed(t *testing.T) {
 		{errors.New("x"), false, false},
 		{nil, false, false},
 	} {
-		for _, err := range []error{c.err, dynamo.Translate("x", c.err)} {
-			got, ok := dynamo.ConditionFailed(err)
+		for _, err := range []error{c.err, translate("x", c.err)} {
+			got, ok := conn.ConditionFailed(err)
 			if ok != c.ok || (len(got) == 1) != c.item {
 				t.Errorf("%v: got %v, %v", err, got, ok)
 			}
@@ -259,7 +274,7 @@ func TestErrorsOfTheSDKClient(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := dynamo.Open(ctx, dynamo.Options{API: client(&answer{}, static), Table: table})
-	wantErr(t, err, context.Canceled)
+	fixture.WantErr(t, err, context.Canceled)
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrAccessDenied) {
 		t.Errorf("%v is more than cancelled", err)
 	}
@@ -283,7 +298,7 @@ func TestBucketWritesThroughTheSDKClient(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
 			_, err := client(&c.answer, static).UpdateItem(t.Context(),
-				&dynamodb.UpdateItemInput{TableName: aws.String(table), Key: schema.VersionKey().Item()}, dynamo.BucketWrite)
+				&dynamodb.UpdateItemInput{TableName: aws.String(table), Key: schema.VersionKey().Item()}, conn.BucketWrite)
 			if err == nil || c.answer.sent != c.want {
 				t.Errorf("%s: sent %d times, want %d; error %v", c.answer.body, c.answer.sent, c.want, err)
 			}
@@ -296,16 +311,16 @@ func TestBucketWritesThroughTheSDKClient(t *testing.T) {
 
 func TestBackoffIsDrawnBelowABoundThatDoubles(t *testing.T) {
 	t.Parallel()
-	const base = dynamo.MaxBackoff / 8
+	const base = 2 * time.Second / 8
 	for attempt, bound := range []int{1, 2, 4, 8, 8, 8} {
 		for range 50 {
-			if d := dynamo.Backoff(base, attempt); d < 0 || d >= base*8*2 || int(d) >= int(base)*bound {
+			if d := conn.Backoff(base, attempt); d < 0 || d >= base*8*2 || int(d) >= int(base)*bound {
 				t.Fatalf("attempt %d waits %v", attempt, d)
 			}
 		}
 	}
 	for attempt := 1; attempt <= 3; attempt++ {
-		if d, err := dynamo.WriteRetryer.RetryDelay(attempt, nil); err != nil || d < 0 {
+		if d, err := writeRetryer().RetryDelay(attempt, nil); err != nil || d < 0 {
 			t.Errorf("attempt %d: %v, %v", attempt, d, err)
 		}
 	}

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -56,17 +58,22 @@ func (s *Store) Gather(ctx context.Context, refills []*store.Refill) (store.Join
 
 // refillUpdate is the refill as a part of a transaction.
 func (s *Store) refillUpdate(r *store.Refill) (*types.Update, error) {
-	sh, err := s.refillShape(r)
+	if err := checkRefill(r); err != nil {
+		return nil, err
+	}
+	var w expression.Write
+	describeRefill(&w, r)
+	sh, values, err := w.Done(s.refillCache(r))
 	if err != nil {
 		return nil, err
 	}
 	return &types.Update{
-		TableName:                           s.table,
+		TableName:                           s.conn.Table,
 		Key:                                 s.bucketKey(r.Bucket),
-		UpdateExpression:                    &sh.update,
-		ConditionExpression:                 &sh.condition,
-		ExpressionAttributeNames:            sh.names,
-		ExpressionAttributeValues:           refillValues(r),
+		UpdateExpression:                    &sh.Update,
+		ConditionExpression:                 &sh.Condition,
+		ExpressionAttributeNames:            sh.Names,
+		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, nil
 }
@@ -98,7 +105,7 @@ func (s *Store) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	}
 	const most = 3
 	writes := append(make([]types.TransactWriteItem, 0, most), types.TransactWriteItem{Put: &types.Put{
-		TableName:                           s.table,
+		TableName:                           s.conn.Table,
 		Item:                                schema.EncodeNewBucket(s.ns, &b.Create),
 		ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -115,7 +122,7 @@ func (s *Store) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 		of := b.Bucket
 		of.Shard = shard
 		writes = append(writes, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
-			TableName: s.table, Key: s.bucketKey(of), ConditionExpression: &condition,
+			TableName: s.conn.Table, Key: s.bucketKey(of), ConditionExpression: &condition,
 			ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}})
@@ -153,22 +160,18 @@ func checkBirth(b *store.Birth) error {
 }
 
 // together sends writes as one transaction and reports which items refused it. Its
-// token makes repeated sending harmless: see [jointRetryer].
+// token makes repeated sending harmless: see [conn.JointRetryer].
 func (s *Store) together(ctx context.Context, op string, writes []types.TransactWriteItem) (store.Joint, error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	sent := s.clock.sending()
-	var retryer jointRetryer
-	out, err := s.api.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, retryer.option)
+	var retryer conn.JointRetryer
+	_, err := conn.Send(ctx, s.conn, func(o *dynamodb.TransactWriteItemsOutput) middleware.Metadata { return o.ResultMetadata },
+		s.conn.API.TransactWriteItems, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, retryer.Option)
 	if err == nil {
-		s.clock.answered(out.ResultMetadata, sent)
 		return store.Joint{Applied: true}, nil
 	}
-	s.clock.failed(err, sent)
-	reasons := cancellation(err)
-	if _, refused := conditionFailed(err); !refused {
+	reasons := conn.Cancellation(err)
+	if _, refused := conn.ConditionFailed(err); !refused {
 		var joint store.Joint
-		if err = s.translate(op, retryer.verdict(err)); errors.Is(err, store.ErrThrottled) {
+		if err = s.conn.Translate(op, retryer.Verdict(err)); errors.Is(err, store.ErrThrottled) {
 			joint.Refusals = throttledBy(reasons, len(writes))
 		}
 		return joint, err
@@ -178,7 +181,7 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 		refusals = make([]store.Refusal, len(writes))
 	}
 	for i := range refusals {
-		refusals[i].Refused = failedAt(err, i)
+		refusals[i].Refused = conn.FailedAt(err, i)
 		if !refusals[i].Refused || reasons[i].Item == nil {
 			continue
 		}
@@ -195,7 +198,7 @@ func (s *Store) together(ctx context.Context, op string, writes []types.Transact
 // returns nil if none was.
 func throttledBy(reasons []types.CancellationReason, n int) (refusals []store.Refusal) {
 	for i, r := range reasons {
-		if r.Code == nil || !slices.Contains(kindOf(*r.Code), store.ErrThrottled) {
+		if !conn.Throttled(r) {
 			continue
 		}
 		if refusals == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -177,10 +178,10 @@ func reasons(of ...any) *types.TransactionCanceledException {
 // met several errors.
 func TestCancelledTransactions(t *testing.T) {
 	t.Parallel()
-	s, f := newStore(t)
+	s, f := fixture.NewStore(t)
 	images := shardsOf(t, s, "user", 2)
 	_, ns := s.Namespace()
-	second := get(t, f, schema.BucketKey(ns, images[1].Bucket))
+	second := fixture.Get(t, f, schema.BucketKey(ns, images[1].Bucket))
 	damaged := schema.Item{}
 	refused, tooBusy := store.Refusal{Refused: true}, store.Refusal{Throttled: true}
 	for name, c := range map[string]struct {
@@ -287,7 +288,7 @@ func TestTransactionsThroughTheSDKClient(t *testing.T) {
 			opened := answer{status: 200, body: `{"Responses": {"limits": [{"PK": {"S": "_/SYSTEM#"}, "SK": {"S": "#NAMESPACE#default"}, ` +
 				`"namespace_id": {"S": "ns1"}, "status": {"S": "active"}}]}}`}
 			wire := &script{answers: append([]any{opened}, c.answers...)}
-			s := openStore(t, dynamodb.New(dynamodb.Options{
+			s := fixture.OpenStore(t, dynamodb.New(dynamodb.Options{
 				Region: "us-east-1", HTTPClient: wire, Credentials: static, BaseEndpoint: aws.String("http://localhost"),
 			}))
 			wire.bodies, wire.answers = nil, c.answers

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -74,36 +75,35 @@ func checkPair(p *store.Pair, named map[store.Bucket]bool) error {
 
 // retirement returns the deletion of a pair's retired shard.
 func (s *Store) retirement(p *store.Pair) (*types.Delete, error) {
-	img := p.Retired
-	b := newShapeBuilder()
-	var v numbers
-	v.start(2 + 5*len(img.Limits))
-	v.put(":seen", img.RefilledAt)
-	v.put(":sc", int64(img.ShardCount))
-	b.condition.part(b.name("#rf", schema.RF), "=:seen")
-	b.condition.part(b.name("#sc", schema.ShardCount), "=:sc")
-	b.condition.part("attribute_not_exists(", b.name("#dis", schema.Disabled), ")")
-	b.condition.part("attribute_not_exists(", b.name("#vu", schema.ValidUntil), ")")
-	for i := range img.Limits {
-		l := &img.Limits[i]
-		b.check(l.Name)
-		b.pin(i, l.Name)
-		v.params(i, &l.Params)
-		tokens := b.field(i, l.Name, schema.FieldTokens)
-		b.within(tokens, alias('l', i), alias('h', i))
-		v.put(alias('l', i), p.AtLeast[i])
-		v.put(alias('h', i), l.Tokens)
-	}
-	sh, err := b.shape()
+	var w expression.Write
+	describeRetirement(&w, p)
+	sh, values, err := w.Done(nil)
 	if err != nil {
 		return nil, err
 	}
 	return &types.Delete{
-		TableName:                           s.table,
-		Key:                                 s.bucketKey(img.Bucket),
-		ConditionExpression:                 &sh.condition,
-		ExpressionAttributeNames:            sh.names,
-		ExpressionAttributeValues:           v.done(),
+		TableName:                           s.conn.Table,
+		Key:                                 s.bucketKey(p.Retired.Bucket),
+		ConditionExpression:                 &sh.Condition,
+		ExpressionAttributeNames:            sh.Names,
+		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, nil
+}
+
+// describeRetirement states the conditions under which a pair's retired shard is deleted.
+func describeRetirement(w *expression.Write, p *store.Pair) {
+	img := p.Retired
+	w.Start(2+5*len(img.Limits), 0)
+	w.Require(expression.RF.Equals(w.Number(":seen", img.RefilledAt)))
+	w.Require(expression.ShardCount.Equals(w.Number(":sc", int64(img.ShardCount))))
+	w.Require(expression.Disabled.Absent())
+	w.Require(expression.ValidUntil.Absent())
+	for i := range img.Limits {
+		seen := &img.Limits[i]
+		l := w.Limit(i, seen.Name)
+		params := newParameters(l, &seen.Params)
+		params.require(w, l)
+		w.Require(l.Tokens().Between(l.Number('l', p.AtLeast[i]), l.Number('h', seen.Tokens)))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -51,7 +52,7 @@ func checkMergePlanted(t *testing.T, api dynamo.API) {
 			if err != nil || j.Applied != (update == "") {
 				t.Errorf("after %q of shard %d: %+v, %v", update, who, j, err)
 			}
-			if left := get(t, api, schema.BucketKey(ns, images[1].Bucket)); (left == nil) != (update == "") {
+			if left := fixture.Get(t, api, schema.BucketKey(ns, images[1].Bucket)); (left == nil) != (update == "") {
 				t.Errorf("after %q of shard %d shard 1 is %v", update, who, left)
 			}
 		}

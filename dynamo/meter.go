@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -118,7 +119,7 @@ func failureUnits(err error) float64 {
 	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
 		return float64(max(1, (itemSize(failed.Item)+kb-1)/kb))
 	}
-	return float64(transactional * len(cancellation(err)))
+	return float64(transactional * len(conn.Cancellation(err)))
 }
 
 // itemSize returns the size of an item by DynamoDB's rules, in bytes.

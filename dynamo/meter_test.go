@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -21,19 +24,19 @@ func TestMeter(t *testing.T) {
 		projection dynamo.Projection
 		update     float64 // cost of a write that moves no key
 	}{{dynamo.ProjectKeys, 1}, {dynamo.ProjectAll, 2}} {
-		db := newEngine(t)
+		db := limitertest.NewEngine(t, dynamolite.Options{})
 		if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, GSI2Projection: c.projection}); err != nil {
 			t.Fatal(err)
 		}
 		m := dynamo.NewMeter(db)
-		s := openStore(t, m)
+		s := fixture.OpenStore(t, m)
 		_, ns := s.Namespace()
 		opened := m.Totals()
 		if diff := cmp.Diff(dynamo.Totals{"BatchGetItem": {Requests: 1, RCU: 2}}, opened); diff != "" {
 			t.Errorf("open (-want +got):\n%s", diff)
 		}
 		b := store.Bucket{Entity: "user", Resource: "gpt-4"}
-		bucket(t, s, m, "user", "gpt-4", 0, 1) // table, GSI2, GSI3, GSI4
+		fixture.PutBucket(t, s, m, "user", "gpt-4", 0, 1) // table, GSI2, GSI3, GSI4
 		in := &dynamodb.UpdateItemInput{
 			TableName: aws.String(table), Key: schema.BucketKey(ns, b).Item(),
 			UpdateExpression: aws.String("ADD b_rpm_tk :one"), ExpressionAttributeValues: schema.Item{":one": schema.N(1)},
@@ -54,7 +57,7 @@ func TestMeter(t *testing.T) {
 		if _, err := s.ResourceBuckets(t.Context(), "gpt-4"); err != nil {
 			t.Fatal(err)
 		}
-		createEntity(t, s, store.Entity{ID: "proj"})
+		fixture.CreateEntity(t, s, store.Entity{ID: "proj"})
 		if _, err := s.CreateEntity(t.Context(), store.Entity{ID: "x", Parent: "nobody"}); err == nil {
 			t.Fatal("there is no parent")
 		}
@@ -79,10 +82,10 @@ func TestMeter(t *testing.T) {
 // A refused write costs one unit for each started KB of the item that refused it.
 func TestMeterChargesFailuresBySize(t *testing.T) {
 	t.Parallel()
-	m := dynamo.NewMeter(newTable(t))
+	m := dynamo.NewMeter(fixture.NewTable(t))
 	it := schema.Key{PK: "a", SK: "b"}.Item()
 	it["x"] = schema.S(strings.Repeat("x", 2048))
-	put(t, m, it)
+	fixture.Put(t, m, it)
 	before := m.Totals()
 	_, err := m.PutItem(t.Context(), &dynamodb.PutItemInput{
 		TableName: aws.String(table), Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)"),
@@ -95,12 +98,12 @@ func TestMeterChargesFailuresBySize(t *testing.T) {
 
 func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	m := dynamo.NewMeter(newTable(t))
+	m := dynamo.NewMeter(fixture.NewTable(t))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				get(t, m, schema.VersionKey())
+				fixture.Get(t, m, schema.VersionKey())
 				m.Totals()
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -26,7 +28,10 @@ type Namespace struct {
 
 // Namespaces registers, lists and deletes the namespaces of a table. Unlike a [Store],
 // it does not need an existing namespace.
-type Namespaces struct{ *conn }
+type Namespaces struct {
+	conn  *conn.Conn
+	audit *audit.Trail
+}
 
 // NewNamespaces returns the namespaces of the table that o names. It ignores
 // o.Namespace and sends no request.
@@ -35,7 +40,11 @@ func NewNamespaces(o Options) (*Namespaces, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Namespaces{newConn(o)}, nil
+	c, trail, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	return &Namespaces{c, trail}, nil
 }
 
 // Register creates a namespace, with its audit event, or returns the existing one of
@@ -45,15 +54,15 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 		return Namespace{}, err
 	}
 	op := "register namespace " + name
-	for range adminAttempts {
-		ns := schema.Namespace{ID: newNamespaceID(), Name: name, Status: schema.StatusActive, Created: n.clock.now()}
+	for range conn.AdminAttempts {
+		ns := schema.Namespace{ID: newNamespaceID(), Name: name, Status: schema.StatusActive, Created: n.conn.Clock.Now()}
 		forward, reverse := schema.EncodeNamespace(ns)
-		event, err := n.auditNamespace(ctx, ActionNamespaceRegistered, name, ns.ID, DefaultAuditRetention)
+		event, err := n.auditNamespace(ctx, audit.NamespaceRegistered, name, ns.ID, audit.DefaultRetention)
 		if err != nil {
 			return Namespace{}, err
 		}
-		err = n.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: n.putNew(forward)}, {Put: n.putNew(reverse)}, event,
+		err = n.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: putNew(n.conn, forward)}, {Put: putNew(n.conn, reverse)}, event,
 		}})
 		if err == nil {
 			return Namespace{ns.Name, ns.ID, ns.Created.UTC().Truncate(time.Second)}, nil
@@ -73,13 +82,13 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 // auditNamespace returns the event of a change to a namespace. The event belongs to the
 // table: it outlives the namespace, and readers find it by the name.
 func (n *Namespaces) auditNamespace(ctx context.Context, action, name, id string, days int) (types.TransactWriteItem, error) {
-	return n.auditPut(ctx, schema.TableNamespace, days, &schema.AuditEvent{
+	return n.audit.Put(ctx, schema.TableNamespace, days, &schema.AuditEvent{
 		Action: action, Entity: schema.AuditNamespace(name), Details: schema.Item{schema.NamespaceID: schema.S(id)},
 	})
 }
 
-func (c *conn) putNew(it item) *types.Put {
-	return &types.Put{TableName: c.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
+func putNew(c *conn.Conn, it item) *types.Put {
+	return &types.Put{TableName: c.Table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
 }
 
 // newNamespaceID returns 64 random bits as a token that can begin a key or a
@@ -100,7 +109,7 @@ func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	if err := store.CheckNamespace(name); err != nil {
 		return Namespace{}, err
 	}
-	it, err := n.getItem(ctx, "read namespace "+name, schema.NamespaceKey(name))
+	it, err := n.conn.GetItem(ctx, "read namespace "+name, schema.NamespaceKey(name))
 	if err != nil {
 		return Namespace{}, err
 	}
@@ -127,7 +136,7 @@ func activeNamespace(name string, it item) (Namespace, error) {
 // List returns every namespace of the table, ordered by name.
 func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 	var all []Namespace
-	err := n.query(ctx, "list namespaces", &dynamodb.QueryInput{
+	err := n.conn.Query(ctx, "list namespaces", &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
 		ExpressionAttributeValues: item{
 			":pk": schema.S(schema.VersionKey().PK), ":sk": schema.S(schema.NamespacePrefix),
@@ -152,35 +161,35 @@ func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 // them. Delete fails with [store.ErrNotFound] if there is no such namespace.
 func (n *Namespaces) Delete(ctx context.Context, name string) error {
 	op := "delete namespace " + name
-	for range adminAttempts {
+	for range conn.AdminAttempts {
 		ns, err := n.Get(ctx, name)
 		if err != nil {
 			return err
 		}
-		system, err := n.getItem(ctx, op, schema.ConfigKey(ns.ID, store.ConfigKey{}))
+		system, err := n.conn.GetItem(ctx, op, schema.ConfigKey(ns.ID, store.ConfigKey{}))
 		if err != nil {
 			return err
 		}
 		days, _ := schema.AuditRetention(system) // the default, if the record cannot be read
-		event, err := n.auditNamespace(ctx, ActionNamespaceDeleted, name, ns.ID, days)
+		event, err := n.auditNamespace(ctx, audit.NamespaceDeleted, name, ns.ID, days)
 		if err != nil {
 			return err
 		}
-		err = n.transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		err = n.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 			{Delete: &types.Delete{
-				TableName: n.table, Key: schema.NamespaceKey(name).Item(),
+				TableName: n.conn.Table, Key: schema.NamespaceKey(name).Item(),
 				ConditionExpression:       aws.String("namespace_id = :id"),
 				ExpressionAttributeValues: item{":id": schema.S(ns.ID)},
 			}},
 			{Update: &types.Update{
-				TableName: n.table, Key: schema.NamespaceIDKey(ns.ID).Item(),
+				TableName: n.conn.Table, Key: schema.NamespaceIDKey(ns.ID).Item(),
 				// A record made by hand may lack its reverse record. This update writes
 				// the reverse record in full, so that the id can be found and purged.
 				UpdateExpression: aws.String("SET #status = :deleted, deleted_at = :now, " +
 					"namespace_id = :id, namespace_name = :name, GSI4PK = :gpk, GSI4SK = :gsk"),
 				ExpressionAttributeNames: map[string]string{"#status": schema.Status},
 				ExpressionAttributeValues: item{
-					":deleted": schema.S(schema.StatusDeleted), ":now": schema.S(schema.Timestamp(n.clock.now())),
+					":deleted": schema.S(schema.StatusDeleted), ":now": schema.S(schema.Timestamp(n.conn.Clock.Now())),
 					":id": schema.S(ns.ID), ":name": schema.S(name),
 					":gpk": schema.S(schema.TableNamespace), ":gsk": schema.S(schema.NamespaceIDKey(ns.ID).PK),
 				},
@@ -192,4 +201,19 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 		}
 	}
 	return fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
+}
+
+// NameOf finds the name that leads to a namespace's id, or led to it until the
+// namespace was deleted. It fails with [store.ErrNotFound] if the id was never
+// registered, or was purged.
+func (n *Namespaces) NameOf(ctx context.Context, id string) (string, error) {
+	it, err := n.conn.GetItem(ctx, "find the namespace with the id "+id, schema.NamespaceIDKey(id))
+	if err != nil {
+		return "", err
+	}
+	if it == nil {
+		return "", &store.NotFoundError{Kind: "namespace", Name: id, Hint: "it was purged, or never registered"}
+	}
+	ns, err := schema.DecodeNamespace(it)
+	return ns.Name, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -18,7 +19,7 @@ import (
 
 func newNamespaces(t *testing.T) (*dynamo.Namespaces, *faults.Tap) {
 	t.Helper()
-	f := faults.NewTap(newTable(t))
+	f := faults.NewTap(fixture.NewTable(t))
 	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now}))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func TestRegisterIsIdempotent(t *testing.T) {
 		t.Errorf("got %+v", first)
 	}
 	for _, k := range []schema.Key{schema.NamespaceKey("tenant-a"), schema.NamespaceIDKey(first.ID)} {
-		ns, err := schema.DecodeNamespace(get(t, f, k))
+		ns, err := schema.DecodeNamespace(fixture.Get(t, f, k))
 		if err != nil || ns.ID != first.ID || ns.Name != "tenant-a" || ns.Status != schema.StatusActive {
 			t.Errorf("%s is %+v, %v", k, ns, err)
 		}
@@ -126,7 +127,7 @@ func TestDeletingANamespaceIsAtomic(t *testing.T) {
 		}
 		return nil
 	}))
-	wantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrUnavailable)
+	fixture.WantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrUnavailable)
 	f.Set(nil)
 	if still, err := n.Get(t.Context(), "tenant-a"); err != nil || still != ns {
 		t.Errorf("after the crash: %+v, %v", still, err)
@@ -137,16 +138,16 @@ func TestDeletingANamespaceIsAtomic(t *testing.T) {
 	if diff := cmp.Diff([]string{"GetItem", "GetItem", "TransactWriteItems", "GetItem", "GetItem", "GetItem", "TransactWriteItems"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if it := get(t, f, schema.NamespaceKey("tenant-a")); it != nil {
+	if it := fixture.Get(t, f, schema.NamespaceKey("tenant-a")); it != nil {
 		t.Errorf("the name is still there: %v", it)
 	}
-	reverse, err := schema.DecodeNamespace(get(t, f, schema.NamespaceIDKey(ns.ID)))
+	reverse, err := schema.DecodeNamespace(fixture.Get(t, f, schema.NamespaceIDKey(ns.ID)))
 	if err != nil || reverse.Status != schema.StatusDeleted || reverse.Name != "tenant-a" {
 		t.Errorf("the id is %+v, %v", reverse, err)
 	}
-	wantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrNotFound)
+	fixture.WantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrNotFound)
 	_, err = dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Namespace: "tenant-a"})
-	wantErr(t, err, store.ErrNotFound)
+	fixture.WantErr(t, err, store.ErrNotFound)
 
 	again, err := n.Register(t.Context(), "tenant-a")
 	if err != nil || again.ID == ns.ID {
@@ -159,11 +160,11 @@ func TestNamespacesBeingDeletedAreAbsent(t *testing.T) {
 	for _, status := range []string{schema.StatusDeleted, schema.StatusPurging} {
 		n, f := newNamespaces(t)
 		forward, _ := schema.EncodeNamespace(schema.Namespace{ID: "abc", Name: "gone", Status: status})
-		put(t, f, forward)
+		fixture.Put(t, f, forward)
 		_, err := n.Get(t.Context(), "gone")
-		wantErr(t, err, store.ErrNotFound)
+		fixture.WantErr(t, err, store.ErrNotFound)
 		_, err = dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Namespace: "gone"})
-		wantErr(t, err, store.ErrNotFound)
+		fixture.WantErr(t, err, store.ErrNotFound)
 		if all, err := n.List(t.Context()); err != nil || len(all) != 1 {
 			t.Errorf("%s: listed %+v, %v", status, all, err)
 		}
@@ -175,12 +176,30 @@ func TestNamespaceNamesAreChecked(t *testing.T) {
 	n, f := newNamespaces(t)
 	for _, name := range []string{"", "_", "a#b", "a\n"} {
 		_, err := n.Register(t.Context(), name)
-		wantErr(t, err, store.ErrInvalid)
+		fixture.WantErr(t, err, store.ErrInvalid)
 		_, err = n.Get(t.Context(), name)
-		wantErr(t, err, store.ErrInvalid)
-		wantErr(t, n.Delete(t.Context(), name), store.ErrInvalid)
+		fixture.WantErr(t, err, store.ErrInvalid)
+		fixture.WantErr(t, n.Delete(t.Context(), name), store.ErrInvalid)
 	}
 	if len(f.Ops()) != 0 {
 		t.Errorf("requests were sent: %q", f.Ops())
 	}
+}
+
+// The name of a namespace ID is known until the ID is purged.
+func TestNameOf(t *testing.T) {
+	t.Parallel()
+	n, _ := newNamespaces(t)
+	ns, err := n.Register(t.Context(), "team/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if name, err := n.NameOf(t.Context(), ns.ID); name != "team/a" || err != nil {
+			t.Errorf("%q, %v", name, err)
+		}
+		_ = n.Delete(t.Context(), "team/a") // the second time there is none
+	}
+	_, err = n.NameOf(t.Context(), "other")
+	fixture.WantErr(t, err, store.ErrNotFound)
 }

@@ -15,6 +15,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -143,8 +145,8 @@ func content(t *testing.T, api dynamo.API) map[string]map[string]string {
 				continue
 			}
 			plain := map[string]string{}
-			for name, v := range get(t, api, k) {
-				plain[name] = notation(v)
+			for name, v := range fixture.Get(t, api, k) {
+				plain[name] = fixture.Notation(v)
 				if slices.Contains(volatile, name) {
 					plain[name] = "…"
 				}
@@ -160,7 +162,7 @@ func content(t *testing.T, api dynamo.API) map[string]map[string]string {
 				for _, name := range []string{schema.SK, schema.EventID, schema.EventTime, schema.TTL} {
 					plain[name] = "…"
 				}
-				if plain[schema.Action] == "S "+dynamo.ActionLimitsDeleted {
+				if plain[schema.Action] == "S "+audit.LimitsDeleted {
 					plain[schema.Details], k.SK = "", schema.AuditPrefix
 				}
 			}
@@ -168,56 +170,6 @@ func content(t *testing.T, api dynamo.API) map[string]map[string]string {
 		}
 	}
 	return all
-}
-
-func notation(v types.AttributeValue) string {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return "S " + v.Value
-	case *types.AttributeValueMemberN:
-		return "N " + v.Value
-	case *types.AttributeValueMemberBOOL:
-		return map[bool]string{true: "BOOL true", false: "BOOL false"}[v.Value]
-	case *types.AttributeValueMemberNULL:
-		return "NULL"
-	case *types.AttributeValueMemberSS:
-		return "SS " + strings.Join(v.Value, " ")
-	case *types.AttributeValueMemberM:
-		var members []string
-		for name, m := range v.Value {
-			members = append(members, name+": "+notation(m))
-		}
-		slices.Sort(members)
-		return "M{" + strings.Join(members, ", ") + "}"
-	case *types.AttributeValueMemberL:
-		var elements []string
-		for _, e := range v.Value {
-			elements = append(elements, notation(e))
-		}
-		return "L[" + strings.Join(elements, ", ") + "]"
-	}
-	return "?"
-}
-
-// newNS1 returns a table whose default namespace has the ID that the peer used.
-func newNS1(t *testing.T) *dynamolite.DB {
-	t.Helper()
-	db := newTable(t)
-	if err := unregister(t, db); err != nil {
-		t.Fatal(err)
-	}
-	forward, reverse := schema.EncodeNamespace(schema.Namespace{ID: "ns1", Name: "default", Status: schema.StatusActive, Created: start})
-	put(t, db, forward)
-	put(t, db, reverse)
-	return db
-}
-
-// unregister removes the table's own default namespace.
-func unregister(t *testing.T, db *dynamolite.DB) error {
-	t.Helper()
-	_, id := openStore(t, db).Namespace()
-	_, err := db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: schema.NamespaceIDKey(id).Item()})
-	return err
 }
 
 // After each administrative act, the table holds the same content as after the peer's
@@ -235,7 +187,7 @@ func TestAdministrationLeavesWhatThePeersLeaves(t *testing.T) {
 	if err := json.Unmarshal(data, &flows); err != nil {
 		t.Fatal(err)
 	}
-	peers, ours := newNS1(t), newNS1(t)
+	peers, ours := fixture.NewNS1(t), fixture.NewNS1(t)
 	o := dynamo.Following(dynamo.Options{
 		API: ours, Table: table, Now: func() time.Time { return time.UnixMilli(1700000020000) }, Principal: "arn:aws:iam::1:user/x",
 	})
@@ -254,8 +206,8 @@ func TestAdministrationLeavesWhatThePeersLeaves(t *testing.T) {
 			return s.SetLimits(t.Context(), store.ConfigKey{Resource: "gpt-4"}, append(rpm10, limiter.PerMinute("tpm", 1000)))
 		},
 		"create_entity x2": func() error {
-			createEntity(t, s, store.Entity{ID: "proj-1"})
-			createEntity(t, s, store.Entity{ID: "key-1", Parent: "proj-1", Cascade: true})
+			fixture.CreateEntity(t, s, store.Entity{ID: "proj-1"})
+			fixture.CreateEntity(t, s, store.Entity{ID: "key-1", Parent: "proj-1", Cascade: true})
 			return nil
 		},
 		"set_limits entity": func() error { return s.SetLimits(t.Context(), entity, []store.Limit{limiter.PerMinute("rpm", 20)}) },

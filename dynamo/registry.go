@@ -8,20 +8,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // ResourcesWithDefaults lists the resources that have configuration, by name.
 func (s *Store) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	it, err := s.getItem(ctx, "list resources with defaults", schema.ResourceRegistryKey(s.ns))
+	it, err := s.conn.GetItem(ctx, "list resources with defaults", schema.ResourceRegistryKey(s.ns))
 	return schema.DecodeResourceRegistry(it), err
 }
 
 // ResourcesWithEntityLimits lists the resources for which at least one entity has
 // configuration of its own, by name. [store.DefaultResource] may be among them.
 func (s *Store) ResourcesWithEntityLimits(ctx context.Context) ([]string, error) {
-	it, err := s.getItem(ctx, "list resources with entity limits", schema.EntityConfigRegistryKey(s.ns))
+	it, err := s.conn.GetItem(ctx, "list resources with entity limits", schema.EntityConfigRegistryKey(s.ns))
 	return schema.DecodeEntityConfigRegistry(it), err
 }
 
@@ -33,8 +34,8 @@ func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]stri
 		return nil, err
 	}
 	var names []string
-	in := indexQuery(schema.GSI3, schema.EntityConfigIndexPK(s.ns, resource), "")
-	err := s.query(ctx, "list entities with limits for "+resource, in, func(it item) error {
+	in := conn.IndexQuery(schema.GSI3, schema.EntityConfigIndexPK(s.ns, resource), "")
+	err := s.conn.Query(ctx, "list entities with limits for "+resource, in, func(it item) error {
 		if _, entity, ok := schema.ParseEntityPK(schema.KeyOf(it).PK); ok {
 			names = append(names, entity)
 		}
@@ -57,7 +58,7 @@ func (s *Store) registration(k store.ConfigKey, old item) *types.Update {
 			return nil
 		}
 		return &types.Update{
-			TableName: s.table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
+			TableName: s.conn.Table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
 			UpdateExpression:         aws.String("SET GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk) ADD #r :one"),
 			ExpressionAttributeNames: map[string]string{"#r": k.Resource},
 			ExpressionAttributeValues: item{
@@ -66,7 +67,7 @@ func (s *Store) registration(k store.ConfigKey, old item) *types.Update {
 		}
 	case k.Resource != "":
 		return &types.Update{
-			TableName: s.table, Key: schema.ResourceRegistryKey(s.ns).Item(),
+			TableName: s.conn.Table, Key: schema.ResourceRegistryKey(s.ns).Item(),
 			UpdateExpression: aws.String("SET GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk) ADD resources :r"),
 			ExpressionAttributeValues: item{
 				":r": schema.Set(k.Resource), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns)),
@@ -82,7 +83,7 @@ func (s *Store) register(ctx context.Context, r *types.Update) error {
 	if r == nil {
 		return nil
 	}
-	return s.updateItem(ctx, "register limits", &dynamodb.UpdateItemInput{
+	return s.conn.UpdateItem(ctx, "register limits", &dynamodb.UpdateItemInput{
 		Key: r.Key, UpdateExpression: r.UpdateExpression,
 		ExpressionAttributeNames: r.ExpressionAttributeNames, ExpressionAttributeValues: r.ExpressionAttributeValues,
 	})
@@ -96,14 +97,14 @@ func (s *Store) deregistration(k store.ConfigKey, old item) *types.Update {
 			return nil
 		}
 		return &types.Update{
-			TableName: s.table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
+			TableName: s.conn.Table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
 			UpdateExpression:          aws.String("ADD #r :minus_one"),
 			ExpressionAttributeNames:  map[string]string{"#r": k.Resource},
 			ExpressionAttributeValues: item{":minus_one": schema.N(-1)},
 		}
 	case k.Resource != "":
 		return &types.Update{
-			TableName: s.table, Key: schema.ResourceRegistryKey(s.ns).Item(),
+			TableName: s.conn.Table, Key: schema.ResourceRegistryKey(s.ns).Item(),
 			UpdateExpression:          aws.String("DELETE resources :r"),
 			ExpressionAttributeValues: item{":r": schema.Set(k.Resource)},
 		}
@@ -114,7 +115,7 @@ func (s *Store) deregistration(k store.ConfigKey, old item) *types.Update {
 // tidyRegistry removes a count that has dropped to 0 or less. Readers ignore such a
 // count, so a failure costs a few bytes and is only logged.
 func (s *Store) tidyRegistry(ctx context.Context, resource string) {
-	err := s.updateItem(ctx, "tidy registry", &dynamodb.UpdateItemInput{
+	err := s.conn.UpdateItem(ctx, "tidy registry", &dynamodb.UpdateItemInput{
 		Key:                       schema.EntityConfigRegistryKey(s.ns).Item(),
 		UpdateExpression:          aws.String("REMOVE #r"),
 		ConditionExpression:       aws.String("#r <= :zero"),
@@ -124,7 +125,7 @@ func (s *Store) tidyRegistry(ctx context.Context, resource string) {
 	if err == nil {
 		return
 	}
-	if _, inUse := conditionFailed(err); !inUse {
-		s.log.WarnContext(ctx, "registry not tidied", "resource", resource, "error", err)
+	if _, inUse := conn.ConditionFailed(err); !inUse {
+		s.conn.Log.WarnContext(ctx, "registry not tidied", "resource", resource, "error", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -99,7 +100,7 @@ func TestARepairLandsOnWhatWasSeenAlone(t *testing.T) {
 			w := plant(t, api, fmt.Sprint("repair-", n), planted{update: "SET rf = rf"})
 			behind(t, api, w.key, tt.before)
 			var err error
-			if w.seen, err = schema.DecodeBucket(get(t, api, w.key)); err != nil {
+			if w.seen, err = schema.DecodeBucket(fixture.Get(t, api, w.key)); err != nil {
 				t.Fatal(err)
 			}
 			behind(t, api, w.key, tt.change)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 	"github.com/zeroae/zae-limiter-go/tend"
@@ -39,7 +40,7 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 	if k.Entity == "" {
 		return nil
 	}
-	keeper, err := tend.New(s, tend.Options{Logger: s.log})
+	keeper, err := tend.New(s, tend.Options{Logger: s.conn.Log})
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (s *Store) configure(ctx context.Context, keeper *tend.Keeper, b store.Buck
 	switch {
 	case errors.Is(err, store.ErrUnsupported):
 		s.counts.left.Add(1)
-		s.log.WarnContext(ctx, "bucket left as it is", "entity", b.Entity, "resource", b.Resource, "error", err)
+		s.conn.Log.WarnContext(ctx, "bucket left as it is", "entity", b.Entity, "resource", b.Resource, "error", err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("repair %s of %s to its configuration: %w", b.Resource, b.Entity, err)
@@ -97,7 +98,7 @@ func (s *Store) bucketResources(ctx context.Context, k store.ConfigKey) (resourc
 	if k.Resource != store.DefaultResource {
 		prefix = schema.ResourceBucketPrefix(k.Resource)
 	}
-	err = s.query(ctx, "list buckets of "+k.Entity, indexQuery(schema.GSI3, schema.EntityPK(s.ns, k.Entity), prefix), func(it item) error {
+	err = s.conn.Query(ctx, "list buckets of "+k.Entity, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, k.Entity), prefix), func(it item) error {
 		if _, b, ok := schema.ParseBucketPK(schema.KeyOf(it).PK); ok && !slices.Contains(resources, b.Resource) {
 			resources = append(resources, b.Resource)
 		}

@@ -17,6 +17,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -115,48 +116,48 @@ func TestAnEntitysLimitsReachItsBucketsAtOnce(t *testing.T) {
 		do   func(*township)
 		want string
 	}{
-		{"lowered", func(w *township) { setLimits(w.T, w.Store, theEntity, perHour(10)) }, "rph 10/10+10"},
+		{"lowered", func(w *township) { fixture.SetLimits(w.T, w.Store, theEntity, perHour(10)) }, "rph 10/10+10"},
 		{"raised, with what was earned by then at the old rate", func(w *township) {
 			time.Sleep(36 * time.Second)
-			setLimits(w.T, w.Store, theEntity, perHour(36_000))
+			fixture.SetLimits(w.T, w.Store, theEntity, perHour(36_000))
 		}, "rph 70/36000+36000"},
 		{"another one", func(w *township) {
-			setLimits(w.T, w.Store, theEntity, []store.Limit{limiter.PerHour("rph", 1000), limiter.PerHour("tph", 50)})
+			fixture.SetLimits(w.T, w.Store, theEntity, []store.Limit{limiter.PerHour("rph", 1000), limiter.PerHour("tph", 50)})
 		}, "rph 60/1000+1000, tph 50/50+50"},
 		{"none that there was", func(w *township) {
-			setLimits(w.T, w.Store, theEntity, []store.Limit{limiter.PerHour("tph", 50)})
+			fixture.SetLimits(w.T, w.Store, theEntity, []store.Limit{limiter.PerHour("tph", 50)})
 		}, "tph 50/50+50"},
 		{"set, and deleted", func(w *township) {
-			setLimits(w.T, w.Store, theEntity, perHour(10))
+			fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
 			w.must(w.DeleteLimits(w.Context(), theEntity))
 		}, "rph 10/1000+1000, expires"},
 		{"set by default", func(w *township) {
-			setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(10))
+			fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(10))
 		}, "rph 10/10+10"},
 		{"set, and no limits left when it is deleted", func(w *township) {
-			setLimits(w.T, w.Store, theEntity, perHour(10))
+			fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
 			w.must(w.DeleteLimits(w.Context(), store.ConfigKey{}))
 			w.must(w.DeleteLimits(w.Context(), theEntity))
 		}, "rph 10/10+10"},
 		{"a resource's, which follow when they are compared", func(w *township) {
-			setLimits(w.T, w.Store, store.ConfigKey{Resource: "gpt-4"}, perHour(10))
+			fixture.SetLimits(w.T, w.Store, store.ConfigKey{Resource: "gpt-4"}, perHour(10))
 		}, "rph 60/1000+1000, expires"},
 		{"another entity's", func(w *township) {
-			setLimits(w.T, w.Store, store.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, perHour(10))
-			setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: "gpt-4o"}, perHour(10))
+			fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, perHour(10))
+			fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: "gpt-4o"}, perHour(10))
 		}, "rph 60/1000+1000, expires"},
 		{"on a bucket that is disabled", func(w *township) {
 			w.patch("gpt-4", 0, schema.Item{schema.Disabled: schema.Bool(true)})
-			setLimits(w.T, w.Store, theEntity, perHour(10))
+			fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
 		}, "rph 10/10+10"},
 		{"on a bucket that a peer asked to be trimmed", func(w *township) {
 			w.patch("gpt-4", 0, schema.Item{schema.ValidUntil: schema.N(0)})
-			setLimits(w.T, w.Store, theEntity, perHour(10))
+			fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
 		}, "rph 10/10+10"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inTownship(t, func(w *township) {
-				setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
+				fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 				w.took("gpt-4", 940)
 				w.wantStands("gpt-4", "rph 60/1000+1000, expires")
 				tt.do(w)
@@ -170,14 +171,14 @@ func TestAnEntitysLimitsReachItsBucketsAtOnce(t *testing.T) {
 // force for its resource. The store counts them.
 func TestAnEntitysDefaultLimitsReachAllItsBuckets(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		shardsOf(w.T, w.Store, "user", 4) // of gpt-4
 		w.took("gpt-3", 1)
 		own := store.ConfigKey{Entity: "user", Resource: "own"}
-		setLimits(w.T, w.Store, own, perHour(77))
+		fixture.SetLimits(w.T, w.Store, own, perHour(77))
 		w.took("own", 1)
 		before := w.Stats()
-		setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 		w.wantStands("gpt-3", "rph 40/40+40")
 		w.wantStands("own", "rph 76/77+77")
 		if got := w.stands("gpt-4"); strings.Count(got, "/40+40") != 4 {
@@ -218,10 +219,10 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 		} {
 			t.Run(change.name+", failing "+failing.name, func(t *testing.T) {
 				inTownship(t, func(w *township) {
-					setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
+					fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 					resources := []string{"a", "b", "c", "d", "e"}
 					if change.name == "deleted" {
-						setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
+						fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 					}
 					for _, r := range resources {
 						w.took(r, 1)
@@ -264,14 +265,14 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 // A bucket that uses a peer's feature stays as it is, and is counted.
 func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		w.took("gpt-4", 1)
 		w.took("gpt-3", 1)
 		w.patch("gpt-4", 0, schema.Item{"sched": schema.S("1h9-17s500")})
-		before := get(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
-		setLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
+		before := fixture.Get(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 		w.wantStands("gpt-3", "rph 40/40+40")
-		after := get(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
+		after := fixture.Get(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 		if diff := cmp.Diff(before, after, cmpopts.IgnoreTypes(document.NoSerde{})); diff != "" {
 			t.Errorf("it was changed (-before +after):\n%s", diff)
 		}
@@ -284,7 +285,7 @@ func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 // A bucket that is created while the store lists buckets is found by a second listing.
 func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		made := false
 		w.api.Set(faults.Before(func(c *faults.Call) error {
 			if c.Op == "Query" && !made { // from the configuration before the change
@@ -292,11 +293,11 @@ func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 				return nil
 			}
 			if c.Op == "Query" {
-				bucket(w.T, w.Store, w.api.Table, "user", "gpt-4", 0, 1)
+				fixture.PutBucket(w.T, w.Store, w.api.Table, "user", "gpt-4", 0, 1)
 			}
 			return nil
 		}))
-		setLimits(w.T, w.Store, theEntity, perHour(10))
+		fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
 		if got := w.stands("gpt-4"); !strings.Contains(got, "rph 10/10+10") || !made {
 			t.Errorf("the bucket is %q", got)
 		}
@@ -307,7 +308,7 @@ func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 // The repair loses none of their debits.
 func TestABucketInUseIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		w.took("gpt-4", 900)
 		writes := 0
 		w.api.Set(faults.Before(func(c *faults.Call) error {
@@ -319,7 +320,7 @@ func TestABucketInUseIsReached(t *testing.T) {
 			w.took("gpt-4", 1) // moves the stamp
 			return nil
 		}))
-		setLimits(w.T, w.Store, theEntity, perHour(2000))
+		fixture.SetLimits(w.T, w.Store, theEntity, perHour(2000))
 		w.wantStands("gpt-4", fmt.Sprintf("rph %d/2000+2000", 100-writes))
 		if writes < 2 {
 			t.Errorf("%d writes in between", writes)
@@ -331,18 +332,18 @@ func TestABucketInUseIsReached(t *testing.T) {
 // has reached the bucket. This holds even if the change had nothing to repair there.
 func TestNoRepairFromBeforeLandsAfterAChange(t *testing.T) {
 	inTownship(t, func(w *township) {
-		setLimits(w.T, w.Store, theEntity, perHour(1000))
+		fixture.SetLimits(w.T, w.Store, theEntity, perHour(1000))
 		w.took("gpt-4", 1)
 		slow := faults.NewTap(w.api.Table)
 		l, err := limiter.New(w.open(slow), limiter.Options{})
 		w.must(err)
 		// The limits change without a repair of the buckets. A client is about to
 		// repair the bucket, and then the limits change back.
-		put(w.T, w.api.Table, schema.EncodeConfig(w.ns, theEntity, &store.Config{Limits: perHour(10)}))
+		fixture.Put(w.T, w.api.Table, schema.EncodeConfig(w.ns, theEntity, &store.Config{Limits: perHour(10)}))
 		slow.Set(faults.Before(func(c *faults.Call) error {
 			if c.Op == "UpdateItem" {
 				slow.Set(nil)
-				setLimits(w.T, w.Store, theEntity, perHour(1000))
+				fixture.SetLimits(w.T, w.Store, theEntity, perHour(1000))
 			}
 			return nil
 		}))

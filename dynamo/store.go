@@ -6,9 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
+
+type item = schema.Item
 
 // DefaultNamespace is the name of the namespace that a store uses if none is given.
 const DefaultNamespace = "default"
@@ -34,53 +40,39 @@ type Options struct {
 	// Timeout bounds each request whose context has no deadline; 0 is 10 s.
 	Timeout time.Duration
 	// UsageTTL is how long usage snapshots are kept after their windows have ended. 0
-	// is [DefaultUsageTTL]; a negative value keeps them for ever. A snapshot gets it
+	// is [usage.DefaultTTL]; a negative value keeps them for ever. A snapshot gets it
 	// with each write.
 	UsageTTL time.Duration
 
-	ids     *eventIDs            // set by withDefaults
-	machine bool                 // Now was nil
-	passed  func() time.Duration // the time since the store was opened; nil except in tests
+	passed func() time.Duration // the time since the store was opened; nil except in tests
 }
 
-const defaultTimeout = 10 * time.Second
-
-// withDefaults validates o and fills in the defaults.
+// withDefaults validates o, except what [conn.New] validates, and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
-	switch {
-	case o.API == nil:
-		return o, &store.ValidationError{Field: "API", Value: "nil", Reason: "give a DynamoDB client"}
-	case o.Table == "":
-		return o, &store.ValidationError{Field: "table", Value: "", Reason: "name the table"}
-	case o.Timeout < 0:
-		return o, &store.ValidationError{Field: "timeout", Value: o.Timeout.String(), Reason: "give a positive duration, or 0 for 10 s"}
-	}
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
 	}
 	if err := store.CheckNamespace(o.Namespace); err != nil {
 		return o, err
 	}
-	if err := CheckPrincipal(o.Principal); err != nil {
+	if err := audit.CheckPrincipal(o.Principal); err != nil {
 		return o, err
 	}
-	if o.Now == nil {
-		o.Now = machineNow
-		o.ids, o.machine = processIDs, true
-	}
-	if o.ids == nil {
-		o.ids = newEventIDs()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
 	if o.UsageTTL == 0 {
-		o.UsageTTL = DefaultUsageTTL
+		o.UsageTTL = usage.DefaultTTL
 	}
 	return o, nil
+}
+
+// connect returns a connection to the table and its audit trail. It sends no request.
+func (o Options) connect() (*conn.Conn, *audit.Trail, error) {
+	c, err := conn.New(conn.Options{
+		API: o.API, Table: o.Table, Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, Passed: o.passed,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, audit.New(c, o.Principal), nil
 }
 
 // A Store is one namespace of a table: a [store.Store] and its administration. It is
@@ -89,21 +81,20 @@ func (o Options) withDefaults() (Options, error) {
 // A store notifies its watchers ([store.ConfigWatcher]) of configuration changes made
 // through it. Changes by others are seen when caches expire.
 type Store struct {
-	*conn
+	conn  *conn.Conn
+	audit *audit.Trail
+	usage *usage.Snapshots
 	// ns is the opaque id that the namespace's name led to when the store was opened.
 	// Every key begins with it.
 	ns      string
 	name    string
 	version *schema.Version // nil if the table has no version record
-	log     *slog.Logger
-	// usageTTL is how long usage snapshots are kept; for ever if negative.
-	usageTTL time.Duration
 
 	retention retention
 	counts    counts
 
-	// The constant parts of bucket writes and usage writes, by the limits they name.
-	takes, refills, adjusts, usages shapes
+	// The constant parts of bucket writes, by their operations.
+	takes, refills, adjusts expression.Cache
 
 	watch    sync.Mutex
 	watchers map[int]func(store.ConfigKey)
@@ -126,9 +117,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{conn: newConn(o), name: o.Namespace, log: o.Logger, usageTTL: o.UsageTTL, watchers: map[int]func(store.ConfigKey){}}
+	c, trail, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{conn: c, audit: trail, name: o.Namespace, watchers: map[int]func(store.ConfigKey){}}
 	version, namespace := schema.VersionKey(), schema.NamespaceKey(o.Namespace)
-	items, err := s.batchGet(ctx, "open table "+o.Table, []schema.Key{version, namespace}, true)
+	items, err := s.conn.BatchGet(ctx, "open table "+o.Table, []schema.Key{version, namespace}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -143,20 +138,27 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.ns = n.ID
+	s.ns, s.usage = n.ID, usage.New(c, n.ID, o.UsageTTL)
 	return s, nil
 }
 
 // Now is the instant by the server's clock, as far as the dates of answers tell. See
 // [Store.Clock].
-func (s *Store) Now() time.Time { return s.clock.now() }
+func (s *Store) Now() time.Time { return s.conn.Clock.Now() }
 
 // CheckedNow is [Store.Now], with a report whether the clock was compared with the
 // server's.
-func (s *Store) CheckedNow() (now time.Time, checked bool) { return s.clock.checkedNow() }
+func (s *Store) CheckedNow() (now time.Time, checked bool) { return s.conn.Clock.CheckedNow() }
 
 // Clock reports the offsets of the store's clock from the local clock and the server's.
-func (s *Store) Clock() ClockReport { return s.clock.report() }
+func (s *Store) Clock() ClockReport { return ClockReport(s.conn.Clock.Report()) }
+
+// Immediate reports whether the store's API says that it never waits, as an engine in
+// the same process does.
+func (s *Store) Immediate() bool { return s.conn.Immediate() }
+
+// Usage returns the usage snapshots of the store's namespace.
+func (s *Store) Usage() *usage.Snapshots { return s.usage }
 
 // Namespace returns the name and the id of the store's namespace.
 func (s *Store) Namespace() (name, id string) { return s.name, s.ns }
@@ -184,4 +186,55 @@ func (s *Store) changed(k store.ConfigKey) {
 	for _, f := range s.watchers {
 		f(k)
 	}
+}
+
+// OpenID is [Open] by the id of a namespace instead of its name. Stream records carry
+// the id. OpenID fails with [store.ErrNotFound] if the namespace was deleted, or never
+// registered.
+func OpenID(ctx context.Context, o Options, id string) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	it, err := c.GetItem(ctx, "find the namespace with the id "+id, schema.NamespaceIDKey(id))
+	if err != nil {
+		return nil, err
+	}
+	missing := &store.NotFoundError{Kind: "namespace", Name: id, Hint: "it was deleted, or never registered"}
+	if it == nil {
+		return nil, missing
+	}
+	ns, err := schema.DecodeNamespace(it)
+	if err != nil {
+		return nil, err
+	}
+	o.Namespace = ns.Name
+	s, err := Open(ctx, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.ns != id:
+		return nil, missing // the name now belongs to another namespace
+	}
+	return s, nil
+}
+
+// A ClockReport is what a store knows of its clock.
+type ClockReport struct {
+	// Checked reports that the last answer's date agreed with the clock, or that the
+	// server uses the local clock.
+	Checked bool
+	// Correction is the difference that the clock adds to the local clock.
+	Correction time.Duration
+	// Uncertainty is half the width of the bounds that the dates give, 0 until there
+	// was a date.
+	Uncertainty time.Duration
+	// Steps counts how often the store found that the local clock was set. Restarts
+	// counts how often dates contradicted earlier ones for so long that the clock
+	// accepted them.
+	Steps, Restarts int
 }

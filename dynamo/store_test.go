@@ -12,20 +12,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestOpenIsOneRequestAndCreatesNothing(t *testing.T) {
 	t.Parallel()
-	f := faults.NewTap(newTable(t))
-	s := openStore(t, f)
+	f := faults.NewTap(fixture.NewTable(t))
+	s := fixture.OpenStore(t, f)
 	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	name, id := s.Namespace()
-	forward := get(t, f, schema.NamespaceKey("default"))
+	forward := fixture.Get(t, f, schema.NamespaceKey("default"))
 	if ns, err := schema.DecodeNamespace(forward); err != nil || ns.ID != id || name != "default" {
 		t.Errorf("namespace %q is %q, its record %+v, %v", name, id, ns, err)
 	}
@@ -36,7 +39,7 @@ func TestOpenIsOneRequestAndCreatesNothing(t *testing.T) {
 
 func TestOpenOfWhatDoesNotExist(t *testing.T) {
 	t.Parallel()
-	db := newTable(t)
+	db := fixture.NewTable(t)
 	for _, c := range []struct {
 		options dynamo.Options
 		want    store.NotFoundError
@@ -54,7 +57,7 @@ func TestOpenOfWhatDoesNotExist(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	db := newEngine(t)
+	db := limitertest.NewEngine(t, dynamolite.Options{})
 	for _, o := range []dynamo.Options{
 		{},
 		{API: db},
@@ -63,7 +66,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{API: db, Table: table, Timeout: -time.Second},
 	} {
 		_, err := dynamo.Open(t.Context(), o)
-		wantErr(t, err, store.ErrInvalid)
+		fixture.WantErr(t, err, store.ErrInvalid)
 	}
 }
 
@@ -84,8 +87,8 @@ func TestOpenRespectsTheVersionRecord(t *testing.T) {
 		{schema.Version{Schema: "latest", ClientMin: "0.0.0"}, store.ErrIncompatible},
 		{schema.Version{}, nil},
 	} {
-		db := newTable(t)
-		put(t, db, schema.EncodeVersion(c.record))
+		db := fixture.NewTable(t)
+		fixture.Put(t, db, schema.EncodeVersion(c.record))
 		_, err := dynamo.Open(t.Context(), dynamo.Options{API: db, Table: table})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%+v: got error %v, want %v", c.record, err, c.want)
@@ -95,12 +98,12 @@ func TestOpenRespectsTheVersionRecord(t *testing.T) {
 
 func TestOpenOfATableMadeByHand(t *testing.T) {
 	t.Parallel()
-	db := newTable(t)
+	db := fixture.NewTable(t)
 	name := table
 	if _, err := db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &name, Key: schema.VersionKey().Item()}); err != nil {
 		t.Fatal(err)
 	}
-	if v, ok := openStore(t, db).Version(); ok {
+	if v, ok := fixture.OpenStore(t, db).Version(); ok {
 		t.Errorf("version is %+v, want none", v)
 	}
 }
@@ -149,7 +152,7 @@ func TestReleasesAreOrdered(t *testing.T) {
 func TestRequestsAreBoundedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := dynamo.Open(t.Context(), dynamo.Options{API: faults.Wrap(newTable(t), faults.On(faults.Hang, faults.GetItem)), Table: table, Timeout: 3 * time.Second})
+		s, err := dynamo.Open(t.Context(), dynamo.Options{API: faults.Wrap(fixture.NewTable(t), faults.On(faults.Hang, faults.GetItem)), Table: table, Timeout: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,8 +164,8 @@ func TestRequestsAreBoundedInTime(t *testing.T) {
 			t.Helper()
 			begun := time.Now()
 			_, err := s.Entity(ctx, "user")
-			wantErr(t, err, store.ErrUnavailable)
-			wantErr(t, err, context.DeadlineExceeded)
+			fixture.WantErr(t, err, store.ErrUnavailable)
+			fixture.WantErr(t, err, context.DeadlineExceeded)
 			if waited := time.Since(begun); waited != want {
 				t.Errorf("waited %v, want %v", waited, want)
 			}
@@ -181,7 +184,10 @@ func TestNowIsCorrectedByAnswers(t *testing.T) {
 		body: `{"Responses": {"limits": [{"PK": {"S": "_/SYSTEM#"}, "SK": {"S": "#NAMESPACE#default"}, ` +
 			`"namespace_id": {"S": "ns1"}, "status": {"S": "active"}}]}}`,
 	}
-	s := openStore(t, client(a, static))
+	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: client(a, static), Table: table, Now: now}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, id := s.Namespace(); id != "ns1" {
 		t.Errorf("namespace is %q", id)
 	}

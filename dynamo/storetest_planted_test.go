@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -63,7 +64,7 @@ func checkPlanted(t *testing.T, api dynamo.API) {
 	for i, p := range planteds {
 		for name, admitted := range map[string]bool{"take": p.take, "refill": p.refill, "gather": p.refill, "debit": p.debit, "credit": p.credit} {
 			w := plant(t, api, fmt.Sprintf("planted-%02d-%s", i, name), p)
-			before := get(t, api, w.key)
+			before := fixture.Get(t, api, w.key)
 			out, err := w.write(t.Context(), name)
 			if err != nil {
 				t.Errorf("%s of a bucket %s: %v", name, p.name, err)
@@ -72,7 +73,7 @@ func checkPlanted(t *testing.T, api dynamo.API) {
 			if out.Applied != admitted {
 				t.Errorf("%s of a bucket %s: applied %t, want %t", name, p.name, out.Applied, admitted)
 			}
-			after := get(t, api, w.key)
+			after := fixture.Get(t, api, w.key)
 			if diff := cmp.Diff(before, after, cmpopts.IgnoreTypes(document.NoSerde{})); !out.Applied && diff != "" {
 				t.Errorf("%s of a bucket %s was refused and changed it (-before +after):\n%s", name, p.name, diff)
 			}
@@ -116,7 +117,7 @@ func plant(t *testing.T, api dynamo.API, namespace string, p planted) *plot {
 		t.Fatal(err)
 	}
 	if !p.late {
-		if w.seen, err = schema.DecodeBucket(get(t, api, w.key)); err != nil {
+		if w.seen, err = schema.DecodeBucket(fixture.Get(t, api, w.key)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,7 +218,7 @@ func TestRemovingALimitLeavesNothingOfIt(t *testing.T) {
 	if err != nil || !out.Applied {
 		t.Fatalf("refill: %+v, %v", out, err)
 	}
-	for attr := range get(t, api, w.key) {
+	for attr := range fixture.Get(t, api, w.key) {
 		if strings.HasPrefix(attr, "b_rpm_") {
 			t.Errorf("%s is left", attr)
 		}

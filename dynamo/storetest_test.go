@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/storetest"
 )
@@ -18,7 +19,7 @@ import (
 // liteStore returns a store on an embedded engine of its own.
 func liteStore(t *testing.T) *dynamo.Store {
 	t.Helper()
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: newTableOf(t, dynamo.TableOptions{Name: "limits"}), Table: "limits"})
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: fixture.NewTableOf(t, dynamo.TableOptions{Name: "limits"}), Table: "limits"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -77,14 +78,17 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, tableTimeout)
 		defer cancel()
 	}
-	c := newConn(options)
+	c, trail, err := options.connect()
+	if err != nil {
+		return err
+	}
 	op := "create table " + o.Name
-	_, err = call(ctx, c, op, func(out *dynamodb.CreateTableOutput) middleware.Metadata { return out.ResultMetadata },
+	_, err = conn.Call(ctx, c, op, func(out *dynamodb.CreateTableOutput) middleware.Metadata { return out.ResultMetadata },
 		api.CreateTable, tableInput(o))
 	if inUse := (*types.ResourceInUseException)(nil); err != nil && !errors.As(err, &inUse) {
 		return err
 	}
-	table, err := c.awaitTable(ctx, op)
+	table, err := awaitTable(ctx, c, api, op)
 	if err != nil {
 		return err
 	}
@@ -96,14 +100,14 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 		return fmt.Errorf("%s: %s, use another name: %w", op, misfit, &store.ExistsError{Kind: "table", Name: o.Name})
 	}
 	if !o.KeepExpired {
-		if err := c.expire(ctx, op); err != nil {
+		if err := expire(ctx, c, api, op); err != nil {
 			return err
 		}
 	}
-	if err := c.writeVersion(ctx); err != nil {
+	if err := writeVersion(ctx, c); err != nil {
 		return err
 	}
-	_, err = (&Namespaces{c}).Register(ctx, DefaultNamespace)
+	_, err = (&Namespaces{c, trail}).Register(ctx, DefaultNamespace)
 	return err
 }
 
@@ -160,10 +164,10 @@ func keyDefinitions(index string) []types.AttributeDefinition {
 }
 
 // awaitTable polls until the table and its indexes are ready.
-func (c *conn) awaitTable(ctx context.Context, op string) (*types.TableDescription, error) {
+func awaitTable(ctx context.Context, c *conn.Conn, api TableAPI, op string) (*types.TableDescription, error) {
 	for {
-		out, err := call(ctx, c, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
-			c.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: c.table})
+		out, err := conn.Call(ctx, c, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
+			api.DescribeTable, &dynamodb.DescribeTableInput{TableName: c.Table})
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			// DescribeTable lags behind CreateTable.
@@ -172,8 +176,8 @@ func (c *conn) awaitTable(ctx context.Context, op string) (*types.TableDescripti
 		case ready(out.Table):
 			return out.Table, nil
 		}
-		if err := sleep(ctx, tablePoll); err != nil {
-			return nil, c.translate(op, fmt.Errorf("waiting for the table: %w", err))
+		if err := conn.Sleep(ctx, tablePoll); err != nil {
+			return nil, c.Translate(op, fmt.Errorf("waiting for the table: %w", err))
 		}
 	}
 }
@@ -187,10 +191,10 @@ func ready(t *types.TableDescription) bool {
 
 // expire switches on the deletion of expired items. AWS takes up to an hour to begin;
 // expire does not wait for that.
-func (c *conn) expire(ctx context.Context, op string) error {
-	_, refused := call(ctx, c, op, func(o *dynamodb.UpdateTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
-		c.api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
-			TableName:               c.table,
+func expire(ctx context.Context, c *conn.Conn, api TableAPI, op string) error {
+	_, refused := conn.Call(ctx, c, op, func(o *dynamodb.UpdateTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
+		api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
+			TableName:               c.Table,
 			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
 		})
 	if refused == nil {
@@ -198,8 +202,8 @@ func (c *conn) expire(ctx context.Context, op string) error {
 	}
 	// UpdateTimeToLive also fails if expiry is already on, and only the error's text
 	// says so.
-	out, err := call(ctx, c, op, func(o *dynamodb.DescribeTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
-		c.api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: c.table})
+	out, err := conn.Call(ctx, c, op, func(o *dynamodb.DescribeTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
+		api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: c.Table})
 	if err != nil || out.TimeToLiveDescription == nil {
 		return refused
 	}
@@ -207,7 +211,7 @@ func (c *conn) expire(ctx context.Context, op string) error {
 	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
 		if by := aws.ToString(d.AttributeName); by != schema.TTL {
 			return fmt.Errorf("%s: its items expire by the attribute %s instead of %s, use another name: %w", op, by, schema.TTL,
-				&store.ExistsError{Kind: "table", Name: *c.table})
+				&store.ExistsError{Kind: "table", Name: *c.Table})
 		}
 		return nil
 	case types.TimeToLiveStatusDisabled, types.TimeToLiveStatusDisabling:
@@ -248,12 +252,12 @@ func sameKey(a, b []types.KeySchemaElement) bool {
 }
 
 // writeVersion writes the version record of a table that has none.
-func (c *conn) writeVersion(ctx context.Context) error {
-	put := c.putNew(schema.EncodeVersion(schema.Version{
-		Schema: schemaVersion, ClientMin: "0.0.0", Updated: c.clock.now(),
+func writeVersion(ctx context.Context, c *conn.Conn) error {
+	put := putNew(c, schema.EncodeVersion(schema.Version{
+		Schema: schemaVersion, ClientMin: "0.0.0", Updated: c.Clock.Now(),
 	}))
-	err := c.putItem(ctx, "write version record", &dynamodb.PutItemInput{Item: put.Item, ConditionExpression: put.ConditionExpression})
-	if _, there := conditionFailed(err); there {
+	err := c.PutItem(ctx, "write version record", &dynamodb.PutItemInput{Item: put.Item, ConditionExpression: put.ConditionExpression})
+	if _, there := conn.ConditionFailed(err); there {
 		return nil
 	}
 	return err

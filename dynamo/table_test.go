@@ -14,8 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -43,7 +45,7 @@ func TestCreateTable(t *testing.T) {
 		dynamo.ProjectKeys: types.ProjectionTypeKeysOnly,
 		dynamo.ProjectAll:  types.ProjectionTypeAll,
 	} {
-		db := newEngine(t)
+		db := limitertest.NewEngine(t, dynamolite.Options{})
 		o := dynamo.TableOptions{Name: table, GSI2Projection: gsi2, Now: now}
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Fatal(err)
@@ -53,12 +55,12 @@ func TestCreateTable(t *testing.T) {
 		}, projections(t, db)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", gsi2, diff)
 		}
-		_, before := openStore(t, db).Namespace()
+		_, before := fixture.OpenStore(t, db).Namespace()
 		// Again, as after an interruption: the existing table is adopted and kept.
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Errorf("%q again: %v", gsi2, err)
 		}
-		if _, after := openStore(t, db).Namespace(); after != before {
+		if _, after := fixture.OpenStore(t, db).Namespace(); after != before {
 			t.Errorf("%q again: namespace %q became %q", gsi2, before, after)
 		}
 	}
@@ -66,12 +68,12 @@ func TestCreateTable(t *testing.T) {
 
 func TestCreateTableKeepsAnOlderVersionRecord(t *testing.T) {
 	t.Parallel()
-	db := newTable(t)
-	put(t, db, schema.EncodeVersion(schema.Version{Schema: "0.10.0", ClientMin: "0.15.0", Updated: start}))
+	db := fixture.NewTable(t)
+	fixture.Put(t, db, schema.EncodeVersion(schema.Version{Schema: "0.10.0", ClientMin: "0.15.0", Updated: start}))
 	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := openStore(t, db).Version(); v.ClientMin != "0.15.0" {
+	if v, _ := fixture.OpenStore(t, db).Version(); v.ClientMin != "0.15.0" {
 		t.Errorf("the record became %+v", v)
 	}
 }
@@ -93,21 +95,21 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 		"another key": {KeySchema: pair("pk", "sk"), AttributeDefinitions: attrs("pk", "sk")},
 		"no indexes":  {KeySchema: pair("PK", "SK"), AttributeDefinitions: attrs("PK", "SK")},
 	} {
-		db := newEngine(t)
+		db := limitertest.NewEngine(t, dynamolite.Options{})
 		in.TableName, in.BillingMode = aws.String(table), types.BillingModePayPerRequest
 		if _, err := db.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantErr(t, dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}), store.ErrExists)
+			fixture.WantErr(t, dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}), store.ErrExists)
 		})
 	}
 	t.Run("another projection", func(t *testing.T) {
 		t.Parallel()
-		wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), store.ErrExists)
+		fixture.WantErr(t, dynamo.CreateTable(t.Context(), fixture.NewTable(t), dynamo.TableOptions{Name: table, GSI2Projection: dynamo.ProjectAll}), store.ErrExists)
 	})
-	wantErr(t, dynamo.CreateTable(t.Context(), newTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), store.ErrInvalid)
+	fixture.WantErr(t, dynamo.CreateTable(t.Context(), fixture.NewTable(t), dynamo.TableOptions{Name: table, GSI2Projection: "some"}), store.ErrInvalid)
 }
 
 // expiry returns whether a table's items expire, and by which attribute.
@@ -156,7 +158,7 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 		t.Fatal(err)
 	}
 	err := create(other, false)
-	wantErr(t, err, store.ErrExists)
+	fixture.WantErr(t, err, store.ErrExists)
 	if err == nil || !strings.Contains(err.Error(), "until") {
 		t.Errorf("it does not say what items expire by: %v", err)
 	}
@@ -167,16 +169,16 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 
 func TestTablesLetItemsExpire(t *testing.T) {
 	t.Parallel()
-	checkExpiry(t, newEngine(t))
+	checkExpiry(t, limitertest.NewEngine(t, dynamolite.Options{}))
 }
 
 // If the permission for expiry is missing, the error says so.
 func TestExpiryThatIsRefused(t *testing.T) {
 	t.Parallel()
 	denied := &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform this operation"}
-	api := faults.Wrap(newTable(t), faults.On(faults.Fail(denied), faults.UpdateTimeToLive, faults.DescribeTimeToLive))
+	api := faults.Wrap(fixture.NewTable(t), faults.On(faults.Fail(denied), faults.UpdateTimeToLive, faults.DescribeTimeToLive))
 	err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table})
-	wantErr(t, err, store.ErrAccessDenied)
+	fixture.WantErr(t, err, store.ErrAccessDenied)
 }
 
 // appears is a hook of a table that is absent, then CREATING, then ACTIVE with an index
@@ -203,7 +205,7 @@ func TestCreateTableWaitsUntilItIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
-		slow := faults.Wrap(newEngine(t), appears(&polls, false))
+		slow := faults.Wrap(limitertest.NewEngine(t, dynamolite.Options{}), appears(&polls, false))
 		if err := dynamo.CreateTable(t.Context(), slow, dynamo.TableOptions{Name: table}); err != nil {
 			t.Fatal(err)
 		}
@@ -219,9 +221,9 @@ func TestCreateTableWaitsNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun := time.Now()
-		err := dynamo.CreateTable(ctx, faults.Wrap(newEngine(t), appears(new(int), true)), dynamo.TableOptions{Name: table})
-		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, store.ErrUnavailable)
+		err := dynamo.CreateTable(ctx, faults.Wrap(limitertest.NewEngine(t, dynamolite.Options{}), appears(new(int), true)), dynamo.TableOptions{Name: table})
+		fixture.WantErr(t, err, context.DeadlineExceeded)
+		fixture.WantErr(t, err, store.ErrUnavailable)
 		if waited := time.Since(begun); waited != time.Minute {
 			t.Errorf("waited %v", waited)
 		}

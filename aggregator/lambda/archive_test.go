@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/aggregator/lambda"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
 // removal is the record of an audit event's deletion.
@@ -32,7 +32,7 @@ type shelf struct {
 	got  []string
 }
 
-func (s *shelf) Put(_ context.Context, day time.Time, events []dynamo.TrailEvent) (int, error) {
+func (s *shelf) Put(_ context.Context, day time.Time, events []audit.TrailEvent) (int, error) {
 	if day.Format(time.DateOnly) == s.fail {
 		return 0, errors.New("not now")
 	}

@@ -25,7 +25,7 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 )
 
 // DefaultNamespace is the default of Options.Namespace.
@@ -75,7 +75,7 @@ func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.Dy
 		page[i] = record(&e.Records[i])
 	}
 	// The failures include the work that the end of the context prevented.
-	res, _ := h.aggregator.Process(ctx, dynamo.DecodeRecords(page))
+	res, _ := h.aggregator.Process(ctx, stream.DecodeAll(page))
 	for _, f := range slices.Concat(res.Failed, res.Poisoned) {
 		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: f.Sequence})
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/aggregator/lambda"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
 // An event as AWS Lambda sends it: two acquires of two users, one item that no version can
@@ -43,13 +43,14 @@ const event = `{"Records": [
   "OldImage": {"PK": {"S": "ns1/AUDIT#alice"}, "SK": {"S": "#AUDIT#1"}, "details": {"M": {"all": {"L": [{"BOOL": true}, {"N": "1"}, {"SS": ["a"]}, {"NS": ["1"]}, {"B": "AQ=="}, {"BS": ["AQ=="]}]}}}}}}
 ]}`
 
-type usage struct {
+// sums is the usage that a handler has counted.
+type sums struct {
 	mu   sync.Mutex
 	fail string
 	got  []string
 }
 
-func (u *usage) AddUsage(_ context.Context, d *dynamo.UsageDelta) error {
+func (u *sums) Add(_ context.Context, d *usage.Delta) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if d.Entity == u.fail {
@@ -62,12 +63,12 @@ func (u *usage) AddUsage(_ context.Context, d *dynamo.UsageDelta) error {
 	return nil
 }
 
-func handle(t *testing.T, u *usage, metrics *bytes.Buffer) []string {
+func handle(t *testing.T, u *sums, metrics *bytes.Buffer) []string {
 	t.Helper()
 	now := func() time.Time { return time.Unix(1700000007, 0) }
 	a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
 		return aggregator.Namespace{Usage: u}, nil
-	}, aggregator.Options{Windows: []dynamo.Window{dynamo.Daily}, Now: now})
+	}, aggregator.Options{Windows: []usage.Window{usage.Daily}, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func handle(t *testing.T, u *usage, metrics *bytes.Buffer) []string {
 func TestAnEvent(t *testing.T) {
 	t.Parallel()
 	var metrics bytes.Buffer
-	u := &usage{fail: "bob"}
+	u := &sums{fail: "bob"}
 	failed := handle(t, u, &metrics)
 	if want := []string{"100000000000000000002", "100000000000000000003"}; !slices.Equal(failed, want) {
 		t.Errorf("failed %v, want %v", failed, want)
@@ -99,7 +100,7 @@ func TestAnEvent(t *testing.T) {
 	if want := []string{"alice 1699920000 100000000000000000001 1 [{rpm 1000}]"}; !slices.Equal(u.got, want) {
 		t.Errorf("got %q, want %q", u.got, want)
 	}
-	u = &usage{}
+	u = &sums{}
 	if failed = handle(t, u, &metrics); len(failed) != 1 || len(u.got) != 2 || u.got[1] != "bob 1699920000 100000000000000000002 1 [{rpm 5000}]" {
 		t.Errorf("failed %v, got %q", failed, u.got)
 	}
@@ -109,7 +110,7 @@ func TestAnEvent(t *testing.T) {
 func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
 	t.Parallel()
 	var metrics bytes.Buffer
-	handle(t, &usage{fail: "bob"}, &metrics)
+	handle(t, &sums{fail: "bob"}, &metrics)
 	var got struct {
 		AWS struct {
 			Timestamp         int64

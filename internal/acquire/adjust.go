@@ -39,16 +39,6 @@ func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []st
 	return parts
 }
 
-// adjust debits (positive deltas) or credits (negative ones) a shard. It returns the
-// tokens that exceed the shard's capacity, for [Driver.passOn].
-func (d *Driver) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
-	acct := d.account(img.Entity, img.Resource)
-	if plan.IsWide(img) {
-		return d.adjustAlone(ctx, acct, img, deltas)
-	}
-	return d.sharing.adjust(ctx, acct, img, deltas)
-}
-
 // adjustAlone adjusts one shard. It returns credits that exceed the shard's capacity,
 // for example because the shard has been split since the debit. It returns all amounts
 // if the shard is gone, for example because it was merged.

@@ -1,8 +1,12 @@
 package acquire
 
 import (
-	"strings"
+	"sync"
+	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -32,6 +36,36 @@ type Outcome struct {
 	short    bool           // the shard cannot serve the amounts, others may
 }
 
+// An account is what a process has of an entity's bucket for a resource: its memory of
+// the bucket, and the queues of the callers that wait for it.
+type account struct {
+	memory.Account
+
+	comparisons comparisons
+
+	verifying calls.Flight      // reads of the configuration before a repair
+	gathers   lane.Lane[*Claim] // the callers that several shards are to serve
+
+	mu     sync.Mutex
+	queues []*queues // by shard
+}
+
+// queues are the queues of one bucket item.
+type queues struct {
+	takes, credits lane.Lane[*Claim]
+	refilling      calls.Flight
+}
+
+// at returns the queues of a shard.
+func (a *account) at(shard int) *queues {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.queues) <= shard {
+		a.queues = append(a.queues, &queues{})
+	}
+	return a.queues[shard]
+}
+
 // refusedBy ends a claim that an item cannot serve. It refuses the claim if the item
 // is the whole bucket, and otherwise marks it short.
 func (c *Claim) refusedBy(img *store.Image, now int64) {
@@ -40,16 +74,54 @@ func (c *Claim) refusedBy(img *store.Image, now int64) {
 	c.Refused = !c.short
 }
 
-// claimAmounts returns a request's amounts by limit name, in millitokens.
-func claimAmounts(consume map[string]int64) []store.Amount {
-	amounts := make([]store.Amount, 0, len(consume))
-	for name, tokens := range consume {
-		i := len(amounts)
-		amounts = append(amounts, store.Amount{})
-		for ; i > 0 && strings.Compare(amounts[i-1].Limit, name) > 0; i-- {
-			amounts[i] = amounts[i-1]
-		}
-		amounts[i] = store.Amount{Limit: name, Milli: tokens * store.Milli}
+// Shards returns the images that decided a claim, by shard number, as far as they are
+// remembered.
+func (c *Claim) Shards(up time.Duration) []*store.Image {
+	switch {
+	case c.images != nil:
+		return c.images
+	case c.image == nil:
+		return nil
+	case c.image.ShardCount == 1:
+		return []*store.Image{c.image}
 	}
-	return amounts
+	// Images from before or after a doubling have other shares.
+	last, _ := c.acct.Images(up, memory.ImageAge)
+	images := make([]*store.Image, c.image.ShardCount)
+	for i, img := range last {
+		if img != nil && img.ShardCount == len(images) {
+			images[i] = img
+		}
+	}
+	images[c.image.Shard] = c.image
+	return images
+}
+
+// parts returns the amounts that a claim has debited, shard by shard.
+func (c *Claim) parts() []plan.Portion {
+	if len(c.portions) > 0 {
+		return c.portions
+	}
+	return []plan.Portion{{Image: c.image, Amounts: c.Terms.Amounts}}
+}
+
+// adopt puts a claim under a configuration, unless it is under that one already.
+func (c *Claim) adopt(w *plan.Wanted) {
+	if w != c.Terms.Configured {
+		c.Terms = c.want.Under(w)
+	}
+}
+
+// renew resets a claim to its state before any outcome.
+func (c *Claim) renew() {
+	*c = Claim{Bucket: c.Bucket, acct: c.acct, want: c.want, Terms: c.want.Under(nil)}
+}
+
+// tookFrom notes the image of a shard after a claim was debited from it.
+func (c *Claim) tookFrom(img *store.Image) {
+	for i := range c.portions {
+		if c.portions[i].Image.Shard == img.Shard {
+			c.portions[i].Image = img
+		}
+	}
 }

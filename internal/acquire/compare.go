@@ -77,3 +77,16 @@ func (d *Driver) verifySoon(ctx context.Context, acct *account, b store.Bucket) 
 	acct.comparisons.note(err, d.Uptime())
 	return w, err
 }
+
+// takeAsIs makes a claim take an item as it is, because the configuration could not
+// be read. It fails if the claim names a limit that the item lacks but the remembered
+// configuration has.
+func (d *Driver) takeAsIs(ctx context.Context, c *Claim, img *store.Image, cause error) bool {
+	terms, ok := c.want.OnItem(img, &c.Terms)
+	if !ok {
+		return false
+	}
+	d.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", c.Entity, "resource", c.Resource, "error", cause)
+	c.Terms = terms
+	return true
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
@@ -37,30 +36,6 @@ func outOfLine(err error) error {
 		return err
 	}
 	return fmt.Errorf("waiting for other writes to the bucket: %w: %w", store.ErrUnavailable, err)
-}
-
-// sumOf is the sum of a crowd's amounts, by limit name.
-func sumOf(crowd []*ticket) []store.Amount {
-	if len(crowd) == 1 {
-		return crowd[0].Claim.Terms.Amounts
-	}
-	var sum []store.Amount
-	for _, t := range crowd {
-		sum = addTo(sum, t.Claim.Terms.Amounts)
-	}
-	return sum
-}
-
-// addTo adds amounts to a sum, which is ordered by limit name.
-func addTo(sum, amounts []store.Amount) []store.Amount {
-	for _, a := range amounts {
-		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s store.Amount, name string) int { return strings.Compare(s.Limit, name) })
-		if !found {
-			sum = slices.Insert(sum, i, store.Amount{Limit: a.Limit})
-		}
-		sum[i].Milli += a.Milli
-	}
-	return sum
 }
 
 // debitCrowd carries out the claims of a crowd against one bucket item. One write
@@ -318,4 +293,30 @@ func tellAll(crowd []*ticket, err error) {
 	for _, t := range crowd {
 		t.Tell(err)
 	}
+}
+
+// alike returns a filter for the claims of one bucket that can be added up with c, on
+// an item as it is. The filter makes them adopt the configuration of c.
+func (c *Claim) alike(img *store.Image) func(*Claim) bool {
+	return func(other *Claim) bool {
+		other.adopt(c.Terms.Configured)
+		return other.Terms.Fits(img)
+	}
+}
+
+// common returns a claim that stands for all claims that can be added up with c.
+func (c *Claim) common() *Claim {
+	return &Claim{Bucket: c.Bucket, acct: c.acct, Terms: plan.Terms{Configured: c.Terms.Configured, Target: c.Terms.Target}}
+}
+
+// sumOf is the sum of a crowd's amounts, by limit name.
+func sumOf(crowd []*ticket) []store.Amount {
+	if len(crowd) == 1 {
+		return crowd[0].Claim.Terms.Amounts
+	}
+	var sum []store.Amount
+	for _, t := range crowd {
+		sum = addTo(sum, t.Claim.Terms.Amounts)
+	}
+	return sum
 }

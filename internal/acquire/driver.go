@@ -3,9 +3,9 @@
 package acquire
 
 import (
+	"context"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
@@ -41,29 +41,6 @@ type Driver struct {
 	sharing  sharing
 }
 
-// New returns a driver for a process.
-func New(p *process.Process, o Options) *Driver {
-	if o.Memory == 0 {
-		o.Memory = process.DefaultMemory
-	}
-	if o.Trust == 0 {
-		o.Trust = DefaultTrust
-	}
-	d := &Driver{
-		Process: p, Upkeep: upkeep.New(p), trust: max(-1, o.Trust),
-		accounts: memory.NewCache[memory.Key, *account](o.Memory),
-	}
-	switch {
-	case p.IsInline() || o.InFlight < 0:
-		d.sharing = alone{d}
-	case o.InFlight == 0:
-		d.sharing = queued{d, lane.Places{Base: DefaultInFlight, More: DefaultInFlight}}
-	default:
-		d.sharing = queued{d, lane.Places{Base: o.InFlight}}
-	}
-	return d
-}
-
 // Buckets is the number of buckets that the driver remembers.
 func (d *Driver) Buckets() int { return d.accounts.Len() }
 
@@ -76,9 +53,16 @@ func (d *Driver) account(entity, resource string) *account {
 	return d.accounts.GetOrPut(memory.Key{Entity: entity, Resource: resource}, func() *account { return &account{} })
 }
 
-// A Request is what a caller asks of one entity's bucket, and of its parent's.
-type Request struct {
-	Entity, Resource string
-	Consume          map[string]int64 // tokens by limit name
-	Fallback         []store.Limit    // see [plan.Want]
+// A sharing says how the callers of one process write to one bucket item. A driver
+// chooses it once.
+type sharing interface {
+	// debit carries a claim out against the item that it was routed to.
+	debit(ctx context.Context, c *Claim, left <-chan struct{}) error
+	// gather carries a claim out against several shards.
+	gather(ctx context.Context, c *Claim, left <-chan struct{}) error
+	// adjust settles amounts on an item. It returns the tokens that exceed its capacity.
+	adjust(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error)
+	// isQueued reports whether callers queue. Then their refills do so too, and their
+	// writes to an item that other processes write to pause.
+	isQueued() bool
 }

@@ -14,14 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// gather debits a claim from several shards at once, because the tried shards could
-// not serve it, or because it exceeds any share. It ends with the claim granted, or
-// refused because all shards together hold too little.
-func (d *Driver) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	c.short = false
-	return d.sharing.gather(ctx, c, left)
-}
-
 // gatherCrowd decides the claim of the caller at the front, and of the callers behind
 // it, on all shards of their bucket.
 //
@@ -260,20 +252,6 @@ func (d *Driver) survey(ctx context.Context, c *Claim) ([]*store.Image, error) {
 	return nil, errShardsChanged // others are mending the set
 }
 
-// obstacle returns the reason why this version cannot tell what several shards hold,
-// or may not take it.
-func obstacle(b store.Bucket, images []*store.Image) error {
-	for _, img := range images {
-		switch {
-		case img.Disabled:
-			return disabledError(b)
-		case img.Foreign != "":
-			return &store.UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: img.Foreign}
-		}
-	}
-	return nil
-}
-
 // debitAll debits what claims were allotted, all or none. It returns all shards
 // afterwards, nil if it debited nothing.
 func (d *Driver) debitAll(ctx context.Context, front *Claim, crowd []*ticket, images []*store.Image, m memory.Moment) ([]*store.Image, error) {
@@ -355,13 +333,4 @@ func allotted(crowd []*ticket, shard int) []store.Amount {
 		}
 	}
 	return sum
-}
-
-// tookFrom notes the image of a shard after a claim was debited from it.
-func (c *Claim) tookFrom(img *store.Image) {
-	for i := range c.portions {
-		if c.portions[i].Image.Shard == img.Shard {
-			c.portions[i].Image = img
-		}
-	}
 }

@@ -2,7 +2,6 @@ package acquire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,26 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// adopt puts a claim under a configuration, unless it is under that one already.
-func (c *Claim) adopt(w *plan.Wanted) {
-	if w != c.Terms.Configured {
-		c.Terms = c.want.Under(w)
-	}
-}
-
-// takeAsIs makes a claim take an item as it is, because the configuration could not
-// be read. It fails if the claim names a limit that the item lacks but the remembered
-// configuration has.
-func (d *Driver) takeAsIs(ctx context.Context, c *Claim, img *store.Image, cause error) bool {
-	terms, ok := c.want.OnItem(img, &c.Terms)
-	if !ok {
-		return false
-	}
-	d.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", c.Entity, "resource", c.Resource, "error", cause)
-	c.Terms = terms
-	return true
-}
 
 // stands reports whether the outcome of a claim still holds for w. If it does, the
 // claim takes w over, and its statuses quote it.
@@ -58,11 +37,6 @@ func (c *Claim) decidedOn() (images []*store.Image) {
 		images = []*store.Image{c.image}
 	}
 	return images
-}
-
-// renew resets a claim to its state before any outcome.
-func (c *Claim) renew() {
-	*c = Claim{Bucket: c.Bucket, acct: c.acct, want: c.want, Terms: c.want.Under(nil)}
 }
 
 // pursue debits a claim. If the last comparison of the bucket is older than the time
@@ -98,29 +72,6 @@ func (d *Driver) pursue(ctx context.Context, c *Claim, left <-chan struct{}) err
 	return fmt.Errorf("debit %s of %s: its limits changed %d times meanwhile: %w", c.Resource, c.Entity, revisions, store.ErrConflict)
 }
 
-// takeBack returns what a claim has debited, before the claim is decided again. It
-// fails if nobody can tell whether the tokens were returned: deciding again could
-// debit the claim twice, or not at all.
-func (d *Driver) takeBack(ctx context.Context, c *Claim) error {
-	if !c.Granted {
-		return nil
-	}
-	c.Granted = false
-	parts := c.parts()
-	errs := make([]error, len(parts))
-	d.AtOnce(len(parts), func(i int) {
-		back := make([]store.Amount, 0, len(parts[i].Amounts))
-		for _, a := range parts[i].Amounts {
-			back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
-		}
-		errs[i] = d.Insist(ctx, func(ctx context.Context) error { return d.giveBack(ctx, parts[i].Image, back) })
-	})
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("return what was taken of %s of %s by other limits: %w", c.Resource, c.Entity, err)
-	}
-	return nil
-}
-
 // answerUnasked answers a claim without asking the bucket, if the bucket is disabled
 // or is not to have the limits that the claim names.
 func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
@@ -149,11 +100,6 @@ func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, l
 		return true, nil
 	}
 	return false, nil
-}
-
-// disabledError says that an operator disabled a bucket.
-func disabledError(b store.Bucket) error {
-	return &store.DisabledError{Entity: b.Entity, Resource: b.Resource}
 }
 
 // isDisabled reports whether a bucket is known to be disabled, by its configuration

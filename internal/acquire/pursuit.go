@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
@@ -12,27 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// run takes one step after the other until the claim is decided.
-func (p *pursuit) run(ctx context.Context) error {
-	p.Moment = p.d.Moment()
-	for tries := range process.MaxTries {
-		if err := p.pauseBeforeTry(ctx, p.c, tries); err != nil {
-			return err
-		}
-		p.catchUp()
-		switch done, err := p.step(ctx); {
-		case errors.Is(err, store.ErrConflict):
-		case done || err != nil:
-			return err
-		}
-	}
-	return contended(p.c.Bucket)
-}
-
-func contended(b store.Bucket) error {
-	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
-}
 
 // A pursuit is a claim under way.
 type pursuit struct {
@@ -60,6 +40,80 @@ type pursuit struct {
 	// sought says that the pursuit has looked for siblings of a missing shard 0, and
 	// found none.
 	sought bool
+}
+
+// debitAlone carries a claim out against one bucket item. It needs one write if the
+// memory of the item is right, and one more for each thing that the memory had wrong.
+// It decides each of these on the image that the refusal carried. It ends with the
+// claim granted, refused or found short on this shard, or with an error. On error,
+// nothing of the claim is known to be debited.
+//
+// left is closed when the caller has gone; then debitAlone begins no further write.
+func (d *Driver) debitAlone(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	p := pursuit{d: d, c: c, acct: c.acct, left: left}
+	p.img = p.acct.Image(c.Shard, d.Uptime(), memory.ImageAge)
+	if p.img == nil && p.acct.HasRetired(c.Shard) {
+		return errShardsChanged // a merge deleted the shard since it was drawn
+	}
+	return p.run(ctx)
+}
+
+// run takes one step after the other until the claim is decided.
+func (p *pursuit) run(ctx context.Context) error {
+	p.Moment = p.d.Moment()
+	for tries := range process.MaxTries {
+		if err := p.pauseBeforeTry(ctx, p.c, tries); err != nil {
+			return err
+		}
+		p.catchUp()
+		switch done, err := p.step(ctx); {
+		case errors.Is(err, store.ErrConflict):
+		case done || err != nil:
+			return err
+		}
+	}
+	return contended(p.c.Bucket)
+}
+
+// pauseBeforeTry waits before another try. If a write was refused only for its stamp and the
+// item covers it, it may be sent again at once. No write follows an image that shows
+// too little.
+func (p *pursuit) pauseBeforeTry(ctx context.Context, c *Claim, tries int) error {
+	err := p.d.Pause(ctx, p.left, tries)
+	if err != nil {
+		return err
+	}
+	if tries > 0 {
+		p.makeHeard(ctx)
+		if !p.lacked || p.fresh && p.img != nil && !c.Terms.Covers(p.img, p.d.Now()) {
+			return nil
+		}
+	}
+	return p.d.pauseIfShared(ctx, c, p.left)
+}
+
+// makeHeard tells other processes that this one writes to the item too, if all its
+// recent writes were refused. Others know writers by the item's count of writes. A
+// write that debits nothing is applied at any balance.
+func (p *pursuit) makeHeard(ctx context.Context) {
+	if p.img == nil || !p.fresh || !p.d.sharing.isQueued() || !p.acct.IsUnheard(p.c.Shard, p.d.Uptime()) {
+		return
+	}
+	m := p.d.Moment()
+	take := (&plan.Debit{Bucket: p.img.Bucket}).Take(p.img, m.Now)
+	out, err := p.d.Send(ctx, &p.acct.Account, p.img.Bucket, memory.StampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Take(ctx, take) })
+	if err == nil && out.Image != nil {
+		p.see(out.Image, true)
+		p.met = p.d.Uptime()
+	}
+}
+
+// pauseIfShared waits until the pause before a write has passed, or until the caller leaves.
+func (d *Driver) pauseIfShared(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	if !d.sharing.isQueued() {
+		return nil
+	}
+	return process.Sleep(ctx, left, c.acct.PauseLeft(c.Shard, c.Terms.Amounts, d.Uptime()))
 }
 
 // step plans the next step and takes it.
@@ -292,4 +346,111 @@ func (p *pursuit) verify(ctx context.Context) error {
 		p.sure = w
 	}
 	return nil
+}
+
+// create makes the bucket with the claim already debited, from the current
+// configuration. If only this shard of the bucket is missing, create makes the shard
+// instead.
+func (p *pursuit) create(ctx context.Context) (done bool, err error) {
+	d, c := p.d, p.c
+	p.acct.Forget(c.Shard)
+	if p.acct.ShardCount() > 1 || c.Shard > 0 {
+		return p.mend(ctx)
+	}
+	w, err := p.prepare(ctx)
+	switch {
+	case err != nil:
+		return true, err
+	case w == nil:
+		return p.mend(ctx)
+	case w.Disabled:
+		return true, p.disabled()
+	case w.Foreign != "":
+		return true, &store.UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.Foreign}
+	}
+	if c.adopt(w); c.want.TakesNothing(&c.Terms) {
+		p.end()
+		return true, nil
+	}
+	c.Parent = plan.PayerOf(&w.Owner)
+	n := d.newBucket(c, p.Now)
+	if img := plan.ImageOf(n); c.exceeds(img) {
+		c.Refused, c.images, c.At = true, []*store.Image{img}, p.Now
+		return true, nil
+	}
+	for i := range n.Limits {
+		limit := &n.Limits[i]
+		limit.Consumed = plan.AmountOf(c.Terms.Amounts, limit.Limit)
+		limit.Tokens -= limit.Consumed
+	}
+	out, err := d.Send(ctx, &p.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return d.Store.Create(ctx, n) })
+	return p.wrote(out, err, true)
+}
+
+// prepare reads at the same time all that a bucket is made from: its configuration,
+// and whether shards of it exist. It returns nil if shards exist.
+func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
+	d, acct, of, sought := p.d, p.acct, p.c.Bucket, p.sought // keeps p itself on the stack
+	var siblings []*store.Image
+	var errs [2]error
+	d.AtOnce(len(errs), func(i int) {
+		switch {
+		case i == 0:
+			w, errs[i] = d.Verify(ctx, &acct.Account, of)
+		case !sought:
+			siblings, errs[i] = d.Store.Buckets(ctx, of.Entity, of.Resource, 0)
+		}
+	})
+	if errs[1] != nil {
+		errs[1] = fmt.Errorf("look for shards of %s of %s: %w", p.c.Resource, p.c.Entity, errs[1])
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	p.sought, p.Moment = true, p.d.Moment()
+	if len(siblings) > 0 {
+		p.acct.Recount(siblings, p.Moment)
+		return nil, nil
+	}
+	return w, nil
+}
+
+// mend makes a missing shard, and lets the claim choose again. A shard that cannot
+// be made, because of a peer's stamps on its siblings, holds nothing.
+func (p *pursuit) mend(ctx context.Context) (done bool, err error) {
+	exists, err := p.d.Upkeep.Mend(ctx, &p.acct.Account, p.c.Bucket, p.left)
+	switch {
+	case err != nil:
+		return true, err
+	case exists && p.acct.Image(p.c.Shard, p.Up, memory.ImageAge) == nil && p.c.Shard < p.acct.ShardCount():
+		p.c.short = true
+		return true, nil
+	}
+	return true, errShardsChanged
+}
+
+// newBucket returns the wanted bucket, full except for the write that makes it.
+func (d *Driver) newBucket(c *Claim, now int64) *store.Create {
+	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.Terms.Target.Owner, Writes: plan.FirstWrite()}
+	var life int64
+	for _, limit := range c.Terms.Target.Limits {
+		p := limit.Params()
+		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, d.Multiplier))
+		n.Limits = append(n.Limits, store.NewLimit{
+			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
+			Tokens:      p.Capacity,
+		})
+	}
+	if c.Terms.Target.Expires {
+		n.ExpiresAt = plan.ExpiresAt(life, now, d.Multiplier)
+	}
+	return n
+}
+
+// exceeds reports whether a claim is more than the balances of an image.
+func (c *Claim) exceeds(img *store.Image) bool {
+	return slices.ContainsFunc(c.Terms.Amounts, func(a store.Amount) bool {
+		s, _ := img.Limit(a.Limit)
+		return a.Milli > s.Tokens && a.Milli > 0
+	})
 }

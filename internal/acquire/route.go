@@ -72,13 +72,6 @@ func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) erro
 	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", c.Resource, c.Entity, maxRoutes, store.ErrConflict)
 }
 
-// countBraked is the error of a claim that is not sent, because the shards that could
-// serve it were throttled just now.
-func (d *Driver) countBraked(c *Claim) error {
-	d.Counts.Braked.Add(1)
-	return fmt.Errorf("debit %s of %s: its partition was throttled just now: %w: %w", c.Resource, c.Entity, store.ErrThrottled, store.ErrUnavailable)
-}
-
 // waitForWrites handles a claim for which every shard that could serve it must first earn its
 // next write. The bucket then needs more shards, however recently it was doubled.
 func (d *Driver) waitForWrites(ctx context.Context, c *Claim, left <-chan struct{}) error {
@@ -94,14 +87,6 @@ func (d *Driver) waitForWrites(ctx context.Context, c *Claim, left <-chan struct
 	}
 	return process.Sleep(ctx, left, writeEarnedIn)
 }
-
-// errShardsChanged says that the set of a bucket's shards has changed, so that the claim
-// must choose again.
-var errShardsChanged = errors.New("the shards have changed")
-
-// errNoWritesLeft says that a shard has used its hidden write limit for now, and that there are
-// other shards.
-var errNoWritesLeft = errors.New("the shard has used its hidden write limit")
 
 // writeEarnedIn is the time in which a shard's hidden write limit earns one write.
 const writeEarnedIn = time.Millisecond
@@ -144,4 +129,18 @@ func (d *Driver) doubleOrWait(ctx context.Context, acct *memory.Account, img *st
 func (d *Driver) warnSaturated(ctx context.Context, b store.Bucket) {
 	d.Logger.WarnContext(ctx, "bucket is written to faster than its shards sustain",
 		"warning", store.SaturatedWarning{Entity: b.Entity, Resource: b.Resource})
+}
+
+// debit carries a claim out against the bucket item that it was routed to.
+func (d *Driver) debit(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	c.short, c.portions = false, nil
+	return d.sharing.debit(ctx, c, left)
+}
+
+// gather debits a claim from several shards at once, because the tried shards could
+// not serve it, or because it exceeds any share. It ends with the claim granted, or
+// refused because all shards together hold too little.
+func (d *Driver) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	c.short = false
+	return d.sharing.gather(ctx, c, left)
 }

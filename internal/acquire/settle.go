@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -139,14 +140,6 @@ func (d *Driver) settleParts(ctx context.Context, t *Taken, deltas [][]store.Amo
 	return errors.Join(errs...)
 }
 
-// total adds up amounts, by limit name.
-func total(all [][]store.Amount) (sum []store.Amount) {
-	for _, amounts := range all {
-		sum = addTo(sum, amounts)
-	}
-	return sum
-}
-
 // settlePart adjusts one shard. It returns the credits that exceed the shard's
 // capacity.
 func (d *Driver) settlePart(ctx context.Context, t *Taken, p *part, deltas []store.Amount) (over []store.Amount, err error) {
@@ -169,4 +162,14 @@ func (d *Driver) settlePart(ctx context.Context, t *Taken, p *part, deltas []sto
 		}
 	}
 	return over, err
+}
+
+// adjust debits (positive deltas) or credits (negative ones) a shard. It returns the
+// tokens that exceed the shard's capacity, for [Driver.passOn].
+func (d *Driver) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
+	acct := d.account(img.Entity, img.Resource)
+	if plan.IsWide(img) {
+		return d.adjustAlone(ctx, acct, img, deltas)
+	}
+	return d.sharing.adjust(ctx, acct, img, deltas)
 }

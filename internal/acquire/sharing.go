@@ -10,20 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A sharing says how the callers of one process write to one bucket item. A driver
-// chooses it once.
-type sharing interface {
-	// debit carries a claim out against the item that it was routed to.
-	debit(ctx context.Context, c *Claim, left <-chan struct{}) error
-	// gather carries a claim out against several shards.
-	gather(ctx context.Context, c *Claim, left <-chan struct{}) error
-	// adjust settles amounts on an item. It returns the tokens that exceed its capacity.
-	adjust(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error)
-	// isQueued reports whether callers queue. Then their refills do so too, and their
-	// writes to an item that other processes write to pause.
-	isQueued() bool
-}
-
 // alone lets every caller write for itself. It suits a store that answers at once.
 type alone struct{ *Driver }
 

@@ -23,6 +23,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -70,7 +71,7 @@ func (w *taken) spoil() {
 // used returns what usage counts for the user today.
 func (w *taken) used() (events, milli int64) {
 	w.Helper()
-	sum, err := w.store.UsageSummary(w.Context(), dynamo.UsageQuery{Entity: "user", Window: dynamo.Daily})
+	sum, err := w.store.Usage().Sum(w.Context(), usage.Query{Entity: "user", Window: usage.Daily})
 	w.must(err)
 	for _, l := range sum.Limits {
 		milli += l.Total.Int64()

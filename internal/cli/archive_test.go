@@ -17,6 +17,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -37,9 +38,9 @@ func storage(t *testing.T) *s3test.Server {
 	}
 	for day := range 3 {
 		at := time.Date(2026, 1, 1+day, 3, 4, 5, 0, time.UTC)
-		var events []dynamo.TrailEvent
+		var events []audit.TrailEvent
 		for i, ns := range []string{"ns1", "ns2", "ns1", "_"} {
-			e := dynamo.TrailEvent{NamespaceID: ns, AuditEvent: dynamo.AuditEvent{
+			e := audit.TrailEvent{NamespaceID: ns, Event: audit.Event{
 				ID: fmt.Sprintf("01KDX8W8P80000000000000%d%d0", day, i), Time: at, Action: "limits_set", Entity: "key-1", Principal: "jo",
 				Resource: "gpt-4", Details: map[string]any{"limits": []any{int64(i)}}, Expires: at.AddDate(0, 0, 90),
 			}}

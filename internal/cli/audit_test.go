@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -33,7 +34,7 @@ func TestAuditListQuotesWhatATerminalWouldObey(t *testing.T) {
 	_, ns := s.Namespace()
 	now := time.Now()
 	if _, err := engine.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("zae-limiter"), Item: schema.EncodeAuditEvent(ns, &schema.AuditEvent{
-		ID: "01JAAAAAAAAAAAAAAAAAAAAAAA", Time: now, Action: dynamo.ActionEntityDeleted, Entity: "user", Principal: "jo\x1b[2J", Expires: now.Add(time.Hour),
+		ID: "01JAAAAAAAAAAAAAAAAAAAAAAA", Time: now, Action: audit.EntityDeleted, Entity: "user", Principal: "jo\x1b[2J", Expires: now.Add(time.Hour),
 	})}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -199,7 +200,7 @@ func used(ts *testscript.TestScript, _ bool, args []string) {
 	at, err := time.Parse(time.RFC3339, args[2])
 	ts.Check(err)
 	w.uses++
-	step := dynamo.UsageStep{Sequence: strconv.Itoa(w.uses), Events: 1}
+	step := usage.Step{Sequence: strconv.Itoa(w.uses), Events: 1}
 	for _, arg := range args[3:] {
 		limit, amount, _ := strings.Cut(arg, "=")
 		tokens, err := strconv.ParseInt(amount, 10, 64)
@@ -208,10 +209,10 @@ func used(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	store, err := dynamo.Open(context.Background(), dynamo.Options{API: w.meter, Table: "zae-limiter", Now: w.now})
 	ts.Check(err)
-	for window := dynamo.Hourly; window <= dynamo.Monthly; window++ {
-		ts.Check(store.AddUsage(context.Background(), &dynamo.UsageDelta{
-			UsageKey: dynamo.UsageKey{Entity: args[0], Resource: args[1], Window: window, Start: window.Start(at)},
-			Steps:    []dynamo.UsageStep{step},
+	for window := usage.Hourly; window <= usage.Monthly; window++ {
+		ts.Check(store.Usage().Add(context.Background(), &usage.Delta{
+			Key:   usage.Key{Entity: args[0], Resource: args[1], Window: window, Start: window.Start(at)},
+			Steps: []usage.Step{step},
 		}))
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -23,17 +23,17 @@ import (
 type bookkeeper struct {
 	aggregator.Usage
 
-	change func(*dynamo.UsageDelta)
+	change func(*usage.Delta)
 	hush   bool // reports no failure
 }
 
-func (b bookkeeper) AddUsage(ctx context.Context, d *dynamo.UsageDelta) error {
+func (b bookkeeper) Add(ctx context.Context, d *usage.Delta) error {
 	changed := *d
 	changed.Steps = slices.Clone(d.Steps)
 	if b.change != nil {
 		b.change(&changed)
 	}
-	err := b.Usage.AddUsage(ctx, &changed)
+	err := b.Usage.Add(ctx, &changed)
 	if b.hush {
 		return nil
 	}
@@ -86,7 +86,7 @@ func TestBrokenAggregatorsAreSeen(t *testing.T) {
 	t.Parallel()
 	one := odds{followers: 1}
 	wild := odds{followers: 1, throttled: 0.05, lostBefore: 0.02, lostAfter: 0.05, hangs: 0.01}
-	counting := func(change func(*dynamo.UsageDelta)) breakage {
+	counting := func(change func(*usage.Delta)) breakage {
 		return breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, change: change} }}
 	}
 	tending := func(f func(limiter.Store) limiter.Store) breakage { return breakage{tender: f} }
@@ -99,17 +99,17 @@ func TestBrokenAggregatorsAreSeen(t *testing.T) {
 		{"batches count twice", "usage", one, breakage{mangle: unconditional}},
 		{"a lost answer counts twice", "usage", odds{lostAfter: 0.1, followers: 1}, breakage{mangle: unconditional}},
 		{"what failed is forgotten", "usage", wild, breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, hush: true} }}},
-		{"returns are not counted", "usage", one, counting(func(d *dynamo.UsageDelta) {
+		{"returns are not counted", "usage", one, counting(func(d *usage.Delta) {
 			for i := range d.Steps {
 				d.Steps[i].Tokens = slices.DeleteFunc(slices.Clone(d.Steps[i].Tokens), func(a store.Amount) bool { return a.Milli < 0 })
 			}
 		})},
-		{"limits count as events", "usage", one, counting(func(d *dynamo.UsageDelta) {
+		{"limits count as events", "usage", one, counting(func(d *usage.Delta) {
 			for i := range d.Steps {
 				d.Steps[i].Events *= int64(len(d.Steps[i].Tokens))
 			}
 		})},
-		{"usage goes to the next window", "usage", one, counting(func(d *dynamo.UsageDelta) { d.Start = d.Window.End(d.Start) })},
+		{"usage goes to the next window", "usage", one, counting(func(d *usage.Delta) { d.Start = d.Window.End(d.Start) })},
 		{"writes are counted", "usage", one, breakage{mangle: func(request any) {
 			if in, ok := usageUpdate(request); ok {
 				in.UpdateExpression = aws.String(*in.UpdateExpression + ", " + hidden + " :n")

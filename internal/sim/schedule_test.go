@@ -83,7 +83,7 @@ type play struct {
 	spots [rounds]bucketKey // the hot bucket of each round, if any
 	admin *client
 
-	stream    *stream // of the table, if any aggregator follows it
+	stream    *recording // of the table, if any aggregator follows it
 	followers []*follower
 
 	probes  int

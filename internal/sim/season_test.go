@@ -48,11 +48,11 @@ const (
 var (
 	ages   = []time.Duration{-1, time.Second, time.Minute, 5 * time.Minute}
 	payers = []string{"project", "other"}
-	usages = []usage{{bucketKey{"solo", "api"}, 2 * time.Second}, {bucketKey{movable, "api"}, 3 * time.Second}, {bucketKey{"key-b", "chat"}, 70 * time.Second}, {bucketKey{"key-c", "api"}, 5 * time.Minute}, {bucketKey{"key-c", "web"}, 70 * time.Second}, {bucketKey{"solo", "web"}, 4 * time.Minute}, {bucketKey{"solo", lone}, 10 * time.Second}, {bucketKey{guest, "chat"}, 5 * time.Second}}
+	usages = []use{{bucketKey{"solo", "api"}, 2 * time.Second}, {bucketKey{movable, "api"}, 3 * time.Second}, {bucketKey{"key-b", "chat"}, 70 * time.Second}, {bucketKey{"key-c", "api"}, 5 * time.Minute}, {bucketKey{"key-c", "web"}, 70 * time.Second}, {bucketKey{"solo", "web"}, 4 * time.Minute}, {bucketKey{"solo", lone}, 10 * time.Second}, {bucketKey{guest, "chat"}, 5 * time.Second}}
 )
 
-// A usage is a bucket, and its approximate interval of use.
-type usage struct {
+// A use is a bucket, and its approximate interval of use.
+type use struct {
 	bucketKey
 
 	every time.Duration
@@ -154,7 +154,7 @@ func (s *season) start(i int) {
 }
 
 // use lets one caller after another use a bucket, each in any of the processes.
-func (s *season) use(u usage, r *rand.Rand, end time.Duration) {
+func (s *season) use(u use, r *rand.Rand, end time.Duration) {
 	for n := 0; s.w.now() < end; n++ {
 		s.w.sleep(span(r, u.every*9/10, u.every*11/10))
 		s.mu.Lock()

@@ -19,31 +19,32 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-// A stream is the content of the engine's stream so far, divided into shards by the seed:
+// A recording is the content of the engine's stream so far, divided into shards by the seed:
 // the engine's own shards depend on keys with a random id.
-type stream struct {
+type recording struct {
 	db   *link
 	arn  *string
 	read map[string]string // last number read of each engine shard; "" at its end
 
 	mu     sync.Mutex
 	until  int // number of applied requests when it was read
-	shards [][]dynamo.Record
+	shards [][]stream.Record
 	raw    [][]streamtypes.Record
 	dealt  int // ignored records that were distributed
 }
 
-func newStream(l *link, shards int) *stream {
+func newStream(l *link, shards int) *recording {
 	out, err := l.w.db.DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: aws.String(tableName)})
 	must(err)
-	return &stream{db: l, arn: out.Table.LatestStreamArn, read: map[string]string{}, shards: make([][]dynamo.Record, shards), raw: make([][]streamtypes.Record, shards)}
+	return &recording{db: l, arn: out.Table.LatestStreamArn, read: map[string]string{}, shards: make([][]stream.Record, shards), raw: make([][]streamtypes.Record, shards)}
 }
 
 // from returns up to n records of a shard from a position.
-func (s *stream) from(shard, place, n int) []dynamo.Record {
+func (s *recording) from(shard, place, n int) []stream.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readLocked()
@@ -52,7 +53,7 @@ func (s *stream) from(shard, place, n int) []dynamo.Record {
 }
 
 // readLocked reads the records since the last call.
-func (s *stream) readLocked() {
+func (s *recording) readLocked() {
 	w := s.db.w
 	w.mu.Lock()
 	unchanged := s.until == w.applied
@@ -91,9 +92,9 @@ func (s *stream) readLocked() {
 		}
 	}
 	slices.SortFunc(records, func(a, b streamtypes.Record) int {
-		return dynamo.CompareSequences(*a.Dynamodb.SequenceNumber, *b.Dynamodb.SequenceNumber)
+		return stream.CompareSequences(*a.Dynamodb.SequenceNumber, *b.Dynamodb.SequenceNumber)
 	})
-	for i, r := range dynamo.DecodeRecords(records) {
+	for i, r := range stream.DecodeAll(records) {
 		shard := s.dealt
 		if img := cmp.Or(r.New, r.Old); img != nil {
 			h := fnv.New32a()
@@ -112,7 +113,7 @@ func (s *stream) readLocked() {
 }
 
 // keep reads records before the engine drops them, until the world ends.
-func (s *stream) keep() {
+func (s *recording) keep() {
 	for {
 		t := time.NewTimer(s.db.w.unique(time.Hour))
 		select {
@@ -184,9 +185,9 @@ func (f *follower) begin(name string) *reader {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		var usage aggregator.Usage = s
+		var usage aggregator.Usage = s.Usage()
 		if broken.usage != nil {
-			usage = broken.usage(s)
+			usage = broken.usage(usage)
 		}
 		return aggregator.Namespace{Keeper: c.keeper, Usage: usage}, nil
 	}, aggregator.Options{Now: c.clock, Observe: f.observe})
@@ -302,10 +303,10 @@ func (r *reader) deliver(dice *rand.Rand, shard, n int) (came bool) {
 }
 
 // onlyFailed empties all records except the failed ones.
-func onlyFailed(records []dynamo.Record, failed []aggregator.Failure) []dynamo.Record {
-	left := make([]dynamo.Record, len(records))
+func onlyFailed(records []stream.Record, failed []aggregator.Failure) []stream.Record {
+	left := make([]stream.Record, len(records))
 	for i := range records {
-		left[i] = dynamo.Record{ID: records[i].ID, Sequence: records[i].Sequence, At: records[i].At}
+		left[i] = stream.Record{ID: records[i].ID, Sequence: records[i].Sequence, At: records[i].At}
 	}
 	for _, f := range failed {
 		left[f.Index] = records[f.Index]
@@ -314,7 +315,7 @@ func onlyFailed(records []dynamo.Record, failed []aggregator.Failure) []dynamo.R
 }
 
 // process passes a batch to the aggregator, with a time limit for some batches.
-func (r *reader) process(name string, records []dynamo.Record, dice *rand.Rand) aggregator.Result {
+func (r *reader) process(name string, records []stream.Record, dice *rand.Rand) aggregator.Result {
 	k := &call{name: name, kind: administering, client: r.c}
 	ctx := k.begin(r.w)
 	if dice != nil && chance(dice, 0.1) {

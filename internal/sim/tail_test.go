@@ -14,17 +14,17 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 )
 
 // A tail is the streams' API as one process sees it: the seed's stream over the process's
 // link.
 type tail struct {
-	*stream
+	*recording
 	l *link
 }
 
-var _ dynamo.StreamAPI = tail{}
+var _ stream.API = tail{}
 
 // tailed is one request of it. Requests change nothing, so that a lost request simply
 // fails.
@@ -94,7 +94,7 @@ func (t tail) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInpu
 }
 
 // told returns up to n records of a shard from a position, in the engine's form.
-func (s *stream) told(shard, place, n int) []streamtypes.Record {
+func (s *recording) told(shard, place, n int) []streamtypes.Record {
 	s.from(shard, 0, 0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,11 +103,11 @@ func (s *stream) told(shard, place, n int) []streamtypes.Record {
 }
 
 // after is the position in a shard after a sequence number.
-func (s *stream) after(shard int, sequence string) int {
+func (s *recording) after(shard int, sequence string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place, _ := slices.BinarySearchFunc(s.raw[shard], sequence, func(r streamtypes.Record, sequence string) int {
-		if dynamo.CompareSequences(*r.Dynamodb.SequenceNumber, sequence) > 0 {
+		if stream.CompareSequences(*r.Dynamodb.SequenceNumber, sequence) > 0 {
 			return 1
 		}
 		return -1
@@ -115,7 +115,7 @@ func (s *stream) after(shard int, sequence string) int {
 	return place
 }
 
-// tail follows the stream as a process does: with a [dynamo.Follower], which keeps its
+// tail follows the stream as a process does: with a [stream.Follower], which keeps its
 // position in the table. tail stops it during long pauses, and restarts it, also after a
 // crash.
 func (f *follower) tail(stop <-chan struct{}) {
@@ -159,14 +159,14 @@ func (f *follower) tail(stop <-chan struct{}) {
 // run follows the stream until its result is called. The result returns when the follower
 // has ended or crashed.
 func (r *reader) run(brisk bool) (end func()) {
-	o := dynamo.FollowOptions{
-		Options: dynamo.Options{API: r.c.api(), Table: tableName, Now: r.c.clock},
+	o := stream.Options{
+		API: r.c.api(), Table: tableName, Now: r.c.clock,
 		Streams: tail{r.stream, &link{r.w, r.c}}, Batch: 20, Poll: 3 * time.Second,
 	}
 	if brisk {
 		o.Batch, o.Poll, o.Checkpoint = 200, 300*time.Millisecond, time.Second
 	}
-	f, err := dynamo.NewFollower(o)
+	f, err := stream.NewFollower(o)
 	must(err)
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), callKey{}, &call{name: r.c.name, kind: administering, client: r.c}))
 	ended := make(chan error, 1)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
@@ -38,7 +40,7 @@ type options struct {
 	archive app.ArchiveFlags
 	changed func(flag string) bool
 
-	kinds []dynamo.Window
+	kinds []usage.Window
 }
 
 const about = `Follow the stream of a table: sum up usage, refill buckets before their users need
@@ -77,8 +79,8 @@ func New(a *app.App) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "windows to sum usage over; each costs one write for each\nentity and resource")
-	f.StringVar(&o.reader, "reader", dynamo.DefaultReader, "`name` under which the command keeps its position")
-	f.DurationVar(&o.poll, "poll", dynamo.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
+	f.StringVar(&o.reader, "reader", stream.DefaultReader, "`name` under which the command keeps its position")
+	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
 	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
 	f.DurationVar(&o.quiet, "quiet", aggregator.DefaultQuiet, "merge a bucket's shards when each has had fewer than 200\nwrites a second for this long; 0 means never. Use 0 if\nclients of the Python peer share the table: they create\nmissing shards again, full. Else $"+EnvQuiet)
 	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
@@ -94,8 +96,8 @@ func (o *options) Validate() error {
 		return errors.New("--namespace has no meaning here: the stream carries all namespaces of the table")
 	}
 	names := []string{"hourly", "daily", "monthly"}
-	kinds := []dynamo.Window{dynamo.Hourly, dynamo.Daily, dynamo.Monthly}
-	o.kinds = []dynamo.Window{}
+	kinds := []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
+	o.kinds = []usage.Window{}
 	for _, name := range o.windows {
 		i := slices.Index(names, strings.TrimSpace(name))
 		if i < 0 {
@@ -172,7 +174,10 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := dynamo.NewFollower(dynamo.FollowOptions{Options: store, Streams: streams, Reader: o.reader, Poll: o.poll})
+	f, err := stream.NewFollower(stream.Options{
+		API: store.API, Table: store.Table, Now: store.Now, Logger: store.Logger, Timeout: store.Timeout,
+		Streams: streams, Reader: o.reader, Poll: o.poll,
+	})
 	if err != nil {
 		return err
 	}
@@ -234,7 +239,7 @@ func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, er
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.keepers[k] = true
-	return aggregator.Namespace{Keeper: k, Usage: s, Close: func() { t.forget(k) }}, nil
+	return aggregator.Namespace{Keeper: k, Usage: s.Usage(), Close: func() { t.forget(k) }}, nil
 }
 
 // forget closes the keeper of a namespace that is no longer in use.

@@ -16,6 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -34,7 +36,7 @@ type App struct {
 	// Connect makes a client. It sends nothing.
 	Connect func(context.Context, Endpoint) (dynamo.API, error)
 	// ConnectStreams makes a client of DynamoDB Streams. It sends nothing.
-	ConnectStreams func(context.Context, Endpoint) (dynamo.StreamAPI, error)
+	ConnectStreams func(context.Context, Endpoint) (stream.API, error)
 	// ConnectArchive makes a client of S3. It sends nothing.
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
 	// Now is the local clock; nil is time.Now.
@@ -65,7 +67,7 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 	if err := a.Flags.resolve(a.Getenv); err != nil {
 		return &UsageError{err}
 	}
-	if err := dynamo.CheckPrincipal(a.principal); err != nil {
+	if err := audit.CheckPrincipal(a.principal); err != nil {
 		return &UsageError{fmt.Errorf("--principal: %w", err)}
 	}
 	if err := r.Validate(); err != nil {
@@ -93,8 +95,8 @@ func (a *App) ExistingAPI(ctx context.Context) (dynamo.API, error) {
 }
 
 // Streams connects to the streams of api's tables; an API may serve streams itself.
-func (a *App) Streams(ctx context.Context, api dynamo.API) (dynamo.StreamAPI, error) {
-	if s, ok := api.(dynamo.StreamAPI); ok {
+func (a *App) Streams(ctx context.Context, api dynamo.API) (stream.API, error) {
+	if s, ok := api.(stream.API); ok {
 		return s, nil
 	}
 	return a.ConnectStreams(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -21,7 +21,7 @@ type listOptions struct {
 	app *app.App
 	subject
 
-	query dynamo.AuditQuery
+	query audit.Query
 }
 
 func newList(a *app.App) *cobra.Command {
@@ -84,17 +84,17 @@ func (o *listOptions) Run(ctx context.Context) error {
 	})
 }
 
-func (o *listOptions) read(ctx context.Context) (dynamo.AuditPage, error) {
+func (o *listOptions) read(ctx context.Context) (audit.Page, error) {
 	if o.namespace != "" {
 		namespaces, err := o.app.Namespaces(ctx)
 		if err != nil {
-			return dynamo.AuditPage{}, err
+			return audit.Page{}, err
 		}
 		return namespaces.AuditEvents(ctx, o.namespace, o.query)
 	}
 	store, err := o.app.Store(ctx)
 	if err != nil {
-		return dynamo.AuditPage{}, err
+		return audit.Page{}, err
 	}
 	return store.AuditEvents(ctx, o.query)
 }
@@ -111,7 +111,7 @@ type view struct {
 	Expires   *time.Time     `json:"expires_at"`
 }
 
-func viewOf(e *dynamo.AuditEvent) view {
+func viewOf(e *audit.Event) view {
 	return view{
 		ID: e.ID, Time: orNull(e.Time), Action: e.Action, Entity: e.Entity,
 		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: e.Details, Expires: orNull(e.Expires),
@@ -120,7 +120,7 @@ func viewOf(e *dynamo.AuditEvent) view {
 
 // plain makes text safe for a terminal: anybody may have written it.
 func plain(s string) string {
-	if dynamo.CheckPrincipal(s) != nil {
+	if audit.CheckPrincipal(s) != nil {
 		return strconv.Quote(s)
 	}
 	return s

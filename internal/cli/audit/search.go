@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/archive"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -137,7 +137,7 @@ func (o *searchOptions) print(page *archive.Page) error {
 	rows := make([][]string, len(page.Events))
 	for i := range page.Events {
 		e := &page.Events[i]
-		v.Events[i] = found{e.NamespaceID, orNull(e.Namespace), viewOf(&e.AuditEvent)}
+		v.Events[i] = found{e.NamespaceID, orNull(e.Namespace), viewOf(&e.Event)}
 		row, err := rowOf(e)
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (o *searchOptions) print(page *archive.Page) error {
 	})
 }
 
-func rowOf(e *dynamo.TrailEvent) ([]string, error) {
+func rowOf(e *audit.TrailEvent) ([]string, error) {
 	details, err := json.Marshal(e.Details)
 	if err != nil {
 		return nil, fmt.Errorf("encode the details of event %s: %w", e.ID, err)

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -46,11 +46,11 @@ func (s *subject) name() (string, error) {
 	case s.entity != "":
 		return s.entity, store.CheckEntity(s.entity)
 	case s.resource != "":
-		return dynamo.AuditResource(s.resource), store.CheckResource(s.resource)
+		return audit.Resource(s.resource), store.CheckResource(s.resource)
 	case s.namespace != "":
-		return dynamo.AuditNamespace(s.namespace), store.CheckNamespace(s.namespace)
+		return audit.Namespace(s.namespace), store.CheckNamespace(s.namespace)
 	case s.system:
-		return dynamo.AuditSystem, nil
+		return audit.System, nil
 	}
 	return "", errSubject // no subject
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -50,7 +51,7 @@ func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 
 // Streams makes a client of DynamoDB Streams, as [DynamoDB] makes one of DynamoDB. One URL
 // serves both.
-func Streams(ctx context.Context, e app.Endpoint) (dynamo.StreamAPI, error) {
+func Streams(ctx context.Context, e app.Endpoint) (stream.API, error) {
 	cfg, err := load(ctx, e)
 	if err != nil {
 		return nil, err

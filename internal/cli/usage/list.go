@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -35,7 +35,7 @@ func newList(a *app.App) *cobra.Command {
 	}
 	o.bind(a, cmd)
 	flags := cmd.Flags()
-	flags.IntVarP(&o.query.Limit, "limit", "l", dynamo.DefaultUsageLimit, fmt.Sprintf("`number` of windows to list, up to %d", dynamo.MaxUsageLimit))
+	flags.IntVarP(&o.query.Limit, "limit", "l", usage.DefaultLimit, fmt.Sprintf("`number` of windows to list, up to %d", usage.MaxLimit))
 	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to continue from, as printed after the previous list")
 	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit, summed over entities and resources")
 	return cmd
@@ -46,8 +46,8 @@ func (o *listOptions) Validate() error {
 	if err := o.filter.Validate(); err != nil {
 		return err
 	}
-	if o.query.Limit < 1 || o.query.Limit > dynamo.MaxUsageLimit {
-		return fmt.Errorf("invalid --limit %d: give 1 to %d", o.query.Limit, dynamo.MaxUsageLimit)
+	if o.query.Limit < 1 || o.query.Limit > usage.MaxLimit {
+		return fmt.Errorf("invalid --limit %d: give 1 to %d", o.query.Limit, usage.MaxLimit)
 	}
 	if o.plot && o.app.Flags.Output != app.OutputTable {
 		return fmt.Errorf("--plot and --output %s contradict each other", o.app.Flags.Output)
@@ -57,7 +57,7 @@ func (o *listOptions) Validate() error {
 
 // Run lists the snapshots.
 func (o *listOptions) Run(ctx context.Context) error {
-	page, err := ask(ctx, o.app, o.query, (*dynamo.Store).Usage)
+	page, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Read)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ type view struct {
 	Tokens   map[string]json.Number `json:"tokens"`
 }
 
-func viewOf(u *dynamo.UsageSnapshot) view {
+func viewOf(u *usage.Snapshot) view {
 	v := view{
 		Entity: u.Entity, Resource: u.Resource, Window: u.Window.String(), Start: u.Start, End: u.End(),
 		Events: u.Events, Tokens: make(map[string]json.Number, len(u.Tokens)),
@@ -113,7 +113,7 @@ func viewOf(u *dynamo.UsageSnapshot) view {
 	return v
 }
 
-func listTable(w *strings.Builder, snapshots []dynamo.UsageSnapshot) {
+func listTable(w *strings.Builder, snapshots []usage.Snapshot) {
 	rows := make([][]string, len(snapshots))
 	for i := range snapshots {
 		u := &snapshots[i]
@@ -131,7 +131,7 @@ func listTable(w *strings.Builder, snapshots []dynamo.UsageSnapshot) {
 
 // listCSV writes a row for each limit of a snapshot, so that the columns do not depend on
 // the limits.
-func listCSV(w *strings.Builder, snapshots []dynamo.UsageSnapshot) {
+func listCSV(w *strings.Builder, snapshots []usage.Snapshot) {
 	var rows [][]string
 	for i := range snapshots {
 		u := &snapshots[i]

@@ -10,7 +10,7 @@ import (
 
 	"github.com/guptarohit/asciigraph"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
 // Size of a chart.
@@ -20,7 +20,7 @@ const (
 )
 
 // plot draws a chart for each limit of a page.
-func plot(w *strings.Builder, q *dynamo.UsageQuery, page *dynamo.UsagePage) {
+func plot(w *strings.Builder, q *usage.Query, page *usage.Page) {
 	starts, series := chart(q, page)
 	if len(series) == 0 {
 		w.WriteString("there is nothing to draw\n")
@@ -43,7 +43,7 @@ func plot(w *strings.Builder, q *dynamo.UsageQuery, page *dynamo.UsagePage) {
 
 // chart sums a page by limit, in tokens, for every window from the first to the last. It
 // leaves out a window that the page may contain only in part.
-func chart(q *dynamo.UsageQuery, page *dynamo.UsagePage) (starts []time.Time, series map[string][]float64) {
+func chart(q *usage.Query, page *usage.Page) (starts []time.Time, series map[string][]float64) {
 	if len(page.Snapshots) == 0 {
 		return nil, nil
 	}

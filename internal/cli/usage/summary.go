@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -41,7 +41,7 @@ type total struct {
 
 // Run adds up.
 func (o *summaryOptions) Run(ctx context.Context) error {
-	sum, err := ask(ctx, o.app, o.query, (*dynamo.Store).UsageSummary)
+	sum, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Sum)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (o *summaryOptions) Run(ctx context.Context) error {
 }
 
 // text writes the summary for people.
-func (o *summaryOptions) text(w *strings.Builder, sum *dynamo.UsageSummary) {
+func (o *summaryOptions) text(w *strings.Builder, sum *usage.Summary) {
 	first, last := "", ""
 	if sum.Snapshots > 0 {
 		first, last = sum.First.Format(time.RFC3339), sum.Last.Format(time.RFC3339)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -30,17 +30,17 @@ const outputCSV = "csv"
 
 // filter holds the flags that select snapshots.
 type filter struct {
-	query              dynamo.UsageQuery
+	query              usage.Query
 	window, start, end string
 }
 
 // bind adds the flags to a command.
 func (f *filter) bind(a *app.App, cmd *cobra.Command) {
-	f.window = dynamo.Hourly.String()
+	f.window = usage.Hourly.String()
 	flags := cmd.Flags()
 	flags.StringVarP(&f.query.Entity, "entity", "e", "", "`ID` of the entity; without --resource, for all resources")
 	flags.StringVarP(&f.query.Resource, "resource", "r", "", "`name` of the resource; without --entity, of all entities")
-	flags.VarP(app.Choice(&f.window, dynamo.Hourly.String(), dynamo.Daily.String(), dynamo.Monthly.String()), "window", "w", "length of the windows, in UTC")
+	flags.VarP(app.Choice(&f.window, usage.Hourly.String(), usage.Daily.String(), usage.Monthly.String()), "window", "w", "length of the windows, in UTC")
 	flags.StringVar(&f.start, "start", "", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
 	flags.StringVar(&f.end, "end", "", "last `time` a window may start; of a date, the whole day")
 	flags.Var(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "form of results: table, json or csv")
@@ -61,7 +61,7 @@ func (f *filter) Validate() (err error) {
 			return fmt.Errorf("--resource: %w", err)
 		}
 	}
-	if f.query.Window, err = dynamo.ParseWindow(f.window); err != nil {
+	if f.query.Window, err = usage.ParseWindow(f.window); err != nil {
 		return err
 	}
 	f.query.From, f.query.To, err = app.ParseRange(f.start, f.end)
@@ -69,12 +69,12 @@ func (f *filter) Validate() (err error) {
 }
 
 // ask opens the store and runs a query on it.
-func ask[T any](ctx context.Context, a *app.App, q dynamo.UsageQuery, answer func(*dynamo.Store, context.Context, dynamo.UsageQuery) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, a *app.App, q usage.Query, answer func(*usage.Snapshots, context.Context, usage.Query) (T, error)) (T, error) {
 	store, err := a.Store(ctx)
 	if err != nil {
 		return *new(T), err
 	}
-	return answer(store, ctx, q)
+	return answer(store.Usage(), ctx, q)
 }
 
 // milli is the number of millitokens in a token.

@@ -1,0 +1,22 @@
+// Package audit writes and reads the audit events of a table: an event for each
+// administrative change, in one transaction with the change (ADR 019). The store in
+// package dynamo has the methods that read events.
+package audit
+
+import "github.com/zeroae/zae-limiter-go/internal/schema"
+
+// Actions of audit events. Peers can also change an entity's parent and the balance of
+// a bucket. They then write entity_parent_changed, bucket_reset and bucket_topped_up.
+const (
+	EntityCreated       = "entity_created"
+	EntityDeleted       = "entity_deleted"
+	LimitsSet           = "limits_set"
+	LimitsDeleted       = "limits_deleted"
+	RetentionSet        = "audit_retention_set"
+	NamespaceRegistered = "namespace_registered"
+	NamespaceDeleted    = "namespace_deleted"
+)
+
+// DefaultRetention is the number of days for which audit events are kept by
+// default.
+const DefaultRetention = schema.DefaultAuditRetention

@@ -1,0 +1,12 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
+
+package fastclient
+
+const canProbe = false
+
+type probe struct {
+	quiet bool
+	look  func(fd uintptr) bool
+}
+
+func (*probe) init() {}

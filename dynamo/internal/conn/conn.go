@@ -1,0 +1,200 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// An API is the part of DynamoDB that a [Conn] calls.
+type API interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// Options say how to send requests. API and Table are required.
+type Options struct {
+	API   API
+	Table string
+	// Now is the local clock; nil is time.Now.
+	Now func() time.Time
+	// Logger receives what cannot be returned to a caller; nil discards it.
+	Logger *slog.Logger
+	// Timeout bounds each request whose context has no deadline; 0 is 10 s.
+	Timeout time.Duration
+	// Passed is the time since the connection was made; nil is the monotonic time.
+	Passed func() time.Duration
+}
+
+const defaultTimeout = 10 * time.Second
+
+// A Conn sends requests to one table. It bounds their time, translates their errors,
+// and lets the clock learn from their answers. It is safe for concurrent use.
+type Conn struct {
+	API     API
+	Table   *string
+	Clock   *Clock
+	Log     *slog.Logger
+	timeout time.Duration
+	// immediate reports that the API never waits, so no request needs a timeout.
+	immediate bool
+}
+
+// New returns a connection. It sends no request. It fails with a
+// [*store.ValidationError] if the options are invalid.
+func New(o Options) (*Conn, error) {
+	switch {
+	case o.API == nil:
+		return nil, &store.ValidationError{Field: "API", Value: "nil", Reason: "give a DynamoDB client"}
+	case o.Table == "":
+		return nil, &store.ValidationError{Field: "table", Value: "", Reason: "name the table"}
+	case o.Timeout < 0:
+		return nil, &store.ValidationError{Field: "timeout", Value: o.Timeout.String(), Reason: "give a positive duration, or 0 for 10 s"}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	c := &Conn{API: o.API, Table: &o.Table, Log: o.Logger, timeout: o.Timeout}
+	if api, ok := o.API.(store.ImmediateStore); ok {
+		c.immediate = api.Immediate()
+	}
+	c.Clock = newClock(&o, c.immediate)
+	return c, nil
+}
+
+// Bounded gives a request without a deadline the store's own timeout.
+func (c *Conn) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok || c.immediate {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.timeout)
+}
+
+// Send sends one request and returns its error as it is. It lets the clock learn from
+// the answer.
+func Send[In, Out any](
+	ctx context.Context, c *Conn, metadata func(*Out) middleware.Metadata,
+	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In, options ...func(*dynamodb.Options),
+) (*Out, error) {
+	ctx, cancel := c.Bounded(ctx)
+	defer cancel()
+	sent := c.Clock.sending()
+	out, err := send(ctx, in, options...)
+	if err != nil {
+		c.Clock.failed(err, sent)
+		return nil, err
+	}
+	c.Clock.answered(metadata(out), sent)
+	return out, nil
+}
+
+// Call sends one request and translates its error; op names the operation in it.
+func Call[In, Out any](
+	ctx context.Context, c *Conn, op string, metadata func(*Out) middleware.Metadata,
+	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
+) (*Out, error) {
+	out, err := Send(ctx, c, metadata, send, in)
+	return out, c.Translate(op, err)
+}
+
+// AdminAttempts is how often an administrative write starts over because another writer
+// came first.
+const AdminAttempts = 5
+
+// GetItem reads an item consistently; nil if there is none.
+func (c *Conn) GetItem(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
+	out, err := Call(ctx, c, op, func(o *dynamodb.GetItemOutput) middleware.Metadata { return o.ResultMetadata },
+		c.API.GetItem, &dynamodb.GetItemInput{TableName: c.Table, Key: key.Item(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
+}
+
+// PutItem writes an item.
+func (c *Conn) PutItem(ctx context.Context, op string, in *dynamodb.PutItemInput) error {
+	in.TableName = c.Table
+	_, err := Call(ctx, c, op, func(o *dynamodb.PutItemOutput) middleware.Metadata { return o.ResultMetadata },
+		c.API.PutItem, in)
+	return err
+}
+
+// UpdateItem updates an item.
+func (c *Conn) UpdateItem(ctx context.Context, op string, in *dynamodb.UpdateItemInput) error {
+	in.TableName = c.Table
+	_, err := Call(ctx, c, op, func(o *dynamodb.UpdateItemOutput) middleware.Metadata { return o.ResultMetadata },
+		c.API.UpdateItem, in)
+	return err
+}
+
+// Transact sends a transaction, and repeats it after a conflict with another
+// transaction. A failed condition is final; the caller reads it from the error.
+func (c *Conn) Transact(ctx context.Context, op string, in *dynamodb.TransactWriteItemsInput) error {
+	for attempt := 0; ; attempt++ {
+		_, err := Call(ctx, c, op, func(o *dynamodb.TransactWriteItemsOutput) middleware.Metadata { return o.ResultMetadata },
+			c.API.TransactWriteItems, in)
+		if _, decided := ConditionFailed(err); decided || !errors.Is(err, store.ErrConflict) || attempt == AdminAttempts {
+			return err
+		}
+		if err := Sleep(ctx, Backoff(writeBackoff, attempt)); err != nil {
+			return c.Translate(op, fmt.Errorf("waiting to retry: %w", err))
+		}
+	}
+}
+
+// Query reads every page and calls yield with each schema.Item, until yield fails.
+func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yield func(schema.Item) error) error {
+	in.TableName = c.Table
+	for {
+		out, err := Call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
+			c.API.Query, in)
+		if err != nil {
+			return err
+		}
+		for _, it := range out.Items {
+			if err := yield(it); err != nil {
+				return err
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// Immediate reports whether the API says that it never waits, as an engine in
+// the same process does.
+func (c *Conn) Immediate() bool { return c.immediate }
+
+// IndexQuery queries an index for the table keys of the entries of a partition.
+func IndexQuery(index, pk, prefix string) *dynamodb.QueryInput {
+	in := &dynamodb.QueryInput{
+		IndexName:                 &index,
+		KeyConditionExpression:    aws.String(index + "PK = :pk"),
+		ExpressionAttributeValues: schema.Item{":pk": schema.S(pk)},
+		ProjectionExpression:      aws.String("PK, SK"),
+	}
+	if prefix != "" {
+		in.KeyConditionExpression = aws.String(index + "PK = :pk AND begins_with(" + index + "SK, :sk)")
+		in.ExpressionAttributeValues[":sk"] = schema.S(prefix)
+	}
+	return in
+}

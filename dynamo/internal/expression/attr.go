@@ -1,0 +1,169 @@
+package expression
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// An Attr is an attribute of the item: one of the constants, or a field of a limit or
+// shard that a [Write] has declared.
+type Attr int32
+
+// The attributes that are not of a limit or shard.
+const (
+	RF Attr = iota
+	ShardCount
+	ValidUntil
+	TTL
+	Disabled
+	Cascade
+	Parent
+	ParentGeneration
+	Incarnation
+	WriteTokens // the balance of the hidden write limit
+	WriteConsumed
+	EntityID
+	Resource
+	Window
+	WindowStart
+	GSI2PK
+	GSI2SK
+	GSI4PK
+	GSI4SK
+	TotalEvents
+)
+
+// fixed has the aliases and names of the constants. An alias that equals the name needs
+// no entry in the request's names.
+var fixed = [...]struct{ alias, name string }{
+	RF:               {"#rf", schema.RF},
+	ShardCount:       {"#sc", schema.ShardCount},
+	ValidUntil:       {"#vu", schema.ValidUntil},
+	TTL:              {"#ttl", schema.TTL},
+	Disabled:         {"#dis", schema.Disabled},
+	Cascade:          {"#cascade", schema.Cascade},
+	Parent:           {"#parent", schema.ParentID},
+	ParentGeneration: {"#pgen", schema.PGen},
+	Incarnation:      {"#pinc", schema.PInc},
+	WriteTokens:      {"#w", schema.WCUTokens},
+	WriteConsumed:    {"#x", schema.WCUConsumed},
+	EntityID:         {schema.EntityID, schema.EntityID},
+	Resource:         {"#resource", schema.Resource},
+	Window:           {"#window", schema.Window},
+	WindowStart:      {schema.WindowStart, schema.WindowStart},
+	GSI2PK:           {schema.GSI2PK, schema.GSI2PK},
+	GSI2SK:           {schema.GSI2SK, schema.GSI2SK},
+	GSI4PK:           {schema.GSI4PK, schema.GSI4PK},
+	GSI4SK:           {schema.GSI4SK, schema.GSI4SK},
+	TotalEvents:      {schema.TotalEvents, schema.TotalEvents},
+}
+
+// An Attr has in its lower byte a constant above, or the kind of a field. The upper
+// bytes then have the number of the limit or shard.
+const (
+	firstField  = 64 // a bucket's limit: see schema.LimitFields
+	usageCount  = 128
+	usageRest   = 129
+	usageShard  = 130
+	numberShift = 8
+)
+
+// numbered reports whether an attribute of a kind belongs to a limit or shard.
+func numbered(kind byte) bool { return kind >= firstField }
+
+var (
+	tokens   = fieldOf(schema.FieldTokens)
+	capacity = fieldOf(schema.FieldCapacity)
+	amount   = fieldOf(schema.FieldAmount)
+	period   = fieldOf(schema.FieldPeriod)
+	consumed = fieldOf(schema.FieldConsumed)
+)
+
+// fieldOf is the kind of a limit's field.
+func fieldOf(name string) byte { return firstField + byte(slices.Index(schema.LimitFields[:], name)) }
+
+// A Limit is a limit that a [Write] has declared.
+type Limit struct{ subject }
+
+// Tokens is the limit's balance.
+func (l Limit) Tokens() Attr { return l.attr(tokens) }
+
+// Consumed is the limit's count of consumed tokens.
+func (l Limit) Consumed() Attr { return l.attr(consumed) }
+
+// Capacity is a parameter of the limit.
+func (l Limit) Capacity() Attr { return l.attr(capacity) }
+
+// Amount is a parameter of the limit: what it earns in a period.
+func (l Limit) Amount() Attr { return l.attr(amount) }
+
+// Period is a parameter of the limit.
+func (l Limit) Period() Attr { return l.attr(period) }
+
+// Fields is the number of fields that a limit may have on a bucket item.
+const Fields = len(schema.LimitFields)
+
+// Field is one of the limit's fields, 0 to [Fields]−1.
+func (l Limit) Field(i int) Attr { return l.attr(firstField + byte(i)) }
+
+// Usage is the limit's count of whole tokens in a usage snapshot.
+func (l Limit) Usage() Attr { return l.attr(usageCount) }
+
+// UsageRest is the limit's count of the millitokens that [Limit.Usage] cannot hold.
+func (l Limit) UsageRest() Attr { return l.attr(usageRest) }
+
+// A Shard is a shard of a bucket that a [Write] to a usage snapshot has declared.
+type Shard struct{ subject }
+
+// Sequence is the sequence number of the shard's last step that was counted.
+func (s Shard) Sequence() Attr { return s.attr(usageShard) }
+
+// A subject is a limit or shard by its number in the write.
+type subject struct {
+	write  *Write
+	number int
+}
+
+func (s subject) attr(kind byte) Attr { return Attr(s.number)<<numberShift | Attr(kind) }
+
+// Number gives a number as a value of the subject; see [Write.Number]. letter is from
+// 'a' to 'z', another one for each value of the subject.
+func (s subject) Number(letter byte, n int64) Value {
+	return s.write.Number(alias(letter, s.number), n)
+}
+
+// Text gives a string as a value of the subject, like [subject.Number].
+func (s subject) Text(letter byte, text string) Value {
+	return s.write.Text(alias(letter, s.number), text)
+}
+
+// alias is the alias of a value of limit or shard number i: a capital letter, given as
+// 'a' to 'z', and the number. No other alias begins with a capital letter. Nearly all
+// aliases in use are among the first ones, which are made once.
+func alias(letter byte, i int) string {
+	if i < len(aliases) {
+		return aliases[i][letter-'a']
+	}
+	return newAlias(letter, i)
+}
+
+func newAlias(letter byte, i int) string { return ":" + string(rune('A'+letter-'a')) + ordinal(i) }
+
+var aliases = func() (a [16][26]string) {
+	for i := range a {
+		for letter := range a[i] {
+			a[i][letter] = newAlias('a'+byte(letter), i)
+		}
+	}
+	return a
+}()
+
+// ordinal is the number at the end of an alias: one character up to 61.
+func ordinal(i int) string {
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if i < len(digits) {
+		return digits[i : i+1]
+	}
+	return ordinal(i/len(digits)) + ordinal(i%len(digits))
+}

@@ -1,0 +1,179 @@
+package expression
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Shape is the constant part of a write: its expressions, and the attribute names
+// behind their aliases. It is immutable; requests point into it.
+type Shape struct {
+	Update, Condition string
+	Names             map[string]string
+}
+
+// compile makes the text of a key.
+func compile(key string) (*Shape, error) {
+	c := compiler{
+		rest: key, names: make(map[string]string), limits: make(map[int]string), shards: make(map[int]int),
+		sets: clause{separator: ","}, removes: clause{separator: ","}, adds: clause{separator: ","},
+	}
+	for i := range c.conditions {
+		c.conditions[i].separator = " AND "
+	}
+	for len(c.rest) > 0 {
+		if err := c.operation(); err != nil {
+			return nil, err
+		}
+	}
+	update := clause{separator: " "}
+	for _, part := range []struct {
+		keyword string
+		of      *clause
+	}{{"SET ", &c.sets}, {"REMOVE ", &c.removes}, {"ADD ", &c.adds}} {
+		if !part.of.isEmpty() {
+			update.part(part.keyword + part.of.text.String())
+		}
+	}
+	condition, one, other := &c.conditions[always], &c.conditions[first], &c.conditions[second]
+	switch {
+	case !one.isEmpty() && !other.isEmpty():
+		condition.part("(" + one.text.String() + " OR " + other.text.String() + ")")
+	case !one.isEmpty():
+		condition.part(one.text.String())
+	case !other.isEmpty():
+		condition.part(other.text.String())
+	}
+	return &Shape{Update: update.text.String(), Condition: condition.text.String(), Names: c.names}, nil
+}
+
+// A compiler reads the operations of a key, and assembles the expressions.
+type compiler struct {
+	rest                string // of the key
+	names               map[string]string
+	limits              map[int]string // names by number
+	shards              map[int]int    // shards by number
+	sets, removes, adds clause
+	conditions          [second + 1]clause
+}
+
+// A clause is a list of parts with a separator.
+type clause struct {
+	text      strings.Builder
+	separator string
+}
+
+func (c *clause) isEmpty() bool { return c.text.Len() == 0 }
+
+func (c *clause) part(text string) {
+	if !c.isEmpty() {
+		c.text.WriteString(c.separator)
+	}
+	c.text.WriteString(text)
+}
+
+// operation reads one operation and adds its text to its clause.
+func (c *compiler) operation() error {
+	b := c.byte()
+	f, among := form(b&(1<<alternativeShift-1)), alternative(b>>alternativeShift)
+	switch f {
+	case declareLimit:
+		i, name := c.number(), c.text()
+		c.limits[i] = name
+		return store.CheckLimitName(name)
+	case declareWriteLimit:
+		c.limits[c.number()] = schema.WCU
+	case declareShard:
+		i := c.number()
+		c.shards[i] = c.number()
+	case set:
+		c.sets.part(c.expand(f))
+	case remove:
+		c.removes.part(c.expand(f))
+	case add:
+		c.adds.part(c.expand(f))
+	default:
+		c.conditions[among].part(c.expand(f))
+	}
+	return nil
+}
+
+// expand reads the operands of an operation and puts them into its template.
+func (c *compiler) expand(f form) string {
+	var attrs, values [2]string
+	for i := range operands[f].attrs {
+		attrs[i] = c.attr()
+	}
+	for i := range operands[f].values {
+		values[i] = c.text()
+	}
+	var text strings.Builder
+	next := 0
+	for _, sign := range templates[f] {
+		switch sign {
+		case '#':
+			text.WriteString(attrs[0])
+		case '@':
+			text.WriteString(attrs[1])
+		case ':':
+			text.WriteString(values[next])
+			next++
+		default:
+			text.WriteRune(sign)
+		}
+	}
+	return text.String()
+}
+
+// attr reads an attribute, gives it a name and returns its alias.
+func (c *compiler) attr() string {
+	kind := c.byte()
+	if !numbered(kind) {
+		a := fixed[kind]
+		if a.alias != a.name {
+			c.names[a.alias] = a.name
+		}
+		return a.alias
+	}
+	i := c.number()
+	var alias, name string
+	switch kind {
+	case usageCount:
+		alias, name = "#t"+strconv.Itoa(i), schema.UsageAttr(c.limits[i])
+	case usageRest:
+		alias, name = "#m"+strconv.Itoa(i), schema.UsageRestAttr(c.limits[i])
+	case usageShard:
+		alias, name = "#q"+strconv.Itoa(i), schema.UsageSequenceAttr(c.shards[i])
+	default:
+		field := int(kind - firstField)
+		alias, name = "#"+string(rune('A'+field))+ordinal(i), schema.LimitAttr(c.limits[i], schema.LimitFields[field])
+	}
+	c.names[alias] = name
+	return alias
+}
+
+func (c *compiler) byte() byte {
+	b := c.rest[0]
+	c.rest = c.rest[1:]
+	return b
+}
+
+func (c *compiler) number() (n int) {
+	for shift := 0; ; shift += 7 {
+		b := c.byte()
+		n |= int(b&(moreFollows-1)) << shift
+		if b < moreFollows {
+			return n
+		}
+	}
+}
+
+func (c *compiler) text() string {
+	n := c.number()
+	s := c.rest[:n]
+	c.rest = c.rest[n:]
+	return s
+}

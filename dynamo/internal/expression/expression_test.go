@@ -1,0 +1,220 @@
+package expression_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// done returns the shape that a description has with a cache, and with no cache.
+func done(t *testing.T, c *expression.Cache, describe func(*expression.Write)) (cached, compiled *expression.Shape) {
+	t.Helper()
+	var shapes [2]*expression.Shape
+	for i, cache := range []*expression.Cache{c, nil} {
+		var w expression.Write
+		w.Start(8, 0)
+		describe(&w)
+		sh, _, err := w.Done(cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shapes[i] = sh
+	}
+	return shapes[0], shapes[1]
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	got, _ := done(t, new(expression.Cache), func(w *expression.Write) {
+		stamp := w.Number(":rf", 1)
+		w.Add(expression.TotalEvents, stamp)
+		w.Set(expression.RF, stamp)
+		w.Require(expression.RF.AtMost(stamp))
+		w.RequireFirst(expression.ShardCount.Exists())
+		w.RequireFirst(expression.ShardCount.AtLeast(stamp))
+		w.RequireSecond(expression.ShardCount.Equals(stamp))
+		w.Remove(expression.TTL)
+		hidden, l, s := w.WriteLimit(70), w.Limit(0, "a.b"), w.Shard(12, 31)
+		w.Add(hidden.Tokens(), hidden.Number('d', 1))
+		w.Require(expression.EitherAbsent(l.Tokens(), l.Capacity()))
+		w.Require(l.Tokens().Between(l.Number('l', 1), l.Number('h', 2)))
+		w.Add(l.Usage(), l.Number('t', 2))
+		w.Add(l.UsageRest(), l.Number('m', 2))
+		w.Set(s.Sequence(), s.Text('f', "1"))
+		w.Require(expression.RF.AbsentOrAbove(stamp))
+		w.Require(expression.RF.AbsentOrEquals(stamp))
+		w.Require(s.Sequence().AbsentOrBelow(stamp))
+		w.Require(expression.TTL.Absent())
+	})
+	want := &expression.Shape{
+		Update: "SET #rf=:rf,#q12=:Fc REMOVE #ttl ADD total_events :rf,#A18 :D18,#t0 :T0,#m0 :M0",
+		Condition: "#rf <= :rf AND (attribute_not_exists(#A0) OR attribute_not_exists(#B0)) AND #A0 BETWEEN :L0 AND :H0 AND " +
+			"(attribute_not_exists(#rf) OR #rf > :rf) AND (attribute_not_exists(#rf) OR #rf=:rf) AND " +
+			"(attribute_not_exists(#q12) OR #q12 < :rf) AND attribute_not_exists(#ttl) AND " +
+			"(attribute_exists(#sc) AND #sc >= :rf OR #sc=:rf)",
+		Names: map[string]string{
+			"#rf": "rf", "#sc": "shard_count", "#ttl": "ttl", "#A18": "b_wcu_tk", "#A0": "b_a.b_tk", "#B0": "b_a.b_cp",
+			"#t0": "a.b", "#m0": "a.b#milli", "#q12": "seq#31",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// One alternative alone is a condition like any other.
+func TestOneAlternative(t *testing.T) {
+	t.Parallel()
+	const want = "attribute_not_exists(#rf) AND attribute_exists(#rf) AND attribute_exists(#sc)"
+	for name, alternative := range map[string]func(*expression.Write, expression.Condition){
+		"first": (*expression.Write).RequireFirst, "second": (*expression.Write).RequireSecond,
+	} {
+		got, _ := done(t, nil, func(w *expression.Write) {
+			alternative(w, expression.RF.Exists())
+			alternative(w, expression.ShardCount.Exists())
+			w.Require(expression.RF.Absent())
+		})
+		if got.Condition != want {
+			t.Errorf("%s: got %s, want %s", name, got.Condition, want)
+		}
+	}
+}
+
+// Each of these writes differs from the ones before in one operand only, so that a key
+// without that operand would find the shape of another write.
+func TestKeysDiffer(t *testing.T) {
+	t.Parallel()
+	var cache expression.Cache
+	limit := func(i int, name string, more func(*expression.Write, expression.Limit)) func(*expression.Write) {
+		return func(w *expression.Write) { more(w, w.Limit(i, name)) }
+	}
+	exists := func(w *expression.Write, l expression.Limit) { w.Require(l.Tokens().Exists()) }
+	for _, describe := range []func(*expression.Write){
+		func(*expression.Write) {},
+		limit(0, "a", exists),
+		limit(1, "a", exists),
+		limit(128, "a", exists),
+		limit(129, "a", exists),
+		limit(0, "ab", exists),
+		limit(0, strings.Repeat("a", 64), exists),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) { w.Require(l.Tokens().Absent()) }),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) { w.Require(l.Capacity().Absent()) }),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) { w.Remove(l.Capacity()) }),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) { w.Set(l.Capacity(), l.Number('a', 1)) }),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) { w.Set(l.Capacity(), l.Number('b', 1)) }),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) { w.Set(l.Capacity(), w.Number(":ab", 1)) }),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) { w.Require(l.Capacity().AtMost(l.Number('a', 1))) }),
+		limit(0, "a", func(w *expression.Write, l expression.Limit) {
+			w.RequireFirst(l.Capacity().AtMost(l.Number('a', 1)))
+			w.RequireSecond(l.Capacity().AtMost(l.Number('a', 1)))
+		}),
+		func(w *expression.Write) {
+			w.Limit(0, "a")
+			w.Require(w.WriteLimit(0).Tokens().Exists())
+		},
+		func(w *expression.Write) { w.Require(w.Shard(0, 1).Sequence().Exists()) },
+		func(w *expression.Write) { w.Require(w.Shard(0, 2).Sequence().Exists()) },
+	} {
+		// A key with a longer beginning does not fit the memory on the stack.
+		for _, before := range []int{0, 30, 300} {
+			cached, compiled := done(t, &cache, func(w *expression.Write) {
+				for range before {
+					w.Require(expression.RF.Exists())
+				}
+				if before == 30 {
+					l := w.Limit(2, strings.Repeat("l", 64))
+					for range 12 {
+						w.Require(l.Tokens().Exists())
+						w.Limit(2, strings.Repeat("l", 64))
+					}
+				}
+				describe(w)
+			})
+			if diff := cmp.Diff(compiled, cached); diff != "" {
+				t.Errorf("the cache has another shape (-compiled +cached):\n%s", diff)
+			}
+		}
+	}
+}
+
+// The cache does not take an invalid name for the operations of another write.
+func TestInvalidName(t *testing.T) {
+	t.Parallel()
+	var cache expression.Cache
+	done(t, &cache, func(w *expression.Write) { w.Require(w.Limit(0, "a").Tokens().Exists()) })
+	for _, name := range []string{"", "a\x00", "a b", "wcu", strings.Repeat("a", 1000)} {
+		var w expression.Write
+		w.Start(0, 0)
+		w.Require(w.Limit(0, name).Tokens().Exists())
+		if _, _, err := w.Done(&cache); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("limit %q: got error %v, want %v", name, err, store.ErrInvalid)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	t.Parallel()
+	var w expression.Write
+	w.Start(1, 1)
+	w.Set(expression.RF, w.Number(":a", 12))
+	w.Set(expression.RF, w.Number(":b", -34)) // beyond the room
+	w.Set(expression.EntityID, w.Text(":c", "x"))
+	w.Set(expression.EntityID, w.Text(":d", "y"))
+	_, got, err := w.Done(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{":a": "12", ":b": "-34", ":c": "x", ":d": "y"}
+	plain := map[string]any{}
+	for alias, v := range got {
+		plain[alias] = text(v)
+	}
+	if diff := cmp.Diff(want, plain); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A write with a known shape costs the map, the numbers, their digits, and nothing for
+// its key.
+func TestAllocations(t *testing.T) {
+	var cache expression.Cache
+	describe := func(w *expression.Write) {
+		w.Start(3, 0)
+		for i, name := range []string{"a", "b", "c"} {
+			l := w.Limit(i, name)
+			w.Add(l.Tokens(), l.Number('a', 1000))
+		}
+	}
+	got := testing.AllocsPerRun(100, func() {
+		var w expression.Write
+		describe(&w)
+		if _, _, err := w.Done(&cache); err != nil {
+			t.Fatal(err)
+		}
+	})
+	var m map[string]any
+	made := testing.AllocsPerRun(100, func() {
+		m = make(map[string]any, 3)
+		m[":a"] = &got
+	})
+	if got > made+2 {
+		t.Errorf("%v allocations, want %v for a map, and 2", got, made)
+	}
+}
+
+// text is the number or string in a value.
+func text(v types.AttributeValue) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberN:
+		return v.Value
+	case *types.AttributeValueMemberS:
+		return v.Value
+	}
+	return ""
+}

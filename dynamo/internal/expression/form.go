@@ -1,0 +1,104 @@
+package expression
+
+import "strings"
+
+// A form is a kind of operation.
+type form byte
+
+const (
+	declareLimit form = iota
+	declareWriteLimit
+	declareShard
+	set
+	remove
+	add
+	equal
+	atMost
+	atLeast
+	between
+	exists
+	absent
+	absentOrEqual
+	absentOrAbove
+	absentOrBelow
+	eitherAbsent
+	formCount
+)
+
+// templates are the texts of operations: "#" stands for the attribute, "@" for another
+// attribute, and ":" for each value in turn.
+var templates = [formCount]string{
+	set:           "#=:",
+	remove:        "#",
+	add:           "# :",
+	equal:         "#=:",
+	atMost:        "# <= :",
+	atLeast:       "# >= :",
+	between:       "# BETWEEN : AND :",
+	exists:        "attribute_exists(#)",
+	absent:        "attribute_not_exists(#)",
+	absentOrEqual: "(attribute_not_exists(#) OR #=:)",
+	absentOrAbove: "(attribute_not_exists(#) OR # > :)",
+	absentOrBelow: "(attribute_not_exists(#) OR # < :)",
+	eitherAbsent:  "(attribute_not_exists(#) OR attribute_not_exists(@))",
+}
+
+// operands are the numbers of attributes and values in the templates.
+var operands = func() (of [formCount]struct{ attrs, values int }) {
+	for f, text := range templates {
+		if strings.Contains(text, "#") {
+			of[f].attrs = 1 + strings.Count(text, "@")
+		}
+		of[f].values = strings.Count(text, ":")
+	}
+	return of
+}()
+
+// An operation is a form with its operands.
+type operation struct {
+	form   form
+	attrs  [2]Attr
+	values [2]Value
+}
+
+// A Condition is one part of a write's condition.
+type Condition struct{ operation }
+
+func condition(f form, a Attr, v Value) Condition {
+	return Condition{operation{f, [2]Attr{a}, [2]Value{v}}}
+}
+
+// Equals requires that an attribute equals a value.
+func (a Attr) Equals(v Value) Condition { return condition(equal, a, v) }
+
+// AtMost requires that an attribute is at most a value.
+func (a Attr) AtMost(v Value) Condition { return condition(atMost, a, v) }
+
+// AtLeast requires that an attribute is at least a value.
+func (a Attr) AtLeast(v Value) Condition { return condition(atLeast, a, v) }
+
+// Between requires that an attribute lies between two values. It is one operator, and
+// the server rejects bounds in the wrong order.
+func (a Attr) Between(low, high Value) Condition {
+	return Condition{operation{between, [2]Attr{a}, [2]Value{low, high}}}
+}
+
+// Exists requires that the item has an attribute.
+func (a Attr) Exists() Condition { return condition(exists, a, Value{}) }
+
+// Absent requires that the item does not have an attribute.
+func (a Attr) Absent() Condition { return condition(absent, a, Value{}) }
+
+// AbsentOrEquals requires that an attribute is absent or equals a value.
+func (a Attr) AbsentOrEquals(v Value) Condition { return condition(absentOrEqual, a, v) }
+
+// AbsentOrAbove requires that an attribute is absent or greater than a value.
+func (a Attr) AbsentOrAbove(v Value) Condition { return condition(absentOrAbove, a, v) }
+
+// AbsentOrBelow requires that an attribute is absent or less than a value.
+func (a Attr) AbsentOrBelow(v Value) Condition { return condition(absentOrBelow, a, v) }
+
+// EitherAbsent requires that one of two attributes is absent.
+func EitherAbsent(a, b Attr) Condition {
+	return Condition{operation{form: eitherAbsent, attrs: [2]Attr{a, b}}}
+}

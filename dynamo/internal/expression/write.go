@@ -1,0 +1,105 @@
+package expression
+
+import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+// A Write records the operations and the values of one write. Its zero value is usable
+// after [Write.Start].
+//
+// An operation appends itself to the key, and nothing else: [Cache] makes the text of
+// the key. A [Value] comes from the method that gives its value. So no operation can be
+// in the key but not in the text, or name a value that was not given. A description
+// must use every value that it gives, because DynamoDB rejects others.
+type Write struct {
+	values values
+	key    key
+}
+
+// Start makes room for as many numbers and strings. A write that gives more needs more
+// allocations.
+func (w *Write) Start(numbers, texts int) { w.values.start(numbers, texts) }
+
+// A Value is the alias of a value that a [Write] has been given.
+type Value struct{ alias string }
+
+// Number gives a number. The alias begins with ":"; letters, digits and "_" follow.
+func (w *Write) Number(alias string, n int64) Value {
+	w.values.number(alias, n)
+	return Value{alias}
+}
+
+// Text gives a string; see [Write.Number].
+func (w *Write) Text(alias, s string) Value { return w.Constant(alias, w.values.text(s)) }
+
+// Constant gives a value that was made before; see [Write.Number].
+func (w *Write) Constant(alias string, v types.AttributeValue) Value {
+	w.values.byAlias[alias] = v
+	return Value{alias}
+}
+
+// Limit declares the limit with number i. Numbers are unique among the limits of a
+// write.
+func (w *Write) Limit(i int, name string) Limit {
+	var room [operationRoom]byte
+	w.key.add(appendText(appendNumber(appendForm(room[:0], declareLimit, always), i), name))
+	return Limit{subject{w, i}}
+}
+
+// WriteLimit declares the hidden write limit as the limit with number i.
+func (w *Write) WriteLimit(i int) Limit {
+	var room [operationRoom]byte
+	w.key.add(appendNumber(appendForm(room[:0], declareWriteLimit, always), i))
+	return Limit{subject{w, i}}
+}
+
+// Shard declares shard of a bucket as the shard with number i. Numbers are unique among
+// the shards of a write.
+func (w *Write) Shard(i, shard int) Shard {
+	var room [operationRoom]byte
+	w.key.add(appendNumber(appendNumber(appendForm(room[:0], declareShard, always), i), shard))
+	return Shard{subject{w, i}}
+}
+
+// Set sets an attribute to a value.
+func (w *Write) Set(a Attr, v Value) { w.record(always, operation{set, [2]Attr{a}, [2]Value{v}}) }
+
+// Remove removes an attribute.
+func (w *Write) Remove(a Attr) { w.record(always, operation{form: remove, attrs: [2]Attr{a}}) }
+
+// Add adds a value to a number.
+func (w *Write) Add(a Attr, v Value) { w.record(always, operation{add, [2]Attr{a}, [2]Value{v}}) }
+
+// Require makes a condition a part of the write's condition. All parts must hold.
+func (w *Write) Require(c Condition) { w.record(always, c.operation) }
+
+// RequireFirst makes a condition a part of the first of two alternatives. All parts of
+// one of the alternatives must hold, beside the other conditions. An alternative
+// without parts does not count.
+func (w *Write) RequireFirst(c Condition) { w.record(first, c.operation) }
+
+// RequireSecond makes a condition a part of the second of two alternatives; see
+// [Write.RequireFirst].
+func (w *Write) RequireSecond(c Condition) { w.record(second, c.operation) }
+
+// record appends an operation to the key.
+func (w *Write) record(among alternative, o operation) {
+	var room [operationRoom]byte
+	code := appendForm(room[:0], o.form, among)
+	for i := range operands[o.form].attrs {
+		code = appendAttr(code, o.attrs[i])
+	}
+	for i := range operands[o.form].values {
+		code = appendText(code, o.values[i].alias)
+	}
+	w.key.add(code)
+}
+
+// Done returns the constant part and the values of the write. A nil cache compiles
+// without keeping the result. Done fails with a [*store.ValidationError] if the name of
+// a limit is invalid.
+func (w *Write) Done(c *Cache) (*Shape, Values, error) {
+	sh, err := c.get(w.key.bytes())
+	if err != nil {
+		return nil, nil, err
+	}
+	return sh, w.values.done(), nil
+}

@@ -1,0 +1,15 @@
+package usage_test
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+)
+
+const table = limitertest.Table
+
+// start is the instant at which tests begin.
+var start = fixture.Start
+
+func now() time.Time { return start }

@@ -1,0 +1,47 @@
+package acquire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// countBraked is the error of a claim that is not sent, because the shards that could
+// serve it were throttled just now.
+func (d *Driver) countBraked(c *Claim) error {
+	d.Counts.Braked.Add(1)
+	return fmt.Errorf("debit %s of %s: its partition was throttled just now: %w: %w", c.Resource, c.Entity, store.ErrThrottled, store.ErrUnavailable)
+}
+
+// errShardsChanged says that the set of a bucket's shards has changed, so that the claim
+// must choose again.
+var errShardsChanged = errors.New("the shards have changed")
+
+// errNoWritesLeft says that a shard has used its hidden write limit for now, and that there are
+// other shards.
+var errNoWritesLeft = errors.New("the shard has used its hidden write limit")
+
+func contended(b store.Bucket) error {
+	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
+}
+
+// disabledError says that an operator disabled a bucket.
+func disabledError(b store.Bucket) error {
+	return &store.DisabledError{Entity: b.Entity, Resource: b.Resource}
+}
+
+// obstacle returns the reason why this version cannot tell what several shards hold,
+// or may not take it.
+func obstacle(b store.Bucket, images []*store.Image) error {
+	for _, img := range images {
+		switch {
+		case img.Disabled:
+			return disabledError(b)
+		case img.Foreign != "":
+			return &store.UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: img.Foreign}
+		}
+	}
+	return nil
+}

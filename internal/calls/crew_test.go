@@ -1,0 +1,145 @@
+package calls_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+)
+
+// Work that may wait runs apart from its caller, who gets an answer in time.
+func TestCrewAnswersInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := calls.NewCrew(time.Second, false)
+		ctx, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer leave()
+		for name, test := range map[string]struct {
+			ctx  context.Context //nolint:containedctx // it is what the test is about
+			work time.Duration
+			took time.Duration
+		}{
+			"done":      {t.Context(), 100 * time.Millisecond, 100 * time.Millisecond},
+			"too long":  {t.Context(), time.Minute, time.Second},
+			"left":      {ctx, time.Minute, 300 * time.Millisecond},
+			"left late": {ctx, 0, 0},
+		} {
+			if !c.Begin() {
+				t.Fatal("closed")
+			}
+			var finished atomic.Bool
+			began := time.Now()
+			ended := c.Carry(test.ctx, c.Detach(t.Context()), func(ctx context.Context) {
+				if calls.Sleep(context.WithoutCancel(ctx), nil, test.work) == nil {
+					finished.Store(true)
+				}
+			})
+			if took := time.Since(began); took > test.took || ended == nil && !finished.Load() {
+				t.Errorf("%s: answered after %v, ended %v", name, took, ended)
+			}
+		}
+		if cutOff := c.Close(time.Hour, nil); cutOff || c.UnderWay() != 0 {
+			t.Errorf("closed with %d under way, cut off: %t", c.UnderWay(), cutOff)
+		}
+		if c.Begin() {
+			t.Error("a closed crew takes calls")
+		}
+	})
+}
+
+// Close cuts off what goes on for too long, with a cause.
+func TestCrewCutsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, why := calls.NewCrew(time.Hour, false), errors.New("closing")
+		c.Begin()
+		cause := make(chan error, 1)
+		ctx := c.Detach(t.Context())
+		c.InBackground(func() {
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+		})
+		c.End()
+		if !c.Close(time.Second, why) {
+			t.Error("it was not cut off")
+		}
+		if err := <-cause; !errors.Is(err, why) {
+			t.Errorf("cause %v", err)
+		}
+	})
+}
+
+// A crew whose work never waits needs no goroutine.
+func TestCrewInline(t *testing.T) {
+	c := calls.NewCrew(time.Second, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := 0 // no lock: everything runs here
+	c.AtOnce(3, func(i int) { n += i })
+	c.Soon(func() { n++ })
+	c.Begin()
+	if ended := c.Carry(ctx, ctx, func(context.Context) { n++ }); ended != nil || c.HasReturned(ctx, ctx) {
+		t.Errorf("the caller left: %v", ended)
+	}
+	if n != 5 || !c.IsInline() {
+		t.Errorf("ran %d", n)
+	}
+	if c.Close(time.Second, nil) {
+		t.Error("cut off")
+	}
+}
+
+// AtOnce runs all pieces of work side by side.
+func TestCrewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := calls.NewCrew(time.Minute, false)
+		for n := range 5 {
+			began := time.Now()
+			var ran atomic.Int64
+			c.AtOnce(n, func(int) { time.Sleep(time.Second); ran.Add(1) })
+			if took := time.Since(began); ran.Load() != int64(n) || took != time.Duration(min(n, 1))*time.Second {
+				t.Errorf("%d of %d ran in %v", ran.Load(), n, took)
+			}
+		}
+		c.Close(time.Second, nil)
+	})
+}
+
+// Callers that want the same value share the work that finds it; others do not.
+func TestGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g calls.Group[string, int]
+		var worked atomic.Int64
+		get := func(ctx context.Context, key string) (int, error) {
+			return g.Do(ctx, key, func() int { time.Sleep(time.Second); return int(worked.Add(1)) })
+		}
+		hurried, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		first := make(chan int, 2)
+		for range cap(first) {
+			go func() {
+				v, err := get(t.Context(), "a")
+				if err != nil {
+					t.Error(err)
+				}
+				first <- v
+			}()
+		}
+		synctest.Wait()
+		if v, err := get(hurried, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller whose time is up got %d, %v", v, err)
+		}
+		if v, err := get(t.Context(), "b"); err != nil || v == <-first {
+			t.Errorf("another key got the same value: %d, %v", v, err)
+		}
+		<-first
+		if n := worked.Load(); n != 2 {
+			t.Errorf("worked %d times, want 2", n)
+		}
+		if v, err := get(t.Context(), "a"); err != nil || v != 3 {
+			t.Errorf("the next caller got %d, %v", v, err)
+		}
+	})
+}
