@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -72,32 +73,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-const (
-	defaultConcurrency = 16
-	defaultNamespaces  = 1000
-	defaultMaxAge      = 10 * time.Second
-)
-
-// An Aggregator processes records. It is safe for concurrent use, as long as
-// records of one item are not processed at the same time.
-type Aggregator struct {
-	o          Options
-	namespaces *namespaces
-	watch      *watch // buckets that may be merged; nil without merging
-	looks      *roll  // last looks at the shards of buckets
-}
-
-// New makes an aggregator. It does no I/O. It fails with [store.ErrInvalid] if
-// there is no opener or an option is negative.
-func New(open Opener, o Options) (*Aggregator, error) {
-	switch {
-	case open == nil:
-		return nil, &store.ValidationError{Field: "open", Value: "nil", Reason: "give a function that opens namespaces"}
-	case o.Concurrency < 0 || o.Namespaces < 0 || o.MaxAge < 0:
-		return nil, &store.ValidationError{
-			Field: "options", Value: fmt.Sprintf("Concurrency %d, Namespaces %d, MaxAge %v", o.Concurrency, o.Namespaces, o.MaxAge),
-			Reason: "use 0 for the default, or a positive value",
-		}
+// withDefaults validates the options and fills in the defaults.
+func (o Options) withDefaults() (Options, error) {
+	if err := cmp.Or(
+		store.CheckNotNegative("Concurrency", o.Concurrency), store.CheckNotNegative("Namespaces", o.Namespaces), store.CheckNotNegative("MaxAge", o.MaxAge),
+	); err != nil {
+		return o, err
 	}
 	if o.Windows == nil {
 		o.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
@@ -123,6 +104,34 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+const (
+	defaultConcurrency = 16
+	defaultNamespaces  = 1000
+	defaultMaxAge      = 10 * time.Second
+)
+
+// An Aggregator processes records. It is safe for concurrent use, as long as
+// records of one item are not processed at the same time.
+type Aggregator struct {
+	o          Options
+	namespaces *namespaces
+	watch      *watch // buckets that may be merged; nil without merging
+	looks      *roll  // last looks at the shards of buckets
+}
+
+// New makes an aggregator. It does no I/O. It fails with [store.ErrInvalid] if
+// there is no opener or an option is negative.
+func New(open Opener, o Options) (*Aggregator, error) {
+	if open == nil {
+		return nil, &store.ValidationError{Field: "open", Value: "nil", Reason: "give a function that opens namespaces"}
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
 	}
 	a := &Aggregator{o: o, namespaces: newNamespaces(open, o.Namespaces), looks: newRoll()}
 	if o.Quiet > 0 {

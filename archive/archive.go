@@ -13,7 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // An API is the part of S3 that this package calls, with the SDK's own signatures.
@@ -42,10 +42,10 @@ func (l Location) String() string {
 }
 
 // ParseURL reads s3://BUCKET or s3://BUCKET/PREFIX. An error is a
-// [*limiter.ValidationError].
+// [*store.ValidationError].
 func ParseURL(url string) (Location, error) {
 	invalid := func(reason string) (Location, error) {
-		return Location{}, &limiter.ValidationError{Field: "archive", Value: url, Reason: reason}
+		return Location{}, &store.ValidationError{Field: "archive", Value: url, Reason: reason}
 	}
 	rest, ok := strings.CutPrefix(url, "s3://")
 	if !ok {
@@ -74,7 +74,7 @@ type Options struct {
 	Location
 
 	// NameOf returns the name of the namespace with an id, for the stored events.
-	// [limiter.ErrNotFound] and [limiter.ErrCorrupt] mean that no name is known; any other
+	// [store.ErrNotFound] and [store.ErrCorrupt] mean that no name is known; any other
 	// error leaves the events unstored. nil knows no names.
 	NameOf func(ctx context.Context, id string) (string, error)
 	// Timeout bounds each request, including the reading of an object; 0 is a minute.
@@ -90,22 +90,29 @@ type Archive struct {
 	names map[string]string // of namespaces by id; neither ever changes
 }
 
-// Open opens an archive, after it has found the bucket in whatever region. It fails with
-// [limiter.ErrInvalid] for options without an API or a bucket, and with
-// [limiter.ErrNotFound] if there is no such bucket. It fails with [limiter.ErrAccessDenied]
-// if the credentials may not list the bucket.
-func Open(ctx context.Context, o Options) (*Archive, error) {
+// withDefaults validates the options and fills in the defaults.
+func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.API == nil:
-		return nil, &limiter.ValidationError{Field: "API", Value: "nil", Reason: "give a client of S3"}
+		return o, &store.ValidationError{Field: "API", Value: "nil", Reason: "give a client of S3"}
 	case o.Bucket == "":
-		return nil, &limiter.ValidationError{Field: "archive", Value: "", Reason: "name a bucket"}
-	case o.Timeout < 0:
-		return nil, &limiter.ValidationError{Field: "timeout", Value: o.Timeout.String(), Reason: "give a positive duration, or 0 for a minute"}
+		return o, &store.ValidationError{Field: "archive", Value: "", Reason: "name a bucket"}
 	}
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	return o, store.CheckNotNegative("timeout", o.Timeout)
+}
+
+// Open opens an archive, after it has found the bucket in whatever region. It fails with
+// [store.ErrInvalid] for options without an API or a bucket, and with
+// [store.ErrNotFound] if there is no such bucket. It fails with [store.ErrAccessDenied]
+// if the credentials may not list the bucket.
+func Open(ctx context.Context, o Options) (*Archive, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	a := &Archive{o: o, names: map[string]string{}}
-	err := a.head(ctx)
+	err = a.head(ctx)
 	if region := regionOf(err); region != "" {
 		a.with = append(a.with, func(o *s3.Options) { o.Region = region })
 		err = a.head(ctx)
@@ -136,7 +143,7 @@ func (a *Archive) name(ctx context.Context, id string) (string, error) {
 	}
 	name, err := a.o.NameOf(ctx, id)
 	switch {
-	case errors.Is(err, limiter.ErrNotFound), errors.Is(err, limiter.ErrCorrupt):
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrCorrupt):
 		return "", nil
 	case err != nil:
 		return "", err

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // ErrDamaged means that an object differs from what was stored. See [ObjectError].
@@ -22,7 +22,7 @@ var ErrDamaged = errors.New("damaged object")
 type ObjectError struct {
 	Object string // the object's URL
 	Line   int    // the first damaged line, from 1; 0 for the object as a whole
-	Err    error  // [ErrDamaged], [limiter.ErrNotFound] if it was deleted meanwhile, or the error of S3
+	Err    error  // [ErrDamaged], [store.ErrNotFound] if it was deleted meanwhile, or the error of S3
 }
 
 // Error names the object and the line.
@@ -64,19 +64,19 @@ func (a *Archive) translate(op string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", op, err)
 	case errors.As(err, &missing), errors.As(err, &absent), code == "NoSuchBucket":
-		return fmt.Errorf("%s: %w", op, &limiter.NotFoundError{
+		return fmt.Errorf("%s: %w", op, &store.NotFoundError{
 			Kind: "bucket", Name: a.o.Bucket, Hint: "create it, or correct the archive's URL and endpoint",
 		})
 	case status == http.StatusForbidden, status == http.StatusUnauthorized, code == "ExpiredToken", isCredentialFailure(err):
 		return &callError{
 			op, ": check the credentials, which need s3:ListBucket of the bucket, and s3:PutObject or s3:GetObject of its objects",
-			[]error{limiter.ErrAccessDenied},
+			[]error{store.ErrAccessDenied},
 			err,
 		}
 	case code == "SlowDown", code == "ServiceUnavailable", status == http.StatusTooManyRequests:
-		return &callError{op, "", []error{limiter.ErrThrottled, limiter.ErrUnavailable}, err}
+		return &callError{op, "", []error{store.ErrThrottled, store.ErrUnavailable}, err}
 	case status == 0 && code == "", status >= http.StatusInternalServerError:
-		return &callError{op, "", []error{limiter.ErrUnavailable}, err}
+		return &callError{op, "", []error{store.ErrUnavailable}, err}
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

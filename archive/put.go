@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/oklog/ulid/v2"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const (
@@ -39,7 +39,7 @@ func (a *Archive) Put(ctx context.Context, day time.Time, events []audit.TrailEv
 	for i := range events {
 		e := &events[i]
 		if e.Time.UTC().Format(time.DateOnly) != date {
-			return 0, &limiter.ValidationError{Field: "event", Value: e.ID, Reason: "it is not of " + date}
+			return 0, &store.ValidationError{Field: "event", Value: e.ID, Reason: "it is not of " + date}
 		}
 		if e.Namespace, err = a.name(ctx, e.NamespaceID); err != nil {
 			return 0, err

@@ -18,8 +18,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Bounds of [Query.Limit].
@@ -112,9 +112,9 @@ func (a *Archive) search(q Query) (*search, error) {
 	q.Limit = cmp.Or(q.Limit, DefaultLimit)
 	switch {
 	case q.Limit < 1 || q.Limit > MaxLimit:
-		return nil, &limiter.ValidationError{Field: "limit", Value: strconv.Itoa(q.Limit), Reason: "give 1 to " + strconv.Itoa(MaxLimit) + " events"}
+		return nil, &store.ValidationError{Field: "limit", Value: strconv.Itoa(q.Limit), Reason: "give 1 to " + strconv.Itoa(MaxLimit) + " events"}
 	case !q.End.IsZero() && !q.Start.Before(q.End):
-		return nil, &limiter.ValidationError{Field: "end", Value: q.End.Format(time.RFC3339), Reason: "give a time after the start"}
+		return nil, &store.ValidationError{Field: "end", Value: q.End.Format(time.RFC3339), Reason: "give a time after the start"}
 	}
 	s := &search{Archive: a, q: q, from: "0000-01-01", to: "9999-12-31"}
 	if !q.Start.IsZero() {
@@ -252,7 +252,7 @@ func (s *search) object(ctx context.Context, date, key string) error {
 	out, err := s.o.API.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.o.Bucket, Key: &key}, s.with...)
 	switch code := codeOf(err); {
 	case code == "NoSuchKey":
-		wrong.Err = fmt.Errorf("%w: it was deleted meanwhile", limiter.ErrNotFound)
+		wrong.Err = fmt.Errorf("%w: it was deleted meanwhile", store.ErrNotFound)
 		return nil
 	case code == "InvalidObjectState":
 		wrong.Err = fmt.Errorf("it was moved to cold storage: restore it: %w", err)
@@ -414,7 +414,7 @@ func parseCursor(cursor string) (*audit.TrailEvent, error) {
 		day, err = time.Parse(time.DateOnly, parts[0])
 	}
 	if err != nil || len(parts) != 4 {
-		return nil, &limiter.ValidationError{Field: "cursor", Value: cursor, Reason: "give the cursor that a page of a search ended with"}
+		return nil, &store.ValidationError{Field: "cursor", Value: cursor, Reason: "give the cursor that a page of a search ended with"}
 	}
 	return &audit.TrailEvent{NamespaceID: parts[2], Event: audit.Event{ID: parts[1], Entity: parts[3], Time: day}}, nil
 }

@@ -53,17 +53,17 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		case isCredit(d):
 			credits = true
 			w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
-		case a.Seen.Foreign == "":
+		case a.Seen.IsEvaluable():
 			p := newParameters(l, &seen.Params)
 			p.require(w, l)
 		default:
 			w.Require(l.Capacity().Exists())
 		}
 	}
-	if credits || a.Seen.Foreign == "" {
+	if credits || a.Seen.IsEvaluable() {
 		requireShardCount(w, a.Seen.ShardCount)
 	}
-	if credits && a.Seen.Foreign != "" && a.Seen.HasValidUntil {
+	if credits && !a.Seen.IsEvaluable() && a.Seen.HasValidUntil {
 		w.Require(expression.ValidUntil.Equals(w.Number(":vu", a.Seen.ValidUntil)))
 	}
 }

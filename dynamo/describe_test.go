@@ -91,7 +91,7 @@ func (r random) image(names []string) *store.Image {
 	}
 	i.ParentGeneration = r.maybe()
 	if r.IntN(3) == 0 {
-		i.Foreign = "quota"
+		i.Features = store.Quota
 	}
 	for _, name := range names {
 		i.Limits = append(i.Limits, store.LimitState{Name: name, Params: r.params(), Tokens: r.number()})

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // LimitUse is the demand on one limit and its result, in tokens, over all buckets since

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -127,7 +127,7 @@ func (s Scenario) defaults() defaults {
 	}
 }
 
-// Validate reports the first invalid option, as an [*OptionError]. It does not check API.
+// Validate reports the first invalid option, as an [*store.ValidationError]. It does not check API.
 func (o Options) Validate() error {
 	_, err := o.withDefaults()
 	return err
@@ -136,7 +136,7 @@ func (o Options) Validate() error {
 // withDefaults checks o and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	if !slices.Contains(Scenarios(), o.Scenario) {
-		return o, &OptionError{"scenario", string(o.Scenario), fmt.Sprintf("give one of %v", Scenarios())}
+		return o, invalid("scenario", string(o.Scenario), fmt.Sprintf("give one of %v", Scenarios()))
 	}
 	d := o.Scenario.defaults()
 	o.Duration = cmp.Or(o.Duration, 10*time.Second)
@@ -154,31 +154,31 @@ func (o Options) withDefaults() (Options, error) {
 		{"entities", int64(o.Entities), 1, maxEntities},
 	} {
 		if n.value < n.min || n.value > n.most {
-			return o, &OptionError{n.option, strconv.FormatInt(n.value, 10), fmt.Sprintf("give a whole number from %d to %d%s", n.min, n.most, why(n.option))}
+			return o, invalid(n.option, strconv.FormatInt(n.value, 10), fmt.Sprintf("give a whole number from %d to %d%s", n.min, n.most, why(n.option)))
 		}
 	}
 	switch {
 	case o.Duration < time.Millisecond || o.Duration > maxDuration:
-		return o, &OptionError{"duration", o.Duration.String(), "give from 1ms to 24h"}
+		return o, invalid("duration", o.Duration.String(), "give from 1ms to 24h")
 	case o.WarmUp < 0 || o.WarmUp > maxDuration:
-		return o, &OptionError{"warm-up", o.WarmUp.String(), "give from 0s to 24h"}
+		return o, invalid("warm-up", o.WarmUp.String(), "give from 0s to 24h")
 	case o.Scenario == Hot && o.Entities != 1:
-		return o, &OptionError{"entities", strconv.Itoa(o.Entities), "this scenario is about one entity: choose spread for more"}
+		return o, invalid("entities", strconv.Itoa(o.Entities), "this scenario is about one entity: choose spread for more")
 	case o.Scenario == Attack && o.Raw:
-		return o, &OptionError{"raw", "true", "this scenario runs bare writes anyway"}
+		return o, invalid("raw", "true", "this scenario runs bare writes anyway")
 	case o.Table == "":
-		return o, &OptionError{"table", "", "name the table"}
+		return o, invalid("table", "", "name the table")
 	case o.Scenario == Attack && len(o.Table)+len(bareSuffix) > maxTableName:
-		return o, &OptionError{"table", o.Table, "give a shorter name: another table is made with " + bareSuffix + " appended"}
+		return o, invalid("table", o.Table, "give a shorter name: another table is made with "+bareSuffix+" appended")
 	}
 	if err := store.ValidateLimits(o.Limits); err != nil {
-		return o, &OptionError{"limit", fmt.Sprint(o.Limits), err.Error()}
+		return o, invalid("limit", fmt.Sprint(o.Limits), err.Error())
 	}
 	if o.Namespace == "" {
 		o.Namespace = fmt.Sprintf("bench-%08x", rand.Uint32())
 	}
 	if err := store.CheckNamespace(o.Namespace); err != nil {
-		return o, &OptionError{"namespace", o.Namespace, err.Error()}
+		return o, invalid("namespace", o.Namespace, err.Error())
 	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default clock
@@ -187,6 +187,11 @@ func (o Options) withDefaults() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// invalid names an invalid option, its value and the remedy.
+func invalid(option, value, reason string) error {
+	return &store.ValidationError{Field: option, Value: value, Reason: reason}
 }
 
 // why explains a bound that another option sets.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
@@ -17,7 +17,7 @@ import (
 // its goroutines have ended.
 //
 // If ctx ends during the load, Run returns the measurements so far and the context's error.
-// The Result is nil if nothing was measured: an option is not valid ([OptionError]), or the
+// The Result is nil if nothing was measured: an option is not valid ([store.ValidationError]), or the
 // set-up failed. Failed operations are not errors of Run; they are counted.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	o, err := o.withDefaults()
@@ -25,7 +25,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	if o.API == nil {
-		return nil, &OptionError{"API", "nil", "give a DynamoDB client, or an engine"}
+		return nil, invalid("API", "nil", "give a DynamoDB client, or an engine")
 	}
 	r := &run{o: o, admin: dynamo.NewMeter(o.API)}
 	r.result = &Result{

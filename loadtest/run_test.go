@@ -468,8 +468,8 @@ func TestBadOptions(t *testing.T) {
 		o := loadtest.Options{Scenario: loadtest.Hot, API: db, Table: "limits", Duration: time.Millisecond}
 		tt.change(&o)
 		_, err := loadtest.Run(t.Context(), o)
-		bad, ok := errors.AsType[*loadtest.OptionError](err)
-		if !ok || bad.Option != tt.option || bad.Reason == "" || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), tt.option) {
+		bad, ok := errors.AsType[*limiter.ValidationError](err)
+		if !ok || bad.Field != tt.option || bad.Reason == "" || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), tt.option) {
 			t.Errorf("%s: error %v", tt.option, err)
 		}
 	}

@@ -3,7 +3,7 @@ package loadtest
 import (
 	"strconv"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A workload is the demand of a population of entities.

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 )
 
@@ -63,6 +64,15 @@ func (e *ValidationError) Error() string {
 }
 
 const maxQuoted = 50
+
+// CheckNotNegative returns a [*ValidationError] if the value of an option is negative. 0
+// stands for the option's default.
+func CheckNotNegative[T int | time.Duration](field string, value T) error {
+	if value >= 0 {
+		return nil
+	}
+	return &ValidationError{Field: field, Value: fmt.Sprint(value), Reason: "use a positive value, or 0 for the default"}
+}
 
 // Is reports whether target is [ErrInvalid].
 func (e *ValidationError) Is(target error) bool { return target == ErrInvalid }

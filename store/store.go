@@ -122,15 +122,18 @@ type Image struct {
 	// item's owner was copied.
 	ParentGeneration int64
 	Incarnation      string
-	// Foreign names the first feature of a peer that the item uses and this version
-	// cannot evaluate ("parameter schedule", "quota"); "" if none. Such an item may be
-	// debited while its parameters are valid. Otherwise the limiter leaves it alone.
-	Foreign string
+	// Features are those of a peer that the item uses. An item that is not
+	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
+	// limiter leaves it alone.
+	Features Features
 	// Writes is the hidden write limit of the item.
 	Writes LimitState
 	// Limits are the item's limits by name, in order, [Image.Writes] excluded.
 	Limits []LimitState
 }
+
+// IsEvaluable reports whether this version can evaluate all features of the item.
+func (i *Image) IsEvaluable() bool { return i.Features.Unsupported() == 0 }
 
 // Limit finds a limit's state by name.
 func (i *Image) Limit(name string) (LimitState, bool) {
@@ -423,10 +426,12 @@ type Config struct {
 	OnUnavailable OnUnavailable
 	// Disabled and Cascade are policies of an entity or resource level.
 	Disabled, Cascade Policy
-	// Foreign names the first feature of a peer that the limits use and this version
-	// cannot evaluate; "" if none.
-	Foreign string
+	// Features are those of a peer that the limits use.
+	Features Features
 }
+
+// IsEvaluable reports whether this version can evaluate all features of the limits.
+func (c *Config) IsEvaluable() bool { return c.Features.Unsupported() == 0 }
 
 // A Policy is a switch that a level of configuration may leave to the next level.
 type Policy uint8

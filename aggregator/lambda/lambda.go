@@ -44,6 +44,20 @@ type Options struct {
 	Now func() time.Time
 }
 
+// withDefaults fills in the defaults.
+func (o Options) withDefaults() Options {
+	if o.Metrics == nil {
+		o.Metrics = io.Discard
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.Now == nil {
+		o.Now = time.Now //nolint:forbidigo // the default clock
+	}
+	return o
+}
+
 // A Handler handles events. It is safe for concurrent use.
 type Handler struct {
 	aggregator *aggregator.Aggregator
@@ -54,16 +68,7 @@ type Handler struct {
 
 // New makes a handler that passes records to an aggregator.
 func New(a *aggregator.Aggregator, o Options) *Handler {
-	if o.Metrics == nil {
-		o.Metrics = io.Discard
-	}
-	if o.Namespace == "" {
-		o.Namespace = DefaultNamespace
-	}
-	if o.Now == nil {
-		o.Now = time.Now //nolint:forbidigo // the default clock
-	}
-	return &Handler{aggregator: a, o: o}
+	return &Handler{aggregator: a, o: o.withDefaults()}
 }
 
 // Handle processes the records of an event, and names those that failed. It returns an

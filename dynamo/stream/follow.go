@@ -80,6 +80,22 @@ type Options struct {
 	Checkpoint time.Duration
 }
 
+// withDefaults validates the options, except what [conn.New] validates, and fills in the
+// defaults.
+func (o Options) withDefaults() (Options, error) {
+	o.Reader = cmp.Or(o.Reader, DefaultReader)
+	o.Poll, o.Batch, o.Checkpoint = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Batch, DefaultBatch), cmp.Or(o.Checkpoint, DefaultCheckpoint)
+	switch {
+	case o.Streams == nil:
+		return o, &store.ValidationError{Field: "Streams", Value: "nil", Reason: "give a client of DynamoDB Streams"}
+	case strings.Trim(o.Reader, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "":
+		return o, &store.ValidationError{Field: "reader", Value: o.Reader, Reason: `use letters, digits and "_.-"`}
+	case o.Batch < 1 || o.Batch > DefaultBatch:
+		return o, &store.ValidationError{Field: "batch", Value: strconv.Itoa(o.Batch), Reason: fmt.Sprintf("give 1 to %d, or 0 for %d", DefaultBatch, DefaultBatch)}
+	}
+	return o, cmp.Or(store.CheckNotNegative("Poll", o.Poll), store.CheckNotNegative("Checkpoint", o.Checkpoint))
+}
+
 // A Follower reads a table's stream from its last checkpoint. It reads the stream shard
 // by shard, parents before their children, so that the records of an item arrive in the
 // order of its writes. It keeps its checkpoints in the table.
@@ -98,17 +114,8 @@ func NewFollower(o Options) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Reader = cmp.Or(o.Reader, DefaultReader)
-	o.Poll, o.Batch, o.Checkpoint = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Batch, DefaultBatch), cmp.Or(o.Checkpoint, DefaultCheckpoint)
-	switch {
-	case o.Streams == nil:
-		return nil, &store.ValidationError{Field: "Streams", Value: "nil", Reason: "give a client of DynamoDB Streams"}
-	case strings.Trim(o.Reader, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "":
-		return nil, &store.ValidationError{Field: "reader", Value: o.Reader, Reason: `use letters, digits and "_.-"`}
-	case o.Batch < 1 || o.Batch > DefaultBatch:
-		return nil, &store.ValidationError{Field: "batch", Value: strconv.Itoa(o.Batch), Reason: fmt.Sprintf("give 1 to %d, or 0 for %d", DefaultBatch, DefaultBatch)}
-	case o.Poll < 0 || o.Checkpoint < 0:
-		return nil, &store.ValidationError{Field: "options", Value: fmt.Sprintf("Poll %v, Checkpoint %v", o.Poll, o.Checkpoint), Reason: "use 0 for the default, or a positive value"}
+	if o, err = o.withDefaults(); err != nil {
+		return nil, err
 	}
 	return &Follower{c, o, c.Log}, nil
 }

@@ -24,7 +24,7 @@ func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []st
 		img = last
 	}
 	terms := plan.Terms{Amounts: amounts}
-	if parts, short := terms.Allot([]*store.Image{img}, m.Now, true); !short || count == 1 || img.Foreign != "" {
+	if parts, short := terms.Allot([]*store.Image{img}, m.Now, true); !short || count == 1 || !img.IsEvaluable() {
 		return parts
 	}
 	images, all := acct.Images(m.Up, d.trust)
@@ -81,7 +81,7 @@ func (d *Driver) adjustShard(ctx context.Context, acct *account, img *store.Imag
 			img = out.Image
 		}
 	}
-	return nil, false, contended(img.Bucket)
+	return nil, false, refusedTooOften(img.Bucket)
 }
 
 // settle carries out a settlement on the image seen.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
-	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -83,7 +82,7 @@ func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []
 		}
 	}
 	if err == nil || errors.Is(err, store.ErrConflict) {
-		err = contended(p.c.Bucket)
+		err = refusedTooOften(p.c.Bucket)
 	}
 	tellAll(crowd, err)
 }
@@ -143,13 +142,13 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 // allows, or the first one.
 func (p *pursuit) pick(crowd []*ticket) []*ticket {
 	m := p.acct.Pace(p.c.Shard, p.Up)
-	if admitted := admit(crowd, p.likely(), m, p.Now); len(admitted) > 0 {
+	if admitted := plan.Admit(crowd, amounts, p.likely(), m, p.Now); len(admitted) > 0 {
 		return admitted
 	}
 	if m.Part > 1 && !p.fresh {
 		return crowd[:1]
 	}
-	if !p.fresh || p.img == nil || p.img.Foreign != "" || p.img.Disabled {
+	if !p.fresh || p.img == nil || !p.img.IsEvaluable() || p.img.Disabled {
 		return crowd
 	}
 	return nil
@@ -167,7 +166,7 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	case plan.Disabled:
 		err = &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
 	case plan.Incomputable:
-		err = &store.UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: p.img.Foreign}
+		err = unsupported(p.c.Bucket, p.img.Features)
 	default:
 		more = true
 	}
@@ -191,49 +190,8 @@ func without(crowd, others []*ticket) []*ticket {
 	return slices.DeleteFunc(slices.Clone(crowd), func(t *ticket) bool { return slices.Contains(others, t) })
 }
 
-// admit returns the callers of a crowd that an item can serve, in the order of their
-// arrival. If this version cannot refill the item, only its stored balances count. The
-// callers together ask for no more than the pace allows, but at least for the amounts
-// of the first of them.
-func admit(crowd []*ticket, img *store.Image, m memory.Pace, now int64) []*ticket {
-	if img == nil {
-		return nil
-	}
-	held := make([]int64, len(img.Limits))
-	for i := range img.Limits {
-		s := &img.Limits[i]
-		held[i] = s.Tokens
-		if img.Foreign == "" {
-			held[i] = plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
-		}
-	}
-	least := make([]int64, len(held)) // what the write must leave
-	for i := range least {
-		least[i] = held[i] - (held[i]+plan.ShareOf(img, img.Limits[i].Params).Earned(now, now+m.Delay))/m.Part
-	}
-	// leaves reports whether a claim leaves at least that much of each limit.
-	leaves := func(c *Claim, least []int64) bool {
-		return !slices.ContainsFunc(c.Terms.Amounts, func(a store.Amount) bool {
-			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
-			return i >= 0 && a.Milli > 0 && held[i]-a.Milli < least[i]
-		})
-	}
-	nothing := make([]int64, len(held))
-	admitted := make([]*ticket, 0, len(crowd))
-	for _, t := range crowd {
-		switch {
-		case !leaves(t.Claim, nothing):
-			continue
-		case len(admitted) > 0 && !leaves(t.Claim, least):
-			return admitted
-		}
-		for i := range img.Limits {
-			held[i] -= plan.AmountOf(t.Claim.Terms.Amounts, img.Limits[i].Name)
-		}
-		admitted = append(admitted, t)
-	}
-	return admitted
-}
+// amounts is what a caller asks for.
+func amounts(t *ticket) []store.Amount { return t.Claim.Terms.Amounts }
 
 // grant tells a crowd that one write has debited their amounts.
 func grant(crowd []*ticket, img *store.Image, now int64) {
@@ -272,10 +230,10 @@ func leaveBehind(crowd []*ticket) {
 // a caller that waited in line for that would be neither served nor refused. If a write
 // for the others is refused, another process has taken the tokens.
 func (d *Driver) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
-	if len(crowd) == 0 || img.Foreign != "" || crowd[0].Claim.Terms.Target.Differs(img) {
+	if len(crowd) == 0 || !img.IsEvaluable() || crowd[0].Claim.Terms.Target.Differs(img) {
 		return crowd
 	}
-	served := admit(crowd, img, memory.Pace{Part: 1}, now)
+	served := plan.Admit(crowd, amounts, img, plan.Pace{Part: 1}, now)
 	// The tokens that could serve one of these go to the callers that are served.
 	refuse(without(crowd, served), plan.Debited(img, sumOf(served), now), now)
 	return served

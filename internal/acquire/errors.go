@@ -23,7 +23,8 @@ var errShardsChanged = errors.New("the shards have changed")
 // other shards.
 var errNoWritesLeft = errors.New("the shard has used its hidden write limit")
 
-func contended(b store.Bucket) error {
+// refusedTooOften is the error of a write for which other writers always came first.
+func refusedTooOften(b store.Bucket) error {
 	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
 }
 
@@ -39,9 +40,14 @@ func obstacle(b store.Bucket, images []*store.Image) error {
 		switch {
 		case img.Disabled:
 			return disabledError(b)
-		case img.Foreign != "":
-			return &store.UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: img.Foreign}
+		case !img.IsEvaluable():
+			return unsupported(b, img.Features)
 		}
 	}
 	return nil
+}
+
+// unsupported says that this version cannot evaluate features of a bucket.
+func unsupported(b store.Bucket, f store.Features) error {
+	return &store.UnsupportedError{Entity: b.Entity, Resource: b.Resource, Feature: f.Unsupported().String()}
 }

@@ -46,16 +46,16 @@ func (d *Driver) inspect(ctx context.Context, c *Claim) error {
 	switch w := c.Terms.Target; {
 	case w.Disabled || exists && shards[0].Disabled:
 		return disabledError(c.Bucket)
-	case !exists && w.Foreign != "":
-		return &store.UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.Foreign}
-	case exists && (w.Foreign != "" || shards[0].Foreign != ""):
+	case !exists && !w.IsEvaluable():
+		return unsupported(c.Bucket, w.Features)
+	case exists && (!w.IsEvaluable() || !shards[0].IsEvaluable()):
 		c.Parent = plan.CascadeOf(shards[0]) // a foreign item is not repaired: its own cascade holds
 	default:
 		c.Parent = plan.PayerOf(&w.Owner)
 	}
 	c.Looked, c.images, c.At = true, plan.WholeSet(shards), d.Now()
 	if c.Terms.AreUnknownTo(c.images) {
-		return &store.UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: cmp.Or(c.Terms.Target.Foreign, shards[0].Foreign)}
+		return unsupported(c.Bucket, cmp.Or(c.Terms.Target.Features, shards[0].Features))
 	}
 	return nil
 }

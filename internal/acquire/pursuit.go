@@ -72,7 +72,7 @@ func (p *pursuit) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return contended(p.c.Bucket)
+	return refusedTooOften(p.c.Bucket)
 }
 
 // pauseBeforeTry waits before another try. If a write was refused only for its stamp and the
@@ -178,7 +178,7 @@ func (p *pursuit) disabled() error {
 // notEvaluable returns the error if this version cannot tell whether the item has what
 // the claim names.
 func (p *pursuit) notEvaluable() error {
-	return &store.UnsupportedError{Entity: p.c.Entity, Resource: p.c.Resource, Feature: cmp.Or(p.img.Foreign, p.c.Terms.Configured.Foreign)}
+	return unsupported(p.c.Bucket, cmp.Or(p.img.Features, p.c.Terms.Configured.Features))
 }
 
 // see takes in an image of the item.
@@ -365,8 +365,8 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		return p.mend(ctx)
 	case w.Disabled:
 		return true, p.disabled()
-	case w.Foreign != "":
-		return true, &store.UnsupportedError{Entity: c.Entity, Resource: c.Resource, Feature: w.Foreign}
+	case !w.IsEvaluable():
+		return true, unsupported(c.Bucket, w.Features)
 	}
 	if c.adopt(w); c.want.TakesNothing(&c.Terms) {
 		p.end()

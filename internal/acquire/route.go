@@ -112,7 +112,7 @@ func (d *Driver) doubleOrWait(ctx context.Context, acct *memory.Account, img *st
 	if count >= store.MaxShards && acct.Warn() {
 		d.warnSaturated(ctx, img.Bucket)
 	}
-	if img.Foreign == "" && !img.HasValidUntil && acct.MayDouble(d.Uptime(), memory.DoublingPause) {
+	if img.IsEvaluable() && !img.HasValidUntil && acct.MayDouble(d.Uptime(), memory.DoublingPause) {
 		switch changed, err := d.Upkeep.Double(ctx, acct, img.Bucket, count, left); {
 		case err == nil && changed:
 			return errShardsChanged

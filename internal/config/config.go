@@ -182,8 +182,8 @@ func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted
 		if l.value == nil {
 			continue
 		}
-		if w.Limits == nil && w.Foreign == "" && (len(l.value.Limits) > 0 || l.value.Foreign != "") {
-			w.Limits, w.Foreign, w.Level = l.value.Limits, l.value.Foreign, i
+		if w.Limits == nil && w.IsEvaluable() && (len(l.value.Limits) > 0 || !l.value.IsEvaluable()) {
+			w.Limits, w.Features, w.Level = l.value.Limits, l.value.Features, i
 		}
 		if i == plan.ConfigLevels-1 {
 			continue

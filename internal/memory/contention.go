@@ -156,21 +156,15 @@ func (a *Account) IsSharedShard(shard int, up time.Duration) bool {
 	return a.shardLocked(shard).contention.isShared(up)
 }
 
-// A Pace limits the part of an item's tokens that one write asks for.
-type Pace struct {
-	Part  int64 // a write asks for 1/part of the tokens; 1 is all
-	Delay int64 // how long the write takes to arrive, in milliseconds
-}
-
 // Pace returns the pace of the next write to a shard.
-func (a *Account) Pace(shard int, up time.Duration) Pace {
+func (a *Account) Pace(shard int, up time.Duration) plan.Pace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
 	if !c.isShared(up) {
-		return Pace{Part: 1}
+		return plan.Pace{Part: 1}
 	}
-	return Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: c.delay}
+	return plan.Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: c.delay}
 }
 
 // IsShared reports whether other processes write to any shard of a bucket, too.
@@ -191,7 +185,7 @@ func (a *Account) Predicted(img *store.Image, m Moment) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != img || img.Foreign != "" || !s.contention.isShared(m.Up) {
+	if s.img != img || !img.IsEvaluable() || !s.contention.isShared(m.Up) {
 		return img
 	}
 	guess := *img

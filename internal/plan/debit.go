@@ -35,13 +35,13 @@ func (d *Debit) repairs(img *store.Image) *Wanted {
 // Take is the write that debits an item as it is.
 func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 	t := &store.Take{Bucket: d.Bucket, Now: now, Debits: make([]store.Debit, 0, len(d.Amounts))}
-	if img.Foreign == "" {
+	if img.IsEvaluable() {
 		t.ShardCount = img.ShardCount
 	}
 	for _, a := range d.Amounts {
 		debit := store.Debit{Amount: a}
 		if s, ok := img.Limit(a.Limit); ok {
-			if debit.AtMost = CeilingOf(img, &s, now); img.Foreign == "" {
+			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
 				debit.Params = s.Params
 			}
 		}
@@ -59,7 +59,7 @@ func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 		return false
 	}
 	for _, a := range d.Amounts {
-		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.Foreign == "" && Overflows(img, &s, now)) {
+		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.IsEvaluable() && Overflows(img, &s, now)) {
 			return false
 		}
 	}

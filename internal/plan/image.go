@@ -45,7 +45,7 @@ const (
 // IsPlain reports whether an item takes debits as it is. It must not be disabled, not
 // use a peer's feature, not have a ValidUntil, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
-	return !i.Disabled && i.Foreign == "" && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
+	return !i.Disabled && i.IsEvaluable() && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
 }
 
 // CascadeOf is the entity to which an image cascades, "" if none.

@@ -72,7 +72,7 @@ func Next(s *Situation) Step {
 	if !mismatch && !lacks && (atStamp != nil || s.servedAsIs(img, s.Now)) {
 		return s.take(atStamp)
 	}
-	if img.Foreign != "" || lacks && !mismatch {
+	if !img.IsEvaluable() || lacks && !mismatch {
 		if s.Fresh {
 			return Step{Kind: Incomputable}
 		}

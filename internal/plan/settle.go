@@ -10,7 +10,7 @@ import (
 // capacity. It returns the amounts for the shard, and the excess. An unsharded bucket has
 // no other shards for it.
 func SplitOff(amounts []store.Amount, img *store.Image, now int64) (here, over []store.Amount) {
-	if img.ShardCount == 1 || img.Foreign != "" {
+	if img.ShardCount == 1 || !img.IsEvaluable() {
 		return amounts, nil
 	}
 	here = make([]store.Amount, 0, len(amounts))
@@ -41,7 +41,7 @@ func Present(img *store.Image, amounts []store.Amount) []store.Amount {
 // Overflows reports whether a debited limit has accrued past its capacity, so that a
 // refill must cut it first.
 func (d *Debit) Overflows(img *store.Image, now int64) bool {
-	return img.Foreign == "" && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
+	return img.IsEvaluable() && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > 0 && Overflows(img, &s, now)
 	})
@@ -50,7 +50,7 @@ func (d *Debit) Overflows(img *store.Image, now int64) bool {
 // Owes reports whether the debit may leave an expiring item in debt. The expiry must
 // then include the debt, so that the sweep does not delete the item before it has paid.
 func (d *Debit) Owes(img *store.Image) bool {
-	return img.ExpiresAt != 0 && img.Foreign == "" && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
+	return img.ExpiresAt != 0 && img.IsEvaluable() && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
 		return a.Milli > max(0, s.Tokens)
 	})
@@ -64,7 +64,7 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 	for _, m := range d.Amounts {
 		s, _ := img.Limit(m.Limit)
 		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens+MaxDebt)), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}
-		delta.Covered = m.Milli > 0 && img.ExpiresAt != 0 && img.Foreign == ""
+		delta.Covered = m.Milli > 0 && img.ExpiresAt != 0 && img.IsEvaluable()
 		if m.Milli < 0 {
 			part := ShareOf(img, s.Params)
 			delta.Tokens = part.Room(s.Tokens, -m.Milli)

@@ -32,7 +32,7 @@ func Overflows(i *store.Image, s *store.LimitState, now int64) bool {
 // CeilingOf is the highest balance of a limit, at the image's stamp or a later one,
 // that has not accrued past the capacity by now.
 func CeilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
-	if i.Foreign != "" {
+	if !i.IsEvaluable() {
 		return math.MaxInt64 // this version does not know the capacity
 	}
 	l := ShareOf(i, s.Params)

@@ -38,7 +38,7 @@ type Terms struct {
 // any. The amounts leave out the limits that the bucket is not to have.
 func (w *Want) Under(configured *Wanted) Terms {
 	t := Terms{Configured: configured, Target: configured, Amounts: w.Asked}
-	if configured == nil || configured.Foreign != "" {
+	if configured == nil || !configured.IsEvaluable() {
 		return t
 	}
 	if configured.IsUnlimited() && len(w.Fallback) > 0 {

@@ -28,13 +28,16 @@ type Wanted struct {
 	Expires  bool          // whether the bucket expires when idle
 	Owner    store.Owner
 	Disabled bool
-	Foreign  string        // a peer's feature that the limits use and this version cannot evaluate
+	Features store.Features
 	Read     time.Duration // when the read of the oldest level began, by the limiter's uptime
 	Epoch    uint64        // the limiter's configuration epoch at that time
 }
 
+// IsEvaluable reports whether this version can evaluate all features of the limits.
+func (w *Wanted) IsEvaluable() bool { return w.Features.Unsupported() == 0 }
+
 // IsUnlimited reports whether no level configures limits.
-func (w *Wanted) IsUnlimited() bool { return len(w.Limits) == 0 && w.Foreign == "" }
+func (w *Wanted) IsUnlimited() bool { return len(w.Limits) == 0 && w.IsEvaluable() }
 
 // IsWhole reports whether the bucket is to have exactly these limits. Limits that
 // came with a request leave other limits of the bucket as they are.
@@ -62,7 +65,7 @@ func (w *Wanted) Differs(img *store.Image) bool { return w.DiffersWith(w.Limits,
 
 // DiffersWith is differs for other wanted limits.
 func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
-	if len(limits) == 0 || w.Foreign != "" || img.Foreign != "" {
+	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() {
 		return false
 	}
 	found := 0

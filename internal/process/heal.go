@@ -61,7 +61,7 @@ func newHealer(inner store.Store, p *Process) store.Store {
 // item no longer exists. If the write fails, heal returns the item as the write would
 // have left it.
 func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
-	for tries := 0; img != nil && img.Foreign == "" && !img.Disabled; tries++ {
+	for tries := 0; img != nil && img.IsEvaluable() && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
 		now, up := at.UnixMilli(), h.process.Uptime()
 		if !checked || !plan.IsAhead(img, now) {

@@ -4,6 +4,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,11 +54,10 @@ type Options struct {
 	Rand func(n int64) int64
 }
 
-// WithDefaults returns the options with a value for each field that is zero. It fails if
-// a field has a value that makes no sense.
-func (o Options) WithDefaults() (Options, error) {
-	if o.Timeout < 0 || o.Memory < 0 {
-		return o, &store.ValidationError{Field: "options", Value: fmt.Sprintf("Timeout %v, Memory %d", o.Timeout, o.Memory), Reason: "use 0 for the default, or a positive value"}
+// withDefaults validates the options and fills in the defaults.
+func (o Options) withDefaults() (Options, error) {
+	if err := cmp.Or(store.CheckNotNegative("Timeout", o.Timeout), store.CheckNotNegative("Memory", o.Memory)); err != nil {
+		return o, err
 	}
 	if o.ConfigTTL == 0 {
 		o.ConfigTTL = DefaultConfigTTL
@@ -120,7 +120,7 @@ func New(s store.Store, o Options) (*Process, error) {
 	if s == nil {
 		return nil, &store.ValidationError{Field: "store", Reason: "open one, with dynamo.Open for instance"}
 	}
-	o, err := o.WithDefaults()
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}

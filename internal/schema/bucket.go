@@ -2,23 +2,10 @@ package schema
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// Names of a peer's features that an item may have and that this library does not evaluate,
-// as [store.Image] and [store.Config] report them.
-const (
-	FeatureSchedule = "parameter schedule"
-	FeatureQuota    = "quota"
-	FeatureSoft     = "soft limit"
-)
-
-// featureMany names a bucket or a configuration with more limits than a write can
-// carry. A peer has no such bound.
-var featureMany = fmt.Sprintf("more than %d limits", store.MaxLimits)
 
 const badNumber = "it is not a whole number in range"
 
@@ -153,9 +140,9 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 	case PInc:
 		img.Incarnation = v.str()
 	case Sched:
-		img.Foreign = FeatureSchedule
+		img.Features |= store.Schedule
 	case RSched:
-		img.Foreign = cmp.Or(img.Foreign, FeatureQuota)
+		img.Features |= store.Quota
 	}
 	return true
 }
@@ -197,10 +184,9 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 }
 
 // gather returns the existing limits, by name. It fills in the hidden limit, which is not
-// among them, and the first feature that this library cannot evaluate. reason says why an
+// among them, and the features of the limits. reason says why an
 // attribute of a limit is damaged.
 func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
-	scheduled, quota := img.Foreign == FeatureSchedule, img.Foreign == FeatureQuota
 	exist = limits[:0]
 	for i := range limits {
 		l := &limits[i]
@@ -218,17 +204,16 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 			img.Writes = l.LimitState
 			continue
 		}
-		scheduled = scheduled || l.seen&isScheduled != 0
-		quota = quota || l.seen&isQuota != 0 || l.Amount == 0
+		if l.seen&isScheduled != 0 {
+			img.Features |= store.Schedule
+		}
+		if l.seen&isQuota != 0 || l.Amount == 0 {
+			img.Features |= store.Quota
+		}
 		exist = append(exist, *l)
 	}
-	switch {
-	case scheduled:
-		img.Foreign = FeatureSchedule
-	case quota:
-		img.Foreign = FeatureQuota
-	case len(exist) > store.MaxLimits:
-		img.Foreign = featureMany
+	if len(exist) > store.MaxLimits {
+		img.Features |= store.ManyLimits
 	}
 	slices.SortFunc(exist, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	return exist, "", ""

@@ -127,16 +127,16 @@ func TestDecodeBucket(t *testing.T) {
 		"disabled, strange":  {schema.Item{schema.Disabled: schema.S("")}, func(i *store.Image) { i.Disabled = true }},
 		"bypass is enforced": {schema.Item{schema.Bypass: n("99")}, func(*store.Image) {}},
 		"soft is enforced":   {schema.Item{"b_rpm_soft": n("99")}, func(*store.Image) {}},
-		"parameter schedule": {schema.Item{schema.Sched: schema.S("1s500")}, func(i *store.Image) { i.Foreign = schema.FeatureSchedule }},
-		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Foreign = schema.FeatureSchedule }},
+		"parameter schedule": {schema.Item{schema.Sched: schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule }},
+		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule }},
 		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*store.Image) {}},
-		"reset schedule":     {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) { i.Foreign = schema.FeatureQuota }},
-		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Foreign = schema.FeatureQuota }},
-		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Foreign = schema.FeatureQuota }},
-		"schedule first":     {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Foreign = schema.FeatureSchedule }},
+		"reset schedule":     {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
+		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
+		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
+		"schedule and reset": {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule | store.Quota }},
 		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
 		"no rate": {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) {
-			i.Foreign, i.Limits[0].Amount = schema.FeatureQuota, 0
+			i.Features, i.Limits[0].Amount = store.Quota, 0
 		}},
 		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
@@ -229,14 +229,14 @@ func TestMoreLimitsThanAWriteCarries(t *testing.T) {
 	const here = 2 // other limits of the peer's item
 	for count, feature := range map[int]string{store.MaxLimits: "", store.MaxLimits + 1: "more than 32 limits", 500: "more than 32 limits"} {
 		img, err := schema.DecodeBucket(edited(t, limitsOf(count-here, schema.LimitAttr)))
-		if err != nil || img.Foreign != feature || len(img.Limits) != count {
-			t.Errorf("a bucket of %d limits: %d, foreign %q, %v", count, len(img.Limits), img.Foreign, err)
+		if err != nil || img.Features.String() != feature || len(img.Limits) != count {
+			t.Errorf("a bucket of %d limits: %d, features %q, %v", count, len(img.Limits), img.Features, err)
 		}
 		it := schema.ConfigKey("ns1", store.ConfigKey{}).Item()
 		maps.Copy(it, limitsOf(count, func(limit, field string) string { return "l_" + limit + "_" + field }))
 		c, err := schema.DecodeConfig(it)
-		if err != nil || c.Foreign != feature || len(c.Limits) != count {
-			t.Errorf("a configuration of %d limits: %d, foreign %q, %v", count, len(c.Limits), c.Foreign, err)
+		if err != nil || c.Features.String() != feature || len(c.Limits) != count {
+			t.Errorf("a configuration of %d limits: %d, features %q, %v", count, len(c.Limits), c.Features, err)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func TestPeersQuotaItemIsForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Foreign == "" || len(got.Limits) != 3 || !got.HasValidUntil {
+	if got.IsEvaluable() || len(got.Limits) != 3 || !got.HasValidUntil {
 		t.Errorf("got %+v", got)
 	}
 }

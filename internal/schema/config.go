@@ -107,7 +107,7 @@ type configScan struct {
 }
 
 // DecodeConfig reads a configuration item of any level. Limits are sorted by name.
-// [store.Config.Foreign] names a feature of theirs that this library cannot evaluate.
+// [store.Config.Features] has the features that they use.
 // Their other fields are those of the item, so an amount may be 0.
 func DecodeConfig(item Item) (*store.Config, error) {
 	c := &store.Config{OnUnavailable: store.OnUnavailable(str(item[OnUnavailable]))}
@@ -130,11 +130,11 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
-		if feature, ok := l.decode(field, v); !ok {
+		feature, ok := l.decode(field, v)
+		if !ok {
 			return nil, corrupt(item, attr, badNumber)
-		} else if feature != "" {
-			c.Foreign = first(c.Foreign, feature)
 		}
+		c.Features |= feature
 	}
 	for name, l := range limits {
 		switch {
@@ -145,49 +145,41 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		case l.Period == 0:
 			return nil, corrupt(item, configPrefix+name+"_"+FieldPeriod, "it is missing")
 		case l.window || l.Amount == 0:
-			c.Foreign = first(c.Foreign, FeatureQuota)
+			c.Features |= store.Quota
 		}
 		c.Limits = append(c.Limits, l.Limit)
 	}
-	if c.Foreign == "" && len(c.Limits) > store.MaxLimits {
-		c.Foreign = featureMany
+	if len(c.Limits) > store.MaxLimits {
+		c.Features |= store.ManyLimits
 	}
 	slices.SortFunc(c.Limits, func(a, b store.Limit) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }
 
 // decode reads a field, and returns the feature that it belongs to, if any.
-func (l *configScan) decode(field string, v types.AttributeValue) (feature string, ok bool) {
+func (l *configScan) decode(field string, v types.AttributeValue) (feature store.Features, ok bool) {
 	switch field {
 	case FieldCapacity:
 		l.seen = true
 		l.Capacity, ok = integer(v)
-		return "", ok && 1 <= l.Capacity && l.Capacity <= store.MaxTokens
+		return 0, ok && 1 <= l.Capacity && l.Capacity <= store.MaxTokens
 	case FieldAmount:
 		l.Amount, ok = integer(v)
-		return "", ok && 0 <= l.Amount && l.Amount <= store.MaxTokens
+		return 0, ok && 0 <= l.Amount && l.Amount <= store.MaxTokens
 	case FieldPeriod:
 		seconds, ok := integer(v)
 		if !ok || seconds < 1 || seconds > int64(store.MaxPeriod/time.Second) {
-			return "", false
+			return 0, false
 		}
 		l.Period = time.Duration(seconds) * time.Second
 	case FieldSched:
-		return FeatureSchedule, true
+		return store.Schedule, true
 	case FieldRSched, FieldResetAfter:
-		return FeatureQuota, true
+		return store.Quota, true
 	case FieldSoft:
-		return FeatureSoft, true
+		return store.Soft, true
 	}
-	return "", true
-}
-
-// first picks one of two features, independent of their order.
-func first(a, b string) string {
-	if a == "" || b == FeatureSchedule || a == FeatureSoft {
-		return b
-	}
-	return a
+	return 0, true
 }
 
 func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {

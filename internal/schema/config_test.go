@@ -73,11 +73,11 @@ func TestDecodeConfig(t *testing.T) {
 		"strange switch":        {schema.Item{schema.Disabled: schema.S("maybe")}, store.Config{Disabled: store.No}},
 		"bypass is enforced":    {schema.Item{schema.Disabled: schema.S("bypass")}, store.Config{Disabled: store.No}},
 		"cascade":               {schema.Item{schema.Cascade: schema.Bool(true)}, store.Config{Cascade: store.Yes}},
-		"schedule":              {schema.Item{"l_rpm_sched": schema.S("1s500")}, store.Config{Foreign: schema.FeatureSchedule}},
-		"reset schedule":        {schema.Item{"l_rpm_rsched": schema.S("1m0h0")}, store.Config{Foreign: schema.FeatureQuota}},
-		"soft":                  {schema.Item{"l_rpm_soft": schema.Bool(true)}, store.Config{Foreign: schema.FeatureSoft}},
-		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("1s500")}, store.Config{Foreign: schema.FeatureSchedule}},
-		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, store.Config{Foreign: schema.FeatureQuota}},
+		"schedule":              {schema.Item{"l_rpm_sched": schema.S("1s500")}, store.Config{Features: store.Schedule}},
+		"reset schedule":        {schema.Item{"l_rpm_rsched": schema.S("1m0h0")}, store.Config{Features: store.Quota}},
+		"soft":                  {schema.Item{"l_rpm_soft": schema.Bool(true)}, store.Config{Features: store.Soft}},
+		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("1s500")}, store.Config{Features: store.Soft | store.Schedule}},
+		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, store.Config{Features: store.Soft | store.Quota}},
 		"field without a limit": {schema.Item{"l_tpm_ra": n("10")}, store.Config{}},
 		"allow":                 {schema.Item{schema.OnUnavailable: schema.S("allow")}, store.Config{OnUnavailable: store.Allow}},
 	} {
@@ -104,7 +104,7 @@ func TestPeersQuotaConfigIsForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &store.Config{Foreign: schema.FeatureSchedule, Limits: []store.Limit{
+	want := &store.Config{Features: store.Schedule | store.Quota, Limits: []store.Limit{
 		{Name: "rpd", Capacity: 100, Period: time.Second},
 		{Name: "rpm", Capacity: 5, Amount: 5, Period: time.Minute},
 		{Name: "sess", Capacity: 10, Period: time.Second},

@@ -51,16 +51,14 @@ func (d *Driver) Configure(ctx context.Context, acct *memory.Account, b store.Bu
 // isEvaluable fails if a configuration, or an item that it is for, uses a feature
 // that this version cannot evaluate.
 func isEvaluable(w *plan.Wanted, images []*store.Image) error {
-	feature := w.Foreign
+	features := w.Features
 	for _, img := range images {
-		if feature == "" {
-			feature = img.Foreign
-		}
+		features |= img.Features
 	}
-	if feature == "" {
+	if features = features.Unsupported(); features == 0 {
 		return nil
 	}
-	return &store.UnsupportedError{Entity: images[0].Entity, Resource: images[0].Resource, Feature: feature}
+	return &store.UnsupportedError{Entity: images[0].Entity, Resource: images[0].Resource, Feature: features.String()}
 }
 
 // configureAll tries once to repair each of some shards to a configuration that was

@@ -34,7 +34,7 @@ type Limit struct {
 func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets) error {
 	level := Level{
 		Entity: k.Entity, Resource: k.Resource,
-		Limits: make([]Limit, len(c.Limits)), OnUnavailable: c.OnUnavailable, Unsupported: c.Foreign, Buckets: buckets,
+		Limits: make([]Limit, len(c.Limits)), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets,
 	}
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
@@ -48,8 +48,8 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		if c.OnUnavailable != "" {
 			Fields(w, "On unavailable", string(c.OnUnavailable))
 		}
-		if c.Foreign != "" {
-			Fields(w, "Not evaluated by this version", c.Foreign)
+		if !c.IsEvaluable() {
+			Fields(w, "Not evaluated by this version", c.Features.Unsupported().String())
 		}
 		buckets.text(w)
 	})

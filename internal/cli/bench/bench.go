@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type options struct {
@@ -126,14 +127,14 @@ func (o *options) Validate() error {
 
 // named gives a wrong option its name on the command line.
 func named(err error) error {
-	wrong, ok := errors.AsType[*loadtest.OptionError](err)
+	wrong, ok := errors.AsType[*store.ValidationError](err)
 	switch {
-	case !ok || wrong.Option == "scenario":
+	case !ok || wrong.Field == "scenario":
 		return err
-	case wrong.Option == "limit":
+	case wrong.Field == "limit":
 		return fmt.Errorf("invalid --limit: %s", wrong.Reason)
 	}
-	return fmt.Errorf("invalid --%s %q: %s", wrong.Option, wrong.Value, wrong.Reason)
+	return fmt.Errorf("invalid --%s %q: %s", wrong.Field, wrong.Value, wrong.Reason)
 }
 
 // endpoint is the URL that the connection will use, as far as the command line and the

@@ -54,8 +54,8 @@ func (o *setDefaultsOptions) Run(ctx context.Context) error {
 		case errors.Is(err, limiter.ErrNotFound):
 		case err != nil:
 			return err
-		case old.Foreign != "":
-			return fmt.Errorf("%w: the system's limits use %s: give --limit too, which replaces them", limiter.ErrUnsupported, old.Foreign)
+		case !old.IsEvaluable():
+			return fmt.Errorf("%w: the system's limits use %s: give --limit too, which replaces them", limiter.ErrUnsupported, old.Features.Unsupported())
 		default:
 			limits = old.Limits
 		}
