@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // family configures limits and creates a project and a key that cascades to it.
 func (w *world) family(limits ...limiter.Limit) {
 	w.Helper()
-	w.system(limits...)
-	w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-	w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+	w.System(limits...)
+	w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+	w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 }
 
 // holds checks balances in whole tokens, given as entity, limit, tokens.
@@ -30,7 +30,7 @@ func (w *world) holds(want ...any) {
 	w.Helper()
 	for i := 0; i < len(want); i += 3 {
 		entity, limit, tokens := want[i].(string), want[i+1].(string), int64(want[i+2].(int))
-		if got := w.available(entity, limit); got != tokens {
+		if got := w.Balance(entity, limit); got != tokens {
 			w.Errorf("%s holds %d %s, want %d", entity, got, limit, tokens)
 		}
 	}
@@ -39,12 +39,12 @@ func (w *world) holds(want ...any) {
 func TestEveryLimitIsDebitedOrNone(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
-		lease, err := w.Acquire(w.Context(), ask("key", "rph", 1, "tph", 400))
-		w.must(err)
-		w.must(lease.Commit(w.Context()))
+		lease, err := w.Acquire(w.Context(), askAll("key", tokens{"rph": 1, "tph": 400}))
+		w.Must(err)
+		w.Must(lease.Commit(w.Context()))
 		w.holds("key", "rph", 9, "key", "tph", 600, "project", "rph", 9, "project", "tph", 600)
 
-		refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 700))
+		refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 700}))
 		if refused == nil {
 			w.Fatal("700 of 600 were served")
 		}
@@ -69,15 +69,15 @@ func TestOneSideRefusingCreditsTheOther(t *testing.T) {
 		t.Run(short, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				w.family(limiter.PerHour("rph", 10))
-				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: short, Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
+				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: short, Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
 				other := map[string]string{"key": "project", "project": "key"}[short]
 				for range 2 {
-					if refused := w.take(w.Limiter, ask("key", "rph", 1)); refused != nil {
+					if refused := w.Take(w.Limiter, ask("key", "rph", 1)); refused != nil {
 						w.Fatal(refused)
 					}
 				}
-				for _, l := range []*limiter.Limiter{w.Limiter, w.limiter(w.store, limiter.Options{})} {
-					if w.take(l, ask("key", "rph", 1)) == nil {
+				for _, l := range []*limiter.Limiter{w.Limiter, w.NewLimiter(w.Store, limiter.Options{})} {
+					if w.Take(l, ask("key", "rph", 1)) == nil {
 						w.Error("the third of two was admitted")
 					}
 					w.holds(short, "rph", 0, other, "rph", 8)
@@ -92,13 +92,13 @@ func TestOneSideRefusingCreditsTheOther(t *testing.T) {
 func TestTheWaitCoversTheParentThoughTheEntityRefuses(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 3))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rpm", 3)}))
-		if refused := w.take(w.Limiter, ask("key", "rpm", 3)); refused != nil {
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rpm", 3)}))
+		if refused := w.Take(w.Limiter, ask("key", "rpm", 3)); refused != nil {
 			w.Fatal(refused)
 		}
-		cold := w.limiter(w.store, limiter.Options{})
+		cold := w.NewLimiter(w.Store, limiter.Options{})
 		for _, l := range []*limiter.Limiter{cold, cold, w.Limiter} {
-			refused := w.take(l, ask("key", "rpm", 1))
+			refused := w.Take(l, ask("key", "rpm", 1))
 			if refused == nil || refused.RetryAfter() != 20*time.Minute || len(refused.Statuses) != 2 {
 				w.Errorf("%+v, want 20m of the project's", refused)
 			}
@@ -109,23 +109,23 @@ func TestTheWaitCoversTheParentThoughTheEntityRefuses(t *testing.T) {
 func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 60))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
-		m := w.limiter(w.open(w.meter), limiter.Options{})
-		w.take(m, ask("key", "rpm", 1)) // remembers that the project holds 2
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
+		m := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
+		w.Take(m, ask("key", "rpm", 1)) // remembers that the project holds 2
 		for range 2 {
-			w.take(w.Limiter, ask("key", "rpm", 1))
+			w.Take(w.Limiter, ask("key", "rpm", 1))
 		}
 		time.Sleep(40 * time.Second)
 		w.Settle()
 		m.Settle()
-		before := w.meter.Totals()
-		if refused := w.take(m, ask("key", "rpm", 1)); refused != nil {
+		before := w.Meter.Totals()
+		if refused := w.Take(m, ask("key", "rpm", 1)); refused != nil {
 			w.Fatal(refused)
 		}
 		m.Settle()
 		// The writes are the key's take, the project's refused take and the project's
 		// refill. Nothing is compensated.
-		if got := w.meter.Totals().Sub(before)["UpdateItem"].Requests; got != 3 {
+		if got := w.Meter.Totals().Sub(before)["UpdateItem"].Requests; got != 3 {
 			w.Errorf("%d writes, want 3", got)
 		}
 	})
@@ -133,16 +133,16 @@ func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 
 func TestAParentTracksASubset(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 		set := func(entity string, limits ...limiter.Limit) {
-			w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
+			w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
 		}
 		set("key", limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
 
 		// The request names none of the parent's limits, so the parent is not debited.
 		for range 3 {
-			if refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 10)); refused != nil {
+			if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 10})); refused != nil {
 				w.Fatal(refused)
 			}
 		}
@@ -150,12 +150,12 @@ func TestAParentTracksASubset(t *testing.T) {
 
 		set("project", limiter.PerHour("tph", 50))
 		for range 2 {
-			if refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 20)); refused != nil {
+			if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 20})); refused != nil {
 				w.Fatal(refused)
 			}
 		}
 		w.holds("key", "rph", 5, "key", "tph", 30, "project", "tph", 10)
-		if refused := w.take(w.Limiter, ask("key", "rph", 1, "tph", 20)); refused == nil {
+		if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 20})); refused == nil {
 			w.Error("the project's 10 served 20")
 		}
 		w.holds("key", "rph", 5, "key", "tph", 30, "project", "tph", 10)
@@ -167,12 +167,12 @@ func TestUnknownLimitsAreNamed(t *testing.T) {
 		w.family(limiter.PerHour("rph", 10))
 		for _, entity := range []string{"stranger", "key"} {
 			for round := range 2 {
-				_, err := w.Acquire(w.Context(), ask(entity, "rph", 1, "nope", 1, "tph", 1))
+				_, err := w.Acquire(w.Context(), askAll(entity, tokens{"rph": 1, "nope": 1, "tph": 1}))
 				var invalid *limiter.ValidationError
 				if !errors.As(err, &invalid) || invalid.Value != "nope, tph" {
 					w.Errorf("%s, round %d: %v, want an error that names nope and tph", entity, round, err)
 				}
-				w.take(w.Limiter, ask(entity, "rph", 1)) // now the bucket exists
+				w.Take(w.Limiter, ask(entity, "rph", 1)) // now the bucket exists
 			}
 		}
 		w.holds("stranger", "rph", 8, "key", "rph", 8, "project", "rph", 8)
@@ -184,21 +184,21 @@ func TestUnknownLimitsAreNamed(t *testing.T) {
 func TestADeclaredLimitDoesNotHinderReturning(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerSecond("rps", 5))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
 		for range 2 {
-			if refused := w.take(w.Limiter, ask("key", "rph", 1, "rps", 1)); refused != nil {
+			if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "rps": 1})); refused != nil {
 				w.Fatal(refused)
 			}
 		}
 		time.Sleep(10 * time.Second) // rps is full again, and overflows
-		if w.take(w.Limiter, ask("key", "rph", 1, "rps", 0)) == nil {
+		if w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "rps": 0})) == nil {
 			w.Error("the project's third of two was admitted")
 		}
 		w.holds("key", "rph", 8)
 		lease, err := w.Acquire(w.Context(), ask("project", "rph", 0))
-		w.must(err)
+		w.Must(err)
 		time.Sleep(time.Hour)
-		w.must(lease.Rollback(w.Context()))
+		w.Must(lease.Rollback(w.Context()))
 	})
 }
 
@@ -206,11 +206,11 @@ func TestADeclaredLimitDoesNotHinderReturning(t *testing.T) {
 // repair removes the limit from the bucket.
 func TestALimitTakenOffIsUnknownAtOnce(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
-		w.take(w.Limiter, ask("user", "rph", 1, "tph", 1))
-		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, ""))
-		cold := w.limiter(w.open(w.engine), limiter.Options{})
-		if _, err := cold.Acquire(w.Context(), ask("user", "rph", 1, "tph", 1)); !errors.Is(err, limiter.ErrInvalid) {
+		w.System(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
+		w.Take(w.Limiter, askAll("user", tokens{"rph": 1, "tph": 1}))
+		w.Must(w.OpenOn(w.Engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, ""))
+		cold := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
+		if _, err := cold.Acquire(w.Context(), askAll("user", tokens{"rph": 1, "tph": 1})); !errors.Is(err, limiter.ErrInvalid) {
 			w.Errorf("got %v, want tph to be unknown", err)
 		}
 		w.holds("user", "rph", 9)
@@ -219,15 +219,15 @@ func TestALimitTakenOffIsUnknownAtOnce(t *testing.T) {
 
 func TestALimitAddedLaterIsAddedToTheBucket(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
-		w.take(w.Limiter, ask("user", "rph", 4))
-		w.system(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
-		if refused := w.take(w.Limiter, ask("user", "rph", 1, "tph", 30)); refused != nil {
+		w.System(limiter.PerHour("rph", 10))
+		w.Take(w.Limiter, ask("user", "rph", 4))
+		w.System(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
+		if refused := w.Take(w.Limiter, askAll("user", tokens{"rph": 1, "tph": 30})); refused != nil {
 			w.Fatal(refused)
 		}
 		w.holds("user", "rph", 5, "user", "tph", 70)
-		w.system(limiter.PerHour("tph", 100))
-		w.take(w.Limiter, ask("user", "tph", 1))
+		w.System(limiter.PerHour("tph", 100))
+		w.Take(w.Limiter, ask("user", "tph", 1))
 		w.Settle() // the comparison is done
 		if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, limiter.ErrInvalid) {
 			w.Errorf("a limit taken off: %v, want it unknown", err)
@@ -265,39 +265,18 @@ func TestBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				before := w.meter.Totals()
+				before := w.Meter.Totals()
 				_, err := w.Acquire(w.Context(), req)
 				var invalid *limiter.ValidationError
 				if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Reason == "" {
 					w.Errorf("got %v, want a validation error", err)
 				}
-				if d := w.meter.Totals().Sub(before); len(d) != 0 {
+				if d := w.Meter.Totals().Sub(before); len(d) != 0 {
 					w.Errorf("requests were sent: %v", d)
 				}
 			})
 		})
 	}
-}
-
-// faulty fails writes to buckets.
-type faulty struct {
-	dynamo.API
-	fail  error
-	lands bool // the write is applied although the call fails
-	calls int
-}
-
-func (f *faulty) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	f.calls++
-	if f.fail == nil {
-		return f.API.UpdateItem(ctx, in, o...)
-	}
-	if f.lands {
-		if _, err := f.API.UpdateItem(ctx, in, o...); err != nil {
-			return nil, err
-		}
-	}
-	return nil, f.fail
 }
 
 func TestWhatHappensWithoutTheStore(t *testing.T) {
@@ -322,11 +301,11 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				api := &faulty{API: w.engine}
-				l := w.limiter(w.open(api), limiter.Options{})
-				w.must(w.store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, tt.system))
-				w.take(l, ask("user", "rph", 1))
-				api.fail = tt.fail
+				api := faults.NewTap(w.Engine)
+				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+				w.Must(w.Store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, tt.system))
+				w.Take(l, ask("user", "rph", 1))
+				api.Set(faults.On(faults.Fail(tt.fail), faults.UpdateItem))
 				req := ask("user", "rph", 1)
 				req.OnUnavailable = tt.mode
 				lease, err := l.Acquire(w.Context(), req)
@@ -339,8 +318,8 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 				if !lease.Degraded() {
 					w.Error("the lease does not say that it is degraded")
 				}
-				w.must(lease.Adjust("rph", 5))
-				w.must(lease.Commit(w.Context()))
+				w.Must(lease.Adjust("rph", 5))
+				w.Must(lease.Commit(w.Context()))
 				w.holds("user", "rph", 9)
 			})
 		})
@@ -349,16 +328,17 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 
 func TestATakeWhoseAnswerIsLostCountsAsTaken(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
-		api := &faulty{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{})
-		w.take(l, ask("user", "rph", 1))
-		api.fail, api.lands, api.calls = context.DeadlineExceeded, true, 0
+		w.System(limiter.PerHour("rph", 10))
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+		w.Take(l, ask("user", "rph", 1))
+		api.Set(faults.On(faults.LoseAnswer(context.DeadlineExceeded), faults.UpdateItem))
+		api.Take()
 		if _, err := l.Acquire(w.Context(), ask("user", "rph", 3)); !errors.Is(err, limiter.ErrUnavailable) {
 			w.Errorf("got %v", err)
 		}
-		if api.calls != 1 {
-			w.Errorf("sent %d times", api.calls)
+		if n := api.Count(faults.UpdateItem); n != 1 {
+			w.Errorf("sent %d times", n)
 		}
 		w.holds("user", "rph", 6)
 	})
@@ -370,7 +350,7 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 		name   string
 		update string
 		values map[string]types.AttributeValue
-		take   int // tokens of a plain take
+		take   int64 // tokens of a plain take
 		want   error
 		after  error // the answer to a take of more than is held without a refill
 	}{
@@ -383,12 +363,12 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(limiter.PerHour("rph", 10))
-				w.take(w.Limiter, ask("user", "rph", 5))
+				w.System(limiter.PerHour("rph", 10))
+				w.Take(w.Limiter, ask("user", "rph", 5))
 				w.Settle()
 				w.patch(tt.update, tt.values)
 				before := w.item()
-				check := func(tokens int, want error) {
+				check := func(tokens int64, want error) {
 					_, err := w.Acquire(w.Context(), ask("user", "rph", tokens))
 					if !errors.Is(err, want) {
 						w.Errorf("take %d: %v, want %v", tokens, err, want)
@@ -412,11 +392,11 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 // the item and serves the request.
 func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
-		w.take(w.Limiter, ask("user", "rph", 1))
+		w.System(limiter.PerHour("rph", 10))
+		w.Take(w.Limiter, ask("user", "rph", 1))
 		w.Settle()
 		w.patch("SET vu = :z, b_rph_cp = :c, b_rph_ra = :c", map[string]types.AttributeValue{":z": number(0), ":c": number(5000)})
-		if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+		if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 			w.Fatal(refused)
 		}
 		item := w.item()
@@ -434,7 +414,7 @@ func (w *world) item() map[string]types.AttributeValue {
 	w.Helper()
 	name := table
 	consistent := true
-	out, err := w.engine.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: w.bucketKey(), ConsistentRead: &consistent})
-	w.must(err)
+	out, err := w.Engine.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: w.bucketKey(), ConsistentRead: &consistent})
+	w.Must(err)
 	return out.Item
 }

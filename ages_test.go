@@ -9,6 +9,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // A settable is a store with its own wall clock, which a test can set.
@@ -33,17 +34,17 @@ type walled struct {
 	*world
 	clock *settable
 	slow  *limiter.Limiter
-	api   *tap // the API of the process
+	api   *faults.Tap // the API of the process
 }
 
 // inWall runs f with such a process, in a world with limits at the system level.
 func inWall(t *testing.T, f func(*walled), limits ...limiter.Limit) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.system(limits...)
-		p := &walled{world: w, api: &tap{API: w.engine}}
-		p.clock = &settable{Store: w.open(p.api)}
-		p.slow = w.limiter(p.clock, limiter.Options{})
+		w.System(limits...)
+		p := &walled{world: w, api: faults.NewTap(w.Engine)}
+		p.clock = &settable{Store: w.OpenOn(p.api)}
+		p.slow = w.NewLimiter(p.clock, limiter.Options{})
 		f(p)
 	})
 }
@@ -51,28 +52,28 @@ func inWall(t *testing.T, f func(*walled), limits ...limiter.Limit) {
 // asks reports whether the process sends a request when it acquires.
 func (p *walled) asks(req limiter.Request) bool {
 	p.Helper()
-	p.api.take()
-	p.take(p.slow, req)
-	return len(p.api.take()) > 0
+	bucketRequests(p.api)
+	p.Take(p.slow, req)
+	return len(bucketRequests(p.api)) > 0
 }
 
 // capacity returns the capacity on which the process bases its decisions.
 func (p *walled) capacity() int64 {
 	p.Helper()
 	lease, err := p.slow.Acquire(p.Context(), ask("user", "rph", 1))
-	p.must(err)
-	p.must(lease.Commit(p.Context()))
+	p.Must(err)
+	p.Must(lease.Commit(p.Context()))
 	return lease.Statuses()[0].Limit.Capacity
 }
 
 // reads counts the reads that the process sends when it acquires.
 func (p *walled) reads() (n int) {
 	p.Helper()
-	p.api.take()
-	p.take(p.slow, ask("user", "rph", 1))
+	bucketRequests(p.api)
+	p.Take(p.slow, ask("user", "rph", 1))
 	p.slow.Settle()
-	for _, s := range p.api.take() {
-		if s.op == "BatchGetItem" {
+	for _, s := range bucketRequests(p.api) {
+		if s.Op == "BatchGetItem" {
 			n++
 		}
 	}
@@ -86,18 +87,18 @@ func TestARefusalFromMemoryEndsAfterAStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWall(t, func(p *walled) {
 				lease, err := p.Acquire(p.Context(), ask("user", "rpd", 10))
-				p.must(err)
-				p.take(p.slow, ask("user", "rpd", 5))
+				p.Must(err)
+				p.Take(p.slow, ask("user", "rpd", 5))
 				if p.asks(ask("user", "rpd", 5)) {
 					p.Error("the store was asked about what had just been seen")
 				}
 				p.clock.set(step)
-				p.must(lease.Rollback(p.Context()))
+				p.Must(lease.Rollback(p.Context()))
 				if p.asks(ask("user", "rpd", 5)) {
 					p.Error("the store was asked because the clock was set")
 				}
 				time.Sleep(limiter.DefaultTrust + time.Millisecond)
-				if refused := p.take(p.slow, ask("user", "rpd", 5)); refused != nil {
+				if refused := p.Take(p.slow, ask("user", "rpd", 5)); refused != nil {
 					p.Errorf("what was returned is not seen: %v", refused)
 				}
 			}, limiter.PerDay("rpd", 10))
@@ -110,14 +111,14 @@ func TestABrakeEndsAfterAStep(t *testing.T) {
 	for name, step := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			inWall(t, func(p *walled) {
-				p.take(p.slow, ask("user", "rph", 1))
-				p.api.turn(func(int) error { return busyError() })
+				p.Take(p.slow, ask("user", "rph", 1))
+				p.api.Set(fullShards(func(int) error { return faults.BusyTable() }))
 				throttled := func() bool {
 					_, err := p.slow.Acquire(p.Context(), ask("user", "rph", 1))
 					if !errors.Is(err, limiter.ErrThrottled) {
 						p.Fatalf("got %v, want throttled", err)
 					}
-					return len(p.api.take()) > 0
+					return len(bucketRequests(p.api)) > 0
 				}
 				for range 10 { // up to the longest interval
 					throttled()
@@ -128,9 +129,9 @@ func TestABrakeEndsAfterAStep(t *testing.T) {
 				if throttled() {
 					p.Error("the store was asked because the clock was set")
 				}
-				p.api.turn(nil)
+				p.api.Set(nil)
 				time.Sleep(time.Second)
-				p.take(p.slow, ask("user", "rph", 1))
+				p.Take(p.slow, ask("user", "rph", 1))
 			}, hourly)
 		})
 	}
@@ -154,7 +155,7 @@ func TestConfigurationIsFollowedAfterAStep(t *testing.T) {
 					if i < len(steps)-1 {
 						continue
 					}
-					p.must(other.SetSystem(p.Context(), []limiter.Limit{limiter.PerHour("rph", 2000)}, ""))
+					p.Must(other.SetSystem(p.Context(), []limiter.Limit{limiter.PerHour("rph", 2000)}, ""))
 					time.Sleep(limiter.DefaultConfigTTL)
 					if got := p.capacity(); got != 2000 {
 						p.Errorf("the capacity is %d after the time to live, want 2000", got)
@@ -187,8 +188,8 @@ func (p *walled) meets(l *limiter.Limiter) {
 		if n == 100 {
 			p.Fatal("the other one was not noticed")
 		}
-		p.take(p.Limiter, ask("user", "rps", 1))
-		p.take(l, ask("user", "rps", 1))
+		p.Take(p.Limiter, ask("user", "rps", 1))
+		p.Take(l, ask("user", "rps", 1))
 	}
 }
 
@@ -216,12 +217,12 @@ func TestContentionIsForgottenAfterAStep(t *testing.T) {
 // A pause of a writer to a scarce bucket does not get longer because the clock was set.
 func TestAPauseEndsAfterAStep(t *testing.T) {
 	inWall(t, func(p *walled) {
-		l := p.limiter(p.clock, limiter.Options{Trust: -1})
+		l := p.NewLimiter(p.clock, limiter.Options{Trust: -1})
 		p.meets(l)
-		p.take(l, ask("user", "rps", int(p.available("user", "rps"))))
+		p.Take(l, ask("user", "rps", p.Balance("user", "rps")))
 		p.clock.set(-time.Hour)
 		start := time.Now()
-		p.take(l, ask("user", "rps", 1))
+		p.Take(l, ask("user", "rps", 1))
 		if took := time.Since(start); took > time.Second {
 			p.Errorf("it paused for %v", took)
 		}
@@ -231,12 +232,12 @@ func TestAPauseEndsAfterAStep(t *testing.T) {
 // A bucket can be doubled again once the last doubling has had its effect.
 func TestABucketIsDoubledAfterAStep(t *testing.T) {
 	inWall(t, func(p *walled) {
-		p.take(p.slow, ask("user", "rph", 1))
+		p.Take(p.slow, ask("user", "rph", 1))
 		double := func() bool {
 			p.exhaust("user", 100_000)
-			img := p.shards("user")[0]
+			img := p.Images("user")[0]
 			done, err := p.slow.Double(p.Context(), img, time.UnixMilli(img.RefilledAt))
-			p.must(err)
+			p.Must(err)
 			return done
 		}
 		if !double() || p.count() != 2 {
@@ -256,10 +257,10 @@ func TestABucketIsDoubledAfterAStep(t *testing.T) {
 // An item that needs healing again is healed after the pause.
 func TestAnItemIsHealedAgainAfterAStep(t *testing.T) {
 	inWall(t, func(p *walled) {
-		l := p.limiter(trusted{p.clock}, limiter.Options{})
+		l := p.NewLimiter(trusted{p.clock}, limiter.Options{})
 		heals := func() bool {
 			before := l.Stats().Healed
-			p.take(l, ask("user", "rph", 1))
+			p.Take(l, ask("user", "rph", 1))
 			return l.Stats().Healed > before
 		}
 		heals()

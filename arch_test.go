@@ -88,12 +88,20 @@ var mayImport = map[string][]string{
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":               {".", "store"},
-	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/schema", sdk + "/..."},
-	"internal/sim":            {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":          {sdk + "/..."},
-	"internal/s3test":         {sdk + "/..."},
-	"internal/dated":          {sdk + "/..."},
+	"storetest":       {".", "store"},
+	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":  {sdk + "/..."},
+	"internal/s3test": {sdk + "/..."},
+	"internal/dated":  {sdk + "/..."},
+	"internal/faults": {"store", "dynamo", "internal/schema", sdk + "/..."},
+
+	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
+	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},
+}
+
+// testsOnly lists the packages that only tests and each other import.
+var testsOnly = []string{
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/peers", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -215,6 +223,9 @@ func TestDependenciesPointOneWay(t *testing.T) {
 			if !isStandard && !slices.ContainsFunc(allowed, func(entry string) bool { return covers(entry, name) }) {
 				t.Errorf("%s imports %s, which %s may not", s.path, imported, s.folder)
 			}
+			if slices.Contains(testsOnly, name) && !slices.Contains(testsOnly, s.folder) {
+				t.Errorf("%s imports %s, which is for tests only", s.path, imported)
+			}
 		}
 	}
 }
@@ -228,6 +239,26 @@ func governs(imported string) (name string, governed bool) {
 		return inside, true
 	}
 	return imported, strings.HasPrefix(imported, sdk)
+}
+
+// A test that embeds the API repeats the methods that it is about, and forgets others. A
+// hook of internal/faults sees every operation.
+func TestNoTestEmbedsTheAPI(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			of, ok := n.(*ast.StructType)
+			if !ok || !s.isTest() && !slices.Contains(testsOnly, s.folder) {
+				return true
+			}
+			for _, field := range of.Fields.List {
+				if len(field.Names) == 0 && (isName(field.Type, "dynamo", "API") || isName(field.Type, "conn", "API")) {
+					t.Errorf("%s embeds the API; use a hook of internal/faults", s.at(field))
+				}
+			}
+			return true
+		})
+	}
 }
 
 func TestFilesAreShort(t *testing.T) {
@@ -351,7 +382,12 @@ func constraint(file *ast.File) string {
 
 // isCall reports whether call is receiver.name for one of the names.
 func isCall(call *ast.CallExpr, receiver string, names ...string) bool {
-	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return isName(call.Fun, receiver, names...)
+}
+
+// isName reports whether an expression is receiver.name for one of the names.
+func isName(expr ast.Expr, receiver string, names ...string) bool {
+	selector, ok := expr.(*ast.SelectorExpr)
 	if !ok {
 		return false
 	}

@@ -1,7 +1,6 @@
 package limiter_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // The attack of GHSA-76rv-2r9v-c5m6, on an engine that throttles as AWS does and
@@ -130,23 +130,21 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[min(len(all)*p/100, len(all)-1)]
 }
 
-// A gauge counts the writes to buckets and the throttled ones among them.
-type gauge struct {
-	dynamo.API
-	*attack
-}
-
-func (g *gauge) wrote(err error) {
-	if !g.warm() {
-		return
-	}
-	g.writes.Add(1)
-	if isThrottled(err) {
-		g.throttled.Add(1)
-	}
-	if _, vain := errors.AsType[*types.ConditionalCheckFailedException](err); vain {
-		g.vain.Add(1)
-	}
+// gauge counts the writes to buckets, and those of them that were throttled or in vain.
+func (a *attack) gauge() faults.Hook {
+	return faults.On(faults.After(func(_ *faults.Call, err error) error {
+		if !a.warm() {
+			return err
+		}
+		a.writes.Add(1)
+		if isThrottled(err) {
+			a.throttled.Add(1)
+		}
+		if _, vain := errors.AsType[*types.ConditionalCheckFailedException](err); vain {
+			a.vain.Add(1)
+		}
+		return err
+	}), faults.UpdateItem, faults.TransactWriteItems)
 }
 
 func isThrottled(err error) bool {
@@ -160,18 +158,6 @@ func isThrottled(err error) bool {
 	return ok && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
 		return aws.ToString(r.Code) == "ThrottlingError"
 	})
-}
-
-func (g *gauge) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	out, err := g.API.UpdateItem(ctx, in, o...)
-	g.wrote(err)
-	return out, err
-}
-
-func (g *gauge) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	out, err := g.API.TransactWriteItems(ctx, in, o...)
-	g.wrote(err)
-	return out, err
 }
 
 // awsEngine has a table that has served this load before. A new table serves only 4,000
@@ -196,8 +182,8 @@ func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 			w.plant(name, whole, 1, 1_000_000_000_000)
 		}
 		a := &attack{}
-		api := &gauge{API: w.engine, attack: a}
-		_, ns := w.store.Namespace()
+		api := faults.Wrap(w.Engine, a.gauge())
+		_, ns := w.Store.Namespace()
 		name, update := table, "ADD b_rps_tk :minus, b_rps_tc :one"
 		write := func(entity string) error {
 			_, err := api.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
@@ -256,13 +242,13 @@ func TestTheAttack(t *testing.T) {
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			inEngine(t, awsEngine(), dynamo.TableOptions{}, func(w *world) {
-				w.system(limiter.PerSecond("rps", tt.limit))
+				w.System(limiter.PerSecond("rps", tt.limit))
 				if n := tt.shards; n > 0 {
 					w.plant("attacker", limiter.PerSecond("rps", tt.limit), n, each(n, tt.limit*1000/int64(n))...)
 				}
 				a := &attack{}
 				process := func() *limiter.Limiter {
-					return w.limiter(w.open(&gauge{API: w.engine, attack: a}), limiter.Options{InFlight: tt.inFlight})
+					return w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, a.gauge())), limiter.Options{InFlight: tt.inFlight})
 				}
 				attacking := make([]*limiter.Limiter, tt.attackers)
 				for i := range attacking {
@@ -277,9 +263,9 @@ func TestTheAttack(t *testing.T) {
 					func(p int) (bool, error) { err := acquire(attacking[p], "attacker"); return err == nil, err },
 					func(n int) error { return acquire(homes[n%len(homes)], fmt.Sprintf("neighbour-%d", n)) },
 				)
-				shards := len(w.shards("attacker"))
+				shards := len(w.Images("attacker"))
 				var consumed int64
-				for _, img := range w.shards("attacker") {
+				for _, img := range w.Images("attacker") {
 					l, _ := img.Limit("rps")
 					consumed += l.Consumed / 1000
 				}

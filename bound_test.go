@@ -26,10 +26,10 @@ func manyLimits(kind string, n int) []limiter.Limit {
 }
 
 // askEach asks for the same number of tokens of each limit.
-func askEach(entity string, limits []limiter.Limit, tokens int) limiter.Request {
-	r := ask(entity)
+func askEach(entity string, limits []limiter.Limit, n int64) limiter.Request {
+	r := askAll(entity, tokens{})
 	for _, l := range limits {
-		r.Consume[l.Name] = int64(tokens)
+		r.Consume[l.Name] = n
 	}
 	return r
 }
@@ -38,7 +38,7 @@ func askEach(entity string, limits []limiter.Limit, tokens int) limiter.Request 
 func (w *world) all(entity string, limits []limiter.Limit, tokens int64) {
 	w.Helper()
 	statuses, err := w.Available(w.Context(), askEach(entity, limits, 0))
-	w.must(err)
+	w.Must(err)
 	if len(statuses) != len(limits) {
 		w.Errorf("%d limits, want %d", len(statuses), len(limits))
 	}
@@ -54,13 +54,13 @@ func (w *world) all(entity string, limits []limiter.Limit, tokens int64) {
 func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		limits := manyLimits("a", limiter.MaxLimits)
-		w.system(limits...)
-		other := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
-		left := 4000
-		takes := func(tokens int) {
+		w.System(limits...)
+		other := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})
+		left := int64(4000)
+		takes := func(tokens int64) {
 			w.Helper()
 			for _, l := range []*limiter.Limiter{w.Limiter, other} {
-				if refused := w.take(l, askEach("user", limits, tokens)); refused != nil {
+				if refused := w.Take(l, askEach("user", limits, tokens)); refused != nil {
 					w.Fatal(refused)
 				}
 				left -= tokens
@@ -69,29 +69,29 @@ func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 		takes(100) // creates, looks
 		takes(100)
 		lease, err := w.Acquire(w.Context(), askEach("user", limits, 100))
-		w.must(err)
+		w.Must(err)
 		for _, l := range limits {
-			w.must(lease.Adjust(l.Name, 50))
+			w.Must(lease.Adjust(l.Name, 50))
 		}
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Commit(w.Context()))
 		left -= 150
 		if lease, err = other.Acquire(w.Context(), askEach("user", limits, 300)); err != nil {
 			w.Fatal(err)
 		}
-		w.must(lease.Rollback(w.Context()))
-		w.all("user", limits, int64(left))
+		w.Must(lease.Rollback(w.Context()))
+		w.all("user", limits, left)
 
 		w.Widen(w.Context(), "user", "gpt-4")
 		takes(200)
 		takes(500) // from both shards
 		w.Widen(w.Context(), "user", "gpt-4")
-		if w.take(other, askEach("user", limits, left+1)) == nil {
+		if w.Take(other, askEach("user", limits, left+1)) == nil {
 			w.Error("more was admitted than there is")
 		}
-		w.all("user", limits, int64(left))
+		w.all("user", limits, left)
 		w.halve(w.Limiter, 1)
-		w.all("user", limits, int64(left))
-		refused := w.take(w.Limiter, askEach("user", limits, left+1))
+		w.all("user", limits, left)
+		refused := w.Take(w.Limiter, askEach("user", limits, left+1))
 		if refused == nil || len(refused.Statuses) != len(limits) || refused.RetryAfter() != 900*time.Millisecond {
 			w.Fatalf("got %v, want a wait of 900 ms", refused)
 		}
@@ -102,8 +102,8 @@ func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 		takes(1) // of a bucket that is full
 
 		others := manyLimits("b", limiter.MaxLimits)
-		w.system(others...)
-		if refused := w.take(w.Limiter, askEach("user", others, 7)); refused != nil {
+		w.System(others...)
+		if refused := w.Take(w.Limiter, askEach("user", others, 7)); refused != nil {
 			w.Fatal(refused)
 		}
 		w.Settle()
@@ -120,11 +120,11 @@ func TestACascadeOfAsManyLimitsAsThereMayBe(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10))
 		limits, others := manyLimits("a", limiter.MaxLimits), manyLimits("b", limiter.MaxLimits)
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "key", Resource: "gpt-4"}, limits))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, others))
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "key", Resource: "gpt-4"}, limits))
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, others))
 		both := slices.Concat(limits, others)
 		for range 3 {
-			if refused := w.take(w.Limiter, askEach("key", both, 5)); refused != nil {
+			if refused := w.Take(w.Limiter, askEach("key", both, 5)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
@@ -137,7 +137,7 @@ func TestACascadeOfAsManyLimitsAsThereMayBe(t *testing.T) {
 func TestMoreLimitsThanThereMayBe(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		limits := manyLimits("a", 2*limiter.MaxLimits+1)
-		before := w.meter.Totals()
+		before := w.Meter.Totals()
 		tooMany := func(err error, field string, bound int) {
 			w.Helper()
 			invalid, ok := errors.AsType[*limiter.ValidationError](err)
@@ -145,14 +145,14 @@ func TestMoreLimitsThanThereMayBe(t *testing.T) {
 				w.Errorf("got %v, want %s and %d named", err, field, bound)
 			}
 		}
-		tooMany(w.store.SetSystem(w.Context(), limits[:limiter.MaxLimits+1], ""), "limits", limiter.MaxLimits)
-		tooMany(w.store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits[:limiter.MaxLimits+1]), "limits", limiter.MaxLimits)
+		tooMany(w.Store.SetSystem(w.Context(), limits[:limiter.MaxLimits+1], ""), "limits", limiter.MaxLimits)
+		tooMany(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits[:limiter.MaxLimits+1]), "limits", limiter.MaxLimits)
 		req := askEach("user", limits[:1], 1)
 		req.Fallback = limits[:limiter.MaxLimits+1]
 		tooMany(errOf(w.Acquire(w.Context(), req)), "fallback", limiter.MaxLimits)
 		tooMany(errOf(w.Acquire(w.Context(), askEach("user", limits, 1))), "consume", 2*limiter.MaxLimits)
 		tooMany(errOf(w.Available(w.Context(), askEach("user", limits, 1))), "consume", 2*limiter.MaxLimits)
-		if d := w.meter.Totals().Sub(before); len(d) != 0 {
+		if d := w.Meter.Totals().Sub(before); len(d) != 0 {
 			w.Errorf("requests were sent: %v", d)
 		}
 	})
@@ -163,8 +163,8 @@ func TestMoreLimitsThanThereMayBe(t *testing.T) {
 func TestAPeersLimitsThatAreTooMany(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		const many = 200
-		w.system(limiter.PerHour("rph", 4000))
-		w.take(w.Limiter, ask("user", "rph", 1))
+		w.System(limiter.PerHour("rph", 4000))
+		w.Take(w.Limiter, ask("user", "rph", 1))
 		var config, bucket []string
 		for i := range many {
 			for _, f := range [][2]string{{"cp", "c"}, {"ra", "c"}, {"rp", "p"}} {
@@ -173,11 +173,11 @@ func TestAPeersLimitsThatAreTooMany(t *testing.T) {
 			}
 			bucket = append(bucket, fmt.Sprintf("b_l%03d_tk = :c", i))
 		}
-		_, ns := w.store.Namespace()
+		_, ns := w.Store.Namespace()
 		write := func(key map[string]types.AttributeValue, all []string, values map[string]types.AttributeValue) {
 			w.Helper()
 			for some := range slices.Chunk(all, 100) {
-				w.must(errOf(w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+				w.Must(errOf(w.Engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
 					TableName: aws.String(table), Key: key, UpdateExpression: aws.String("SET " + strings.Join(some, ", ")), ExpressionAttributeValues: used(some, values),
 				})))
 			}
@@ -191,14 +191,14 @@ func TestAPeersLimitsThatAreTooMany(t *testing.T) {
 		for i := range limits {
 			limits[i].Name = fmt.Sprintf("l%03d", i)
 		}
-		cold := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
-		for _, l := range []*limiter.Limiter{cold, w.limiter(w.open(w.meter), limiter.Options{InFlight: -1}), cold} {
+		cold := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})
+		for _, l := range []*limiter.Limiter{cold, w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{InFlight: -1}), cold} {
 			lease, err := l.Acquire(w.Context(), askEach("user", limits, 100))
-			w.must(err)
+			w.Must(err)
 			for _, limit := range limits {
-				w.must(lease.Adjust(limit.Name, 3))
+				w.Must(lease.Adjust(limit.Name, 3))
 			}
-			w.must(lease.Commit(w.Context()))
+			w.Must(lease.Commit(w.Context()))
 		}
 		unsupported := func(err error) {
 			w.Helper()

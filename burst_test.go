@@ -15,20 +15,20 @@ func TestIdleTimeIsNotSpentTwice(t *testing.T) {
 		for clients := 1; clients <= 3; clients++ {
 			t.Run(fmt.Sprintf("%v, %d clients", idle, clients), func(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
-					w.system(limiter.PerSecond("rps", 10), limiter.PerDay("rpd", 1_000_000))
+					w.System(limiter.PerSecond("rps", 10), limiter.PerDay("rpd", 1_000_000))
 					var ls []*limiter.Limiter
 					for range clients {
-						ls = append(ls, w.limiter(w.open(w.engine), limiter.Options{}))
+						ls = append(ls, w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{}))
 					}
 					for round := range 5 {
 						for _, l := range ls {
-							w.take(l, ask("user", "rps", 1))
+							w.Take(l, ask("user", "rps", 1))
 						}
 						time.Sleep(idle)
-						before := min(10, w.available("user", "rps"))
+						before := min(10, w.Balance("user", "rps"))
 						got := int64(0)
 						for i := range 40 {
-							if w.take(ls[i%clients], ask("user", "rps", 1)) == nil {
+							if w.Take(ls[i%clients], ask("user", "rps", 1)) == nil {
 								got++
 							}
 						}
@@ -47,12 +47,12 @@ func TestIdleTimeIsNotSpentTwice(t *testing.T) {
 // was made.
 func TestAnAdjustmentIsNotForgivenByIdleTime(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("tpm", 600), limiter.PerMinute("rpm", 60))
-		lease, err := w.Acquire(w.Context(), ask("user", "tpm", 0, "rpm", 1))
-		w.must(err)
+		w.System(limiter.PerMinute("tpm", 600), limiter.PerMinute("rpm", 60))
+		lease, err := w.Acquire(w.Context(), askAll("user", tokens{"tpm": 0, "rpm": 1}))
+		w.Must(err)
 		time.Sleep(20 * time.Second)
-		w.must(lease.Adjust("tpm", 500))
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Adjust("tpm", 500))
+		w.Must(lease.Commit(w.Context()))
 		w.holds("user", "tpm", 100, "user", "rpm", 60)
 		time.Sleep(time.Second)
 		w.holds("user", "tpm", 110)
@@ -63,23 +63,23 @@ func TestAnAdjustmentIsNotForgivenByIdleTime(t *testing.T) {
 // images useless.
 func TestClientsSharingAFullBucketDoNotCollide(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 100_000))
+		w.System(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 100_000))
 		var ls []*limiter.Limiter
 		for range 4 {
-			l := w.limiter(w.store, limiter.Options{})
-			w.take(l, ask("user", "rpm", 1, "tpm", 500))
+			l := w.NewLimiter(w.Store, limiter.Options{})
+			w.Take(l, askAll("user", tokens{"rpm": 1, "tpm": 500}))
 			ls = append(ls, l)
 		}
-		before := w.meter.Totals()
+		before := w.Meter.Totals()
 		const n = 200
 		for i := range n {
 			time.Sleep(3 * time.Second)
-			w.take(ls[i%len(ls)], ask("user", "rpm", 1, "tpm", 400+i))
+			w.Take(ls[i%len(ls)], askAll("user", tokens{"rpm": 1, "tpm": int64(400 + i)}))
 		}
 		for _, l := range ls {
 			l.Settle()
 		}
-		if got := w.meter.Totals().Sub(before)["UpdateItem"].Requests; got > n*11/10 {
+		if got := w.Meter.Totals().Sub(before)["UpdateItem"].Requests; got > n*11/10 {
 			w.Errorf("%d writes for %d requests", got, n)
 		}
 	})

@@ -7,38 +7,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 type traceKey struct{}
-
-// deaf never answers writes to buckets. It remembers the traces of its callers.
-type deaf struct {
-	dynamo.API
-	mu     sync.Mutex
-	traces []any
-}
-
-func (d *deaf) UpdateItem(ctx context.Context, _ *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	d.mu.Lock()
-	d.traces = append(d.traces, ctx.Value(traceKey{}))
-	d.mu.Unlock()
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
 
 // The limiter gives up a store that hangs in time, whether or not the caller has a
 // deadline. The store can read from the context for which caller it was asked.
 func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 	const timeout = 4 * time.Second
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
-		w.take(w.Limiter, ask("user", "rph", 1))
-		api := &deaf{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{Timeout: timeout, InFlight: -1})
+		w.System(limiter.PerHour("rph", 10))
+		w.Take(w.Limiter, ask("user", "rph", 1))
+		var mu sync.Mutex
+		seen := make(map[any]bool) // the traces of the callers
+		api := faults.Wrap(w.Engine, faults.On(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+			mu.Lock()
+			seen[ctx.Value(traceKey{})] = true
+			mu.Unlock()
+			return faults.Hang(ctx, c, next)
+		}, faults.UpdateItem))
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{Timeout: timeout, InFlight: -1})
 		var calls sync.WaitGroup
 		for i := range 20 {
 			calls.Go(func() {
@@ -60,10 +50,6 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 		}
 		calls.Wait()
 		l.Settle()
-		seen := make(map[any]bool)
-		for _, trace := range api.traces {
-			seen[trace] = true
-		}
 		if len(seen) != 19 { // the first had no time at all
 			w.Errorf("asked on behalf of %v", seen)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/dated"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // inDatedWorld runs f in a bubble with a fresh table. The store's clock was compared
@@ -15,9 +16,9 @@ import (
 func inDatedWorld(t *testing.T, f func(*world)) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.meter = w.dated(time.Now)
-		w.store = w.open(w.meter)
-		w.Limiter = w.limiter(w.store, limiter.Options{})
+		w.Meter = w.dated(time.Now)
+		w.Store = w.OpenOn(w.Meter)
+		w.Limiter = w.NewLimiter(w.Store, limiter.Options{})
 		f(w)
 	})
 }
@@ -25,37 +26,32 @@ func inDatedWorld(t *testing.T, f func(*world)) {
 // dated returns the table behind a server with a clock.
 func (w *world) dated(date func() time.Time) *dynamo.Meter {
 	s := &dated.Server{
-		Handler: dynamolite.NewHandler(w.engine, dynamolite.HandlerOptions{}), Date: func(int) time.Time { return date() },
+		Handler: dynamolite.NewHandler(w.Engine, dynamolite.HandlerOptions{}), Date: func(int) time.Time { return date() },
 	}
 	return dynamo.NewMeter(s.Client())
 }
 
 // undated returns the table behind a server that does not report how late it is.
-func (w *world) undated() dynamo.API { return remote{w.engine} }
+func (w *world) undated() dynamo.API { return faults.Wrap(w.Engine) }
 
 // fast returns a limiter whose clock is ahead and is never corrected.
 func (w *world) fast(ahead time.Duration) *limiter.Limiter {
 	w.Helper()
-	return w.limiter(w.openBy(w.undated(), off(ahead)), limiter.Options{})
+	return w.NewLimiter(w.openBy(w.undated(), faults.Skewed(ahead).Now), limiter.Options{})
 }
 
 // openBy opens a store that uses the given clock.
 func (w *world) openBy(api dynamo.API, now func() time.Time) *dynamo.Store {
 	w.Helper()
-	s, err := dynamo.Open(w.Context(), dynamo.Options{API: api, Table: table, Now: now})
-	w.must(err)
-	return s
+	return w.Open(dynamo.Options{API: api, Now: now})
 }
-
-// off returns a clock with the given error.
-func off(by time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(by) } }
 
 // stampedNear checks that the user's bucket has one shard, and that its stamp is within
 // near of now.
 func (w *world) stampedNear(near time.Duration) {
 	w.Helper()
-	images, err := w.store.Buckets(w.Context(), "user", "gpt-4", 1)
-	w.must(err)
+	images, err := w.Store.Buckets(w.Context(), "user", "gpt-4", 1)
+	w.Must(err)
 	if len(images) != 1 {
 		w.Errorf("%d shards, want 1", len(images))
 		return
@@ -73,12 +69,12 @@ func TestOneWriteFromTheFutureDoesNotStopABucket(t *testing.T) {
 		for when, used := range map[string]bool{"at first use": false, "of a bucket in use": true} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				inDatedWorld(t, func(w *world) {
-					w.system(limiter.PerSecond("rps", 1, limiter.Burst(burst)))
+					w.System(limiter.PerSecond("rps", 1, limiter.Burst(burst)))
 					got := 0
 					if used {
 						got = w.admitted(w.Limiter, ask("user", "rps", 1), time.Second/2, 10*time.Second)
 					}
-					w.take(w.fast(ahead), ask("user", "rps", 1))
+					w.Take(w.fast(ahead), ask("user", "rps", 1))
 					got += 1 + w.admitted(w.Limiter, ask("user", "rps", 1), time.Second/2, time.Hour)
 					if got < hour*99/100 || got > 2*burst+hour+10+1 {
 						w.Errorf("%d were admitted in an hour, want about %d", got, hour)
@@ -98,9 +94,9 @@ func TestAClientThatIsFarAheadIsCorrected(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"an hour ahead": time.Hour, "a year ahead": 365 * 24 * time.Hour, "an hour behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
-				w.system(limiter.PerSecond("rps", 10))
-				s := w.openBy(w.dated(time.Now), off(ahead))
-				w.take(w.limiter(s, limiter.Options{}), ask("user", "rps", 1))
+				w.System(limiter.PerSecond("rps", 10))
+				s := w.openBy(w.dated(time.Now), faults.Skewed(ahead).Now)
+				w.Take(w.NewLimiter(s, limiter.Options{}), ask("user", "rps", 1))
 				w.stampedNear(time.Second)
 			})
 		})
@@ -112,12 +108,12 @@ func TestASmallBurstBesideAClientThatIsALittleAhead(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"200 ms": 200 * time.Millisecond, "a second": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
-				w.system(limiter.PerSecond("rps", 100, limiter.Burst(10)))
-				fast := w.limiter(w.openBy(w.dated(time.Now), off(ahead)), limiter.Options{})
+				w.System(limiter.PerSecond("rps", 100, limiter.Burst(10)))
+				fast := w.NewLimiter(w.openBy(w.dated(time.Now), faults.Skewed(ahead).Now), limiter.Options{})
 				both := func(total time.Duration) (n int) {
 					for end := time.Now().Add(total); time.Now().Before(end); time.Sleep(7 * time.Millisecond) {
 						for _, l := range []*limiter.Limiter{w.Limiter, fast} {
-							if w.take(l, ask("user", "rps", 1)) == nil {
+							if w.Take(l, ask("user", "rps", 1)) == nil {
 								n++
 							}
 						}
@@ -139,13 +135,13 @@ func TestAStepOfTheWallClockDoesNotSilence(t *testing.T) {
 		for how, dates := range map[string]bool{"with dates": true, "without": false} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				inDatedWorld(t, func(w *world) {
-					w.system(limiter.PerSecond("rps", 1))
+					w.System(limiter.PerSecond("rps", 1))
 					var wall time.Duration
 					api := w.undated()
 					if dates {
 						api = w.dated(time.Now)
 					}
-					l := w.limiter(w.openBy(api, func() time.Time { return time.Now().Add(wall) }), limiter.Options{})
+					l := w.NewLimiter(w.openBy(api, func() time.Time { return time.Now().Add(wall) }), limiter.Options{})
 					w.admitted(l, ask("user", "rps", 1), time.Second/10, 10*time.Second)
 					wall = step
 					if got := w.admitted(l, ask("user", "rps", 1), time.Second/10, time.Minute); got < 59 || got > 61 {
@@ -164,26 +160,26 @@ func TestASuspendedClientMovesNoStampBack(t *testing.T) {
 	for name, wallIsRight := range map[string]bool{"its wall clock is right": true, "its wall clock stood still": false} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
-				w.system(limiter.PerMinute("rpm", 60))
+				w.System(limiter.PerMinute("rpm", 60))
 				var asleep time.Duration
 				now := func() time.Time { return time.Now().Add(asleep) }
 				wall := time.Now
 				if wallIsRight {
 					wall = now
 				}
-				l := w.limiter(w.openBy(w.dated(now), wall), limiter.Options{})
-				other := w.limiter(w.openBy(w.dated(now), now), limiter.Options{})
+				l := w.NewLimiter(w.openBy(w.dated(now), wall), limiter.Options{})
+				other := w.NewLimiter(w.openBy(w.dated(now), now), limiter.Options{})
 				for range 30 {
-					w.take(l, ask("user", "rpm", 1))
+					w.Take(l, ask("user", "rpm", 1))
 					time.Sleep(100 * time.Millisecond)
 				}
 				asleep = time.Hour
 				for range 100 { // the other one restarts with the right time
-					other = w.limiter(w.openBy(w.dated(now), now), limiter.Options{})
-					w.take(other, ask("user", "rpm", 1))
-					before := w.shards("user")[0].RefilledAt
-					w.take(l, ask("user", "rpm", 1))
-					if after := w.shards("user")[0].RefilledAt; after < before {
+					other = w.NewLimiter(w.openBy(w.dated(now), now), limiter.Options{})
+					w.Take(other, ask("user", "rpm", 1))
+					before := w.Images("user")[0].RefilledAt
+					w.Take(l, ask("user", "rpm", 1))
+					if after := w.Images("user")[0].RefilledAt; after < before {
 						w.Fatalf("the stamp was moved back by %d ms", before-after)
 					}
 					time.Sleep(10 * time.Millisecond)

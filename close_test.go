@@ -16,25 +16,26 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
 // After Close, every method fails with the same error, at once and without a request.
 func TestAClosedLimiterSaysSo(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
-		l := w.limiter(w.store, limiter.Options{})
+		l := w.NewLimiter(w.Store, limiter.Options{})
 		images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
-		w.must(err)
+		w.Must(err)
 		l.Settle()
 		all := methods(images)
 		leases := w.leases(l, len(all))
 		plain, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-		w.must(err)
-		w.must(l.Close())
-		w.must(l.Close())
-		before, start := w.meter.Totals(), time.Now()
+		w.Must(err)
+		w.Must(l.Close())
+		w.Must(l.Close())
+		before, start := w.Meter.Totals(), time.Now()
 		for i, m := range all {
 			if err := m.call(w.Context(), l, leases[i]); !errors.Is(err, limiter.ErrClosed) {
 				w.Errorf("%s: %v", m.name, err)
@@ -45,8 +46,8 @@ func TestAClosedLimiterSaysSo(t *testing.T) {
 				w.Errorf("with allow: %v, %v", lease, err)
 			}
 		}
-		w.must(plain.Commit(w.Context()))   // it has nothing to write
-		w.must(plain.Rollback(w.Context())) // it is committed
+		w.Must(plain.Commit(w.Context()))   // it has nothing to write
+		w.Must(plain.Rollback(w.Context())) // it is committed
 		if got := leases[0].Consumed()["rph"]; got != 3 || len(leases[0].Statuses()) != 1 {
 			w.Errorf("consumed %d", got)
 		}
@@ -63,7 +64,7 @@ func TestAClosedLimiterSaysSo(t *testing.T) {
 		}
 		l.InvalidateConfig()
 		_ = l.Stats()
-		if d := w.meter.Totals().Sub(before); len(d) != 0 || time.Since(start) != 0 {
+		if d := w.Meter.Totals().Sub(before); len(d) != 0 || time.Since(start) != 0 {
 			w.Errorf("requests were sent: %v; it took %v", d, time.Since(start))
 		}
 	})
@@ -87,8 +88,8 @@ func TestCloseUnderTraffic(t *testing.T) {
 func closesUnderTraffic(w *far, dice *rand.Rand) {
 	w.family(hourly)
 	w.plant("key", hourly, 2, each(2, 2_000_000)...)
-	w.warm("key", "rph", 0)
-	w.warm("key", "rph", 0) // the limiter now knows that it cascades
+	w.warm(ask("key", "rph", 0))
+	w.warm(ask("key", "rph", 0)) // the limiter now knows that it cascades
 	at := time.Duration(dice.IntN(100_000)) * time.Microsecond
 	var all sync.WaitGroup
 	var kept atomic.Int64
@@ -117,12 +118,12 @@ func closesUnderTraffic(w *far, dice *rand.Rand) {
 	}
 	time.Sleep(at)
 	for range 3 {
-		all.Go(func() { w.must(w.l.Close()) })
+		all.Go(func() { w.Must(w.l.Close()) })
 	}
 	all.Wait()
 	synctest.Wait()
 	for _, entity := range []string{"key", "project"} {
-		if got := w.available(entity, "rph"); got != 4000-kept.Load() {
+		if got := w.Balance(entity, "rph"); got != 4000-kept.Load() {
 			w.Errorf("%s holds %d, want %d", entity, got, 4000-kept.Load())
 		}
 	}
@@ -138,18 +139,18 @@ func TestCloseHasAnEnd(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{}, func(w *far) {
 				w.family(hourly)
-				w.take(w.Limiter, ask("key", "rph", 1))
-				h := &hole{API: w.wire}
-				l := w.limiter(w.open(h), limiter.Options{Timeout: timeout})
-				w.take(l, ask("key", "rph", 1))
+				w.Take(w.Limiter, ask("key", "rph", 1))
+				h := faults.NewTap(w.wire.api)
+				l := w.NewLimiter(w.OpenOn(h), limiter.Options{Timeout: timeout})
+				w.Take(l, ask("key", "rph", 1))
 				l.Settle()
 				leases := make([]*limiter.Lease, 8)
 				for i := range leases {
 					var err error
 					leases[i], err = l.Acquire(w.Context(), ask("key", "rph", 1))
-					w.must(err)
+					w.Must(err)
 				}
-				h.open.Store(true)
+				h.Set(faults.Hang)
 				var calls sync.WaitGroup
 				for i := range 64 {
 					calls.Go(func() {
@@ -184,25 +185,21 @@ var closeRounds = flag.Int("close.rounds", 40, "how often a limiter is closed un
 // Close leaves no goroutine behind and does not race with calls that begin. The test
 // uses real goroutines, which the race detector watches.
 func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	engine := dynamolite.New(dynamolite.Options{})
-	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
-		t.Fatal(err)
-	}
-	w := &world{T: t, engine: engine}
+	w := &world{limitertest.New(t, limitertest.Options{})}
 	rounds := *closeRounds
 	if testing.Short() {
 		rounds = min(rounds, 12)
 	}
 	for round := range rounds {
-		api := dynamo.API(engine)
+		api := dynamo.API(w.Engine)
 		if round%4 > 0 {
-			api = remote{engine}
+			api = faults.Wrap(w.Engine)
 		}
-		w.store = w.open(api)
-		w.system(hourly)
+		w.Store = w.OpenOn(api)
+		w.System(hourly)
 		before := runtime.NumGoroutine()
-		l, err := limiter.New(w.store, limiter.Options{InFlight: []int{0, 1, -1}[round%3]})
-		w.must(err)
+		l, err := limiter.New(w.Store, limiter.Options{InFlight: []int{0, 1, -1}[round%3]})
+		w.Must(err)
 		var callers sync.WaitGroup
 		for i := range 16 {
 			callers.Go(func() {
@@ -223,7 +220,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 		var closers sync.WaitGroup
 		for range 2 {
-			closers.Go(func() { w.must(l.Close()) })
+			closers.Go(func() { w.Must(l.Close()) })
 		}
 		closers.Wait()
 		callers.Wait()
@@ -240,7 +237,6 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 			t.Fatalf("round %d: %d goroutines before, %d after:\n%s", round, before, after, buf[:runtime.Stack(buf, true)])
 		}
 	}
-	w.must(engine.Close())
 }
 
 // Close cuts off work that takes longer than Close waits. Here callers whose time is up
@@ -251,13 +247,13 @@ func TestCloseCutsOff(t *testing.T) {
 	const timeout = 2 * time.Second
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		w.family(hourly)
-		api := &lag{API: w.meter, wait: map[string]time.Duration{}}
-		l, err := limiter.New(w.open(api), limiter.Options{Timeout: timeout, InFlight: 1})
-		w.must(err)
-		w.take(l, ask("key", "rph", 1))
-		w.take(l, ask("key", "rph", 1))
+		late := &lag{wait: map[string]time.Duration{}}
+		l, err := limiter.New(w.OpenOn(late.on(w.Meter)), limiter.Options{Timeout: timeout, InFlight: 1})
+		w.Must(err)
+		w.Take(l, ask("key", "rph", 1))
+		w.Take(l, ask("key", "rph", 1))
 		l.Settle()
-		api.set("project", time.Hour)
+		late.set("project", time.Hour)
 		var calls sync.WaitGroup
 		for _, at := range []time.Duration{0, time.Second, time.Second, time.Second} {
 			calls.Go(func() {
@@ -270,7 +266,7 @@ func TestCloseCutsOff(t *testing.T) {
 			})
 		}
 		time.Sleep(1100 * time.Millisecond)
-		api.set("key", time.Hour)
+		late.set("key", time.Hour)
 		start := time.Now()
 		if err := l.Close(); !errors.Is(err, limiter.ErrUnavailable) || time.Since(start) != 2*timeout {
 			w.Errorf("closed with %v after %v", err, time.Since(start))

@@ -14,6 +14,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -22,7 +24,7 @@ import (
 // changes.
 func (w *world) elsewhere() *dynamo.Store {
 	w.Helper()
-	return w.open(w.engine)
+	return w.OpenOn(w.Engine)
 }
 
 // invalid checks that an acquire is refused as invalid, and returns the text of the
@@ -45,22 +47,22 @@ func TestOldConfigurationUndoesNothing(t *testing.T) {
 	const clients = 20
 	inWorld(t, limiter.Options{}, func(w *world) {
 		rph, rpd := limiter.PerHour("rph", 1_000_000), limiter.PerDay("rpd", 100)
-		w.system(rph)
+		w.System(rph)
 		old := make([]*limiter.Limiter, clients)
 		for i := range old {
-			old[i] = w.limiter(w.open(w.meter), limiter.Options{})
-			w.take(old[i], ask(fmt.Sprint("other-", i), "rph", 1))
+			old[i] = w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
+			w.Take(old[i], ask(fmt.Sprint("other-", i), "rph", 1))
 		}
-		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{rph, rpd}, ""))
+		w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{rph, rpd}, ""))
 		admitted := 0
 		for round := range 100 {
-			fresh := w.limiter(w.open(w.meter), limiter.Options{})
+			fresh := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
 			for range 5 {
-				if w.take(fresh, ask("user", "rpd", 1)) == nil {
+				if w.Take(fresh, ask("user", "rpd", 1)) == nil {
 					admitted++
 				}
 			}
-			if refused := w.take(old[round%clients], ask("user", "rph", 1)); refused != nil {
+			if refused := w.Take(old[round%clients], ask("user", "rph", 1)); refused != nil {
 				w.Error(refused)
 			}
 			time.Sleep(time.Second)
@@ -92,20 +94,20 @@ func TestANewerChangeOnAnItemStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{ConfigTTL: time.Hour}, func(w *world) {
-				w.system(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
-				w.take(w.Limiter, ask("user", "rpd", 1))
-				informed := w.limiter(w.open(w.meter), limiter.Options{ConfigTTL: time.Hour}) // but not of this bucket
-				w.take(informed, ask("other", "rpd", 1))
+				w.System(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
+				w.Take(w.Limiter, ask("user", "rpd", 1))
+				informed := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{ConfigTTL: time.Hour}) // but not of this bucket
+				w.Take(informed, ask("other", "rpd", 1))
 				// A peer that shares the table does the same: first the configuration,
 				// then the item.
-				w.must(w.elsewhere().SetSystem(w.Context(), change.limits, ""))
+				w.Must(w.elsewhere().SetSystem(w.Context(), change.limits, ""))
 				values := schema.Item{":z": schema.N(0)}
 				for name, n := range change.values {
 					values[name] = schema.N(n)
 				}
 				w.patch(change.update, values)
-				for _, l := range []*limiter.Limiter{w.Limiter, informed, w.limiter(w.open(w.meter), limiter.Options{})} {
-					if refused := w.take(l, ask("user", "rpd", 1)); refused != nil {
+				for _, l := range []*limiter.Limiter{w.Limiter, informed, w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})} {
+					if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
 						w.Error(refused)
 					}
 					l.Settle()
@@ -121,7 +123,7 @@ func TestANewerChangeOnAnItemStays(t *testing.T) {
 // capacities returns the capacities of a bucket's limits on shard 0, in tokens.
 func (w *world) capacities(entity string) (text string) {
 	w.Helper()
-	for _, s := range w.shards(entity)[0].Limits {
+	for _, s := range w.Images(entity)[0].Limits {
 		if text != "" {
 			text += ", "
 		}
@@ -130,21 +132,16 @@ func (w *world) capacities(entity string) (text string) {
 	return text
 }
 
-// interposed calls a function after a consistent read of configuration, before the
-// caller gets the answer.
-type interposed struct {
-	dynamo.API
-	f func()
-}
-
-func (i *interposed) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	out, err := i.API.BatchGetItem(ctx, in, o...)
-	if of := in.RequestItems[table]; of.ConsistentRead != nil && *of.ConsistentRead && i.f != nil && shardOf(of.Keys[0]) < 0 {
-		f := i.f
-		i.f = nil
-		f()
-	}
-	return out, err
+// interposed calls a function once, after a consistent read of configuration and before
+// the caller gets the answer.
+func interposed(f func()) faults.Hook {
+	var once sync.Once
+	return faults.On(faults.After(func(c *faults.Call, err error) error {
+		if c.Consistent() && !c.NamesBuckets() {
+			once.Do(f)
+		}
+		return err
+	}), faults.BatchGetItem)
 }
 
 // A repair is conditional on the parameters of the image that it was computed from. A
@@ -171,23 +168,23 @@ func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
-				api := &interposed{API: w.engine}
-				l := w.limiter(w.open(api), limiter.Options{})
-				w.take(l, ask("user", "rpd", 1))
-				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 500), limiter.PerDay("tpd", 1000)}, ""))
+				w.System(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
+				api := faults.NewTap(w.Engine)
+				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+				w.Take(l, ask("user", "rpd", 1))
+				w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 500), limiter.PerDay("tpd", 1000)}, ""))
 				l.InvalidateConfig()
 				var then *store.Image
-				api.f = func() {
-					w.must(w.elsewhere().SetSystem(w.Context(), peer.limits, ""))
+				api.Set(interposed(func() {
+					w.Must(w.elsewhere().SetSystem(w.Context(), peer.limits, ""))
 					w.patch(peer.update, schema.Item{":c": schema.N(20_000)})
-					then = w.shards("user")[0]
-				}
-				w.take(l, ask("user", "rpd", 1))
+					then = w.Images("user")[0]
+				}))
+				w.Take(l, ask("user", "rpd", 1))
 				if l.Settle(); then == nil {
 					w.Fatal("the configuration was not read for a repair")
 				}
-				img := w.shards("user")[0]
+				img := w.Images("user")[0]
 				was, _ := then.Limit("rpd")
 				is, _ := img.Limit("rpd")
 				if got := w.capacities("user"); got != peer.want || name != "what it keeps" && was.Amount != is.Amount {
@@ -203,10 +200,10 @@ func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 func (w *world) unused(pause time.Duration, change func(*dynamo.Store), req limiter.Request) error {
 	w.Helper()
 	for range 3 {
-		w.must(errOf(w.Acquire(w.Context(), ask(req.Entity, "rpd", 1))))
+		w.Must(errOf(w.Acquire(w.Context(), ask(req.Entity, "rpd", 1))))
 		time.Sleep(pause)
 	}
-	w.must(errOf(w.Acquire(w.Context(), ask(req.Entity, "rpd", 1))))
+	w.Must(errOf(w.Acquire(w.Context(), ask(req.Entity, "rpd", 1))))
 	time.Sleep(time.Second)
 	change(w.elsewhere())
 	time.Sleep(max(pause, limiter.DefaultConfigTTL) - time.Second)
@@ -233,12 +230,12 @@ func TestABucketNotUsedForLongIsCompared(t *testing.T) {
 			"lowered, for what it still has": {set(limiter.PerDay("rpd", 10)), ask("user", "rpd", 500), limiter.ErrExceeded, map[string]int{"rpd": 10}},
 			"lowered, for what it has now":   {set(limiter.PerDay("rpd", 10)), ask("user", "rpd", 10), nil, map[string]int{"rpd": 0}},
 			"raised":                         {set(limiter.PerSecond("rpd", 1000, limiter.Burst(5000))), ask("user", "rpd", 1001), limiter.ErrExceeded, nil},
-			"a limit added":                  {set(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 10)), ask("user", "rpd", 1, "tpd", 10), nil, map[string]int{"tpd": 0}},
+			"a limit added":                  {set(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 10)), askAll("user", tokens{"rpd": 1, "tpd": 10}), nil, map[string]int{"tpd": 0}},
 			"the limit removed":              {set(limiter.PerDay("tpd", 10)), ask("user", "rpd", 1), limiter.ErrInvalid, map[string]int{"tpd": 10}},
 		} {
 			t.Run(fmt.Sprint(name, " ", pause), func(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
-					w.system(limiter.PerDay("rpd", 1000))
+					w.System(limiter.PerDay("rpd", 1000))
 					if err := w.unused(pause, change.do, change.ask); !errors.Is(err, change.want) {
 						w.Errorf("got %v, want %v", err, change.want)
 					}
@@ -285,10 +282,10 @@ func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 		balance int64 // of either bucket, after the answer to the request
 	}{
 		"a limit added": {func(w *world) {
-			w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{slow, limiter.PerDay("tpd", 10)}, ""))
+			w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{slow, limiter.PerDay("tpd", 10)}, ""))
 		}, nil, 988},
 		"raised": {func(w *world) {
-			w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(2000))}, ""))
+			w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(2000))}, ""))
 		}, nil, 988},
 		"disabled":                {func(w *world) { w.switchOff(limiter.ConfigKey{Resource: "gpt-4"}, true) }, limiter.ErrDisabled, 995},
 		"disabled for the parent": {func(w *world) { w.switchOff(limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, true) }, limiter.ErrDisabled, 995},
@@ -297,7 +294,7 @@ func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				w.family(slow)
-				w.take(w.Limiter, ask("key", "rpd", 5))
+				w.Take(w.Limiter, ask("key", "rpd", 5))
 				time.Sleep(70 * time.Second)
 				tt.change(w)
 				if err := errOf(w.Acquire(w.Context(), ask("key", "rpd", 7))); !errors.Is(err, tt.want) {
@@ -305,7 +302,7 @@ func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 				}
 				w.Settle()
 				for _, entity := range []string{"key", "project"} {
-					s, _ := w.shards(entity)[0].Limit("rpd")
+					s, _ := w.Images(entity)[0].Limit("rpd")
 					if s.Tokens != tt.balance*1000 || s.Consumed != (1000-tt.balance)*1000 {
 						w.Errorf("%s holds %d and counts %d, want %d tokens", entity, s.Tokens, s.Consumed, tt.balance)
 					}
@@ -319,7 +316,7 @@ func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 func (w *world) plantConfig(ns string, k limiter.ConfigKey, limits ...limiter.Limit) {
 	w.Helper()
 	name := table
-	w.must(errOf(w.engine.PutItem(w.Context(), &dynamodb.PutItemInput{
+	w.Must(errOf(w.Engine.PutItem(w.Context(), &dynamodb.PutItemInput{
 		TableName: &name, Item: schema.EncodeConfig(ns, k, &limiter.Config{Limits: limits}),
 	})))
 }
@@ -327,21 +324,21 @@ func (w *world) plantConfig(ns string, k limiter.ConfigKey, limits ...limiter.Li
 // All shards that a decision uses are compared. Tokens debited from them together,
 // under a limit that was lowered since, are returned.
 func TestAShardedBucketNotUsedForLongIsCompared(t *testing.T) {
-	for _, tokens := range []int{10, 600, 3000} {
-		t.Run(strconv.Itoa(tokens), func(t *testing.T) {
+	for _, tokens := range []int64{10, 600, 3000} {
+		t.Run(strconv.FormatInt(tokens, 10), func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(hourly)
+				w.System(hourly)
 				w.plant("user", hourly, 4, each(4, 900_000)...)
 				w.survey(w.Limiter, "user", hourly)
 				time.Sleep(2 * time.Minute)
-				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 8)}, ""))
-				if refused := w.take(w.Limiter, ask("user", "rph", tokens)); refused == nil || refused.RetryAfter() != limiter.Never {
+				w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 8)}, ""))
+				if refused := w.Take(w.Limiter, ask("user", "rph", tokens)); refused == nil || refused.RetryAfter() != limiter.Never {
 					w.Errorf("%d of 8: %v", tokens, refused)
 				}
-				if refused := w.take(w.Limiter, ask("user", "rph", 8)); refused != nil {
+				if refused := w.Take(w.Limiter, ask("user", "rph", 8)); refused != nil {
 					w.Error(refused)
 				}
-				if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused == nil {
+				if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused == nil {
 					w.Error("the ninth was admitted")
 				}
 			})
@@ -354,13 +351,13 @@ func TestAShardedBucketNotUsedForLongIsCompared(t *testing.T) {
 func TestAComparisonCostsNoRoundTrip(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
-		w.system(limiter.PerDay("rpd", 1000))
-		w.warm("user", "rpd", 1)
+		w.System(limiter.PerDay("rpd", 1000))
+		w.warm(ask("user", "rpd", 1))
 		for _, callers := range []int{1, 32} {
 			time.Sleep(70 * time.Second)
 			reads := w.wire.reads
 			for i, c := range w.queue(nil, of(callers, ask("user", "rpd", 1))...) {
-				if w.must(c.err); c.took > 2*w.wire.wait || callers == 1 && c.took > w.wire.wait {
+				if w.Must(c.err); c.took > 2*w.wire.wait || callers == 1 && c.took > w.wire.wait {
 					t.Errorf("caller %d of %d waited %v for requests that take %v", i, callers, c.took, w.wire.wait)
 				}
 			}
@@ -371,42 +368,16 @@ func TestAComparisonCostsNoRoundTrip(t *testing.T) {
 		// Tokens debited under a limit that was lowered since are returned, and the
 		// requests are decided again.
 		time.Sleep(70 * time.Second)
-		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
+		w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
 		if got := w.served(w.queue(nil, of(32, ask("user", "rpd", 1))...)); got != 10 {
 			t.Errorf("%d of 10 were served", got)
 		}
 	})
 }
 
-// failing fails reads of configuration, or delays them for a time.
-type failing struct {
-	dynamo.API
-	mu    sync.Mutex
-	fail  error
-	hangs time.Duration
-	reads int
-}
-
-func (f *failing) set(fail error, hangs time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fail, f.hangs, f.reads = fail, hangs, 0
-}
-
-func (f *failing) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	f.mu.Lock()
-	f.reads++
-	fail, hangs := f.fail, f.hangs
-	f.mu.Unlock()
-	select {
-	case <-time.After(hangs):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if fail != nil {
-		return nil, fail
-	}
-	return f.API.BatchGetItem(ctx, in, o...)
+// unread delays reads of configuration, and then fails them if there is an error.
+func unread(fail error, hangs time.Duration) faults.Hook {
+	return faults.On(faults.Chain(faults.Delay(hangs, 0), faults.Before(func(*faults.Call) error { return fail })), faults.BatchGetItem)
 }
 
 // A bucket stays in use while its configuration cannot be read. Its requests are
@@ -419,26 +390,26 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 		hangs time.Duration
 	}{
 		{"failing", errors.New("connection refused"), 0},
-		{"throttled", busyError(), 0},
+		{"throttled", faults.BusyTable(), 0},
 		{"hanging", nil, time.Hour},
 	} {
 		for _, mode := range []limiter.OnUnavailable{limiter.Block, limiter.Allow} {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorldIn(t)
-					api := &failing{API: remote{w.engine}}
-					l := w.limiter(w.open(api), limiter.Options{})
-					w.system(limiter.PerDay("rpd", 1000))
-					request := func(entity string, tokens int) limiter.Request {
+					w := &world{limitertest.New(t, limitertest.Options{})}
+					api := faults.NewTap(w.Engine)
+					l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+					w.System(limiter.PerDay("rpd", 1000))
+					request := func(entity string, tokens int64) limiter.Request {
 						req := ask(entity, "rpd", tokens)
 						req.OnUnavailable = mode
 						return req
 					}
-					w.take(l, request("user", 1))
+					w.Take(l, request("user", 1))
 					time.Sleep(2 * time.Minute)
-					w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 100)}, ""))
-					api.set(tt.fail, tt.hangs)
+					w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 100)}, ""))
+					api.Set(unread(tt.fail, tt.hangs))
 					start := time.Now()
 					for range 3 {
 						lease, err := l.Acquire(w.Context(), request("user", 1))
@@ -449,20 +420,19 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 					if took := time.Since(start); took > 2*time.Second {
 						t.Errorf("they took %v", took)
 					}
-					if refused := w.take(l, request("user", 1001)); refused == nil {
+					if refused := w.Take(l, request("user", 1001)); refused == nil {
 						t.Error("admitted more than the bucket has")
 					}
 					lease, err := l.Acquire(w.Context(), request("stranger", 1))
 					if mode == limiter.Block && !errors.Is(err, limiter.ErrUnavailable) || mode == limiter.Allow && (err != nil || !lease.Degraded()) {
 						t.Errorf("a bucket that is to be made: %v", err)
 					}
-					api.set(nil, 0)
+					api.Set(nil)
 					time.Sleep(limiter.DefaultConfigTTL)
-					if refused := w.take(l, request("user", 101)); refused == nil || refused.RetryAfter() != limiter.Never {
+					if refused := w.Take(l, request("user", 101)); refused == nil || refused.RetryAfter() != limiter.Never {
 						t.Errorf("after the outage: %v", refused)
 					}
 					l.Settle()
-					w.must(w.engine.Close())
 				})
 			})
 		}
@@ -474,24 +444,24 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 // parameters, and the item's own parameters decide.
 func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 	for _, shards := range []int{1, 2} {
-		for _, tokens := range []int{1, 6, 11} {
+		for _, tokens := range []int64{1, 6, 11} {
 			if shards > 1 && tokens > 10 {
 				continue // that refusal needs a read of all shards, which fails too
 			}
 			t.Run(fmt.Sprint(shards, " shards, ", tokens), func(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
-					w.system(hourly)
+					w.System(hourly)
 					w.plant("user", hourly, shards, each(shards, 20_000)...)
-					api := &failing{API: w.engine}
-					l := w.limiter(w.open(api), limiter.Options{})
+					api := faults.NewTap(w.Engine)
+					l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 					w.survey(l, "user", hourly)
 					for i := range shards { // as a peer does
 						w.patchShard(i, "SET b_rph_cp = :c, b_rph_ra = :c, b_rph_tk = :t, vu = :z", schema.Item{
 							":c": schema.N(10_000), ":t": schema.N(int64(10_000 / shards)), ":z": schema.N(0),
 						})
 					}
-					api.set(errors.New("connection refused"), 0)
-					refused := w.take(l, ask("user", "rph", tokens))
+					api.Set(unread(errors.New("connection refused"), 0))
+					refused := w.Take(l, ask("user", "rph", tokens))
 					if (refused == nil) != (tokens <= 10) {
 						w.Errorf("%d of 10: %v", tokens, refused)
 					}
@@ -511,14 +481,14 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 // though this process compared the bucket only in the meantime.
 func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {
 	inWorld(t, limiter.Options{ConfigTTL: time.Second}, func(w *world) {
-		w.system(limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 60))
-		w.take(w.Limiter, ask("user", "rpd", 1))
-		operator := w.open(w.engine)
-		w.must(operator.SetLimits(w.Context(), limiter.ConfigKey{}, []limiter.Limit{limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 30)}))
-		w.take(w.limiter(operator, limiter.Options{}), ask("user", "rpd", 1))
+		w.System(limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 60))
+		w.Take(w.Limiter, ask("user", "rpd", 1))
+		operator := w.OpenOn(w.Engine)
+		w.Must(operator.SetLimits(w.Context(), limiter.ConfigKey{}, []limiter.Limit{limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 30)}))
+		w.Take(w.NewLimiter(operator, limiter.Options{}), ask("user", "rpd", 1))
 		time.Sleep(2 * time.Second)
 		lease, err := w.Acquire(w.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1, "rpm": 0}})
-		w.must(err)
+		w.Must(err)
 		for _, st := range lease.Statuses() {
 			if st.Limit.Name == "rpm" && st.Limit.Capacity != 30 {
 				w.Errorf("quoted is %+v, configured are 30 a minute", st)

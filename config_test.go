@@ -1,15 +1,11 @@
 package limiter_test
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -25,17 +21,17 @@ func TestTheFirstLevelWithLimitsHoldsWhole(t *testing.T) {
 			{limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, 40},
 		}
 		for _, level := range levels {
-			w.must(w.store.SetLimits(w.Context(), level.key, []limiter.Limit{limiter.PerHour("rph", level.cap)}))
+			w.Must(w.Store.SetLimits(w.Context(), level.key, []limiter.Limit{limiter.PerHour("rph", level.cap)}))
 			statuses, err := w.Available(w.Context(), ask("user", "rph", 0))
-			w.must(err)
+			w.Must(err)
 			if got := statuses[0].Limit.Capacity; got != level.cap {
 				w.Errorf("with %+v set, the capacity is %d, want %d", level.key, got, level.cap)
 			}
 		}
 		for i := len(levels) - 1; i > 0; i-- {
-			w.must(w.store.DeleteLimits(w.Context(), levels[i].key))
+			w.Must(w.Store.DeleteLimits(w.Context(), levels[i].key))
 			statuses, err := w.Available(w.Context(), ask("user", "rph", 0))
-			w.must(err)
+			w.Must(err)
 			if got := statuses[0].Limit.Capacity; got != levels[i-1].cap {
 				w.Errorf("with %+v deleted, the capacity is %d, want %d", levels[i].key, got, levels[i-1].cap)
 			}
@@ -45,22 +41,22 @@ func TestTheFirstLevelWithLimitsHoldsWhole(t *testing.T) {
 
 func TestConfigurationIsReadOncePerTTL(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 1000))
+		w.System(limiter.PerHour("rph", 1000))
 		for range 100 {
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 		}
 		w.Settle()
-		if got := w.meter.Totals()["BatchGetItem"].Requests; got > 3 { // open, create, and the comparison that followed the change
+		if got := w.Meter.Totals()["BatchGetItem"].Requests; got > 3 { // open, create, and the comparison that followed the change
 			w.Errorf("%d reads", got)
 		}
 		stats := w.Stats()
 		if stats.Config.Size == 0 || stats.Config.Misses == 0 || stats.Config.TTL != limiter.DefaultConfigTTL || stats.Buckets != 1 {
 			w.Errorf("stats: %+v", stats)
 		}
-		before := w.meter.Totals()
+		before := w.Meter.Totals()
 		const ttls = 10
 		w.admitted(w.Limiter, ask("user", "rph", 1), time.Second, ttls*limiter.DefaultConfigTTL)
-		if got := w.meter.Totals().Sub(before)["BatchGetItem"].Requests; got < ttls-1 || got > ttls*3/2 {
+		if got := w.Meter.Totals().Sub(before)["BatchGetItem"].Requests; got < ttls-1 || got > ttls*3/2 {
 			w.Errorf("%d reads in %d times to live", got, ttls)
 		}
 	})
@@ -68,11 +64,11 @@ func TestConfigurationIsReadOncePerTTL(t *testing.T) {
 
 func TestInvalidationIsSeenByTheNextAcquire(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 5))
-		w.take(w.Limiter, ask("user", "rph", 5))
-		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 3600)}, ""))
+		w.System(limiter.PerHour("rph", 5))
+		w.Take(w.Limiter, ask("user", "rph", 5))
+		w.Must(w.OpenOn(w.Engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 3600)}, ""))
 		w.InvalidateConfig()
-		refused := w.take(w.Limiter, ask("user", "rph", 1))
+		refused := w.Take(w.Limiter, ask("user", "rph", 1))
 		if refused == nil || refused.Statuses[0].Limit.Capacity != 3600 {
 			w.Errorf("got %v, want a refusal that quotes 3600", refused)
 		}
@@ -81,10 +77,10 @@ func TestInvalidationIsSeenByTheNextAcquire(t *testing.T) {
 
 func TestWithoutACacheEveryAcquireReads(t *testing.T) {
 	inWorld(t, limiter.Options{ConfigTTL: -1}, func(w *world) {
-		w.system(limiter.PerHour("rph", 5))
-		w.take(w.Limiter, ask("user", "rph", 1))
-		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 2)}, ""))
-		if w.take(w.Limiter, ask("user", "rph", 3)) == nil {
+		w.System(limiter.PerHour("rph", 5))
+		w.Take(w.Limiter, ask("user", "rph", 1))
+		w.Must(w.OpenOn(w.Engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 2)}, ""))
+		if w.Take(w.Limiter, ask("user", "rph", 3)) == nil {
 			w.Error("3 of 2 were served")
 		}
 		w.holds("user", "rph", 2)
@@ -97,18 +93,18 @@ func TestExpiryFollowsTheLevel(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		expires := func(want bool) {
 			w.Helper()
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			w.Settle()
 			if _, ok := w.item()["ttl"]; ok != want {
 				w.Errorf("expires: %t, want %t", ok, want)
 			}
 		}
-		w.system(limiter.PerHour("rph", 100))
+		w.System(limiter.PerHour("rph", 100))
 		expires(true)
 		own := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
-		w.must(w.store.SetLimits(w.Context(), own, []limiter.Limit{limiter.PerHour("rph", 100)}))
+		w.Must(w.Store.SetLimits(w.Context(), own, []limiter.Limit{limiter.PerHour("rph", 100)}))
 		expires(false)
-		w.must(w.store.DeleteLimits(w.Context(), own))
+		w.Must(w.Store.DeleteLimits(w.Context(), own))
 		expires(true)
 	})
 }
@@ -123,8 +119,8 @@ func TestALifeBeyondCountingExpires(t *testing.T) {
 	} {
 		t.Run(limit.Name, func(t *testing.T) {
 			inWorld(t, limiter.Options{TTLMultiplier: 1000}, func(w *world) {
-				w.system(limit)
-				w.take(w.Limiter, ask("user", limit.Name, 1))
+				w.System(limit)
+				w.Take(w.Limiter, ask("user", limit.Name, 1))
 				w.Settle()
 				item := w.item()
 				if at, ok := schema.Plain(item["ttl"]).(int64); !ok || at < time.Now().Unix()+century {
@@ -142,14 +138,14 @@ func TestALifeBeyondCountingExpires(t *testing.T) {
 // parent that was set later.
 func TestAParentGivenLaterIsFollowed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 100))
-		w.take(w.Limiter, ask("key", "rph", 1)) // the entity has no record yet
-		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		w.System(limiter.PerHour("rph", 100))
+		w.Take(w.Limiter, ask("key", "rph", 1)) // the entity has no record yet
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 		w.admitted(w.Limiter, ask("key", "rph", 1), time.Second, limiter.DefaultConfigTTL)
-		before := w.available("project", "rph")
-		w.take(w.Limiter, ask("key", "rph", 1))
-		if got := w.available("project", "rph"); got != before-1 {
+		before := w.Balance("project", "rph")
+		w.Take(w.Limiter, ask("key", "rph", 1))
+		if got := w.Balance("project", "rph"); got != before-1 {
 			w.Errorf("the project went from %d to %d", before, got)
 		}
 	})
@@ -159,36 +155,24 @@ func TestAParentGivenLaterIsFollowed(t *testing.T) {
 // 7.11, the outdated configuration stays in use for a whole time to live.
 func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
-		slow := &slowReads{API: w.engine}
-		store := w.open(slow)
-		l := w.limiter(store, limiter.Options{})
-		slow.wait.Store(int64(time.Second))
+		w.System(limiter.PerHour("rph", 10))
+		slow := faults.NewTap(w.Engine)
+		store := w.OpenOn(slow)
+		l := w.NewLimiter(store, limiter.Options{})
+		slow.Set(faults.On(faults.Delay(0, time.Second), faults.BatchGetItem))
 		first := make(chan *limiter.ExceededError)
-		go func() { first <- w.take(l, ask("user", "rph", 1)) }()
+		go func() { first <- w.Take(l, ask("user", "rph", 1)) }()
 		time.Sleep(time.Second / 2) // the old limits were read and are on their way
-		slow.wait.Store(0)
-		w.must(store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 20)}, ""))
-		if refused := w.take(l, ask("other", "rph", 20)); refused != nil {
+		slow.Set(nil)
+		w.Must(store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 20)}, ""))
+		if refused := w.Take(l, ask("other", "rph", 20)); refused != nil {
 			w.Errorf("after the change: %v", refused)
 		}
 		if refused := <-first; refused != nil {
 			w.Error(refused)
 		}
-		if refused := w.take(l, ask("third", "rph", 20)); refused != nil {
+		if refused := w.Take(l, ask("third", "rph", 20)); refused != nil {
 			w.Errorf("after both: %v", refused)
 		}
 	})
-}
-
-// slowReads returns what it has read after a delay.
-type slowReads struct {
-	dynamo.API
-	wait atomic.Int64
-}
-
-func (s *slowReads) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	out, err := s.API.BatchGetItem(ctx, in, o...)
-	time.Sleep(time.Duration(s.wait.Load()))
-	return out, err
 }

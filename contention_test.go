@@ -7,6 +7,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -19,18 +20,18 @@ type tug struct {
 
 // inTug lets the first process find out that the other one moves the stamp. The bucket
 // has the given limit, rps, and taken tokens are debited from it first.
-func inTug(t *testing.T, limit limiter.Limit, taken int, f func(*tug)) {
+func inTug(t *testing.T, limit limiter.Limit, taken int64, f func(*tug)) {
 	t.Helper()
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limit)
-		g := &tug{world: w, meter: dynamo.NewMeter(w.engine)}
-		g.one, g.other = w.limiter(w.open(remote{g.meter}), limiter.Options{InFlight: -1}), // never pauses
-			w.limiter(w.store, limiter.Options{})
-		w.take(g.other, ask("user", "rps", taken))
-		w.take(g.one, ask("user", "rps", 0))
+		w.System(limit)
+		g := &tug{world: w, meter: dynamo.NewMeter(w.Engine)}
+		g.one, g.other = w.NewLimiter(w.OpenOn(faults.Wrap(g.meter)), limiter.Options{InFlight: -1}), // never pauses
+			w.NewLimiter(w.Store, limiter.Options{})
+		w.Take(g.other, ask("user", "rps", taken))
+		w.Take(g.one, ask("user", "rps", 0))
 		time.Sleep(10 * time.Millisecond)
-		w.take(g.other, ask("user", "rps", 1))
-		if got := g.writes(func() { w.take(g.one, ask("user", "rps", 1)) }); got != 2 {
+		w.Take(g.other, ask("user", "rps", 1))
+		if got := g.writes(func() { w.Take(g.one, ask("user", "rps", 1)) }); got != 2 {
 			w.Fatalf("%d writes: the stamp did not move under the first", got)
 		}
 		f(g)
@@ -47,7 +48,7 @@ func (g *tug) writes(f func()) int64 {
 // image returns the bucket's image and its limit.
 func (g *tug) image() (*store.Image, store.LimitState) {
 	g.Helper()
-	img := g.shards("user")[0]
+	img := g.Images("user")[0]
 	s, _ := img.Limit("rps")
 	return img, s
 }
@@ -69,7 +70,7 @@ func TestAContendedStampIsLeftAlone(t *testing.T) {
 		before, held := g.image()
 		for range 5 {
 			time.Sleep(20 * time.Millisecond) // earns 20
-			if got := g.writes(func() { g.take(g.one, ask("user", "rps", 19)) }); got != 1 {
+			if got := g.writes(func() { g.Take(g.one, ask("user", "rps", 19)) }); got != 1 {
 				g.Errorf("%v writes", got)
 			}
 		}
@@ -78,14 +79,14 @@ func TestAContendedStampIsLeftAlone(t *testing.T) {
 			g.Errorf("%d tokens at %d, were %d at %d", s.Tokens, img.RefilledAt, held.Tokens, before.RefilledAt)
 		}
 		left := held.Tokens + 100_000 - 5*19_000
-		if got := g.available("user", "rps"); got != left/1000 {
+		if got := g.Balance("user", "rps"); got != left/1000 {
 			g.Errorf("%d are available of %d millitokens", got, left)
 		}
-		refused := g.take(g.one, ask("user", "rps", int(left/1000)+3))
+		refused := g.Take(g.one, ask("user", "rps", left/1000+3))
 		if refused == nil || refused.RetryAfter() != 3*time.Millisecond {
 			g.Errorf("3 tokens too many: %v", refused)
 		}
-		g.take(g.other, ask("user", "rps", int(left/1000))) // the other process knows nothing of the debits
+		g.Take(g.other, ask("user", "rps", left/1000)) // the other process knows nothing of the debits
 		if _, s := g.image(); s.Tokens < 0 || s.Tokens >= 1000 {
 			g.Errorf("%d are left of all", s.Tokens)
 		}
@@ -99,7 +100,7 @@ func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 		var writes int64
 		for range takes {
 			time.Sleep(10 * time.Millisecond)
-			writes += g.writes(func() { g.take(g.one, ask("user", "rps", 1)) })
+			writes += g.writes(func() { g.Take(g.one, ask("user", "rps", 1)) })
 			img, s := g.image()
 			if age := time.Now().UnixMilli() - img.RefilledAt; age > 50 || s.Tokens > 999_999_000 {
 				g.Errorf("%d tokens, stamped %d ms ago", s.Tokens, age)
@@ -109,7 +110,7 @@ func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 			g.Errorf("%d writes", writes)
 		}
 		time.Sleep(60 * time.Millisecond)
-		g.take(g.one, ask("user", "rps", 1))
+		g.Take(g.one, ask("user", "rps", 1))
 		g.isStamped(999_999_000)
 	})
 }
@@ -118,9 +119,9 @@ func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 func TestContentionIsForgotten(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
 		time.Sleep(1100 * time.Millisecond)
-		g.take(g.one, ask("user", "rps", 1_000))
+		g.Take(g.one, ask("user", "rps", 1_000))
 		time.Sleep(20 * time.Millisecond)
-		g.take(g.one, ask("user", "rps", 20))
+		g.Take(g.one, ask("user", "rps", 20))
 		g.isStamped(0)
 	})
 }
@@ -129,16 +130,16 @@ func TestContentionIsForgotten(t *testing.T) {
 func TestASplitOfNegativeBalancesLosesNothing(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
 		time.Sleep(100 * time.Millisecond)
-		g.take(g.one, ask("user", "rps", 80))
+		g.Take(g.one, ask("user", "rps", 80))
 		if _, s := g.image(); s.Tokens >= 0 {
 			g.Fatalf("%d are stored", s.Tokens)
 		}
-		before := g.available("user", "rps")
+		before := g.Balance("user", "rps")
 		g.one.Widen(g.Context(), "user", "gpt-4")
-		if got := g.available("user", "rps"); got != before || g.count() != 2 {
+		if got := g.Balance("user", "rps"); got != before || g.count() != 2 {
 			g.Errorf("%d on %d shards, were %d", got, g.count(), before)
 		}
-		for _, img := range g.shards("user") {
+		for _, img := range g.Images("user") {
 			s, _ := img.Limit("rps")
 			if b := s.Tokens + (time.Now().UnixMilli()-img.RefilledAt)*500; b < 0 {
 				g.Errorf("shard %d owes %d", img.Shard, -b)
@@ -152,10 +153,10 @@ func TestASplitOfNegativeBalancesLosesNothing(t *testing.T) {
 func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
 		g.one.Widen(g.Context(), "user", "gpt-4")
-		before := g.shards("user")
+		before := g.Images("user")
 		time.Sleep(100 * time.Millisecond)
-		g.take(g.one, ask("user", "rps", 80))
-		for i, img := range g.shards("user") {
+		g.Take(g.one, ask("user", "rps", 80))
+		for i, img := range g.Images("user") {
 			was, _ := before[i].Limit("rps")
 			if s, _ := img.Limit("rps"); img.RefilledAt != before[i].RefilledAt || s.Tokens >= was.Tokens {
 				g.Errorf("shard %d holds %d at %d, held %d at %d", i, s.Tokens, img.RefilledAt, was.Tokens, before[i].RefilledAt)
@@ -166,26 +167,26 @@ func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 
 // The client sends no requests to a shard that its sibling cannot create yet.
 func TestShardsThatAreNotBornYetAreLeftAlone(t *testing.T) {
-	tapped(t, limiter.Options{}, func(w *world, api *tap) {
+	tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 		for _, i := range [...]struct{ shard, count int }{{0, 2}, {1, 4}, {3, 4}} {
 			w.plantShard("user", hourly, i.shard, i.count, 500_000)
 		}
-		api.turn(func(shard int) error {
+		api.Set(fullShards(func(shard int) error {
 			if shard == 2 {
-				return hotError()
+				return faults.HotPartition()
 			}
 			return nil
-		})
-		w.take(w.Limiter, ask("user", "rph", 1)) // finds out
+		}))
+		w.Take(w.Limiter, ask("user", "rph", 1)) // finds out
 		w.Settle()
-		api.take()
+		bucketRequests(api)
 		const n = 100
 		for range n {
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			time.Sleep(5 * time.Millisecond)
 		}
 		w.Settle()
-		asked := slices.DeleteFunc(api.take(), func(s sent) bool { return s.op == "UpdateItem" })
+		asked := slices.DeleteFunc(bucketRequests(api), func(s faults.Request) bool { return s.Op == "UpdateItem" })
 		if len(asked) > n/10 { // a repair in the background is one of them
 			w.Errorf("%d requests that are no debits, for %d requests: %v", len(asked), n, asked[0])
 		}

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // A contest is a run of identical processes that share one limit, in virtual time.
@@ -65,40 +64,15 @@ func (c *contestant) ask(ctx context.Context, l *limiter.Limiter) time.Duration 
 	}
 }
 
-// A distance adds the latency of a distant engine.
-type distance struct {
-	dynamo.API
-	latency time.Duration
-}
-
-func (d *distance) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	time.Sleep(d.latency / 2)
-	defer time.Sleep(d.latency / 2)
-	return d.API.UpdateItem(ctx, in, o...)
-}
-
-func (d *distance) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	time.Sleep(d.latency / 2)
-	defer time.Sleep(d.latency / 2)
-	return d.API.TransactWriteItems(ctx, in, o...)
-}
-
-func (d *distance) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	time.Sleep(d.latency / 2)
-	defer time.Sleep(d.latency / 2)
-	return d.API.BatchGetItem(ctx, in, o...)
-}
-
-func (d *distance) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	time.Sleep(d.latency / 2)
-	defer time.Sleep(d.latency / 2)
-	return d.API.GetItem(ctx, in, o...)
+// distance is the latency of a distant engine.
+func distance(roundTrip time.Duration) faults.Hook {
+	return faults.On(faults.Latency(roundTrip), faults.UpdateItem, faults.TransactWriteItems, faults.BatchGetItem, faults.GetItem)
 }
 
 // run lets the processes contend and returns the results of each.
 func (c contest) run(w *world) []contestant {
 	limit := limiter.PerSecond("rps", c.limit, limiter.Burst(c.burst))
-	w.system(limit)
+	w.System(limit)
 	if n := c.shards; n > 0 {
 		w.plant("entity", limit, n, each(n, c.burst*1000/int64(n))...)
 	}
@@ -110,7 +84,7 @@ func (c contest) run(w *world) []contestant {
 		if c.latency != nil {
 			latency = c.latency(p)
 		}
-		l := w.limiter(w.open(&distance{w.engine, latency}), limiter.Options{})
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, distance(latency))), limiter.Options{})
 		for range c.callers {
 			calls.Go(func() {
 				for time.Since(start) < c.lasts() {

@@ -15,32 +15,32 @@ import (
 // prepares the bucket.
 var paths = map[string]func(w *far, entity string){
 	"cold": func(*far, string) {},
-	"warm": func(w *far, entity string) { w.warm(entity, "rph", 0) },
+	"warm": func(w *far, entity string) { w.warm(ask(entity, "rph", 0)) },
 	"refill": func(w *far, entity string) {
-		w.warm(entity, "rph", 1000)
+		w.warm(ask(entity, "rph", 1000))
 		time.Sleep(10 * time.Minute)
 	},
 	"full": func(w *far, entity string) {
-		w.warm(entity, "rph", 100)
+		w.warm(ask(entity, "rph", 100))
 		time.Sleep(3 * time.Hour)
 	},
 	"stale": func(w *far, entity string) {
-		w.warm(entity, "rph", 0)
-		w.take(w.Limiter, ask(entity, "rph", 1000))
+		w.warm(ask(entity, "rph", 0))
+		w.Take(w.Limiter, ask(entity, "rph", 1000))
 		time.Sleep(time.Minute)
-		w.take(w.Limiter, ask(entity, "rph", 10))
+		w.Take(w.Limiter, ask(entity, "rph", 10))
 	},
 	"sharded": func(w *far, entity string) {
-		w.warm(entity, "rph", 0)
+		w.warm(ask(entity, "rph", 0))
 		w.Widen(w.Context(), entity, "gpt-4")
-		w.warm(entity, "rph", 3600) // so that no shard has enough
+		w.warm(ask(entity, "rph", 3600)) // so that no shard has enough
 	},
 }
 
 // consumed returns the tokens counted for an entity, on all shards.
 func (w *world) consumed(entity string) (tokens int64) {
 	w.Helper()
-	for _, img := range w.shards(entity) {
+	for _, img := range w.Images(entity) {
 		s, _ := img.Limit("rph")
 		tokens += s.Consumed
 	}
@@ -117,7 +117,7 @@ func TestADegradedLeaseIsRolledBack(t *testing.T) {
 			t.Parallel()
 			everyInstant(t, func(w *far, lease *limiter.Lease) []int64 {
 				time.Sleep(wait)
-				w.must(lease.Rollback(w.Context()))
+				w.Must(lease.Rollback(w.Context()))
 				return []int64{0}
 			})
 		})
@@ -146,7 +146,7 @@ func TestADegradedLeaseIsCommitted(t *testing.T) {
 			t.Parallel()
 			debited := everyInstant(t, func(w *far, lease *limiter.Lease) []int64 {
 				if delta != 0 {
-					w.must(lease.Adjust("rph", delta))
+					w.Must(lease.Adjust("rph", delta))
 				}
 				ctx, cancel := context.WithCancel(w.Context())
 				cancel()
@@ -155,7 +155,7 @@ func TestADegradedLeaseIsCommitted(t *testing.T) {
 				if lease.Degraded() && (err != nil || time.Since(start) != 0) {
 					w.Errorf("committed with %v after %v", err, time.Since(start))
 				}
-				w.must(lease.Rollback(w.Context()))
+				w.Must(lease.Rollback(w.Context()))
 				if lease.Degraded() {
 					return []int64{0, 250 + delta}
 				}
@@ -188,23 +188,23 @@ func TestADegradedLeaseOwesNothingForARefusal(t *testing.T) {
 	for _, commits := range []bool{true, false} {
 		inFarWorld(t, limiter.Options{}, func(w *far) {
 			w.family(hourly)
-			w.warm("key", "rph", 3900)
-			w.take(w.Limiter, ask("project", "rph", 50))
+			w.warm(ask("key", "rph", 3900))
+			w.Take(w.Limiter, ask("project", "rph", 50))
 			ctx, cancel := context.WithTimeout(w.Context(), 3*time.Millisecond)
 			defer cancel()
 			req := ask("key", "rph", 80) // the key has enough, the project does not
 			req.OnUnavailable = limiter.Allow
 			lease, err := w.l.Acquire(ctx, req)
-			w.must(err)
+			w.Must(err)
 			if !lease.Degraded() {
 				w.Fatal("the lease is not degraded")
 			}
-			w.must(lease.Adjust("rph", 5))
+			w.Must(lease.Adjust("rph", 5))
 			end := lease.Rollback
 			if commits {
 				end = lease.Commit
 			}
-			w.must(end(w.Context()))
+			w.Must(end(w.Context()))
 			w.l.Settle()
 			w.holds("key", "rph", 100, "project", "rph", 50)
 		})
@@ -216,13 +216,13 @@ func TestADegradedLeaseOwesNothingForARefusal(t *testing.T) {
 func TestADegradedLeaseIsAdjustedLikeAnother(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
-		w.system(hourly)
+		w.System(hourly)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
 		defer cancel()
 		req := ask("user", "rph", 80)
 		req.OnUnavailable = limiter.Allow
 		lease, err := w.l.Acquire(ctx, req)
-		w.must(err)
+		w.Must(err)
 		for limit, delta := range map[string]int64{"tph": 1, "rph": -81} {
 			if err := lease.Adjust(limit, delta); !errors.Is(err, limiter.ErrInvalid) {
 				w.Errorf("adjust %s by %d: %v", limit, delta, err)
@@ -231,11 +231,11 @@ func TestADegradedLeaseIsAdjustedLikeAnother(t *testing.T) {
 		if consumed, statuses := lease.Consumed(), lease.Statuses(); len(consumed) > 0 || len(statuses) > 0 {
 			w.Errorf("consumed %v, %v", consumed, statuses)
 		}
-		w.must(lease.Rollback(w.Context()))
+		w.Must(lease.Rollback(w.Context()))
 		if err := lease.Adjust("rph", 1); !errors.Is(err, limiter.ErrLeaseClosed) {
 			w.Errorf("adjusted after the rollback: %v", err)
 		}
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Commit(w.Context()))
 	})
 }
 
@@ -254,8 +254,8 @@ func TestADegradedLeaseOfACrowdIsRolledBack(t *testing.T) {
 	for after := time.Millisecond / 2; after < 40*time.Millisecond; after += 1500 * time.Microsecond {
 		for leaver := range 5 {
 			synctestFar(t, limiter.Options{InFlight: 1}, func(w *far) {
-				w.system(hourly)
-				w.warm("user", "rph", 0)
+				w.System(hourly)
+				w.warm(ask("user", "rph", 0))
 				req := ask("user", "rph", 20)
 				req.OnUnavailable = limiter.Allow
 				ctx, cancel := context.WithTimeout(w.Context(), after)
@@ -263,12 +263,12 @@ func TestADegradedLeaseOfACrowdIsRolledBack(t *testing.T) {
 				ctxs := make([]context.Context, 5)
 				ctxs[leaver] = ctx
 				for i, c := range w.queue(ctxs, of(5, req)...) {
-					w.must(c.err)
+					w.Must(c.err)
 					if c.lease.Degraded() {
 						degraded++
 					}
 					if i == leaver {
-						w.must(c.lease.Rollback(w.Context()))
+						w.Must(c.lease.Rollback(w.Context()))
 					}
 				}
 				w.l.Settle()

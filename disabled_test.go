@@ -1,10 +1,8 @@
 package limiter_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -12,14 +10,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 // switchOff sets the operator's switch on a level, or removes it, as a peer does.
 func (w *world) switchOff(k limiter.ConfigKey, off bool) {
 	w.Helper()
-	_, ns := w.store.Namespace()
+	_, ns := w.Store.Namespace()
 	in := &dynamodb.UpdateItemInput{
 		TableName: aws.String(table), Key: schema.ConfigKey(ns, k).Item(),
 		UpdateExpression: aws.String("SET disabled = :v"), ExpressionAttributeValues: schema.Item{":v": schema.Bool(true)},
@@ -27,7 +25,7 @@ func (w *world) switchOff(k limiter.ConfigKey, off bool) {
 	if !off {
 		in.UpdateExpression, in.ExpressionAttributeValues = aws.String("REMOVE disabled"), nil
 	}
-	w.must(errOf(w.engine.UpdateItem(w.Context(), in)))
+	w.Must(errOf(w.Engine.UpdateItem(w.Context(), in)))
 }
 
 // disabled checks the answer to an acquire.
@@ -38,7 +36,7 @@ func (w *world) disabled(l *limiter.Limiter, req limiter.Request, want bool, whe
 		w.Errorf("%s: got %v, want it disabled: %t", when, err, want)
 	}
 	if lease != nil {
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Commit(w.Context()))
 	}
 	if _, err := l.Available(w.Context(), req); errors.Is(err, limiter.ErrDisabled) != want {
 		w.Errorf("available, %s: got %v, want it disabled: %t", when, err, want)
@@ -69,7 +67,7 @@ func TestDisablingReachesBucketsInUse(t *testing.T) {
 							_, _ = w.Acquire(w.Context(), req)
 						}
 					}
-					w.take(w.Limiter, req)
+					w.Take(w.Limiter, req)
 					w.switchOff(k, true)
 					use()
 					w.disabled(w.Limiter, req, true, "a time to live after it was disabled")
@@ -93,7 +91,7 @@ func TestDisablingReachesBucketsInUse(t *testing.T) {
 // tokens returns the balance of shard 0 of an entity's bucket, in millitokens.
 func (w *world) tokens(entity string) int64 {
 	w.Helper()
-	s, _ := w.shards(entity)[0].Limit("rpd")
+	s, _ := w.Images(entity)[0].Limit("rpd")
 	return s.Tokens
 }
 
@@ -120,10 +118,10 @@ func TestDisablingReachesNewBucketsAtOnce(t *testing.T) {
 					req.Entity = "project"
 				}
 				_, err := w.Available(w.Context(), req) // every level is known
-				w.must(err)
+				w.Must(err)
 				w.switchOff(k, true)
 				w.disabled(w.Limiter, req, true, "at once")
-				if n := len(w.shards(req.Entity)); n != 0 {
+				if n := len(w.Images(req.Entity)); n != 0 {
 					w.Errorf("%d buckets were made", n)
 				}
 			})
@@ -135,12 +133,12 @@ func TestDisablingReachesNewBucketsAtOnce(t *testing.T) {
 // a bucket that was deleted while it was in use.
 func TestABucketIsMadeFromFreshConfiguration(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerDay("rpd", 1000))
-		w.take(w.Limiter, ask("user", "rpd", 1))
-		w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
+		w.System(limiter.PerDay("rpd", 1000))
+		w.Take(w.Limiter, ask("user", "rpd", 1))
+		w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 10)}, ""))
 		w.sweep()
 		for _, entity := range []string{"user", "other"} {
-			w.take(w.Limiter, ask(entity, "rpd", 1))
+			w.Take(w.Limiter, ask(entity, "rpd", 1))
 			if got := w.capacities(entity); got != "rpd 10" {
 				w.Errorf("the bucket of %s is made with %s", entity, got)
 			}
@@ -149,38 +147,35 @@ func TestABucketIsMadeFromFreshConfiguration(t *testing.T) {
 }
 
 // eventual answers eventually consistent reads with the previous state.
-type eventual struct {
-	dynamo.API
-	old map[string]*dynamodb.BatchGetItemOutput
-}
-
-func (e *eventual) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	out, err := e.API.BatchGetItem(ctx, in, o...)
-	if of := in.RequestItems[table]; err != nil || of.ConsistentRead != nil && *of.ConsistentRead {
-		return out, err
-	}
-	key := strconv.Itoa(len(in.RequestItems[table].Keys))
-	if old, ok := e.old[key]; ok {
-		return old, nil
-	}
-	e.old[key] = out
-	return out, nil
+func eventual() faults.Hook {
+	old := map[int]any{} // answers, by the number of keys that were read
+	return faults.On(faults.After(func(c *faults.Call, err error) error {
+		if err != nil || c.Consistent() {
+			return err
+		}
+		n := len(c.Keys())
+		if was, ok := old[n]; ok {
+			c.Output = was
+		} else {
+			old[n] = c.Output
+		}
+		return nil
+	}), faults.BatchGetItem)
 }
 
 // A client with a lagging read neither undoes a change nor creates a bucket from the
 // earlier state.
 func TestReadsThatLagUndoNothing(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerDay("rpd", 1000))
-		api := &eventual{API: w.engine, old: map[string]*dynamodb.BatchGetItemOutput{}}
-		l := w.limiter(w.open(api), limiter.Options{})
-		w.take(l, ask("user", "rpd", 1))
-		w.must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 10)}))
-		w.must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "other", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 20)}))
+		w.System(limiter.PerDay("rpd", 1000))
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, eventual())), limiter.Options{})
+		w.Take(l, ask("user", "rpd", 1))
+		w.Must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 10)}))
+		w.Must(w.elsewhere().SetLimits(w.Context(), limiter.ConfigKey{Entity: "other", Resource: "gpt-4"}, []limiter.Limit{limiter.PerDay("rpd", 20)}))
 		for range 3 {
 			l.InvalidateConfig()
-			w.take(l, ask("user", "rpd", 1))
-			w.take(l, ask("other", "rpd", 1))
+			w.Take(l, ask("user", "rpd", 1))
+			w.Take(l, ask("other", "rpd", 1))
 			l.Settle()
 		}
 		if got := w.capacities("user") + ", " + w.capacities("other"); got != "rpd 10, rpd 20" {
@@ -194,8 +189,8 @@ func TestReadsThatLagUndoNothing(t *testing.T) {
 // gone.
 func TestAStampedItemIsDisabled(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerDay("rpd", 1000))
-		w.take(w.Limiter, ask("user", "rpd", 1))
+		w.System(limiter.PerDay("rpd", 1000))
+		w.Take(w.Limiter, ask("user", "rpd", 1))
 		w.patch("SET disabled = :v", schema.Item{":v": schema.Bool(true)})
 		w.disabled(w.Limiter, ask("user", "rpd", 1), true, "stamped")
 		before := w.requests()
@@ -219,9 +214,9 @@ func TestAStampedItemIsDisabled(t *testing.T) {
 func TestADisabledParentComesBeforeARefusal(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerDay("rpd", 10))
-		w.take(w.Limiter, ask("key", "rpd", 10))
+		w.Take(w.Limiter, ask("key", "rpd", 10))
 		w.switchOff(limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, true)
-		for _, l := range []*limiter.Limiter{w.limiter(w.open(remote{w.engine}), limiter.Options{}), w.Limiter} {
+		for _, l := range []*limiter.Limiter{w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{}), w.Limiter} {
 			l.InvalidateConfig()
 			_, err := l.Acquire(w.Context(), ask("key", "rpd", 1))
 			var disabled *limiter.DisabledError

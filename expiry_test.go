@@ -6,6 +6,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // A bucket in debt is kept until the debt is paid and the bucket is full. The quoted
@@ -17,12 +18,12 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 		open := make([]*limiter.Lease, leases)
 		for i := range open {
 			lease, err := w.Acquire(w.Context(), ask("user", "rpm", 0))
-			w.must(err)
-			w.must(lease.Adjust("rpm", each))
+			w.Must(err)
+			w.Must(lease.Adjust("rpm", each))
 			open[i] = lease
 		}
 		for _, lease := range open {
-			all.Go(func() { w.check(lease.Commit(w.Context())) })
+			all.Go(func() { w.Check(lease.Commit(w.Context())) })
 		}
 		all.Wait()
 	}
@@ -35,40 +36,40 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 			for range 50 {
 				time.Sleep(time.Second)
 				if lease, err := w.Acquire(w.Context(), ask("user", "rpm", 1)); err == nil {
-					w.must(lease.Adjust("rpm", 200))
-					w.must(lease.Commit(w.Context()))
+					w.Must(lease.Adjust("rpm", 200))
+					w.Must(lease.Commit(w.Context()))
 				}
 			}
 		},
 		"by processes of which each believes that there is enough": func(w *world) {
 			leases := make([]*limiter.Lease, 15)
 			for i := range leases {
-				lease, err := w.limiter(w.open(remote{w.engine}), limiter.Options{}).Acquire(w.Context(), ask("user", "rpm", 0))
-				w.must(err)
-				w.must(lease.Adjust("rpm", 90))
+				lease, err := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{}).Acquire(w.Context(), ask("user", "rpm", 0))
+				w.Must(err)
+				w.Must(lease.Adjust("rpm", 90))
 				leases[i] = lease
 			}
 			for _, lease := range leases {
-				w.must(lease.Commit(w.Context()))
+				w.Must(lease.Commit(w.Context()))
 			}
 		},
 		"by several processes": func(w *world) {
 			var all sync.WaitGroup
 			for range 4 {
-				l := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+				l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{})
 				lease, err := l.Acquire(w.Context(), ask("user", "rpm", 0))
-				w.must(err)
-				w.must(lease.Adjust("rpm", 3000))
-				all.Go(func() { w.check(lease.Commit(w.Context())) })
+				w.Must(err)
+				w.Must(lease.Adjust("rpm", 3000))
+				all.Go(func() { w.Check(lease.Commit(w.Context())) })
 			}
 			all.Wait()
 		},
 		"and then refilled": func(w *world) {
 			owe(w, 1, 10_000)
 			time.Sleep(time.Minute)
-			w.take(w.Limiter, ask("user", "rpm", 0))
+			w.Take(w.Limiter, ask("user", "rpm", 0))
 			w.InvalidateConfig()
-			w.take(w.Limiter, ask("user", "rpm", 0))
+			w.Take(w.Limiter, ask("user", "rpm", 0))
 		},
 		"and then sharded": func(w *world) {
 			owe(w, 1, 10_000)
@@ -76,13 +77,13 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 			w.Widen(w.Context(), "user", "gpt-4")
 		},
 		"of a sharded one": func(w *world) {
-			w.take(w.Limiter, ask("user", "rpm", 1))
+			w.Take(w.Limiter, ask("user", "rpm", 1))
 			w.Widen(w.Context(), "user", "gpt-4")
 			w.Widen(w.Context(), "user", "gpt-4")
 			owe(w, 2, 5_000)
 		},
 		"and then merged": func(w *world) {
-			w.take(w.Limiter, ask("user", "rpm", 1))
+			w.Take(w.Limiter, ask("user", "rpm", 1))
 			w.Widen(w.Context(), "user", "gpt-4")
 			owe(w, 2, 5_000)
 			time.Sleep(time.Second)
@@ -90,24 +91,24 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 		},
 		"and then lowered": func(w *world) {
 			owe(w, 1, 10_000)
-			w.system(limiter.PerMinute("rpm", 50))
-			w.take(w.Limiter, ask("user", "rpm", 0))
+			w.System(limiter.PerMinute("rpm", 50))
+			w.Take(w.Limiter, ask("user", "rpm", 0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(rpm)
+				w.System(rpm)
 				debt(w)
-				refused := w.take(w.Limiter, ask("user", "rpm", 1))
+				refused := w.Take(w.Limiter, ask("user", "rpm", 1))
 				if refused == nil {
 					w.Fatal("it does not owe anything")
 				}
 				time.Sleep(refused.RetryAfter() - time.Millisecond)
-				if again := w.take(w.Limiter, ask("user", "rpm", 1)); again == nil || again.RetryAfter() != time.Millisecond {
+				if again := w.Take(w.Limiter, ask("user", "rpm", 1)); again == nil || again.RetryAfter() != time.Millisecond {
 					w.Errorf("it was to wait %v, and a millisecond before: %v", refused.RetryAfter(), again)
 				}
 				time.Sleep(time.Millisecond)
-				if again := w.take(w.Limiter, ask("user", "rpm", 1)); again != nil {
+				if again := w.Take(w.Limiter, ask("user", "rpm", 1)); again != nil {
 					w.Errorf("it was to wait %v, and then: %v", refused.RetryAfter(), again)
 				}
 			})
@@ -116,8 +117,3 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 }
 
 // check reports an error, on any goroutine.
-func (w *world) check(err error) {
-	if err != nil {
-		w.Error(err)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // with returns the request with fallback limits.
@@ -20,18 +21,18 @@ func with(req limiter.Request, limits ...limiter.Limit) limiter.Request {
 func TestFallbackLimitsHoldWhereNothingIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		req := with(ask("user", "rpm", 10), limiter.PerMinute("rpm", 10), limiter.PerHour("rph", 100))
-		if refused := w.take(w.Limiter, req); refused != nil {
+		if refused := w.Take(w.Limiter, req); refused != nil {
 			w.Fatal(refused)
 		}
-		refused := w.take(w.Limiter, with(ask("user", "rpm", 1), req.Fallback...))
+		refused := w.Take(w.Limiter, with(ask("user", "rpm", 1), req.Fallback...))
 		if refused == nil || refused.RetryAfter() != 6*time.Second {
 			w.Errorf("the eleventh: %v, want a wait of 6 s", refused)
 		}
 		if !w.refusedLocally(w.Limiter, with(ask("user", "rpm", 1), req.Fallback...)) {
 			w.Error("the store was asked again")
 		}
-		statuses, err := w.Available(w.Context(), with(ask("user", "rpm", 1, "rph", 0), req.Fallback...))
-		if w.must(err); len(statuses) != 2 || statuses[0].Available != 100 || statuses[1].RetryAfter != 6*time.Second {
+		statuses, err := w.Available(w.Context(), with(askAll("user", tokens{"rpm": 1, "rph": 0}), req.Fallback...))
+		if w.Must(err); len(statuses) != 2 || statuses[0].Available != 100 || statuses[1].RetryAfter != 6*time.Second {
 			w.Errorf("available: %+v", statuses)
 		}
 	})
@@ -55,11 +56,11 @@ func TestAFallbackLimitIsNotGivenBackFull(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
 					other := w.Limiter
 					if clients == 2 {
-						other = w.limiter(w.open(remote{w.engine}), limiter.Options{})
+						other = w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{})
 					}
 					admitted := 0
 					for range 200 {
-						if w.take(w.Limiter, with(ask("user", "rpd", 1), rpd)) == nil {
+						if w.Take(w.Limiter, with(ask("user", "rpd", 1), rpd)) == nil {
 							admitted++
 						}
 						if err := errOf(other.Acquire(w.Context(), others.req)); !errors.Is(err, others.want) {
@@ -80,10 +81,10 @@ func TestAFallbackLimitIsNotGivenBackFull(t *testing.T) {
 // bucket, so a request without it cannot make it full again.
 func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 1_000_000))
+		w.System(limiter.PerHour("rph", 1_000_000))
 		for range 200 {
 			w.invalid(w.Limiter, with(ask("user", "rpd", 10), limiter.PerDay("rpd", 10)))
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			time.Sleep(time.Second)
 		}
 	})
@@ -95,9 +96,9 @@ func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
 func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 100))
-		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+		other := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{})
 		for _, brought := range []limiter.Limit{limiter.PerMinute("rpm", 5), limiter.PerMinute("rpm", 6000), limiter.PerDay("rpd", 1)} {
-			if refused := w.take(w.Limiter, with(ask("key", "rpm", 1), brought)); refused != nil {
+			if refused := w.Take(w.Limiter, with(ask("key", "rpm", 1), brought)); refused != nil {
 				w.Errorf("with %v: %v", brought, refused)
 			}
 			w.invalid(w.Limiter, with(ask("key", brought.Name+"x", 0), brought))
@@ -109,8 +110,8 @@ func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 		// The configuration decides another process's requests.
 		admitted := 0
 		for range 600 {
-			w.take(w.Limiter, with(ask("key", "rpm", 0), limiter.PerMinute("rpm", 6000)))
-			if w.take(other, ask("key", "rpm", 2)) == nil {
+			w.Take(w.Limiter, with(ask("key", "rpm", 0), limiter.PerMinute("rpm", 6000)))
+			if w.Take(other, ask("key", "rpm", 2)) == nil {
 				admitted += 2
 			}
 			time.Sleep(time.Second)
@@ -124,20 +125,20 @@ func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 // A parent is limited by its own configuration alone.
 func TestFallbackLimitsAreNotTheParents(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-		w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 		rpm := limiter.PerMinute("rpm", 10)
 		for range 2 {
-			if refused := w.take(w.Limiter, with(ask("key", "rpm", 1), rpm)); refused != nil {
+			if refused := w.Take(w.Limiter, with(ask("key", "rpm", 1), rpm)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
-		if n := len(w.shards("project")); n != 0 {
+		if n := len(w.Images("project")); n != 0 {
 			w.Errorf("the project got %d buckets", n)
 		}
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
 		for _, admitted := range []bool{true, true, true, false} {
-			refused := w.take(w.Limiter, with(ask("key", "rpm", 1), rpm))
+			refused := w.Take(w.Limiter, with(ask("key", "rpm", 1), rpm))
 			if (refused == nil) != admitted || refused != nil && refused.Statuses[0].Exceeded {
 				w.Errorf("got %v, want it admitted: %t", refused, admitted)
 			}
@@ -156,26 +157,26 @@ func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 		want string
 	}{
 		"the system": {
-			func(w *world) { w.system(rpm) }, ask("user", "rpm", 0), with(ask("user", "rpm", 1, "tpm", 1), tpm),
+			func(w *world) { w.System(rpm) }, ask("user", "rpm", 0), with(askAll("user", tokens{"rpm": 1, "tpm": 1}), tpm),
 			`"tpm": the limits configured for the system are rpm:`,
 		},
 		"a resource": {
 			func(w *world) {
-				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{rpm, limiter.PerDay("rpd", 1)}))
+				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{rpm, limiter.PerDay("rpd", 1)}))
 			}, ask("user", "rpm", 0), ask("user", "tpm", 1), `"tpm": the limits configured for resource gpt-4 are rpd, rpm:`,
 		},
 		"an entity": {
 			func(w *world) {
-				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{rpm}))
+				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{rpm}))
 			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `"tpm": the limits configured for entity user for gpt-4 are rpm:`,
 		},
 		"an entity's default": {
 			func(w *world) {
-				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, []limiter.Limit{rpm}))
+				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, []limiter.Limit{rpm}))
 			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `"tpm": the limits configured for entity user for every resource are rpm:`,
 		},
 		"the fallback": {
-			func(*world) {}, with(ask("user", "rpm", 0, "tpm", 0), rpm, tpm), with(ask("user", "rpm", 1, "tpm", 1), rpm),
+			func(*world) {}, with(askAll("user", tokens{"rpm": 0, "tpm": 0}), rpm, tpm), with(askAll("user", tokens{"rpm": 1, "tpm": 1}), rpm),
 			`"tpm": no level configures limits of gpt-4 for user, and the request's fallback limits are rpm:`,
 		},
 		"none": {
@@ -195,13 +196,13 @@ func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 						w.Errorf("available, %s: %v, want %q", when, err, tt.want)
 					}
 				}
-				check("no bucket", w.limiter(w.open(w.meter), limiter.Options{}))
-				if n := len(w.shards("user")); n != 0 {
+				check("no bucket", w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{}))
+				if n := len(w.Images("user")); n != 0 {
 					w.Errorf("a bucket was made for a request that is invalid")
 				}
-				w.take(w.Limiter, tt.ok)
+				w.Take(w.Limiter, tt.ok)
 				check("a bucket in use", w.Limiter)
-				check("a bucket of others", w.limiter(w.open(w.meter), limiter.Options{}))
+				check("a bucket of others", w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{}))
 				time.Sleep(2 * time.Minute)
 				check("a bucket not used for long", w.Limiter)
 				// The limiter neither writes the bucket nor sends a useless request.
@@ -223,20 +224,20 @@ func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
 		t.Run(pause.String(), func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				req := with(ask("user", "rpm", 100), rpm)
-				w.take(w.Limiter, req)
-				w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 10)}, ""))
+				w.Take(w.Limiter, req)
+				w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 10)}, ""))
 				w.admitted(w.Limiter, with(ask("user", "rpm", 0), rpm), pause, limiter.DefaultConfigTTL)
-				if refused := w.take(w.Limiter, req); refused == nil || refused.RetryAfter() != limiter.Never {
+				if refused := w.Take(w.Limiter, req); refused == nil || refused.RetryAfter() != limiter.Never {
 					w.Errorf("a minute after 10 were configured: %v", refused)
 				}
-				w.must(w.elsewhere().DeleteLimits(w.Context(), limiter.ConfigKey{}))
+				w.Must(w.elsewhere().DeleteLimits(w.Context(), limiter.ConfigKey{}))
 				time.Sleep(limiter.DefaultConfigTTL)
-				refused := w.take(w.Limiter, req)
+				refused := w.Take(w.Limiter, req)
 				if refused == nil || refused.RetryAfter() > 6*time.Second {
 					w.Fatalf("a minute after that was deleted, with at most 10 left: %v", refused)
 				}
 				time.Sleep(refused.RetryAfter())
-				if refused := w.take(w.Limiter, req); refused != nil {
+				if refused := w.Take(w.Limiter, req); refused != nil {
 					w.Error(refused)
 				}
 			})
@@ -248,20 +249,20 @@ func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
 // The balance is trimmed to the lower capacity, and the change never fills it.
 func TestTwoClientsWithDifferentFallbackLimits(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		other := w.limiter(w.open(remote{w.engine}), limiter.Options{})
+		other := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{})
 		large, small := limiter.PerDay("rpd", 100), limiter.PerDay("rpd", 10)
-		w.take(w.Limiter, with(ask("user", "rpd", 5), large))
-		refused := w.take(other, with(ask("user", "rpd", 11), small))
+		w.Take(w.Limiter, with(ask("user", "rpd", 5), large))
+		refused := w.Take(other, with(ask("user", "rpd", 11), small))
 		if refused == nil || refused.RetryAfter() != limiter.Never {
 			w.Errorf("11 of 10: %v", refused)
 		}
-		if refused := w.take(w.Limiter, with(ask("user", "rpd", 11), large)); refused == nil || refused.Statuses[0].Available != 10 {
+		if refused := w.Take(w.Limiter, with(ask("user", "rpd", 11), large)); refused == nil || refused.Statuses[0].Available != 10 {
 			w.Errorf("what is left is %v, want 10", refused)
 		}
 		admitted := 0
 		for range 100 {
 			for l, limit := range map[*limiter.Limiter]limiter.Limit{w.Limiter: large, other: small} {
-				if w.take(l, with(ask("user", "rpd", 1), limit)) == nil {
+				if w.Take(l, with(ask("user", "rpd", 1), limit)) == nil {
 					admitted++
 				}
 			}
@@ -278,11 +279,11 @@ func TestTwoClientsWithDifferentFallbackLimits(t *testing.T) {
 func TestABroughtLimitOutlivesItsOwnTime(t *testing.T) {
 	rpm, rpd := limiter.PerMinute("rpm", 1000), limiter.PerDay("rpd", 100)
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.take(w.Limiter, with(ask("user", "rpm", 1), rpm))
-		w.take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd))
-		w.take(w.Limiter, with(ask("user", "rpm", 1), rpm)) // as a client that does not know rpd
+		w.Take(w.Limiter, with(ask("user", "rpm", 1), rpm))
+		w.Take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd))
+		w.Take(w.Limiter, with(ask("user", "rpm", 1), rpm)) // as a client that does not know rpd
 		time.Sleep(10 * time.Minute)
-		if refused := w.take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd)); refused == nil {
+		if refused := w.Take(w.Limiter, with(ask("user", "rpd", 100), rpm, rpd)); refused == nil {
 			w.Error("200 of 100 a day were admitted in ten minutes")
 		}
 	})
@@ -301,15 +302,15 @@ func TestABucketWithoutConfigurationAnswersAsANewOne(t *testing.T) {
 					if cascades {
 						entity = "key"
 					}
-					if refused := w.take(w.Limiter, ask(entity, "rpd", 40)); refused != nil {
+					if refused := w.Take(w.Limiter, ask(entity, "rpd", 40)); refused != nil {
 						w.Fatal(refused)
 					}
-					w.must(w.elsewhere().DeleteLimits(w.Context(), limiter.ConfigKey{}))
+					w.Must(w.elsewhere().DeleteLimits(w.Context(), limiter.ConfigKey{}))
 					for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
 						_, _ = w.Acquire(w.Context(), ask(entity, "rpd", 0))
 					}
-					want := w.invalid(w.limiter(w.open(w.meter), limiter.Options{}), ask("stranger", "rpd", 1))
-					for _, l := range []*limiter.Limiter{w.Limiter, w.limiter(w.open(w.meter), limiter.Options{})} {
+					want := w.invalid(w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{}), ask("stranger", "rpd", 1))
+					for _, l := range []*limiter.Limiter{w.Limiter, w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})} {
 						if got := w.invalid(l, ask(entity, "rpd", 1)); strings.ReplaceAll(got, entity, "stranger") != want {
 							w.Errorf("a bucket in use answers %q, a new one %q", got, want)
 						}
@@ -319,9 +320,9 @@ func TestABucketWithoutConfigurationAnswersAsANewOne(t *testing.T) {
 					if w.requests() != before {
 						w.Error("the store was asked again within the time to live")
 					}
-					w.must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 100)}, ""))
+					w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("rpd", 100)}, ""))
 					time.Sleep(limiter.DefaultConfigTTL)
-					w.take(w.Limiter, ask(entity, "rpd", 0))
+					w.Take(w.Limiter, ask(entity, "rpd", 0))
 					w.holds(entity, "rpd", 60)
 				})
 			})

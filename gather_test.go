@@ -11,13 +11,14 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // balances returns what each shard of the user's bucket holds at its stamp, in tokens.
 func (w *world) balances() []float64 {
 	w.Helper()
 	var held []float64
-	for _, img := range w.shards("user") {
+	for _, img := range w.Images("user") {
 		s, _ := img.Limit("rph")
 		held = append(held, float64(s.Tokens)/1000)
 	}
@@ -27,7 +28,7 @@ func (w *world) balances() []float64 {
 // used returns the count of consumed tokens over all shards.
 func (w *world) used() (tokens int64) {
 	w.Helper()
-	for _, img := range w.shards("user") {
+	for _, img := range w.Images("user") {
 		s, _ := img.Limit("rph")
 		tokens += s.Consumed
 	}
@@ -41,7 +42,7 @@ var hourly = limiter.PerHour("rph", 4000)
 func onFourShards(t *testing.T, balances []int64, f func(*world)) {
 	t.Helper()
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 4, balances...)
 		f(w)
 	})
@@ -64,11 +65,11 @@ func TestALeaseOfSeveralShardsIsReturnedToThem(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			onFourShards(t, each(4, 1_000_000), func(w *world) {
 				lease, err := w.Acquire(w.Context(), ask("user", "rph", 2700))
-				w.must(err)
+				w.Must(err)
 				w.holds("user", "rph", 1300)
 				want := int64(2700)
 				for _, d := range tt.adjust {
-					w.must(lease.Adjust("rph", d))
+					w.Must(lease.Adjust("rph", d))
 					want += d
 				}
 				if diff := cmp.Diff(map[string]int64{"rph": want}, lease.Consumed()); diff != "" {
@@ -78,9 +79,9 @@ func TestALeaseOfSeveralShardsIsReturnedToThem(t *testing.T) {
 				if tt.commit {
 					settle = lease.Commit
 				}
-				w.must(settle(w.Context()))
-				w.must(settle(w.Context()))
-				w.must(lease.Rollback(w.Context()))
+				w.Must(settle(w.Context()))
+				w.Must(settle(w.Context()))
+				w.Must(lease.Rollback(w.Context()))
 				if got := w.total() / 1000; got != tt.left {
 					w.Errorf("%d are left, want %d: %v", got, tt.left, w.balances())
 				}
@@ -101,7 +102,7 @@ func TestALeaseOfSeveralShardsIsReturnedToThem(t *testing.T) {
 // bucket is in debt.
 func TestAnAdjustmentIsPaidByAllShards(t *testing.T) {
 	for _, tt := range []struct {
-		more, left int
+		more, left int64
 		seen       bool // all shards were read a moment ago
 	}{{5, 34, true}, {25, 14, true}, {25, 14, false}, {39, 0, true}, {39, 0, false}, {100, -61, true}, {100, -61, false}} {
 		t.Run(fmt.Sprintf("%d more, all seen: %v", tt.more, tt.seen), func(t *testing.T) {
@@ -110,11 +111,11 @@ func TestAnAdjustmentIsPaidByAllShards(t *testing.T) {
 					w.survey(w.Limiter, "user", hourly)
 				}
 				lease, err := w.Acquire(w.Context(), ask("user", "rph", 1))
-				w.must(err)
-				w.must(lease.Adjust("rph", int64(tt.more)))
-				w.must(lease.Commit(w.Context()))
-				w.must(lease.Commit(w.Context()))
-				if got := w.total() / 1000; got != int64(tt.left) {
+				w.Must(err)
+				w.Must(lease.Adjust("rph", tt.more))
+				w.Must(lease.Commit(w.Context()))
+				w.Must(lease.Commit(w.Context()))
+				if got := w.total() / 1000; got != tt.left {
 					w.Errorf("%d are left, want %d", got, tt.left)
 				}
 				for i, b := range w.balances() {
@@ -123,11 +124,11 @@ func TestAnAdjustmentIsPaidByAllShards(t *testing.T) {
 					}
 				}
 				for range 8 {
-					refused := w.take(w.limiter(w.store, limiter.Options{}), ask("user", "rph", max(1, tt.left+1)))
+					refused := w.Take(w.NewLimiter(w.Store, limiter.Options{}), ask("user", "rph", max(1, tt.left+1)))
 					if refused == nil {
 						w.Fatalf("served %d of %d", max(1, tt.left+1), tt.left)
 					}
-					if got := refused.Statuses[0].Available; got != int64(tt.left) {
+					if got := refused.Statuses[0].Available; got != tt.left {
 						w.Errorf("the refusal quotes %d, want %d", got, tt.left)
 					}
 				}
@@ -142,41 +143,41 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 	for _, then := range []string{"commit", "roll back"} {
 		t.Run(then, func(t *testing.T) {
 			inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-				w.system(hourly)
+				w.System(hourly)
 				w.plant("user", hourly, 4, each(4, 1_000_000)...)
-				api := &tap{API: w.engine}
-				l := w.limiter(w.open(api), limiter.Options{})
+				api := faults.NewTap(w.Engine)
+				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 				lease, err := l.Acquire(w.Context(), ask("user", "rph", 2700))
-				w.must(err)
-				w.must(lease.Adjust("rph", -2700))
-				full := w.shards("user")[0].Shard
+				w.Must(err)
+				w.Must(lease.Adjust("rph", -2700))
+				full := w.Images("user")[0].Shard
 				for i, b := range w.balances() {
 					if b < 1000 {
 						full = i // the last that was debited
 					}
 				}
-				api.turn(func(shard int) error {
+				api.Set(fullShards(func(shard int) error {
 					if shard == full {
-						return busyError()
+						return faults.BusyTable()
 					}
 					return nil
-				})
+				}))
 				if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {
 					w.Errorf("committed half: %v, want throttled", err)
 				}
 				if err := lease.Adjust("rph", 0); err != nil {
 					w.Errorf("the lease is not open: %v", err)
 				}
-				w.must(lease.Adjust("rph", 700))
+				w.Must(lease.Adjust("rph", 700))
 				if got := lease.Consumed()["rph"]; got != 700 {
 					w.Errorf("consumed %d, want 700", got)
 				}
-				api.turn(nil)
+				api.Set(nil)
 				want := int64(3300)
 				if then == "commit" {
-					w.must(lease.Commit(w.Context()))
+					w.Must(lease.Commit(w.Context()))
 				} else {
-					w.must(lease.Rollback(w.Context()))
+					w.Must(lease.Rollback(w.Context()))
 					want = 4000
 				}
 				if got := w.total() / 1000; got != want {
@@ -194,11 +195,11 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 // lack room for all of it, and the other shards take the rest.
 func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		lease, err := w.Acquire(w.Context(), ask("user", "rph", 3000))
-		w.must(err)
+		w.Must(err)
 		w.double(w.Limiter, "rph") // takes one
-		w.must(lease.Rollback(w.Context()))
+		w.Must(lease.Rollback(w.Context()))
 		if got := w.total() / 1000; got != 3999 {
 			w.Errorf("%d of 3999 are there after the return of 3000: %v", got, w.balances())
 		}
@@ -210,25 +211,25 @@ func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
 func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 1000), limiter.PerDay("tpd", 80_000))
-		w.take(w.Limiter, ask("key", "rph", 1, "tpd", 100))
+		w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tpd": 100}))
 		for range 3 {
 			for _, entity := range []string{"key", "project"} {
 				w.doubleOf(w.Limiter, ask(entity, "rph", 0))
 			}
 			time.Sleep(1001 * time.Millisecond)
 		}
-		if len(w.shards("key")) != 8 || len(w.shards("project")) != 8 {
-			w.Fatalf("%d and %d shards, want 8", len(w.shards("key")), len(w.shards("project")))
+		if len(w.Images("key")) != 8 || len(w.Images("project")) != 8 {
+			w.Fatalf("%d and %d shards, want 8", len(w.Images("key")), len(w.Images("project")))
 		}
-		before := w.available("project", "tpd")
-		lease, err := w.Acquire(w.Context(), ask("key", "rph", 1, "tpd", 30_000))
-		w.must(err)
-		if got := w.available("project", "tpd"); got != before-30_000 {
+		before := w.Balance("project", "tpd")
+		lease, err := w.Acquire(w.Context(), askAll("key", tokens{"rph": 1, "tpd": 30_000}))
+		w.Must(err)
+		if got := w.Balance("project", "tpd"); got != before-30_000 {
 			w.Errorf("the project has %d, want %d", got, before-30_000)
 		}
-		w.take(w.Limiter, ask("project", "tpd", 40_000))
-		keys, projects := w.available("key", "tpd"), w.available("project", "tpd")
-		refused := w.take(w.Limiter, ask("key", "rph", 1, "tpd", 20_000))
+		w.Take(w.Limiter, ask("project", "tpd", 40_000))
+		keys, projects := w.Balance("key", "tpd"), w.Balance("project", "tpd")
+		refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tpd": 20_000}))
 		if refused == nil {
 			w.Fatal("the project served more than it has")
 		}
@@ -237,11 +238,11 @@ func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
 				w.Errorf("status %+v", s)
 			}
 		}
-		if k, p := w.available("key", "tpd"), w.available("project", "tpd"); k != keys || p != projects {
+		if k, p := w.Balance("key", "tpd"), w.Balance("project", "tpd"); k != keys || p != projects {
 			w.Errorf("a refusal moved balances by %d and %d", k-keys, p-projects)
 		}
-		w.must(lease.Rollback(w.Context()))
-		if got := w.available("key", "tpd"); got != keys+30_000 {
+		w.Must(lease.Rollback(w.Context()))
+		if got := w.Balance("key", "tpd"); got != keys+30_000 {
 			w.Errorf("the key has %d after a rollback, want %d", got, keys+30_000)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -29,7 +30,7 @@ func (w *world) advance(shard int, by time.Duration) {
 // holdsMilli checks the stored balance of a limit on shard 0 of the user's bucket.
 func (w *world) holdsMilli(limit string, want int64) {
 	w.Helper()
-	if s, _ := w.shards("user")[0].Limit(limit); s.Tokens != want {
+	if s, _ := w.Images("user")[0].Limit(limit); s.Tokens != want {
 		w.Errorf("shard 0 holds %d of %s, want %d", s.Tokens, limit, want)
 	}
 }
@@ -38,17 +39,17 @@ func (w *world) holdsMilli(limit string, want int64) {
 // exactly these tokens, a fast limit at most its balance.
 func TestHealingTakesBackWhatWasEarnedTooEarly(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
-		w.system(limiter.PerDay("rpd", 24), limiter.PerSecond("rps", 5), limiter.PerHour("rph", 60))
-		w.take(w.Limiter, ask("user", "rpd", 10, "rph", 60))
-		lease, err := w.Acquire(w.Context(), ask("user", "rpd", 0, "rph", 0))
-		w.must(err)
-		w.must(lease.Adjust("rph", 1000)) // into debt, deeper than two hours earn
-		w.must(lease.Commit(w.Context()))
-		w.take(w.fast(2*time.Hour), ask("user", "rpd", 1, "rps", 2))
+		w.System(limiter.PerDay("rpd", 24), limiter.PerSecond("rps", 5), limiter.PerHour("rph", 60))
+		w.Take(w.Limiter, askAll("user", tokens{"rpd": 10, "rph": 60}))
+		lease, err := w.Acquire(w.Context(), askAll("user", tokens{"rpd": 0, "rph": 0}))
+		w.Must(err)
+		w.Must(lease.Adjust("rph", 1000)) // into debt, deeper than two hours earn
+		w.Must(lease.Commit(w.Context()))
+		w.Take(w.fast(2*time.Hour), askAll("user", tokens{"rpd": 1, "rps": 2}))
 		w.holdsMilli("rpd", 15_000)
 		at := time.Now()
 
-		w.take(w.Limiter, ask("user", "rpd", 0, "rps", 0))
+		w.Take(w.Limiter, askAll("user", tokens{"rpd": 0, "rps": 0}))
 		w.holdsMilli("rpd", 13_000) // 24 − 10 − 1
 		w.holdsMilli("rps", 0)
 		w.holdsMilli("rph", -880_000) // −1000 and two hours: healing does not deepen a debt
@@ -68,11 +69,11 @@ func TestWhatIsNotHealed(t *testing.T) {
 		patch string
 		want  uint64
 	}{
-		"far ahead":            {31 * time.Second, func(w *world) *dynamo.Store { return w.store }, "", 1},
-		"not far enough":       {29 * time.Second, func(w *world) *dynamo.Store { return w.store }, "", 0},
-		"by a clock unchecked": {time.Hour, func(w *world) *dynamo.Store { return w.openBy(w.undated(), off(0)) }, "", 0},
+		"far ahead":            {31 * time.Second, func(w *world) *dynamo.Store { return w.Store }, "", 1},
+		"not far enough":       {29 * time.Second, func(w *world) *dynamo.Store { return w.Store }, "", 0},
+		"by a clock unchecked": {time.Hour, func(w *world) *dynamo.Store { return w.openBy(w.undated(), faults.Skewed(0).Now) }, "", 0},
 		"by a clock behind": {time.Second, func(w *world) *dynamo.Store {
-			return w.openBy(w.undated(), off(-time.Hour))
+			return w.openBy(w.undated(), faults.Skewed(-time.Hour).Now)
 		}, "", 0},
 		"by a clock that was just set": {time.Hour, func(w *world) *dynamo.Store {
 			var wall time.Duration
@@ -86,26 +87,26 @@ func TestWhatIsNotHealed(t *testing.T) {
 			wall, dates = -time.Hour, false
 			return s
 		}, "", 0},
-		"a bucket that is disabled":       {time.Hour, func(w *world) *dynamo.Store { return w.store }, "SET disabled = :v", 0},
-		"a bucket with a peer's schedule": {time.Hour, func(w *world) *dynamo.Store { return w.store }, "SET sched = :v", 0},
+		"a bucket that is disabled":       {time.Hour, func(w *world) *dynamo.Store { return w.Store }, "SET disabled = :v", 0},
+		"a bucket with a peer's schedule": {time.Hour, func(w *world) *dynamo.Store { return w.Store }, "SET sched = :v", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
-				w.system(limiter.PerSecond("rps", 10))
-				w.take(w.Limiter, ask("user", "rps", 1))
+				w.System(limiter.PerSecond("rps", 10))
+				w.Take(w.Limiter, ask("user", "rps", 1))
 				w.advance(0, c.ahead)
 				if c.patch != "" {
 					w.patchShard(0, c.patch, values{":v": &types.AttributeValueMemberBOOL{Value: true}})
 				}
-				before := w.shards("user")[0].RefilledAt
-				l := w.limiter(c.open(w), limiter.Options{})
+				before := w.Images("user")[0].RefilledAt
+				l := w.NewLimiter(c.open(w), limiter.Options{})
 				requests := w.requests()
 				_, _ = l.Acquire(w.Context(), ask("user", "rps", 1))
 				if n := w.requests() - requests; c.patch != "" && n > 2 {
 					w.Errorf("%d requests", n) // to read the bucket, and to debit it
 				}
-				if healed := l.Stats().Healed; healed != c.want || (w.shards("user")[0].RefilledAt < before) != (c.want > 0) {
-					w.Errorf("%d healed, and the stamp moved by %d ms", healed, w.shards("user")[0].RefilledAt-before)
+				if healed := l.Stats().Healed; healed != c.want || (w.Images("user")[0].RefilledAt < before) != (c.want > 0) {
+					w.Errorf("%d healed, and the stamp moved by %d ms", healed, w.Images("user")[0].RefilledAt-before)
 				}
 			})
 		})
@@ -123,11 +124,11 @@ func TestEveryPathHeals(t *testing.T) {
 		of     int
 	}{
 		"a take": {func(w *world) error {
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			return nil
 		}, 4, 4}, // one shard after the other is found short
 		"a gather": {func(w *world) error {
-			if refused := w.take(w.Limiter, ask("user", "rph", 350)); refused == nil {
+			if refused := w.Take(w.Limiter, ask("user", "rph", 350)); refused == nil {
 				return errors.New("350 were admitted of what is earned later")
 			}
 			return nil
@@ -147,7 +148,7 @@ func TestEveryPathHeals(t *testing.T) {
 		}, 4, 2},
 		"a doubling": {func(w *world) error {
 			w.exhaust("user", 0)
-			img := w.shards("user")[0]
+			img := w.Images("user")[0]
 			img.RefilledAt -= time.Hour.Milliseconds() // as it was a moment ago
 			done, err := w.Double(w.Context(), img, time.Now())
 			if err == nil && !done {
@@ -160,24 +161,24 @@ func TestEveryPathHeals(t *testing.T) {
 			return w.Mend(w.Context(), user)
 		}, 3, 4},
 		"an aggregator's refill": {func(w *world) error {
-			_, err := w.Replenish(w.Context(), w.shards("user")[1], []store.Amount{{Limit: "rph", Milli: 1000}}, 0)
+			_, err := w.Replenish(w.Context(), w.Images("user")[1], []store.Amount{{Limit: "rph", Milli: 1000}}, 0)
 			return err
 		}, 1, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
 				l := limiter.PerHour("rph", 1000)
-				w.system(l)
+				w.System(l)
 				w.plant("user", l, 4, 100_000, 100_000, 100_000, 100_000)
 				for i := range 4 {
 					w.advance(i, time.Hour)
 				}
-				w.must(c.call(w))
+				w.Must(c.call(w))
 				w.Settle()
 				if n := w.Stats().Healed; n != uint64(c.shards) {
 					w.Errorf("%d healed, want %d", n, c.shards)
 				}
-				images := w.shards("user")
+				images := w.Images("user")
 				if len(images) != c.of {
 					w.Errorf("%d shards, want %d", len(images), c.of)
 				}
@@ -211,14 +212,14 @@ func TestALeaseIsSettledOnABucketThatIsAhead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
-				w.system(limiter.PerDay("rpd", 24))
+				w.System(limiter.PerDay("rpd", 24))
 				lease, err := w.Acquire(w.Context(), ask("user", "rpd", 10))
-				w.must(err)
-				w.take(w.fast(2*time.Hour), ask("user", "rpd", 0)) // debits nothing else
-				w.advance(0, time.Until(time.UnixMilli(w.shards("user")[0].RefilledAt))+2*time.Hour)
+				w.Must(err)
+				w.Take(w.fast(2*time.Hour), ask("user", "rpd", 0)) // debits nothing else
+				w.advance(0, time.Until(time.UnixMilli(w.Images("user")[0].RefilledAt))+2*time.Hour)
 				w.patchShard(0, "SET b_rpd_tk = b_rpd_tk + :e", values{":e": number(2000)})
-				w.must(c.settle(lease, w.Context()))
-				w.take(w.Limiter, ask("user", "rpd", 0))
+				w.Must(c.settle(lease, w.Context()))
+				w.Take(w.Limiter, ask("user", "rpd", 0))
 				w.holdsMilli("rpd", c.want)
 				w.stampedNear(time.Second)
 			})
@@ -229,37 +230,37 @@ func TestALeaseIsSettledOnABucketThatIsAhead(t *testing.T) {
 // A refusal on a bucket that was ahead quotes the exact wait.
 func TestWaitsOfAHealedBucketAreExact(t *testing.T) {
 	for name, quote := range map[string]func(*world, limiter.Request) time.Duration{
-		"acquire": func(w *world, req limiter.Request) time.Duration { return w.take(w.Limiter, req).RetryAfter() },
+		"acquire": func(w *world, req limiter.Request) time.Duration { return w.Take(w.Limiter, req).RetryAfter() },
 		"available": func(w *world, req limiter.Request) time.Duration {
 			wait, err := w.TimeUntilAvailable(w.Context(), req)
-			w.must(err)
+			w.Must(err)
 			return wait
 		},
 		"from memory": func(w *world, req limiter.Request) time.Duration {
-			w.take(w.Limiter, req)
+			w.Take(w.Limiter, req)
 			if !w.refusedLocally(w.Limiter, req) {
 				w.Error("the store was asked")
 			}
-			return w.take(w.Limiter, req).RetryAfter()
+			return w.Take(w.Limiter, req).RetryAfter()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
-				w.system(limiter.PerMinute("rpm", 10))
+				w.System(limiter.PerMinute("rpm", 10))
 				req := ask("user", "rpm", 3)
-				w.take(w.Limiter, ask("user", "rpm", 10))
-				w.take(w.fast(time.Hour), ask("user", "rpm", 10))
+				w.Take(w.Limiter, ask("user", "rpm", 10))
+				w.Take(w.fast(time.Hour), ask("user", "rpm", 10))
 				time.Sleep(2 * time.Second) // so that no earlier image is trusted
 				wait := quote(w, req)
 				if wait <= 17*time.Second || wait > 18*time.Second {
 					w.Errorf("3 of 10 a minute take %v", wait)
 				}
 				time.Sleep(wait - 2*time.Millisecond)
-				if w.take(w.Limiter, req) == nil {
+				if w.Take(w.Limiter, req) == nil {
 					w.Error("admitted earlier than that")
 				}
 				time.Sleep(2 * time.Millisecond)
-				if refused := w.take(w.Limiter, req); refused != nil {
+				if refused := w.Take(w.Limiter, req); refused != nil {
 					w.Errorf("refused after that: %v", refused)
 				}
 			})
@@ -274,20 +275,20 @@ func TestAFrozenWriteLimitDoublesNothing(t *testing.T) {
 		for ahead, by := range map[string]time.Duration{"two seconds": 2 * time.Second, "twenty": 20 * time.Second, "an hour": time.Hour} {
 			t.Run(name+" "+ahead, func(t *testing.T) {
 				inDatedWorld(t, func(w *world) {
-					w.system(limiter.PerDay("rpd", 1_000_000))
+					w.System(limiter.PerDay("rpd", 1_000_000))
 					l := w.Limiter
 					if !checked {
-						l = w.limiter(w.openBy(w.undated(), off(0)), limiter.Options{})
+						l = w.NewLimiter(w.openBy(w.undated(), faults.Skewed(0).Now), limiter.Options{})
 					}
-					w.take(l, ask("user", "rpd", 1))
+					w.Take(l, ask("user", "rpd", 1))
 					w.advance(0, by)
 					for range 2500 {
-						if refused := w.take(l, ask("user", "rpd", 1)); refused != nil {
+						if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
 							w.Fatal(refused)
 						}
 						time.Sleep(2500 * time.Microsecond)
 					}
-					img := w.shards("user")[0]
+					img := w.Images("user")[0]
 					if done, err := l.Double(w.Context(), img, time.Now()); err != nil || done {
 						w.Errorf("doubled: %t, %v", done, err)
 					}
@@ -304,12 +305,12 @@ func TestAFrozenWriteLimitDoublesNothing(t *testing.T) {
 // A hidden write limit that runs dry when a stamp is moved back doubles no bucket.
 func TestAWriteLimitThatRanDryDoublesNothing(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
-		w.system(limiter.PerDay("rpd", 1_000_000))
-		w.take(w.Limiter, ask("user", "rpd", 1))
+		w.System(limiter.PerDay("rpd", 1_000_000))
+		w.Take(w.Limiter, ask("user", "rpd", 1))
 		w.advance(0, time.Hour)
 		w.exhaust("user", -1_000_000)
 		for range 100 { // at one instant
-			if refused := w.take(w.Limiter, ask("user", "rpd", 1)); refused != nil {
+			if refused := w.Take(w.Limiter, ask("user", "rpd", 1)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
@@ -324,14 +325,14 @@ func TestAWriteLimitThatRanDryDoublesNothing(t *testing.T) {
 func TestAClockThatStaysAhead(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		const burst, hours = 60, 6
-		w.system(limiter.PerSecond("rps", 1, limiter.Burst(burst)))
+		w.System(limiter.PerSecond("rps", 1, limiter.Burst(burst)))
 		fast := w.fast(time.Minute)
 		var theirs, ours int
 		for end := time.Now().Add(hours * time.Hour); time.Now().Before(end); time.Sleep(time.Second / 2) {
-			if w.take(fast, ask("user", "rps", 1)) == nil {
+			if w.Take(fast, ask("user", "rps", 1)) == nil {
 				theirs++
 			}
-			if w.take(w.Limiter, ask("user", "rps", 1)) == nil {
+			if w.Take(w.Limiter, ask("user", "rps", 1)) == nil {
 				ours++
 			}
 		}
@@ -347,7 +348,7 @@ func TestAClockThatStaysAhead(t *testing.T) {
 		}
 		// Once the client has gone, the bucket is free again within the longest pause.
 		time.Sleep(time.Hour)
-		w.take(w.Limiter, ask("user", "rps", 1))
+		w.Take(w.Limiter, ask("user", "rps", 1))
 		if got := w.admitted(w.Limiter, ask("user", "rps", 1), time.Second/2, 10*time.Minute); got < 594 {
 			w.Errorf("%d of 600 were admitted after that", got)
 		}
@@ -358,12 +359,12 @@ func TestAClockThatStaysAhead(t *testing.T) {
 // back.
 func TestManyHealAtOnce(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
-		w.system(limiter.PerSecond("rps", 100))
+		w.System(limiter.PerSecond("rps", 100))
 		const clients, callers = 4, 8
 		ls := make([]*limiter.Limiter, clients)
 		for i := range ls {
-			ls[i] = w.limiter(w.open(w.dated(time.Now)), limiter.Options{})
-			w.take(ls[i], ask("user", "rps", 1))
+			ls[i] = w.NewLimiter(w.OpenOn(w.dated(time.Now)), limiter.Options{})
+			w.Take(ls[i], ask("user", "rps", 1))
 		}
 		w.advance(0, time.Hour)
 		w.patch("SET b_rps_tk = :v", values{":v": number(100_000)})
@@ -375,7 +376,7 @@ func TestManyHealAtOnce(t *testing.T) {
 			for range callers {
 				all.Go(func() {
 					for time.Since(start) < 10*time.Second {
-						if w.take(l, ask("user", "rps", 1)) == nil {
+						if w.Take(l, ask("user", "rps", 1)) == nil {
 							mu.Lock()
 							admitted++
 							mu.Unlock()
@@ -405,12 +406,12 @@ func TestManyHealAtOnce(t *testing.T) {
 // A healing costs one write.
 func TestWhatHealingCosts(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
-		w.system(limiter.PerDay("rpd", 1000))
-		w.take(w.Limiter, ask("user", "rpd", 1))
+		w.System(limiter.PerDay("rpd", 1000))
+		w.Take(w.Limiter, ask("user", "rpd", 1))
 		w.advance(0, time.Hour)
 		cost := func() (requests int64) {
 			before := w.requests()
-			if refused := w.take(w.Limiter, ask("user", "rpd", 1)); refused != nil {
+			if refused := w.Take(w.Limiter, ask("user", "rpd", 1)); refused != nil {
 				w.Error(refused)
 			}
 			return w.requests() - before
@@ -448,14 +449,14 @@ func TestAStampThatCannotBeMovedBack(t *testing.T) {
 	}{"throttled": {limiter.ErrThrottled, 1, "was not moved back"}, "others write": {nil, 2, ""}} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
-				w.system(limiter.PerMinute("rpm", 10))
-				w.take(w.Limiter, ask("user", "rpm", 10))
-				w.take(w.fast(time.Hour), ask("user", "rpm", 10))
+				w.System(limiter.PerMinute("rpm", 10))
+				w.Take(w.Limiter, ask("user", "rpm", 10))
+				w.Take(w.fast(time.Hour), ask("user", "rpm", 10))
 				var log bytes.Buffer
 				tries := 0
-				l := w.limiter(clumsy{w.store, c.err, &tries}, limiter.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				l := w.NewLimiter(clumsy{w.Store, c.err, &tries}, limiter.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				statuses, err := l.Available(w.Context(), ask("user", "rpm", 1))
-				w.must(err)
+				w.Must(err)
 				if wait := statuses[0].RetryAfter; wait != 6*time.Second || tries != c.tries {
 					w.Errorf("told to wait %v after %d tries, want 6s after %d", wait, tries, c.tries)
 				}
@@ -496,10 +497,10 @@ func TestAHealedImageIsNotBehind(t *testing.T) {
 func TestAShardThatIsAheadIsNotMerged(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		l := limiter.PerHour("rph", 1000)
-		w.system(l)
+		w.System(l)
 		w.plant("user", l, 2, 100_000, 100_000)
 		w.advance(1, time.Hour)
-		if w.merge(w.limiter(w.openBy(w.undated(), off(0)), limiter.Options{})) {
+		if w.merge(w.NewLimiter(w.openBy(w.undated(), faults.Skewed(0).Now), limiter.Options{})) {
 			w.Error("it was merged")
 		}
 		if !w.merge(w.Limiter) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // Sixty-four callers of four processes contend for one entity. The admitted count is
@@ -20,11 +21,11 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 		var admitted atomic.Int64
 		var all sync.WaitGroup
 		for range processes {
-			l := w.limiter(w.open(&latency{API: w.engine, wait: 4 * time.Millisecond}), limiter.Options{})
+			l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, latency(4*time.Millisecond))), limiter.Options{})
 			for range callers {
 				all.Go(func() {
 					for time.Since(start) < seconds*time.Second {
-						lease, err := l.Acquire(w.Context(), ask("key", "rps", 1, "rpm", 1))
+						lease, err := l.Acquire(w.Context(), askAll("key", tokens{"rps": 1, "rpm": 1}))
 						var refused *limiter.ExceededError
 						switch {
 						case errors.As(err, &refused):
@@ -34,7 +35,7 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 							return
 						default:
 							admitted.Add(1)
-							w.must(lease.Commit(w.Context()))
+							w.Must(lease.Commit(w.Context()))
 						}
 					}
 				})

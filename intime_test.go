@@ -5,56 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A hole is an API that answers nothing once it is open. A request returns when its
-// context ends or, if the hole is deaf, that much later.
-type hole struct {
-	dynamo.API
-	open atomic.Bool
-	deaf time.Duration
-}
-
-func fall[T any](ctx context.Context, h *hole, pass func() (T, error)) (T, error) {
-	if !h.open.Load() {
-		return pass()
+// swallow answers nothing. A request returns when its context ends, and that much later.
+func swallow(deaf time.Duration) faults.Hook {
+	return func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		defer time.Sleep(deaf)
+		return faults.Hang(ctx, c, next)
 	}
-	<-ctx.Done()
-	time.Sleep(h.deaf)
-	return *new(T), ctx.Err()
-}
-
-func (h *hole) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return fall(ctx, h, func() (*dynamodb.UpdateItemOutput, error) { return h.API.UpdateItem(ctx, in, o...) })
-}
-
-func (h *hole) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return fall(ctx, h, func() (*dynamodb.PutItemOutput, error) { return h.API.PutItem(ctx, in, o...) })
-}
-
-func (h *hole) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	return fall(ctx, h, func() (*dynamodb.QueryOutput, error) { return h.API.Query(ctx, in, o...) })
-}
-
-func (h *hole) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	return fall(ctx, h, func() (*dynamodb.BatchGetItemOutput, error) { return h.API.BatchGetItem(ctx, in, o...) })
-}
-
-func (h *hole) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return fall(ctx, h, func() (*dynamodb.TransactWriteItemsOutput, error) { return h.API.TransactWriteItems(ctx, in, o...) })
 }
 
 // A method is a method of the limiter or of a lease that takes a context. The lease has
@@ -119,8 +90,8 @@ func (w *world) leases(l *limiter.Limiter, n int) []*limiter.Lease {
 	for i := range all {
 		var err error
 		all[i], err = l.Acquire(w.Context(), ask("user", "rph", 2))
-		w.must(err)
-		w.must(all[i].Adjust("rph", 1))
+		w.Must(err)
+		w.Must(all[i].Adjust("rph", 1))
 	}
 	return all
 }
@@ -146,12 +117,12 @@ func TestEveryCallReturnsInTime(t *testing.T) {
 
 func everyCallReturns(w *far, o limiter.Options, shards int, deaf time.Duration) {
 	const callers = 64
-	w.system(hourly)
-	h := &hole{API: w.meter, deaf: deaf}
-	l := w.limiter(w.open(h), o)
+	w.System(hourly)
+	h := faults.NewTap(w.Meter)
+	l := w.NewLimiter(w.OpenOn(h), o)
 	w.plant("user", hourly, shards, each(shards, 4_000_000/int64(shards))...)
 	images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
-	w.must(err)
+	w.Must(err)
 	l.Settle()
 	kinds := map[string]func() (context.Context, context.CancelFunc, time.Duration){
 		"no end": func() (context.Context, context.CancelFunc, time.Duration) {
@@ -171,7 +142,7 @@ func everyCallReturns(w *far, o limiter.Options, shards int, deaf time.Duration)
 	for _, m := range methods(images) {
 		leases := w.leases(l, callers)
 		l.Settle()
-		h.open.Store(true)
+		h.Set(swallow(deaf))
 		var all sync.WaitGroup
 		for i := range callers {
 			name := []string{"no end", "some end", "a deadline", "leaves"}[i%4]
@@ -190,7 +161,7 @@ func everyCallReturns(w *far, o limiter.Options, shards int, deaf time.Duration)
 		all.Wait()
 		time.Sleep(3 * deaf) // Settle would spend this time polling
 		l.Settle()
-		h.open.Store(false)
+		h.Set(nil)
 		time.Sleep(time.Minute)
 	}
 }
@@ -208,7 +179,7 @@ func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 		t.Run(fmt.Sprintf("%d in flight, %d shards, %s", inFlight, shards, on), func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: inFlight, Timeout: 5 * time.Second}, func(w *far) {
-				w.system(hourly)
+				w.System(hourly)
 				w.plant("user", hourly, shards, each(shards, 900_000)...)
 				w.survey(w.l, "user", hourly)
 				before := w.used()
@@ -258,8 +229,8 @@ func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 func TestACallInTheProcessReturnsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldIn(t)
-		w.system(hourly)
+		w := &world{limitertest.New(t, limitertest.Options{})}
+		w.System(hourly)
 		w.plant("user", hourly, limiter.MaxShards, each(limiter.MaxShards, 100_000)...)
 		for i := range limiter.MaxShards {
 			w.patchShard(i, "SET b_wcu_tk = :n", map[string]types.AttributeValue{":n": number(-60_000_000)})
@@ -269,7 +240,6 @@ func TestACallInTheProcessReturnsInTime(t *testing.T) {
 		if took := time.Since(start); !errors.Is(err, limiter.ErrUnavailable) || took > limiter.DefaultTimeout {
 			w.Errorf("%v after %v", err, took)
 		}
-		w.must(w.engine.Close())
 	})
 }
 
@@ -279,13 +249,13 @@ func TestALeaseAnswersAtOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		w.family(hourly)
-		h := &hole{API: w.meter}
-		l := w.limiter(w.open(h), limiter.Options{})
+		h := faults.NewTap(w.Meter)
+		l := w.NewLimiter(w.OpenOn(h), limiter.Options{})
 		lease, err := l.Acquire(w.Context(), ask("key", "rph", 3))
-		w.must(err)
+		w.Must(err)
 		l.Settle()
-		w.must(lease.Adjust("rph", 2))
-		h.open.Store(true)
+		w.Must(lease.Adjust("rph", 2))
+		h.Set(faults.Hang)
 		for _, settle := range []func(context.Context) error{lease.Commit, lease.Rollback} {
 			ended := make(chan error, 1)
 			go func() { ended <- settle(w.Context()) }()
@@ -305,7 +275,7 @@ func TestALeaseAnswersAtOnce(t *testing.T) {
 			}
 		}
 		l.Settle()
-		h.open.Store(false)
+		h.Set(nil)
 	})
 }
 
@@ -317,21 +287,21 @@ func settleWasUnanswered(err error) bool { return errors.Is(err, limiter.ErrUnav
 // the final amounts count.
 func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(hourly)
-		api := &faulty{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{})
+		w.System(hourly)
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 		lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-		w.must(err)
-		w.must(lease.Adjust("rph", 3))
+		w.Must(err)
+		w.Must(lease.Adjust("rph", 3))
 		for range 3 {
-			api.fail = &types.ProvisionedThroughputExceededException{}
+			api.Set(faults.On(faults.Fail(faults.BusyTable()), faults.UpdateItem))
 			if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {
 				w.Errorf("got %v", err)
 			}
-			w.must(lease.Adjust("rph", 2))
+			w.Must(lease.Adjust("rph", 2))
 		}
-		api.fail = nil
-		w.must(lease.Commit(w.Context()))
+		api.Set(nil)
+		w.Must(lease.Commit(w.Context()))
 		if err := lease.Adjust("rph", 1); !errors.Is(err, limiter.ErrLeaseClosed) {
 			w.Errorf("adjusted after the commit: %v", err)
 		}
@@ -343,12 +313,12 @@ func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
 func TestALeaseEndsOnce(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
-		w.system(hourly)
-		w.warm("user", "rph", 1)
+		w.System(hourly)
+		w.warm(ask("user", "rph", 1))
 		for round := range 20 {
 			lease, err := w.l.Acquire(w.Context(), ask("user", "rph", 7))
-			w.must(err)
-			w.must(lease.Adjust("rph", 3))
+			w.Must(err)
+			w.Must(lease.Adjust("rph", 3))
 			var all sync.WaitGroup
 			updates := w.spent(func() {
 				for i := range 8 {
@@ -356,7 +326,7 @@ func TestALeaseEndsOnce(t *testing.T) {
 					if (i+round)%2 == 0 {
 						settle = lease.Rollback
 					}
-					all.Go(func() { w.must(settle(w.Context())) })
+					all.Go(func() { w.Must(settle(w.Context())) })
 				}
 				all.Wait()
 			})
@@ -375,10 +345,10 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, commits := range []bool{true, false} {
 		inFarWorld(t, limiter.Options{}, func(w *far) {
-			w.system(hourly)
-			w.take(w.Limiter, ask("user", "rph", 1))
-			h := &hole{API: w.meter}
-			l := w.limiter(w.open(h), limiter.Options{})
+			w.System(hourly)
+			w.Take(w.Limiter, ask("user", "rph", 1))
+			h := faults.NewTap(w.Meter)
+			l := w.NewLimiter(w.OpenOn(h), limiter.Options{})
 			leases := w.leases(l, 8) // 2 tokens each, and 1 by adjustment
 			settle := func() {
 				var all sync.WaitGroup
@@ -396,9 +366,9 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 				all.Wait()
 				l.Settle()
 			}
-			h.open.Store(true)
+			h.Set(faults.Hang)
 			settle()
-			h.open.Store(false)
+			h.Set(nil)
 			settle()
 			// Two writes were sent, and their outcome is unknown.
 			want, lost := int64(1), int64(2*2)
@@ -437,10 +407,10 @@ func TestASettlementIsSeenThrough(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: inFlight}, func(w *far) {
 				w.family(hourly)
-				w.warm("key", "rph", 0)
+				w.warm(ask("key", "rph", 0))
 				lease, err := w.l.Acquire(w.Context(), ask("key", "rph", 7))
-				w.must(err)
-				w.must(lease.Adjust("rph", 3))
+				w.Must(err)
+				w.Must(lease.Adjust("rph", 3))
 				w.l.Settle()
 				calls, until := 1, time.Now().Add(time.Second)
 				if others { // for longer than one settlement goes on trying
@@ -448,7 +418,7 @@ func TestASettlementIsSeenThrough(t *testing.T) {
 				}
 				w.wire.fails = func(int) (bool, error) {
 					if time.Now().Before(until) {
-						return false, busyError()
+						return false, faults.BusyTable()
 					}
 					return false, nil
 				}
@@ -480,9 +450,8 @@ func TestASettlementIsSeenThrough(t *testing.T) {
 	}
 }
 
-// A lag is an API with a delay for each entity.
+// A lag delays the updates of buckets, by entity.
 type lag struct {
-	dynamo.API
 	mu   sync.Mutex
 	wait map[string]time.Duration // there and back
 }
@@ -493,12 +462,14 @@ func (a *lag) set(entity string, d time.Duration) {
 	a.wait[entity] = d
 }
 
-func (a *lag) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	pk, _ := in.Key["PK"].(*types.AttributeValueMemberS)
-	a.mu.Lock()
-	c := &wire{wait: a.wait[strings.Split(pk.Value, "#")[1]]}
-	a.mu.Unlock()
-	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) { return a.API.UpdateItem(ctx, in, o...) })
+// on returns an API with the delays.
+func (a *lag) on(api dynamo.API) dynamo.API {
+	return faults.Wrap(api, faults.On(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		a.mu.Lock()
+		wait := a.wait[c.Buckets()[0].Entity]
+		a.mu.Unlock()
+		return faults.Latency(wait)(ctx, c, next)
+	}, faults.UpdateItem))
 }
 
 // The return of tokens has a time of its own, even if the call's time is nearly up.
@@ -506,14 +477,14 @@ func TestTheReturnHasATimeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		w.family(fixed("rph", 4000))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("rph", 10)}))
-		api := &lag{API: w.meter, wait: map[string]time.Duration{}}
-		l := w.limiter(w.open(api), limiter.Options{Trust: -1})
-		w.take(l, ask("key", "rph", 1))
-		w.take(l, ask("key", "rph", 1))
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("rph", 10)}))
+		late := &lag{wait: map[string]time.Duration{}}
+		l := w.NewLimiter(w.OpenOn(late.on(w.Meter)), limiter.Options{Trust: -1})
+		w.Take(l, ask("key", "rph", 1))
+		w.Take(l, ask("key", "rph", 1))
 		l.Settle()
-		api.set("key", 2*time.Second)
-		api.set("project", 4200*time.Millisecond)
+		late.set("key", 2*time.Second)
+		late.set("project", 4200*time.Millisecond)
 		start := time.Now()
 		_, err := l.Acquire(w.Context(), ask("key", "rph", 100)) // the project has fewer
 		if took := time.Since(start); !errors.Is(err, limiter.ErrUnavailable) || took > limiter.DefaultTimeout {

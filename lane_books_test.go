@@ -33,7 +33,7 @@ func TestTheBooksBalance(t *testing.T) {
 				const capacity = 600
 				throttles := seed%3 == 0
 				w.family(fixed("x", capacity), fixed("y", 10*capacity))
-				w.warm("key", "x", 0, "y", 0)
+				w.warm(askAll("key", tokens{"x": 0, "y": 0}))
 				shards := 1 << (seed / 8) // 1, 2, 4
 				for n := 1; n < shards; n *= 2 {
 					w.splitKey()
@@ -42,7 +42,7 @@ func TestTheBooksBalance(t *testing.T) {
 				before := map[string]int64{}
 				for _, e := range []string{"key", "project"} {
 					for limit := range held.capacity {
-						before[e+limit] = w.available(e, limit)
+						before[e+limit] = w.Balance(e, limit)
 					}
 				}
 				chance := rand.New(rand.NewPCG(seed, 6))
@@ -72,13 +72,13 @@ func TestTheBooksBalance(t *testing.T) {
 				w.wire.fails = nil
 				time.Sleep(2 * time.Second)
 				for _, end := range held.open {
-					w.must(end(w.Context()))
+					w.Must(end(w.Context()))
 				}
 				w.l.Settle()
 				for _, e := range []string{"key", "project"} {
 					for limit := range held.capacity {
 						// A throttled return is lost if no caller is left to repeat it.
-						if got, want := w.available(e, limit), before[e+limit]-held.held[limit]; got > want || got < want && !throttles {
+						if got, want := w.Balance(e, limit), before[e+limit]-held.held[limit]; got > want || got < want && !throttles {
 							t.Errorf("%s holds %d %s, want %d", e, got, limit, want)
 						}
 					}
@@ -135,8 +135,8 @@ func (w *far) visit(random *rand.Rand, b *books) {
 	if random.IntN(4) == 0 {
 		time.AfterFunc(time.Duration(random.Int64N(int64(25*time.Millisecond))), cancel)
 	}
-	x, y := random.IntN(12), random.IntN(40)
-	lease, err := w.l.Acquire(ctx, ask("key", "x", x, "y", y))
+	x, y := random.Int64N(12), random.Int64N(40)
+	lease, err := w.l.Acquire(ctx, askAll("key", tokens{"x": x, "y": y}))
 	switch {
 	case errors.Is(err, limiter.ErrExceeded), errors.Is(err, context.Canceled), errors.Is(err, limiter.ErrThrottled), errors.Is(err, limiter.ErrConflict):
 		return
@@ -145,16 +145,16 @@ func (w *far) visit(random *rand.Rand, b *books) {
 		return
 	}
 	took := lease.Consumed()
-	w.must(b.move(nil, took))
+	w.Must(b.move(nil, took))
 	time.Sleep(time.Duration(random.Int64N(int64(40 * time.Millisecond))))
 	if random.IntN(4) > 0 {
-		w.must(b.move(took, nil))
+		w.Must(b.move(took, nil))
 		b.settle(w, lease.Rollback)
 		return
 	}
-	w.must(lease.Adjust("x", -random.Int64N(int64(x)+1)))
-	w.must(lease.Adjust("y", random.Int64N(20)-min(10, int64(y))))
-	w.must(b.move(took, lease.Consumed()))
+	w.Must(lease.Adjust("x", -random.Int64N(x+1)))
+	w.Must(lease.Adjust("y", random.Int64N(20)-min(10, y)))
+	w.Must(b.move(took, lease.Consumed()))
 	b.settle(w, lease.Commit)
 }
 

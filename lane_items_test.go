@@ -36,13 +36,13 @@ func TestACrowdMeetsAnotherItemThanItSaw(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-				w.system(fixed("x", 100))
-				w.warm("user", "x", 10)
+				w.System(fixed("x", 100))
+				w.warm(ask("user", "x", 10))
 				// The second write serves five callers and is the first to meet the
 				// change.
 				time.AfterFunc(12*time.Millisecond, func() { tt.change(w) })
 				all := w.queue(nil, of(6, ask("user", "x", 1))...)
-				w.must(all[0].err)
+				w.Must(all[0].err)
 				for i, c := range all[1:] {
 					if !errors.Is(c.err, tt.want) {
 						t.Errorf("caller %d: %v, want %v", i+1, c.err, tt.want)
@@ -61,9 +61,9 @@ func TestACrowdMeetsAnotherItemThanItSaw(t *testing.T) {
 func TestPartOfACrowdIsServedWhenAComparisonIsOverdue(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-		w.system(fixed("x", 20))
-		w.warm("user", "x", 10)
-		w.must(w.store.SetSystem(w.Context(), []limiter.Limit{fixed("x", 20)}, ""))
+		w.System(fixed("x", 20))
+		w.warm(ask("user", "x", 10))
+		w.Must(w.Store.SetSystem(w.Context(), []limiter.Limit{fixed("x", 20)}, ""))
 		time.Sleep(2 * limiter.DefaultConfigTTL)
 		w.wire.slow = 100 * time.Millisecond // so that the comparison comes too late for the crowd
 		all := w.queue(nil, of(8, ask("user", "x", 2))...)
@@ -80,8 +80,8 @@ func TestCrowdsOfACascade(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
 		w.family(fixed("x", 100))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("x", 50)}))
-		w.warm("key", "x", 10)
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("x", 50)}))
+		w.warm(ask("key", "x", 10))
 		var all []*caller
 		writes := w.spent(func() { all = w.queue(nil, of(32, ask("key", "x", 2))...) })
 		if served := w.served(all); served != 20 {
@@ -98,25 +98,25 @@ func TestCrowdsOfACascade(t *testing.T) {
 func TestCrowdsOfAShardedBucket(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-		w.system(fixed("x", 4000))
-		w.warm("user", "x", 400)
+		w.System(fixed("x", 4000))
+		w.warm(ask("user", "x", 400))
 		for range 2 {
 			w.double(w.l, "x")
 			time.Sleep(2 * time.Second)
 		}
-		w.warm("user", "x", 10)
-		held := int(w.available("user", "x"))
+		w.warm(ask("user", "x", 10))
+		held := int(w.Balance("user", "x"))
 		var all []*caller
 		writes := w.spent(func() { all = w.queue(nil, of(128, ask("user", "x", 3))...) })
 		for _, c := range all {
-			w.must(c.err)
+			w.Must(c.err)
 		}
 		if writes > 12 {
 			t.Errorf("%d writes to 4 shards for 128 callers", writes)
 		}
 		w.holds("user", "x", held-3*128)
 		for _, c := range all {
-			w.must(c.lease.Rollback(w.Context()))
+			w.Must(c.lease.Rollback(w.Context()))
 		}
 		w.holds("user", "x", held)
 	})
@@ -147,14 +147,14 @@ func TestAdjustmentsShareWrites(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-				w.system(fixed("x", 1000))
-				w.warm("user", "x", 0)
+				w.System(fixed("x", 1000))
+				w.warm(ask("user", "x", 0))
 				all := w.queue(nil, of(64, ask("user", "x", 10))...)
 				var wg sync.WaitGroup
 				writes := w.spent(func() {
 					for i, c := range all {
-						w.must(c.err)
-						wg.Go(func() { w.must(tt.settle(i, c.lease)) })
+						w.Must(c.err)
+						wg.Go(func() { w.Must(tt.settle(i, c.lease)) })
 						synctest.Wait()
 					}
 					wg.Wait()
@@ -173,14 +173,14 @@ func TestCrowdsOfAParentThatHasASubset(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
 		w.family(fixed("x", 1000), fixed("y", 1000))
-		w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("y", 500)}))
-		w.warm("key", "x", 1, "y", 1)
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{fixed("y", 500)}))
+		w.warm(askAll("key", tokens{"x": 1, "y": 1}))
 		var all []*caller
-		if writes := w.spent(func() { all = w.queue(nil, of(32, ask("key", "x", 2, "y", 3))...) }); writes > 4 {
+		if writes := w.spent(func() { all = w.queue(nil, of(32, askAll("key", tokens{"x": 2, "y": 3}))...) }); writes > 4 {
 			t.Errorf("%d writes to two buckets for 32 callers", writes)
 		}
 		for i, c := range all {
-			w.must(c.err)
+			w.Must(c.err)
 			if c.took > 2*w.wire.wait {
 				t.Errorf("caller %d waited %v for writes that take %v", i, c.took, w.wire.wait)
 			}

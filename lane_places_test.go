@@ -31,17 +31,17 @@ func TestALongLineGetsPlacesMore(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: tt.inFlight}, func(w *far) {
-				w.system(fixed("x", 1000))
-				w.warm("user", "x", 1)
+				w.System(fixed("x", 1000))
+				w.warm(ask("user", "x", 1))
 				w.exhaust("user", (1000-tt.spent)*1000)
-				w.warm("user", "x", 1)
+				w.warm(ask("user", "x", 1))
 				if tt.shared {
 					w.l.Share(limiter.Bucket{Entity: "user", Resource: "gpt-4"}, 1)
 				}
 				burst := func() {
 					w.wire.most()
 					for _, c := range w.queue(nil, of(tt.callers, ask("user", "x", 1))...) {
-						w.must(c.err)
+						w.Must(c.err)
 					}
 					if got := w.wire.most(); got != tt.writes {
 						w.Errorf("%d writes at once, want %d", got, tt.writes)
@@ -54,7 +54,7 @@ func TestALongLineGetsPlacesMore(t *testing.T) {
 				group.Go(func() { w.queue(nil, of(tt.callers, ask("user", "x", 1))...) })
 				for i := range 60 {
 					time.Sleep(w.wire.wait / 10)
-					group.Go(func() { w.take(w.l, ask("user", "x", 1)) })
+					group.Go(func() { w.Take(w.l, ask("user", "x", 1)) })
 					if i == 30 {
 						w.wire.most()
 					}
@@ -65,7 +65,7 @@ func TestALongLineGetsPlacesMore(t *testing.T) {
 				}
 				time.Sleep(time.Minute) // the spent capacity is back, and no process holds back
 				if tt.spent == 0 && !tt.shared {
-					w.warm("user", "x", 1)
+					w.warm(ask("user", "x", 1))
 					burst()
 				}
 			})

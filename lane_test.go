@@ -11,18 +11,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
-// A wire is an API at a distance. A request takes some time, and is applied in the
+// A wire is the distance to a table. A request takes some time, and is applied in the
 // middle of it.
 type wire struct {
-	dynamo.API
+	api  dynamo.API // the table at that distance
 	wait time.Duration
 	slow time.Duration // added to reads
 
@@ -36,25 +36,17 @@ type wire struct {
 	fails func(n int) (lands bool, err error)
 }
 
-func (c *wire) pass(ctx context.Context) error {
-	select {
-	case <-time.After(c.wait / 2):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// newWire returns a table at a distance.
+func newWire(table dynamo.API, wait time.Duration) *wire {
+	c := &wire{wait: wait}
+	c.api = faults.Wrap(table, faults.On(c.update, faults.UpdateItem), faults.On(c.read, faults.GetItem, faults.BatchGetItem),
+		faults.On(c.create, faults.PutItem), faults.On(c.carry, faults.TransactWriteItems))
+	return c
 }
 
 // carry sends a request there and its answer back.
-func carry[T any](ctx context.Context, c *wire, send func() (T, error)) (out T, err error) {
-	if err := c.pass(ctx); err != nil {
-		return out, err
-	}
-	out, err = send()
-	if lost := c.pass(ctx); lost != nil {
-		return out, lost
-	}
-	return out, err
+func (c *wire) carry(ctx context.Context, q *faults.Call, next faults.Next) error {
+	return faults.Latency(c.wait)(ctx, q, next)
 }
 
 func (c *wire) count(n *int) int {
@@ -80,44 +72,34 @@ func (c *wire) most() (n int) {
 	return n
 }
 
-func (c *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+func (c *wire) update(ctx context.Context, q *faults.Call, next faults.Next) error {
 	n := c.count(&c.updates)
 	c.begin(1)
 	defer c.begin(-1)
-	return carry(ctx, c, func() (*dynamodb.UpdateItemOutput, error) {
-		if c.fails != nil {
-			if lands, err := c.fails(n); err != nil {
-				if lands {
-					if _, err := c.API.UpdateItem(ctx, in, o...); err != nil {
-						return nil, err
-					}
-				}
-				return nil, err
-			}
+	return c.carry(ctx, q, func(ctx context.Context) error {
+		if c.fails == nil {
+			return next(ctx)
 		}
-		return c.API.UpdateItem(ctx, in, o...)
+		switch lands, err := c.fails(n); {
+		case err == nil:
+			return next(ctx)
+		case lands:
+			return faults.LoseAnswer(err)(ctx, q, next)
+		default:
+			return err
+		}
 	})
 }
 
-func (c *wire) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+func (c *wire) read(ctx context.Context, q *faults.Call, next faults.Next) error {
+	c.count(&c.reads)
+	time.Sleep(c.slow)
+	return c.carry(ctx, q, next)
+}
+
+func (c *wire) create(ctx context.Context, q *faults.Call, next faults.Next) error {
 	c.count(&c.creates)
-	return carry(ctx, c, func() (*dynamodb.PutItemOutput, error) { return c.API.PutItem(ctx, in, o...) })
-}
-
-func (c *wire) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	c.count(&c.reads)
-	time.Sleep(c.slow)
-	return carry(ctx, c, func() (*dynamodb.GetItemOutput, error) { return c.API.GetItem(ctx, in, o...) })
-}
-
-func (c *wire) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	c.count(&c.reads)
-	time.Sleep(c.slow)
-	return carry(ctx, c, func() (*dynamodb.BatchGetItemOutput, error) { return c.API.BatchGetItem(ctx, in, o...) })
-}
-
-func (c *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return carry(ctx, c, func() (*dynamodb.TransactWriteItemsOutput, error) { return c.API.TransactWriteItems(ctx, in, o...) })
+	return c.carry(ctx, q, next)
 }
 
 // A far world has a limiter whose table is 10 ms away. The world's own limiter and
@@ -131,21 +113,12 @@ type far struct {
 // inFarWorld runs f in a bubble.
 func inFarWorld(t *testing.T, o limiter.Options, f func(*far)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		engine := dynamolite.New(dynamolite.Options{})
-		if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
-			t.Fatal(err)
-		}
-		w := &far{world: &world{T: t, engine: engine, meter: dynamo.NewMeter(engine)}}
-		w.store = w.open(w.meter)
-		w.Limiter = w.limiter(w.store, limiter.Options{Trust: -1})
-		w.wire = &wire{API: w.meter, wait: 10 * time.Millisecond}
-		w.l = w.limiter(w.open(w.wire), o)
+	inBubble(t, limitertest.Options{Limiter: limiter.Options{Trust: -1}}, func(in *world) {
+		w := &far{world: in}
+		w.wire = newWire(w.Meter, 10*time.Millisecond)
+		w.l = w.NewLimiter(w.OpenOn(w.wire.api), o)
 		f(w)
 		w.l.Settle()
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -198,9 +171,9 @@ func (w *far) served(all []*caller) (served int) {
 }
 
 // warm makes the limiter read a user's bucket.
-func (w *far) warm(entity string, limits ...any) {
+func (w *far) warm(req limiter.Request) {
 	w.Helper()
-	if refused := w.take(w.l, ask(entity, limits...)); refused != nil {
+	if refused := w.Take(w.l, req); refused != nil {
 		w.Fatal(refused)
 	}
 	w.l.Settle()
@@ -230,20 +203,20 @@ func TestOneWriteCarriesManyCallers(t *testing.T) {
 		t.Run(fmt.Sprintf("%d in flight", tt.inFlight), func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: tt.inFlight}, func(w *far) {
-				w.system(fixed("x", 1000), fixed("y", 1000))
-				w.warm("user", "x", 100, "y", 0)
-				before := w.meter.Totals()
+				w.System(fixed("x", 1000), fixed("y", 1000))
+				w.warm(askAll("user", tokens{"x": 100, "y": 0}))
+				before := w.Meter.Totals()
 				var all []*caller
-				writes := w.spent(func() { all = w.queue(nil, of(64, ask("user", "x", 2, "y", 1))...) })
+				writes := w.spent(func() { all = w.queue(nil, of(64, askAll("user", tokens{"x": 2, "y": 1}))...) })
 				if writes < tt.least || writes > tt.most {
 					t.Errorf("%d writes, want %d to %d", writes, tt.least, tt.most)
 				}
-				if got := w.meter.Totals().Sub(before)["UpdateItem"].WCU; got != float64(writes) {
+				if got := w.Meter.Totals().Sub(before)["UpdateItem"].WCU; got != float64(writes) {
 					t.Errorf("%v write units for %d writes", got, writes)
 				}
 				var seen []int64 // in the order of arrival
 				for i, c := range all {
-					w.must(c.err)
+					w.Must(c.err)
 					s := c.lease.Statuses()
 					if seen = append(seen, s[0].Available); s[0].Available-900 != 2*(s[1].Available-1000) {
 						t.Errorf("caller %d sees %d x and %d y left", i, s[0].Available, s[1].Available)
@@ -265,10 +238,10 @@ func TestOneWriteCarriesManyCallers(t *testing.T) {
 					t.Errorf("%d were carried, want %d", got, want)
 				}
 				// Each lease belongs to its caller alone.
-				w.must(all[40].lease.Adjust("x", 5))
-				w.must(all[40].lease.Commit(w.Context()))
-				w.must(all[41].lease.Rollback(w.Context()))
-				w.must(all[42].lease.Commit(w.Context()))
+				w.Must(all[40].lease.Adjust("x", 5))
+				w.Must(all[40].lease.Commit(w.Context()))
+				w.Must(all[41].lease.Rollback(w.Context()))
+				w.Must(all[42].lease.Commit(w.Context()))
 				w.holds("user", "x", 900-128-5+2, "user", "y", 1000-64+1)
 			})
 		})
@@ -283,15 +256,15 @@ func TestACrowdIsServedInTheOrderOfItsArrival(t *testing.T) {
 		t.Run(fmt.Sprintf("balance known: %t", known), func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-				w.system(limiter.PerHour("x", 100))
-				w.warm("user", "x", 50)
+				w.System(limiter.PerHour("x", 100))
+				w.warm(ask("user", "x", 50))
 				if known {
-					w.warm("user", "x", 40)
+					w.warm(ask("user", "x", 40))
 				} else {
-					w.take(w.Limiter, ask("user", "x", 40))
+					w.Take(w.Limiter, ask("user", "x", 40))
 				}
 				var reqs []limiter.Request
-				for _, tokens := range []int{1, 4, 7, 3, 5, 2} { // of 10, 1 goes first
+				for _, tokens := range []int64{1, 4, 7, 3, 5, 2} { // of 10, 1 goes first
 					reqs = append(reqs, ask("user", "x", tokens))
 				}
 				var all []*caller
@@ -300,18 +273,18 @@ func TestACrowdIsServedInTheOrderOfItsArrival(t *testing.T) {
 					t.Errorf("%d writes", writes)
 				}
 				for i, left := range map[int]int64{0: 9, 1: 5, 3: 2, 5: 0} {
-					if w.must(all[i].err); all[i].lease.Statuses()[0].Available != left {
+					if w.Must(all[i].err); all[i].lease.Statuses()[0].Available != left {
 						t.Errorf("caller %d sees %d left, want %d", i, all[i].lease.Statuses()[0].Available, left)
 					}
 				}
-				for i, tokens := range map[int]int{2: 7, 4: 5} {
+				for i, tokens := range map[int]int64{2: 7, 4: 5} {
 					var refused *limiter.ExceededError
 					if !errors.As(all[i].err, &refused) {
 						t.Fatalf("caller %d: %v, want a refusal", i, all[i].err)
 					}
 					wait, err := w.TimeUntilAvailable(w.Context(), ask("user", "x", tokens))
-					w.must(err)
-					if s := refused.Statuses[0]; s.Available != 0 || s.Requested != int64(tokens) || s.RetryAfter != wait {
+					w.Must(err)
+					if s := refused.Statuses[0]; s.Available != 0 || s.Requested != tokens || s.RetryAfter != wait {
 						t.Errorf("caller %d is told %+v, want a wait of %v", i, s, wait)
 					}
 				}
@@ -324,11 +297,11 @@ func TestACrowdIsServedInTheOrderOfItsArrival(t *testing.T) {
 func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1, Trust: -1}, func(w *far) {
-		w.system(fixed("x", 100))
+		w.System(fixed("x", 100))
 		other, err := w.Acquire(w.Context(), ask("user", "x", 50))
-		w.must(err)
-		w.warm("user", "x", 50)
-		w.must(other.Rollback(w.Context()))
+		w.Must(err)
+		w.warm(ask("user", "x", 50))
+		w.Must(other.Rollback(w.Context()))
 		for i, c := range w.queue(nil, of(6, ask("user", "x", 3))...) {
 			if c.err != nil {
 				t.Errorf("caller %d: %v", i, c.err)
@@ -338,9 +311,9 @@ func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 		// informs it too.
 		w.holds("user", "x", 32)
 		third, err := w.Acquire(w.Context(), ask("user", "x", 32))
-		w.must(err)
+		w.Must(err)
 		w.queue(nil, ask("user", "x", 1))
-		time.AfterFunc(12*time.Millisecond, func() { w.must(third.Rollback(w.Context())) })
+		time.AfterFunc(12*time.Millisecond, func() { w.Must(third.Rollback(w.Context())) })
 		for i, c := range w.queue(nil, of(6, ask("user", "x", 3))...)[1:] {
 			if c.err != nil {
 				t.Errorf("caller %d: %v", i, c.err)
@@ -370,8 +343,8 @@ func TestACallerThatLeavesHarmsNobody(t *testing.T) {
 			t.Run(tt.name+", "+how, func(t *testing.T) {
 				t.Parallel()
 				inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-					w.system(fixed("x", 100))
-					w.warm("user", "x", 10)
+					w.System(fixed("x", 100))
+					w.warm(ask("user", "x", 10))
 					ctx, cancel := context.WithTimeout(w.Context(), tt.after)
 					want := context.DeadlineExceeded
 					if how == "cancels" {
@@ -387,7 +360,7 @@ func TestACallerThatLeavesHarmsNobody(t *testing.T) {
 					for i, c := range all {
 						switch {
 						case i != tt.leaver:
-							w.must(c.err)
+							w.Must(c.err)
 							if c.took > 20*time.Millisecond {
 								t.Errorf("caller %d took %v", i, c.took)
 							}
@@ -415,8 +388,8 @@ func TestACallerThatLeavesHarmsNobody(t *testing.T) {
 func TestTheTimeOfACrowdIsNotItsLeaders(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1, Timeout: 4 * time.Second}, func(w *far) {
-		w.system(fixed("x", 100))
-		w.warm("user", "x", 10)
+		w.System(fixed("x", 100))
+		w.warm(ask("user", "x", 10))
 		w.wire.wait = 3 * time.Second
 		var all [3]caller
 		var wg sync.WaitGroup
@@ -446,8 +419,8 @@ func TestACrowdWhoseAnswerIsLost(t *testing.T) {
 		t.Run(fmt.Sprintf("landed: %t", lands), func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-				w.system(fixed("x", 100))
-				w.warm("user", "x", 10)
+				w.System(fixed("x", 100))
+				w.warm(ask("user", "x", 10))
 				last := w.wire.updates + 2
 				w.wire.fails = func(n int) (bool, error) {
 					if n == last {
@@ -459,7 +432,7 @@ func TestACrowdWhoseAnswerIsLost(t *testing.T) {
 				if got := w.spent(func() { all = w.queue(nil, of(6, ask("user", "x", 3))...) }); got != 2 {
 					t.Errorf("%d writes, want 2", got)
 				}
-				w.must(all[0].err)
+				w.Must(all[0].err)
 				for i, c := range all[1:] {
 					if !errors.Is(c.err, limiter.ErrUnavailable) {
 						t.Errorf("caller %d: %v", i+1, c.err)
@@ -492,8 +465,8 @@ func TestACrowdWhoseWriteIsNotApplied(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-				w.system(fixed("x", 100))
-				w.warm("user", "x", 10)
+				w.System(fixed("x", 100))
+				w.warm(ask("user", "x", 10))
 				second := w.wire.updates + 2
 				w.wire.fails = func(n int) (bool, error) {
 					if n == second {
@@ -505,7 +478,7 @@ func TestACrowdWhoseWriteIsNotApplied(t *testing.T) {
 				if got := w.spent(func() { all = w.queue(nil, of(6, ask("user", "x", 3))...) }); got != tt.writes {
 					t.Errorf("%d writes, want %d", got, tt.writes)
 				}
-				w.must(all[0].err)
+				w.Must(all[0].err)
 				left := 87
 				for i, c := range all[1:] {
 					if !errors.Is(c.err, tt.want) {
@@ -525,15 +498,15 @@ func TestACrowdWhoseWriteIsNotApplied(t *testing.T) {
 func TestAnOddClaimGoesAlone(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
-		w.system(fixed("x", 100))
-		w.warm("user", "x", 10)
-		w.must(w.store.SetSystem(w.Context(), []limiter.Limit{fixed("x", 100), fixed("y", 50)}, ""))
+		w.System(fixed("x", 100))
+		w.warm(ask("user", "x", 10))
+		w.Must(w.Store.SetSystem(w.Context(), []limiter.Limit{fixed("x", 100), fixed("y", 50)}, ""))
 		w.l.InvalidateConfig()
 		own := ask("user", "x", 1)
 		own.Fallback = []limiter.Limit{fixed("x", 1000)} // ignored
 		all := w.queue(nil,
-			ask("user", "x", 1), ask("user", "x", 1), ask("user", "x", 1, "y", 2), own,
-			ask("user", "nope", 1), ask("user", "x", 1, "y", 2), ask("user", "x", 0),
+			ask("user", "x", 1), ask("user", "x", 1), askAll("user", tokens{"x": 1, "y": 2}), own,
+			ask("user", "nope", 1), askAll("user", tokens{"x": 1, "y": 2}), ask("user", "x", 0),
 		)
 		for i, c := range all {
 			if i == 4 {
@@ -542,13 +515,13 @@ func TestAnOddClaimGoesAlone(t *testing.T) {
 				}
 				continue
 			}
-			w.must(c.err)
+			w.Must(c.err)
 		}
 		w.holds("user", "x", 85, "user", "y", 46)
 	})
 	inFarWorld(t, limiter.Options{ConfigTTL: -1}, func(w *far) {
-		w.system(fixed("x", 100))
-		w.warm("user", "x", 10)
+		w.System(fixed("x", 100))
+		w.warm(ask("user", "x", 10))
 		if got := w.spent(func() { w.queue(nil, of(8, ask("user", "x", 1))...) }); got > 4 {
 			t.Errorf("%d writes for 8 callers that compare the configuration each", got)
 		}
@@ -559,11 +532,11 @@ func TestAnOddClaimGoesAlone(t *testing.T) {
 func TestManyCallersOfABucketThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
-		w.system(fixed("x", 100))
+		w.System(fixed("x", 100))
 		w.wire.reads, w.wire.creates, w.wire.updates = 0, 0, 0
 		all := w.queue(nil, of(64, ask("user", "x", 1))...)
 		for _, c := range all {
-			w.must(c.err)
+			w.Must(c.err)
 		}
 		// The client reads the bucket with its configuration, and looks for its
 		// siblings.

@@ -12,23 +12,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 func TestALeaseIsSettled(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
-		lease, err := w.Acquire(w.Context(), ask("key", "rph", 1, "tph", 400))
-		w.must(err)
-		w.must(lease.Adjust("tph", 50))
-		w.must(lease.Adjust("tph", -350))
+		lease, err := w.Acquire(w.Context(), askAll("key", tokens{"rph": 1, "tph": 400}))
+		w.Must(err)
+		w.Must(lease.Adjust("tph", 50))
+		w.Must(lease.Adjust("tph", -350))
 		if diff := cmp.Diff(map[string]int64{"rph": 1, "tph": 100}, lease.Consumed()); diff != "" {
 			w.Errorf("consumed (-want +got):\n%s", diff)
 		}
-		before := w.meter.Totals()
-		w.must(lease.Commit(w.Context()))
-		w.must(lease.Commit(w.Context()))
-		w.must(lease.Rollback(w.Context()))
-		if got := w.meter.Totals().Sub(before)["UpdateItem"]; got.Requests != 2 || got.WCU != 2 {
+		before := w.Meter.Totals()
+		w.Must(lease.Commit(w.Context()))
+		w.Must(lease.Commit(w.Context()))
+		w.Must(lease.Rollback(w.Context()))
+		if got := w.Meter.Totals().Sub(before)["UpdateItem"]; got.Requests != 2 || got.WCU != 2 {
 			w.Errorf("settling cost %+v, want a write for each entity", got)
 		}
 		w.holds("key", "rph", 9, "key", "tph", 900, "project", "rph", 9, "project", "tph", 900)
@@ -42,8 +43,8 @@ func TestALeaseIsRolledBack(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10))
 		lease, err := w.Acquire(w.Context(), ask("key", "rph", 4))
-		w.must(err)
-		w.must(lease.Adjust("rph", 2))
+		w.Must(err)
+		w.Must(lease.Adjust("rph", 2))
 		gone, cancel := context.WithCancel(w.Context())
 		cancel()
 		for range 2 {
@@ -58,12 +59,12 @@ func TestALeaseIsRolledBack(t *testing.T) {
 
 func TestCreditsNeverLiftABalanceAboveTheCapacity(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10))
+		w.System(limiter.PerMinute("rpm", 10))
 		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 8))
-		w.must(err)
+		w.Must(err)
 		time.Sleep(2 * time.Minute)
-		w.take(w.Limiter, ask("user", "rpm", 1)) // refills to 10, takes 1
-		w.must(lease.Rollback(w.Context()))
+		w.Take(w.Limiter, ask("user", "rpm", 1)) // refills to 10, takes 1
+		w.Must(lease.Rollback(w.Context()))
 		stored := w.item()["b_rpm_tk"].(*types.AttributeValueMemberN).Value
 		if stored != "10000" {
 			w.Errorf("the item holds %s millitokens, want 10000", stored)
@@ -76,9 +77,9 @@ func TestCreditsNeverLiftABalanceAboveTheCapacity(t *testing.T) {
 
 func TestAnAdjustmentStaysWithinBounds(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
+		w.System(limiter.PerHour("rph", 10))
 		lease, err := w.Acquire(w.Context(), ask("user", "rph", 4))
-		w.must(err)
+		w.Must(err)
 		for _, tt := range []struct {
 			limit string
 			delta int64
@@ -87,8 +88,8 @@ func TestAnAdjustmentStaysWithinBounds(t *testing.T) {
 				w.Errorf("adjust %s by %d: %v, want it refused", tt.limit, tt.delta, err)
 			}
 		}
-		w.must(lease.Adjust("rph", -4))
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Adjust("rph", -4))
+		w.Must(lease.Commit(w.Context()))
 		w.holds("user", "rph", 10)
 	})
 }
@@ -107,7 +108,7 @@ func TestDo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(limiter.PerHour("rph", 10))
+				w.System(limiter.PerHour("rph", 10))
 				var err error
 				func() {
 					defer func() {
@@ -128,18 +129,18 @@ func TestDo(t *testing.T) {
 
 func TestACommitThatWasNotAppliedMayBeRepeated(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 10))
-		api := &faulty{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{})
+		w.System(limiter.PerHour("rph", 10))
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 		lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-		w.must(err)
-		w.must(lease.Adjust("rph", 3))
-		api.fail = &types.ProvisionedThroughputExceededException{}
+		w.Must(err)
+		w.Must(lease.Adjust("rph", 3))
+		api.Set(faults.On(faults.Fail(faults.BusyTable()), faults.UpdateItem))
 		if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {
 			w.Errorf("got %v", err)
 		}
-		api.fail = nil
-		w.must(lease.Commit(w.Context()))
+		api.Set(nil)
+		w.Must(lease.Commit(w.Context()))
 		w.holds("user", "rph", 6)
 	})
 }
@@ -153,20 +154,20 @@ func TestTheWaitIsExact(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d in %v", l.Amount, l.Period), func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(l)
-				half := int(l.Capacity/2) + 1
+				w.System(l)
+				half := l.Capacity/2 + 1
 				for range 5 {
-					for w.take(w.Limiter, ask("user", "x", half)) == nil {
+					for w.Take(w.Limiter, ask("user", "x", half)) == nil {
 						continue
 					}
 					wait, err := w.TimeUntilAvailable(w.Context(), ask("user", "x", half))
-					w.must(err)
-					refused := w.take(w.Limiter, ask("user", "x", half))
+					w.Must(err)
+					refused := w.Take(w.Limiter, ask("user", "x", half))
 					if refused.RetryAfter() != wait {
 						w.Errorf("refused for %v, available in %v", refused.RetryAfter(), wait)
 					}
 					time.Sleep(wait - time.Millisecond)
-					early := w.take(w.Limiter, ask("user", "x", half))
+					early := w.Take(w.Limiter, ask("user", "x", half))
 					if early == nil {
 						w.Fatalf("admitted 1 ms before %v were over", wait)
 					}
@@ -174,7 +175,7 @@ func TestTheWaitIsExact(t *testing.T) {
 						w.Errorf("1 ms before, the wait is %v", early.RetryAfter())
 					}
 					time.Sleep(time.Millisecond)
-					if refused := w.take(w.Limiter, ask("user", "x", half)); refused != nil {
+					if refused := w.Take(w.Limiter, ask("user", "x", half)); refused != nil {
 						w.Fatalf("after %v: %v", wait, refused)
 					}
 				}

@@ -13,8 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
 // refusedLocally makes a request that must be refused, and reports whether the refusal
@@ -22,7 +21,7 @@ import (
 func (w *world) refusedLocally(l *limiter.Limiter, req limiter.Request) bool {
 	w.Helper()
 	requests, refused := w.requests(), l.Stats().LocallyRefused
-	if w.take(l, req) == nil {
+	if w.Take(l, req) == nil {
 		w.Fatalf("%v was admitted", req.Consume)
 	}
 	here := w.requests() == requests
@@ -34,7 +33,7 @@ func (w *world) refusedLocally(l *limiter.Limiter, req limiter.Request) bool {
 
 // requests returns how many requests the table has received.
 func (w *world) requests() (n int64) {
-	for _, u := range w.meter.Totals() {
+	for _, u := range w.Meter.Totals() {
 		n += u.Requests
 	}
 	return n
@@ -42,8 +41,8 @@ func (w *world) requests() (n int64) {
 
 func TestAKnownRefusalCostsNothing(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 60))
-		w.take(w.Limiter, ask("user", "rpm", 60))
+		w.System(limiter.PerMinute("rpm", 60))
+		w.Take(w.Limiter, ask("user", "rpm", 60))
 		for range 9 { // it earns one a second
 			if !w.refusedLocally(w.Limiter, ask("user", "rpm", 1)) {
 				w.Error("the store was asked")
@@ -51,16 +50,16 @@ func TestAKnownRefusalCostsNothing(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(100 * time.Millisecond)
-		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+		if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
 			w.Errorf("as soon as there is a token: %v", refused)
 		}
-		if w.refusedLocally(w.limiter(w.store, limiter.Options{}), ask("user", "rpm", 1)) {
+		if w.refusedLocally(w.NewLimiter(w.Store, limiter.Options{}), ask("user", "rpm", 1)) {
 			w.Error("refused by one that never saw the bucket")
 		}
 		if w.refusedLocally(w.Limiter, ask("user", "rpm", 61)); !w.refusedLocally(w.Limiter, ask("user", "rpm", 61)) {
 			w.Error("the store was asked for more than the capacity")
 		}
-		if refused := w.take(w.Limiter, ask("user", "rpm", 0)); refused != nil {
+		if refused := w.Take(w.Limiter, ask("user", "rpm", 0)); refused != nil {
 			w.Errorf("nothing was asked for: %v", refused)
 		}
 	})
@@ -71,20 +70,20 @@ func TestAKnownRefusalCostsNothing(t *testing.T) {
 // exact wait.
 func TestAWaitQuotedFromMemory(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerSecond("rps", 10))
-		other := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
-		asks := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
+		w.System(limiter.PerSecond("rps", 10))
+		other := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})
+		asks := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})
 		for _, l := range []*limiter.Limiter{other, asks} {
-			w.take(l, ask("user", "rps", 0))
+			w.Take(l, ask("user", "rps", 0))
 		}
-		w.take(w.Limiter, ask("user", "rps", 10))
+		w.Take(w.Limiter, ask("user", "rps", 10))
 		for i := range 9 {
 			if i == 3 {
-				w.take(other, ask("user", "rps", 2))
+				w.Take(other, ask("user", "rps", 2))
 			}
 			exact, err := w.TimeUntilAvailable(w.Context(), ask("user", "rps", 9))
-			w.must(err)
-			if refused := w.take(asks, ask("user", "rps", 9)); refused == nil || refused.RetryAfter() != exact {
+			w.Must(err)
+			if refused := w.Take(asks, ask("user", "rps", 9)); refused == nil || refused.RetryAfter() != exact {
 				w.Errorf("asked: %+v, available after %v", refused, exact)
 			}
 			want := exact
@@ -92,7 +91,7 @@ func TestAWaitQuotedFromMemory(t *testing.T) {
 				want -= 200 * time.Millisecond // in which the 2 are earned
 			}
 			refused := w.Stats().LocallyRefused
-			if got := w.take(w.Limiter, ask("user", "rps", 9)); got == nil || got.RetryAfter() != want || w.Stats().LocallyRefused != refused+1 {
+			if got := w.Take(w.Limiter, ask("user", "rps", 9)); got == nil || got.RetryAfter() != want || w.Stats().LocallyRefused != refused+1 {
 				w.Errorf("from memory: %+v, want %v", got, want)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -105,10 +104,10 @@ func TestAnImageIsTrustedForATime(t *testing.T) {
 	for _, tt := range []struct{ trust, bound time.Duration }{{0, time.Second}, {5 * time.Second, 5 * time.Second}, {time.Millisecond, time.Millisecond}, {-1, -1}} {
 		t.Run(fmt.Sprint(tt.trust), func(t *testing.T) {
 			inWorld(t, limiter.Options{Trust: tt.trust}, func(w *world) {
-				w.system(limiter.PerHour("rph", 10))
-				other, err := w.limiter(w.store, limiter.Options{}).Acquire(w.Context(), ask("user", "rph", 4))
-				w.must(err)
-				w.take(w.Limiter, ask("user", "rph", 6))
+				w.System(limiter.PerHour("rph", 10))
+				other, err := w.NewLimiter(w.Store, limiter.Options{}).Acquire(w.Context(), ask("user", "rph", 4))
+				w.Must(err)
+				w.Take(w.Limiter, ask("user", "rph", 6))
 				if tt.bound < 0 {
 					if w.refusedLocally(w.Limiter, ask("user", "rph", 1)) {
 						w.Error("refused from memory")
@@ -116,12 +115,12 @@ func TestAnImageIsTrustedForATime(t *testing.T) {
 					return
 				}
 				time.Sleep(tt.bound)
-				w.must(other.Rollback(w.Context())) // only the store knows it
+				w.Must(other.Rollback(w.Context())) // only the store knows it
 				if !w.refusedLocally(w.Limiter, ask("user", "rph", 1)) {
 					w.Error("the store was asked in time")
 				}
 				time.Sleep(time.Millisecond)
-				if refused := w.take(w.Limiter, ask("user", "rph", 4)); refused != nil {
+				if refused := w.Take(w.Limiter, ask("user", "rph", 4)); refused != nil {
 					w.Errorf("refused by an image that is older than %v: %v", tt.bound, refused)
 				}
 			})
@@ -134,19 +133,19 @@ func TestOwnReturnsAreSeen(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10))
 		lease, err := w.Acquire(w.Context(), ask("key", "rph", 9))
-		w.must(err)
+		w.Must(err)
 		if !w.refusedLocally(w.Limiter, ask("key", "rph", 2)) {
 			w.Error("the store was asked")
 		}
-		w.must(lease.Adjust("rph", -4))
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Adjust("rph", -4))
+		w.Must(lease.Commit(w.Context()))
 		lease, err = w.Acquire(w.Context(), ask("key", "rph", 5))
-		w.must(err)
+		w.Must(err)
 		if !w.refusedLocally(w.Limiter, ask("key", "rph", 1)) {
 			w.Error("the store was asked")
 		}
-		w.must(lease.Rollback(w.Context()))
-		if refused := w.take(w.Limiter, ask("key", "rph", 5)); refused != nil {
+		w.Must(lease.Rollback(w.Context()))
+		if refused := w.Take(w.Limiter, ask("key", "rph", 5)); refused != nil {
 			w.Error(refused)
 		}
 	})
@@ -160,21 +159,21 @@ func TestConfigurationIsNotOverlookedByARefusal(t *testing.T) {
 		served bool
 	}{
 		{"none", func(*world) {}, false},
-		{"in this process", func(w *world) { w.must(w.store.SetSystem(w.Context(), more, "")) }, true},
-		{"elsewhere", func(w *world) { w.must(w.open(w.engine).SetSystem(w.Context(), more, "")) }, false},
+		{"in this process", func(w *world) { w.Must(w.Store.SetSystem(w.Context(), more, "")) }, true},
+		{"elsewhere", func(w *world) { w.Must(w.OpenOn(w.Engine).SetSystem(w.Context(), more, "")) }, false},
 		{"elsewhere, and said so", func(w *world) {
-			w.must(w.open(w.engine).SetSystem(w.Context(), more, ""))
+			w.Must(w.OpenOn(w.Engine).SetSystem(w.Context(), more, ""))
 			w.InvalidateConfig()
 		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(limiter.PerHour("rph", 10))
-				w.take(w.Limiter, ask("user", "rph", 10))
+				w.System(limiter.PerHour("rph", 10))
+				w.Take(w.Limiter, ask("user", "rph", 10))
 				tt.change(w)
 				req := ask("user", "rph", 1)
 				requests := w.requests()
-				_ = w.take(w.Limiter, req)
+				_ = w.Take(w.Limiter, req)
 				if asked := w.requests() > requests; asked != tt.served {
 					w.Errorf("the store was asked: %t", asked)
 				}
@@ -187,8 +186,8 @@ func TestConfigurationIsNotOverlookedByARefusal(t *testing.T) {
 // image is trusted.
 func TestAnOverdueComparisonComesFirst(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: time.Hour}, func(w *world) {
-		w.system(limiter.PerDay("rpd", 10))
-		w.take(w.Limiter, ask("user", "rpd", 10))
+		w.System(limiter.PerDay("rpd", 10))
+		w.Take(w.Limiter, ask("user", "rpd", 10))
 		w.Settle()
 		time.Sleep(limiter.DefaultConfigTTL - time.Millisecond)
 		if !w.refusedLocally(w.Limiter, ask("user", "rpd", 1)) {
@@ -206,8 +205,8 @@ func TestAnOverdueComparisonComesFirst(t *testing.T) {
 
 func TestWhoeverAlwaysComparesIsNotRefusedFromMemory(t *testing.T) {
 	inWorld(t, limiter.Options{ConfigTTL: -1}, func(w *world) {
-		w.system(limiter.PerDay("rpd", 10))
-		w.take(w.Limiter, ask("user", "rpd", 10))
+		w.System(limiter.PerDay("rpd", 10))
+		w.Take(w.Limiter, ask("user", "rpd", 10))
 		if w.refusedLocally(w.Limiter, ask("user", "rpd", 1)) {
 			w.Error("refused from memory, although every acquire compares")
 		}
@@ -231,37 +230,37 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 			"the parent has a subset, and is short",
 			[]limiter.Limit{full, limiter.PerHour("tph", 100)},
 			[]limiter.Limit{limiter.PerHour("tph", 5)},
-			ask("key", "rph", 1, "tph", 5), ask("key", "rph", 1, "tph", 1), true, "project tph",
+			askAll("key", tokens{"rph": 1, "tph": 5}), askAll("key", tokens{"rph": 1, "tph": 1}), true, "project tph",
 		},
 		{
 			"the parent has a subset, and is not",
 			[]limiter.Limit{few, limiter.PerHour("tph", 100)},
 			[]limiter.Limit{limiter.PerHour("tph", 50)},
-			ask("key", "rph", 3, "tph", 5), ask("key", "rph", 1, "tph", 1), true, "key rph",
+			askAll("key", tokens{"rph": 3, "tph": 5}), askAll("key", tokens{"rph": 1, "tph": 1}), true, "key rph",
 		},
 		{
 			"only the parent has the limit",
 			[]limiter.Limit{full},
 			[]limiter.Limit{full, limiter.PerHour("tph", 5)},
-			ask("key", "rph", 1, "tph", 5), ask("key", "rph", 1, "tph", 1), false, "project tph",
+			askAll("key", tokens{"rph": 1, "tph": 5}), askAll("key", tokens{"rph": 1, "tph": 1}), false, "project tph",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-				w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 				for entity, limits := range map[string][]limiter.Limit{"key": tt.key, "project": tt.project} {
 					if limits != nil {
-						w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
+						w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
 					}
 				}
-				if refused := w.take(w.Limiter, tt.take); refused != nil {
+				if refused := w.Take(w.Limiter, tt.take); refused != nil {
 					w.Fatal(refused)
 				}
 				if here := w.refusedLocally(w.Limiter, tt.ask); here != tt.here {
 					w.Errorf("refused from memory: %t", here)
 				}
-				refused := w.take(w.Limiter, tt.ask)
+				refused := w.Take(w.Limiter, tt.ask)
 				var exceeded []string
 				for _, s := range refused.Statuses {
 					if s.Exceeded {
@@ -271,7 +270,7 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 				if got := strings.Join(exceeded, ", "); got != tt.exceeded {
 					w.Errorf("exceeded are %q, want %q", got, tt.exceeded)
 				}
-				if diff := cmp.Diff(w.take(w.limiter(w.store, limiter.Options{Trust: -1}), tt.ask), refused); diff != "" {
+				if diff := cmp.Diff(w.Take(w.NewLimiter(w.Store, limiter.Options{Trust: -1}), tt.ask), refused); diff != "" {
 					w.Errorf("the store's own refusal differs (-store +memory):\n%s", diff)
 				}
 			})
@@ -282,8 +281,8 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 // A sharded bucket refuses from memory only if every shard is remembered.
 func TestLocalRefusalsOfAShardedBucket(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(fixed("x", 100))
-		w.take(w.Limiter, ask("user", "x", 10))
+		w.System(fixed("x", 100))
+		w.Take(w.Limiter, ask("user", "x", 10))
 		w.Widen(w.Context(), "user", "gpt-4")
 		time.Sleep(time.Minute)
 		if w.refusedLocally(w.Limiter, ask("user", "x", 91)) {
@@ -292,11 +291,11 @@ func TestLocalRefusalsOfAShardedBucket(t *testing.T) {
 		if !w.refusedLocally(w.Limiter, ask("user", "x", 91)) {
 			w.Error("both shards were just read, and the store was asked")
 		}
-		if refused := w.take(w.Limiter, ask("user", "x", 90)); refused != nil {
+		if refused := w.Take(w.Limiter, ask("user", "x", 90)); refused != nil {
 			w.Error(refused)
 		}
 		time.Sleep(900 * time.Millisecond)
-		if refused := w.take(w.Limiter, ask("user", "x", 0)); refused != nil { // reads one of the shards
+		if refused := w.Take(w.Limiter, ask("user", "x", 0)); refused != nil { // reads one of the shards
 			w.Error(refused)
 		}
 		time.Sleep(900 * time.Millisecond)
@@ -319,8 +318,8 @@ func TestOddItemsAreNotRefusedFromMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
-				w.system(limiter.PerHour("rph", 10))
-				w.take(w.Limiter, ask("user", "rph", 10))
+				w.System(limiter.PerHour("rph", 10))
+				w.Take(w.Limiter, ask("user", "rph", 10))
 				w.patch(change.update, map[string]types.AttributeValue{":v": change.value})
 				time.Sleep(2 * time.Second)
 				for range 2 {
@@ -346,10 +345,10 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 7))
 				limits := []limiter.Limit{limiter.PerMinute("rpm", 7), limiter.PerSecond("rps", 3), limiter.PerHour("tph", 977, limiter.Burst(100))}
 				w.family(limits...)
-				w.must(w.store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, limits[seed%3:]))
+				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, limits[seed%3:]))
 				entity := []string{"key", "user"}[seed%2]
 				some := func() limiter.Request {
-					req := ask(entity, "rpm", random.IntN(4))
+					req := ask(entity, "rpm", random.Int64N(4))
 					if random.IntN(2) == 0 {
 						req.Consume["tph"] = random.Int64N(120)
 					}
@@ -358,8 +357,8 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 					}
 					return req
 				}
-				asking := w.limiter(w.store, limiter.Options{Trust: -1, InFlight: -1}) // never pauses
-				w.take(w.Limiter, ask(entity, "rpm", 0))
+				asking := w.NewLimiter(w.Store, limiter.Options{Trust: -1, InFlight: -1}) // never pauses
+				w.Take(w.Limiter, ask(entity, "rpm", 0))
 				for n := 1; n < 1<<(seed/4); n *= 2 {
 					time.Sleep(2 * time.Second)
 					w.Widen(w.Context(), entity, "gpt-4")
@@ -367,14 +366,14 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 				compared := 0
 				for range 300 {
 					time.Sleep(time.Duration(random.Int64N(int64(700 * time.Millisecond))))
-					w.take(w.Limiter, some())
+					w.Take(w.Limiter, some())
 					w.Settle()
 					req := some()
 					if !w.RefusesFromMemory(&req) {
 						continue
 					}
 					compared++
-					theirs := w.take(asking, req)
+					theirs := w.Take(asking, req)
 					asking.Settle() // comparisons in the background are requests too
 					if theirs == nil {
 						w.Fatalf("%v is served by the store, and hopeless from memory", req.Consume)
@@ -382,7 +381,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 					if !w.refusedLocally(w.Limiter, req) {
 						w.Error("the store was asked")
 					}
-					if diff := cmp.Diff(theirs, w.take(w.Limiter, req)); diff != "" {
+					if diff := cmp.Diff(theirs, w.Take(w.Limiter, req)); diff != "" {
 						w.Fatalf("%v (-store +memory):\n%s", req.Consume, diff)
 					}
 				}
@@ -397,9 +396,9 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 // Memory is bounded. A bucket without room in memory is decided by the store.
 func TestRefusalsAreForgottenForWantOfRoom(t *testing.T) {
 	inWorld(t, limiter.Options{Memory: 16}, func(w *world) {
-		w.system(limiter.PerHour("rph", 1))
+		w.System(limiter.PerHour("rph", 1))
 		for i := range 200 {
-			w.take(w.Limiter, ask(fmt.Sprint("user-", i), "rph", 1))
+			w.Take(w.Limiter, ask(fmt.Sprint("user-", i), "rph", 1))
 		}
 		if got := w.Stats().Buckets; got > 16 {
 			w.Errorf("%d buckets are remembered", got)
@@ -477,34 +476,21 @@ type memory struct {
 
 func newMemory(tb testing.TB, limits int) *memory {
 	tb.Helper()
-	must := func(err error) {
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
-	engine := dynamolite.New(dynamolite.Options{})
-	tb.Cleanup(func() { must(engine.Close()) })
-	must(dynamo.CreateTable(tb.Context(), engine, dynamo.TableOptions{Name: table}))
-	store, err := dynamo.Open(tb.Context(), dynamo.Options{API: engine, Table: table})
-	must(err)
+	// Longer than the benchmark runs.
+	w := limitertest.New(tb, limitertest.Options{Limiter: limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour}})
 	var config []limiter.Limit
 	for i := range limits {
 		config = append(config, limiter.PerDay(fmt.Sprint("l", i), 1))
 	}
-	must(store.SetSystem(tb.Context(), config, ""))
-	// Longer than the benchmark runs.
-	l, err := limiter.New(store, limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour})
-	must(err)
-	tb.Cleanup(func() { must(l.Close()) })
-	m := &memory{Limiter: l}
+	w.System(config...)
+	m := &memory{Limiter: w.Limiter}
 	for i := range 1024 {
 		req := limiter.Request{Entity: fmt.Sprint("user-", i), Resource: "gpt-4", Consume: make(map[string]int64)}
 		for _, c := range config {
 			req.Consume[c.Name] = 1
 		}
 		m.reqs = append(m.reqs, req)
-		_, err := l.Acquire(tb.Context(), req)
-		must(err)
+		w.Must(errOf(w.Acquire(tb.Context(), req)))
 	}
 	return m
 }

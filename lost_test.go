@@ -16,15 +16,15 @@ func TestAReplacedShardEarnsFromItsBirthOn(t *testing.T) {
 	for _, lost := range []int{0, 1} {
 		t.Run(fmt.Sprint("shard ", lost), func(t *testing.T) {
 			inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-				w.system(hourly)
+				w.System(hourly)
 				w.plant("user", hourly, 2, each(2, 2_000_000)...)
 				time.Sleep(time.Hour)
 				w.lose(lost) // this shard has just been drained
-				if refused := w.take(w.Limiter, ask("user", "rph", 2500)); refused == nil {
+				if refused := w.Take(w.Limiter, ask("user", "rph", 2500)); refused == nil {
 					w.Errorf("2500 were admitted, 2000 are held: %v", w.balances())
 				}
-				if got := w.available("user", "rph"); got != 2000 || len(w.shards("user")) != 2 {
-					w.Errorf("%d shards hold %d, want 2 and 2000", len(w.shards("user")), got)
+				if got := w.Balance("user", "rph"); got != 2000 || len(w.Images("user")) != 2 {
+					w.Errorf("%d shards hold %d, want 2 and 2000", len(w.Images("user")), got)
 				}
 			})
 		})
@@ -37,10 +37,10 @@ func TestWhatALostShardWasToPayIsPaidByOthers(t *testing.T) {
 	onFourShards(t, []int64{0, 1_000_000, 100_000, 100_000}, func(w *world) {
 		w.survey(w.Limiter, "user", hourly)
 		lease, err := w.Acquire(w.Context(), ask("user", "rph", 900))
-		w.must(err)
-		w.must(lease.Adjust("rph", 400)) // more than shard 1 has
+		w.Must(err)
+		w.Must(lease.Adjust("rph", 400)) // more than shard 1 has
 		w.lose(2)
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Commit(w.Context()))
 		if got := w.used(); got != 1300 {
 			w.Errorf("%d are counted, want 1300: %v", got, w.balances())
 		}
@@ -53,10 +53,10 @@ func TestWhatOverflowsIsReturnedToAShardThatHasTheLimit(t *testing.T) {
 	onFourShards(t, []int64{0, 1_000_000, 0, 0}, func(w *world) {
 		w.survey(w.Limiter, "user", hourly)
 		lease, err := w.Acquire(w.Context(), ask("user", "rph", 900))
-		w.must(err)
+		w.Must(err)
 		time.Sleep(2 * time.Hour)
 		w.patchShard(0, "REMOVE b_rph_tk, b_rph_tc, b_rph_cp, b_rph_ra, b_rph_rp", nil)
-		w.must(lease.Rollback(w.Context()))
+		w.Must(lease.Rollback(w.Context()))
 		if got := w.used(); got != 0 {
 			w.Errorf("%d stay counted after a rollback", got)
 		}
@@ -73,13 +73,13 @@ func TestAllShardsAreBroughtToTheConfiguration(t *testing.T) {
 				w.plant("user", hourly, 4, each(4, 900_000)...)
 				check := func(want limiter.Limit) {
 					w.Helper()
-					w.system(want)
+					w.System(want)
 					w.InvalidateConfig()
-					if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+					if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 						w.Fatal(refused)
 					}
 					w.Settle()
-					for _, img := range w.shards("user") {
+					for _, img := range w.Images("user") {
 						if s, _ := img.Limit("rph"); s.Capacity != want.Capacity*1000 {
 							w.Errorf("shard %d has a capacity of %d, want %d", img.Shard, s.Capacity/1000, want.Capacity)
 						}
@@ -101,9 +101,9 @@ func TestAClaimIsReturnedToAllShardsAtOnce(t *testing.T) {
 		w.family(small)
 		w.plant("key", small, 32, each(32, 1_000_000)...)
 		w.plant("project", small, 1, 10_000)
-		w.warm("key", "rph", 0)
+		w.warm(ask("key", "rph", 0))
 		start := time.Now()
-		refused := w.take(w.l, ask("key", "rph", 20_000))
+		refused := w.Take(w.l, ask("key", "rph", 20_000))
 		if refused == nil {
 			w.Fatal("more was admitted than the project has")
 		}
@@ -111,7 +111,7 @@ func TestAClaimIsReturnedToAllShardsAtOnce(t *testing.T) {
 		if took := time.Since(start); took > 6*w.wire.wait {
 			w.Errorf("refused after %v, a request takes %v", took, w.wire.wait)
 		}
-		if got := w.available("key", "rph"); got != 32_000 {
+		if got := w.Balance("key", "rph"); got != 32_000 {
 			w.Errorf("%d are left of 32000", got)
 		}
 	})
@@ -122,8 +122,8 @@ func TestAClaimIsReturnedToAllShardsAtOnce(t *testing.T) {
 func TestWhoIsBehindOthersIsQuotedAWait(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1, Trust: -1}, func(w *far) {
-		w.system(limiter.PerSecond("rps", 100, limiter.Burst(10)))
-		w.warm("user", "rps", 10)
+		w.System(limiter.PerSecond("rps", 100, limiter.Burst(10)))
+		w.warm(ask("user", "rps", 10))
 		// A token is earned in each round trip.
 		callers := w.queue(nil, of(5, ask("user", "rps", 1))...)
 		for i, c := range callers {
@@ -144,13 +144,13 @@ func TestAReadThatTookLongRefusesNobodyAfterwards(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		whole := fixed("rph", 4000)
-		w.system(whole)
+		w.System(whole)
 		w.plant("user", whole, 2, each(2, 0)...)
-		w.warm("user", "rph", 0)
+		w.warm(ask("user", "rph", 0))
 		time.Sleep(2 * limiter.DefaultTrust)
 		w.wire.slow = limiter.DefaultTrust + time.Millisecond
 		for range 2 {
-			if w.take(w.l, ask("user", "rph", 3000)) == nil {
+			if w.Take(w.l, ask("user", "rph", 3000)) == nil {
 				w.Fatal("admitted")
 			}
 		}
@@ -164,13 +164,13 @@ func TestAReadThatTookLongRefusesNobodyAfterwards(t *testing.T) {
 // all that shard 0 holds above its new share, however old the stamp of shard 0 is.
 func TestWhatAPeerDoubledIsDividedWhole(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 2, 3_000_000)
 		time.Sleep(9 * time.Minute) // both earn 600
-		w.take(w.Limiter, ask("user", "rph", 100))
+		w.Take(w.Limiter, ask("user", "rph", 100))
 		w.Settle()
-		if got := w.available("user", "rph"); got != 3500 || len(w.shards("user")) != 2 {
-			w.Errorf("%d shards hold %d, want 2 and 3500", len(w.shards("user")), got)
+		if got := w.Balance("user", "rph"); got != 3500 || len(w.Images("user")) != 2 {
+			w.Errorf("%d shards hold %d, want 2 and 3500", len(w.Images("user")), got)
 		}
 	})
 }

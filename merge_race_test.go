@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,18 +18,8 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
-
-// A meddler lets another client write before each transaction.
-type meddler struct {
-	dynamo.API
-	f func()
-}
-
-func (m *meddler) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	m.f()
-	return m.API.TransactWriteItems(ctx, in, o...)
-}
 
 // A bucket that is debited all the time is merged. The merge forfeits the tokens that
 // might have been taken meanwhile. A bucket that is refilled all the time is left alone
@@ -49,7 +40,7 @@ func TestAMergeAllowsForTakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-				w.system(hourly)
+				w.System(hourly)
 				w.plant("user", hourly, 2, each(2, 800_000)...)
 				shard, n := 1, 7_000
 				switch name {
@@ -61,10 +52,11 @@ func TestAMergeAllowsForTakes(t *testing.T) {
 					shard = 0
 				}
 				taken := int64(0)
-				l := w.limiter(w.open(&meddler{w.engine, func() {
-					w.patchShard(shard, tt.write, values{":n": number(n)})
+				l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, faults.On(faults.Before(func(*faults.Call) error {
+					w.patchShard(shard, tt.write, values{":n": number(n)}) // another client writes before each transaction
 					taken += int64(n)
-				}}), limiter.Options{})
+					return nil
+				}), faults.TransactWriteItems))), limiter.Options{})
 				if merged := w.merge(l); merged != tt.merged {
 					w.Fatalf("merged: %v", merged)
 				}
@@ -84,14 +76,14 @@ func TestMergesUnderLoad(t *testing.T) {
 			inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 15 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 				const processes, rate = 4, 25
 				daily := limiter.PerDay("rph", 32_000)
-				w.system(daily)
+				w.System(daily)
 				w.plant("user", daily, 32, each(32, 900_000)...)
 				start := time.Now()
 				var all sync.WaitGroup
 				taken := make([]int64, processes)
 				ls := make([]*limiter.Limiter, processes)
 				for p := range processes {
-					ls[p] = w.limiter(w.store, limiter.Options{InFlight: inFlight})
+					ls[p] = w.NewLimiter(w.Store, limiter.Options{InFlight: inFlight})
 					w.survey(ls[p], "user", daily)
 					all.Go(func() {
 						for i := 0; time.Since(start) < 20*time.Second; i++ {
@@ -99,15 +91,15 @@ func TestMergesUnderLoad(t *testing.T) {
 							if i%10 == 0 {
 								n = 40
 							}
-							lease, err := ls[p].Acquire(w.Context(), ask("user", "rph", int(n)))
+							lease, err := ls[p].Acquire(w.Context(), ask("user", "rph", n))
 							if err != nil {
 								w.Error(err)
 								continue
 							}
 							if i%3 == 0 {
-								w.must(lease.Rollback(w.Context()))
+								w.Must(lease.Rollback(w.Context()))
 							} else {
-								w.must(lease.Commit(w.Context()))
+								w.Must(lease.Commit(w.Context()))
 								taken[p] += n
 							}
 							time.Sleep(time.Second / rate)
@@ -141,49 +133,39 @@ func TestMergesUnderLoad(t *testing.T) {
 	}
 }
 
-// A hook is called once, in the middle of a read of several items. The first half of
-// them is read before it, the rest after it.
-type hook struct {
-	dynamo.API
-	mu sync.Mutex
-	f  func()
-}
-
-func (h *hook) set(f func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.f = f
-}
-
-func (h *hook) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	h.mu.Lock()
-	f := h.f
-	keys := in.RequestItems[table].Keys
-	if len(keys) < 2 || f == nil {
-		h.mu.Unlock()
-		return h.API.BatchGetItem(ctx, in, o...)
-	}
-	h.f = nil
-	h.mu.Unlock()
-	part := func(keys []values) (*dynamodb.BatchGetItemOutput, error) {
-		all := in.RequestItems[table]
-		all.Keys = keys
-		return h.API.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: all}}, o...)
-	}
-	r := rand.New(rand.NewPCG(uint64(len(keys)), 1)) //nolint:gosec // in no order of theirs
-	keys = slices.Clone(keys)
-	r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-	out, err := part(keys[:len(keys)/2])
-	if err != nil {
-		return nil, err
-	}
-	f()
-	rest, err := part(keys[len(keys)/2:])
-	if err != nil {
-		return nil, err
-	}
-	out.Responses[table] = append(out.Responses[table], rest.Responses[table]...)
-	return out, nil
+// amid calls f once, in the middle of a read of several items. The first half of them is
+// read before it, the rest after it.
+func amid(f func()) faults.Hook {
+	var begun atomic.Bool
+	return faults.On(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		in := c.Input.(*dynamodb.BatchGetItemInput)
+		keys := slices.Clone(in.RequestItems[table].Keys)
+		if len(keys) < 2 || begun.Swap(true) {
+			return next(ctx)
+		}
+		r := rand.New(rand.NewPCG(uint64(len(keys)), 1)) //nolint:gosec // in no order of theirs
+		r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		part := func(keys []values) ([]values, error) {
+			half := in.RequestItems[table]
+			half.Keys = keys
+			c.Input = &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: half}}
+			if err := next(ctx); err != nil {
+				return nil, err
+			}
+			return c.Output.(*dynamodb.BatchGetItemOutput).Responses[table], nil
+		}
+		first, err := part(keys[:len(keys)/2])
+		if err != nil {
+			return err
+		}
+		f()
+		rest, err := part(keys[len(keys)/2:])
+		if err != nil {
+			return err
+		}
+		c.Output.(*dynamodb.BatchGetItemOutput).Responses[table] = append(first, rest...)
+		return nil
+	}, faults.BatchGetItem)
 }
 
 // A client that reads a set of shards in the middle of a merge does not take it for a
@@ -191,41 +173,41 @@ func (h *hook) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 func TestAReadAcrossAMerge(t *testing.T) {
 	for name, read := range map[string]func(w *world, l *limiter.Limiter){
 		"mends": func(w *world, l *limiter.Limiter) {
-			w.must(l.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+			w.Must(l.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
 		},
 		"merges": func(w *world, l *limiter.Limiter) { w.merge(l) },
 		"gathers": func(w *world, l *limiter.Limiter) {
-			w.take(l, ask("user", "rph", 2000))
-			w.take(l, ask("user", "rph", 1150))
+			w.Take(l, ask("user", "rph", 2000))
+			w.Take(l, ask("user", "rph", 1150))
 		},
 		"refuses": func(w *world, l *limiter.Limiter) {
-			if refused := w.take(l, ask("user", "rph", 3300)); refused == nil || refused.Statuses[0].Available != 3200 {
+			if refused := w.Take(l, ask("user", "rph", 3300)); refused == nil || refused.Statuses[0].Available != 3200 {
 				w.Errorf("got %v", refused)
 			}
 		},
 		"asks": func(w *world, l *limiter.Limiter) {
 			statuses, err := l.Available(w.Context(), ask("user", "rph", 1))
-			w.must(err)
+			w.Must(err)
 			if statuses[0].Available != 3200 {
 				w.Errorf("%d available", statuses[0].Available)
 			}
 		},
 		"settles": func(w *world, l *limiter.Limiter) {
 			lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-			w.must(err)
-			w.must(lease.Adjust("rph", 2000))
-			w.must(lease.Commit(w.Context()))
+			w.Must(err)
+			w.Must(lease.Adjust("rph", 2000))
+			w.Must(lease.Commit(w.Context()))
 		},
 	} {
 		for _, n := range []int{2, 8, 32} {
 			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
 				inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-					w.system(hourly)
+					w.System(hourly)
 					w.plant("user", hourly, n, each(n, 3_200_000/int64(n))...)
-					api := &hook{API: w.engine}
-					l := w.limiter(w.open(api), limiter.Options{Trust: -1})
+					api := faults.NewTap(w.Engine)
+					l := w.NewLimiter(w.OpenOn(api), limiter.Options{Trust: -1})
 					w.survey(l, "user", hourly)
-					api.set(func() { w.halve(w.Limiter, n/2) })
+					api.Set(amid(func() { w.halve(w.Limiter, n/2) }))
 					read(w, l)
 					l.Settle()
 					if got := w.count(); got != n/2 || l.Stats().Doublings != 0 {
@@ -237,72 +219,42 @@ func TestAReadAcrossAMerge(t *testing.T) {
 	}
 }
 
-// late holds back the answer to a write to one shard until release is called.
-type late struct {
-	dynamo.API
-	mu    sync.Mutex
-	shard int
-	until chan struct{}
-}
-
-func (a *late) hold(shard int) (release func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	until := make(chan struct{})
-	a.shard, a.until = shard, until
-	return func() { close(until) }
-}
-
-func (a *late) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	out, err := a.API.UpdateItem(ctx, in, o...)
-	a.mu.Lock()
-	until := a.until
-	if shardOf(in.Key) != a.shard {
-		until = nil
-	}
-	a.mu.Unlock()
-	if until != nil {
-		<-until
-	}
-	return out, err
-}
-
 // An answer that was on its way during a merge revives no retired shard.
 func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
 		w.survey(w.Limiter, "user", hourly)
-		api := &late{API: w.engine}
-		counts := &tap{API: api}
-		l := w.limiter(w.open(counts), limiter.Options{InFlight: -1})
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{InFlight: -1})
 		w.survey(l, "user", hourly)
 		for shard := range 4 {
-			release := api.hold(shard)
+			late := faults.NewGate() // for answers of this shard
+			api.Set(faults.On(faults.When(func(c *faults.Call) bool { return c.Shards()[0] == shard }, late.Answers), faults.UpdateItem))
 			time.Sleep(20 * time.Millisecond)
 			var all sync.WaitGroup
 			for range 40 {
-				all.Go(func() { w.take(l, ask("user", "rph", 1)) })
+				all.Go(func() { w.Take(l, ask("user", "rph", 1)) })
 			}
 			time.Sleep(20 * time.Millisecond)
 			if shard == 3 {
 				w.halve(l, 1)
 			}
-			counts.take()
-			release()
+			bucketRequests(api)
+			late.Open()
 			all.Wait()
 			l.Settle()
-			if sent := counts.take(); len(sent) > 0 {
+			if sent := bucketRequests(api); len(sent) > 0 {
 				w.Errorf("sent after all had been answered: %v", sent)
 			}
 		}
 		for range 40 {
-			if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+			if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
 		l.Settle()
-		if sent := counts.take(); len(sent) != 40 {
+		if sent := bucketRequests(api); len(sent) != 40 {
 			w.Errorf("%d requests for 40: %v", len(sent), sent)
 		}
 	})
@@ -313,9 +265,9 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 func TestDoubledAgainAfterAMerge(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		daily := limiter.PerDay("rph", 8000)
-		w.system(daily)
+		w.System(daily)
 		w.plant("user", daily, 4, 900_000, 900_000, 100_000, 300_000)
-		stale := w.limiter(w.store, limiter.Options{Trust: -1})
+		stale := w.NewLimiter(w.Store, limiter.Options{Trust: -1})
 		w.survey(stale, "user", daily)
 		w.halve(w.Limiter, 2)
 		w.Widen(w.Context(), "user", "gpt-4")
@@ -323,7 +275,7 @@ func TestDoubledAgainAfterAMerge(t *testing.T) {
 			w.Fatalf("%d shards hold %d", got, w.total())
 		}
 		for taken := int64(0); ; taken += 100 {
-			refused := w.take(stale, ask("user", "rph", 100))
+			refused := w.Take(stale, ask("user", "rph", 100))
 			if left := w.total(); left != 2_200_000-1000*taken-1000*100 && refused == nil || refused != nil && (left >= 100_000 || taken != 2200) {
 				w.Fatalf("%d left after %d were taken: %v", left, taken, refused)
 			}
@@ -344,7 +296,7 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 			inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 				r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a seed is a history
 				daily := limiter.PerDay("rph", 8000)
-				w.system(daily)
+				w.System(daily)
 				w.plant("user", daily, 4, each(4, 1_000_000)...)
 				b := limiter.Bucket{Entity: "user", Resource: "gpt-4"}
 				var all sync.WaitGroup
@@ -352,22 +304,22 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 					func(l *limiter.Limiter) { w.merge(l) },
 					func(l *limiter.Limiter) { w.merge(l) },
 					func(l *limiter.Limiter) { l.Widen(w.Context(), "user", "gpt-4") },
-					func(l *limiter.Limiter) { w.must(l.Mend(w.Context(), b)) },
-					func(l *limiter.Limiter) { w.take(l, ask("user", "rph", 10)) },
-					func(l *limiter.Limiter) { w.take(l, ask("user", "rph", 1800)) },
+					func(l *limiter.Limiter) { w.Must(l.Mend(w.Context(), b)) },
+					func(l *limiter.Limiter) { w.Take(l, ask("user", "rph", 10)) },
+					func(l *limiter.Limiter) { w.Take(l, ask("user", "rph", 1800)) },
 					func(*limiter.Limiter) {
 						if seed%2 == 0 {
 							w.lose(1 + int(seed)%3)
 						}
 					},
 				} {
-					l := w.limiter(w.store, limiter.Options{})
+					l := w.NewLimiter(w.Store, limiter.Options{})
 					w.survey(l, "user", daily)
 					wait := time.Duration(r.Int64N(int64(15 * time.Millisecond)))
 					all.Go(func() { time.Sleep(wait); f(l); l.Settle() })
 				}
 				all.Wait()
-				w.must(w.Mend(w.Context(), b))
+				w.Must(w.Mend(w.Context(), b))
 				w.count()
 				if left := w.total(); left > 2_190_000+1000 || seed%2 == 1 && left < 2_190_000-50 {
 					w.Errorf("%d are left of 4,000,000 less 1,810,000", left)
@@ -377,25 +329,15 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 	}
 }
 
-// lossy loses the answers to transactions that were applied.
-type lossy struct{ dynamo.API }
-
-func (a lossy) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	if _, err := a.API.TransactWriteItems(ctx, in, o...); err != nil {
-		return nil, err
-	}
-	return nil, errors.New("connection reset")
-}
-
 // A merge whose answer is lost, so that its outcome is unknown, took place exactly
 // once.
 func TestAMergeWhoseAnswerIsLost(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
-		l := w.limiter(w.open(lossy{w.engine}), limiter.Options{})
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, faults.On(faults.LoseAnswer(errors.New("connection reset")), faults.TransactWriteItems))), limiter.Options{})
 		images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
-		w.must(err)
+		w.Must(err)
 		if merged, err := l.Merge(w.Context(), images); merged || !errors.Is(err, limiter.ErrUnavailable) {
 			w.Errorf("merged %v: %v", merged, err)
 		}

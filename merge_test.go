@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -24,9 +25,9 @@ import (
 func (w *world) merge(l *limiter.Limiter) bool {
 	w.Helper()
 	images, err := l.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"})
-	w.must(err)
+	w.Must(err)
 	merged, err := l.Merge(w.Context(), images)
-	w.must(err)
+	w.Must(err)
 	return merged
 }
 
@@ -34,7 +35,7 @@ func (w *world) merge(l *limiter.Limiter) bool {
 // test otherwise.
 func (w *world) halve(l *limiter.Limiter, to int) {
 	w.Helper()
-	for n := len(w.shards("user")); n > to; n /= 2 {
+	for n := len(w.Images("user")); n > to; n /= 2 {
 		if !w.merge(l) {
 			w.Fatalf("%d shards were not merged", n)
 		}
@@ -60,7 +61,7 @@ func TestAMergeIsTheSumOfItsShards(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed is a history
 				n := 2 << r.IntN(5)
 				l := limiter.PerHour("rph", 1+r.Int64N(5000))
-				w.system(l)
+				w.System(l)
 				for i := range n {
 					part := l.Capacity * 1000 / int64(n)
 					w.plantShard("user", l, i, n, []int64{0, part, r.Int64N(part), -r.Int64N(part)}[r.IntN(4)])
@@ -68,9 +69,9 @@ func TestAMergeIsTheSumOfItsShards(t *testing.T) {
 					w.patchShard(i, "SET rf = rf + :a, b_rph_tc = :c", values{":a": number(int(ahead)), ":c": number(i)})
 				}
 				time.Sleep(time.Duration(r.Int64N(int64(90 * time.Second))))
-				before := w.shards("user")
+				before := w.Images("user")
 				w.halve(w.Limiter, n/2)
-				for i, img := range w.shards("user") {
+				for i, img := range w.Images("user") {
 					s, _ := img.Limit("rph")
 					at := max(time.Now().UnixMilli(), before[i].RefilledAt+1, before[i+n/2].RefilledAt+1)
 					want := int64(0)
@@ -98,7 +99,7 @@ func (w *world) attribute(shard int, name string, value types.AttributeValue) {
 	if value == nil {
 		update, of = "REMOVE #a", nil
 	}
-	w.must(errOf(w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+	w.Must(errOf(w.Engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String(table), Key: w.shardKey(shard), UpdateExpression: &update,
 		ExpressionAttributeNames: map[string]string{"#a": name}, ExpressionAttributeValues: of,
 	})))
@@ -141,20 +142,20 @@ func TestWhatIsNotMerged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tapped(t, limiter.Options{}, func(w *world, api *tap) {
+			tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 				w.plant("user", hourly, 4, each(4, 900_000)...)
 				upset(w)
-				before := w.shards("user")
+				before := w.Images("user")
 				images, err := w.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 2})
-				w.must(err)
-				api.take()
+				w.Must(err)
+				bucketRequests(api)
 				if merged, err := w.Merge(w.Context(), images); merged || err != nil {
 					w.Errorf("merged: %v, %v", merged, err)
 				}
-				if sent := api.take(); len(sent) > 0 {
+				if sent := bucketRequests(api); len(sent) > 0 {
 					w.Errorf("sent %v", sent)
 				}
-				for i, img := range w.shards("user") {
+				for i, img := range w.Images("user") {
 					if s, _ := img.Limit("rph"); img.RefilledAt != before[i].RefilledAt || s.Tokens == 0 {
 						w.Errorf("shard %d is %+v", img.Shard, img)
 					}
@@ -172,27 +173,27 @@ func TestAStaleClientFindsTheOthers(t *testing.T) {
 		for _, want := range []string{"little", "much", "all"} {
 			for draw := range 8 {
 				t.Run(fmt.Sprintf("%d to %d, asks for %s, %d", tt.from, tt.to, want, draw), func(t *testing.T) {
-					tapped(t, limiter.Options{}, func(w *world, api *tap) {
+					tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 						w.plant("user", hourly, tt.from, each(tt.from, 3_200_000/int64(tt.from))...)
-						stale := w.limiter(w.open(api), limiter.Options{InFlight: -1}) // never pauses
+						stale := w.NewLimiter(w.OpenOn(api), limiter.Options{InFlight: -1}) // never pauses
 						w.survey(stale, "user", hourly)
 						time.Sleep(2 * time.Second) // no remembered image is trusted any more, and two tokens are earned
-						w.halve(w.limiter(w.open(w.engine), limiter.Options{}), tt.to)
-						api.take()
-						left := w.available("user", "rph")
-						api.take()
+						w.halve(w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{}), tt.to)
+						bucketRequests(api)
+						left := w.Balance("user", "rph")
+						bucketRequests(api)
 						n := map[string]int64{"little": left / 80, "much": left / 3, "all": left}[want]
 						for took := false; left >= n; left -= n {
-							if refused := w.take(stale, ask("user", "rph", int(n))); refused != nil {
+							if refused := w.Take(stale, ask("user", "rph", n)); refused != nil {
 								w.Fatalf("with %d left: %v", left, refused)
 							}
-							if sent := api.take(); !took && len(sent) > tt.first {
+							if sent := bucketRequests(api); !took && len(sent) > tt.first {
 								w.Errorf("%d requests for the first: %v", len(sent), sent)
 							}
 							took = true
 							stale.Settle()
 						}
-						if refused := w.take(stale, ask("user", "rph", int(left)+1)); refused == nil {
+						if refused := w.Take(stale, ask("user", "rph", left+1)); refused == nil {
 							w.Error("admitted what is not there")
 						}
 						stale.Settle()
@@ -214,20 +215,20 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 			t.Run(fmt.Sprintf("8 to %d, %v", to, knows), func(t *testing.T) {
 				inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 					daily := limiter.PerDay("rph", 8000)
-					w.system(daily)
+					w.System(daily)
 					w.plant("user", daily, 8, each(8, 500_000)...)
 					kept := int64(0)
 					var leases []*limiter.Lease
 					for i := range 24 {
-						lease, err := w.Acquire(w.Context(), ask("user", "rph", []int{10, 20, 700}[i%3/2*2]))
-						w.must(err)
+						lease, err := w.Acquire(w.Context(), ask("user", "rph", []int64{10, 20, 700}[i%3/2*2]))
+						w.Must(err)
 						leases = append(leases, lease)
 						if i > 6 && i%3 == 2 {
-							w.must(lease.Rollback(w.Context()))
+							w.Must(lease.Rollback(w.Context()))
 							leases = leases[:len(leases)-1]
 						}
 					}
-					merger := w.limiter(w.store, limiter.Options{})
+					merger := w.NewLimiter(w.Store, limiter.Options{})
 					if knows {
 						merger = w.Limiter
 					}
@@ -240,17 +241,17 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 							held = 0
 						case 1:
 							held += 15
-							w.must(lease.Adjust("rph", 15))
+							w.Must(lease.Adjust("rph", 15))
 						case 2:
 							held -= 5
-							w.must(lease.Adjust("rph", -5))
+							w.Must(lease.Adjust("rph", -5))
 						}
 						kept += held
 						settle := lease.Commit
 						if held == 0 {
 							settle = lease.Rollback
 						}
-						all.Go(func() { w.must(settle(w.Context())) })
+						all.Go(func() { w.Must(settle(w.Context())) })
 					}
 					all.Wait()
 					if got := w.total(); got != 4_000_000-kept*1000 {
@@ -268,24 +269,24 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 // Tokens that a lease returns to a retired shard go to its heir, at the price of one
 // more request and a read.
 func TestAnHeirGetsWhatIsReturned(t *testing.T) {
-	tapped(t, limiter.Options{}, func(w *world, api *tap) {
+	tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 		w.plant("user", hourly, 8, each(8, 400_000)...)
 		w.survey(w.Limiter, "user", hourly)
-		merger := w.limiter(w.open(w.engine), limiter.Options{})
+		merger := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
 		var leases []*limiter.Lease
 		for range 24 {
 			lease, err := w.Acquire(w.Context(), ask("user", "rph", 20))
-			w.must(err)
+			w.Must(err)
 			leases = append(leases, lease)
 		}
 		w.halve(merger, 4)
 		most := 0
 		for _, lease := range leases {
-			api.take()
-			w.must(lease.Rollback(w.Context()))
-			most = max(most, len(api.take()))
+			bucketRequests(api)
+			w.Must(lease.Rollback(w.Context()))
+			most = max(most, len(bucketRequests(api)))
 		}
-		for _, img := range w.shards("user") {
+		for _, img := range w.Images("user") {
 			if s, _ := img.Limit("rph"); s.Tokens != 800_000 {
 				w.Errorf("shard %d holds %d", img.Shard, s.Tokens)
 			}
@@ -299,27 +300,27 @@ func TestAnHeirGetsWhatIsReturned(t *testing.T) {
 // Callers in the lane of a retired shard learn of the merge together.
 func TestACrowdAtARetiredShard(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 5 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 2, each(2, 1_000_000)...)
-		api := &tap{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{InFlight: 1})
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{InFlight: 1})
 		w.survey(l, "user", hourly)
 		w.halve(w.Limiter, 1)
-		api.take()
+		bucketRequests(api)
 		start := time.Now()
 		var all sync.WaitGroup
 		for range 40 {
 			all.Go(func() {
-				if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+				if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 					w.Error(refused)
 				}
 			})
 		}
 		all.Wait()
-		sent, took := api.take(), time.Since(start)
+		sent, took := bucketRequests(api), time.Since(start)
 		alone := 0
 		for _, r := range sent {
-			if slices.Equal(r.shards, []int{1}) {
+			if slices.Equal(r.Shards, []int{1}) {
 				alone++
 			}
 		}

@@ -34,22 +34,22 @@ func (w *world) stored(attr string) *big.Int {
 // bucket before and for one that has not.
 func TestACountHasNoEnd(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1, InFlight: -1}, func(w *world) {
-		w.system(greatest)
+		w.System(greatest)
 		for i := range 25 {
 			l := w.Limiter
 			if i%5 == 4 {
-				l = w.limiter(w.open(w.meter), limiter.Options{Trust: -1, InFlight: -1})
+				l = w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1, InFlight: -1})
 			}
 			lease, err := l.Acquire(w.Context(), ask("user", "bytes", limiter.MaxTokens/2))
-			w.must(err)
-			w.must(lease.Adjust("bytes", limiter.MaxTokens/2))
-			w.must(lease.Commit(w.Context()))
-			if refused := w.take(l, ask("user", "bytes", limiter.MaxTokens)); refused == nil || refused.RetryAfter() != time.Second {
+			w.Must(err)
+			w.Must(lease.Adjust("bytes", limiter.MaxTokens/2))
+			w.Must(lease.Commit(w.Context()))
+			if refused := w.Take(l, ask("user", "bytes", limiter.MaxTokens)); refused == nil || refused.RetryAfter() != time.Second {
 				w.Fatalf("the bucket is empty, and fills in 1 s: %+v", refused)
 			}
 			lease, err = l.Acquire(w.Context(), ask("user", "bytes", 0))
-			w.must(err)
-			w.must(lease.Rollback(w.Context()))
+			w.Must(err)
+			w.Must(lease.Rollback(w.Context()))
 			time.Sleep(time.Second)
 		}
 		want := new(big.Int).Mul(big.NewInt(25*1000), big.NewInt(limiter.MaxTokens))
@@ -62,7 +62,7 @@ func TestACountHasNoEnd(t *testing.T) {
 // near plants a bucket whose counts of writes and of tokens soon exceed 64 bits.
 func (w *world) near(count int) {
 	w.Helper()
-	w.system(hourly)
+	w.System(hourly)
 	var balances []int64
 	for range count {
 		balances = append(balances, 4_000_000/int64(count))
@@ -81,7 +81,7 @@ func (w *world) near(count int) {
 func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.near(2)
-		other := w.limiter(w.open(w.meter), limiter.Options{Trust: -1})
+		other := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})
 		total := 0
 		takes := func(n int) {
 			for i := range 2 * n {
@@ -89,7 +89,7 @@ func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 				if i%2 == 1 {
 					l = other
 				}
-				if w.take(l, ask("user", "rph", 3)) == nil {
+				if w.Take(l, ask("user", "rph", 3)) == nil {
 					total += 3
 				}
 			}
@@ -103,7 +103,7 @@ func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 			}
 			takes(5)
 		}
-		if got := w.available("user", "rph"); got != int64(4000-total) {
+		if got := w.Balance("user", "rph"); got != int64(4000-total) {
 			w.Errorf("%d are left of 4000 after %d were taken", got, total)
 		}
 		if w.stored("b_rph_tc").IsInt64() {
@@ -116,34 +116,34 @@ func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 // not owed, and the wait is exact for every debt.
 func TestADebtHasAnEnd(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-		w.system(greatest)
+		w.System(greatest)
 		var leases []*limiter.Lease
 		for range 14 {
 			lease, err := w.Acquire(w.Context(), ask("user", "bytes", 0))
-			w.must(err)
-			w.must(lease.Adjust("bytes", limiter.MaxTokens))
+			w.Must(err)
+			w.Must(lease.Adjust("bytes", limiter.MaxTokens))
 			leases = append(leases, lease)
 		}
 		for i, lease := range leases {
-			w.must(lease.Commit(w.Context()))
+			w.Must(lease.Commit(w.Context()))
 			owed := min(int64(i), 4) // the first takes what the bucket holds
 			// Each commit may move the stamp on by a millisecond, and the tokens earned
 			// until then are already included.
 			least := -owed * limiter.MaxTokens
-			if got := w.available("user", "bytes"); got < least || got > least+limiter.MaxTokens/50 {
+			if got := w.Balance("user", "bytes"); got < least || got > least+limiter.MaxTokens/50 {
 				w.Errorf("after %d commits the bucket holds %d, want %d times the capacity owed", i+1, got, owed)
 			}
 		}
-		refused := w.take(w.Limiter, ask("user", "bytes", limiter.MaxTokens))
+		refused := w.Take(w.Limiter, ask("user", "bytes", limiter.MaxTokens))
 		if refused == nil || refused.RetryAfter() < 5*time.Second || refused.RetryAfter() > 5020*time.Millisecond {
 			w.Fatalf("got %+v, want a wait of 5 s", refused)
 		}
 		time.Sleep(refused.RetryAfter() - time.Millisecond)
-		if w.take(w.Limiter, ask("user", "bytes", limiter.MaxTokens)) == nil {
+		if w.Take(w.Limiter, ask("user", "bytes", limiter.MaxTokens)) == nil {
 			w.Error("admitted 1 ms early")
 		}
 		time.Sleep(time.Millisecond)
-		if refused := w.take(w.Limiter, ask("user", "bytes", limiter.MaxTokens)); refused != nil {
+		if refused := w.Take(w.Limiter, ask("user", "bytes", limiter.MaxTokens)); refused != nil {
 			w.Errorf("after the wait: %v", refused)
 		}
 		want := new(big.Int).Mul(big.NewInt(15*1000), big.NewInt(limiter.MaxTokens))
@@ -167,14 +167,14 @@ func TestADebtBeyond64Bits(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-				w.system(greatest)
-				w.take(w.Limiter, ask("user", "bytes", 1))
+				w.System(greatest)
+				w.Take(w.Limiter, ask("user", "bytes", 1))
 				w.patch("SET b_bytes_tk = :n", map[string]types.AttributeValue{":n": &types.AttributeValueMemberN{Value: tt.deep}})
 				lease, err := w.Acquire(w.Context(), ask("user", "bytes", 0))
-				w.must(err)
-				w.must(lease.Adjust("bytes", 5))
-				w.must(lease.Commit(w.Context()))
-				refused := w.take(w.Limiter, ask("user", "bytes", 1))
+				w.Must(err)
+				w.Must(lease.Adjust("bytes", 5))
+				w.Must(lease.Commit(w.Context()))
+				refused := w.Take(w.Limiter, ask("user", "bytes", 1))
 				if refused == nil || refused.RetryAfter() < 8*time.Second || refused.Statuses[0].Available > -8*limiter.MaxTokens {
 					w.Fatalf("got %+v", refused)
 				}
@@ -184,7 +184,7 @@ func TestADebtBeyond64Bits(t *testing.T) {
 				}
 				waited := time.Duration(0)
 				for ; waited < 3*time.Minute; waited += tt.every {
-					if w.take(w.Limiter, ask("user", "bytes", 1)) == nil {
+					if w.Take(w.Limiter, ask("user", "bytes", 1)) == nil {
 						break
 					}
 					time.Sleep(tt.every)
@@ -201,9 +201,9 @@ func TestADebtBeyond64Bits(t *testing.T) {
 // full, and the process that merged them knows it.
 func TestShardsThatAllOweAreMerged(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(greatest)
+		w.System(greatest)
 		w.plant("user", greatest, 4, each(4, -4_000_000_000_000_000_000)...)
-		if w.take(w.Limiter, ask("user", "bytes", 1)) == nil {
+		if w.Take(w.Limiter, ask("user", "bytes", 1)) == nil {
 			w.Error("admitted")
 		}
 		w.Settle()
@@ -212,7 +212,7 @@ func TestShardsThatAllOweAreMerged(t *testing.T) {
 			w.Errorf("the merged shard holds %v", got)
 		}
 		before := w.Stats().LocallyRefused
-		if refused := w.take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.Statuses[0].Available > -7*limiter.MaxTokens {
+		if refused := w.Take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.Statuses[0].Available > -7*limiter.MaxTokens {
 			w.Errorf("got %+v", refused)
 		}
 		if w.Stats().LocallyRefused != before+1 {
@@ -225,25 +225,25 @@ func TestShardsThatAllOweAreMerged(t *testing.T) {
 // number, and never a surplus.
 func TestShardsThatAllOwe(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-		w.system(greatest)
+		w.System(greatest)
 		owed := make([]int64, 32)
 		for i := range owed {
 			owed[i] = -8e18
 		}
 		w.plant("user", greatest, 32, owed...)
 		statuses, err := w.Available(w.Context(), ask("user", "bytes", 1))
-		w.must(err)
+		w.Must(err)
 		if s := statuses[0]; s.Available > math.MinInt64/1000 || !s.Exceeded || s.RetryAfter < 4*time.Minute {
 			w.Errorf("got %+v", s)
 		}
-		if refused := w.take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.RetryAfter() != statuses[0].RetryAfter {
+		if refused := w.Take(w.Limiter, ask("user", "bytes", 1)); refused == nil || refused.RetryAfter() != statuses[0].RetryAfter {
 			w.Errorf("refused for %+v, available after %v", refused, statuses[0].RetryAfter)
 		}
 		// A process that has read only one of the shards assumes that the others owe as
 		// much.
-		cold := w.limiter(w.open(w.meter), limiter.Options{})
+		cold := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
 		lease, err := cold.Acquire(w.Context(), ask("user", "bytes", 0))
-		w.must(err)
+		w.Must(err)
 		if s := lease.Statuses()[0]; s.Available > math.MinInt64/1000 {
 			w.Errorf("the lease tells %+v", s)
 		}

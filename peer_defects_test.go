@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // Each test here has the name of the property that it proves. Its comment gives the
@@ -22,13 +22,13 @@ import (
 // Peer defect 7.1: moving the shared stamp for a fast limit starves a slow limit.
 func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerSecond("rps", 1), limiter.PerDay("rpd", 86))
-		if refused := w.take(w.Limiter, ask("user", "rpd", 86)); refused != nil {
+		w.System(limiter.PerSecond("rps", 1), limiter.PerDay("rpd", 86))
+		if refused := w.Take(w.Limiter, ask("user", "rpd", 86)); refused != nil {
 			w.Fatal(refused)
 		}
 		// One request a second: each acquire refills, and stamps, the whole item.
 		w.admitted(w.Limiter, ask("user", "rps", 1), time.Second, 4*time.Hour)
-		if got := w.available("user", "rpd"); got != 14 {
+		if got := w.Balance("user", "rpd"); got != 14 {
 			w.Errorf("86 a day earned %d in four hours, want 14", got)
 		}
 	})
@@ -37,10 +37,10 @@ func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
 // Peer defect 7.2: tokens that accrue between the admission and the commit are lost.
 func TestLongRunRateIsTheConfiguredRateUnderLatency(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		slow := &latency{API: w.engine, wait: 19 * time.Millisecond}
-		l := w.limiter(w.open(slow), limiter.Options{})
-		w.system(limiter.PerSecond("rps", 10))
-		for w.take(l, ask("user", "rps", 1)) == nil {
+		slow := faults.Wrap(w.Engine, latency(19*time.Millisecond))
+		l := w.NewLimiter(w.OpenOn(slow), limiter.Options{})
+		w.System(limiter.PerSecond("rps", 10))
+		for w.Take(l, ask("user", "rps", 1)) == nil {
 			continue // until the burst is gone
 		}
 		const seconds = 200
@@ -54,19 +54,19 @@ func TestLongRunRateIsTheConfiguredRateUnderLatency(t *testing.T) {
 // Peer defect 7.3: a changed default never reaches a bucket that stays active.
 func TestChangedDefaultReachesAnActiveBucketWithinTheTTL(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		other := w.open(w.engine) // another process: nothing informs this limiter
-		w.must(other.SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 10)}, ""))
+		other := w.OpenOn(w.Engine) // another process: nothing informs this limiter
+		w.Must(other.SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 10)}, ""))
 		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, 3*time.Minute)
 
-		w.must(other.SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 600)}, ""))
+		w.Must(other.SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 600)}, ""))
 		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, limiter.DefaultConfigTTL)
 		if got := w.admitted(w.Limiter, ask("user", "rpm", 1), 100*time.Millisecond, time.Minute); got < 590 {
 			w.Errorf("a minute after 10 became 600 a minute, %d of 600 were admitted", got)
 		}
 
-		w.must(other.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 6)}))
+		w.Must(other.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 6)}))
 		w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, limiter.DefaultConfigTTL)
-		if got := w.available("user", "rpm"); got > 6 {
+		if got := w.Balance("user", "rpm"); got > 6 {
 			w.Errorf("a minute after 600 became 6 a minute, %d are held", got)
 		}
 		if got := w.admitted(w.Limiter, ask("user", "rpm", 1), time.Second, 10*time.Minute); got > 66 {
@@ -78,13 +78,13 @@ func TestChangedDefaultReachesAnActiveBucketWithinTheTTL(t *testing.T) {
 // Peer defect 7.9: a request above the capacity is quoted a wait that never pays off.
 func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10))
+		w.System(limiter.PerMinute("rpm", 10))
 		for _, state := range []string{"before the bucket exists", "when it is full", "when it is empty"} {
-			refused := w.take(w.Limiter, ask("user", "rpm", 11))
+			refused := w.Take(w.Limiter, ask("user", "rpm", 11))
 			if refused == nil || refused.RetryAfter() != limiter.Never {
 				w.Errorf("%s: 11 of 10: %v, want never", state, refused)
 			}
-			w.take(w.Limiter, ask("user", "rpm", 5))
+			w.Take(w.Limiter, ask("user", "rpm", 5))
 		}
 	})
 }
@@ -93,32 +93,32 @@ func TestRequestAboveTheCapacityIsNeverAdmissible(t *testing.T) {
 // are rounded down, so sharding loses capacity.
 func TestRequestsAboveAShareAreServedByTheWhole(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10, limiter.Burst(10)))
-		w.take(w.Limiter, ask("user", "rpm", 10))
+		w.System(limiter.PerMinute("rpm", 10, limiter.Burst(10)))
+		w.Take(w.Limiter, ask("user", "rpm", 10))
 		// A peer doubled the bucket to 8 shards and created none. Of 10 tokens, shard 0
 		// holds 1.25.
 		w.patch("SET shard_count = :n", map[string]types.AttributeValue{":n": number(8)})
-		fresh := w.limiter(w.store, limiter.Options{Trust: -1, Rand: func(int64) int64 { return 0 }})
+		fresh := w.NewLimiter(w.Store, limiter.Options{Trust: -1, Rand: func(int64) int64 { return 0 }})
 		time.Sleep(time.Minute)
-		if refused := w.take(fresh, ask("user", "rpm", 1)); refused != nil {
+		if refused := w.Take(fresh, ask("user", "rpm", 1)); refused != nil {
 			w.Fatalf("1 of a share of 1.25: %v", refused)
 		}
 		// A quarter is left, and the whole bucket earns a token every 6 s. All shards
 		// reach their grid lines together, at every 8th line of the whole bucket.
 		for _, tt := range []struct {
-			take int
+			take int64
 			wait time.Duration
 		}{{1, 4500 * time.Millisecond}, {2, 10500 * time.Millisecond}} {
-			refused := w.take(fresh, ask("user", "rpm", tt.take))
+			refused := w.Take(fresh, ask("user", "rpm", tt.take))
 			if refused == nil || refused.RetryAfter() < tt.wait || refused.RetryAfter() > tt.wait+48*time.Millisecond {
 				w.Errorf("%d of a quarter at 10 a minute: %v, want %v", tt.take, refused, tt.wait)
 			}
 		}
-		if refused := w.take(fresh, ask("user", "rpm", 11)); refused == nil || refused.RetryAfter() != limiter.Never {
+		if refused := w.Take(fresh, ask("user", "rpm", 11)); refused == nil || refused.RetryAfter() != limiter.Never {
 			w.Errorf("11 of 10: %v, want never", refused)
 		}
 		time.Sleep(2 * time.Minute)
-		if refused := w.take(fresh, ask("user", "rpm", 10)); refused != nil {
+		if refused := w.Take(fresh, ask("user", "rpm", 10)); refused != nil {
 			w.Errorf("all of 10: %v", refused)
 		}
 	})
@@ -127,18 +127,18 @@ func TestRequestsAboveAShareAreServedByTheWhole(t *testing.T) {
 // Peer defect 7.10: a request for zero tokens is refused while the limit is in debt.
 func TestAmountZeroIsAdmittedInDebt(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10))
-		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 1, "tpm", 0))
-		w.must(err)
-		w.must(lease.Adjust("tpm", 101))
-		w.must(lease.Commit(w.Context()))
-		if got := w.available("user", "tpm"); got != -91 {
+		w.System(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10))
+		lease, err := w.Acquire(w.Context(), askAll("user", tokens{"rpm": 1, "tpm": 0}))
+		w.Must(err)
+		w.Must(lease.Adjust("tpm", 101))
+		w.Must(lease.Commit(w.Context()))
+		if got := w.Balance("user", "tpm"); got != -91 {
 			w.Fatalf("balance %d, want -91", got)
 		}
-		if refused := w.take(w.Limiter, ask("user", "rpm", 1, "tpm", 0)); refused != nil {
+		if refused := w.Take(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm": 0})); refused != nil {
 			w.Error(refused)
 		}
-		if refused := w.take(w.Limiter, ask("user", "tpm", 1)); refused == nil || refused.RetryAfter() != 552*time.Second {
+		if refused := w.Take(w.Limiter, ask("user", "tpm", 1)); refused == nil || refused.RetryAfter() != 552*time.Second {
 			w.Errorf("92 tokens at 10 a minute: %v, want 552s", refused)
 		}
 	})
@@ -148,15 +148,15 @@ func TestAmountZeroIsAdmittedInDebt(t *testing.T) {
 // that it has tokens for.
 func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10))
-		w.take(w.Limiter, ask("user", "rpm", 10))
+		w.System(limiter.PerMinute("rpm", 10))
+		w.Take(w.Limiter, ask("user", "rpm", 10))
 		time.Sleep(3 * time.Second)
 		// The refill is planned on the remembered image, but the item is gone.
 		w.sweep()
-		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+		if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
 			w.Error(refused)
 		}
-		if got := w.available("user", "rpm"); got != 9 {
+		if got := w.Balance("user", "rpm"); got != 9 {
 			w.Errorf("available %d, want 9", got)
 		}
 	})
@@ -165,17 +165,17 @@ func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
 // An expired item that is not yet swept is renewed with its balance.
 func TestAnExpiredBucketIsRenewed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10))
+		w.System(limiter.PerMinute("rpm", 10))
 		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 0))
-		w.must(err)
-		w.must(lease.Adjust("rpm", 100))
-		w.must(lease.Commit(w.Context()))
+		w.Must(err)
+		w.Must(lease.Adjust("rpm", 100))
+		w.Must(lease.Commit(w.Context()))
 		time.Sleep(7*time.Minute + time.Second) // 7 times the minute it takes to fill
-		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused == nil {
+		if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused == nil {
 			w.Error("the debt was forgotten")
 		}
 		time.Sleep(3 * time.Minute)
-		if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+		if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
 			w.Error(refused)
 		}
 	})
@@ -187,12 +187,12 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 		for _, leave := range []string{"cancel", "deadline"} {
 			t.Run(fmt.Sprintf("%s after %v", leave, d), func(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
-					w.system(limiter.PerHour("rph", 100))
-					w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-					w.must(errOf(w.store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
-					w.take(w.Limiter, ask("key", "rph", 1))
+					w.System(limiter.PerHour("rph", 100))
+					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
+					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+					w.Take(w.Limiter, ask("key", "rph", 1))
 
-					l := w.limiter(w.open(&latency{API: w.engine, wait: 10 * time.Millisecond}), limiter.Options{})
+					l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, latency(10*time.Millisecond))), limiter.Options{})
 					ctx, cancel := context.WithCancel(w.Context())
 					defer cancel()
 					want := context.Canceled
@@ -213,7 +213,7 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 					}
 					l.Settle()
 					for _, entity := range []string{"key", "project"} {
-						if got := w.available(entity, "rph"); got != 99 {
+						if got := w.Balance(entity, "rph"); got != 99 {
 							w.Errorf("%s holds %d, want 99", entity, got)
 						}
 					}
@@ -227,11 +227,11 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 // bucket enforces.
 func TestARefusalQuotesWhatTheBucketEnforces(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 10))
-		w.take(w.Limiter, ask("user", "rpm", 10))
-		w.must(w.open(w.engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 20)}, ""))
+		w.System(limiter.PerMinute("rpm", 10))
+		w.Take(w.Limiter, ask("user", "rpm", 10))
+		w.Must(w.OpenOn(w.Engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerMinute("rpm", 20)}, ""))
 		for minute := range 3 {
-			refused := w.take(w.Limiter, ask("user", "rpm", 10))
+			refused := w.Take(w.Limiter, ask("user", "rpm", 10))
 			if refused == nil {
 				w.Fatal("not refused")
 			}
@@ -240,41 +240,20 @@ func TestARefusalQuotesWhatTheBucketEnforces(t *testing.T) {
 				w.Errorf("minute %d: %d available at %d a minute, yet the wait is %v", minute, s.Available, s.Limit.Amount, got)
 			}
 			time.Sleep(refused.RetryAfter() - time.Millisecond)
-			if w.take(w.Limiter, ask("user", "rpm", 10)) == nil {
+			if w.Take(w.Limiter, ask("user", "rpm", 10)) == nil {
 				w.Errorf("minute %d: admitted 1 ms early", minute)
 			}
 			time.Sleep(time.Millisecond)
-			if refused := w.take(w.Limiter, ask("user", "rpm", 10)); refused != nil {
+			if refused := w.Take(w.Limiter, ask("user", "rpm", 10)); refused != nil {
 				w.Errorf("minute %d: %v", minute, refused)
 			}
 		}
 	})
 }
 
-// latency delays every write, half of it before the write is applied.
-type latency struct {
-	dynamo.API
-	wait time.Duration
-}
-
-func (l *latency) sleep(ctx context.Context) error {
-	select {
-	case <-time.After(l.wait / 2):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (l *latency) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	if err := l.sleep(ctx); err != nil {
-		return nil, err
-	}
-	out, err := l.API.UpdateItem(ctx, in, o...)
-	if serr := l.sleep(ctx); serr != nil {
-		return nil, serr
-	}
-	return out, err
+// latency delays every update.
+func latency(roundTrip time.Duration) faults.Hook {
+	return faults.On(faults.Latency(roundTrip), faults.UpdateItem)
 }
 
 func number(n int) types.AttributeValue {
@@ -287,7 +266,7 @@ func errOf[T any](_ T, err error) error { return err }
 func (w *world) bucketKey() map[string]types.AttributeValue { return w.shardKey(0) }
 
 func (w *world) shardKey(shard int) map[string]types.AttributeValue {
-	_, ns := w.store.Namespace()
+	_, ns := w.Store.Namespace()
 	return map[string]types.AttributeValue{
 		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#user#gpt-4#" + strconv.Itoa(shard)},
 		"SK": &types.AttributeValueMemberS{Value: "#STATE"},
@@ -302,7 +281,7 @@ func (w *world) patch(update string, values map[string]types.AttributeValue) {
 
 func (w *world) patchShard(shard int, update string, values map[string]types.AttributeValue) {
 	w.Helper()
-	w.must(errOf(w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+	w.Must(errOf(w.Engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String(table), Key: w.shardKey(shard),
 		UpdateExpression: &update, ExpressionAttributeValues: values,
 	})))
@@ -311,7 +290,7 @@ func (w *world) patchShard(shard int, update string, values map[string]types.Att
 // sweep deletes the user's bucket, as expiry does.
 func (w *world) sweep() {
 	w.Helper()
-	w.must(errOf(w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{
+	w.Must(errOf(w.Engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{
 		TableName: aws.String(table), Key: w.bucketKey(),
 	})))
 }

@@ -1,79 +1,51 @@
 package limiter_test
 
 import (
-	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
-
-// A slowTable delays every write. One of its shards may be broken.
-type slowTable struct {
-	dynamo.API
-	broken string // the end of the shard's partition key; "": none
-
-	mu      sync.Mutex
-	updates int
-	joint   int
-}
 
 var errBroken = errors.New("the shard is broken")
 
-func (s *slowTable) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	s.mu.Lock()
-	s.updates++
-	s.mu.Unlock()
-	time.Sleep(5 * time.Millisecond)
-	if pk, ok := in.Key["PK"].(*types.AttributeValueMemberS); ok && s.broken != "" && strings.HasSuffix(pk.Value, s.broken) {
-		return nil, errBroken
-	}
-	return s.API.UpdateItem(ctx, in, o...)
-}
-
-func (s *slowTable) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	s.mu.Lock()
-	s.joint++
-	s.mu.Unlock()
-	time.Sleep(5 * time.Millisecond)
-	return s.API.TransactWriteItems(ctx, in, o...)
+// broken fails the writes to one shard.
+func broken(shard int) faults.Hook {
+	return faults.On(faults.When(func(c *faults.Call) bool { return c.Shards()[0] == shard }, faults.Fail(errBroken)), faults.UpdateItem)
 }
 
 // A scramble holds the results of one process's callers at a shared bucket of four
 // shards.
 type scramble struct {
-	granted, refused, failed int
+	granted, refused, failed int64
 	limiter                  *limiter.Limiter
-	table                    *slowTable
+	table                    *faults.Tap
 	consumed                 int64
 }
 
 // inScramble runs a caller that asks for more than one shard holds, and other callers
 // for one token each meanwhile.
-func (w *world) inScramble(held int64, callers int, broken string) *scramble {
+func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble {
 	w.Helper()
 	const shards, many = 4, 150
 	limit := limiter.PerDay("rpd", 1000)
-	w.system(limit)
+	w.System(limit)
 	w.plant("user", limit, shards, each(shards, held*1000)...)
-	s := &scramble{table: &slowTable{API: w.engine}}
-	l := w.limiter(w.open(s.table), limiter.Options{})
+	s := &scramble{table: faults.NewTap(w.Engine)}
+	slow := faults.On(faults.Delay(5*time.Millisecond, 0), faults.UpdateItem, faults.TransactWriteItems)
+	l := w.NewLimiter(w.OpenOn(faults.Wrap(s.table, slow)), limiter.Options{})
 	s.limiter = l
 	w.survey(l, "user", limit)
-	before := s.table.updates
-	s.table.broken = broken
+	s.table.Take()
+	s.table.Set(hook)
 	l.Share(limiter.Bucket{Entity: "user", Resource: "gpt-4"}, shards)
 
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	acquire := func(n int) {
+	acquire := func(n int64) {
 		_, err := l.Acquire(w.Context(), ask("user", "rpd", n))
 		mu.Lock()
 		defer mu.Unlock()
@@ -95,8 +67,7 @@ func (w *world) inScramble(held int64, callers int, broken string) *scramble {
 	}
 	group.Wait()
 	l.Settle()
-	s.table.updates -= before
-	for _, img := range w.shards("user") {
+	for _, img := range w.Images("user") {
 		state, _ := img.Limit("rpd")
 		s.consumed += state.Consumed / 1000
 	}
@@ -108,12 +79,12 @@ func (w *world) inScramble(held int64, callers int, broken string) *scramble {
 // shard.
 func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		s := w.inScramble(100, 64, "")
-		if s.granted != 150+64 || s.consumed != int64(s.granted) {
+		s := w.inScramble(100, 64, nil)
+		if s.granted != 150+64 || s.consumed != s.granted {
 			w.Errorf("%d granted, %d consumed, want %d", s.granted, s.consumed, 150+64)
 		}
-		if s.table.joint != 1 || s.table.updates > 16 {
-			w.Errorf("%d transactions and %d updates, want 1 and 16 at most", s.table.joint, s.table.updates)
+		if joint, updates := s.table.Count(faults.TransactWriteItems), s.table.Count(faults.UpdateItem); joint != 1 || updates > 16 {
+			w.Errorf("%d transactions and %d updates, want 1 and 16 at most", joint, updates)
 		}
 	})
 }
@@ -122,7 +93,7 @@ func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 // images that were read for them. No other caller is refused.
 func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		s := w.inScramble(50, 64, "")
+		s := w.inScramble(50, 64, nil)
 		if s.granted != 200 || s.refused != 64-50 || s.consumed != 200 {
 			w.Errorf("%d granted, %d refused, %d consumed, want 200, 14 and 200", s.granted, s.refused, s.consumed)
 		}
@@ -133,12 +104,12 @@ func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 // later callers.
 func TestABrokenShardOfASharedBucketFailsItsCallersOnly(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		s := w.inScramble(100, 64, "#3")
-		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != int64(s.granted) {
+		s := w.inScramble(100, 64, broken(3))
+		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != s.granted {
 			w.Errorf("%d granted, %d failed, %d consumed", s.granted, s.failed, s.consumed)
 		}
-		s.table.broken = ""
-		if refused := w.take(s.limiter, ask("user", "rpd", 150)); refused != nil {
+		s.table.Set(nil)
+		if refused := w.Take(s.limiter, ask("user", "rpd", 150)); refused != nil {
 			w.Error(refused)
 		}
 	})

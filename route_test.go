@@ -15,6 +15,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -52,8 +53,8 @@ func (w *world) plantShard(entity string, l limiter.Limit, shard, count int, tok
 	c.Limits = []store.NewLimit{n}
 	c.Writes = limit("wcu", 1000, 1_000_000)
 	c.Writes.Period, c.Writes.Consumed = 1000, plantedWrites
-	out, err := w.store.Create(w.Context(), c)
-	w.must(err)
+	out, err := w.Store.Create(w.Context(), c)
+	w.Must(err)
 	if !out.Applied {
 		w.Fatalf("shard %d is there already", shard)
 	}
@@ -65,7 +66,7 @@ func each(n int, tokens int64) []int64 { return slices.Repeat([]int64{tokens}, n
 // survey makes a limiter read every shard, by a request that is refused.
 func (w *world) survey(l *limiter.Limiter, entity string, whole limiter.Limit) {
 	w.Helper()
-	if w.take(l, ask(entity, whole.Name, int(whole.Capacity))) == nil {
+	if w.Take(l, ask(entity, whole.Name, whole.Capacity)) == nil {
 		w.Fatal("a survey took something")
 	}
 	l.Settle()
@@ -75,7 +76,7 @@ func (w *world) survey(l *limiter.Limiter, entity string, whole limiter.Limit) {
 // in millitokens.
 func (w *world) total() (sum int64) {
 	w.Helper()
-	for _, img := range w.shards("user") {
+	for _, img := range w.Images("user") {
 		s, _ := img.Limit("rph")
 		sum += s.Tokens
 	}
@@ -85,22 +86,22 @@ func (w *world) total() (sum int64) {
 func TestAShardKnownToBeShortIsNotDrawn(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)
-		w.system(whole)
+		w.System(whole)
 		balances := each(8, 0)
 		balances[5] = 500_000
 		w.plant("user", whole, 8, balances...)
-		api := &tap{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{})
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 		w.survey(l, "user", whole)
-		api.take()
+		bucketRequests(api)
 		for range 20 {
-			if refused := w.take(l, ask("user", "rph", 5)); refused != nil {
+			if refused := w.Take(l, ask("user", "rph", 5)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
-		for _, s := range api.take() {
-			if s.op != "UpdateItem" || !slices.Equal(s.shards, []int{5}) {
-				w.Errorf("%s of shards %v", s.op, s.shards)
+		for _, s := range bucketRequests(api) {
+			if s.Op != "UpdateItem" || !slices.Equal(s.Shards, []int{5}) {
+				w.Errorf("%s of shards %v", s.Op, s.Shards)
 			}
 		}
 	})
@@ -111,18 +112,18 @@ func TestAShardKnownToBeShortIsNotDrawn(t *testing.T) {
 func TestOneShardHoldsEverything(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)
-		w.system(whole)
+		w.System(whole)
 		balances := each(8, 0)
 		balances[6] = 60_000
 		w.plant("user", whole, 8, balances...)
 		for i := range 60 {
 			// Each limiter is a new process.
-			l := w.limiter(w.store, limiter.Options{})
-			if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+			l := w.NewLimiter(w.Store, limiter.Options{})
+			if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 				w.Fatalf("request %d of 60: %v", i+1, refused)
 			}
 		}
-		refused := w.take(w.Limiter, ask("user", "rph", 1))
+		refused := w.Take(w.Limiter, ask("user", "rph", 1))
 		if refused == nil || refused.RetryAfter() > 450*time.Millisecond {
 			w.Errorf("a token of 8000 an hour: %v, want 450ms at most", refused)
 		}
@@ -144,33 +145,33 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 					// Planted shards have no owner. The first client that reads a shard
 					// stamps the owner on it.
 					var shard atomic.Int64 // work in the background draws too
-					first := w.limiter(w.store, limiter.Options{Rand: func(n int64) int64 { return min(shard.Load(), n-1) }})
+					first := w.NewLimiter(w.Store, limiter.Options{Rand: func(n int64) int64 { return min(shard.Load(), n-1) }})
 					for ; shard.Load() < int64(n); shard.Add(1) {
-						w.take(first, ask("key", "rph", 0))
+						w.Take(first, ask("key", "rph", 0))
 					}
 					first.Settle()
-					api := &tap{API: w.engine}
-					l := w.limiter(w.open(api), limiter.Options{Trust: trust})
-					if refused := w.take(l, ask("project", "rph", 1)); refused != nil {
+					api := faults.NewTap(w.Engine)
+					l := w.NewLimiter(w.OpenOn(api), limiter.Options{Trust: trust})
+					if refused := w.Take(l, ask("project", "rph", 1)); refused != nil {
 						w.Fatal(refused)
 					}
-					if refused := w.take(l, ask("key", "rph", 1)); refused != nil {
+					if refused := w.Take(l, ask("key", "rph", 1)); refused != nil {
 						w.Fatal(refused)
 					}
 					l.Settle()
-					api.take()
+					bucketRequests(api)
 					lease, err := l.Acquire(w.Context(), ask("key", "rph", 3))
 					if err != nil {
 						w.Fatalf("3 of what %d shards hold: %v", n, err)
 					}
-					all := api.take()
-					if got := count(all, "UpdateItem"); got > 2*3 {
+					all := bucketRequests(api)
+					if got := faults.Count(all, "UpdateItem"); got > 2*3 {
 						w.Errorf("%d shards were tried for two buckets, want 3 each at most", got)
 					}
-					if got := count(all, "TransactWriteItems"); got != 2 {
+					if got := faults.Count(all, "TransactWriteItems"); got != 2 {
 						w.Errorf("%d transactions, want one for each bucket", got)
 					}
-					w.must(lease.Commit(w.Context()))
+					w.Must(lease.Commit(w.Context()))
 				})
 			})
 		}
@@ -180,23 +181,23 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 func TestARequestAboveAShareGoesToAllShardsAtOnce(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)
-		w.system(whole)
+		w.System(whole)
 		w.plant("user", whole, 8, each(8, 900_000)...)
-		api := &tap{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{})
-		w.take(l, ask("user", "rph", 1))
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+		w.Take(l, ask("user", "rph", 1))
 		l.Settle() // all were compared with the configuration
 		time.Sleep(limiter.DefaultTrust + time.Millisecond)
-		w.take(l, ask("user", "rph", 1))
-		api.take()
+		w.Take(l, ask("user", "rph", 1))
+		bucketRequests(api)
 		want := func(what string, ops ...string) {
 			w.Helper()
-			if refused := w.take(l, ask("user", "rph", 1500)); refused != nil {
+			if refused := w.Take(l, ask("user", "rph", 1500)); refused != nil {
 				w.Fatalf("%s: %v", what, refused)
 			}
 			var got []string
-			for _, s := range api.take() {
-				got = append(got, s.op)
+			for _, s := range bucketRequests(api) {
+				got = append(got, s.Op)
 			}
 			if diff := cmp.Diff(ops, got); diff != "" {
 				w.Errorf("%s (-want +got):\n%s", what, diff)
@@ -222,18 +223,18 @@ func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 		for _, n := range []int{2, 4, 32} {
 			t.Run(fmt.Sprintf("%d in %v on %d", l.Amount, l.Period, n), func(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
-					w.system(l)
+					w.System(l)
 					w.plant("user", l, n, each(n, 0)...)
-					half := int(l.Capacity/2) + 1
+					half := l.Capacity/2 + 1
 					for round := range 3 {
 						wait, err := w.TimeUntilAvailable(w.Context(), ask("user", "x", half))
-						w.must(err)
-						refused := w.take(w.Limiter, ask("user", "x", half))
+						w.Must(err)
+						refused := w.Take(w.Limiter, ask("user", "x", half))
 						if refused == nil || refused.RetryAfter() != wait {
 							w.Fatalf("round %d: refused for %v, available in %v", round, refused, wait)
 						}
 						time.Sleep(wait - time.Millisecond)
-						early := w.take(w.Limiter, ask("user", "x", half))
+						early := w.Take(w.Limiter, ask("user", "x", half))
 						if early == nil {
 							w.Fatalf("round %d: admitted 1 ms before %v were over", round, wait)
 						}
@@ -241,10 +242,10 @@ func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 							w.Errorf("round %d: 1 ms before, the wait is %v", round, early.RetryAfter())
 						}
 						time.Sleep(time.Millisecond)
-						if refused := w.take(w.Limiter, ask("user", "x", half)); refused != nil {
+						if refused := w.Take(w.Limiter, ask("user", "x", half)); refused != nil {
 							w.Fatalf("round %d: after %v: %v", round, wait, refused)
 						}
-						if refused := w.take(w.Limiter, ask("user", "x", int(l.Capacity)+1)); refused == nil || refused.RetryAfter() != limiter.Never {
+						if refused := w.Take(w.Limiter, ask("user", "x", l.Capacity+1)); refused == nil || refused.RetryAfter() != limiter.Never {
 							w.Errorf("round %d: more than the capacity: %v, want never", round, refused)
 						}
 					}
@@ -258,20 +259,20 @@ func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 // overflowed its shard since.
 func TestIdleTimeIsNotSpentTwiceByOneWhoMissedADoubling(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerSecond("rps", 1, limiter.Burst(100)))
+		w.System(limiter.PerSecond("rps", 1, limiter.Burst(100)))
 		lease, err := w.Acquire(w.Context(), ask("user", "rps", 30))
-		w.must(err)
-		behind := w.limiter(w.store, limiter.Options{Trust: -1})
-		w.take(behind, ask("user", "rps", 1)) // sees 69
+		w.Must(err)
+		behind := w.NewLimiter(w.Store, limiter.Options{Trust: -1})
+		w.Take(behind, ask("user", "rps", 1)) // sees 69
 		w.double(w.Limiter, "rps")            // each has half of that
-		w.must(lease.Rollback(w.Context()))   // and shard 0 is full
+		w.Must(lease.Rollback(w.Context()))   // and shard 0 is full
 		time.Sleep(20 * time.Second)          // shard 0 has earned 10 that it has no room for
 		admitted := 0
-		if w.take(behind, ask("user", "rps", 40)) == nil {
+		if w.Take(behind, ask("user", "rps", 40)) == nil {
 			admitted += 40
 		}
-		fresh := w.limiter(w.store, limiter.Options{Trust: -1})
-		for w.take(fresh, ask("user", "rps", 1)) == nil {
+		fresh := w.NewLimiter(w.Store, limiter.Options{Trust: -1})
+		for w.Take(fresh, ask("user", "rps", 1)) == nil {
 			admitted++
 		}
 		if admitted > 100 {
@@ -284,11 +285,11 @@ func TestIdleTimeIsNotSpentTwiceByOneWhoMissedADoubling(t *testing.T) {
 func TestStatusesQuoteTheWhole(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 3200)
-		w.system(whole)
+		w.System(whole)
 		for n := 1; n <= limiter.MaxShards; n *= 2 {
 			entity := fmt.Sprintf("user-%d", n)
 			w.plant(entity, whole, n, each(n, int64(1_600_000/n))...)
-			l := w.limiter(w.store, limiter.Options{})
+			l := w.NewLimiter(w.Store, limiter.Options{})
 			w.survey(l, entity, whole)
 			check := func(what string, statuses []limiter.Status, available, requested int64) {
 				w.Helper()
@@ -301,20 +302,20 @@ func TestStatusesQuoteTheWhole(t *testing.T) {
 				}
 			}
 			lease, err := l.Acquire(w.Context(), ask(entity, "rph", 10))
-			w.must(err)
+			w.Must(err)
 			check("one shard's lease", lease.Statuses(), 1590, 10)
 			lease, err = l.Acquire(w.Context(), ask(entity, "rph", 960))
 			if err != nil {
 				w.Fatalf("%d shards: 30 %% of the capacity: %v", n, err)
 			}
 			check("a lease of several", lease.Statuses(), 630, 960)
-			refused := w.take(l, ask(entity, "rph", 960))
+			refused := w.Take(l, ask(entity, "rph", 960))
 			if refused == nil {
 				w.Fatalf("%d shards: served 960 of 630", n)
 			}
 			check("refusal", refused.Statuses, 630, 960)
 			available, err := l.Available(w.Context(), ask(entity, "rph", 7))
-			w.must(err)
+			w.Must(err)
 			check("available", available, 630, 7)
 		}
 	})
@@ -324,18 +325,18 @@ func TestStatusesQuoteTheWhole(t *testing.T) {
 // holds for the client that doubled the bucket and for a new client.
 func TestWhatExceedsAShareIsServedAtEveryNumberOfShards(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerHour("rph", 1000))
-		w.take(w.Limiter, ask("user", "rph", 1))
+		w.System(limiter.PerHour("rph", 1000))
+		w.Take(w.Limiter, ask("user", "rph", 1))
 		for n := 1; ; n *= 2 {
 			if got := w.count(); got != n {
 				w.Fatalf("%d shards, want %d", got, n)
 			}
-			for _, l := range []*limiter.Limiter{w.Limiter, w.limiter(w.store, limiter.Options{})} {
+			for _, l := range []*limiter.Limiter{w.Limiter, w.NewLimiter(w.Store, limiter.Options{})} {
 				lease, err := l.Acquire(w.Context(), ask("user", "rph", 300))
 				if err != nil {
 					w.Fatalf("%d shards: 30 %% of the capacity: %v", n, err)
 				}
-				w.must(lease.Rollback(w.Context()))
+				w.Must(lease.Rollback(w.Context()))
 			}
 			if n == limiter.MaxShards {
 				return
@@ -350,11 +351,11 @@ func TestWhatExceedsAShareIsServedAtEveryNumberOfShards(t *testing.T) {
 func TestStatusesAreThoseOfTheAcquire(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 3200)
-		w.system(whole)
+		w.System(whole)
 		w.plant("user", whole, 2, each(2, 1_600_000)...)
-		w.take(w.Limiter, ask("user", "rph", 1700)) // all are known
+		w.Take(w.Limiter, ask("user", "rph", 1700)) // all are known
 		lease, err := w.Acquire(w.Context(), ask("user", "rph", 100))
-		w.must(err)
+		w.Must(err)
 		before := lease.Statuses()
 		if before[0].Available != 1400 {
 			w.Errorf("%d available, want 1400", before[0].Available)
@@ -372,7 +373,7 @@ func TestStatusesAreThoseOfTheAcquire(t *testing.T) {
 func TestTheHiddenLimitNeverAppears(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 3200)
-		w.system(whole)
+		w.System(whole)
 		w.plant("user", whole, 4, each(4, 100_000)...)
 		var names []string
 		see := func(statuses []limiter.Status) {
@@ -380,17 +381,17 @@ func TestTheHiddenLimitNeverAppears(t *testing.T) {
 				names = append(names, s.Limit.Name)
 			}
 		}
-		for _, n := range []int{1, 300} {
+		for _, n := range []int64{1, 300} {
 			lease, err := w.Acquire(w.Context(), ask("user", "rph", n))
-			w.must(err)
+			w.Must(err)
 			see(lease.Statuses())
 			for name := range lease.Consumed() {
 				names = append(names, name)
 			}
 		}
-		see(w.take(w.Limiter, ask("user", "rph", 3000)).Statuses)
+		see(w.Take(w.Limiter, ask("user", "rph", 3000)).Statuses)
 		available, err := w.Available(w.Context(), ask("user", "rph", 1))
-		w.must(err)
+		w.Must(err)
 		see(available)
 		for _, name := range names {
 			if name != "rph" {
@@ -415,13 +416,13 @@ func TestTheHiddenLimitNeverAppears(t *testing.T) {
 func TestManyGatherAtOnce(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)
-		w.system(whole)
+		w.System(whole)
 		w.plant("user", whole, 8, each(8, 1_000_000)...)
 		var all sync.WaitGroup
 		for range 4 {
-			l := w.limiter(w.store, limiter.Options{})
+			l := w.NewLimiter(w.Store, limiter.Options{})
 			all.Go(func() {
-				if refused := w.take(l, ask("user", "rph", 1900)); refused != nil {
+				if refused := w.Take(l, ask("user", "rph", 1900)); refused != nil {
 					w.Error(refused)
 				}
 			})

@@ -14,21 +14,13 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
-
-// shards returns the shards of an entity's bucket, in order.
-func (w *world) shards(entity string) []*store.Image {
-	w.Helper()
-	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", limiter.MaxShards)
-	w.must(err)
-	return images
-}
 
 // count returns the number of shards of the user's bucket. All shards must agree on it.
 func (w *world) count() int {
 	w.Helper()
-	images := w.shards("user")
+	images := w.Images("user")
 	for i, img := range images {
 		if img.Shard != i || img.ShardCount != len(images) {
 			w.Errorf("shard %d of %d is number %d of %d", i, len(images), img.Shard, img.ShardCount)
@@ -48,7 +40,7 @@ func (w *world) double(l *limiter.Limiter, limit string) {
 func (w *world) doubleOf(l *limiter.Limiter, req limiter.Request) {
 	w.Helper()
 	w.exhaust(req.Entity, -1_000_000_000_000)
-	if refused := w.take(l, req); refused != nil {
+	if refused := w.Take(l, req); refused != nil {
 		w.Fatal(refused)
 	}
 	w.exhaust(req.Entity, 1_000_000)
@@ -57,11 +49,11 @@ func (w *world) doubleOf(l *limiter.Limiter, req limiter.Request) {
 // exhaust sets the balance of the hidden write limit on all shards, in millitokens.
 func (w *world) exhaust(entity string, tokens int) {
 	w.Helper()
-	_, ns := w.store.Namespace()
+	_, ns := w.Store.Namespace()
 	update, name := "SET b_wcu_tk = :v", table
-	for _, img := range w.shards(entity) {
+	for _, img := range w.Images(entity) {
 		for {
-			_, err := w.engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+			_, err := w.Engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
 				TableName: &name, Key: values{
 					"PK": &types.AttributeValueMemberS{Value: fmt.Sprintf("%s/BUCKET#%s#gpt-4#%d", ns, entity, img.Shard)},
 					"SK": &types.AttributeValueMemberS{Value: "#STATE"},
@@ -69,7 +61,7 @@ func (w *world) exhaust(entity string, tokens int) {
 				UpdateExpression: &update, ExpressionAttributeValues: values{":v": number(tokens)},
 			})
 			if _, busy := errors.AsType[*types.TransactionConflictException](err); !busy {
-				w.must(err)
+				w.Must(err)
 				break
 			}
 		}
@@ -80,21 +72,21 @@ type values = map[string]types.AttributeValue
 
 func TestADoublingMovesTokensAndMintsNone(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-		w.system(limiter.PerHour("rph", 96_000))
-		w.take(w.Limiter, ask("user", "rph", 64_000))
+		w.System(limiter.PerHour("rph", 96_000))
+		w.Take(w.Limiter, ask("user", "rph", 64_000))
 		for want := 2; want <= limiter.MaxShards; want *= 2 {
 			time.Sleep(2 * time.Second)
-			before := w.available("user", "rph")
+			before := w.Balance("user", "rph")
 			w.double(w.Limiter, "rph")
 			if got := w.count(); got != want {
 				w.Fatalf("%d shards, want %d", got, want)
 			}
-			if after := w.available("user", "rph"); after != before-1 {
+			if after := w.Balance("user", "rph"); after != before-1 {
 				w.Errorf("at %d shards %d are left of %d", want, after, before)
 			}
 			// Thirty percent of the capacity is more than any share from four shards
 			// on.
-			if refused := w.take(w.Limiter, ask("user", "rph", 5_000)); refused != nil {
+			if refused := w.Take(w.Limiter, ask("user", "rph", 5_000)); refused != nil {
 				w.Errorf("at %d shards: %v", want, refused)
 			}
 		}
@@ -106,27 +98,27 @@ func (w *world) lose(shard int) {
 	w.Helper()
 	name := table
 	for {
-		_, err := w.engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &name, Key: w.shardKey(shard)})
+		_, err := w.Engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &name, Key: w.shardKey(shard)})
 		if conflict := (*types.TransactionConflictException)(nil); errors.As(err, &conflict) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		w.must(err)
+		w.Must(err)
 		return
 	}
 }
 
 func TestASlowBucketNeverDoubles(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerSecond("rps", 100))
+		w.System(limiter.PerSecond("rps", 100))
 		const requests = 10_000
 		for range requests {
-			if refused := w.take(w.Limiter, ask("user", "rps", 1)); refused != nil {
+			if refused := w.Take(w.Limiter, ask("user", "rps", 1)); refused != nil {
 				w.Fatal(refused)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		images := w.shards("user")
+		images := w.Images("user")
 		if len(images) != 1 || images[0].ShardCount != 1 || w.Stats().Doublings != 0 {
 			w.Errorf("%d shards, number %d, %d doublings", len(images), images[0].ShardCount, w.Stats().Doublings)
 		}
@@ -135,8 +127,8 @@ func TestASlowBucketNeverDoubles(t *testing.T) {
 			w.Errorf("%d writes were counted, want %d", got/1000, requests)
 		}
 		time.Sleep(time.Minute)
-		w.take(w.Limiter, ask("user", "rps", 50))
-		if got := w.shards("user")[0].Writes.Tokens; got != 999_000 {
+		w.Take(w.Limiter, ask("user", "rps", 50))
+		if got := w.Images("user")[0].Writes.Tokens; got != 999_000 {
 			w.Errorf("the hidden limit of an idle bucket holds %d millitokens after a write, want 999,000", got)
 		}
 	})
@@ -145,30 +137,30 @@ func TestASlowBucketNeverDoubles(t *testing.T) {
 // Every kind of write to a bucket counts as a write (peer defect 7.21).
 func TestEveryWriteCounts(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 900_000)...)
-		api := &tap{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{Trust: -1})
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{Trust: -1})
 		for i := range 5 {
 			lease, err := l.Acquire(w.Context(), ask("user", "rph", 10)) // takes
-			w.must(err)
-			w.must(lease.Adjust("rph", 5-int64(2*i)))
-			w.must(lease.Commit(w.Context()))
+			w.Must(err)
+			w.Must(lease.Adjust("rph", 5-int64(2*i)))
+			w.Must(lease.Commit(w.Context()))
 			lease, err = l.Acquire(w.Context(), ask("user", "rph", 1100)) // of several shards
-			w.must(err)
-			w.must(lease.Rollback(w.Context()))
+			w.Must(err)
+			w.Must(lease.Rollback(w.Context()))
 			time.Sleep(20 * time.Minute) // so that they have to be refilled
 		}
 		l.Settle()
 		writes := make(map[int]int64)
-		for _, s := range api.take() {
-			if s.op != "BatchGetItem" {
-				for _, shard := range s.shards {
+		for _, s := range bucketRequests(api) {
+			if s.Op != "BatchGetItem" {
+				for _, shard := range s.Shards {
 					writes[shard]++
 				}
 			}
 		}
-		for _, img := range w.shards("user") {
+		for _, img := range w.Images("user") {
 			if got := (img.Writes.Consumed - plantedWrites) / 1000; got != writes[img.Shard] {
 				w.Errorf("shard %d was written to %d times and has counted %d", img.Shard, writes[img.Shard], got)
 			}
@@ -180,9 +172,9 @@ func TestEveryWriteCounts(t *testing.T) {
 // one keeps its balance.
 func TestADoubledBucketAdmitsNoMoreThanItsCapacity(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-		w.system(limiter.PerHour("rph", 100))
+		w.System(limiter.PerHour("rph", 100))
 		admitted := 1
-		w.take(w.Limiter, ask("user", "rph", 1))
+		w.Take(w.Limiter, ask("user", "rph", 1))
 		for range 5 {
 			w.double(w.Limiter, "rph")
 			admitted++
@@ -191,7 +183,7 @@ func TestADoubledBucketAdmitsNoMoreThanItsCapacity(t *testing.T) {
 		if n := w.count(); n != limiter.MaxShards {
 			w.Fatalf("%d shards", n)
 		}
-		for w.take(w.Limiter, ask("user", "rph", 1)) == nil {
+		for w.Take(w.Limiter, ask("user", "rph", 1)) == nil {
 			admitted++
 		}
 		if admitted != 100 {
@@ -204,22 +196,22 @@ func TestADoubledBucketAdmitsNoMoreThanItsCapacity(t *testing.T) {
 // only a fraction of it.
 func TestACapacityOfOneAtAnyNumberOfShards(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.system(limiter.PerMinute("rpm", 1))
-		w.take(w.Limiter, ask("user", "rpm", 1))
+		w.System(limiter.PerMinute("rpm", 1))
+		w.Take(w.Limiter, ask("user", "rpm", 1))
 		for want := 2; want <= limiter.MaxShards; want *= 2 {
 			w.doubleOf(w.Limiter, ask("user", "rpm", 0))
 			if got := w.count(); got != want {
 				w.Fatalf("%d shards, want %d", got, want)
 			}
 			for round := range 3 {
-				refused := w.take(w.Limiter, ask("user", "rpm", 1))
+				refused := w.Take(w.Limiter, ask("user", "rpm", 1))
 				// Shard 0 earns the thousandths that do not divide: 39, instead of the
 				// 31 of each of 32 shards.
 				if refused == nil || refused.RetryAfter() > 75*time.Second {
 					w.Fatalf("at %d shards, round %d: %v, want 75s at most", want, round, refused)
 				}
 				time.Sleep(refused.RetryAfter())
-				if refused := w.take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
+				if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
 					w.Fatalf("at %d shards, round %d: %v", want, round, refused)
 				}
 			}
@@ -252,17 +244,17 @@ func (p *pace) admit(tokens float64) {
 func TestDoublingUnderLoad(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 15 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		const processes, callers, seconds, rate, burst = 4, 6, 9, 200, 600
-		w.system(limiter.PerSecond("rps", rate, limiter.Burst(burst)))
-		w.take(w.Limiter, ask("user", "rps", 0))
+		w.System(limiter.PerSecond("rps", rate, limiter.Burst(burst)))
+		w.Take(w.Limiter, ask("user", "rps", 0))
 		start := time.Now()
 		p := &pace{rate: rate, last: start}
 		var all sync.WaitGroup
 		for range processes {
-			l := w.limiter(w.store, limiter.Options{})
+			l := w.NewLimiter(w.Store, limiter.Options{})
 			for k := range callers {
 				all.Go(func() {
 					for i := k; time.Since(start) < seconds*time.Second; i++ {
-						n := 1
+						n := int64(1)
 						if i%40 == 0 {
 							n = burst * 3 / 10
 						}
@@ -276,7 +268,7 @@ func TestDoublingUnderLoad(t *testing.T) {
 							continue
 						}
 						p.admit(float64(n))
-						w.must(lease.Commit(w.Context()))
+						w.Must(lease.Commit(w.Context()))
 						time.Sleep(10 * time.Millisecond)
 					}
 				})
@@ -349,15 +341,15 @@ func TestAHalfDoneDoublingIsFinished(t *testing.T) {
 		for _, finishers := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%s, %d at it", tt.name, finishers), func(t *testing.T) {
 				inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
-					w.system(hourly)
+					w.System(hourly)
 					tt.plant(w)
 					start := time.Now()
 					var all sync.WaitGroup
 					for range finishers {
-						l := w.limiter(w.store, limiter.Options{})
+						l := w.NewLimiter(w.Store, limiter.Options{})
 						all.Go(func() {
 							for range 30 {
-								if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+								if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 									w.Error(refused)
 								}
 							}
@@ -368,13 +360,13 @@ func TestAHalfDoneDoublingIsFinished(t *testing.T) {
 					if got := w.count(); got != tt.want {
 						w.Errorf("%d shards, want %d", got, tt.want)
 					}
-					for _, img := range w.shards("user") {
+					for _, img := range w.Images("user") {
 						if s, _ := img.Limit("rph"); s.Tokens > 4_000_000/int64(tt.want) {
 							w.Errorf("shard %d holds %d, more than its share", img.Shard, s.Tokens)
 						}
 					}
 					taken, earned := int64(30*finishers), int64(time.Since(start)*4000/time.Hour)+1
-					got := w.available("user", "rph")
+					got := w.Balance("user", "rph")
 					if got > tt.tokens+min(tt.above, taken)-taken+earned || got < tt.tokens-taken-2 {
 						w.Errorf("%d are left, of %d less %d", got, tt.tokens, taken)
 					}
@@ -403,22 +395,22 @@ func TestLostShardsComeBack(t *testing.T) {
 		for _, who := range []string{"one that knew them", "one that knows nothing", "both at once"} {
 			t.Run(tt.name+", found by "+who, func(t *testing.T) {
 				inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
-					w.system(hourly)
+					w.System(hourly)
 					w.plant("user", hourly, 8, each(8, 400_000)...)
-					knew := w.limiter(w.store, limiter.Options{})
+					knew := w.NewLimiter(w.Store, limiter.Options{})
 					w.survey(knew, "user", hourly)
 					for range 20 {
-						w.take(knew, ask("user", "rph", 1))
+						w.Take(knew, ask("user", "rph", 1))
 					}
 					time.Sleep(2 * time.Second)
 					for _, shard := range tt.lost {
 						w.lose(shard)
 					}
-					most := w.available("user", "rph") + 2
+					most := w.Balance("user", "rph") + 2
 					if tt.want == 1 {
 						most = 4000
 					}
-					cold := w.limiter(w.store, limiter.Options{})
+					cold := w.NewLimiter(w.Store, limiter.Options{})
 					both := []*limiter.Limiter{knew, cold}
 					switch who {
 					case "one that knew them":
@@ -430,7 +422,7 @@ func TestLostShardsComeBack(t *testing.T) {
 					for _, l := range both {
 						all.Go(func() {
 							for range 100 {
-								if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+								if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 									w.Error(refused)
 								}
 							}
@@ -444,12 +436,12 @@ func TestLostShardsComeBack(t *testing.T) {
 					// All other clients find the shards too.
 					for range 20 {
 						for _, l := range []*limiter.Limiter{knew, cold} {
-							if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+							if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 								w.Error(refused)
 							}
 						}
 					}
-					if got, taken := w.available("user", "rph"), int64(100*len(both)+40); got > most-taken || got < most-taken-5 {
+					if got, taken := w.Balance("user", "rph"), int64(100*len(both)+40); got > most-taken || got < most-taken-5 {
 						w.Errorf("%d are left, of %d less %d", got, most, taken)
 					}
 				})
@@ -461,30 +453,30 @@ func TestLostShardsComeBack(t *testing.T) {
 // A client forgets a shard count that no shard confirms (peer defect 7.7).
 func TestANumberOfShardsIsForgotten(t *testing.T) {
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		w.system(hourly)
+		w.System(hourly)
 		w.plant("user", hourly, 8, each(8, 400_000)...)
-		api := &tap{API: w.engine}
-		l := w.limiter(w.open(api), limiter.Options{})
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 		w.survey(l, "user", hourly)
 		for shard := range 8 {
 			w.lose(shard)
 		}
-		w.take(w.Limiter, ask("user", "rph", 1)) // created again, alone
+		w.Take(w.Limiter, ask("user", "rph", 1)) // created again, alone
 		time.Sleep(61 * time.Second)
-		api.take()
+		bucketRequests(api)
 		for range 20 {
-			if refused := w.take(l, ask("user", "rph", 1)); refused != nil {
+			if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
 				w.Fatal(refused)
 			}
 		}
 		l.Settle()
 		looked := 0
-		for _, s := range api.take() {
+		for _, s := range bucketRequests(api) {
 			switch {
-			case s.op == "BatchGetItem" && len(s.shards) == 8:
+			case s.Op == "BatchGetItem" && len(s.Shards) == 8:
 				looked++ // whether the others exist
-			case !slices.Equal(s.shards, []int{0}):
-				w.Errorf("%s of shards %v", s.op, s.shards)
+			case !slices.Equal(s.Shards, []int{0}):
+				w.Errorf("%s of shards %v", s.Op, s.Shards)
 			}
 		}
 		if looked > 1 {
@@ -501,14 +493,12 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 func TestRacingDoublings(t *testing.T) {
 	inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond, P99: 20 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 		whole := limiter.PerDay("rpd", 8000)
-		w.system(whole)
-		w.take(w.Limiter, ask("user", "rpd", 0))
+		w.System(whole)
+		w.Take(w.Limiter, ask("user", "rpd", 0))
 		ls := make([]*limiter.Limiter, 6)
 		for i := range ls {
 			skew := time.Duration(i-3) * 400 * time.Millisecond
-			s, err := dynamo.Open(w.Context(), dynamo.Options{API: remote{w.engine}, Table: table, Now: func() time.Time { return time.Now().Add(skew) }})
-			w.must(err)
-			ls[i] = w.limiter(s, limiter.Options{})
+			ls[i] = w.NewLimiter(w.openBy(faults.Wrap(w.Engine), faults.Skewed(skew).Now), limiter.Options{})
 		}
 		taken := int64(0)
 		for want := 2; want <= limiter.MaxShards; want *= 2 {
@@ -516,7 +506,7 @@ func TestRacingDoublings(t *testing.T) {
 			var all sync.WaitGroup
 			for _, l := range ls {
 				all.Go(func() {
-					if refused := w.take(l, ask("user", "rpd", 1)); refused != nil {
+					if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
 						w.Error(refused)
 					}
 					l.Settle()
@@ -528,7 +518,7 @@ func TestRacingDoublings(t *testing.T) {
 			if got := w.count(); got != want {
 				w.Fatalf("%d shards, want %d", got, want)
 			}
-			if got := w.available("user", "rpd"); got > 8000-taken+1 || got < 8000-taken-1 {
+			if got := w.Balance("user", "rpd"); got > 8000-taken+1 || got < 8000-taken-1 {
 				w.Errorf("at %d shards %d are left of 8000 less %d", want, got, taken)
 			}
 			time.Sleep(2 * time.Second)
@@ -550,35 +540,35 @@ func TestAShardMadeAnewLearnsTheNumberOfItsSiblings(t *testing.T) {
 		for name, meet := range map[string]func(*world, *limiter.Limiter){
 			"by a client that knew them": func(w *world, knew *limiter.Limiter) {
 				for range 60 { // until one of them meets shard 0
-					w.take(knew, ask("user", "rph", 1))
+					w.Take(knew, ask("user", "rph", 1))
 					knew.Settle()
 				}
 			},
 			"by a client that is told of the last one": func(w *world, _ *limiter.Limiter) {
-				w.must(w.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: count - 1}))
+				w.Must(w.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: count - 1}))
 			},
 			"by a client that is told of the second": func(w *world, _ *limiter.Limiter) {
-				w.must(w.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}))
+				w.Must(w.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}))
 			},
 			"by a client that is told of any, and knew them": func(w *world, knew *limiter.Limiter) {
-				w.must(knew.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+				w.Must(knew.Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
 			},
 		} {
 			t.Run(fmt.Sprint(count, " shards, ", name), func(t *testing.T) {
 				inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
-					w.system(hourly)
+					w.System(hourly)
 					w.plant("user", hourly, count, each(count, 100_000)...)
-					knew := w.limiter(w.store, limiter.Options{Trust: -1})
+					knew := w.NewLimiter(w.Store, limiter.Options{Trust: -1})
 					w.survey(knew, "user", hourly)
 					time.Sleep(2 * time.Second)
 					w.anew()
 					images, err := w.Shards(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1})
-					if w.must(err); len(images) != count {
+					if w.Must(err); len(images) != count {
 						w.Errorf("%d shards are listed, want %d", len(images), count)
 					}
 					meet(w, knew)
-					images, err = w.store.Buckets(w.Context(), "user", "gpt-4", 32)
-					w.must(err)
+					images, err = w.Store.Buckets(w.Context(), "user", "gpt-4", 32)
+					w.Must(err)
 					for i, img := range images {
 						s, _ := img.Limit("rph")
 						if img.ShardCount != count || s.Tokens > s.Capacity/int64(count)+1000 {

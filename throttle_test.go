@@ -14,16 +14,17 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // tapped runs f with a limiter on an engine behind a tap.
-func tapped(t *testing.T, o limiter.Options, f func(w *world, api *tap)) {
+func tapped(t *testing.T, o limiter.Options, f func(w *world, api *faults.Tap)) {
 	t.Helper()
 	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
-		api := &tap{API: w.engine}
-		w.store = w.open(api)
-		w.Limiter = w.limiter(w.store, o)
-		w.system(hourly)
+		api := faults.NewTap(w.Engine)
+		w.Store = w.OpenOn(api)
+		w.Limiter = w.NewLimiter(w.Store, o)
+		w.System(hourly)
 		f(w, api)
 	})
 }
@@ -38,18 +39,28 @@ func only(err func() error, shards ...int) func(int) error {
 	}
 }
 
+// slowly delays the answers that are errors.
+func slowly(d time.Duration) faults.Hook {
+	return faults.After(func(_ *faults.Call, err error) error {
+		if err != nil {
+			time.Sleep(d)
+		}
+		return err
+	})
+}
+
 func TestAThrottledShardIsLeftForAnother(t *testing.T) {
-	for name, full := range map[string]func() error{"busy table": busyError, "hot partition": hotError} {
+	for name, err := range map[string]func() error{"busy table": faults.BusyTable, "hot partition": faults.HotPartition} {
 		t.Run(name, func(t *testing.T) {
-			tapped(t, limiter.Options{}, func(w *world, api *tap) {
+			tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 				w.plant("user", hourly, 4, each(4, 900_000)...)
-				w.take(w.Limiter, ask("user", "rph", 1))
+				w.Take(w.Limiter, ask("user", "rph", 1))
 				w.survey(w.Limiter, "user", hourly)
-				api.take()
-				api.turn(only(full, 1, 2))
+				bucketRequests(api)
+				api.Set(fullShards(only(err, 1, 2)))
 				start := time.Now()
 				for range 100 {
-					if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+					if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 						w.Fatal(refused)
 					}
 				}
@@ -57,8 +68,8 @@ func TestAThrottledShardIsLeftForAnother(t *testing.T) {
 					w.Errorf("others were tried after %v, want at once", d)
 				}
 				throttled := 0
-				for _, s := range api.take() {
-					if s.op == "UpdateItem" && (s.shards[0] == 1 || s.shards[0] == 2) {
+				for _, s := range bucketRequests(api) {
+					if s.Op == "UpdateItem" && (s.Shards[0] == 1 || s.Shards[0] == 2) {
 						throttled++
 					}
 				}
@@ -80,13 +91,12 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 		for _, callers := range []int{1, 16} {
 			for _, inFlight := range []int{0, -1} {
 				t.Run(fmt.Sprintf("%d shards, %d callers, in flight %d", n, callers, inFlight), func(t *testing.T) {
-					tapped(t, limiter.Options{InFlight: inFlight}, func(w *world, api *tap) {
-						api.slow = 5 * time.Millisecond
+					tapped(t, limiter.Options{InFlight: inFlight}, func(w *world, api *faults.Tap) {
 						w.plant("user", hourly, n, each(n, int64(3_000_000/n))...)
-						w.take(w.Limiter, ask("user", "rph", 1))
+						w.Take(w.Limiter, ask("user", "rph", 1))
 						w.Settle()
-						api.turn(func(int) error { return busyError() })
-						api.take()
+						api.Set(faults.Chain(slowly(5*time.Millisecond), fullShards(func(int) error { return faults.BusyTable() })))
+						bucketRequests(api)
 						start := time.Now()
 						const seconds = 10
 						var all sync.WaitGroup
@@ -106,17 +116,17 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 						// in 10 s.
 						last := make(map[int]time.Time)
 						count := make(map[int]int)
-						for _, s := range api.take() {
-							if s.op != "UpdateItem" {
+						for _, s := range bucketRequests(api) {
+							if s.Op != "UpdateItem" {
 								continue
 							}
-							shard := s.shards[0]
+							shard := s.Shards[0]
 							count[shard]++
-							late := s.at.Sub(start) > 3*time.Second
-							if gap := s.at.Sub(last[shard]); late && gap < 500*time.Millisecond {
-								w.Errorf("shard %d was written to after %v, %v after the last time", shard, s.at.Sub(start), gap)
+							late := s.At.Sub(start) > 3*time.Second
+							if gap := s.At.Sub(last[shard]); late && gap < 500*time.Millisecond {
+								w.Errorf("shard %d was written to after %v, %v after the last time", shard, s.At.Sub(start), gap)
 							}
-							last[shard] = s.at
+							last[shard] = s.At
 						}
 						for shard, writes := range count {
 							// In addition, all the callers of the first moment, before
@@ -132,14 +142,14 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 							w.Errorf("%d were counted as braked", got)
 						}
 						// Every answer halves the brake.
-						api.turn(nil)
+						api.Set(nil)
 						for over := time.Now().Add(3 * time.Second); time.Now().Before(over); time.Sleep(10 * time.Millisecond) {
 							if lease, err := w.Acquire(w.Context(), ask("user", "rph", 1)); err == nil {
-								w.must(lease.Commit(w.Context()))
+								w.Must(lease.Commit(w.Context()))
 							}
 						}
 						for range 10 {
-							if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+							if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 								w.Error(refused)
 							}
 						}
@@ -153,11 +163,11 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 // One shard of several is throttled for 5 s. Requests that need more than a share do
 // not write to it more often either, and the other shards serve them.
 func TestAThrottledShardIsNotHammeredByGathering(t *testing.T) {
-	tapped(t, limiter.Options{}, func(w *world, api *tap) {
+	tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 		w.plant("user", hourly, 4, 1_000_000, 600_000, 900_000, 900_000)
 		w.survey(w.Limiter, "user", hourly)
-		api.take()
-		api.turn(only(busyError, 0)) // the fullest
+		bucketRequests(api)
+		api.Set(fullShards(only(faults.BusyTable, 0))) // the fullest
 		start := time.Now()
 		served, tries := 0, 0
 		for ; time.Since(start) < 5*time.Second; time.Sleep(10 * time.Millisecond) {
@@ -166,13 +176,13 @@ func TestAThrottledShardIsNotHammeredByGathering(t *testing.T) {
 			if errors.Is(err, limiter.ErrThrottled) {
 				continue
 			}
-			w.must(err)
+			w.Must(err)
 			served++
-			w.must(lease.Rollback(w.Context()))
+			w.Must(lease.Rollback(w.Context()))
 		}
 		writes := 0
-		for _, s := range api.take() {
-			if s.op != "BatchGetItem" && slices.Contains(s.shards, 0) {
+		for _, s := range bucketRequests(api) {
+			if s.Op != "BatchGetItem" && slices.Contains(s.Shards, 0) {
 				writes++
 			}
 		}
@@ -191,36 +201,36 @@ func TestAThrottledShardIsNotHammeredByGathering(t *testing.T) {
 // The only known shard is throttled. One read finds whether there are other shards.
 func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 	t.Run("there are", func(t *testing.T) {
-		tapped(t, limiter.Options{}, func(w *world, api *tap) {
+		tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 			w.plant("user", hourly, 1, 2_000_000)
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			w.Settle()
-			w.doubleOf(w.limiter(w.open(remote{w.engine}), limiter.Options{}), ask("user", "rph", 0)) // by another process
-			api.turn(only(busyError, 0))
-			api.take()
+			w.doubleOf(w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{}), ask("user", "rph", 0)) // by another process
+			api.Set(fullShards(only(faults.BusyTable, 0)))
+			bucketRequests(api)
 			start := time.Now()
-			if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil || time.Since(start) != 0 {
+			if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil || time.Since(start) != 0 {
 				w.Errorf("after %v: %v", time.Since(start), refused)
 			}
 			w.Settle()
-			all := api.take()
-			if count(all, "BatchGetItem") != 1 || count(all, "UpdateItem") != 2 || len(all) != 3 {
+			all := bucketRequests(api)
+			if faults.Count(all, "BatchGetItem") != 1 || faults.Count(all, "UpdateItem") != 2 || len(all) != 3 {
 				w.Errorf("%+v, want a write to shard 0, a read of shard 1, a write to shard 1", all)
 			}
 			for range 10 {
-				if refused := w.take(w.Limiter, ask("user", "rph", 1)); refused != nil {
+				if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
 					w.Error(refused)
 				}
 			}
 		})
 	})
 	t.Run("there are none", func(t *testing.T) {
-		tapped(t, limiter.Options{}, func(w *world, api *tap) {
+		tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
 			w.plant("user", hourly, 1, 2_000_000)
-			w.take(w.Limiter, ask("user", "rph", 1))
+			w.Take(w.Limiter, ask("user", "rph", 1))
 			w.Settle()
-			api.turn(only(busyError, 0))
-			api.take()
+			api.Set(fullShards(only(faults.BusyTable, 0)))
+			bucketRequests(api)
 			start := time.Now()
 			for range 10 {
 				_, err := w.Acquire(w.Context(), ask("user", "rph", 1))
@@ -231,14 +241,14 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 			if d := time.Since(start); d != 0 {
 				w.Errorf("answered after %v, want at once", d)
 			}
-			all := api.take()
-			if count(all, "UpdateItem") != 1 || count(all, "BatchGetItem") != 1 {
+			all := bucketRequests(api)
+			if faults.Count(all, "UpdateItem") != 1 || faults.Count(all, "BatchGetItem") != 1 {
 				w.Errorf("%+v, want one write and one read", all)
 			}
 			req := ask("user", "rph", 1)
 			req.OnUnavailable = limiter.Allow
 			lease, err := w.Acquire(w.Context(), req)
-			w.must(err)
+			w.Must(err)
 			if !lease.Degraded() {
 				w.Error("the lease is not degraded")
 			}
@@ -253,9 +263,9 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 // until the partition is no longer hot. The bucket never has more than 32 shards.
 func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 	var log captured
-	tapped(t, limiter.Options{Logger: slog.New(&log)}, func(w *world, api *tap) {
+	tapped(t, limiter.Options{Logger: slog.New(&log)}, func(w *world, api *faults.Tap) {
 		w.plant("user", hourly, 1, 3_000_000)
-		w.take(w.Limiter, ask("user", "rph", 1))
+		w.Take(w.Limiter, ask("user", "rph", 1))
 		w.Settle()
 		// Every partition takes 20 writes a second.
 		var mu sync.Mutex
@@ -267,11 +277,11 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 				second, writes = time.Now(), make(map[int]int)
 			}
 			if writes[shard]++; writes[shard] > 20 {
-				return hotError()
+				return faults.HotPartition()
 			}
 			return nil
 		}
-		api.turn(hot)
+		api.Set(fullShards(hot))
 		start := time.Now()
 		doubled := make(map[int]time.Duration)
 		served := 0
@@ -279,7 +289,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 			lease, err := w.Acquire(w.Context(), ask("user", "rph", 0))
 			if err == nil {
 				served++
-				w.must(lease.Commit(w.Context()))
+				w.Must(lease.Commit(w.Context()))
 			} else if !errors.Is(err, limiter.ErrThrottled) {
 				w.Fatal(err)
 			}
@@ -287,7 +297,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 			if i%25 > 0 {
 				continue
 			}
-			if n := len(w.shards("user")); doubled[n] == 0 {
+			if n := len(w.Images("user")); doubled[n] == 0 {
 				doubled[n] = time.Since(start)
 			}
 		}
@@ -303,7 +313,7 @@ func TestAHotPartitionDoublesItsBucket(t *testing.T) {
 			w.Errorf("%d doublings were counted, want 5", got)
 		}
 		// If all 32 shards run short of writes, there are no more doublings.
-		api.turn(nil)
+		api.Set(nil)
 		var failed atomic.Pointer[error]
 		for range 3 {
 			w.exhaust("user", -1_000_000_000)
@@ -368,21 +378,21 @@ func TestACompensationThatIsThrottledIsMadeGood(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			inEngine(t, dynamolite.Options{Latency: dynamolite.Latency{P50: 10 * time.Millisecond}}, dynamo.TableOptions{}, func(w *world) {
 				w.family(limiter.PerDay("rph", 4000)) // so that nothing is earned meanwhile
-				api := &tap{API: w.engine}
-				l := w.limiter(w.open(api), limiter.Options{Trust: -1})
-				w.take(l, ask("key", "rph", 1))
+				api := faults.NewTap(w.Engine)
+				l := w.NewLimiter(w.OpenOn(api), limiter.Options{Trust: -1})
+				w.Take(l, ask("key", "rph", 1))
 				left := 3999
 				if who == "the parent refuses" {
-					w.take(w.Limiter, ask("project", "rph", 3995))
+					w.Take(w.Limiter, ask("project", "rph", 3995))
 				}
 				// The takes are applied, and later writes are throttled for a while.
 				start := time.Now()
-				api.turn(func(int) error {
+				api.Set(fullShards(func(int) error {
 					if d := time.Since(start); d > 2*time.Millisecond && d < 300*time.Millisecond {
-						return busyError()
+						return faults.BusyTable()
 					}
 					return nil
-				})
+				}))
 				ctx, cancel := context.WithCancel(w.Context())
 				defer cancel()
 				if who == "the caller leaves" {

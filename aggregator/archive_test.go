@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -60,7 +60,7 @@ func (s *shelf) Put(_ context.Context, day time.Time, events []audit.TrailEvent)
 // day, and gives the world an archive.
 func (w *world) expiring() *shelf {
 	w.Helper()
-	w.must(w.store.SetAuditRetention(w.Context(), 1))
+	w.Must(w.Store.SetAuditRetention(w.Context(), 1))
 	s := &shelf{events: map[string]audit.TrailEvent{}}
 	w.aggregator = w.aggregate(aggregator.Options{Archive: s})
 	return s
@@ -72,7 +72,7 @@ func (w *world) trail(s *dynamo.Store, entities ...string) (all []audit.TrailEve
 	_, id := s.Namespace()
 	for _, entity := range entities {
 		page, err := s.AuditEvents(w.Context(), audit.Query{Entity: entity, Limit: 1000})
-		w.must(err)
+		w.Must(err)
 		for _, e := range page.Events {
 			all = append(all, audit.TrailEvent{Event: e, NamespaceID: id})
 		}
@@ -106,10 +106,10 @@ func (w *world) wantEvents(want, got []audit.TrailEvent) {
 // remove deletes an event as a person would.
 func (w *world) remove(e *audit.TrailEvent) {
 	w.Helper()
-	_, err := w.api.TransactWriteItems(w.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+	_, err := w.API.TransactWriteItems(w.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{Delete: &types.Delete{TableName: aws.String(table), Key: schema.AuditKey(e.NamespaceID, e.Entity, e.ID).Item()}},
 	}})
-	w.must(err)
+	w.Must(err)
 }
 
 // The archive gets every event that the table deletes on expiry, from all namespaces,
@@ -121,38 +121,38 @@ func TestExpiredEventsAreArchived(t *testing.T) {
 		time.Sleep(20 * time.Hour) // so that the events are on two days
 		w := newWorld(t)
 		s := w.expiring()
-		n, err := dynamo.NewNamespaces(dynamo.Options{API: w.api, Table: table})
-		w.must(err)
+		n, err := dynamo.NewNamespaces(dynamo.Options{API: w.API, Table: table})
+		w.Must(err)
 		_, err = n.Register(t.Context(), "short-lived")
-		w.must(err)
-		other := w.open("short-lived")
-		w.must(other.SetAuditRetention(t.Context(), 1))
+		w.Must(err)
+		other := w.Open(dynamo.Options{Namespace: "short-lived"})
+		w.Must(other.SetAuditRetention(t.Context(), 1))
 		var entities []string
 		for i := range 5 {
 			id := fmt.Sprintf("user-%d", i)
 			entities = append(entities, id)
-			for _, s := range []*dynamo.Store{w.store, other} {
+			for _, s := range []*dynamo.Store{w.Store, other} {
 				_, err := s.CreateEntity(t.Context(), limiter.Entity{ID: id, Metadata: map[string]string{"i": id}})
-				w.must(err)
-				w.must(s.SetLimits(t.Context(), limiter.ConfigKey{Entity: id, Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", int64(i+1))}))
+				w.Must(err)
+				w.Must(s.SetLimits(t.Context(), limiter.ConfigKey{Entity: id, Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", int64(i+1))}))
 			}
 			time.Sleep(3 * time.Hour)
 		}
-		_, err = w.store.DeleteEntity(t.Context(), "user-3")
-		w.must(err)
+		_, err = w.Store.DeleteEntity(t.Context(), "user-3")
+		w.Must(err)
 		entities = append(entities, audit.System)
-		want := append(w.trail(w.store, entities...), w.trail(other, entities...)...)
+		want := append(w.trail(w.Store, entities...), w.trail(other, entities...)...)
 		w.remove(&want[3])
 		want = slices.Delete(want, 3, 4)
-		w.must(n.Delete(t.Context(), "short-lived"))
-		w.must(w.store.SetAuditRetention(t.Context(), 50))
-		w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "stays"}, []limiter.Limit{limiter.PerMinute("rpm", 1)}))
+		w.Must(n.Delete(t.Context(), "short-lived"))
+		w.Must(w.Store.SetAuditRetention(t.Context(), 50))
+		w.Must(w.Store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "stays"}, []limiter.Limit{limiter.PerMinute("rpm", 1)}))
 		if res := w.process(w.drain()); res.Archived != 0 {
 			t.Errorf("%d events were archived before they expired", res.Archived)
 		}
 		// The event of the deletion is kept for the retention of its namespace.
 		page, err := n.AuditEvents(t.Context(), "short-lived", audit.Query{Action: audit.NamespaceDeleted})
-		w.must(err)
+		w.Must(err)
 		want = append(want, audit.TrailEvent{Event: page.Events[0], NamespaceID: "_"})
 
 		time.Sleep(26 * time.Hour)
@@ -177,7 +177,7 @@ func TestWithoutAnArchiveExpiredEventsGo(t *testing.T) {
 		w.expiring()
 		w.aggregator = w.aggregate(aggregator.Options{})
 		w.poison("x")
-		w.system(limiter.PerMinute("rpm", 1))
+		w.System(limiter.PerMinute("rpm", 1))
 		time.Sleep(25 * time.Hour)
 		if res := w.process(w.drain()); res.Archived != 0 || res.Records != 2 {
 			t.Errorf("%+v", res)
@@ -188,11 +188,11 @@ func TestWithoutAnArchiveExpiredEventsGo(t *testing.T) {
 // poison writes an expired item with the key of an event, which is no event.
 func (w *world) poison(id string) {
 	w.Helper()
-	_, ns := w.store.Namespace()
+	_, ns := w.Store.Namespace()
 	it := schema.AuditKey(ns, "user", id).Item()
 	it[schema.TTL] = schema.N(time.Now().Unix() + 60)
-	_, err := w.api.PutItem(w.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: it})
-	w.must(err)
+	_, err := w.API.PutItem(w.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: it})
+	w.Must(err)
 }
 
 // If events cannot be stored, only the records of their day fail. Stored later, the events
@@ -202,25 +202,25 @@ func TestAnArchiveThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		s := w.expiring()
-		w.system(limiter.PerMinute("rpm", 600))
+		w.System(limiter.PerMinute("rpm", 600))
 		time.Sleep(23*time.Hour + 59*time.Minute)
-		w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "first"}, []limiter.Limit{limiter.PerMinute("rpm", 1)}))
+		w.Must(w.Store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "first"}, []limiter.Limit{limiter.PerMinute("rpm", 1)}))
 		w.process(w.drain())
 		time.Sleep(10 * time.Minute)
 		for i := range 3 {
-			w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "second"}, []limiter.Limit{limiter.PerMinute("rpm", int64(i+2))}))
+			w.Must(w.Store.SetLimits(t.Context(), limiter.ConfigKey{Resource: "second"}, []limiter.Limit{limiter.PerMinute("rpm", int64(i+2))}))
 		}
 		w.poison("one")
 		w.poison("two")
 		time.Sleep(time.Minute)
-		want := append(w.trail(w.store, audit.Resource("first")), w.trail(w.store, audit.Resource("second"))...)
+		want := append(w.trail(w.Store, audit.Resource("first")), w.trail(w.Store, audit.Resource("second"))...)
 		second := want[1].Time.Truncate(24 * time.Hour)
 		w.process(slices.DeleteFunc(w.drain(), func(r stream.Record) bool { return r.Item != nil }))
 
 		time.Sleep(23 * time.Hour)
 		poisoned := w.drain()
 		time.Sleep(2 * time.Hour)
-		w.take(w.Limiter, "user", "rpm", 5)
+		w.Take(w.Limiter, ask("user", "rpm", 5))
 		records := append(poisoned, w.drain()...)
 		s.events = map[string]audit.TrailEvent{}
 		s.fail = func(day time.Time) error {
@@ -230,7 +230,7 @@ func TestAnArchiveThatFails(t *testing.T) {
 			return nil
 		}
 		res, err := w.aggregator.Process(t.Context(), records)
-		w.must(err)
+		w.Must(err)
 		var failed []stream.Record
 		for _, f := range res.Failed {
 			failed = append(failed, records[f.Index])
@@ -281,15 +281,15 @@ func TestFollowingAnArchiveThatFails(t *testing.T) {
 			return errors.New("not now")
 		}
 		for i := range 20 {
-			w.must(w.store.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", int64(i+600))}, ""))
+			w.Must(w.Store.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", int64(i+600))}, ""))
 			time.Sleep(time.Hour / 2)
 		}
-		want := w.trail(w.store, audit.System)
+		want := w.trail(w.Store, audit.System)
 		time.Sleep(23 * time.Hour) // the last event expires in half an hour
 		w.poison("one")
 		time.Sleep(time.Hour)
 		for i := range 12 { // in all shards of the stream, in the pages with events
-			w.take(w.Limiter, fmt.Sprint("user-", i), "rpm", 5)
+			w.Take(w.Limiter, ask(fmt.Sprint("user-", i), "rpm", 5))
 		}
 		var calls atomic.Int64
 		w.books.fail = func(*usage.Delta) error {
@@ -301,7 +301,7 @@ func TestFollowingAnArchiveThatFails(t *testing.T) {
 		end := w.follow()
 		time.Sleep(10 * time.Second)
 		for i := range 10 {
-			w.take(w.Limiter, "user", "rpm", 5)
+			w.Take(w.Limiter, ask("user", "rpm", 5))
 			time.Sleep(3 * time.Second)
 			w.wantBooks(i+1, "user")
 			if i == 5 {

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
@@ -51,7 +51,7 @@ func stocked(tb testing.TB, records, buckets int) (*dynamolite.DB, *string) {
 	must(err)
 	defer l.Close()
 	for i := range records {
-		lease, err := l.Acquire(tb.Context(), ask(fmt.Sprint("user", i%buckets), "rpm", 1, "tpm", 100))
+		lease, err := l.Acquire(tb.Context(), askAll(fmt.Sprint("user", i%buckets), tokens{"rpm": 1, "tpm": 100}))
 		must(err)
 		must(lease.Commit(tb.Context()))
 	}

@@ -6,11 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
 // A bill is the cost of batches of 100 records, all in three windows, index writes
@@ -35,19 +35,19 @@ var bills = []bill{
 // checkBills processes batches and adds up their cost, as the engine measures it. A hundred
 // acquires of one entity may cost a fifth of a write unit each. No batch may send more
 // requests than one read, and a write for each bucket and window.
-func checkBills(w *world, meter *dynamo.Meter, engine *dynamolite.DB) {
+func checkBills(w *world, engine *dynamolite.DB) {
 	w.Helper()
-	var many []any
+	many := tokens{}
 	limits := []limiter.Limit{limiter.PerDay("rpd", 1_000_000)}
 	for i := range 10 {
 		name := fmt.Sprintf("l%02d", i)
 		limits = append(limits, limiter.PerDay(name, 1_000_000))
-		many = append(many, name, 1)
+		many[name] = 1
 	}
-	w.system(limits...)
+	w.System(limits...)
 	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
-		_, err := w.store.CreateEntity(w.Context(), e)
-		w.must(err)
+		_, err := w.Store.CreateEntity(w.Context(), e)
+		w.Must(err)
 	}
 	batches := map[string][]stream.Record{}
 	batch := func(of string, n int, take func(i int)) {
@@ -69,29 +69,29 @@ func checkBills(w *world, meter *dynamo.Meter, engine *dynamolite.DB) {
 		}
 		batches[of] = records
 	}
-	one := func(entity string, limits ...any) func(int) {
-		return func(int) { w.take(w.Limiter, entity, limits...) }
+	one := func(req limiter.Request) func(int) {
+		return func(int) { w.Take(w.Limiter, req) }
 	}
-	each := func(i int) { w.take(w.Limiter, fmt.Sprint("user", i), "rpd", 1) }
-	batch("the first batch of a process: the namespace is opened", 100, one("first", "rpd", 1))
-	batch("one entity, new windows", 100, one("user", "rpd", 1))
-	batch("one entity", 100, one("user", "rpd", 1))
+	each := func(i int) { w.Take(w.Limiter, ask(fmt.Sprint("user", i), "rpd", 1)) }
+	batch("the first batch of a process: the namespace is opened", 100, one(ask("first", "rpd", 1)))
+	batch("one entity, new windows", 100, one(ask("user", "rpd", 1)))
+	batch("one entity", 100, one(ask("user", "rpd", 1)))
 	batches["one entity, delivered again"] = batches["one entity"]
-	batch("one entity, of ten limits", 100, one("user", many...))
-	batch("50 acquires of one entity that cascade to another", 50, one("key", "rpd", 1))
+	batch("one entity, of ten limits", 100, one(askAll("user", many)))
+	batch("50 acquires of one entity that cascade to another", 50, one(ask("key", "rpd", 1)))
 	w.process(batches["50 acquires of one entity that cascade to another"])
-	batch("50 acquires of one entity that cascade to another", 50, one("key", "rpd", 1))
+	batch("50 acquires of one entity that cascade to another", 50, one(ask("key", "rpd", 1)))
 	batch("100 entities, new windows", 100, each)
 	batch("100 entities", 100, each)
 
 	w.aggregator = w.aggregate(aggregator.Options{})
 	for _, want := range bills {
-		before, billed := meter.Totals(), dynamolite.Ledger(nil)
+		before, billed := w.Meter.Totals(), dynamolite.Ledger(nil)
 		if engine != nil {
 			billed = engine.Ledger()
 		}
 		w.process(batches[want.of])
-		used := meter.Totals().Sub(before).Sum()
+		used := w.Meter.Totals().Sub(before).Sum()
 		got := bill{want.of, used.Requests, used.RCU, used.WCU}
 		w.Logf("%-55s %3d requests %4.1f RCU %5.1f WCU", got.of, got.requests, got.rcu, got.wcu)
 		if got != want {
@@ -108,9 +108,7 @@ func checkBills(w *world, meter *dynamo.Meter, engine *dynamolite.DB) {
 func TestABatchCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := dynamolite.New(dynamolite.Options{})
-		t.Cleanup(func() { _ = engine.Close() })
-		meter := dynamo.NewMeter(engine)
-		checkBills(newWorldOn(t, meter, engine), meter, engine)
+		engine := limitertest.NewEngine(t, dynamolite.Options{})
+		checkBills(newWorldOn(t, limitertest.Options{API: engine}, engine), engine)
 	})
 }

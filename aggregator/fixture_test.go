@@ -2,42 +2,45 @@ package aggregator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-const table = "limits"
+const table = limitertest.Table
 
-// A world is a table with a stream, limiters on it, and an aggregator of its
-// records.
+var (
+	ask    = limitertest.Ask
+	askAll = limitertest.AskAll
+)
+
+type tokens = limitertest.Tokens
+
+// A world is a table with a stream, and an aggregator of its records.
 type world struct {
-	*testing.T
-	api     dynamo.API
-	streams stream.API
-	store   *dynamo.Store
-	*limiter.Limiter
+	*limitertest.World
+	streams    stream.API
 	books      *books
 	aggregator *aggregator.Aggregator
 
-	now  func() time.Time    // of the stores; nil is time.Now
-	rand func(n int64) int64 // of the limiters; nil is random
+	now     func() time.Time // of the aggregators; nil is time.Now
+	options limiter.Options  // of the limiters
 
 	arn   *string
 	after map[string]string // last sequence number drained, by stream shard
@@ -45,74 +48,24 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	engine := dynamolite.New(dynamolite.Options{})
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return newWorldOn(t, engine, engine)
+	engine := limitertest.NewEngine(t, dynamolite.Options{})
+	return newWorldOn(t, limitertest.Options{API: engine}, engine)
 }
 
-func newWorldOn(t *testing.T, api dynamo.API, streams stream.API) *world {
+// newWorldOn makes a table with a stream on an API, its limiters and its aggregator.
+func newWorldOn(t *testing.T, o limitertest.Options, streams stream.API) *world {
 	t.Helper()
-	w := &world{T: t, api: api, streams: streams}
-	w.begin()
-	return w
-}
-
-// begin makes the table, its limiters and its aggregator.
-func (w *world) begin() {
-	w.Helper()
-	w.books, w.after = &books{}, map[string]string{}
-	w.must(dynamo.CreateTable(w.Context(), w.api, dynamo.TableOptions{Name: table, Stream: true, Now: w.now, Principal: "tester"}))
-	name := table
-	out, err := w.api.DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: &name})
-	w.must(err)
+	o.Store.Principal = "tester"
+	o.Table = dynamo.TableOptions{Stream: true, Now: o.Store.Now, Principal: o.Store.Principal}
+	w := &world{
+		World: limitertest.New(t, o), streams: streams, now: o.Store.Now, options: o.Limiter,
+		books: &books{}, after: map[string]string{},
+	}
+	out, err := w.API.DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(table)})
+	w.Must(err)
 	w.arn = out.Table.LatestStreamArn
-	w.store = w.open("")
-	w.Limiter = w.limiter(w.store, w.options())
 	w.aggregator = w.aggregate(aggregator.Options{Now: w.now})
-}
-
-// options are the options of the world's limiters.
-func (w *world) options() limiter.Options { return limiter.Options{Rand: w.rand} }
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) open(namespace string) *dynamo.Store {
-	w.Helper()
-	s, err := dynamo.Open(w.Context(), dynamo.Options{API: w.api, Table: table, Namespace: namespace, Now: w.now, Principal: "tester"})
-	w.must(err)
-	return s
-}
-
-func (w *world) limiter(s limiter.Store, o limiter.Options) *limiter.Limiter {
-	w.Helper()
-	l, err := limiter.New(s, o)
-	w.must(err)
-	w.Cleanup(func() { w.check(l.Close()) })
-	return l
-}
-
-func (w *world) keeper(s store.Store) *tend.Keeper {
-	w.Helper()
-	k, err := tend.New(s, tend.Options{Rand: w.rand})
-	w.must(err)
-	w.Cleanup(func() { w.check(k.Close()) })
-	return k
-}
-
-func (w *world) check(err error) {
-	w.Helper()
-	if err != nil {
-		w.Error(err)
-	}
+	return w
 }
 
 // aggregate makes an aggregator that counts in the world's table, with its own keeper for
@@ -120,13 +73,13 @@ func (w *world) check(err error) {
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
-		s, err := dynamo.OpenID(ctx, dynamo.Options{API: w.api, Table: table, Now: w.now}, id)
+		s, err := dynamo.OpenID(ctx, w.StoreOptions(dynamo.Options{}), id)
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Keeper: w.keeper(s), Usage: &ledger{w.books, s}}, nil
+		return aggregator.Namespace{Keeper: w.NewKeeper(s, tend.Options{Rand: w.options.Rand}), Usage: &ledger{w.books, s}}, nil
 	}, o)
-	w.must(err)
+	w.Must(err)
 	return a
 }
 
@@ -134,17 +87,17 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 func (w *world) drain() (records []stream.Record) {
 	w.Helper()
 	d, err := w.streams.DescribeStream(w.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: w.arn})
-	w.must(err)
+	w.Must(err)
 	for _, sh := range d.StreamDescription.Shards {
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: w.arn, ShardId: sh.ShardId, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
 		if after := w.after[*sh.ShardId]; after != "" {
 			in.ShardIteratorType, in.SequenceNumber = streamtypes.ShardIteratorTypeAfterSequenceNumber, &after
 		}
 		it, err := w.streams.GetShardIterator(w.Context(), in)
-		w.must(err)
+		w.Must(err)
 		for next := it.ShardIterator; next != nil; {
 			page, err := w.streams.GetRecords(w.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: next})
-			w.must(err)
+			w.Must(err)
 			if len(page.Records) == 0 {
 				break
 			}
@@ -160,44 +113,11 @@ func (w *world) drain() (records []stream.Record) {
 func (w *world) process(records []stream.Record) aggregator.Result {
 	w.Helper()
 	res, err := w.aggregator.Process(w.Context(), records)
-	w.must(err)
+	w.Must(err)
 	if len(res.Failed) > 0 || len(res.Poisoned) > 0 || res.Errors > 0 {
 		w.Fatalf("failed %v, poisoned %v, %d errors", res.Failed, res.Poisoned, res.Errors)
 	}
 	return res
-}
-
-// take acquires and commits; false means refused.
-func (w *world) take(l *limiter.Limiter, entity string, limits ...any) bool {
-	w.Helper()
-	lease, err := l.Acquire(w.Context(), ask(entity, limits...))
-	if errors.Is(err, limiter.ErrExceeded) {
-		return false
-	}
-	w.must(err)
-	w.must(lease.Commit(w.Context()))
-	return true
-}
-
-func ask(entity string, limits ...any) limiter.Request {
-	r := limiter.Request{Entity: entity, Resource: "gpt-4", Consume: map[string]int64{}}
-	for i := 0; i < len(limits); i += 2 {
-		r.Consume[limits[i].(string)] = int64(limits[i+1].(int))
-	}
-	return r
-}
-
-func (w *world) system(limits ...limiter.Limit) {
-	w.Helper()
-	w.must(w.store.SetSystem(w.Context(), limits, ""))
-}
-
-// shards are the items of a bucket.
-func (w *world) shards(entity string) []*store.Image {
-	w.Helper()
-	images, err := w.store.Buckets(w.Context(), entity, "gpt-4", limiter.MaxShards)
-	w.must(err)
-	return images
 }
 
 // books check what is counted.
@@ -235,7 +155,7 @@ func (l *ledger) Add(ctx context.Context, d *usage.Delta) error {
 func (w *world) total(s *dynamo.Store, q usage.Query) string {
 	w.Helper()
 	sum, err := s.Usage().Sum(w.Context(), q)
-	w.must(err)
+	w.Must(err)
 	if sum.Snapshots == 0 {
 		return "nothing"
 	}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
@@ -17,14 +17,14 @@ import (
 // follow runs the world's aggregator in the background until end is called.
 func (w *world) follow() (end func()) {
 	w.Helper()
-	f, err := stream.NewFollower(stream.Options{API: w.api, Table: table, Streams: w.streams})
-	w.must(err)
+	f, err := stream.NewFollower(stream.Options{API: w.API, Table: table, Streams: w.streams})
+	w.Must(err)
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.aggregator.Follow(ctx, f) }()
 	return func() {
 		cancel()
-		w.check(<-ended)
+		w.Check(<-ended)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 )
 
@@ -28,7 +28,7 @@ func localStreams(local *peers.Local) *dynamodbstreams.Client {
 func TestOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
-	w := newWorldOn(t, local.Client, localStreams(local))
+	w := newWorldOn(t, limitertest.Options{API: local.Client}, localStreams(local))
 	w.aggregator = w.aggregate(aggregator.Options{MaxAge: time.Hour}) // this test is not about time
 	w.traffic(0)
 	records := w.drain()
@@ -38,19 +38,19 @@ func TestOnDynamoDBLocal(t *testing.T) {
 	w.wantBooks(30, "key")
 	w.wantBooks(30, "team")
 
-	w.must(w.store.SetLimits(t.Context(), limiter.ConfigKey{Entity: "late", Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 600), limiter.PerHour("rph", 3600)}))
-	w.take(w.Limiter, "late", "rps", 400, "rph", 100)
+	w.Must(w.Store.SetLimits(t.Context(), limiter.ConfigKey{Entity: "late", Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 600), limiter.PerHour("rph", 3600)}))
+	w.Take(w.Limiter, askAll("late", tokens{"rps": 400, "rph": 100}))
 	records = w.drain()
 	for len(records) == 0 {
 		records = w.drain() // the stream lags behind
 	}
-	for now := w.shards("late")[0].RefilledAt; time.Now().UnixMilli() < now+1000; {
-		w.shards("late") // until a second has passed on the clock that refills
+	for now := w.Images("late")[0].RefilledAt; time.Now().UnixMilli() < now+1000; {
+		w.Images("late") // until a second has passed on the clock that refills
 	}
 	if res := w.process(records); res.Refills != 1 {
 		t.Errorf("%d refills", res.Refills)
 	}
-	img := w.shards("late")[0]
+	img := w.Images("late")[0]
 	if rps, _ := img.Limit("rps"); rps.Tokens != 600_000 {
 		t.Errorf("refilled to %d", rps.Tokens)
 	}
@@ -59,7 +59,7 @@ func TestOnDynamoDBLocal(t *testing.T) {
 	for mended := 0; mended == 0; {
 		mended = w.process(w.drain()).Mends
 	}
-	if n := len(w.shards("late")); n != 2 {
+	if n := len(w.Images("late")); n != 2 {
 		t.Errorf("%d shards", n)
 	}
 }
@@ -67,6 +67,5 @@ func TestOnDynamoDBLocal(t *testing.T) {
 func TestABatchCostsOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
-	meter := dynamo.NewMeter(local.Client)
-	checkBills(newWorldOn(t, meter, localStreams(local)), meter, nil)
+	checkBills(newWorldOn(t, limitertest.Options{API: local.Client}, localStreams(local)), nil)
 }

@@ -18,47 +18,37 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
-
-// flaky, while it is on, loses usage writes, answers to them, and reads of namespaces.
-type flaky struct {
-	dynamo.API
-
-	mu   sync.Mutex
-	dice *rand.Rand // nil is off
-}
 
 var errLost = errors.New("connection reset by peer")
 
-func (f *flaky) roll(sides int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.dice != nil && f.dice.IntN(sides) == 0
-}
-
-func (f *flaky) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	ofUsage := strings.HasPrefix(schema.KeyOf(in.Key).SK, schema.UsagePrefix)
-	if ofUsage && f.roll(5) {
-		return nil, errLost
+// flaky loses usage writes, answers to them, and reads of namespaces.
+func flaky(dice *rand.Rand) faults.Hook {
+	var mu sync.Mutex
+	roll := func(sides int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return dice.IntN(sides) == 0
 	}
-	out, err := f.API.UpdateItem(ctx, in, o...)
-	if ofUsage && err == nil && f.roll(6) {
-		return nil, errLost
+	return func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		in, updates := c.Input.(*dynamodb.UpdateItemInput)
+		ofUsage := updates && strings.HasPrefix(schema.KeyOf(in.Key).SK, schema.UsagePrefix)
+		if ofUsage && roll(5) || c.Op == faults.GetItem && roll(8) {
+			return errLost
+		}
+		err := next(ctx)
+		if ofUsage && err == nil && roll(6) {
+			return errLost
+		}
+		return err
 	}
-	return out, err
-}
-
-func (f *flaky) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	if f.roll(8) {
-		return nil, errLost
-	}
-	return f.API.GetItem(ctx, in, o...)
 }
 
 // An account is the oracle's record of what one entity used in one hour.
@@ -75,7 +65,6 @@ type used struct {
 // A lossy is a history, with the order in which its records are delivered.
 type lossy struct {
 	*world
-	api  *flaky
 	dice *rand.Rand
 
 	want     map[account]*used
@@ -101,45 +90,45 @@ func (l *lossy) uses(entity string, tokens map[string]int64) {
 // can never be read.
 func (l *lossy) poison(bucket limiter.Bucket, rf types.AttributeValue) {
 	l.Helper()
-	_, ns := l.store.Namespace()
+	_, ns := l.Store.Namespace()
 	name, update := table, "SET rf = :rf"
-	_, err := l.api.UpdateItem(l.Context(), &dynamodb.UpdateItemInput{
+	_, err := l.API.UpdateItem(l.Context(), &dynamodb.UpdateItemInput{
 		TableName: &name, Key: schema.BucketKey(ns, bucket).Item(),
 		UpdateExpression: &update, ExpressionAttributeValues: map[string]types.AttributeValue{":rf": rf},
 	})
-	l.must(err)
+	l.Must(err)
 }
 
 // drop deletes a bucket of one shard, as the table does on expiry.
 func (l *lossy) drop(entity string) {
 	l.Helper()
-	_, ns := l.store.Namespace()
-	_, err := l.api.BatchWriteItem(l.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: {
+	_, ns := l.Store.Namespace()
+	_, err := l.API.BatchWriteItem(l.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: {
 		{DeleteRequest: &types.DeleteRequest{Key: schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4"}).Item()}},
 	}}})
-	l.must(err)
+	l.Must(err)
 }
 
 // live plays the history.
 func (l *lossy) live() {
 	l.Helper()
-	l.system(limiter.PerDay("rpd", 1_000_000), limiter.PerDay("tpd", 1_000_000))
+	l.System(limiter.PerDay("rpd", 1_000_000), limiter.PerDay("tpd", 1_000_000))
 	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
-		_, err := l.store.CreateEntity(l.Context(), e)
-		l.must(err)
+		_, err := l.Store.CreateEntity(l.Context(), e)
+		l.Must(err)
 	}
 	l.uses("wide", map[string]int64{"rpd": 1000})
-	l.take(l.Limiter, "wide", "rpd", 1)
+	l.Take(l.Limiter, ask("wide", "rpd", 1))
 	l.set("wide", 0, map[string]int64{schema.ShardCount: 4})
-	l.must(l.keeper(l.store).Mend(l.Context(), limiter.Bucket{Entity: "wide", Resource: "gpt-4"}))
+	l.Must(l.NewKeeper(l.Store, tend.Options{}).Mend(l.Context(), limiter.Bucket{Entity: "wide", Resource: "gpt-4"}))
 	for i := range 60 {
-		n := 1 + l.dice.IntN(500)
+		n := 1 + l.dice.Int64N(500)
 		switch entity := []string{"wide", "wide", "solo", "key"}[l.dice.IntN(4)]; l.dice.IntN(6) {
 		case 0: // taken and returned: two writes, of which the first is an event
 			l.uses(entity, nil)
-			lease, err := l.Acquire(l.Context(), ask(entity, "rpd", 1, "tpd", n))
-			l.must(err)
-			l.must(lease.Rollback(l.Context()))
+			lease, err := l.Acquire(l.Context(), askAll(entity, tokens{"rpd": 1, "tpd": n}))
+			l.Must(err)
+			l.Must(lease.Rollback(l.Context()))
 			if entity == "key" {
 				l.uses("team", nil)
 			}
@@ -148,17 +137,17 @@ func (l *lossy) live() {
 				l.poison(limiter.Bucket{Entity: fmt.Sprint("mallory", i), Resource: "gpt-4"}, schema.S("yesterday"))
 				break
 			}
-			img := l.shards("wide")[l.dice.IntN(4)]
+			img := l.Images("wide")[l.dice.IntN(4)]
 			l.poison(img.Bucket, schema.S("tomorrow"))
 			l.poison(img.Bucket, schema.N(img.RefilledAt))
 		case 2:
 			l.drop("solo")
 		default:
-			tokens := map[string]int64{"rpd": 1000, "tpd": int64(n) * 1000}
-			l.uses(entity, tokens)
-			l.take(l.Limiter, entity, "rpd", 1, "tpd", n)
+			milli := tokens{"rpd": 1000, "tpd": n * 1000}
+			l.uses(entity, milli)
+			l.Take(l.Limiter, askAll(entity, tokens{"rpd": 1, "tpd": n}))
 			if entity == "key" {
-				l.uses("team", tokens)
+				l.uses("team", milli)
 			}
 		}
 		time.Sleep(time.Duration(l.dice.IntN(400)) * time.Second)
@@ -216,7 +205,7 @@ func (l *lossy) deliver(a *aggregator.Aggregator, lane int, dice *rand.Rand) {
 // the poisoned records.
 func (l *lossy) processed(a *aggregator.Aggregator, batch []stream.Record) (failed []stream.Record) {
 	res, err := a.Process(l.Context(), batch)
-	l.check(err)
+	l.Check(err)
 	named := map[int]bool{}
 	l.mu.Lock()
 	for _, f := range res.Poisoned {
@@ -249,18 +238,18 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			api := &flaky{API: w.api}
-			w.api = api
-			l := &lossy{world: w, api: api, dice: rand.New(rand.NewPCG(seed, 6)), want: map[account]*used{}, poisoned: map[string]bool{}}
+			loss := &faults.Slot{}
+			w.API = faults.Wrap(w.API, loss.Apply)
+			l := &lossy{world: w, dice: rand.New(rand.NewPCG(seed, 6)), want: map[account]*used{}, poisoned: map[string]bool{}}
 			l.live()
 			l.split(1 + int(seed%4))
 
-			api.dice = rand.New(rand.NewPCG(seed, 7))
+			loss.Set(flaky(rand.New(rand.NewPCG(seed, 7))))
 			a := w.aggregate(aggregator.Options{Windows: []usage.Window{usage.Hourly}})
 			for round := 0; ; round++ {
 				switch round {
 				case 200:
-					api.dice = nil // no more faults from here on
+					loss.Set(nil) // no more faults from here on
 				case 400:
 					t.Fatalf("seed %d: the records never are taken in", seed)
 				}
@@ -284,7 +273,7 @@ func TestUsageIsExactWhateverHappens(t *testing.T) {
 					a = w.aggregate(aggregator.Options{Windows: []usage.Window{usage.Hourly}})
 				}
 			}
-			api.dice = nil
+			loss.Set(nil)
 			l.judge(seed)
 		})
 	}
@@ -300,8 +289,8 @@ func (l *lossy) judge(seed uint64) {
 	}
 	got := map[account]string{}
 	for _, entity := range []string{"wide", "solo", "key", "team"} {
-		page, err := l.store.Usage().Read(l.Context(), usage.Query{Entity: entity, Window: usage.Hourly, Limit: usage.MaxLimit})
-		l.must(err)
+		page, err := l.Store.Usage().Read(l.Context(), usage.Query{Entity: entity, Window: usage.Hourly, Limit: usage.MaxLimit})
+		l.Must(err)
 		for _, u := range page.Snapshots {
 			tokens := map[string]*big.Int{}
 			for _, a := range u.Tokens {

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
@@ -16,9 +16,9 @@ func TestUsageBeyond64Bits(t *testing.T) {
 	for _, size := range []int{1, 7, 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.system(limiter.PerSecond("bytes", limiter.MaxTokens))
+			w.System(limiter.PerSecond("bytes", limiter.MaxTokens))
 			for range 25 {
-				w.take(w.Limiter, "user", "bytes", limiter.MaxTokens)
+				w.Take(w.Limiter, ask("user", "bytes", limiter.MaxTokens))
 				time.Sleep(time.Second)
 			}
 			records := w.drain()
@@ -28,7 +28,7 @@ func TestUsageBeyond64Bits(t *testing.T) {
 				}
 			}
 			for _, window := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
-				if got := w.total(w.store, usage.Query{Entity: "user", Window: window}); got != "25 map[bytes:25000000000000000000]" {
+				if got := w.total(w.Store, usage.Query{Entity: "user", Window: window}); got != "25 map[bytes:25000000000000000000]" {
 					w.Errorf("in batches of %d records, window %d: %s", size, window, got)
 				}
 			}

@@ -17,11 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -38,8 +39,7 @@ import (
 func TestBothEnginesEndWithTheSameTable(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
-	engine := dynamolite.New(dynamolite.Options{})
-	t.Cleanup(func() { _ = engine.Close() })
+	engine := limitertest.NewEngine(t, dynamolite.Options{})
 
 	embedded := newStory(t, engine, engine, nil)
 	actual := newStory(t, atOnce{local.Client}, localStreams(local), embedded.steps)
@@ -84,11 +84,10 @@ func newStory(t *testing.T, api dynamo.API, streams stream.API, wait []int) *sto
 	// Later than any test, so that nothing expires by an engine's clock.
 	s := &story{at: time.Date(2100, 2, 28, 23, 40, 0, 0, time.UTC), wait: wait, names: map[string]string{}, writes: map[string]int{}}
 	var dice atomic.Int64
-	s.world = &world{
-		T: t, api: api, streams: streams, now: func() time.Time { return s.at },
-		rand: func(n int64) int64 { return dice.Add(7) % n },
-	}
-	s.begin()
+	s.world = newWorldOn(t, limitertest.Options{
+		API: api, Store: dynamo.Options{Now: func() time.Time { return s.at }},
+		Limiter: limiter.Options{Rand: func(n int64) int64 { return dice.Add(7) % n }},
+	}, streams)
 	s.at = s.at.Add(time.Second) // event IDs sort by their milliseconds and by store
 	s.tell()
 	return s
@@ -98,10 +97,10 @@ func newStory(t *testing.T, api dynamo.API, streams stream.API, wait []int) *sto
 // closing a limiter waits for its background work.
 func (s *story) step(f func(l *limiter.Limiter)) {
 	s.Helper()
-	l, err := limiter.New(s.store, limiter.Options{Rand: s.rand, InFlight: -1})
-	s.must(err)
+	l, err := limiter.New(s.Store, limiter.Options{Rand: s.options.Rand, InFlight: -1})
+	s.Must(err)
 	f(l)
-	s.must(l.Close())
+	s.Must(l.Close())
 	s.read()
 	s.at = s.at.Add(700 * time.Millisecond)
 }
@@ -169,33 +168,33 @@ func (s *story) tell() {
 	s.Helper()
 	s.startAggregator()
 	s.step(func(*limiter.Limiter) {
-		s.system(limiter.PerMinute("rpm", 600), limiter.PerHour("tph", 90_000))
+		s.System(limiter.PerMinute("rpm", 600), limiter.PerHour("tph", 90_000))
 		for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}, {ID: "leaver"}} {
-			_, err := s.store.CreateEntity(s.Context(), e)
-			s.must(err)
+			_, err := s.Store.CreateEntity(s.Context(), e)
+			s.Must(err)
 		}
 		for _, entity := range []string{"bursts", "hot"} {
-			s.must(s.store.SetLimits(s.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 600), limiter.PerDay("rpd", 1_000_000)}))
+			s.Must(s.Store.SetLimits(s.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 600), limiter.PerDay("rpd", 1_000_000)}))
 		}
 	})
 	for i := range 24 {
-		s.step(func(l *limiter.Limiter) { s.take(l, "user", "rpm", 40, "tph", 500) })
-		s.step(func(l *limiter.Limiter) { s.take(l, "key", "rpm", 1) })
-		s.step(func(l *limiter.Limiter) { s.take(l, "leaver", "tph", 7) })
+		s.step(func(l *limiter.Limiter) { s.Take(l, askAll("user", tokens{"rpm": 40, "tph": 500})) })
+		s.step(func(l *limiter.Limiter) { s.Take(l, ask("key", "rpm", 1)) })
+		s.step(func(l *limiter.Limiter) { s.Take(l, ask("leaver", "tph", 7)) })
 		s.step(func(l *limiter.Limiter) {
-			lease, err := l.Acquire(s.Context(), ask("user", "rpm", 2, "tph", 100))
-			s.must(err)
+			lease, err := l.Acquire(s.Context(), askAll("user", tokens{"rpm": 2, "tph": 100}))
+			s.Must(err)
 			s.settle(lease, "tph", i)
 		})
 		if i%6 == 5 {
-			s.step(func(l *limiter.Limiter) { s.take(l, "bursts", "rps", 400, "rpd", 3) })
+			s.step(func(l *limiter.Limiter) { s.Take(l, askAll("bursts", tokens{"rps": 400, "rpd": 3})) })
 			s.process(7)
 			s.at = s.at.Add(13 * time.Minute) // into the next hour, day and month
 		}
 	}
 	// Pressed, so that it is doubled, twice; the aggregator's own writes are read too.
 	for shard := range 2 {
-		s.step(func(l *limiter.Limiter) { s.take(l, "hot", "rps", 90, "rpd", 900) })
+		s.step(func(l *limiter.Limiter) { s.Take(l, askAll("hot", tokens{"rps": 90, "rpd": 900})) })
 		s.step(func(*limiter.Limiter) {
 			s.set("hot", shard, map[string]int64{schema.WCUTokens: 90_000, schema.RF: s.at.UnixMilli()})
 		})
@@ -207,11 +206,11 @@ func (s *story) tell() {
 	// A half-finished doubling.
 	s.step(func(*limiter.Limiter) { s.set("user", 0, map[string]int64{schema.ShardCount: 4}) })
 	s.process(100)
-	s.step(func(l *limiter.Limiter) { s.take(l, "user", "rpm", 3, "tph", 3) })
-	s.step(func(l *limiter.Limiter) { s.take(l, "leaver", "rpm", 5) })
+	s.step(func(l *limiter.Limiter) { s.Take(l, askAll("user", tokens{"rpm": 3, "tph": 3})) })
+	s.step(func(l *limiter.Limiter) { s.Take(l, ask("leaver", "rpm", 5)) })
 	s.step(func(*limiter.Limiter) {
-		_, err := s.store.DeleteEntity(s.Context(), "leaver")
-		s.must(err)
+		_, err := s.Store.DeleteEntity(s.Context(), "leaver")
+		s.Must(err)
 	})
 	s.process(5)
 	s.process(5)
@@ -229,13 +228,13 @@ func (s *story) dump(from scanner) map[string]schema.Item {
 	name := table
 	for in := (&dynamodb.ScanInput{TableName: &name}); ; {
 		out, err := from.Scan(s.Context(), in)
-		s.must(err)
+		s.Must(err)
 		items = append(items, out.Items...)
 		if in.ExclusiveStartKey = out.LastEvaluatedKey; in.ExclusiveStartKey == nil {
 			break
 		}
 	}
-	_, ns := s.store.Namespace()
+	_, ns := s.Store.Namespace()
 	replace := []string{ns, "(namespace)"}
 	var events []string
 	for _, it := range items {

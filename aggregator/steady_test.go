@@ -10,28 +10,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
-
-// far is an API across a network: each request takes a fixed time, half of it each way.
-type far struct {
-	dynamo.API
-	takes time.Duration
-}
 
 type callKey struct{}
 
-func (f far) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+// countWrites counts the updates of a call in the counter that the call's context has.
+func countWrites(ctx context.Context, _ *faults.Call, next faults.Next) error {
 	if n, ok := ctx.Value(callKey{}).(*atomic.Int64); ok {
 		n.Add(1)
 	}
-	time.Sleep(f.takes / 2)
-	defer time.Sleep(f.takes / 2)
-	return f.API.UpdateItem(ctx, in, o...)
+	return next(ctx)
 }
 
 // steady is a load on one bucket, and its result.
@@ -39,8 +30,8 @@ type steady struct {
 	name      string
 	limit     limiter.Limit
 	processes int
-	amount    int
-	drained   int // tokens taken before the load begins
+	amount    int64
+	drained   int64 // tokens taken before the load begins
 	inFlight  int
 	least     float64 // the minimum share with an aggregator
 }
@@ -52,14 +43,13 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 	const rate, lasts = 200, time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(s.limit)
-		w.take(w.Limiter, "user", s.limit.Name, s.amount+s.drained)
+		w.System(s.limit)
+		w.Take(w.Limiter, ask("user", s.limit.Name, s.amount+s.drained))
 		var clients []*limiter.Limiter
 		for range s.processes {
-			store, err := dynamo.Open(t.Context(), dynamo.Options{API: far{w.api, 5 * time.Millisecond}, Table: table})
-			w.must(err)
-			l := w.limiter(store, limiter.Options{InFlight: s.inFlight})
-			w.take(l, "user", s.limit.Name, s.amount)
+			api := faults.Wrap(w.API, faults.On(countWrites, faults.UpdateItem), faults.On(faults.Latency(5*time.Millisecond), faults.UpdateItem))
+			l := w.NewLimiter(w.OpenOn(api), limiter.Options{InFlight: s.inFlight})
+			w.Take(l, ask("user", s.limit.Name, s.amount))
 			clients = append(clients, l)
 		}
 		w.drain()
@@ -90,7 +80,7 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 					refused.Add(1)
 					return
 				}
-				w.check(lease.Commit(t.Context()))
+				w.Check(lease.Commit(t.Context()))
 				all.Add(1)
 				if trips.Load() <= 1 {
 					once.Add(1)
@@ -102,8 +92,8 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 		callers.Wait()
 		if aggregated {
 			refills += w.process(w.drain()).Refills
-			want := fmt.Sprintf("map[%s:%d]", s.limit.Name, 1000*all.Load()*int64(s.amount))
-			if got := w.total(w.store, usage.Query{Entity: "user", Window: usage.Daily}); !strings.HasSuffix(got, want) {
+			want := fmt.Sprintf("map[%s:%d]", s.limit.Name, 1000*all.Load()*s.amount)
+			if got := w.total(w.Store, usage.Query{Entity: "user", Window: usage.Daily}); !strings.HasSuffix(got, want) {
 				t.Errorf("counted are %s, consumed were %s", got, want)
 			}
 		}

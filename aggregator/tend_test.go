@@ -1,7 +1,6 @@
 package aggregator_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,17 +12,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 // set writes attributes of a shard without the store, as a peer does.
 func (w *world) set(entity string, shard int, attributes map[string]int64) {
 	w.Helper()
-	_, ns := w.store.Namespace()
+	_, ns := w.Store.Namespace()
 	name := table
 	names, values := map[string]string{}, map[string]types.AttributeValue{}
 	var parts []string
@@ -33,18 +31,22 @@ func (w *world) set(entity string, shard int, attributes map[string]int64) {
 		names["#"+n], values[":"+n] = attr, schema.N(v)
 	}
 	update := "SET " + strings.Join(parts, ", ")
-	_, err := w.api.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+	_, err := w.API.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
 		TableName: &name, Key: schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4", Shard: shard}).Item(),
 		UpdateExpression: &update, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	})
-	w.must(err)
+	w.Must(err)
 }
 
 // balances are what a bucket holds now, in whole tokens, over all shards.
-func (w *world) balances(entity string, limits ...any) string {
+func (w *world) balances(entity string, limits ...string) string {
 	w.Helper()
-	statuses, err := w.Available(w.Context(), ask(entity, limits...))
-	w.must(err)
+	none := tokens{}
+	for _, limit := range limits {
+		none[limit] = 0
+	}
+	statuses, err := w.Available(w.Context(), askAll(entity, none))
+	w.Must(err)
 	var text strings.Builder
 	for _, s := range statuses {
 		fmt.Fprintf(&text, "%s %d, ", s.Limit.Name, s.Available)
@@ -58,10 +60,10 @@ func history(t *testing.T, aggregated bool) (admitted int, left string, refills 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerMinute("rpm", 300), limiter.PerHour("slow.tokens", 1_000), limiter.PerDay("per-day", 5_000))
+		w.System(limiter.PerMinute("rpm", 300), limiter.PerHour("slow.tokens", 1_000), limiter.PerDay("per-day", 5_000))
 		for burst := range 200 {
 			for range 60 + burst%50 {
-				if w.take(w.Limiter, "user", "rpm", 3, "slow.tokens", 1, "per-day", 2) {
+				if w.Take(w.Limiter, askAll("user", tokens{"rpm": 3, "slow.tokens": 1, "per-day": 2})) == nil {
 					admitted++
 				}
 			}
@@ -71,7 +73,7 @@ func history(t *testing.T, aggregated bool) (admitted int, left string, refills 
 			}
 			time.Sleep(time.Second)
 		}
-		left = w.balances("user", "rpm", 0, "slow.tokens", 0, "per-day", 0)
+		left = w.balances("user", "rpm", "slow.tokens", "per-day")
 	})
 	return admitted, left, refills
 }
@@ -93,7 +95,7 @@ func TestNothingIsWrittenForNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit limiter.Limit
-		take  int
+		take  int64
 		lag   time.Duration
 		set   map[string]int64
 		want  int
@@ -114,8 +116,8 @@ func TestNothingIsWrittenForNothing(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.system(c.limit)
-				if !w.take(w.Limiter, "user", c.limit.Name, c.take) {
+				w.System(c.limit)
+				if w.Take(w.Limiter, ask("user", c.limit.Name, c.take)) != nil {
 					t.Fatal("refused")
 				}
 				if c.set != nil {
@@ -145,12 +147,12 @@ func TestARefillIsOneWriteForAllLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerSecond("fast", 600), limiter.PerHour("slow", 3600))
-		w.take(w.Limiter, "user", "fast", 400, "slow", 100)
+		w.System(limiter.PerSecond("fast", 600), limiter.PerHour("slow", 3600))
+		w.Take(w.Limiter, askAll("user", tokens{"fast": 400, "slow": 100}))
 		records := w.drain()
 		time.Sleep(2 * time.Second)
 		w.process(records)
-		img := w.shards("user")[0]
+		img := w.Images("user")[0]
 		fast, _ := img.Limit("fast")
 		slow, _ := img.Limit("slow")
 		if fast.Tokens != 600_000 || slow.Tokens != 3_502_000 || img.Writes.Tokens != 999_000 {
@@ -173,7 +175,7 @@ func (w *world) write(rate int, total, every time.Duration, each func()) (n int)
 	w.Helper()
 	start, next := time.Now(), every
 	for ; time.Since(start) < total; n++ {
-		if !w.take(w.Limiter, "user", "rpd", 1) {
+		if w.Take(w.Limiter, ask("user", "rpd", 1)) != nil {
 			w.Fatal("refused")
 		}
 		time.Sleep(time.Until(start.Add(time.Duration(n+1) * time.Second / time.Duration(rate))))
@@ -194,12 +196,12 @@ func TestABusyBucketIsDoubledAhead(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.system(limiter.PerDay("rpd", 1_000_000))
-				w.take(w.Limiter, "user", "rpd", 500_000)
+				w.System(limiter.PerDay("rpd", 1_000_000))
+				w.Take(w.Limiter, ask("user", "rpd", 500_000))
 				doublings := 0
 				total := w.write(1_150, 12*time.Second, every, func() { doublings += w.process(w.drain()).Doublings })
 				w.process(w.drain())
-				images := w.shards("user")
+				images := w.Images("user")
 				if doublings != 1 || len(images) != 2 || w.Stats().Doublings != 0 {
 					t.Errorf("doubled %d times, %d by users: %d shards", doublings, w.Stats().Doublings, len(images))
 				}
@@ -218,13 +220,13 @@ func TestABucketThatIsAskedForNothingIsDoubledToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerDay("rpd", 1_000_000))
-		w.take(w.Limiter, "user", "rpd", 500_000)
+		w.System(limiter.PerDay("rpd", 1_000_000))
+		w.Take(w.Limiter, ask("user", "rpd", 500_000))
 		w.process(w.drain())
 		w.set("user", 0, map[string]int64{"b_wcu_tk": 150_000})
-		w.take(w.limiter(w.store, limiter.Options{}), "user", "rpd", 0)
-		if res := w.process(w.drain()); res.Doublings != 1 || res.Updates != 0 || len(w.shards("user")) != 2 {
-			t.Errorf("%+v, %d shards", res, len(w.shards("user")))
+		w.Take(w.NewLimiter(w.Store, limiter.Options{}), ask("user", "rpd", 0))
+		if res := w.process(w.drain()); res.Doublings != 1 || res.Updates != 0 || len(w.Images("user")) != 2 {
+			t.Errorf("%+v, %d shards", res, len(w.Images("user")))
 		}
 	})
 }
@@ -234,7 +236,7 @@ func TestADoublingIsJudgedAtTheRecordsInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerDay("rpd", 1_000_000))
+		w.System(limiter.PerDay("rpd", 1_000_000))
 		w.write(1_150, 6*time.Second, time.Hour, nil)
 		records := w.drain()
 		time.Sleep(3 * time.Second)
@@ -250,8 +252,8 @@ func TestAQuietBucketIsNeverDoubled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerDay("rpd", 1_000_000))
-		w.take(w.Limiter, "user", "rpd", 500_000)
+		w.System(limiter.PerDay("rpd", 1_000_000))
+		w.Take(w.Limiter, ask("user", "rpd", 500_000))
 		w.write(700, 12*time.Second, 700*time.Millisecond, func() {
 			if res := w.process(w.drain()); res.Doublings+res.Mends > 0 {
 				t.Fatalf("%+v", res)
@@ -265,14 +267,14 @@ func TestShardsThatDisagreeAreMended(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerHour("rph", 1_000))
-		w.take(w.Limiter, "user", "rph", 100)
+		w.System(limiter.PerHour("rph", 1_000))
+		w.Take(w.Limiter, ask("user", "rph", 100))
 		w.process(w.drain())
 		w.set("user", 0, map[string]int64{schema.ShardCount: 4})
 		if res := w.process(w.drain()); res.Mends != 1 {
 			t.Errorf("%d mends", res.Mends)
 		}
-		images := w.shards("user")
+		images := w.Images("user")
 		var tokens int64
 		for i, img := range images {
 			s, _ := img.Limit("rph")
@@ -299,30 +301,18 @@ func TestWhatCannotBeTendedFailsNoRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerSecond("rps", 600))
-		w.take(w.Limiter, "user", "rps", 400)
+		w.System(limiter.PerSecond("rps", 600))
+		w.Take(w.Limiter, ask("user", "rps", 400))
 		records := w.drain()
 		time.Sleep(time.Second)
-		broken := &failing{API: w.api}
-		w.api = broken
+		w.API = faults.Wrap(w.API, faults.When((*faults.Call).NamesBuckets, faults.On(faults.Fail(errors.New("connection refused")), faults.UpdateItem)))
 		w.aggregator = w.aggregate(aggregator.Options{})
 		res, err := w.aggregator.Process(t.Context(), records)
-		w.must(err)
+		w.Must(err)
 		if res.Errors != 1 || len(res.Failed) != 0 || res.Updates != 3 {
 			t.Errorf("%+v", res)
 		}
 	})
-}
-
-// failing is an API whose writes to buckets fail.
-type failing struct{ dynamo.API }
-
-func (f failing) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	pk, _ := in.Key[schema.PK].(*types.AttributeValueMemberS)
-	if _, _, isBucket := schema.ParseBucketPK(pk.Value); isBucket {
-		return nil, errors.New("connection refused")
-	}
-	return f.API.UpdateItem(ctx, in, o...)
 }
 
 // A shard 0 that a peer created beside existing siblings learns their number, whichever of
@@ -333,12 +323,10 @@ func TestAShardMadeAnewIsMended(t *testing.T) {
 		t.Run(fmt.Sprint("shard ", met), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				engine := dynamolite.New(dynamolite.Options{})
-				meter := dynamo.NewMeter(engine)
-				w := newWorldOn(t, meter, engine)
+				w := newWorld(t)
 				w.aggregator = w.aggregate(aggregator.Options{Quiet: -1})
-				w.system(limiter.PerHour("rph", 4_000))
-				w.take(w.Limiter, "user", "rph", 100)
+				w.System(limiter.PerHour("rph", 4_000))
+				w.Take(w.Limiter, ask("user", "rph", 100))
 				w.set("user", 0, map[string]int64{schema.ShardCount: 4})
 				w.process(w.drain())
 				w.drain()
@@ -351,7 +339,7 @@ func TestAShardMadeAnewIsMended(t *testing.T) {
 					records = made
 				}
 				w.process(records)
-				for i, img := range w.shards("user") {
+				for i, img := range w.Images("user") {
 					if img.Shard != i || img.ShardCount != 4 {
 						t.Errorf("shard %d is number %d of %d", i, img.Shard, img.ShardCount)
 					}
@@ -360,13 +348,10 @@ func TestAShardMadeAnewIsMended(t *testing.T) {
 				w.drain()
 				w.set("user", 3, map[string]int64{"b_rph_tc": 6})
 				records = w.drain()
-				before := meter.Totals()["BatchGetItem"].Requests
+				before := w.Meter.Totals()["BatchGetItem"].Requests
 				w.process(records)
-				if got := meter.Totals()["BatchGetItem"].Requests - before; met != 0 && got > 0 {
+				if got := w.Meter.Totals()["BatchGetItem"].Requests - before; met != 0 && got > 0 {
 					t.Errorf("%d reads for a record of a shard that was just looked at", got)
-				}
-				if err := engine.Close(); err != nil {
-					t.Error(err)
 				}
 			})
 		})
@@ -377,17 +362,17 @@ func TestAShardMadeAnewIsMended(t *testing.T) {
 // write.
 func (w *world) anew(entity string) {
 	w.Helper()
-	_, ns := w.store.Namespace()
+	_, ns := w.Store.Namespace()
 	name, key := table, schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4"}).Item()
-	out, err := w.api.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: key})
-	w.must(err)
-	_, err = w.api.BatchWriteItem(w.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+	out, err := w.API.GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &name, Key: key})
+	w.Must(err)
+	_, err = w.API.BatchWriteItem(w.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 		name: {{DeleteRequest: &types.DeleteRequest{Key: key}}},
 	}})
-	w.must(err)
+	w.Must(err)
 	it := out.Item
 	it[schema.ShardCount], it["b_rph_tk"], it["b_rph_tc"] = schema.N(1), schema.N(4_000_000), schema.N(0)
 	it["b_wcu_tk"], it["b_wcu_tc"], it[schema.RF] = schema.N(1_000_000), schema.N(0), schema.N(time.Now().UnixMilli())
-	_, err = w.api.PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &name, Item: it})
-	w.must(err)
+	_, err = w.API.PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &name, Item: it})
+	w.Must(err)
 }

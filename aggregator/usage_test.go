@@ -14,7 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
@@ -24,16 +24,16 @@ import (
 // traffic does every kind of consumption and return, at a fixed interval.
 func (w *world) traffic(apart time.Duration) {
 	w.Helper()
-	w.system(limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm-in.k", 90_000))
+	w.System(limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm-in.k", 90_000))
 	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
-		_, err := w.store.CreateEntity(w.Context(), e)
-		w.must(err)
+		_, err := w.Store.CreateEntity(w.Context(), e)
+		w.Must(err)
 	}
 	for i := range 30 {
-		w.take(w.Limiter, "user", "rpm", 1, "tpm-in.k", 500)
-		w.take(w.Limiter, "key", "rpm", 1)
-		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 2, "tpm-in.k", 100))
-		w.must(err)
+		w.Take(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm-in.k": 500}))
+		w.Take(w.Limiter, ask("key", "rpm", 1))
+		lease, err := w.Acquire(w.Context(), askAll("user", tokens{"rpm": 2, "tpm-in.k": 100}))
+		w.Must(err)
 		w.settle(lease, "tpm-in.k", i)
 		time.Sleep(apart)
 	}
@@ -44,13 +44,13 @@ func (w *world) settle(lease *limiter.Lease, limit string, way int) {
 	w.Helper()
 	switch way % 3 {
 	case 0:
-		w.must(lease.Rollback(w.Context()))
+		w.Must(lease.Rollback(w.Context()))
 	case 1:
-		w.must(lease.Adjust(limit, 250))
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Adjust(limit, 250))
+		w.Must(lease.Commit(w.Context()))
 	case 2:
-		w.must(lease.Adjust(limit, -60))
-		w.must(lease.Commit(w.Context()))
+		w.Must(lease.Adjust(limit, -60))
+		w.Must(lease.Commit(w.Context()))
 	}
 }
 
@@ -58,7 +58,7 @@ func (w *world) settle(lease *limiter.Lease, limit string, way int) {
 func (w *world) counted(entity string) map[string]int64 {
 	w.Helper()
 	all := map[string]int64{}
-	for _, img := range w.shards(entity) {
+	for _, img := range w.Images(entity) {
 		for _, s := range img.Limits {
 			if s.Consumed != 0 {
 				all[s.Name] += s.Consumed
@@ -73,7 +73,7 @@ func (w *world) wantBooks(events int, entity string) {
 	w.Helper()
 	want := fmt.Sprint(events, w.counted(entity))
 	for _, window := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
-		if got := w.total(w.store, usage.Query{Entity: entity, Window: window}); got != want {
+		if got := w.total(w.Store, usage.Query{Entity: entity, Window: window}); got != want {
 			w.Errorf("%s, window %d: %s counted, %s consumed", entity, window, got, want)
 		}
 	}
@@ -90,7 +90,7 @@ func TestUsageIsWhatWasConsumed(t *testing.T) {
 		w.wantBooks(70, "user") // 60 acquires and 10 adjustments upwards
 		w.wantBooks(30, "key")
 		w.wantBooks(30, "team")
-		if got := w.total(w.store, usage.Query{Entity: "user", Window: usage.Daily}); strings.Contains(got, schema.WCU) {
+		if got := w.total(w.Store, usage.Query{Entity: "user", Window: usage.Daily}); strings.Contains(got, schema.WCU) {
 			t.Errorf("the hidden limit is counted: %s", got)
 		}
 	})
@@ -126,13 +126,13 @@ func TestWindowsAreOfTheRecordsOwnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerDay("rpd", 1_000_000))
+		w.System(limiter.PerDay("rpd", 1_000_000))
 		time.Sleep(time.Until(time.Date(2000, 12, 31, 23, 59, 58, 0, time.UTC)))
-		w.take(w.Limiter, "user", "rpd", 900_000) // the rest does not overflow, so that no later take moves the stamp
+		w.Take(w.Limiter, ask("user", "rpd", 900_000)) // the rest does not overflow, so that no later take moves the stamp
 		time.Sleep(3 * time.Second)
-		w.take(w.Limiter, "user", "rpd", 10)
+		w.Take(w.Limiter, ask("user", "rpd", 10))
 		time.Sleep(12 * time.Hour)
-		w.take(w.Limiter, "user", "rpd", 3)
+		w.Take(w.Limiter, ask("user", "rpd", 3))
 		w.process(w.drain())
 		year := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, c := range []struct {
@@ -148,7 +148,7 @@ func TestWindowsAreOfTheRecordsOwnTime(t *testing.T) {
 			{usage.Daily, year, "2 map[rpd:13000]"},
 			{usage.Monthly, year, "2 map[rpd:13000]"},
 		} {
-			if got := w.total(w.store, usage.Query{Entity: "user", Window: c.window, From: c.start, To: c.start.Add(1)}); got != c.want {
+			if got := w.total(w.Store, usage.Query{Entity: "user", Window: c.window, From: c.start, To: c.start.Add(1)}); got != c.want {
 				t.Errorf("window %d from %v: %s, want %s", c.window, c.start, got, c.want)
 			}
 		}
@@ -160,9 +160,9 @@ func TestABatchWritesEachSumOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerMinute("rpm", 6000), limiter.PerMinute("tpm", 90_000))
+		w.System(limiter.PerMinute("rpm", 6000), limiter.PerMinute("tpm", 90_000))
 		for range 100 {
-			w.take(w.Limiter, "user", "rpm", 1, "tpm", 10)
+			w.Take(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm": 10}))
 		}
 		if res := w.process(w.drain()); w.books.calls != 3 || res.Updates != 3 {
 			t.Errorf("%d calls, %d updates for 100 records of one entity in 3 windows", w.books.calls, res.Updates)
@@ -176,10 +176,10 @@ func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerMinute("rpm", 600))
+		w.System(limiter.PerMinute("rpm", 600))
 		for range 5 {
-			w.take(w.Limiter, "alice", "rpm", 1)
-			w.take(w.Limiter, "bob", "rpm", 2)
+			w.Take(w.Limiter, ask("alice", "rpm", 1))
+			w.Take(w.Limiter, ask("bob", "rpm", 2))
 		}
 		records := w.drain()
 		broken := errors.New("the table is on fire")
@@ -190,7 +190,7 @@ func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
 			return nil
 		}
 		res, err := w.aggregator.Process(t.Context(), records)
-		w.must(err)
+		w.Must(err)
 		want := []int{}
 		for i, r := range records {
 			if r.New != nil && r.New.Entity == "bob" {
@@ -219,19 +219,19 @@ func TestPoisonedRecordsAreReportedOneByOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerMinute("rpm", 600))
-		_, ns := w.store.Namespace()
+		w.System(limiter.PerMinute("rpm", 600))
+		_, ns := w.Store.Namespace()
 		name := table
 		for _, entity := range []string{"mallory", "oscar"} {
-			w.take(w.Limiter, "alice", "rpm", 1)
+			w.Take(w.Limiter, ask("alice", "rpm", 1))
 			poison := schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4"}).Item()
 			poison[schema.RF] = schema.S("yesterday")
-			_, err := w.api.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: poison})
-			w.must(err)
-			w.take(w.Limiter, "alice", "rpm", 1)
+			_, err := w.API.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: poison})
+			w.Must(err)
+			w.Take(w.Limiter, ask("alice", "rpm", 1))
 		}
 		res, err := w.aggregator.Process(t.Context(), w.drain())
-		w.must(err)
+		w.Must(err)
 		if len(res.Poisoned) != 2 || len(res.Failed) != 0 {
 			t.Fatalf("poisoned %v, failed %v", res.Poisoned, res.Failed)
 		}
@@ -254,19 +254,19 @@ func TestNamespacesAreKeptApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.api, Table: table})
-		w.must(err)
+		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.API, Table: table})
+		w.Must(err)
 		for i, name := range []string{"blue", "green", "gone"} {
 			_, err := namespaces.Register(t.Context(), name)
-			w.must(err)
-			s := w.open(name)
-			w.must(s.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", 600)}, ""))
-			w.take(w.limiter(s, limiter.Options{}), "user", "rpm", i+1)
+			w.Must(err)
+			s := w.Open(dynamo.Options{Namespace: name})
+			w.Must(s.SetSystem(t.Context(), []limiter.Limit{limiter.PerMinute("rpm", 600)}, ""))
+			w.Take(w.NewLimiter(s, limiter.Options{}), ask("user", "rpm", int64(i+1)))
 		}
-		w.must(namespaces.Delete(t.Context(), "gone"))
+		w.Must(namespaces.Delete(t.Context(), "gone"))
 		w.process(w.drain())
 		for name, want := range map[string]string{"blue": "1 map[rpm:1000]", "green": "1 map[rpm:2000]", "": "nothing"} {
-			if got := w.total(w.open(name), usage.Query{Entity: "user", Window: usage.Daily}); got != want {
+			if got := w.total(w.Open(dynamo.Options{Namespace: name}), usage.Query{Entity: "user", Window: usage.Daily}); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
@@ -277,14 +277,14 @@ func TestNamespaceThatCannotBeOpenedFailsItsRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerMinute("rpm", 600))
-		w.take(w.Limiter, "user", "rpm", 1)
+		w.System(limiter.PerMinute("rpm", 600))
+		w.Take(w.Limiter, ask("user", "rpm", 1))
 		a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
 			return aggregator.Namespace{}, limiter.ErrUnavailable
 		}, aggregator.Options{})
-		w.must(err)
+		w.Must(err)
 		res, err := a.Process(t.Context(), w.drain())
-		w.must(err)
+		w.Must(err)
 		if len(res.Failed) != 1 || !errors.Is(res.Failed[0].Err, limiter.ErrUnavailable) {
 			t.Errorf("failed %v", res.Failed)
 		}
@@ -296,18 +296,18 @@ func TestNoBatchWaitsForAnothersOpener(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerMinute("rpm", 600))
-		w.take(w.Limiter, "user", "rpm", 1)
+		w.System(limiter.PerMinute("rpm", 600))
+		w.Take(w.Limiter, ask("user", "rpm", 1))
 		records := w.drain()
 		a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
 			time.Sleep(time.Minute)
 			return aggregator.Namespace{}, nil
 		}, aggregator.Options{})
-		w.must(err)
+		w.Must(err)
 		var first sync.WaitGroup
 		first.Go(func() {
 			_, err := a.Process(t.Context(), records)
-			w.check(err)
+			w.Check(err)
 		})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

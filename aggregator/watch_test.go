@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -21,9 +21,9 @@ import (
 // widen makes a keeper double the user's bucket until it has n shards.
 func (w *world) widen(n int) {
 	w.Helper()
-	k := w.keeper(w.store)
+	k := w.NewKeeper(w.Store, tend.Options{})
 	for have := 1; have < n; have *= 2 {
-		for i, img := range w.shards("user") {
+		for i, img := range w.Images("user") {
 			w.set("user", i, map[string]int64{"b_wcu_tk": -1_000_000})
 			img.Writes.Tokens = -1_000_000
 			if doubled, err := k.Double(w.Context(), img, time.UnixMilli(img.RefilledAt)); err != nil {
@@ -34,7 +34,7 @@ func (w *world) widen(n int) {
 		}
 		time.Sleep(2 * time.Second)
 	}
-	if got := len(w.shards("user")); got != n {
+	if got := len(w.Images("user")); got != n {
 		w.Fatalf("%d shards, want %d", got, n)
 	}
 }
@@ -42,7 +42,7 @@ func (w *world) widen(n int) {
 // held is what a user's bucket holds of a limit now, in millitokens.
 func (w *world) held(entity, limit string) (sum int64) {
 	w.Helper()
-	for _, img := range w.shards(entity) {
+	for _, img := range w.Images(entity) {
 		s, _ := img.Limit(limit)
 		part := bucket.Limit{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period}.Share(img.Shard, img.ShardCount)
 		sum += part.Balance(s.Tokens, img.RefilledAt, time.Now().UnixMilli())
@@ -86,15 +86,15 @@ func TestAnIdleBucketIsMerged(t *testing.T) {
 				w := newWorld(t)
 				sums := &tally{}
 				w.aggregator = w.aggregate(aggregator.Options{Quiet: quiet, Observe: sums.observe})
-				w.system(limiter.PerDay("rpd", 100_000_000))
-				w.take(w.Limiter, "user", "rpd", 90_000_000)
+				w.System(limiter.PerDay("rpd", 100_000_000))
+				w.Take(w.Limiter, ask("user", "rpd", 90_000_000))
 				w.widen(4)
 				quiet := cmp.Or(quiet, aggregator.DefaultQuiet)
 				start := time.Now()
 				end := w.follow()
 				for want := 2; want >= 1; want /= 2 {
 					before, at := w.held("user", "rpd"), time.Now()
-					for len(w.shards("user")) > want && time.Since(start) < 2*quiet {
+					for len(w.Images("user")) > want && time.Since(start) < 2*quiet {
 						time.Sleep(quiet / 100)
 					}
 					if took := time.Since(start); took < quiet*98/100 || took > quiet*5/4 {
@@ -110,8 +110,8 @@ func TestAnIdleBucketIsMerged(t *testing.T) {
 				time.Sleep(3 * quiet)
 				end()
 				// One read shows that there is nothing to watch any more.
-				if _, _, _, idle := sums.read(); len(w.shards("user")) != 1 || idle > before+1 {
-					t.Errorf("%d shards, read %d times more", len(w.shards("user")), idle-before)
+				if _, _, _, idle := sums.read(); len(w.Images("user")) != 1 || idle > before+1 {
+					t.Errorf("%d shards, read %d times more", len(w.Images("user")), idle-before)
 				}
 				if merges, doublings, errs, _ := sums.read(); merges != 2 || doublings != 0 || errs != 0 {
 					t.Errorf("%d merges, %d doublings, %d errors", merges, doublings, errs)
@@ -136,19 +136,19 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 				w := newWorld(t)
 				sums := &tally{}
 				w.aggregator = w.aggregate(aggregator.Options{Quiet: 20 * time.Second, Observe: sums.observe})
-				w.system(limiter.PerDay("rpd", 100_000_000))
-				w.take(w.Limiter, "user", "rpd", 1_000_000)
+				w.System(limiter.PerDay("rpd", 100_000_000))
+				w.Take(w.Limiter, ask("user", "rpd", 1_000_000))
 				w.widen(2)
 				w.process(w.drain())
 				write := func(shard int) bool {
-					out, err := w.store.Take(t.Context(), &store.Take{
+					out, err := w.Store.Take(t.Context(), &store.Take{
 						Bucket: limiter.Bucket{Entity: "user", Resource: "gpt-4", Shard: shard}, Now: time.Now().UnixMilli(),
 						Debits: []store.Debit{{Amount: store.Amount{Limit: "rpd", Milli: 1000}, AtMost: 1 << 60}},
 					})
-					w.must(err)
+					w.Must(err)
 					if !out.Applied && out.Image != nil { // out of writes
-						_, err := w.keeper(w.store).Replenish(t.Context(), out.Image, tend.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
-						w.must(err)
+						_, err := w.NewKeeper(w.Store, tend.Options{}).Replenish(t.Context(), out.Image, tend.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
+						w.Must(err)
 					}
 					return out.Image != nil
 				}
@@ -162,8 +162,8 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 					}
 				}
 				merges, doublings, errs, _ := sums.read()
-				if merges != tt.merges || doublings != 0 || errs != 0 || len(w.shards("user")) != 2-tt.merges {
-					t.Errorf("%d merges, %d doublings, %d errors: %d shards", merges, doublings, errs, len(w.shards("user")))
+				if merges != tt.merges || doublings != 0 || errs != 0 || len(w.Images("user")) != 2-tt.merges {
+					t.Errorf("%d merges, %d doublings, %d errors: %d shards", merges, doublings, errs, len(w.Images("user")))
 				}
 			})
 		})
@@ -184,8 +184,8 @@ func TestWhatIsNotQuietAllTheTime(t *testing.T) {
 				w := newWorld(t)
 				sums := &tally{}
 				w.aggregator = w.aggregate(aggregator.Options{Observe: sums.observe})
-				w.system(limiter.PerDay("rpd", 1_000_000))
-				w.take(w.Limiter, "user", "rpd", 500_000)
+				w.System(limiter.PerDay("rpd", 1_000_000))
+				w.Take(w.Limiter, ask("user", "rpd", 500_000))
 				w.widen(2)
 				end := w.follow()
 				time.Sleep(aggregator.DefaultQuiet * 5 / 8)
@@ -209,8 +209,8 @@ func TestWhoMerges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.system(limiter.PerDay("rpd", 1_000_000))
-		w.take(w.Limiter, "user", "rpd", 500_000)
+		w.System(limiter.PerDay("rpd", 1_000_000))
+		w.Take(w.Limiter, ask("user", "rpd", 500_000))
 		w.widen(8)
 		records := w.drain()
 		never := &tally{}
@@ -222,14 +222,14 @@ func TestWhoMerges(t *testing.T) {
 			a := w.aggregate(aggregator.Options{Observe: sums.observe})
 			others = append(others, a)
 			_, err := a.Process(t.Context(), records)
-			w.must(err)
+			w.Must(err)
 		}
 		for range 6 {
 			var all sync.WaitGroup
 			for _, a := range others {
 				all.Go(func() {
 					_, err := a.Process(t.Context(), nil)
-					w.check(err)
+					w.Check(err)
 				})
 			}
 			all.Wait()
@@ -237,8 +237,8 @@ func TestWhoMerges(t *testing.T) {
 		}
 		end()
 		merges, _, errs, _ := sums.read()
-		if merges != 1 || errs != 0 || len(w.shards("user")) != 4 {
-			t.Errorf("%d merges, %d errors: %d shards", merges, errs, len(w.shards("user")))
+		if merges != 1 || errs != 0 || len(w.Images("user")) != 4 {
+			t.Errorf("%d merges, %d errors: %d shards", merges, errs, len(w.Images("user")))
 		}
 		if merges, _, _, idle := never.read(); merges != 0 || idle != 0 {
 			t.Errorf("%d merges, %d batches without records", merges, idle)
@@ -267,34 +267,34 @@ func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.api, Table: table})
-		w.must(err)
+		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.API, Table: table})
+		w.Must(err)
 		_, err = namespaces.Register(t.Context(), "blue")
-		w.must(err)
-		blue := w.limiter(w.open("blue"), limiter.Options{})
+		w.Must(err)
+		blue := w.NewLimiter(w.Open(dynamo.Options{Namespace: "blue"}), limiter.Options{})
 		w.aggregator, err = aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
-			s, err := dynamo.OpenID(ctx, dynamo.Options{API: w.api, Table: table}, id)
+			s, err := dynamo.OpenID(ctx, dynamo.Options{API: w.API, Table: table}, id)
 			if err != nil {
 				return aggregator.Namespace{}, err
 			}
 			store := &shut{Store: s, t: t}
-			return aggregator.Namespace{Keeper: w.keeper(store), Close: func() { store.closed.Store(true) }}, nil
+			return aggregator.Namespace{Keeper: w.NewKeeper(store, tend.Options{}), Close: func() { store.closed.Store(true) }}, nil
 		}, aggregator.Options{Namespaces: 1, Quiet: time.Minute})
-		w.must(err)
-		w.system(limiter.PerDay("rpd", 1000))
-		w.must(w.open("blue").SetSystem(t.Context(), []limiter.Limit{limiter.PerDay("rpd", 1000)}, ""))
-		w.take(w.Limiter, "user", "rpd", 500)
+		w.Must(err)
+		w.System(limiter.PerDay("rpd", 1000))
+		w.Must(w.Open(dynamo.Options{Namespace: "blue"}).SetSystem(t.Context(), []limiter.Limit{limiter.PerDay("rpd", 1000)}, ""))
+		w.Take(w.Limiter, ask("user", "rpd", 500))
 		w.widen(2)
 		w.process(w.drain())
 		merges, errs := 0, 0
 		for range 8 {
-			w.take(blue, "user", "rpd", 1) // evicts the other namespace
+			w.Take(blue, ask("user", "rpd", 1)) // evicts the other namespace
 			res := w.process(w.drain())
 			merges, errs = merges+res.Merges, errs+res.Errors
 			time.Sleep(15 * time.Second)
 		}
-		if merges != 1 || errs != 0 || len(w.shards("user")) != 1 {
-			t.Errorf("%d merges, %d errors, %d shards", merges, errs, len(w.shards("user")))
+		if merges != 1 || errs != 0 || len(w.Images("user")) != 1 {
+			t.Errorf("%d merges, %d errors, %d shards", merges, errs, len(w.Images("user")))
 		}
 	})
 }

@@ -92,7 +92,7 @@ func cannedUpdate(ctx context.Context, tb testing.TB, client *dynamodb.Client) m
 	if err != nil {
 		tb.Fatal(err)
 	}
-	rec := &recording{recorder: newRecorder(nil)}
+	rec := &recording{recorder: newRecorder()}
 	rec.image = out.Attributes
 	return rec.answers(tb)
 }

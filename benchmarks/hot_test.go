@@ -1,7 +1,6 @@
 package benchmarks_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 const (
@@ -29,20 +27,6 @@ const (
 	// hotCallers is the number of goroutines that use the one hot entity.
 	hotCallers = 64
 )
-
-// distant is an API with slow writes. It hides that the engine answers at once.
-type distant struct {
-	dynamo.API
-	wait time.Duration
-}
-
-// UpdateItem passes an update on.
-func (d distant) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	if d.wait > 0 {
-		time.Sleep(d.wait)
-	}
-	return d.API.UpdateItem(ctx, in, o...)
-}
 
 // A hotSpot is one entity that all callers use, on an engine that throttles like AWS.
 type hotSpot struct {
@@ -62,7 +46,7 @@ func newHotSpot(tb testing.TB, wait time.Duration, inFlight int, limits dynamoli
 		db := dynamolite.New(dynamolite.Options{Limits: limits})
 		tb.Cleanup(func() { _ = db.Close() })
 		h.meter = dynamo.NewMeter(db)
-		return distant{h.meter, wait}, record(tb, db, l)
+		return faults.Wrap(h.meter, faults.On(faults.Delay(wait, 0), faults.UpdateItem)), record(tb, db, l)
 	}}, load{limits: 2})
 	store, err := dynamo.Open(tb.Context(), dynamo.Options{API: h.bare.api, Table: table})
 	if err != nil {

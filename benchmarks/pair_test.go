@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
@@ -194,8 +194,9 @@ func record(tb testing.TB, api dynamo.API, ld load) *recording {
 	if err := dynamo.CreateTable(ctx, api, dynamo.TableOptions{Name: table}); err != nil {
 		tb.Fatal(err)
 	}
-	rec := &recording{recorder: newRecorder(api)}
-	store, err := dynamo.Open(ctx, dynamo.Options{API: rec, Table: table})
+	rec := &recording{recorder: newRecorder()}
+	recorded := rec.on(api)
+	store, err := dynamo.Open(ctx, dynamo.Options{API: recorded, Table: table})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func record(tb testing.TB, api dynamo.API, ld load) *recording {
 	if err := store.SetLimits(ctx, limiter.ConfigKey{Resource: resource}, config); err != nil {
 		tb.Fatal(err)
 	}
-	l := newLimiter(tb, rec)
+	l := newLimiter(tb, recorded)
 	acquire := func(amount int64) (requests int) {
 		before := rec.requests
 		if _, err := l.Acquire(ctx, request(probe, rec.limits, amount)); err != nil {

@@ -15,23 +15,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // newAuditedStore returns a store with a named principal.
-func newAuditedStore(t *testing.T) (*dynamo.Store, *fixture.Fault) {
+func newAuditedStore(t *testing.T) (*dynamo.Store, *faults.Tap) {
 	t.Helper()
-	f := &fixture.Fault{API: fixture.NewTable(t)}
+	f := faults.NewTap(fixture.NewTable(t))
 	s, err := dynamo.Open(t.Context(), dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo@example.com"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Reset()
+	f.Take()
 	return s, f
 }
 
@@ -117,11 +118,11 @@ func TestWhatChangesNothingIsNotAudited(t *testing.T) {
 		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
 			t.Fatal(err)
 		}
-		f.Reset()
+		f.Take()
 		if err := s.SetAuditRetention(t.Context(), 7); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"GetItem"}, f.Ops); diff != "" {
+		if diff := cmp.Diff([]string{"GetItem"}, f.Ops()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		del()
@@ -206,16 +207,16 @@ func TestACrashLeavesNoChangeWithoutItsEvent(t *testing.T) {
 				fixture.SetLimits(t, s, store.ConfigKey{}, rpm10)
 				fixture.PutBucket(t, s, f, "user", "gpt-4", 0, 1)
 				before, events := notations(fixture.Get(t, f, c.key(ns))), len(fixture.Trail(t, s, c.entity))
-				f.Reset()
-				f.Before = func(string, any) error {
-					if len(f.Ops) > through {
+				f.Take()
+				f.Set(faults.Before(func(*faults.Call) error {
+					if len(f.Ops()) > through {
 						return errors.New("crash")
 					}
 					return nil
-				}
+				}))
 				err := c.do(t.Context(), s)
-				sent := len(f.Ops)
-				f.Before = nil
+				sent := len(f.Ops())
+				f.Set(nil)
 				changed := notations(fixture.Get(t, f, c.key(ns))) != before
 				told := slices.Contains(fixture.Actions(fixture.Trail(t, s, c.entity)[events:]), c.action)
 				if changed != told {
@@ -288,7 +289,7 @@ func TestDeletingAnEntityWithoutARecordIsAudited(t *testing.T) {
 
 func TestNamespacesAreAudited(t *testing.T) {
 	t.Parallel()
-	f := &fixture.Fault{API: fixture.NewTable(t)}
+	f := faults.NewTap(fixture.NewTable(t))
 	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo"}))
 	if err != nil {
 		t.Fatal(err)
@@ -363,13 +364,13 @@ func TestAcquiresAreNotAudited(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	f.Reset()
+	f.Take()
 	if _, err := l.Acquire(context.WithoutCancel(t.Context()), limiter.Request{
 		Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, in := range f.Ins {
+	for _, in := range f.Inputs() {
 		if get, ok := in.(*dynamodb.GetItemInput); ok {
 			t.Errorf("read %v", get.Key)
 		}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -31,18 +34,14 @@ func of(entity, resource string, shards ...int) []store.Bucket {
 	return all
 }
 
-// A lagging API has indexes that name at most a given number of entries.
-type lagging struct {
-	dynamo.API
-	names int
-}
-
-func (l lagging) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	out, err := l.API.Query(ctx, in, opts...)
-	if err == nil && len(out.Items) > l.names {
-		out.Items = out.Items[:l.names]
-	}
-	return out, err
+// indexed cuts every page of an index after some entries, as if it named no others yet.
+func indexed(names int) faults.Hook {
+	return faults.On(faults.After(func(c *faults.Call, err error) error {
+		if out, ok := c.Output.(*dynamodb.QueryOutput); ok && len(out.Items) > names {
+			out.Items = out.Items[:names]
+		}
+		return err
+	}), faults.Query)
 }
 
 func TestBuckets(t *testing.T) {
@@ -114,14 +113,14 @@ func TestBuckets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &fixture.Fault{API: fixture.NewTable(t)}
-			s := fixture.OpenStore(t, lagging{f, c.indexed})
+			f := faults.NewTap(fixture.NewTable(t))
+			s := fixture.OpenStore(t, faults.Wrap(f, indexed(c.indexed)))
 			for _, sh := range c.items {
 				fixture.PutBucket(t, s, f, "user", "gpt", sh.index, sh.count)
 			}
 			fixture.PutBucket(t, s, f, "user", "gpt-4", 5, 1)
 			fixture.PutBucket(t, s, f, "user2", "gpt", 0, 1)
-			f.Reset()
+			f.Take()
 			images, err := s.Buckets(t.Context(), "user", "gpt", c.believed)
 			if err != nil {
 				t.Fatal(err)
@@ -129,7 +128,7 @@ func TestBuckets(t *testing.T) {
 			if diff := cmp.Diff(of("user", "gpt", c.want...), shards(images)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.requests, f.Ops); diff != "" {
+			if diff := cmp.Diff(c.requests, f.Ops()); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
@@ -141,7 +140,8 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := &fixture.Fault{API: fixture.NewEngine(t), Page: 7}
+			f := faults.NewTap(limitertest.NewEngine(t, dynamolite.Options{}))
+			f.Set(faults.Pages(7))
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 			if diff := cmp.Diff(want, shards(images)); diff != "" {
 				t.Errorf("of the resource (-want +got):\n%s", diff)
 			}
-			for _, in := range f.Ins {
+			for _, in := range f.Inputs() {
 				if batch, ok := in.(*dynamodb.BatchGetItemInput); ok && len(batch.RequestItems[table].Keys) > 100 {
 					t.Errorf("a batch of %d", len(batch.RequestItems[table].Keys))
 				}
@@ -210,7 +210,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Reset()
+	f.Take()
 	got, err := s.Load(t.Context(), &store.Load{
 		Entity: "user", Configs: append(levels, levels[1]), Bucket: &store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1},
 	})
@@ -223,7 +223,7 @@ func TestLoad(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops); diff != "" {
+	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	got, err = s.Load(t.Context(), &store.Load{
@@ -232,9 +232,9 @@ func TestLoad(t *testing.T) {
 	if err != nil || got.Entity != nil || got.Image != nil || len(got.Configs) != 1 || got.Configs[0] != nil {
 		t.Errorf("of nothing: %+v, %v", got, err)
 	}
-	f.Reset()
-	if got, err := s.Load(t.Context(), &store.Load{}); err != nil || len(got.Configs) != 0 || len(f.Ops) != 0 {
-		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.Ops)
+	f.Take()
+	if got, err := s.Load(t.Context(), &store.Load{}); err != nil || len(got.Configs) != 0 || len(f.Ops()) != 0 {
+		t.Errorf("asked for nothing: %+v, %v, requests %q", got, err, f.Ops())
 	}
 }
 
@@ -245,8 +245,8 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		for _, k := range levels {
 			fixture.SetLimits(t, s, k, rpm10)
 		}
-		f.Reset()
-		f.Batch = 1
+		f.Take()
+		f.Set(faults.Batches(1))
 		got, err := s.Load(t.Context(), &store.Load{Configs: levels})
 		if err != nil {
 			t.Fatal(err)
@@ -256,12 +256,12 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 				t.Errorf("no configuration of %+v", levels[i])
 			}
 		}
-		if len(f.Ops) != 4 {
-			t.Errorf("requests: %q", f.Ops)
+		if len(f.Ops()) != 4 {
+			t.Errorf("requests: %q", f.Ops())
 		}
-		stuck := &stuckBatch{API: fixture.NewTable(t)}
+		stuck := faults.NewTap(fixture.NewTable(t))
 		s = fixture.OpenStore(t, stuck)
-		stuck.stick = true
+		stuck.Set(faults.Batches(0))
 		_, err = s.Load(t.Context(), &store.Load{Configs: levels})
 		fixture.WantErr(t, err, store.ErrThrottled)
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
@@ -270,24 +270,4 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		fixture.WantErr(t, err, context.DeadlineExceeded)
 		fixture.WantErr(t, err, store.ErrUnavailable)
 	})
-}
-
-// A stuckBatch leaves all items of a batch unprocessed: of every write, and, once it
-// sticks, of every read.
-type stuckBatch struct {
-	dynamo.API
-	stick  bool
-	writes int
-}
-
-func (s *stuckBatch) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
-	s.writes++
-	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: in.RequestItems}, nil
-}
-
-func (s *stuckBatch) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	if s.stick {
-		return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
-	}
-	return s.API.BatchGetItem(ctx, in, opts...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/dated"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -84,10 +85,6 @@ func (h *house) near(s *dynamo.Store, most time.Duration) {
 	}
 }
 
-func by(wrong time.Duration) func() time.Time {
-	return func() time.Time { return time.Now().Add(wrong) }
-}
-
 // Clients whose clocks differ by seconds and hours agree after fifty answers, if the
 // answers are spread over the second.
 func TestClocksAgreeWithinMilliseconds(t *testing.T) {
@@ -96,7 +93,7 @@ func TestClocksAgreeWithinMilliseconds(t *testing.T) {
 		var all []*dynamo.Store
 		for _, wrong := range []time.Duration{0, 200 * time.Millisecond, -time.Second, 3 * time.Second, -7 * time.Second, time.Hour, -365 * 24 * time.Hour} {
 			time.Sleep(h.span(0, time.Second))
-			s := h.open(dynamo.Options{Now: by(wrong)})
+			s := h.open(dynamo.Options{Now: faults.Skewed(wrong).Now})
 			h.near(s, time.Second) // after one answer
 			all = append(all, s)
 		}
@@ -143,7 +140,7 @@ func TestARightClockIsLeftAlone(t *testing.T) {
 func TestWithoutDatesNothingIsChecked(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.server.Date = undated
-		s := h.open(dynamo.Options{Now: by(time.Hour)})
+		s := h.open(dynamo.Options{Now: faults.Skewed(time.Hour).Now})
 		h.listen(s, 10, time.Second)
 		if got := time.Until(s.Now()); got != time.Hour {
 			h.Errorf("the clock is ahead by %v", got)
@@ -164,7 +161,7 @@ func TestAnEngineInProcessGoesByTheLocalClock(t *testing.T) {
 			now     func() time.Time
 			wrong   time.Duration
 			checked bool
-		}{{nil, 0, true}, {by(time.Hour), time.Hour, false}} {
+		}{{nil, 0, true}, {faults.Skewed(time.Hour).Now, time.Hour, false}} {
 			s, err := dynamo.Open(t.Context(), dynamo.Options{API: dynamo.NewMeter(db), Table: table, Now: c.now})
 			if err != nil {
 				t.Fatal(err)
@@ -210,7 +207,7 @@ func TestFailuresHaveDatesToo(t *testing.T) {
 					}
 					return time.Now()
 				}
-				s := h.open(dynamo.Options{Now: by(time.Hour), Principal: "tester"})
+				s := h.open(dynamo.Options{Now: faults.Skewed(time.Hour).Now, Principal: "tester"})
 				if err := fail(s, h.Context()); err != nil {
 					h.Fatal(err)
 				}
@@ -241,11 +238,11 @@ func TestAStepOfTheLocalClock(t *testing.T) {
 				inHouse(t, func(h *house) {
 					h.server.Date = date
 					var log bytes.Buffer
-					var wall time.Duration
-					s := h.open(dynamo.Options{Now: func() time.Time { return time.Now().Add(wall) }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+					wall := &faults.Clock{}
+					s := h.open(dynamo.Options{Now: wall.Now, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 					h.listen(s, 50, 107*time.Millisecond)
 					before := s.Clock()
-					if wall = step; s.Clock().Steps != before.Steps+1 || s.Clock().Checked {
+					if wall.Set(step); s.Clock().Steps != before.Steps+1 || s.Clock().Checked {
 						h.Errorf("the step is not noticed: %+v", s.Clock())
 					}
 					h.near(s, 20*time.Millisecond)
@@ -343,7 +340,7 @@ func TestOneFrontEndWithAWrongDate(t *testing.T) {
 					}
 					return time.Now()
 				}
-				s := h.open(dynamo.Options{Now: by(-20 * time.Second)})
+				s := h.open(dynamo.Options{Now: faults.Skewed(-20 * time.Second).Now})
 				h.listen(s, 20, 107*time.Millisecond)
 				for range 3000 {
 					h.listen(s, 1, 107*time.Millisecond)
@@ -363,7 +360,7 @@ func TestOneFrontEndWithAWrongDate(t *testing.T) {
 // If the first answer is wrong, and the local clock is right, the next answer shows it.
 func TestAFirstDateThatIsWrong(t *testing.T) {
 	inHouse(t, func(h *house) {
-		h.server.Date = dateBy(by(time.Hour))
+		h.server.Date = dateBy(faults.Skewed(time.Hour).Now)
 		s := h.open(dynamo.Options{})
 		h.server.Date = dateBy(time.Now)
 		h.ask(s)
@@ -376,7 +373,7 @@ func TestAServerWhoseClockIsSet(t *testing.T) {
 	inHouse(t, func(h *house) {
 		s := h.open(dynamo.Options{})
 		h.listen(s, 100, 107*time.Millisecond)
-		h.server.Date = dateBy(by(10 * time.Minute))
+		h.server.Date = dateBy(faults.Skewed(10 * time.Minute).Now)
 		h.listen(s, 40, 107*time.Millisecond)
 		if wrong := s.Now().Sub(time.Now().Add(10 * time.Minute)); wrong.Abs() > 50*time.Millisecond || s.Clock().Restarts != 1 {
 			h.Errorf("the clock is %v from the server's: %+v", wrong, s.Clock())
@@ -401,7 +398,7 @@ func TestDatesThatDifferALittle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(h *house) {
 				h.server.Date = func(int) time.Time { return c.date(h) }
-				a, b := h.open(dynamo.Options{Now: by(2 * time.Second)}), h.open(dynamo.Options{Now: by(-3 * time.Second)})
+				a, b := h.open(dynamo.Options{Now: faults.Skewed(2 * time.Second).Now}), h.open(dynamo.Options{Now: faults.Skewed(-3 * time.Second).Now})
 				for range 300 {
 					h.listen(a, 1, 53*time.Millisecond)
 					h.listen(b, 1, 54*time.Millisecond)
@@ -435,7 +432,7 @@ func TestSlowAnswers(t *testing.T) {
 			}
 			engine.ServeHTTP(w, r)
 		})
-		s := h.open(dynamo.Options{Now: by(time.Minute)})
+		s := h.open(dynamo.Options{Now: faults.Skewed(time.Minute).Now})
 		h.near(s, 10*time.Second)
 		for range 100 {
 			h.listen(s, 1, h.span(0, time.Second))
@@ -489,7 +486,7 @@ func TestClockIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestReadingTheClockAllocatesNothing(t *testing.T) {
-	for name, now := range map[string]func() time.Time{"the machine's": nil, "another": by(time.Minute)} {
+	for name, now := range map[string]func() time.Time{"the machine's": nil, "another": faults.Skewed(time.Minute).Now} {
 		s, err := dynamo.Open(t.Context(), dynamo.Options{API: (&dated.Server{
 			Handler: dynamolite.NewHandler(fixture.NewTable(t), dynamolite.HandlerOptions{}), Date: dateBy(time.Now),
 		}).Client(), Table: table, Now: now})

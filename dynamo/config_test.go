@@ -15,9 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -94,7 +95,7 @@ func count(t *testing.T, s *dynamo.Store, api dynamo.API, resource string) strin
 func TestRegistryCountsEntityConfigurations(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
-	f.Page = 1
+	f.Set(faults.Pages(1))
 	a, b := store.ConfigKey{Entity: "a", Resource: "gpt-4"}, store.ConfigKey{Entity: "b", Resource: "gpt-4"}
 	for _, step := range []struct {
 		do   func() error
@@ -136,7 +137,7 @@ func TestRegistryCountsEntityConfigurations(t *testing.T) {
 // If the removal of an unused count fails, the store logs it and returns no error.
 func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	t.Parallel()
-	f := &fixture.Fault{API: fixture.NewTable(t)}
+	f := faults.NewTap(fixture.NewTable(t))
 	var log bytes.Buffer
 	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -155,12 +156,12 @@ func TestRegistryThatIsNotTidiedIsLogged(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
 	}
-	f.Before = func(op string, _ any) error {
-		if op == "UpdateItem" {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op == "UpdateItem" {
 			return errors.New("no answer")
 		}
 		return nil
-	}
+	}))
 	remove("b")
 	if !strings.Contains(log.String(), "gpt-4") {
 		t.Errorf("logged %q", &log)
@@ -313,17 +314,17 @@ func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
 			_, ns := s.Namespace()
 			fixture.SetLimits(t, s, k, rpm10)
 			thrown := false
-			f.Before = func(op string, _ any) error {
-				if op == "GetItem" || thrown {
+			f.Set(faults.Before(func(c *faults.Call) error {
+				if c.Op == "GetItem" || thrown {
 					return nil
 				}
 				thrown = true
-				_, err := f.API.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+				_, err := f.Table.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 					TableName: aws.String(table), Key: schema.ConfigKey(ns, k).Item(),
 					UpdateExpression: aws.String("SET disabled = :true"), ExpressionAttributeValues: schema.Item{":true": schema.Bool(true)},
 				})
 				return err
-			}
+			}))
 			want := &store.Config{Disabled: store.Yes}
 			var err error
 			if remove {
@@ -399,8 +400,8 @@ func TestConfigIsCheckedOnEveryPath(t *testing.T) {
 			fixture.WantErr(t, s.SetLimits(t.Context(), k, limits), store.ErrInvalid)
 		}
 	}
-	if len(f.Ops) != 0 {
-		t.Errorf("requests were sent: %q", f.Ops)
+	if len(f.Ops()) != 0 {
+		t.Errorf("requests were sent: %q", f.Ops())
 	}
 }
 
@@ -427,18 +428,18 @@ func TestWatchersHearOfEveryChange(t *testing.T) {
 	}
 	// A write that failed may have been applied.
 	heard = nil
-	f.Before = func(op string, _ any) error {
-		if op != "GetItem" {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op != "GetItem" {
 			return errors.New("no answer")
 		}
 		return nil
-	}
+	}))
 	fixture.WantErr(t, s.SetLimits(t.Context(), levels[3], rpm10), store.ErrUnavailable)
 	if len(heard) != 1 {
 		t.Errorf("a failed write was heard of %d times", len(heard))
 	}
 	stop()
-	f.Before = nil
+	f.Set(nil)
 	fixture.SetLimits(t, s, levels[3], rpm10)
 	if len(heard) != 1 {
 		t.Errorf("heard of %v after stop", heard)

@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -72,7 +72,7 @@ func TestCosts(t *testing.T) {
 
 func newLiteTable(t *testing.T) *dynamolite.DB {
 	t.Helper()
-	engine := fixture.NewEngine(t)
+	engine := limitertest.NewEngine(t, dynamolite.Options{})
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,8 @@ func newTill(t *testing.T, api dynamo.API, name string) *till {
 	if _, err := namespaces.Register(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	c := &till{T: t, api: api, name: name, measure: &measure{API: api}}
-	c.meter = dynamo.NewMeter(c.measure)
+	c := &till{T: t, api: api, name: name, measure: &measure{}}
+	c.meter = dynamo.NewMeter(faults.Wrap(api, c.measure.pass))
 	c.store, c.admin = c.open(c.meter), c.open(api)
 	c.must(c.admin.SetSystem(t.Context(), costLimits, ""))
 	c.limiter, c.other = c.newLimiter(c.store), c.newLimiter(c.admin)
@@ -189,7 +189,6 @@ func (c *till) cascade() {
 // on each other. A request that begins after another was answered counts as one round
 // trip later.
 type measure struct {
-	dynamo.API
 	before price
 
 	mu       sync.Mutex
@@ -230,40 +229,10 @@ func (m *measure) end(depth int64) {
 	m.answered = max(m.answered, depth)
 }
 
-func through[In, Out any](
-	ctx context.Context, m *measure, send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error),
-	in *In, opts []func(*dynamodb.Options),
-) (*Out, error) {
+// pass is the hook of the measure.
+func (m *measure) pass(ctx context.Context, _ *faults.Call, next faults.Next) error {
 	defer m.end(m.begin())
-	return send(ctx, in, opts...)
-}
-
-func (m *measure) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	return through(ctx, m, m.API.GetItem, in, o)
-}
-
-func (m *measure) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return through(ctx, m, m.API.PutItem, in, o)
-}
-
-func (m *measure) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return through(ctx, m, m.API.UpdateItem, in, o)
-}
-
-func (m *measure) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	return through(ctx, m, m.API.Query, in, o)
-}
-
-func (m *measure) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	return through(ctx, m, m.API.BatchGetItem, in, o)
-}
-
-func (m *measure) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
-	return through(ctx, m, m.API.BatchWriteItem, in, o)
-}
-
-func (m *measure) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return through(ctx, m, m.API.TransactWriteItems, in, o)
+	return next(ctx)
 }
 
 // The cost of a take depends on the size of the item, not on the number of limits. As

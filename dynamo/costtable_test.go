@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
@@ -400,5 +400,3 @@ func (c *till) drain(entity string) {
 	c.must(lease.Adjust("rpd", 86_400))
 	c.must(lease.Commit(c.Context()))
 }
-
-var _ dynamo.API = (*measure)(nil)

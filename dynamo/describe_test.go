@@ -20,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -225,11 +226,10 @@ type described struct {
 // errHeld keeps a write from the table.
 var errHeld = errors.New("not sent")
 
-// describe returns the writes that an operation sends through s, whose fault is f.
-func describe(f *fixture.Fault, send func() error) (sent []described) {
-	f.Reset()
-	f.Before = func(_ string, in any) error {
-		switch in := in.(type) {
+// describe returns the writes that an operation sends through s, whose tap is f.
+func describe(f *faults.Tap, send func() error) (sent []described) {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		switch in := c.Input.(type) {
 		case *dynamodb.UpdateItemInput:
 			sent = append(sent, described{*in.UpdateExpression, *in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues})
 		case *dynamodb.TransactWriteItemsInput:
@@ -243,7 +243,7 @@ func describe(f *fixture.Fault, send func() error) (sent []described) {
 			}
 		}
 		return errHeld
-	}
+	}))
 	if err := send(); !errors.Is(err, errHeld) {
 		panic(err)
 	}
@@ -277,7 +277,7 @@ func TestRandomWrites(t *testing.T) {
 		fresh := fixture.OpenStore(t, f)
 		got := describe(f, write(t.Context(), warm, random{rand.New(rand.NewPCG(seed, 0))}))
 		want := describe(f, write(t.Context(), fresh, random{rand.New(rand.NewPCG(seed, 0))}))
-		f.Before = nil
+		f.Set(nil)
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(types.AttributeValueMemberN{}, types.AttributeValueMemberS{}, types.AttributeValueMemberBOOL{})); diff != "" {
 			t.Fatalf("write %d differs by the cache (-new +warm):\n%s", seed, diff)
 		}

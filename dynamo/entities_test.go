@@ -12,10 +12,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -24,7 +25,7 @@ func TestCreateEntity(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
 	parent := fixture.CreateEntity(t, s, store.Entity{ID: "proj-1"})
-	if diff := cmp.Diff([]string{"GetItem", "TransactWriteItems"}, f.Ops); diff != "" {
+	if diff := cmp.Diff([]string{"GetItem", "TransactWriteItems"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	child := fixture.CreateEntity(t, s, store.Entity{
@@ -83,17 +84,17 @@ func TestCreateEntityWaitsForOtherTransactions(t *testing.T) {
 		s, f := fixture.NewStore(t)
 		fixture.CreateEntity(t, s, store.Entity{ID: "a"})
 		in := 2
-		f.Before = func(op string, _ any) error {
-			if op != "TransactWriteItems" {
+		f.Set(faults.Before(func(c *faults.Call) error {
+			if c.Op != "TransactWriteItems" {
 				return nil
 			}
-			if in--; op == "TransactWriteItems" && in >= 0 {
+			if in--; c.Op == "TransactWriteItems" && in >= 0 {
 				return cancelled("None", "TransactionConflict")
 			}
 			return nil
-		}
+		}))
 		fixture.CreateEntity(t, s, store.Entity{ID: "b", Parent: "a"})
-		f.Before = func(string, any) error { return cancelled("None", "TransactionConflict") }
+		f.Set(faults.Before(func(*faults.Call) error { return cancelled("None", "TransactionConflict") }))
 		_, err := s.CreateEntity(t.Context(), store.Entity{ID: "c", Parent: "a"})
 		fixture.WantErr(t, err, store.ErrConflict)
 	})
@@ -102,7 +103,7 @@ func TestCreateEntityWaitsForOtherTransactions(t *testing.T) {
 func TestChildrenOverPages(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
-	f.Page = 2
+	f.Set(faults.Pages(2))
 	fixture.CreateEntity(t, s, store.Entity{ID: "proj"})
 	fixture.CreateEntity(t, s, store.Entity{ID: "proj-2"})
 	fixture.CreateEntity(t, s, store.Entity{ID: "other", Parent: "proj-2"})
@@ -155,8 +156,8 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 		} {
 			fixture.Put(t, f, k.Item())
 		}
-		f.Reset()
-		f.Page, f.Batch = 10, 20
+		f.Take()
+		f.Set(faults.Chain(faults.Pages(10), faults.Batches(20)))
 		deleted, err := s.DeleteEntity(t.Context(), "user")
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +166,7 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 			t.Errorf("%d items deleted, want %d", deleted, want)
 		}
 		checkBatches(t, f, schema.MetaKey(ns, "user"))
-		f.Page, f.Batch = 0, 0
+		f.Set(nil)
 		if left := scan(t, f, ns, "user"); len(left) != 0 {
 			t.Errorf("left over: %v", left)
 		}
@@ -187,10 +188,10 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 }
 
 // checkBatches checks that deletes came in chunks of 25 at most, the record last.
-func checkBatches(t *testing.T, f *fixture.Fault, record schema.Key) {
+func checkBatches(t *testing.T, f *faults.Tap, record schema.Key) {
 	t.Helper()
 	batches := 0
-	for _, in := range f.Ins {
+	for _, in := range f.Inputs() {
 		if batch, ok := in.(*dynamodb.BatchWriteItemInput); ok {
 			batches++
 			if n := len(batch.RequestItems[table]); n > 25 {
@@ -198,16 +199,16 @@ func checkBatches(t *testing.T, f *fixture.Fault, record schema.Key) {
 			}
 		}
 	}
-	last, ok := f.Ins[len(f.Ins)-1].(*dynamodb.TransactWriteItemsInput)
+	last, ok := f.Inputs()[len(f.Inputs())-1].(*dynamodb.TransactWriteItemsInput)
 	if batches == 0 || !ok || schema.KeyOf(last.TransactItems[0].Delete.Key) != record {
-		t.Errorf("the record is not the last item deleted: %q", f.Ops)
+		t.Errorf("the record is not the last item deleted: %q", f.Ops())
 	}
 }
 
 // scan finds the items of an entity by the index that contains all of them.
-func scan(t *testing.T, f *fixture.Fault, ns, entity string) []schema.Key {
+func scan(t *testing.T, f *faults.Tap, ns, entity string) []schema.Key {
 	t.Helper()
-	out, err := f.API.Query(t.Context(), &dynamodb.QueryInput{
+	out, err := f.Table.Query(t.Context(), &dynamodb.QueryInput{
 		TableName: aws.String(table), IndexName: aws.String("GSI4"), KeyConditionExpression: aws.String("GSI4PK = :ns"),
 		ExpressionAttributeValues: schema.Item{":ns": schema.S(ns)},
 	})
@@ -230,13 +231,14 @@ func TestDeleteEntityGivesUpOnAThrottledTable(t *testing.T) {
 		s, f := fixture.NewStore(t)
 		fixture.CreateEntity(t, s, store.Entity{ID: "user"})
 		fixture.PutBucket(t, s, f, "user", "gpt-4", 0, 1)
-		stuck := &stuckBatch{API: f.API}
+		stuck := faults.NewTap(f.Table)
+		stuck.Set(faults.On(faults.Batches(0), faults.BatchWriteItem))
 		s = fixture.OpenStore(t, stuck)
 		_, err := s.DeleteEntity(t.Context(), "user")
 		fixture.WantErr(t, err, store.ErrThrottled)
 		fixture.WantErr(t, err, store.ErrUnavailable)
-		if stuck.writes != 10 {
-			t.Errorf("%d attempts, want 10", stuck.writes)
+		if n := stuck.Count(faults.BatchWriteItem); n != 10 {
+			t.Errorf("%d attempts, want 10", n)
 		}
 	})
 }
@@ -270,8 +272,8 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 		fixture.WantErr(t, buckets, store.ErrInvalid)
 		fixture.WantErr(t, resourceBuckets, store.ErrInvalid)
 	}
-	if len(f.Ops) != 0 {
-		t.Errorf("requests were sent: %q", f.Ops)
+	if len(f.Ops()) != 0 {
+		t.Errorf("requests were sent: %q", f.Ops())
 	}
 }
 
@@ -282,19 +284,19 @@ func TestTwoDeletionsAreToldOfOnce(t *testing.T) {
 	s, f := newAuditedStore(t)
 	fixture.CreateEntity(t, s, store.Entity{ID: "user"})
 	// Events of two processes in one millisecond have no order.
-	later := dynamo.Following(dynamo.Options{API: f.API, Table: table, Now: func() time.Time { return now().Add(time.Millisecond) }})
+	later := dynamo.Following(dynamo.Options{API: f.Table, Table: table, Now: func() time.Time { return now().Add(time.Millisecond) }})
 	other, err := dynamo.Open(t.Context(), later)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Before = func(op string, _ any) error {
-		if op != "TransactWriteItems" {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op != "TransactWriteItems" {
 			return nil
 		}
-		f.Before = nil
+		f.Set(nil)
 		_, err := other.DeleteEntity(t.Context(), "user")
 		return err
-	}
+	}))
 	if _, err := s.DeleteEntity(t.Context(), "user"); err != nil {
 		t.Errorf("the second one: %v", err)
 	}

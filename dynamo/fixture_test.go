@@ -6,9 +6,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
-const table = fixture.Table
+const table = limitertest.Table
 
 // start is the instant at which tests begin.
 var start = fixture.Start

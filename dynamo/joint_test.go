@@ -20,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -203,11 +204,11 @@ func TestCancelledTransactions(t *testing.T) {
 		},
 		"no such table": {&types.ResourceNotFoundException{}, nil, store.ErrNotFound},
 	} {
-		f.Before = func(string, any) error { return wrapped(c.met) }
-		f.Reset()
+		f.Set(faults.Before(func(*faults.Call) error { return wrapped(c.met) }))
+		f.Take()
 		gathered, err := s.Gather(t.Context(), []*store.Refill{oneToken(images[0]), oneToken(images[1])})
-		if !errors.Is(err, c.err) || len(f.Ops) != 1 {
-			t.Errorf("%s: got error %v, want %v; requests %q", name, err, c.err, f.Ops)
+		if !errors.Is(err, c.err) || len(f.Ops()) != 1 {
+			t.Errorf("%s: got error %v, want %v; requests %q", name, err, c.err, f.Ops())
 		}
 		merged, err := s.Merge(t.Context(), halving(images))
 		if !errors.Is(err, c.err) {

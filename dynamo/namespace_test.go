@@ -12,13 +12,14 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func newNamespaces(t *testing.T) (*dynamo.Namespaces, *fixture.Fault) {
+func newNamespaces(t *testing.T) (*dynamo.Namespaces, *faults.Tap) {
 	t.Helper()
-	f := &fixture.Fault{API: fixture.NewTable(t)}
+	f := faults.NewTap(fixture.NewTable(t))
 	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now}))
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func TestRegisterIsIdempotent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"TransactWriteItems"}, f.Ops); diff != "" {
+	if diff := cmp.Diff([]string{"TransactWriteItems"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	again, err := n.Register(t.Context(), "tenant-a")
@@ -88,7 +89,7 @@ func TestRegisteringAtOnceAgreesOnOneID(t *testing.T) {
 func TestNamespacesAreListedOverPages(t *testing.T) {
 	t.Parallel()
 	n, f := newNamespaces(t)
-	f.Page = 2
+	f.Set(faults.Pages(2))
 	want := []string{"default"}
 	for i := range 7 {
 		name := fmt.Sprintf("tenant-%d", i)
@@ -119,22 +120,22 @@ func TestDeletingANamespaceIsAtomic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Reset()
-	f.Before = func(op string, _ any) error {
-		if op == "TransactWriteItems" {
+	f.Take()
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op == "TransactWriteItems" {
 			return errors.New("crash")
 		}
 		return nil
-	}
+	}))
 	fixture.WantErr(t, n.Delete(t.Context(), "tenant-a"), store.ErrUnavailable)
-	f.Before = nil
+	f.Set(nil)
 	if still, err := n.Get(t.Context(), "tenant-a"); err != nil || still != ns {
 		t.Errorf("after the crash: %+v, %v", still, err)
 	}
 	if err := n.Delete(t.Context(), "tenant-a"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"GetItem", "GetItem", "TransactWriteItems", "GetItem", "GetItem", "GetItem", "TransactWriteItems"}, f.Ops); diff != "" {
+	if diff := cmp.Diff([]string{"GetItem", "GetItem", "TransactWriteItems", "GetItem", "GetItem", "GetItem", "TransactWriteItems"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if it := fixture.Get(t, f, schema.NamespaceKey("tenant-a")); it != nil {
@@ -180,8 +181,8 @@ func TestNamespaceNamesAreChecked(t *testing.T) {
 		fixture.WantErr(t, err, store.ErrInvalid)
 		fixture.WantErr(t, n.Delete(t.Context(), name), store.ErrInvalid)
 	}
-	if len(f.Ops) != 0 {
-		t.Errorf("requests were sent: %q", f.Ops)
+	if len(f.Ops()) != 0 {
+		t.Errorf("requests were sent: %q", f.Ops())
 	}
 }
 

@@ -15,9 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -27,7 +28,7 @@ import (
 type township struct {
 	*testing.T
 	*dynamo.Store
-	api *fixture.Fault
+	api *faults.Tap
 	ns  string
 }
 
@@ -35,7 +36,7 @@ func inTownship(t *testing.T, f func(*township)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &township{T: t, api: &fixture.Fault{API: newLiteTable(t)}}
+		w := &township{T: t, api: faults.NewTap(newLiteTable(t))}
 		w.Store = w.open(w.api)
 		_, w.ns = w.Namespace()
 		f(w)
@@ -59,7 +60,7 @@ func (w *township) must(err error) {
 // took takes tokens of rph with a new client.
 func (w *township) took(resource string, tokens int64) {
 	w.Helper()
-	l, err := limiter.New(w.open(w.api.API), limiter.Options{})
+	l, err := limiter.New(w.open(w.api.Table), limiter.Options{})
 	w.must(err)
 	w.must(errOf(l.Acquire(w.Context(), limiter.Request{Entity: "user", Resource: resource, Consume: map[string]int64{"rph": tokens}})))
 	w.must(l.Close())
@@ -68,7 +69,7 @@ func (w *township) took(resource string, tokens int64) {
 // patch changes attributes of a shard as a peer does.
 func (w *township) patch(resource string, shard int, changes schema.Item) {
 	w.Helper()
-	behind(w.T, w.api.API, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: resource, Shard: shard}), changes)
+	behind(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: resource, Shard: shard}), changes)
 }
 
 // stands returns the stored state of a bucket's shards: name, tokens, capacity and rate
@@ -227,15 +228,15 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 						w.took(r, 1)
 					}
 					reached := 0
-					w.api.Before = func(op string, in any) error {
-						if op == failing.op && (reached == 2 || op == "Query") {
+					w.api.Set(faults.Before(func(c *faults.Call) error {
+						if c.Op == failing.op && (reached == 2 || c.Op == "Query") {
 							return failing.err
 						}
-						if update, ok := in.(*dynamodb.UpdateItemInput); ok && strings.HasSuffix(fmt.Sprint(schema.Plain(update.Key[schema.SK])), schema.StateSK) {
+						if update, ok := c.Input.(*dynamodb.UpdateItemInput); ok && strings.HasSuffix(fmt.Sprint(schema.Plain(update.Key[schema.SK])), schema.StateSK) {
 							reached++
 						}
 						return nil
-					}
+					}))
 					err := change.do(w)
 					var incomplete *store.IncompleteError
 					if !errors.As(err, &incomplete) || !errors.Is(err, store.ErrIncomplete) || !errors.Is(err, failing.is) {
@@ -248,7 +249,7 @@ func TestAnIncompleteChangeIsCompletedByMakingItAgain(t *testing.T) {
 					if incomplete.Entity != "user" || incomplete.Reached != reached || incomplete.Of != of {
 						t.Errorf("got %+v, want %d of %d", incomplete, reached, of)
 					}
-					w.api.Before = nil
+					w.api.Set(nil)
 					w.must(change.do(w))
 					for _, r := range resources {
 						if got := w.stands(r); !strings.Contains(got, change.want) {
@@ -268,10 +269,10 @@ func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 		w.took("gpt-4", 1)
 		w.took("gpt-3", 1)
 		w.patch("gpt-4", 0, schema.Item{"sched": schema.S("1h9-17s500")})
-		before := fixture.Get(w.T, w.api.API, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
+		before := fixture.Get(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 		fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 		w.wantStands("gpt-3", "rph 40/40+40")
-		after := fixture.Get(w.T, w.api.API, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
+		after := fixture.Get(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 		if diff := cmp.Diff(before, after, cmpopts.IgnoreTypes(document.NoSerde{})); diff != "" {
 			t.Errorf("it was changed (-before +after):\n%s", diff)
 		}
@@ -286,16 +287,16 @@ func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
 		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		made := false
-		w.api.Before = func(op string, _ any) error {
-			if op == "Query" && !made { // from the configuration before the change
+		w.api.Set(faults.Before(func(c *faults.Call) error {
+			if c.Op == "Query" && !made { // from the configuration before the change
 				made = true
 				return nil
 			}
-			if op == "Query" {
-				fixture.PutBucket(w.T, w.Store, w.api.API, "user", "gpt-4", 0, 1)
+			if c.Op == "Query" {
+				fixture.PutBucket(w.T, w.Store, w.api.Table, "user", "gpt-4", 0, 1)
 			}
 			return nil
-		}
+		}))
 		fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
 		if got := w.stands("gpt-4"); !strings.Contains(got, "rph 10/10+10") || !made {
 			t.Errorf("the bucket is %q", got)
@@ -310,15 +311,15 @@ func TestABucketInUseIsReached(t *testing.T) {
 		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		w.took("gpt-4", 900)
 		writes := 0
-		w.api.Before = func(op string, in any) error {
-			if op != "UpdateItem" || writes == 3 {
+		w.api.Set(faults.Before(func(c *faults.Call) error {
+			if c.Op != "UpdateItem" || writes == 3 {
 				return nil
 			}
 			writes++
 			time.Sleep(time.Second)
 			w.took("gpt-4", 1) // moves the stamp
 			return nil
-		}
+		}))
 		fixture.SetLimits(w.T, w.Store, theEntity, perHour(2000))
 		w.wantStands("gpt-4", fmt.Sprintf("rph %d/2000+2000", 100-writes))
 		if writes < 2 {
@@ -333,23 +334,23 @@ func TestNoRepairFromBeforeLandsAfterAChange(t *testing.T) {
 	inTownship(t, func(w *township) {
 		fixture.SetLimits(w.T, w.Store, theEntity, perHour(1000))
 		w.took("gpt-4", 1)
-		slow := &fixture.Fault{API: w.api.API}
+		slow := faults.NewTap(w.api.Table)
 		l, err := limiter.New(w.open(slow), limiter.Options{})
 		w.must(err)
 		// The limits change without a repair of the buckets. A client is about to
 		// repair the bucket, and then the limits change back.
-		fixture.Put(w.T, w.api.API, schema.EncodeConfig(w.ns, theEntity, &store.Config{Limits: perHour(10)}))
-		slow.Before = func(op string, _ any) error {
-			if op == "UpdateItem" {
-				slow.Before = nil
+		fixture.Put(w.T, w.api.Table, schema.EncodeConfig(w.ns, theEntity, &store.Config{Limits: perHour(10)}))
+		slow.Set(faults.Before(func(c *faults.Call) error {
+			if c.Op == "UpdateItem" {
+				slow.Set(nil)
 				fixture.SetLimits(w.T, w.Store, theEntity, perHour(1000))
 			}
 			return nil
-		}
+		}))
 		w.must(errOf(l.Acquire(w.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rph": 1}})))
 		w.must(l.Close())
 		w.wantStands("gpt-4", "rph 998/1000+1000")
-		if !slices.Contains(slow.Ops, "UpdateItem") {
+		if !slices.Contains(slow.Ops(), "UpdateItem") {
 			t.Error("no repair was tried")
 		}
 	})

@@ -13,15 +13,18 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 func TestOpenIsOneRequestAndCreatesNothing(t *testing.T) {
 	t.Parallel()
-	f := &fixture.Fault{API: fixture.NewTable(t)}
+	f := faults.NewTap(fixture.NewTable(t))
 	s := fixture.OpenStore(t, f)
-	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops); diff != "" {
+	if diff := cmp.Diff([]string{"BatchGetItem"}, f.Ops()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	name, id := s.Namespace()
@@ -54,7 +57,7 @@ func TestOpenOfWhatDoesNotExist(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	db := fixture.NewEngine(t)
+	db := limitertest.NewEngine(t, dynamolite.Options{})
 	for _, o := range []dynamo.Options{
 		{},
 		{API: db},
@@ -146,18 +149,10 @@ func TestReleasesAreOrdered(t *testing.T) {
 	}
 }
 
-// A silent API answers no read until its context is done.
-type silent struct{ dynamo.API }
-
-func (silent) GetItem(ctx context.Context, _ *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 func TestRequestsAreBoundedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := dynamo.Open(t.Context(), dynamo.Options{API: silent{fixture.NewTable(t)}, Table: table, Timeout: 3 * time.Second})
+		s, err := dynamo.Open(t.Context(), dynamo.Options{API: faults.Wrap(fixture.NewTable(t), faults.On(faults.Hang, faults.GetItem)), Table: table, Timeout: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

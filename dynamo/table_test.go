@@ -16,6 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -43,7 +45,7 @@ func TestCreateTable(t *testing.T) {
 		dynamo.ProjectKeys: types.ProjectionTypeKeysOnly,
 		dynamo.ProjectAll:  types.ProjectionTypeAll,
 	} {
-		db := fixture.NewEngine(t)
+		db := limitertest.NewEngine(t, dynamolite.Options{})
 		o := dynamo.TableOptions{Name: table, GSI2Projection: gsi2, Now: now}
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Fatal(err)
@@ -93,7 +95,7 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 		"another key": {KeySchema: pair("pk", "sk"), AttributeDefinitions: attrs("pk", "sk")},
 		"no indexes":  {KeySchema: pair("PK", "SK"), AttributeDefinitions: attrs("PK", "SK")},
 	} {
-		db := fixture.NewEngine(t)
+		db := limitertest.NewEngine(t, dynamolite.Options{})
 		in.TableName, in.BillingMode = aws.String(table), types.BillingModePayPerRequest
 		if _, err := db.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -167,60 +169,48 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 
 func TestTablesLetItemsExpire(t *testing.T) {
 	t.Parallel()
-	checkExpiry(t, fixture.NewEngine(t))
+	checkExpiry(t, limitertest.NewEngine(t, dynamolite.Options{}))
 }
 
 // If the permission for expiry is missing, the error says so.
 func TestExpiryThatIsRefused(t *testing.T) {
 	t.Parallel()
-	err := dynamo.CreateTable(t.Context(), &noExpiry{API: fixture.NewTable(t)}, dynamo.TableOptions{Name: table})
+	denied := &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform this operation"}
+	api := faults.Wrap(fixture.NewTable(t), faults.On(faults.Fail(denied), faults.UpdateTimeToLive, faults.DescribeTimeToLive))
+	err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table})
 	fixture.WantErr(t, err, store.ErrAccessDenied)
 }
 
-type noExpiry struct{ dynamo.API }
-
-func (*noExpiry) UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
-	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform dynamodb:UpdateTimeToLive"}
-}
-
-func (*noExpiry) DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
-	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform dynamodb:DescribeTimeToLive"}
-}
-
-// A slow table is absent, then CREATING, then ACTIVE with an index still CREATING, then
-// ready. With never set, the table stays CREATING.
-type slowTable struct {
-	dynamo.API
-	polls int
-	never bool
-}
-
-func (s *slowTable) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
-	s.polls++
-	out, err := s.API.DescribeTable(ctx, in, opts...)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case s.polls == 1:
-		return nil, &types.ResourceNotFoundException{}
-	case s.polls == 2 || s.never:
-		out.Table.TableStatus = types.TableStatusCreating
-	case s.polls == 3:
-		out.Table.GlobalSecondaryIndexes[1].IndexStatus = types.IndexStatusCreating
-	}
-	return out, nil
+// appears is a hook of a table that is absent, then CREATING, then ACTIVE with an index
+// still CREATING, then ready. With never, the table stays CREATING. It counts the polls.
+func appears(polls *int, never bool) faults.Hook {
+	return faults.On(faults.After(func(c *faults.Call, err error) error {
+		if *polls++; err != nil {
+			return err
+		}
+		described := c.Output.(*dynamodb.DescribeTableOutput).Table
+		switch {
+		case *polls == 1:
+			return &types.ResourceNotFoundException{}
+		case *polls == 2 || never:
+			described.TableStatus = types.TableStatusCreating
+		case *polls == 3:
+			described.GlobalSecondaryIndexes[1].IndexStatus = types.IndexStatusCreating
+		}
+		return nil
+	}), faults.DescribeTable)
 }
 
 func TestCreateTableWaitsUntilItIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		slow := &slowTable{API: fixture.NewEngine(t)}
+		polls := 0
+		slow := faults.Wrap(limitertest.NewEngine(t, dynamolite.Options{}), appears(&polls, false))
 		if err := dynamo.CreateTable(t.Context(), slow, dynamo.TableOptions{Name: table}); err != nil {
 			t.Fatal(err)
 		}
-		if slow.polls != 4 {
-			t.Errorf("%d polls, want 4", slow.polls)
+		if polls != 4 {
+			t.Errorf("%d polls, want 4", polls)
 		}
 	})
 }
@@ -231,7 +221,7 @@ func TestCreateTableWaitsNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun := time.Now()
-		err := dynamo.CreateTable(ctx, &slowTable{API: fixture.NewEngine(t), never: true}, dynamo.TableOptions{Name: table})
+		err := dynamo.CreateTable(ctx, faults.Wrap(limitertest.NewEngine(t, dynamolite.Options{}), appears(new(int), true)), dynamo.TableOptions{Name: table})
 		fixture.WantErr(t, err, context.DeadlineExceeded)
 		fixture.WantErr(t, err, store.ErrUnavailable)
 		if waited := time.Since(begun); waited != time.Minute {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
@@ -34,41 +34,28 @@ func options(s loadtest.Scenario, engine dynamolite.Options) (o loadtest.Options
 	return loadtest.Options{Scenario: s, API: db, Table: "limits", Namespace: "bench-test", Duration: time.Second, Seed: 1}, db
 }
 
-// stalling is an engine that answers no item writes during part of the time.
-type stalling struct {
-	*dynamolite.DB
-	from, to atomic.Int64 // nanoseconds
+// stall answers no updates from an instant on for some time.
+func stall(from time.Time, d time.Duration) faults.Hook {
+	return faults.On(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		if since := time.Since(from); since >= 0 && since < d {
+			return faults.Delay(d-since, 0)(ctx, c, next)
+		}
+		return next(ctx)
+	}, faults.UpdateItem)
 }
 
-func (s *stalling) stall(from time.Time, d time.Duration) {
-	s.from.Store(from.UnixNano())
-	s.to.Store(from.Add(d).UnixNano())
-}
-
-// Immediate hides that the engine itself never waits.
-func (*stalling) Immediate() bool { return false }
-
-func (s *stalling) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	if now := time.Now().UnixNano(); now >= s.from.Load() && now < s.to.Load() {
-		time.Sleep(time.Duration(s.to.Load() - now))
-	}
-	return s.DB.UpdateItem(ctx, in, opts...)
-}
-
-// opening is an engine that counts how often stores on a table were opened.
-type opening struct {
-	*dynamolite.DB
-	table  string
-	opened atomic.Int64
-}
-
-func (o *opening) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	for _, key := range in.RequestItems[o.table].Keys {
-		if schema.KeyOf(key) == schema.VersionKey() {
-			o.opened.Add(1)
+// opens returns how many of some requests open a store.
+func opens(requests []faults.Request) (n int) {
+	for _, r := range requests {
+		if in, ok := r.Input.(*dynamodb.BatchGetItemInput); ok {
+			for _, of := range in.RequestItems {
+				if slices.ContainsFunc(of.Keys, func(key schema.Item) bool { return schema.KeyOf(key) == schema.VersionKey() }) {
+					n++
+				}
+			}
 		}
 	}
-	return o.DB.BatchGetItem(ctx, in, opts...)
+	return n
 }
 
 // itemsOf returns the keys of all items of a table, in order.

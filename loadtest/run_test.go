@@ -15,6 +15,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -90,9 +91,8 @@ func TestAStallIsSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o, db := options(loadtest.Hot, dynamolite.Options{})
-		api := &stalling{DB: db}
-		api.stall(time.Now().Add(4*time.Second), time.Second)
-		o.API, o.Rate, o.Clients, o.Duration = api, 100, 2, 10*time.Second
+		o.API = faults.Wrap(db, stall(time.Now().Add(4*time.Second), time.Second))
+		o.Rate, o.Clients, o.Duration = 100, 2, 10*time.Second
 		l := run(t, o).Limiter.Latency
 		if l.P50 != 0 || l.Max != time.Second {
 			t.Errorf("p50 %v, max %v, want 0 and 1s", l.P50, l.Max)
@@ -275,12 +275,12 @@ func TestTheAttackHasThreeSides(t *testing.T) {
 func TestTheAttackSharesLimiters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		opened := func(limiters int) int64 {
+		opened := func(limiters int) int {
 			o, db := options(loadtest.Attack, dynamolite.Options{})
-			api := &opening{DB: db, table: o.Table}
-			o.API, o.Limiters, o.Rate, o.Duration = api, limiters, 10, 100*time.Millisecond
+			seen := &faults.Recorder{}
+			o.API, o.Limiters, o.Rate, o.Duration = faults.Wrap(db, seen.Record), limiters, 10, 100*time.Millisecond
 			run(t, o)
-			return api.opened.Load()
+			return opens(seen.Requests())
 		}
 		const sets = 3 // the neighbours', the attacker's, and the shared one
 		if one, four := opened(1), opened(4); four-one != 3*sets {

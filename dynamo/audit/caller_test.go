@@ -19,18 +19,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/dated"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// An account stands for AWS behind a client's HTTP client: only STS answers.
+// An account stands for AWS behind a client's HTTP client: STS answers as the test says,
+// and every other host is the table.
 type account struct {
 	asked  atomic.Int64
 	answer func(*http.Request) (int, string, error)
+	table  *dated.Server
 }
 
 func (a *account) Do(r *http.Request) (*http.Response, error) {
 	if !strings.HasPrefix(r.URL.Host, "sts.") {
-		panic("asked " + r.URL.Host)
+		return a.table.Do(r)
 	}
 	a.asked.Add(1)
 	code, body, err := a.answer(r)
@@ -46,21 +50,16 @@ func identity(*http.Request) (int, string, error) {
 		`</GetCallerIdentityResult></GetCallerIdentityResponse>`, nil
 }
 
-// A clientOf is an engine that has the options of a DynamoDB client.
-type clientOf struct {
-	dynamo.API
-	options dynamodb.Options
-}
-
-func (c *clientOf) Options() dynamodb.Options { return c.options }
-
 // onAccount returns a store whose client belongs to an account.
 func onAccount(t *testing.T, a *account, endpoint *string, log io.Writer, principal string) *dynamo.Store {
 	t.Helper()
+	a.table = &dated.Server{
+		Handler: dynamolite.NewHandler(fixture.NewTable(t), dynamolite.HandlerOptions{}), Date: func(int) time.Time { return time.Time{} },
+	}
 	s, err := dynamo.Open(t.Context(), dynamo.Options{
-		API: &clientOf{fixture.NewTable(t), dynamodb.Options{
+		API: dynamodb.New(dynamodb.Options{
 			Region: "eu-west-1", Credentials: credentials.NewStaticCredentialsProvider("AKID", "secret", ""), HTTPClient: a, BaseEndpoint: endpoint,
-		}},
+		}),
 		Table: table, Principal: principal, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {

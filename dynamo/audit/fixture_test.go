@@ -3,10 +3,11 @@ package audit_test
 import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-const table = fixture.Table
+const table = limitertest.Table
 
 // start is the instant at which tests begin.
 var start = fixture.Start

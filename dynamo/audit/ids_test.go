@@ -14,10 +14,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -37,8 +38,8 @@ func limitsSet(t *testing.T, s *dynamo.Store, entity string) (names []string) {
 func TestEventIDsAreMonotonic(t *testing.T) {
 	t.Parallel()
 	instant := start
-	f := &fixture.Fault{API: fixture.NewTable(t)}
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }})
+	f := faults.NewTap(fixture.NewTable(t))
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: fixture.AtOnce(f), Table: table, Now: func() time.Time { return instant }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,22 +122,12 @@ func TestACreationThatIsSentAgainIsOneEvent(t *testing.T) {
 	}
 }
 
-// deaf is an API that loses the answer to every transaction.
-type deaf struct{ dynamo.API }
-
-func (d deaf) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	if _, err := d.API.TransactWriteItems(ctx, in, opts...); err != nil {
-		return nil, err
-	}
-	return nil, context.DeadlineExceeded
-}
-
 // A caller that is told that the answer was lost repeats the creation. It learns that
 // the entity exists, and the trail has one event.
 func TestACreationThatIsRepeatedIsOneEvent(t *testing.T) {
 	t.Parallel()
 	db := fixture.NewTable(t)
-	s := fixture.OpenStore(t, deaf{db})
+	s := fixture.OpenStore(t, faults.Wrap(db, faults.On(faults.LoseAnswer(context.DeadlineExceeded), faults.TransactWriteItems)))
 	_, err := s.CreateEntity(t.Context(), store.Entity{ID: "user"})
 	fixture.WantErr(t, err, store.ErrUnavailable)
 	_, err = s.CreateEntity(t.Context(), store.Entity{ID: "user"})

@@ -10,10 +10,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -33,7 +34,9 @@ func TestAuditPages(t *testing.T) {
 	all := fixture.Trail(t, s, "user")
 	slices.Reverse(all)
 	for _, page := range []int{0, 1, 2, 7} { // items per page of the table
-		f.Page = page
+		if f.Set(nil); page > 0 {
+			f.Set(faults.Pages(page))
+		}
 		for _, action := range []string{"", "limits_set", "limits_deleted", "nothing"} {
 			for _, limit := range []int{1, 3, 4, 5, 15, 0} {
 				var want []string
@@ -77,7 +80,7 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 	if err != nil || page.Cursor == "" {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	f.Reset()
+	f.Take()
 	for field, q := range map[string]audit.Query{
 		"entity":   {Entity: "$NAMESPACE:x"},
 		"resource": {Entity: "$RESOURCE:a#b"},
@@ -96,8 +99,8 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 	}
 	_, err = s.AuditEvents(t.Context(), audit.Query{Entity: "user", Limit: 10_001})
 	fixture.WantErr(t, err, store.ErrInvalid)
-	if len(f.Ops) != 0 {
-		t.Errorf("requests were sent: %q", f.Ops)
+	if len(f.Ops()) != 0 {
+		t.Errorf("requests were sent: %q", f.Ops())
 	}
 }
 
@@ -106,9 +109,9 @@ func TestAuditQueriesAreChecked(t *testing.T) {
 func TestAuditRetention(t *testing.T) {
 	t.Parallel()
 	instant := start
-	f := &fixture.Fault{API: fixture.NewTable(t)}
+	f := faults.NewTap(fixture.NewTable(t))
 	open := func() *dynamo.Store {
-		s, err := dynamo.Open(t.Context(), dynamo.Options{API: f, Table: table, Now: func() time.Time { return instant }})
+		s, err := dynamo.Open(t.Context(), dynamo.Options{API: fixture.AtOnce(f), Table: table, Now: func() time.Time { return instant }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,15 +177,15 @@ func TestAuditRetention(t *testing.T) {
 func TestSettingTheRetentionLosesNoOther(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
-	other := fixture.OpenStore(t, f.API)
+	other := fixture.OpenStore(t, f.Table)
 	done := false
-	f.Before = func(op string, _ any) error {
-		if op != "TransactWriteItems" || done {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op != "TransactWriteItems" || done {
 			return nil
 		}
 		done = true
 		return other.SetAuditRetention(t.Context(), 5)
-	}
+	}))
 	if err := s.SetAuditRetention(t.Context(), 6); err != nil {
 		t.Fatal(err)
 	}

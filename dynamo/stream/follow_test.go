@@ -22,6 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -326,13 +327,13 @@ func TestFollowerThatStartsBadly(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			following(t, func(f *follow) {
 				left := 3
-				f.o.API = &fixture.Fault{API: f.api, Before: func(sent string, _ any) error {
-					if sent != op || left == 0 {
+				f.o.API = faults.Wrap(f.api, faults.On(faults.Before(func(*faults.Call) error {
+					if left == 0 {
 						return nil
 					}
 					left--
 					return err
-				}}
+				}), op))
 				f.write(1, 40)
 				f.start()
 				time.Sleep(time.Minute)

@@ -4,9 +4,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
-const table = fixture.Table
+const table = limitertest.Table
 
 // start is the instant at which tests begin.
 var start = fixture.Start

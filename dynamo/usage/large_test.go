@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -58,25 +59,25 @@ func checkUsageInParts(t *testing.T, api dynamo.API) {
 	} {
 		name := fmt.Sprintf("%d.%d.%d.%t", c.shards, c.steps, c.limits, c.others)
 		steps, events, tokens := wide(c.shards, c.steps, c.limits, c.others)
-		f := &fixture.Fault{API: api}
+		f := faults.NewTap(api)
 		s := fixture.OpenStore(t, f)
-		f.Reset()
+		f.Take()
 		add(t, s, hourly(name), steps...)
-		if len(f.Ops) != c.requests {
-			t.Errorf("%s: %d requests, want %d", name, len(f.Ops), c.requests)
+		if len(f.Ops()) != c.requests {
+			t.Errorf("%s: %d requests, want %d", name, len(f.Ops()), c.requests)
 		}
 		add(t, s, hourly(name), steps...)
 		wantUsed(t, s, hourly(name), events, tokens)
 
 		cut, writes := errors.New("the plug was pulled"), 0
-		f.Before = func(op string, _ any) error {
-			if writes++; writes > c.requests/2 && op == "UpdateItem" {
+		f.Set(faults.Before(func(sent *faults.Call) error {
+			if writes++; writes > c.requests/2 && sent.Op == "UpdateItem" {
 				return cut
 			}
 			return nil
-		}
+		}))
 		fixture.WantErr(t, s.Usage().Add(t.Context(), &usage.Delta{Key: hourly("cut." + name), Steps: steps}), cut)
-		f.Before = nil
+		f.Set(nil)
 		add(t, s, hourly("cut."+name), steps...)
 		wantUsed(t, s, hourly("cut."+name), events, tokens)
 	}
@@ -88,18 +89,18 @@ func TestUsageIsWrittenInParts(t *testing.T) { t.Parallel(); checkUsageInParts(t
 // for each part that 64 bits hold.
 func checkUsageBeyond64Bits(t *testing.T, api dynamo.API) {
 	t.Helper()
-	f := &fixture.Fault{API: api}
+	f := faults.NewTap(api)
 	s := fixture.OpenStore(t, f)
 	k := hourly("beyond")
 	var steps []usage.Step
 	for i := range 20 {
 		steps = append(steps, step(i%3, 100+i, 1_000_000_000_000_000_999))
 	}
-	f.Reset()
+	f.Take()
 	add(t, s, k, steps...)
 	add(t, s, k, steps...)
-	if n := len(f.Ops); n > 8 {
-		t.Errorf("%d requests: %v", n, f.Ops)
+	if n := len(f.Ops()); n > 8 {
+		t.Errorf("%d requests: %v", n, f.Ops())
 	}
 	k.Start = k.Start.Add(time.Hour)
 	add(t, s, k, step(0, 1, math.MinInt64), step(1, 1, math.MinInt64), step(2, 1, math.MaxInt64), step(2, 2, -1))
@@ -140,8 +141,8 @@ func TestAStepIsWithin64Bits(t *testing.T) {
 	for _, d := range []*usage.Delta{amounts(math.MaxInt64, 1), amounts(-1, math.MinInt64)} {
 		fixture.WantErr(t, s.Usage().Add(t.Context(), d), store.ErrInvalid)
 	}
-	if len(f.Ops) > 0 {
-		t.Errorf("%v were sent", f.Ops)
+	if len(f.Ops()) > 0 {
+		t.Errorf("%v were sent", f.Ops())
 	}
 	if err := s.Usage().Add(t.Context(), amounts(math.MaxInt64, -7, 6)); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -129,12 +132,12 @@ func TestUsageIsReadPageByPage(t *testing.T) {
 	for _, projection := range []dynamo.Projection{dynamo.ProjectKeys, dynamo.ProjectAll} {
 		t.Run(string(projection), func(t *testing.T) {
 			t.Parallel()
-			f := &fixture.Fault{API: fixture.NewEngine(t)}
+			f := faults.NewTap(limitertest.NewEngine(t, dynamolite.Options{}))
 			if err := dynamo.CreateTable(t.Context(), f, dynamo.TableOptions{Name: table, GSI2Projection: projection}); err != nil {
 				t.Fatal(err)
 			}
 			checkUsageQueries(t, fixture.OpenStore(t, f), f, 1, 2, 5, 0)
-			f.Page = 2 // items that the server returns at once
+			f.Set(faults.Pages(2)) // items that the server returns at once
 			s := fixture.OpenStore(t, f)
 			for _, q := range []usage.Query{{Entity: "user-1"}, {Resource: "gpt-4"}} {
 				page, err := s.Usage().Read(t.Context(), q)
@@ -269,14 +272,14 @@ func TestUsageThatExpiresMeanwhile(t *testing.T) {
 	s, f := fixture.NewStore(t)
 	add(t, s, hourly("user"), step(0, 1, 1000))
 	add(t, s, hourly("user-1"), step(0, 1, 1000))
-	f.Before = func(op string, _ any) error {
-		if op == "BatchGetItem" {
+	f.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op == "BatchGetItem" {
 			_, err := s.DeleteEntity(t.Context(), "user")
-			f.Before = nil
+			f.Set(nil)
 			return err
 		}
 		return nil
-	}
+	}))
 	page, err := s.Usage().Read(t.Context(), usage.Query{Resource: "gpt-4"})
 	if err != nil || len(page.Snapshots) != 1 || page.Snapshots[0].Entity != "user-1" {
 		t.Errorf("%+v, %v", page, err)
@@ -301,7 +304,7 @@ func TestUsageQueriesThatCannotBe(t *testing.T) {
 	forged := func(old, with string) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(text), old, with, 1)))
 	}
-	f.Reset()
+	f.Take()
 	for field, queries := range map[string][]usage.Query{
 		"entity":   {{}, {Entity: "a#b"}},
 		"resource": {{Resource: "9"}},
@@ -327,8 +330,8 @@ func TestUsageQueriesThatCannotBe(t *testing.T) {
 			}
 		}
 	}
-	if len(f.Ops) > 0 {
-		t.Errorf("%v were sent", f.Ops)
+	if len(f.Ops()) > 0 {
+		t.Errorf("%v were sent", f.Ops())
 	}
 }
 

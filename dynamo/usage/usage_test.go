@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -426,8 +427,8 @@ func TestUsageThatCannotBe(t *testing.T) {
 		d := &usage.Delta{Key: hourly("user"), Steps: []usage.Step{{Sequence: sequence, Events: 1}}}
 		fixture.WantErr(t, s.Usage().Add(t.Context(), d), store.ErrInvalid)
 	}
-	if len(f.Ops) > 0 {
-		t.Errorf("%v were sent", f.Ops)
+	if len(f.Ops()) > 0 {
+		t.Errorf("%v were sent", f.Ops())
 	}
 }
 
@@ -448,10 +449,10 @@ func TestUsageAfterAFailure(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
 	k := hourly("user")
-	f.Before = func(string, any) error { return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED} }
+	f.Set(faults.Before(func(*faults.Call) error { return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED} }))
 	err := s.Usage().Add(t.Context(), &usage.Delta{Key: k, Steps: []usage.Step{step(0, 1, 1000)}})
 	fixture.WantErr(t, err, store.ErrUnavailable)
-	f.Before = nil
+	f.Set(nil)
 	add(t, s, k, step(0, 1, 1000), step(0, 2, 1000))
 	wantUsed(t, s, k, 2, map[string]int64{"tpm": 2000})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
+var errWork = errors.New("the work's own error")
+
 // Work that may wait runs apart from its caller, who gets an answer in time.
 func TestCrewAnswersInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -32,13 +34,17 @@ func TestCrewAnswersInTime(t *testing.T) {
 			}
 			var finished atomic.Bool
 			began := time.Now()
-			ended := c.Carry(test.ctx, c.Detach(t.Context()), func(ctx context.Context) {
+			answer, ended, err := calls.Carry(test.ctx, c.Detach(t.Context()), c, func(ctx context.Context) (string, error) {
 				if calls.Sleep(context.WithoutCancel(ctx), nil, test.work) == nil {
 					finished.Store(true)
 				}
+				return name, errWork
 			})
 			if took := time.Since(began); took > test.took || ended == nil && !finished.Load() {
 				t.Errorf("%s: answered after %v, ended %v", name, took, ended)
+			}
+			if answered := answer == name && errors.Is(err, errWork); answered != (ended == nil) || !answered && (answer != "" || err != nil) {
+				t.Errorf("%s: answered %q, %v, ended %v", name, answer, err, ended)
 			}
 		}
 		if cutOff := c.Close(time.Hour, nil); cutOff || c.UnderWay() != 0 {
@@ -80,14 +86,31 @@ func TestCrewInline(t *testing.T) {
 	c.AtOnce(3, func(i int) { n += i })
 	c.Soon(func() { n++ })
 	c.Begin()
-	if ended := c.Carry(ctx, ctx, func(context.Context) { n++ }); ended != nil || c.HasReturned(ctx, ctx) {
-		t.Errorf("the caller left: %v", ended)
+	carry := func() (int, context.Context, error) {
+		return calls.Carry(ctx, ctx, c, func(context.Context) (int, error) { n++; return n, errWork })
+	}
+	if got, ended, err := carry(); got != n || !errors.Is(err, errWork) || ended != nil || c.HasReturned(ctx, ctx) {
+		t.Errorf("answered %d, %v; the caller left: %v", got, err, ended)
 	}
 	if n != 5 || !c.IsInline() {
 		t.Errorf("ran %d", n)
 	}
 	if c.Close(time.Second, nil) {
 		t.Error("cut off")
+	}
+}
+
+// A call whose work never waits allocates nothing besides the work.
+func TestACallInlineAllocatesNothing(t *testing.T) {
+	c := calls.NewCrew(time.Second, true)
+	ctx, work := t.Context(), func(context.Context) (bool, error) { return true, nil }
+	if n := testing.AllocsPerRun(100, func() {
+		c.Begin()
+		if done, _, err := calls.Carry(ctx, ctx, c, work); !done || err != nil {
+			t.Error(done, err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

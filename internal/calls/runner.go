@@ -13,12 +13,8 @@ type Runner interface {
 	AtOnce(n int, work func(i int))
 	// Soon runs work that a caller may wait for later.
 	Soon(work func())
-	// Carry does the work of a counted call, and takes the call off the count. The work
-	// gets the context bound. Carry returns when the work has ended, or when ctx or
-	// bound ends before that; ended is then the context that did.
-	Carry(ctx, bound context.Context, work func(context.Context)) (ended context.Context)
-	// HasReturned reports whether the caller of a carried call may have left it, because
-	// one of its contexts has ended.
+	// HasReturned reports whether the caller of a carried call (see [Carry]) may have
+	// left it, because one of its contexts has ended.
 	HasReturned(ctx, bound context.Context) bool
 	// Shorten bounds work by a part of the time of a call.
 	Shorten(ctx context.Context) (context.Context, context.CancelFunc)
@@ -50,24 +46,6 @@ func (a apart) AtOnce(n int, work func(i int)) {
 // Soon runs work in the background.
 func (a apart) Soon(work func()) { a.InBackground(work) }
 
-// Carry runs work on another goroutine.
-func (a apart) Carry(ctx, bound context.Context, work func(context.Context)) (ended context.Context) {
-	done := make(chan struct{})
-	a.workers.Run(func() {
-		defer a.End()
-		work(bound)
-		close(done)
-	})
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx
-	case <-bound.Done():
-		return bound
-	}
-}
-
 // HasReturned reports whether a context has ended.
 func (apart) HasReturned(ctx, bound context.Context) bool {
 	return ctx.Err() != nil || bound.Err() != nil
@@ -90,13 +68,6 @@ func (inline) AtOnce(n int, work func(i int)) {
 
 // Soon runs work now.
 func (inline) Soon(work func()) { work() }
-
-// Carry runs work to its end.
-func (r inline) Carry(_, bound context.Context, work func(context.Context)) (ended context.Context) {
-	defer r.End()
-	work(bound)
-	return nil
-}
 
 // HasReturned is false: the caller waits for the end.
 func (inline) HasReturned(context.Context, context.Context) bool { return false }

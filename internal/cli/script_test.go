@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -19,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -104,35 +104,17 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 		return newClient(e.URL), nil
 	}
 	switch w.outage {
-	case "all":
-		return unreachable{broken{w.meter}}, nil
+	case "all": // a read of several items is the first request of most commands
+		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem, faults.BatchGetItem)), nil
 	case "writes":
-		return broken{w.meter}, nil
+		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem)), nil
 	}
 	return w.meter, nil
 }
 
-// broken is an API whose item writes fail with a refused connection.
-type broken struct{ dynamo.API }
-
-func refusedConnection() error {
-	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-}
-
-func (broken) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return nil, refusedConnection()
-}
-
-func (broken) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return nil, refusedConnection()
-}
-
-// unreachable is an API whose reads of several items fail too. Such a read is the first
-// request of most commands.
-type unreachable struct{ dynamo.API }
-
-func (unreachable) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	return nil, refusedConnection()
+// refused refuses connections for some operations.
+func refused(ops ...string) faults.Hook {
+	return faults.On(faults.Fail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}), ops...)
 }
 
 // runTimeout ends a zae-limiter local that should not have started to serve.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -28,15 +29,11 @@ func InTime[T any](ctx context.Context, p *Process, what string, work func(conte
 
 // CarryOut is InTime for a call that is already counted.
 func CarryOut[T any](ctx context.Context, p *Process, what string, work func(context.Context) (T, error)) (T, error) {
-	var answer struct {
-		value T
-		err   error
-	}
-	ended := p.Carry(ctx, p.Detach(ctx), func(ctx context.Context) { answer.value, answer.err = work(ctx) })
+	value, ended, err := calls.Carry(ctx, p.Detach(ctx), p.Crew, work)
 	if ended != nil { // the work goes on
-		return *new(T), OutOfTime(ended, what)
+		return value, OutOfTime(ended, what)
 	}
-	return answer.value, answer.err
+	return value, err
 }
 
 // OutOfTime is the error of a call that returns because a context has ended. If a

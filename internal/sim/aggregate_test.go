@@ -66,8 +66,8 @@ func halved(img *store.Image) *store.Birth {
 // raise doubles a bucket as the peer does: shard 0 gets the new number, and the other
 // shards wait for the next client that finds them.
 func (c *client) raise(ctx context.Context, key bucketKey) {
-	l, id := &link{c.w, c}, key.shard(0)
-	got, err := l.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: c.w.key(id), ConsistentRead: aws.Bool(true)})
+	api, id := c.api(), key.shard(0)
+	got, err := api.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: c.w.key(id), ConsistentRead: aws.Bool(true)})
 	if err != nil || got.Item == nil || got.Item["shard_count"] == nil || c.standsStill() {
 		return
 	}
@@ -76,7 +76,7 @@ func (c *client) raise(ctx context.Context, key bucketKey) {
 		return
 	}
 	number := func(n int) types.AttributeValue { return &types.AttributeValueMemberN{Value: strconv.Itoa(n)} }
-	_, _ = l.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, _ = api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: aws.String(tableName), Key: c.w.key(id),
 		UpdateExpression: aws.String("SET shard_count = :more"), ConditionExpression: aws.String("shard_count = :n"),
 		ExpressionAttributeValues: item{":n": number(n), ":more": number(2 * n)},

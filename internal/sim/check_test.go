@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A violation is a broken promise.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
@@ -62,7 +62,7 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	}
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "open"})
 	var err error
-	c.store, err = dynamo.Open(ctx, dynamo.Options{API: &link{w, c}, Table: tableName, Now: c.clock})
+	c.store, err = dynamo.Open(ctx, dynamo.Options{API: c.api(), Table: tableName, Now: c.clock})
 	if err != nil {
 		panic(fmt.Sprintf("open: %v", err))
 	}

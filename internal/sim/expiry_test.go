@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 

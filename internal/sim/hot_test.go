@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // patches is the name of a write that represents very many: it takes away the hidden
@@ -185,8 +185,8 @@ func (w *world) anyItem(r *rand.Rand) (bucketID, bool) {
 // accrue refills an item to now, if it is unchanged since it was read. If that fails, the
 // next call tries again.
 func (c *client) accrue(ctx context.Context, id bucketID) {
-	l := &link{c.w, c}
-	got, err := l.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: c.w.key(id), ConsistentRead: aws.Bool(true)})
+	api := c.api()
+	got, err := api.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: c.w.key(id), ConsistentRead: aws.Bool(true)})
 	if err != nil || got.Item == nil {
 		return
 	}
@@ -223,7 +223,7 @@ func (c *client) accrue(ctx context.Context, id bucketID) {
 	}
 	condition := strings.Join(conditions, " AND ")
 	update += " ADD " + strings.Join(adds, ", ")
-	_, _ = l.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, _ = api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: aws.String(tableName), Key: c.w.key(id), UpdateExpression: &update, ConditionExpression: &condition,
 		ExpressionAttributeValues: values,
 	})

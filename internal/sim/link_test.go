@@ -12,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 )
 
 // A link carries a client's requests to the engine. It delays them, loses them or their
@@ -22,51 +23,58 @@ type link struct {
 	c *client
 }
 
-var _ dynamo.API = (*link)(nil)
+// api is the table behind the client's link.
+func (c *client) api() dynamo.API {
+	l := &link{c.w, c}
+	return faults.Wrap(c.w.db, l.query, l.exchange)
+}
 
-// exchange is one call of the API. target distinguishes requests that one caller sends at
-// the same instant. ids are the bucket items that it may change, or, for a read, that it
-// reads.
-func exchange[In, Out any](
-	ctx context.Context, l *link, op string, in *In, options []func(*dynamodb.Options), target string, ids []bucketID,
-	do func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error),
-) (*Out, error) {
+// query notes which queries fail: they concern an unknown bucket.
+func (l *link) query(ctx context.Context, q *faults.Call, next faults.Next) error {
+	err := next(ctx)
+	if err != nil && q.Op == faults.Query {
+		l.c.callOf(ctx).met(l.w, []bucketID{{}}, notApplied)
+	}
+	return err
+}
+
+// exchange carries one call of the API.
+func (l *link) exchange(ctx context.Context, q *faults.Call, next faults.Next) error {
 	var o dynamodb.Options
-	for _, f := range options {
+	for _, f := range q.Options {
 		f(&o)
 	}
 	from := l.c.callOf(ctx)
+	target, ids := subject(q)
 	if mangle := l.w.broken.mangle; mangle != nil && !l.c.reliable {
-		mangle(in)
+		mangle(q.Input)
 	}
 	sent := l.w.now()
 	target = strings.ReplaceAll(target, l.w.ns, "") // looking up the namespace names its random id
-	d := l.w.stream(strings.Join([]string{l.c.name, from.name, op, target}, " "))
-	if tx, ok := any(in).(*dynamodb.TransactWriteItemsInput); ok && tx.ClientRequestToken == nil {
+	d := l.w.stream(strings.Join([]string{l.c.name, from.name, q.Op, target}, " "))
+	if tx, ok := q.Input.(*dynamodb.TransactWriteItemsInput); ok && tx.ClientRequestToken == nil {
 		named := *tx // as in the SDK's client, all attempts are one transaction
 		named.ClientRequestToken = aws.String(strconv.FormatUint(d.hash("token"), 36))
-		in = any(&named).(*In)
+		q.Input = &named
 	}
 	for attempt := 1; ; attempt++ {
-		r := d.stream(op, string(rune('0'+attempt)))
-		out, err := attempted(ctx, l, write{sent: sent, client: l.c, call: from, op: op}, in, r, ids, do)
+		r := d.stream(q.Op, string(rune('0'+attempt)))
+		err := l.attempt(ctx, q, write{sent: sent, client: l.c, call: from, op: q.Op}, r, ids, next)
 		if err == nil || o.Retryer == nil || attempt >= o.Retryer.MaxAttempts() || !o.Retryer.IsErrorRetryable(err) {
-			return out, err
+			return err
 		}
 		if !l.wait(ctx, span(r, 0, 25*time.Millisecond)) {
-			return nil, operationError(op, &smithy.CanceledError{Err: ctx.Err()})
+			return operationError(q.Op, &smithy.CanceledError{Err: ctx.Err()})
 		}
 	}
 }
 
-// attempted is one attempt at it.
-func attempted[In, Out any](
-	ctx context.Context, l *link, rec write, in *In, r *rand.Rand, ids []bucketID,
-	do func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error),
-) (*Out, error) {
+// attempt is one attempt at it. ids are the bucket items that the call may change, or, for
+// a read, that it reads.
+func (l *link) attempt(ctx context.Context, q *faults.Call, rec write, r *rand.Rand, ids []bucketID, next faults.Next) error {
 	w, c, op, from := l.w, l.c, rec.op, rec.call
 	if c.standsStill() {
-		return nil, c.gone()
+		return c.gone()
 	}
 	there, back, f, lands := w.odds.latency(r), w.odds.latency(r), w.odds.draw(r), chance(r, 0.5)
 	calm := w.calm.Load() != nil
@@ -76,18 +84,17 @@ func attempted[In, Out any](
 	if calm {
 		there, back = time.Duration(1+r.IntN(500)), time.Duration(1+r.IntN(500))
 	}
-	reads := op == "GetItem" || op == "BatchGetItem" || op == "Query"
+	reads := op == faults.GetItem || op == faults.BatchGetItem || op == faults.Query
 	lost := unknown // the effect of a request without an answer
 	if reads {
 		lost = notApplied
 	}
-	failed := func(err error) (*Out, error) {
+	failed := func(err error) error {
 		if !l.wait(ctx, there+back) {
 			err = &smithy.CanceledError{Err: ctx.Err()}
 		}
-		return nil, c.answer(operationError(op, err))
+		return c.answer(operationError(op, err))
 	}
-	var out *Out
 	var err error
 	var recorded []*write
 	var seen map[bucketID]sighting
@@ -99,17 +106,11 @@ func attempted[In, Out any](
 			return
 		}
 		if reads {
-			seen, err = w.look(context.WithoutCancel(ctx), ids, func(ctx context.Context) (err error) {
-				out, err = do(ctx, in)
-				return err
-			})
+			seen, err = w.look(context.WithoutCancel(ctx), ids, next)
 			return
 		}
-		recorded, err = w.apply(context.WithoutCancel(ctx), ids, rec, func(ctx context.Context) (err error) {
-			out, err = do(ctx, in)
-			return err
-		})
-		if tx, ok := any(in).(*dynamodb.TransactWriteItemsInput); ok && len(ids) > 0 {
+		recorded, err = w.apply(context.WithoutCancel(ctx), ids, rec, next)
+		if tx, ok := q.Input.(*dynamodb.TransactWriteItemsInput); ok && len(ids) > 0 {
 			recorded = w.done(*tx.ClientRequestToken, recorded)
 			if isRefusal(err) {
 				seen = w.sight(ids) // the refused items' images; the other items add nothing
@@ -141,7 +142,7 @@ func attempted[In, Out any](
 			arrive()
 		}
 		c.crash()
-		return nil, c.gone()
+		return c.gone()
 	case hangsOn:
 		there, back = time.Hour, 0
 	case arrives, isLostAfter:
@@ -156,19 +157,19 @@ func attempted[In, Out any](
 				arrive()
 			})
 		}
-		return nil, c.answer(operationError(op, &smithy.CanceledError{Err: ctx.Err()}))
+		return c.answer(operationError(op, &smithy.CanceledError{Err: ctx.Err()}))
 	}
 	arrive()
 	if !l.wait(ctx, back) {
 		from.met(w, ids, lost)
-		return nil, c.answer(operationError(op, &smithy.CanceledError{Err: ctx.Err()}))
+		return c.answer(operationError(op, &smithy.CanceledError{Err: ctx.Err()}))
 	}
 	if f == isLostAfter {
 		from.met(w, ids, lost)
-		return nil, c.answer(operationError(op, errLost(r)))
+		return c.answer(operationError(op, errLost(r)))
 	}
 	if c.standsStill() {
-		return nil, c.gone()
+		return c.gone()
 	}
 	if isThrottle(err) {
 		from.met(w, ids, notApplied)
@@ -176,9 +177,9 @@ func attempted[In, Out any](
 	}
 	c.see(w, recorded, seen)
 	if c.dated && !calm {
-		err = w.date(out, err, answered) //nolint:contextcheck // it builds a header
+		err = w.date(q.Output, err, answered) //nolint:contextcheck // it builds a header
 	}
-	return out, err
+	return err
 }
 
 // wait lets d pass; false if the context ends first.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A version is a bucket's configuration from some instant between two until the next

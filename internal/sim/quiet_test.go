@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // quiet checks the promises for times when nobody else consumes: a bucket in use follows

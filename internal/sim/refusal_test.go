@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // refusedForAReason: at some instant during a refused call, the shards of its bucket, or of

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
@@ -164,7 +164,7 @@ func (p *play) setUp() {
 	w := p.w
 	admin := &client{w: w, name: "setup", reliable: true, offset: func(time.Duration) time.Duration { return 0 }}
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "setup", kind: administering, client: admin})
-	must(dynamo.CreateTable(ctx, &link{w, admin}, dynamo.TableOptions{Name: tableName, KeepExpired: true, Now: admin.clock, Stream: w.odds.followers > 0}))
+	must(dynamo.CreateTable(ctx, admin.api(), dynamo.TableOptions{Name: tableName, KeepExpired: true, Now: admin.clock, Stream: w.odds.followers > 0}))
 	p.admin = newClient(w, "admin", p.ttl)
 	p.admin.reliable = true
 	p.cast = append(p.cast, p.admin)

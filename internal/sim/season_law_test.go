@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // checkSeason checks the promises about configuration in a season, besides those about

@@ -12,11 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -42,30 +40,6 @@ func (c contest) String() string {
 	return fmt.Sprintf("%d processes of %d callers, %d a second and a burst of %d, %v away", c.processes, c.callers, c.rate, c.burst, c.latency)
 }
 
-// far is a connection that delays requests and loses none.
-type far struct {
-	dynamo.API
-
-	latency time.Duration
-}
-
-func (f far) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	time.Sleep(f.latency / 2)
-	defer time.Sleep(f.latency / 2)
-	return f.API.UpdateItem(ctx, in, o...)
-}
-
-func (f far) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	time.Sleep(f.latency)
-	return f.API.BatchGetItem(ctx, in, o...)
-}
-
-func (f far) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	time.Sleep(f.latency / 2)
-	defer time.Sleep(f.latency / 2)
-	return f.API.TransactWriteItems(ctx, in, o...)
-}
-
 // hold runs a contest. It returns the tokens granted to each process, and the number of
 // failed calls. handicap wraps the first process's store.
 func (c contest) hold(t *testing.T, handicap func(limiter.Store) limiter.Store) (granted []int64, failed int64) {
@@ -73,24 +47,18 @@ func (c contest) hold(t *testing.T, handicap func(limiter.Store) limiter.Store) 
 	granted = make([]int64, c.processes)
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		engine := dynamolite.New(dynamolite.Options{})
-		must(dynamo.CreateTable(ctx, engine, dynamo.TableOptions{Name: tableName}))
-		req := limiter.Request{Entity: "solo", Resource: "api", Consume: map[string]int64{"rps": 1}}
+		w := limitertest.New(t, limitertest.Options{})
+		w.System(limiter.PerSecond("rps", c.rate, limiter.Burst(c.burst)))
+		req := limitertest.Ask("solo", "rps", 1)
 		var all sync.WaitGroup
 		var failures atomic.Int64
 		limiters := make([]*limiter.Limiter, c.processes)
 		for i := range limiters {
-			s, err := dynamo.Open(ctx, dynamo.Options{API: far{engine, c.latency}, Table: tableName})
-			must(err)
-			if i == 0 {
-				must(s.SetLimits(ctx, limiter.ConfigKey{Resource: "api"}, []limiter.Limit{limiter.PerSecond("rps", c.rate, limiter.Burst(c.burst))}))
-			}
-			store := limiter.Store(s)
+			store := limiter.Store(w.OpenOn(faults.Wrap(w.Engine, faults.Latency(c.latency))))
 			if i == 0 && handicap != nil {
 				store = handicap(store)
 			}
-			limiters[i], err = limiter.New(store, limiter.Options{})
-			must(err)
+			limiters[i] = w.NewLimiter(store, limiter.Options{})
 		}
 		until := time.Now().Add(c.lasts)
 		for i, l := range limiters {
@@ -114,10 +82,6 @@ func (c contest) hold(t *testing.T, handicap func(limiter.Store) limiter.Store) 
 		}
 		all.Wait()
 		failed = failures.Load()
-		for _, l := range limiters {
-			must(l.Close())
-		}
-		must(engine.Close())
 	})
 	return granted, failed
 }

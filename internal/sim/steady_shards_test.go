@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 var shardedDemands = []demand{

@@ -181,7 +181,7 @@ func (f *follower) begin(name string) *reader {
 	f.cast = append(f.cast, c)
 	f.play.mu.Unlock()
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
-		s, err := dynamo.OpenID(ctx, dynamo.Options{API: &link{f.w, c}, Table: tableName, Now: c.clock}, id)
+		s, err := dynamo.OpenID(ctx, dynamo.Options{API: c.api(), Table: tableName, Now: c.clock}, id)
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}

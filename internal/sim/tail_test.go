@@ -160,7 +160,7 @@ func (f *follower) tail(stop <-chan struct{}) {
 // has ended or crashed.
 func (r *reader) run(brisk bool) (end func()) {
 	o := stream.Options{
-		API: &link{r.w, r.c}, Table: tableName, Now: r.c.clock,
+		API: r.c.api(), Table: tableName, Now: r.c.clock,
 		Streams: tail{r.stream, &link{r.w, r.c}}, Batch: 20, Poll: 3 * time.Second,
 	}
 	if brisk {

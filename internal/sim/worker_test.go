@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A worker is one goroutine that calls a client's limiter, one call at a time.

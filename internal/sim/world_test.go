@@ -18,9 +18,10 @@ import (
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
-const tableName = "limits"
+const tableName = limitertest.Table
 
 // A world is one run: the engine, and the record of all events.
 type world struct {
