@@ -32,7 +32,7 @@ long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLease
 	TestAQuietBucketIsNeverDoubled TestASlowBucketNeverDoubles \
 	TestASmallBurstBesideAClientThatIsALittleAhead TestBrokenAggregatorsAreSeen \
 	TestBrokenHealingsAreSeen TestBrokenIsSeen TestBrokenMergesAreSeen TestBrokenSeasonsAreSeen \
-	TestBrokenShardsAreSeen TestFollowerReadsParentsBeforeTheirChildren TestKilled \
+	TestBrokenShardsAreSeen TestFollowerReadsParentsBeforeTheirChildren TestGoldenOverHTTP TestKilled \
 	TestLongRunRateIsTheConfiguredRateUnderLatency TestMemoryDoesNotGrowWithHistory TestNeverStarved \
 	TestNeverStarvedByAnAggregator TestNeverStarvedOnShards \
 	TestOneWriteFromTheFutureDoesNotStopABucket TestOnlyAQuietBucketIsMerged TestPowerCutAtEveryStep \
@@ -40,8 +40,8 @@ long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLease
 	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestSteadyLoadStaysOnTheOneRoundTripPath \
 	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
 	TestUnequalSharesAreSeen
-long_packages = . ./aggregator ./conformance ./dynamo/stream ./dynamolite ./dynamolite/internal/journal \
-	./internal/sim ./loadtest
+long_packages = . ./aggregator ./conformance ./dynamo/stream ./dynamolite \
+	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 
@@ -71,6 +71,7 @@ long: ## the long tests under the race detector, with their largest cases
 	@echo 'go test $(race) $(long_packages), the long tests'
 	@go test $(race) -shuffle=on -timeout 60m -run $(long_pattern) $(filter-out .,$(long_packages))
 	@go test $(race) -shuffle=on -timeout 60m -run $(long_pattern) . -contest.large
+	@go test $(race) -timeout 60m -run '^TestTheBooksBalance$$' . -books.all
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too

@@ -271,7 +271,7 @@ var (
 // values and names.
 func TestRandomWrites(t *testing.T) {
 	t.Parallel()
-	const writes = 1000
+	const writes = 500
 	warm, f := fixture.NewStore(t)
 	for seed := range uint64(writes) {
 		fresh := fixture.OpenStore(t, f)
