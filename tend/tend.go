@@ -145,8 +145,8 @@ func (k *Keeper) Double(ctx context.Context, img *store.Image, at time.Time) (bo
 // up to the one that b names. If the shards agree, Mend costs only that read. Errors
 // are those of the [store.Store].
 func (k *Keeper) Mend(ctx context.Context, b store.Bucket) error {
-	_, err := process.InTime(ctx, k.process, process.OpOn(b, "mend"), func(ctx context.Context) (bool, error) {
-		return k.upkeep.Mend(ctx, k.account(b), b, nil)
+	_, err := process.InTime(ctx, k.process, process.OpOn(b, "mend"), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, k.upkeep.MendAfterOthers(ctx, k.account(b), b)
 	})
 	return err
 }

@@ -39,6 +39,17 @@ func (d *Driver) Mend(ctx context.Context, acct *memory.Account, b store.Bucket,
 	return exists, err
 }
 
+// MendAfterOthers is Mend for a caller that cannot tell whether another caller's work has
+// succeeded: it waits for that, and then mends too.
+func (d *Driver) MendAfterOthers(ctx context.Context, acct *memory.Account, b store.Bucket) (err error) {
+	for {
+		ran, waited := acct.Reshaping.Do(ctx, nil, func() { _, err = d.reshape(ctx, acct, b, 0) })
+		if ran || waited != nil {
+			return cmp.Or(err, process.Unavailable(waited))
+		}
+	}
+}
+
 // DoubleInBackground doubles a bucket whose partition throttles, and tries again if that
 // is throttled too. The time between tries is random and grows: all processes try, and
 // each throttled try may load the partition further.

@@ -1,0 +1,198 @@
+package tend_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
+)
+
+var hourly = limiter.PerHour("rph", 3600)
+
+// A verb is one call of a keeper on a bucket of one shard, or of several.
+type verb struct {
+	name string
+	call func(context.Context, *tend.Keeper) error
+}
+
+// verbs are all calls of a keeper that have something to do on the given shards.
+func verbs(images []*store.Image) []verb {
+	pressed := *images[0]
+	pressed.Writes.Tokens = 0
+	empty := *images[0]
+	empty.Limits = []store.LimitState{images[0].Limits[0]}
+	empty.RefilledAt, empty.Limits[0].Tokens = empty.RefilledAt-time.Hour.Milliseconds(), 0
+	all := []verb{
+		{"Shards", func(ctx context.Context, k *tend.Keeper) error {
+			_, err := k.Shards(ctx, pressed.Bucket)
+			return err
+		}},
+		{"Mend", func(ctx context.Context, k *tend.Keeper) error { return k.Mend(ctx, pressed.Bucket) }},
+		{"Configure", func(ctx context.Context, k *tend.Keeper) error {
+			_, err := k.Configure(ctx, pressed.Bucket)
+			return err
+		}},
+		{"Replenish", func(ctx context.Context, k *tend.Keeper) error {
+			_, err := k.Replenish(ctx, &empty, tend.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 1_000_000}}})
+			return err
+		}},
+		{"Double", func(ctx context.Context, k *tend.Keeper) error {
+			_, err := k.Double(ctx, &pressed, time.UnixMilli(pressed.RefilledAt))
+			return err
+		}},
+	}
+	if len(images) > 1 {
+		all = append(all, verb{"Merge", func(ctx context.Context, k *tend.Keeper) error {
+			_, err := k.Merge(ctx, images)
+			return err
+		}})
+	}
+	return all
+}
+
+// world is a table behind a network, with a bucket of one shard.
+func world(t *testing.T, o limitertest.Options) *limitertest.World {
+	t.Helper()
+	o.Remote = true
+	w := limitertest.New(t, o)
+	w.System(hourly)
+	w.Take(w.Limiter, limitertest.Ask("user", "rph", 600))
+	return w
+}
+
+// press makes the items of the bucket look as if their writes were used up.
+func press(images []*store.Image) *store.Image {
+	img := *images[0]
+	img.Writes.Tokens = -1000
+	return &img
+}
+
+// A keeper doubles, merges, replenishes and configures, and no token is lost or made.
+func TestUpkeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world(t, limitertest.Options{})
+		k := w.NewKeeper(w.Store, tend.Options{})
+		img := press(w.Images("user"))
+		if done, err := k.Double(t.Context(), img, time.UnixMilli(img.RefilledAt)); err != nil || !done {
+			t.Fatalf("doubled: %t, %v", done, err)
+		}
+		if n, held := len(w.Images("user")), w.Balance("user", "rph"); n != 2 || held != 3000 {
+			t.Errorf("%d shards hold %d, want 2 that hold 3000", n, held)
+		}
+		images, err := k.Shards(t.Context(), img.Bucket)
+		w.Must(err)
+		if merged, err := k.Merge(t.Context(), images); err != nil || !merged {
+			t.Errorf("merged: %t, %v", merged, err)
+		}
+		if n, held := len(w.Images("user")), w.Balance("user", "rph"); n != 1 || held != 3000 {
+			t.Errorf("%d shards hold %d, want 1 that holds 3000", n, held)
+		}
+		time.Sleep(11 * time.Minute)
+		demand := tend.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 3_600_000}}}
+		if done, err := k.Replenish(t.Context(), w.Images("user")[0], demand); err != nil || !done {
+			t.Errorf("replenished: %t, %v", done, err)
+		}
+		if l, _ := w.Images("user")[0].Limit("rph"); l.Tokens != 3_600_000 {
+			t.Errorf("the item holds %d", l.Tokens)
+		}
+		for _, want := range []bool{true, false} {
+			w.System(limiter.PerHour("rph", 1800))
+			if changed, err := k.Configure(t.Context(), img.Bucket); err != nil || changed != want {
+				t.Errorf("configured: %t, want %t, %v", changed, want, err)
+			}
+		}
+		if s := k.Stats(); s.Buckets != 1 || s.Doublings != 1 || s.Merges != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Every call returns within the keeper's timeout, and by the end of its context, from a
+// table that answers nothing.
+func TestEveryCallReturnsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world(t, limitertest.Options{})
+		images := w.Images("user")
+		var slot faults.Slot
+		s := w.Open(dynamo.Options{API: faults.Wrap(w.Meter, slot.Apply)})
+		k := w.NewKeeper(s, tend.Options{Timeout: 2 * time.Second})
+		slot.Set(faults.Hang)
+		hurried, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for _, v := range verbs(images) {
+			began := time.Now()
+			if err := v.call(hurried, k); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s: %v", v.name, err)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("%s took %v", v.name, took)
+			}
+			ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			began = time.Now()
+			if err := v.call(ctx, k); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s of a caller in a hurry: %v", v.name, err)
+			}
+			if took := time.Since(began); took > 100*time.Millisecond {
+				t.Errorf("%s of a caller in a hurry took %v", v.name, took)
+			}
+			leave()
+		}
+	})
+}
+
+// After Close every call fails with the same error, at once and without a request.
+func TestAClosedKeeperSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world(t, limitertest.Options{})
+		k := w.NewKeeper(w.Store, tend.Options{})
+		img := press(w.Images("user"))
+		_, err := k.Double(t.Context(), img, time.UnixMilli(img.RefilledAt))
+		w.Must(err)
+		images := w.Images("user")
+		w.Must(k.Close())
+		w.Must(k.Close())
+		before := w.Meter.Totals()
+		calls := append(verbs(images),
+			verb{"Merge of nothing", func(ctx context.Context, k *tend.Keeper) error {
+				_, err := k.Merge(ctx, nil)
+				return err
+			}},
+			verb{"Double of an item at leisure", func(ctx context.Context, k *tend.Keeper) error {
+				_, err := k.Double(ctx, images[0], time.Now())
+				return err
+			}},
+		)
+		for _, v := range calls {
+			if err := v.call(t.Context(), k); !errors.Is(err, tend.ErrClosed) {
+				t.Errorf("%s: %v", v.name, err)
+			}
+		}
+		if d := w.Meter.Totals().Sub(before); len(d) != 0 {
+			t.Errorf("requests were sent: %v", d)
+		}
+	})
+}
+
+// An option that makes no sense is named.
+func TestBadOptions(t *testing.T) {
+	t.Parallel()
+	w := limitertest.New(t, limitertest.Options{})
+	for field, o := range map[string]tend.Options{"Timeout": {Timeout: -1}, "Memory": {Memory: -1}} {
+		_, err := tend.New(w.Store, o)
+		bad, ok := errors.AsType[*store.ValidationError](err)
+		if !ok || bad.Field != field || !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := tend.New(nil, tend.Options{}); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("without a store: %v", err)
+	}
+}
