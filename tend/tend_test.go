@@ -144,6 +144,31 @@ func TestEveryCallReturnsInTime(t *testing.T) {
 				t.Errorf("%s of a caller in a hurry took %v", v.name, took)
 			}
 			leave()
+			time.Sleep(time.Minute) // what goes on without its caller ends
+		}
+	})
+}
+
+// A mend that finds another one under way waits for it, and then mends too: the other one
+// may have failed.
+func TestAMendThatWaitedMendsToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world(t, limitertest.Options{})
+		var slot faults.Slot
+		s := w.Open(dynamo.Options{API: faults.Wrap(w.Meter, slot.Apply)})
+		k, b := w.NewKeeper(s, tend.Options{Timeout: 2 * time.Second}), w.Images("user")[0].Bucket
+		slot.Set(faults.Hang)
+		first := make(chan error)
+		go func() { first <- k.Mend(t.Context(), b) }()
+		time.Sleep(time.Second)
+		slot.Set(nil)
+		before, began := w.Meter.Totals(), time.Now()
+		err := k.Mend(t.Context(), b)
+		if n := w.Meter.Totals().Sub(before).Sum().Requests; err != nil || n != 1 || time.Since(began) != time.Second {
+			t.Errorf("the second mend sent %d requests in %v: %v", n, time.Since(began), err)
+		}
+		if err := <-first; !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("the first mend: %v", err)
 		}
 	})
 }
