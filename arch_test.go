@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -393,4 +394,35 @@ func isName(expr ast.Expr, receiver string, names ...string) bool {
 	}
 	x, ok := selector.X.(*ast.Ident)
 	return ok && x.Name == receiver && slices.Contains(names, selector.Sel.Name)
+}
+
+// retired are synonyms that the glossary replaces. Its table has them, and nothing else does.
+var retired = regexp.MustCompile(`(?i)\b(contended|contested|fought|haste|modest\w*|spoiled|in vain|hopeless)\b`)
+
+// One word stands for one thing: the glossary's table of retired synonyms holds.
+func TestRetiredWordsStayRetired(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		switch name := entry.Name(); {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules"):
+			return filepath.SkipDir
+		case entry.IsDir(), filepath.Ext(name) != ".go" && filepath.Ext(name) != ".md", file == "ARCHITECTURE.md", file == "arch_test.go":
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if word := retired.FindString(line); word != "" {
+				t.Errorf("%s:%d says %q: the glossary in ARCHITECTURE.md has the word to use", file, i+1, word)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

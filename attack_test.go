@@ -40,7 +40,7 @@ type attack struct {
 	refused   []time.Duration
 	writes    atomic.Int64 // writes to buckets, after the first two seconds
 	throttled atomic.Int64 // of these, the throttled ones
-	vain      atomic.Int64 // of these, the ones refused by their condition
+	lost      atomic.Int64 // of these, the ones refused by their condition
 	admitted  atomic.Int64 // of the attacker's requests, after the first two seconds
 	wrong     atomic.Int64 // answers that are neither right nor "throttled"
 	hurt      atomic.Int64 // refused requests of neighbours
@@ -130,7 +130,7 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[min(len(all)*p/100, len(all)-1)]
 }
 
-// gauge counts the writes to buckets, and those of them that were throttled or in vain.
+// gauge counts the writes to buckets, and those of them that were throttled or refused.
 func (a *attack) gauge() faults.Hook {
 	return faults.On(faults.After(func(_ *faults.Call, err error) error {
 		if !a.warm() {
@@ -140,8 +140,8 @@ func (a *attack) gauge() faults.Hook {
 		if isThrottled(err) {
 			a.throttled.Add(1)
 		}
-		if _, vain := errors.AsType[*types.ConditionalCheckFailedException](err); vain {
-			a.vain.Add(1)
+		if _, lost := errors.AsType[*types.ConditionalCheckFailedException](err); lost {
+			a.lost.Add(1)
 		}
 		return err
 	}), faults.UpdateItem, faults.TransactWriteItems)
@@ -226,7 +226,7 @@ func TestTheAttack(t *testing.T) {
 		shards    int     // shards of its bucket before the attack; 0: no bucket
 		writes    int64   // at most
 		throttled float64 // of these, at most
-		vain      float64 // refused by their condition, as a part of the writes, at most
+		lost      float64 // refused by their condition, as a part of the writes, at most
 	}{
 		{"coalesced, limits far above", 16, 0, 1_000_000, 0, 5_000, 0.001, 0.3},
 		{"coalesced, limits far above, of one", 1, 0, 1_000_000, 0, 3_000, 0.001, 0.005},
@@ -269,8 +269,8 @@ func TestTheAttack(t *testing.T) {
 					l, _ := img.Limit("rps")
 					consumed += l.Consumed / 1000
 				}
-				w.Logf("%d shards, %d writes, %d throttled, %d in vain, p99 of neighbours %v, was %v, %d admitted; the attacker is granted after %v, %v, %v and refused after %v, %v (p50, p99, p100)",
-					shards, a.writes.Load(), a.throttled.Load(), a.vain.Load(), p99(a.under), p99(a.quiet), a.admitted.Load(),
+				w.Logf("%d shards, %d writes, %d throttled, %d refused, p99 of neighbours %v, was %v, %d admitted; the attacker is granted after %v, %v, %v and refused after %v, %v (p50, p99, p100)",
+					shards, a.writes.Load(), a.throttled.Load(), a.lost.Load(), p99(a.under), p99(a.quiet), a.admitted.Load(),
 					percentile(a.granted, 50), p99(a.granted), percentile(a.granted, 100), percentile(a.refused, 50), p99(a.refused))
 				if a.wrong.Load() > 0 {
 					w.Errorf("%d wrong answers: %v", a.wrong.Load(), *a.example.Load())
@@ -288,8 +288,8 @@ func TestTheAttack(t *testing.T) {
 				if got, all := a.throttled.Load(), a.writes.Load(); float64(got) > tt.throttled*float64(all) {
 					w.Errorf("%d of %d writes were throttled, want a part of %v at most", got, all, tt.throttled)
 				}
-				if got, all := a.vain.Load(), a.writes.Load(); float64(got) > tt.vain*float64(all) {
-					w.Errorf("%d of %d writes were in vain, want a part of %v at most", got, all, tt.vain)
+				if got, all := a.lost.Load(), a.writes.Load(); float64(got) > tt.lost*float64(all) {
+					w.Errorf("%d of %d writes were refused, want a part of %v at most", got, all, tt.lost)
 				}
 				if was, is := p99(a.quiet), p99(a.under); is > was*12/10 {
 					w.Errorf("the neighbours' p99 is %v, was %v", is, was)

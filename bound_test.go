@@ -81,10 +81,10 @@ func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 		w.Must(lease.Rollback(w.Context()))
 		w.all("user", limits, left)
 
-		w.Widen(w.Context(), "user", "gpt-4")
+		w.DoubleNow(w.Context(), "user", "gpt-4")
 		takes(200)
 		takes(500) // from both shards
-		w.Widen(w.Context(), "user", "gpt-4")
+		w.DoubleNow(w.Context(), "user", "gpt-4")
 		if w.Take(other, askEach("user", limits, left+1)) == nil {
 			w.Error("more was admitted than there is")
 		}

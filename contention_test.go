@@ -135,7 +135,7 @@ func TestASplitOfNegativeBalancesLosesNothing(t *testing.T) {
 			g.Fatalf("%d are stored", s.Tokens)
 		}
 		before := g.Balance("user", "rps")
-		g.one.Widen(g.Context(), "user", "gpt-4")
+		g.one.DoubleNow(g.Context(), "user", "gpt-4")
 		if got := g.Balance("user", "rps"); got != before || g.count() != 2 {
 			g.Errorf("%d on %d shards, were %d", got, g.count(), before)
 		}
@@ -152,7 +152,7 @@ func TestASplitOfNegativeBalancesLosesNothing(t *testing.T) {
 // shards alone.
 func TestAGatherLeavesContendedStampsAlone(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
-		g.one.Widen(g.Context(), "user", "gpt-4")
+		g.one.DoubleNow(g.Context(), "user", "gpt-4")
 		before := g.Images("user")
 		time.Sleep(100 * time.Millisecond)
 		g.Take(g.one, ask("user", "rps", 80))

@@ -32,7 +32,7 @@ var paths = map[string]func(w *far, entity string){
 	},
 	"sharded": func(w *far, entity string) {
 		w.warm(ask(entity, "rph", 0))
-		w.Widen(w.Context(), entity, "gpt-4")
+		w.DoubleNow(w.Context(), entity, "gpt-4")
 		w.warm(ask(entity, "rph", 3600)) // so that no shard has enough
 	},
 }

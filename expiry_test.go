@@ -73,18 +73,18 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 		},
 		"and then sharded": func(w *world) {
 			owe(w, 1, 10_000)
-			w.Widen(w.Context(), "user", "gpt-4")
-			w.Widen(w.Context(), "user", "gpt-4")
+			w.DoubleNow(w.Context(), "user", "gpt-4")
+			w.DoubleNow(w.Context(), "user", "gpt-4")
 		},
 		"of a sharded one": func(w *world) {
 			w.Take(w.Limiter, ask("user", "rpm", 1))
-			w.Widen(w.Context(), "user", "gpt-4")
-			w.Widen(w.Context(), "user", "gpt-4")
+			w.DoubleNow(w.Context(), "user", "gpt-4")
+			w.DoubleNow(w.Context(), "user", "gpt-4")
 			owe(w, 2, 5_000)
 		},
 		"and then merged": func(w *world) {
 			w.Take(w.Limiter, ask("user", "rpm", 1))
-			w.Widen(w.Context(), "user", "gpt-4")
+			w.DoubleNow(w.Context(), "user", "gpt-4")
 			owe(w, 2, 5_000)
 			time.Sleep(time.Second)
 			w.merge(w.Limiter)

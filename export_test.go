@@ -19,8 +19,8 @@ func (l *Limiter) Settle() {
 	}
 }
 
-// Widen doubles the number of shards of a bucket.
-func (l *Limiter) Widen(ctx context.Context, entity, resource string) {
+// DoubleNow doubles the number of shards of a bucket.
+func (l *Limiter) DoubleNow(ctx context.Context, entity, resource string) {
 	b := Bucket{Entity: entity, Resource: resource}
 	_, _ = l.driver.Upkeep.Double(ctx, l.driver.Memory(b), b, l.driver.Memory(b).ShardCount(), nil)
 }

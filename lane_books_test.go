@@ -165,6 +165,6 @@ func (w *far) visit(random *rand.Rand, b *books) {
 func (w *far) splitKey() {
 	w.Helper()
 	time.Sleep(2 * time.Second)
-	w.l.Widen(w.Context(), "key", "gpt-4")
+	w.l.DoubleNow(w.Context(), "key", "gpt-4")
 	w.l.Settle()
 }

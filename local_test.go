@@ -283,7 +283,7 @@ func TestLocalRefusalsOfAShardedBucket(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(fixed("x", 100))
 		w.Take(w.Limiter, ask("user", "x", 10))
-		w.Widen(w.Context(), "user", "gpt-4")
+		w.DoubleNow(w.Context(), "user", "gpt-4")
 		time.Sleep(time.Minute)
 		if w.refusedLocally(w.Limiter, ask("user", "x", 91)) {
 			w.Error("refused although no shard was seen for a minute")
@@ -361,7 +361,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 				w.Take(w.Limiter, ask(entity, "rpm", 0))
 				for n := 1; n < 1<<(seed/4); n *= 2 {
 					time.Sleep(2 * time.Second)
-					w.Widen(w.Context(), entity, "gpt-4")
+					w.DoubleNow(w.Context(), entity, "gpt-4")
 				}
 				compared := 0
 				for range 300 {
@@ -376,7 +376,7 @@ func TestLocalRefusalsAreTheStoresOwn(t *testing.T) {
 					theirs := w.Take(asking, req)
 					asking.Settle() // comparisons in the background are requests too
 					if theirs == nil {
-						w.Fatalf("%v is served by the store, and hopeless from memory", req.Consume)
+						w.Fatalf("%v is served by the store, and refused from memory", req.Consume)
 					}
 					if !w.refusedLocally(w.Limiter, req) {
 						w.Error("the store was asked")
@@ -417,7 +417,7 @@ func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
 	m := newMemory(t, 2)
 	if n := testing.AllocsPerRun(100, func() {
 		if !m.RefusesFromMemory(&m.reqs[0]) {
-			t.Error("not hopeless")
+			t.Error("not refused from memory")
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -450,7 +450,7 @@ func BenchmarkLocalRefusal(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				if !w.RefusesFromMemory(&w.reqs[i&1023]) {
-					b.Fatal("not hopeless")
+					b.Fatal("not refused from memory")
 				}
 				i++
 			}

@@ -270,7 +270,7 @@ func TestDoubledAgainAfterAMerge(t *testing.T) {
 		stale := w.NewLimiter(w.Store, limiter.Options{Trust: -1})
 		w.survey(stale, "user", daily)
 		w.halve(w.Limiter, 2)
-		w.Widen(w.Context(), "user", "gpt-4")
+		w.DoubleNow(w.Context(), "user", "gpt-4")
 		if got := w.count(); got != 4 || w.total() != 2_200_000 {
 			w.Fatalf("%d shards hold %d", got, w.total())
 		}
@@ -303,7 +303,7 @@ func TestMergesRaceWithWhateverElse(t *testing.T) {
 				for _, f := range []func(*limiter.Limiter){
 					func(l *limiter.Limiter) { w.merge(l) },
 					func(l *limiter.Limiter) { w.merge(l) },
-					func(l *limiter.Limiter) { l.Widen(w.Context(), "user", "gpt-4") },
+					func(l *limiter.Limiter) { l.DoubleNow(w.Context(), "user", "gpt-4") },
 					func(l *limiter.Limiter) { w.Must(l.Mend(w.Context(), b)) },
 					func(l *limiter.Limiter) { w.Take(l, ask("user", "rph", 10)) },
 					func(l *limiter.Limiter) { w.Take(l, ask("user", "rph", 1800)) },

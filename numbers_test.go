@@ -95,7 +95,7 @@ func TestShardsCountAcrossTheEndOf64Bits(t *testing.T) {
 			}
 		}
 		takes(5)
-		w.Widen(w.Context(), "user", "gpt-4")
+		w.DoubleNow(w.Context(), "user", "gpt-4")
 		takes(5)
 		for w.count() > 1 {
 			if !w.merge(w.Limiter) {
@@ -178,7 +178,7 @@ func TestADebtBeyond64Bits(t *testing.T) {
 				if refused == nil || refused.RetryAfter() < 8*time.Second || refused.Statuses[0].Available > -8*limiter.MaxTokens {
 					w.Fatalf("got %+v", refused)
 				}
-				w.Widen(w.Context(), "user", "gpt-4")
+				w.DoubleNow(w.Context(), "user", "gpt-4")
 				if n := w.count(); n != 2 {
 					w.Errorf("%d shards, want 2", n)
 				}

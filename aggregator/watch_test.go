@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-// widen makes a keeper double the user's bucket until it has n shards.
-func (w *world) widen(n int) {
+// doubleTo makes a keeper double the user's bucket until it has n shards.
+func (w *world) doubleTo(n int) {
 	w.Helper()
 	k := w.NewKeeper(w.Store, tend.Options{})
 	for have := 1; have < n; have *= 2 {
@@ -88,7 +88,7 @@ func TestAnIdleBucketIsMerged(t *testing.T) {
 				w.aggregator = w.aggregate(aggregator.Options{Quiet: quiet, Observe: sums.observe})
 				w.System(limiter.PerDay("rpd", 100_000_000))
 				w.Take(w.Limiter, ask("user", "rpd", 90_000_000))
-				w.widen(4)
+				w.doubleTo(4)
 				quiet := cmp.Or(quiet, aggregator.DefaultQuiet)
 				start := time.Now()
 				end := w.follow()
@@ -138,7 +138,7 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 				w.aggregator = w.aggregate(aggregator.Options{Quiet: 20 * time.Second, Observe: sums.observe})
 				w.System(limiter.PerDay("rpd", 100_000_000))
 				w.Take(w.Limiter, ask("user", "rpd", 1_000_000))
-				w.widen(2)
+				w.doubleTo(2)
 				w.process(w.drain())
 				write := func(shard int) bool {
 					out, err := w.Store.Take(t.Context(), &store.Take{
@@ -186,7 +186,7 @@ func TestWhatIsNotQuietAllTheTime(t *testing.T) {
 				w.aggregator = w.aggregate(aggregator.Options{Observe: sums.observe})
 				w.System(limiter.PerDay("rpd", 1_000_000))
 				w.Take(w.Limiter, ask("user", "rpd", 500_000))
-				w.widen(2)
+				w.doubleTo(2)
 				end := w.follow()
 				time.Sleep(aggregator.DefaultQuiet * 5 / 8)
 				disturb(w)
@@ -211,7 +211,7 @@ func TestWhoMerges(t *testing.T) {
 		w := newWorld(t)
 		w.System(limiter.PerDay("rpd", 1_000_000))
 		w.Take(w.Limiter, ask("user", "rpd", 500_000))
-		w.widen(8)
+		w.doubleTo(8)
 		records := w.drain()
 		never := &tally{}
 		w.aggregator = w.aggregate(aggregator.Options{Quiet: -1, Observe: never.observe})
@@ -284,7 +284,7 @@ func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 		w.System(limiter.PerDay("rpd", 1000))
 		w.Must(w.Open(dynamo.Options{Namespace: "blue"}).SetSystem(t.Context(), []limiter.Limit{limiter.PerDay("rpd", 1000)}, ""))
 		w.Take(w.Limiter, ask("user", "rpd", 500))
-		w.widen(2)
+		w.doubleTo(2)
 		w.process(w.drain())
 		merges, errs := 0, 0
 		for range 8 {

@@ -115,9 +115,9 @@ func (w *world) isHot(ids []bucketID) bool {
 	return w.calm.Load() == nil && slices.ContainsFunc(ids, func(id bucketID) bool { return w.now() < w.hot[id] })
 }
 
-// widen makes a client double a bucket before the play begins, up to a number of shards, or
+// doubleTo makes a client double a bucket before the play begins, up to a number of shards, or
 // as far as that many calls go.
-func (p *play) widen(key bucketKey, shards, calls int) {
+func (p *play) doubleTo(key bucketKey, shards, calls int) {
 	limits := p.configured(key.entity, key.resource)
 	if len(limits) == 0 {
 		return
@@ -134,7 +134,7 @@ func (p *play) widen(key bucketKey, shards, calls int) {
 			p.w.patch(key.shard(i), -2_000_000)
 		}
 		p.probes++
-		k := &call{name: "admin/widen#" + strconv.Itoa(p.probes), kind: acquiring, client: p.admin, req: req}
+		k := &call{name: "admin/double#" + strconv.Itoa(p.probes), kind: acquiring, client: p.admin, req: req}
 		ctx := k.begin(p.w)
 		lease, err := p.admin.limiter.Acquire(ctx, req)
 		k.lease = lease

@@ -182,7 +182,7 @@ func (p *play) setUp() {
 	}
 	p.set(ctx, limiter.ConfigKey{Entity: "project", Resource: "api"}, drawLimits(r, 3, offered["api"]...))
 	if w.odds.hot {
-		p.widen(p.spots[0], pick(r, 1, 1, 1, 2, 2, 4, 8, 32), 10)
+		p.doubleTo(p.spots[0], pick(r, 1, 1, 1, 2, 2, 4, 8, 32), 10)
 	}
 }
 

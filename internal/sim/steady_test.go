@@ -53,7 +53,7 @@ func (d demand) admit(t *testing.T, seed uint64, broken breakage) map[string]int
 		ctx := context.WithValue(context.Background(), callKey{}, &call{name: "steady", kind: administering, client: p.admin})
 		p.set(ctx, limiter.ConfigKey{Resource: "api"}, d.limits)
 		if d.shards > 0 {
-			p.widen(bucketKey{"solo", "api"}, d.shards, 120)
+			p.doubleTo(bucketKey{"solo", "api"}, d.shards, 120)
 			if n := p.w.items[bucketKey{"solo", "api"}.shard(d.shards-1)]; n == nil {
 				panic("there are fewer shards than were to be")
 			}
