@@ -37,10 +37,10 @@ long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLease
 	TestNeverStarvedByAnAggregator TestNeverStarvedOnShards \
 	TestOneWriteFromTheFutureDoesNotStopABucket TestOnlyAQuietBucketIsMerged TestPowerCutAtEveryStep \
 	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually \
-	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestSteadyLoadStaysOnTheOneRoundTripPath \
+	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
 	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
 	TestUnequalSharesAreSeen
-long_packages = . ./aggregator ./conformance ./dynamo/stream ./dynamolite \
+long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite \
 	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("sim.seeds", 60, "how many seeds to run; a fifth of them with -short")
+	seeds     = flag.Int("sim.seeds", 45, "how many seeds to run; a fifth of them with -short")
 	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
 	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
