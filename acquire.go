@@ -36,7 +36,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
 	}
-	if err := l.refuseLocally(&req); err != nil {
+	if err := l.refuseFromMemory(&req); err != nil {
 		return nil, err
 	}
 	if !l.driver.Begin() {

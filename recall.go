@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// refuseLocally refuses a request from memory, if the remembered images of its buckets
+// refuseFromMemory refuses a request from memory, if the remembered images of its buckets
 // show that it would be refused. It returns nil if the limiter must ask the store.
 //
 // The last image of a bucket, refilled to now, shows the most that the bucket can hold,
@@ -15,7 +15,7 @@ import (
 // short time; it never admits. There must be an image of every shard, compared with its
 // configuration within the time to live. No item may need a write. Then the answer is
 // the same as the store's, with the same wait.
-func (l *Limiter) refuseLocally(req *Request) error {
+func (l *Limiter) refuseFromMemory(req *Request) error {
 	asked, m := req.asked(), l.driver.Moment()
 	of, refuses := l.driver.RefusesFromMemory(&asked, m)
 	if !refuses {
