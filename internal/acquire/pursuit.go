@@ -37,9 +37,9 @@ type pursuit struct {
 	looked bool
 	// tookExcess says that the pursuit has looked for a sibling that could take the excess.
 	tookExcess bool
-	// sought says that the pursuit has looked for siblings of a missing shard 0, and
+	// soughtSiblings says that the pursuit has looked for siblings of a missing shard 0, and
 	// found none.
-	sought bool
+	soughtSiblings bool
 }
 
 // debitAlone carries a claim out against one bucket item. It needs one write if the
@@ -390,7 +390,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 // prepare reads at the same time all that a bucket is made from: its configuration,
 // and whether shards of it exist. It returns nil if shards exist.
 func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
-	d, acct, of, sought := p.d, p.acct, p.c.Bucket, p.sought // keeps p itself on the stack
+	d, acct, of, sought := p.d, p.acct, p.c.Bucket, p.soughtSiblings // keeps p itself on the stack
 	var siblings []*store.Image
 	var errs [2]error
 	d.AtOnce(len(errs), func(i int) {
@@ -407,7 +407,7 @@ func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	p.sought, p.Moment = true, p.d.Moment()
+	p.soughtSiblings, p.Moment = true, p.d.Moment()
 	if len(siblings) > 0 {
 		p.acct.Recount(siblings, p.Moment)
 		return nil, nil
