@@ -53,7 +53,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: quick
-quick: ## most tests, with few seeds and without the race detector; a minute
+quick: ## most tests, with few seeds and without the race detector; under a minute
 	@echo 'go test -short ./... without the long tests'
 	@go test -short -vet=off -skip $(long_pattern) ./...
 
