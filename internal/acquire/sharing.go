@@ -48,11 +48,10 @@ func (q queued) debit(ctx context.Context, c *Claim, left <-chan struct{}) error
 	}
 	ln := &c.acct.at(c.Shard).takes
 	t := &ticket{Claim: c}
-	switch told, err := ln.Attend(ctx, t, ps, left); {
-	case err != nil:
-		return outOfLine(err)
+	switch told, err := q.attend(ctx, ln, t, ps, left); {
+	case err != nil: // the ticket still belongs to others
+		return err
 	case told == lane.Done:
-		q.Counts.Carried.Add(1)
 		return t.Err
 	case told == lane.Solo:
 		return q.debitAlone(ctx, c, left)
@@ -76,15 +75,26 @@ func (q queued) debit(ctx context.Context, c *Claim, left <-chan struct{}) error
 	return err
 }
 
+// attend lets a caller wait in a lane for its turn.
+func (q queued) attend(ctx context.Context, ln *lane.Lane[*Claim], t *ticket, ps lane.Places, left <-chan struct{}) (told lane.Turn, err error) {
+	told, err = ln.Attend(ctx, t, ps, left)
+	if err != nil {
+		return told, outOfLine(err)
+	}
+	if told == lane.Done {
+		q.Counts.Carried.Add(1)
+	}
+	return told, nil
+}
+
 // gather lets a claim wait in the lane of its bucket, because gathers would only refuse
 // each other's writes. The caller at the front decides for all that have come meanwhile.
 func (q queued) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	t, ln := &ticket{Claim: c}, &c.acct.gathers
-	switch told, err := ln.Attend(ctx, t, lane.Places{Base: 1}, left); {
-	case err != nil:
-		return outOfLine(err)
+	switch told, err := q.attend(ctx, ln, t, lane.Places{Base: 1}, left); {
+	case err != nil: // the ticket still belongs to others
+		return err
 	case told == lane.Done:
-		q.Counts.Carried.Add(1)
 		return t.Err
 	case told == lane.Solo:
 		q.gatherCrowd(ctx, nil, t)
@@ -99,11 +109,10 @@ func (q queued) gather(ctx context.Context, c *Claim, left <-chan struct{}) erro
 func (q queued) adjust(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	ln := &acct.at(img.Shard).credits
 	t := &ticket{Claim: &Claim{Bucket: img.Bucket, Terms: plan.Terms{Amounts: deltas}}}
-	switch told, err := ln.Attend(ctx, t, lane.Places{Base: q.places.Base}, nil); {
+	switch told, err := q.attend(ctx, ln, t, lane.Places{Base: q.places.Base}, nil); {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", store.ErrConflict, outOfLine(err)) // nothing was sent
+		return nil, fmt.Errorf("%w: %w", store.ErrConflict, err) // nothing was sent
 	case told == lane.Done:
-		q.Counts.Carried.Add(1)
 		return nil, t.Err
 	case told == lane.Solo:
 		return q.adjustAlone(ctx, acct, img, deltas)
