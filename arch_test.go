@@ -41,11 +41,11 @@ var mayImport = map[string][]string{
 	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/upkeep", "internal/bucket", "store"},
 	"internal/upkeep":  {"internal/memory", "internal/plan", "internal/process", "store"},
 
-	// What a process has: its store, configuration, clocks, goroutines.
+	// The process: its store, configuration, clocks and goroutines.
 	"internal/process": {"internal/calls", "internal/config", "internal/memory", "internal/plan", "store"},
 	"internal/config":  {"internal/calls", "internal/memory", "internal/plan", "store"},
 
-	// What a process remembers, without I/O; what it works out, without a clock or a lock.
+	// Memory does no I/O. The plan has no clock and no lock.
 	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
 	"internal/plan":   {"internal/bucket", "store"},
 	"internal/lane":   {"internal/calls"},
@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"dynamolite":          {"dynamolite/internal/...", sdk + "/..."},
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
 
-	// What runs on a store.
+	// Packages that run on a store.
 	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
 	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"archive":           {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},

@@ -76,7 +76,7 @@ func New(s Store, o Options) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{driver: acquire.New(p, acquire.Options{Memory: o.Memory, Trust: o.Trust, InFlight: o.InFlight})}
+	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight})}
 	l.begin = l.acquireApart
 	if p.IsInline() {
 		l.begin = l.acquireHere

@@ -3,7 +3,6 @@
 package tend
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -51,7 +50,7 @@ func New(s store.Store, o Options) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Keeper{p, upkeep.New(p), memory.NewCache[memory.Key, *memory.Account](cmp.Or(o.Memory, process.DefaultMemory))}, nil
+	return &Keeper{p, upkeep.New(p), memory.NewCache[memory.Key, *memory.Account](p.Memory)}, nil
 }
 
 // Close ends the keeper. Calls that begin from now on return [ErrClosed]. Close waits for

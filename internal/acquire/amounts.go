@@ -27,6 +27,15 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 	return sum
 }
 
+// negated returns amounts with the opposite sign: the credit of a debit.
+func negated(amounts []store.Amount) []store.Amount {
+	back := make([]store.Amount, 0, len(amounts))
+	for _, a := range amounts {
+		back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
+	}
+	return back
+}
+
 // claimAmounts returns a request's amounts by limit name, in millitokens.
 func claimAmounts(consume map[string]int64) []store.Amount {
 	amounts := make([]store.Amount, 0, len(consume))

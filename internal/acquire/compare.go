@@ -29,7 +29,7 @@ func (d *Driver) compare(ctx context.Context, acct *account, b store.Bucket) *co
 	if !first {
 		return cmp
 	}
-	run := func() {
+	d.Soon(func() {
 		w, err := d.Config.Refresh(d.Detach(ctx), b.Entity, b.Resource)
 		if err == nil {
 			acct.Want(w)
@@ -37,8 +37,7 @@ func (d *Driver) compare(ctx context.Context, acct *account, b store.Bucket) *co
 			d.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", b.Entity, "resource", b.Resource, "error", err)
 		}
 		acct.comparisons.end(cmp, err, d.Uptime())
-	}
-	d.Soon(run)
+	})
 	return cmp
 }
 
@@ -65,7 +64,7 @@ func (d *Driver) await(ctx context.Context, cmp *comparison, left <-chan struct{
 	return false
 }
 
-// verifySoon is verify for a claim. It gives up early, and at once if a read has just
+// verifySoon is [process.Process.Verify] for a claim. It gives up early, and at once if a read has just
 // failed.
 func (d *Driver) verifySoon(ctx context.Context, acct *account, b store.Bucket) (*plan.Wanted, error) {
 	if err := acct.comparisons.failedLately(d.Uptime()); err != nil {

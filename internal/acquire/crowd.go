@@ -165,7 +165,7 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 		err = p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, nil)
 	case plan.Disabled:
 		err = &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
-	case plan.Incomputable:
+	case plan.Unsupported:
 		err = unsupported(p.c.Bucket, p.img.Features)
 	default:
 		more = true

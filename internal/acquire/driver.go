@@ -20,9 +20,6 @@ const (
 
 // Options configure a [Driver] beyond its process. The zero value works.
 type Options struct {
-	// Memory is the number of buckets that the driver remembers. Default
-	// [process.DefaultMemory].
-	Memory int
 	// Trust is how long an image may refuse. Default [DefaultTrust]; negative is never.
 	Trust time.Duration
 	// InFlight is the maximum number of concurrent writes to one bucket item. Default

@@ -9,15 +9,12 @@ import (
 
 // New returns a driver for a process.
 func New(p *process.Process, o Options) *Driver {
-	if o.Memory == 0 {
-		o.Memory = process.DefaultMemory
-	}
 	if o.Trust == 0 {
 		o.Trust = DefaultTrust
 	}
 	d := &Driver{
 		Process: p, Upkeep: upkeep.New(p), trust: max(-1, o.Trust),
-		accounts: memory.NewCache[memory.Key, *account](o.Memory),
+		accounts: memory.NewCache[memory.Key, *account](p.Memory),
 	}
 	switch {
 	case p.IsInline() || o.InFlight < 0:

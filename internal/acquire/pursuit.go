@@ -159,7 +159,7 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 		return true, nil
 	case plan.Disabled:
 		return true, p.disabled()
-	case plan.Incomputable:
+	case plan.Unsupported:
 		return true, p.notEvaluable()
 	case plan.Done:
 	}

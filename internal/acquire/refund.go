@@ -32,10 +32,7 @@ func (d *Driver) refundOne(ctx context.Context, c *Claim) {
 	parts := c.parts()
 	spare := make([][]store.Amount, len(parts))
 	d.AtOnce(len(parts), func(i int) {
-		img, back := parts[i].Image, make([]store.Amount, 0, len(parts[i].Amounts))
-		for _, a := range parts[i].Amounts {
-			back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
-		}
+		img, back := parts[i].Image, negated(parts[i].Amounts)
 		var err error
 		if spare[i], err = d.adjust(ctx, img, back); process.IsTurnedAway(err) {
 			d.InBackground(func() {
@@ -76,10 +73,7 @@ func (d *Driver) takeBack(ctx context.Context, c *Claim) error {
 	parts := c.parts()
 	errs := make([]error, len(parts))
 	d.AtOnce(len(parts), func(i int) {
-		back := make([]store.Amount, 0, len(parts[i].Amounts))
-		for _, a := range parts[i].Amounts {
-			back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
-		}
+		back := negated(parts[i].Amounts)
 		errs[i] = d.Insist(ctx, func(ctx context.Context) error { return d.giveBack(ctx, parts[i].Image, back) })
 	})
 	if err := errors.Join(errs...); err != nil {

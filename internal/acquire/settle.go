@@ -34,7 +34,8 @@ type part struct {
 	written []int64      // for each entry, the amount debited in the store, in millitokens
 }
 
-// Init records what a granted claim has taken. It is for a Taken in its place.
+// Init records what a granted claim has taken, in a zero Taken. The Taken must not be
+// copied afterwards.
 func (t *Taken) Init(d *Driver, c *Claim) {
 	if c.image.ShardCount > 1 {
 		c.images = c.Shards(d.Uptime()) // as they are now

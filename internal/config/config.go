@@ -26,8 +26,8 @@ type Reader struct {
 	// evictions counts evictions before they take effect. A read that began before an
 	// eviction may return the old value, so the cache does not store it.
 	evictions atomic.Uint64
-	// epoch counts evictions after they have taken effect. What was read in an earlier
-	// epoch is no longer young.
+	// epoch counts evictions after they have taken effect. Configuration that was read
+	// in an earlier epoch is no longer young.
 	epoch atomic.Uint64
 
 	hits, misses  atomic.Int64

@@ -133,7 +133,8 @@ func TestLevelsAreRememberedForATime(t *testing.T) {
 	}
 }
 
-// What was read before a change of this process is neither remembered nor young after it.
+// The reader neither remembers a level that it read before a change of this process, nor
+// calls it young.
 func TestAChangeDuringARead(t *testing.T) {
 	t.Parallel()
 	s := &levels{has: map[store.ConfigKey]*store.Config{system: of(1)}}

@@ -20,7 +20,7 @@ const (
 	Wait                     // let the hidden write limit earn a token
 	Refuse                   // the bucket cannot serve the terms
 	Disabled                 // an operator has disabled the bucket
-	Incomputable             // this version cannot evaluate the item
+	Unsupported             // this version cannot evaluate the item
 	Done                     // there is nothing to do
 )
 
@@ -74,7 +74,7 @@ func Next(s *Situation) Step {
 	}
 	if !img.IsEvaluable() || lacks && !mismatch {
 		if s.Fresh {
-			return Step{Kind: Incomputable}
+			return Step{Kind: Unsupported}
 		}
 		return s.take(atStamp)
 	}

@@ -56,7 +56,7 @@ func TestNext(t *testing.T) {
 		"nothing is asked, nothing differs":    {item(0, now, nil), true, true, wanted(minutely), 0, plan.Done},
 		"an operator disabled it":              {item(5000, now, func(i *store.Image) { i.Disabled = true }), true, false, wanted(minutely), 1000, plan.Disabled},
 		"it was disabled when last seen":       {item(5000, now, func(i *store.Image) { i.Disabled = true }), false, false, wanted(minutely), 1000, plan.Take},
-		"a peer's schedule, and too little":    {item(0, now-10_000, func(i *store.Image) { i.Features = store.Schedule }), true, false, wanted(minutely), 1000, plan.Incomputable},
+		"a peer's schedule, and too little":    {item(0, now-10_000, func(i *store.Image) { i.Features = store.Schedule }), true, false, wanted(minutely), 1000, plan.Unsupported},
 		"a peer's schedule, and enough":        {item(5000, now, func(i *store.Image) { i.Features = store.Schedule }), true, false, wanted(minutely), 1000, plan.Take},
 		"its writes are used up":               {item(5000, now, func(i *store.Image) { i.Writes.Tokens = -1000 }), true, false, wanted(minutely), 1000, plan.Wait},
 		"its writes are used up, in old image": {item(5000, now, func(i *store.Image) { i.Writes.Tokens = -1000 }), false, false, wanted(minutely), 1000, plan.Take},

@@ -89,6 +89,7 @@ type Process struct {
 
 	Store      store.Store // heals the images that it returns
 	Config     *config.Reader
+	Memory     int   // see [Options.Memory]
 	Multiplier int64 // see [Options.TTLMultiplier]
 	Logger     *slog.Logger
 	Rand       func(n int64) int64
@@ -127,7 +128,7 @@ func New(s store.Store, o Options) (*Process, error) {
 	immediate, ok := s.(store.ImmediateStore)
 	p := &Process{
 		Crew: calls.NewCrew(o.Timeout, ok && immediate.Immediate()), Clock: memory.NewClock(s.Now),
-		Multiplier: int64(o.TTLMultiplier), Logger: o.Logger, Rand: o.Rand,
+		Memory: o.Memory, Multiplier: int64(o.TTLMultiplier), Logger: o.Logger, Rand: o.Rand,
 		unwatch: func() {}, closed: make(chan struct{}),
 	}
 	p.Store = newHealer(s, p)
