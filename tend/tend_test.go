@@ -149,6 +149,31 @@ func TestEveryCallReturnsInTime(t *testing.T) {
 	})
 }
 
+// After a throttled write, the keeper sends no refill ahead to the shard for a time.
+func TestAThrottledShardIsNotReplenished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world(t)
+		var slot faults.Slot
+		s := w.Open(dynamo.Options{API: faults.Wrap(w.Meter, slot.Apply)})
+		k, img := w.NewKeeper(s, tend.Options{}), w.Images("user")[0]
+		time.Sleep(11 * time.Minute)
+		demand := tend.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 3_600_000}}}
+		slot.Set(faults.Fail(faults.BusyTable()))
+		if done, err := k.Replenish(t.Context(), img, demand); done || !errors.Is(err, store.ErrThrottled) {
+			t.Fatalf("replenished: %t, %v", done, err)
+		}
+		slot.Set(nil)
+		before := w.Meter.Totals()
+		if done, err := k.Replenish(t.Context(), img, demand); done || err != nil || len(w.Meter.Totals().Sub(before)) != 0 {
+			t.Errorf("replenished at once: %t, %v", done, err)
+		}
+		time.Sleep(time.Minute)
+		if done, err := k.Replenish(t.Context(), img, demand); !done || err != nil {
+			t.Errorf("not replenished later: %t, %v", done, err)
+		}
+	})
+}
+
 // A mend that finds another one under way waits for it, and then mends too: the other one
 // may have failed.
 func TestAMendThatWaitedMendsToo(t *testing.T) {

@@ -11,17 +11,17 @@ type Kind uint8
 
 // The kinds of [Step].
 const (
-	Read         Kind = iota // read a bucket that is not fully known
-	Take                     // debit the bucket as it is
-	Refill                   // accrue, debit and repair in one write
-	Repair                   // repair, then look again: the terms cannot be served now
-	Verify                   // find out whether the bucket needs a repair
-	Create                   // make the bucket
-	Wait                     // let the hidden write limit earn a token
-	Refuse                   // the bucket cannot serve the terms
-	Disabled                 // an operator has disabled the bucket
+	Read        Kind = iota // read a bucket that is not fully known
+	Take                    // debit the bucket as it is
+	Refill                  // accrue, debit and repair in one write
+	Repair                  // repair, then look again: the terms cannot be served now
+	Verify                  // find out whether the bucket needs a repair
+	Create                  // make the bucket
+	Wait                    // let the hidden write limit earn a token
+	Refuse                  // the bucket cannot serve the terms
+	Disabled                // an operator has disabled the bucket
 	Unsupported             // this version cannot evaluate the item
-	Done                     // there is nothing to do
+	Done                    // there is nothing to do
 )
 
 // A Step is the next action for terms on an item.
