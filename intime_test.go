@@ -103,10 +103,10 @@ func TestEveryCallReturnsInTime(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	for _, o := range []limiter.Options{{}, {InFlight: -1}, {Trust: -1, InFlight: 1}} {
+		o.Timeout = timeout
 		for _, shards := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%d in flight, %d shards", o.InFlight, shards), func(t *testing.T) {
 				t.Parallel()
-				o.Timeout = timeout
 				for _, deaf := range []time.Duration{0, 3 * time.Second} {
 					inFarWorld(t, limiter.Options{}, func(w *far) { everyCallReturns(w, o, shards, deaf) })
 				}
