@@ -1,5 +1,5 @@
 # make help lists the targets. Everything needs Go; conformance and golden also
-# need java, mvn and python3.
+# need java, mvn, python3 and python3.13.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -97,7 +97,7 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go vet -C benchmarks -tags conformance ./...
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line and moto
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto and LocalStack
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
