@@ -83,6 +83,17 @@ type server struct {
 	log string
 }
 
+// tell logs the end of what the server has written, if the test has failed.
+func (s *server) tell(tb testing.TB) {
+	tb.Helper()
+	const most = 8000
+	text, err := os.ReadFile(s.log)
+	if err != nil || !tb.Failed() {
+		return
+	}
+	tb.Logf("peers: the end of %s:\n%s", filepath.Base(s.log), text[max(0, len(text)-most):])
+}
+
 // launch starts a server on a free loopback port, waits until it answers, and kills it when
 // the test ends. Children of the server that read standard input end at the same time.
 func launch(tb testing.TB, name string, command func(port string) []string, ask func(ctx context.Context, endpoint string) error) (*server, error) {

@@ -43,7 +43,10 @@ func StartLocalStack(tb testing.TB) *LocalStack {
 		"ZAEL_DYNAMODB_LOCAL=" + filepath.Dir(require(tb, "dynamodb-local", "DynamoDBLocal-2.6.1.jar")),
 		"OVERRIDE_IN_DOCKER=0", "LAMBDA_RUNTIME_EXECUTOR=process", "LAMBDA_SYNCHRONOUS_CREATE=1", "DYNAMODB_IN_MEMORY=1",
 		"SKIP_SSL_CERT_DOWNLOAD=1", "DISABLE_EVENTS=1", "SKIP_INFRA_DOWNLOADS=1", "DNS_ADDRESS=0", "USE_SSL=0", "EAGER_SERVICE_LOADING=0",
-		"PYTHONDONTWRITEBYTECODE=1",
+		"PYTHONDONTWRITEBYTECODE=1", "LS_LOG=warning",
+		// The streams of DynamoDB Local. The default copies records to a Kinesis whose sequence
+		// numbers are longer than those that DynamoDB has.
+		"PROVIDER_OVERRIDE_DYNAMODB=v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS=v2",
 		// A poll each second, even after polls that found nothing.
 		"LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC=1",
 	}
@@ -61,6 +64,7 @@ func StartLocalStack(tb testing.TB) *LocalStack {
 		})
 		if err == nil {
 			l.pid = s.pid
+			tb.Cleanup(func() { s.tell(tb) })
 			return l
 		}
 	}
