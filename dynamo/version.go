@@ -92,3 +92,12 @@ func (v Version) LambdaIsOlder() bool {
 	client, _ := parseRelease(ClientVersion)
 	return !ok || deployed.compare(client) < 0
 }
+
+// LambdaIsNewer reports whether the deployed aggregator is newer than this client, so that
+// a deployment would lower it. It is false if there is no aggregator, or if its version
+// cannot be read.
+func (v Version) LambdaIsNewer() bool {
+	deployed, ok := parseRelease(v.Lambda)
+	client, _ := parseRelease(ClientVersion)
+	return ok && deployed.compare(client) > 0
+}
