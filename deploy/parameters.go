@@ -60,29 +60,17 @@ var parameters = []parameter{
 	text("AggregatorRoleArn", func(o *Options) *string { return &o.AggregatorRoleARN }),
 	text("ProvisionerRoleArn", func(o *Options) *string { return &o.ProvisionerRoleARN }),
 	text("PermissionBoundary", func(o *Options) *string { return &o.PermissionBoundary }),
-	text("RoleNameFormat", func(o *Options) *string { return &o.RoleNameFormat }),
-	role("AggregatorRoleName", AggregatorRole),
-	role("ProvisionerRoleName", ProvisionerRole),
-	role("AppRoleName", AppRole),
-	role("AdminRoleName", AdminRole),
-	role("ReadOnlyRoleName", ReadOnlyRole),
-	role("NamespaceAppRoleName", NamespaceAppRole),
-	role("NamespaceAdminRoleName", NamespaceAdminRole),
-	role("NamespaceReadOnlyRoleName", NamespaceReadOnlyRole),
-	text("PolicyNameFormat", func(o *Options) *string { return &o.PolicyNameFormat }),
-	policy("AcquireOnlyPolicyName", AcquireOnlyPolicy),
-	policy("FullAccessPolicyName", FullAccessPolicy),
-	policy("ReadOnlyPolicyName", ReadOnlyPolicy),
-	policy("NamespaceAcquirePolicyName", NamespaceAcquirePolicy),
-	policy("NamespaceFullAccessPolicyName", NamespaceFullAccessPolicy),
-	policy("NamespaceReadOnlyPolicyName", NamespaceReadOnlyPolicy),
+	prefix("RoleNamePrefix", func(o *Options) *string { return &o.RoleNameFormat }),
+	suffix("RoleNameSuffix", func(o *Options) *string { return &o.RoleNameFormat }),
+	prefix("PolicyNamePrefix", func(o *Options) *string { return &o.PolicyNameFormat }),
+	suffix("PolicyNameSuffix", func(o *Options) *string { return &o.PolicyNameFormat }),
 }
 
 // OptionsOf reads the options back from the parameters of a stack and its tags, so that an
 // update can keep what it does not change. A parameter that the stack does not have keeps
 // its default, and a parameter that this version does not know is ignored. The name, the
-// retention of audit events and the version are not in the parameters. A value that cannot
-// be read gives a [*store.ValidationError].
+// retention of audit events and the version are not in the parameters. The parameters of the
+// peer's template count, too. A value that cannot be read gives a [*store.ValidationError].
 func OptionsOf(name string, has []Parameter, tags []Tag) (Options, error) {
 	o := Options{Name: name}
 	values := map[string]string{}
@@ -99,7 +87,27 @@ func OptionsOf(name string, has []Parameter, tags []Tag) (Options, error) {
 		}
 	}
 	o.Tags = usersTags(tags)
-	return o, nil
+	return o, o.setPeerFormats(values)
+}
+
+// setPeerFormats reads the names of roles and policies from the parameters of the peer's
+// template. It has the format of roles, and instead of that of policies their names.
+func (o *Options) setPeerFormats(values map[string]string) error {
+	o.RoleNameFormat = cmp.Or(o.RoleNameFormat, values["RoleNameFormat"])
+	const key = "AcquireOnlyPolicyName"
+	name := values[key]
+	if name == "" {
+		return nil
+	}
+	before, after, ok := strings.Cut(name, o.Name+"-"+string(AcquireOnlyPolicy))
+	if !ok {
+		return &store.ValidationError{
+			Field: "parameter " + key, Value: name,
+			Reason: "the name does not contain " + o.Name + "-" + string(AcquireOnlyPolicy) + ", so it follows no format: give the stack names that do, with the program that made it",
+		}
+	}
+	o.PolicyNameFormat = before + placeholder + after
+	return nil
 }
 
 // usersTags leaves out the project's tags.
@@ -179,20 +187,22 @@ func constant(key, value string) parameter {
 	return parameter{key: key, get: func(*Options) string { return value }}
 }
 
-// role is the name of a role, empty where it has the default: then the template makes it.
-func role(key string, c Component) parameter {
-	return parameter{key: key, get: func(o *Options) string { return unlessDefault(o.RoleNameFormat, o.Name, c) }}
-}
-
-func policy(key string, c Component) parameter {
-	return parameter{key: key, get: func(o *Options) string { return unlessDefault(o.PolicyNameFormat, o.Name, c) }}
-}
-
-func unlessDefault(format, name string, c Component) string {
-	if format == "" {
-		return ""
+// prefix is what a format has before the name. A template cannot take a format apart.
+func prefix(key string, field func(*Options) *string) parameter {
+	return parameter{
+		key,
+		func(o *Options) string { before, _, _ := strings.Cut(*field(o), placeholder); return before },
+		func(o *Options, v string) error { *field(o) = v + placeholder; return nil },
 	}
-	return formatted(format, name, c)
+}
+
+// suffix is what a format has after the name; its parameter follows the prefix.
+func suffix(key string, field func(*Options) *string) parameter {
+	return parameter{
+		key,
+		func(o *Options) string { _, after, _ := strings.Cut(*field(o), placeholder); return after },
+		func(o *Options, v string) error { *field(o) = cmp.Or(*field(o), placeholder) + v; return nil },
+	}
 }
 
 // formatted is the name of a component after a format.

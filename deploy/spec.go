@@ -134,6 +134,8 @@ const (
 	NamespaceAcquirePolicy    Component = "ns-acq"
 	NamespaceFullAccessPolicy Component = "ns-full"
 	NamespaceReadOnlyPolicy   Component = "ns-read"
+	// KeyPolicy is the use of the key that encrypts the table, where the options name one.
+	KeyPolicy Component = "key"
 )
 
 // RoleName is the name of a component's role.

@@ -81,6 +81,11 @@ func (o *Options) setDefaults() {
 	o.StartingPosition = cmp.Or(o.StartingPosition, FromTheStart)
 	o.GlacierDays = cmp.Or(o.GlacierDays, defaultGlacierDays)
 	o.DurationAlarmPercent = cmp.Or(o.DurationAlarmPercent, defaultDurationPercent)
+	for _, format := range []*string{&o.RoleNameFormat, &o.PolicyNameFormat} {
+		if *format == placeholder {
+			*format = ""
+		}
+	}
 	o.Capacity.setDefaults()
 }
 
