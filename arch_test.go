@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"manifest":          {"store", "dynamo/..."},
-	"deploy":            {"dynamo/...", "internal/schema", sdk + "/..."},
+	"deploy":            {"store"},
 	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
 

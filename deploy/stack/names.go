@@ -8,7 +8,7 @@ const (
 	// ArchiveID is the bucket of archived audit events.
 	ArchiveID = "AuditArchiveBucket"
 	// CodeBucketID is the bucket of the functions' code.
-	CodeBucketID = "CodeBucket"
+	CodeBucketID = "FunctionCodeBucket"
 )
 
 // Outputs of the template that this package reads.

@@ -133,7 +133,7 @@ func TestEveryStateHasItsNextStep(t *testing.T) {
 		}, stack.ErrBlocked, "zae-limiter delete -n limits"},
 		{"ROLLBACK_FAILED", func(w *world) {
 			w.cloud.Fail("CREATE", "Role", "no")
-			w.cloud.Fail("DELETE", "CodeBucket", "no")
+			w.cloud.Fail("DELETE", "FunctionCodeBucket", "no")
 			failing(w)
 		}, stack.ErrBlocked, "zae-limiter status -n limits"},
 		{"UPDATE_ROLLBACK_FAILED", func(w *world) {

@@ -33,7 +33,7 @@ func TestAFirstDeploymentMakesTheTableThenTheFunctions(t *testing.T) {
 		}
 		out := w.deploy(r)
 		want := [][]string{
-			{"Add AuditArchiveBucket", "Add CodeBucket", "Add RateLimitsTable", "Add Role"},
+			{"Add AuditArchiveBucket", "Add FunctionCodeBucket", "Add RateLimitsTable", "Add Role"},
 			{"Add Aggregator", "Add Mapping"},
 		}
 		if diff := cmp.Diff(want, plans); diff != "" {
@@ -225,9 +225,9 @@ func TestOlderCodeIsNotDeployed(t *testing.T) {
 func TestAnAdoptedStackGetsItsOwnCodeBucket(t *testing.T) {
 	inWorld(t, func(w *world) {
 		peers := w.spec("GSI2Projection=ALL", "LocalIndexes=true")
-		peers.Template = strings.Replace(peers.Template, "  CodeBucket:\n    Type: AWS::S3::Bucket\n", "", 1)
-		peers.Template = strings.Replace(peers.Template, "{Value: !Ref CodeBucket,", "{Value: !Ref AuditArchiveBucket,", 1)
-		peers.Template = strings.Replace(peers.Template, "Code: {S3Bucket: !Ref CodeBucket, S3Key: !Ref CodeKey}", "Code: {ZipFile: raise}", 1)
+		peers.Template = strings.Replace(peers.Template, "  FunctionCodeBucket:\n    Type: AWS::S3::Bucket\n", "", 1)
+		peers.Template = strings.Replace(peers.Template, "{Value: !Ref FunctionCodeBucket,", "{Value: !Ref AuditArchiveBucket,", 1)
+		peers.Template = strings.Replace(peers.Template, "Code: {S3Bucket: !Ref FunctionCodeBucket, S3Key: !Ref CodeKey}", "Code: {ZipFile: raise}", 1)
 		peers.Parameters["CodeKey"] = "inline"
 		p := w.plan(peers)
 		made, err := w.Execute(w.Context(), p, nil)
