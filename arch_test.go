@@ -89,12 +89,13 @@ var mayImport = map[string][]string{
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":       {".", "store"},
-	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":  {sdk + "/..."},
-	"internal/s3test": {sdk + "/..."},
-	"internal/dated":  {sdk + "/..."},
-	"internal/faults": {"store", "dynamo", "internal/schema", sdk + "/..."},
+	"storetest":        {".", "store"},
+	"internal/sim":     {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":   {sdk + "/..."},
+	"internal/s3test":  {sdk + "/..."},
+	"internal/dated":   {sdk + "/..."},
+	"internal/elftest": {},
+	"internal/faults":  {"store", "dynamo", "internal/schema", sdk + "/..."},
 
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},
@@ -102,7 +103,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
