@@ -96,6 +96,7 @@ var mayImport = map[string][]string{
 	"internal/s3test":  {sdk + "/..."},
 	"internal/cfntest": {sdk + "/..."},
 	"internal/dated":   {sdk + "/..."},
+	"internal/elftest": {},
 	"internal/faults":  {"store", "dynamo", "internal/schema", sdk + "/..."},
 
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
@@ -104,7 +105,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
