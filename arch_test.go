@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy", "deploy/stack", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 

@@ -38,7 +38,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := dynamolite.New(dynamolite.Options{})
 		defer engine.Close()
-		cloud := cfntest.New(cfntest.Options{Now: time.Now, Step: stepTime, Tables: engine, Page: 3})
+		cloud := cfntest.New(cfntest.Options{Now: time.Now, Step: stepTime, LateChangeSets: true, Tables: engine, Page: 3})
 		w := &world{T: t, cloud: cloud, engine: engine, template: string(text)}
 		w.Manager = w.manager()
 		test(w)
@@ -50,7 +50,7 @@ func (w *world) fresh() *world {
 	w.Helper()
 	engine := dynamolite.New(dynamolite.Options{})
 	w.Cleanup(func() { _ = engine.Close() })
-	cloud := cfntest.New(cfntest.Options{Now: time.Now, Step: stepTime, Tables: engine, Page: 3})
+	cloud := cfntest.New(cfntest.Options{Now: time.Now, Step: stepTime, LateChangeSets: true, Tables: engine, Page: 3})
 	other := &world{T: w.T, cloud: cloud, engine: engine, template: w.template}
 	other.Manager = other.manager()
 	return other

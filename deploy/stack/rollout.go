@@ -26,6 +26,8 @@ type Rollout struct {
 	Progress func(Event)
 	// NoWait returns after the first operation has started.
 	NoWait bool
+	// Downgrade allows code that is older than what is deployed.
+	Downgrade bool
 	// By names the program in the table's version record, "cli:1.2.3" for instance.
 	By string
 }
@@ -172,7 +174,7 @@ func (m *Manager) leave(ctx context.Context, r Rollout, p *Plan, bucket string, 
 // checkDowngrade refuses code that is older than what is deployed. A table that does not
 // exist yet has no version.
 func (m *Manager) checkDowngrade(ctx context.Context, r Rollout, live *Stack) error {
-	if live == nil || r.Code == nil {
+	if live == nil || r.Code == nil || r.Downgrade {
 		return nil
 	}
 	v, ok, err := dynamo.ReadVersion(ctx, m.table(live))
@@ -186,7 +188,7 @@ func (m *Manager) checkDowngrade(ctx context.Context, r Rollout, live *Stack) er
 		return fmt.Errorf("deploy to table %s: %w", m.table(live).Table, err)
 	}
 	if v.LambdaIsNewer() {
-		return fmt.Errorf("deploy to table %s: %w: its aggregator has version %s, and this program would deploy %s: use a newer program",
+		return fmt.Errorf("deploy to table %s: %w: its aggregator has version %s, and this program would deploy %s: use a newer program, or give --force",
 			m.table(live).Table, store.ErrIncompatible, v.Lambda, dynamo.ClientVersion)
 	}
 	return nil

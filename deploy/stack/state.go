@@ -54,6 +54,25 @@ func stateError(s *Stack) error {
 	return e
 }
 
+// Problem says what is wrong with a stack and what to do. It is nil while an operation runs,
+// and if the last one did what it was asked.
+func (s *Stack) Problem() error {
+	if s.Running() || s.Healthy() {
+		return nil
+	}
+	if _, known := adviceFor[types.StackStatus(s.Status)]; known {
+		return stateError(s)
+	}
+	e := &StateError{
+		Stack: s.Name, Status: s.Status, Reason: s.Reason,
+		Means: "the last update failed, and the stack works as before it", Next: "correct the cause, which the events name, and deploy again",
+	}
+	if s.Status == string(types.StackStatusReviewInProgress) {
+		e.Means, e.Next = "it is empty, nobody executed its change set", "deploy it with zae-limiter deploy -n "+s.Name
+	}
+	return e
+}
+
 // checkChangeable fails unless a change set can be made for a stack. creates says that the
 // stack is an empty shell, which a change set of the type CREATE fills.
 func checkChangeable(s *Stack) (creates bool, err error) {

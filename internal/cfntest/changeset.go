@@ -24,7 +24,7 @@ type changeSet struct {
 	form              form
 	wanted            []resource
 	changes           []types.Change
-	seen              bool // the first look finds it under way
+	seen              bool // somebody has looked at it
 	executionRequests map[string]bool
 }
 
@@ -35,7 +35,7 @@ const maxTags = 50
 // noChange is AWS's reason for a change set without changes.
 const noChange = "The submitted information didn't contain changes. Submit different information to create a change set."
 
-// CreateChangeSet computes a change set. It is complete from the second look at it.
+// CreateChangeSet computes a change set.
 func (c *Cloud) CreateChangeSet(_ context.Context, in *cloudformation.CreateChangeSetInput, _ ...func(*cloudformation.Options)) (*cloudformation.CreateChangeSetOutput, error) {
 	return call(c, "CreateChangeSet", func() (*cloudformation.CreateChangeSetOutput, error) {
 		name := aws.ToString(in.ChangeSetName)
@@ -229,7 +229,7 @@ func (c *Cloud) find(name, stackName *string) (*stack, *changeSet, error) {
 	return nil, nil, &types.ChangeSetNotFoundException{Message: aws.String("ChangeSet [" + aws.ToString(name) + "] does not exist")}
 }
 
-// DescribeChangeSet shows a change set. At the first look it is not yet complete.
+// DescribeChangeSet shows a change set.
 func (c *Cloud) DescribeChangeSet(_ context.Context, in *cloudformation.DescribeChangeSetInput, _ ...func(*cloudformation.Options)) (*cloudformation.DescribeChangeSetOutput, error) {
 	return call(c, "DescribeChangeSet", func() (*cloudformation.DescribeChangeSetOutput, error) {
 		s, cs, err := c.find(in.ChangeSetName, in.StackName)
@@ -240,7 +240,7 @@ func (c *Cloud) DescribeChangeSet(_ context.Context, in *cloudformation.Describe
 			ChangeSetId: &cs.id, ChangeSetName: &cs.name, StackId: &s.id, StackName: &s.name,
 			Status: types.ChangeSetStatusCreateInProgress, ExecutionStatus: types.ExecutionStatusUnavailable,
 		}
-		if !cs.seen && c.o.Step > 0 {
+		if !cs.seen && c.o.LateChangeSets {
 			cs.seen = true
 			return out, nil
 		}

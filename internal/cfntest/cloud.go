@@ -32,6 +32,8 @@ type Options struct {
 	Now func() time.Time
 	// Step is how long a change of one resource takes. With 0, an operation ends at once.
 	Step time.Duration
+	// LateChangeSets makes the first look at each change set find it under way.
+	LateChangeSets bool
 	// Tables makes the tables of stacks; nil makes none.
 	Tables Tables
 	// Page is the number of entries in an answer that has pages; 0 is 100.
@@ -103,6 +105,13 @@ func (c *Cloud) SetMapping(function, state string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mappings[function] = state
+}
+
+// SetStep changes how long a change of one resource takes, for operations that start later.
+func (c *Cloud) SetStep(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.o.Step = d
 }
 
 // Protect switches the termination protection of a stack.
