@@ -80,21 +80,24 @@ var mayImport = map[string][]string{
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"manifest":          {"store", "dynamo/..."},
-	"deploy":            {"dynamo/...", "internal/schema", sdk + "/..."},
+	"deploy":            {"store"},
+	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy", "deploy/stack", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":       {".", "store"},
-	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":  {sdk + "/..."},
-	"internal/s3test": {sdk + "/..."},
-	"internal/dated":  {"internal/calls", sdk + "/..."},
-	"internal/faults": {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"storetest":        {".", "store"},
+	"internal/sim":     {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":   {sdk + "/..."},
+	"internal/s3test":  {sdk + "/..."},
+	"internal/cfntest": {sdk + "/..."},
+	"internal/dated":   {"internal/calls", sdk + "/..."},
+	"internal/elftest": {},
+	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},
@@ -102,7 +105,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard

@@ -4,13 +4,16 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/archive"
+	stacks "github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -21,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/local"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/cli/resource"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/system"
 	"github.com/zeroae/zae-limiter-go/internal/cli/table"
 	"github.com/zeroae/zae-limiter-go/internal/cli/usage"
@@ -41,23 +45,42 @@ type Options struct {
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
 	// ConnectArchive makes the S3 client; nil uses the AWS SDK's.
 	ConnectArchive func(context.Context, app.Endpoint) (archive.API, error)
+	// ConnectStack makes the clients of what a stack needs; nil uses the AWS SDK's.
+	ConnectStack func(context.Context, app.Endpoint) (stacks.Clients, error)
+	// Executable reads the running program; nil reads the process's.
+	Executable func() ([]byte, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 }
 
 // Run runs the program and returns its exit code: 0 done or admitted, 1 error,
-// 2 wrong usage, 3 refused.
+// 2 wrong usage, 3 refused. Without arguments on AWS Lambda, the program is what the
+// function's setting Handler names, configured by the environment.
 func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
 		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive,
+		ConnectStack: o.ConnectStack, Executable: o.Executable,
+	}
+	if a.ConnectStack == nil {
+		a.ConnectStack = connect.Stack
+	}
+	if a.Executable == nil {
+		a.Executable = running
 	}
 	if a.ConnectArchive == nil {
 		a.ConnectArchive = connect.S3
 	}
 	if a.Connect == nil {
 		a.Connect = connect.DynamoDB
+	}
+	if onLambda(&o) {
+		args, err := lambdaArgs(o.Getenv)
+		if err != nil {
+			return a.Report(&app.UsageError{Err: err}, "zae-limiter")
+		}
+		o.Args = args
 	}
 	root := newRoot(a, o.Version) //nolint:contextcheck // commands get theirs from ExecuteContextC
 	// A nil slice would make cobra read the process's own arguments.
@@ -67,6 +90,15 @@ func Run(ctx context.Context, o Options) int {
 		a.Flags.Output = app.OutputJSON
 	}
 	return a.Report(err, cmd.CommandPath())
+}
+
+// running reads the program of this process.
+func running() ([]byte, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the running program: %w", err)
+	}
+	return os.ReadFile(path)
 }
 
 // wantsJSON finds the output flag if parsing stopped before it.
@@ -87,7 +119,8 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newVersion(a, v))
+		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newTemplate(a, v), newLambdaExport(a), newVersion(a, v))
+	root.AddCommand(stack.Commands(a, v.module())...)
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)

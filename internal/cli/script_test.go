@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"context"
+	"debug/elf"
 	"flag"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,11 +15,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cfntest"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/elftest"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -38,7 +43,12 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	serve ARGS…              run zae-limiter local ARGS… on a free port, in the background,
 //	                         until interrupted or the script's end; its URL is $ENDPOINT
 //	interrupt                end it as a signal would, and require exit code 0
+//	program FILE PATH ARCH   write an executable of a Go package for Linux, without code
 //	damage FILE              change one byte of a file that is not zero
+//	cloud step DURATION      set how long CloudFormation takes for a change of one resource
+//	cloud fail ACTION RESOURCE [REASON…]
+//	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
+//	                         a reason, stop that
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
@@ -50,7 +60,9 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none"}
-			w.meter = dynamo.NewMeter(dynamolite.New(dynamolite.Options{Now: w.now}))
+			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
+			w.meter = dynamo.NewMeter(w.engine)
+			w.cloud = cfntest.New(cfntest.Options{Now: w.now, Tables: w.engine})
 			env.Values[worldKey{}] = w
 			return nil
 		},
@@ -65,14 +77,18 @@ func TestScripts(t *testing.T) {
 			"unwritten":   unwritten,
 			"serve":       serve,
 			"interrupt":   interrupt,
+			"program":     program,
 			"damage":      damage,
 			"used":        used,
+			"cloud":       steer,
 		},
 	})
 }
 
 // A world is the environment of the program in a script.
 type world struct {
+	engine *dynamolite.DB
+	cloud  *cfntest.Cloud
 	meter  *dynamo.Meter
 	mark   dynamo.Totals
 	mu     sync.Mutex // guards clock: a server reads it while the script continues
@@ -112,6 +128,30 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 	return w.meter, nil
 }
 
+func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
+	return stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine}, nil
+}
+
+// executable is the program in the form that Lambda runs.
+func executable() ([]byte, error) {
+	return elftest.Program("github.com/zeroae/zae-limiter-go/cmd/zae-limiter", "linux", elf.EM_AARCH64), nil
+}
+
+// steer changes how CloudFormation behaves.
+func steer(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	switch {
+	case len(args) == 2 && args[0] == "step":
+		d, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		w.cloud.SetStep(d)
+	case len(args) >= 3 && args[0] == "fail":
+		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
+	default:
+		ts.Fatalf("usage: cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
+	}
+}
+
 // refused refuses connections for some operations.
 func refused(ops ...string) faults.Hook {
 	return faults.On(faults.Fail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}), ops...)
@@ -129,6 +169,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.connect, Now: w.now,
+		ConnectStack: w.connectStack, Executable: executable,
 	}
 	if w.typed != nil {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true
@@ -148,6 +189,14 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	expect(ts, neg, code, args[1:])
+}
+
+func program(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: program FILE PATH ARCH")
+	}
+	machine := map[string]elf.Machine{"arm64": elf.EM_AARCH64, "amd64": elf.EM_X86_64}[args[2]]
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), elftest.Program(args[1], "linux", machine), 0o600))
 }
 
 func answer(ts *testscript.TestScript, _ bool, args []string) {
