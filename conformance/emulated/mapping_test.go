@@ -22,10 +22,16 @@ import (
 func TestOnLocalStack(t *testing.T) {
 	t.Parallel()
 	cloud := peers.StartLocalStack(t)
-	t.Run("the program counts usage behind an event source mapping", func(t *testing.T) {
-		t.Parallel()
-		countsBehindAMapping(t, cloud)
-	})
+	for name, test := range map[string]func(*testing.T, *peers.LocalStack){
+		"the program counts usage behind an event source mapping": countsBehindAMapping,
+		"a stack is deployed, used, changed, upgraded, deleted":   livesAndDies,
+		"a stack is deleted with its data":                        takesItsData,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, cloud)
+		})
+	}
 }
 
 // countsBehindAMapping makes table, function and mapping by hand. LocalStack does not check

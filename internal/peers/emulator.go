@@ -104,7 +104,7 @@ func (e *Emulator) Signal(ctx context.Context, signal syscall.Signal) error {
 
 // Function returns the process id of the function.
 func (e *Emulator) Function(ctx context.Context) (int, error) {
-	program := "^([^ ]+ )?" + regexp.QuoteMeta(e.bootstrap) + "( |$)" // after its interpreter, if it is a script
+	program := "^([^ ]+ )?" + regexp.QuoteMeta(e.bootstrap) + "$" // after its interpreter, if it is a script
 	out, err := exec.CommandContext(ctx, "pgrep", "-P", strconv.Itoa(e.pid), "-f", program).Output()
 	if err != nil {
 		return 0, fmt.Errorf("no process of the function: %w", err)

@@ -42,7 +42,7 @@ func StartLocalStack(tb testing.TB) *LocalStack {
 		"ZAEL_RUNTIME_EMULATOR=" + require(tb, "emulator", "aws-lambda-rie"),
 		"ZAEL_DYNAMODB_LOCAL=" + filepath.Dir(require(tb, "dynamodb-local", "DynamoDBLocal-2.6.1.jar")),
 		"OVERRIDE_IN_DOCKER=0", "LAMBDA_RUNTIME_EXECUTOR=process", "LAMBDA_SYNCHRONOUS_CREATE=1", "DYNAMODB_IN_MEMORY=1",
-		"SKIP_SSL_CERT_DOWNLOAD=1", "DISABLE_EVENTS=1", "SKIP_INFRA_DOWNLOADS=1", "DNS_ADDRESS=0", "USE_SSL=0", "EAGER_SERVICE_LOADING=0",
+		"SKIP_SSL_CERT_DOWNLOAD=1", "DISABLE_EVENTS=1", "DNS_ADDRESS=0", "USE_SSL=0", "EAGER_SERVICE_LOADING=0",
 		"PYTHONDONTWRITEBYTECODE=1", "LS_LOG=warning",
 		// The streams of DynamoDB Local. The default copies records to a Kinesis whose sequence
 		// numbers are longer than those that DynamoDB has.
