@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
@@ -49,6 +51,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	cloud fail ACTION RESOURCE [REASON…]
 //	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
 //	                         a reason, stop that
+//	cloud make NAME FILE     make a stack from a template, as another program would
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
@@ -147,9 +150,25 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		w.cloud.SetStep(d)
 	case len(args) >= 3 && args[0] == "fail":
 		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
+	case len(args) == 3 && args[0] == "make":
+		ts.Check(makeStack(w.cloud, args[1], ts.ReadFile(args[2])))
 	default:
-		ts.Fatalf("usage: cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
+		ts.Fatalf("usage: cloud make NAME FILE, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
 	}
+}
+
+// makeStack makes a stack with the tags of the Python package.
+func makeStack(cloud *cfntest.Cloud, name, template string) error {
+	tag := func(key, value string) cftypes.Tag { return cftypes.Tag{Key: &key, Value: &value} }
+	_, err := cloud.CreateChangeSet(context.Background(), &cloudformation.CreateChangeSetInput{
+		StackName: &name, ChangeSetName: &name, ChangeSetType: cftypes.ChangeSetTypeCreate, TemplateBody: &template,
+		Tags: []cftypes.Tag{tag(stack.TagManagedBy, stack.ManagedBy), tag(stack.TagName, name)},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = cloud.ExecuteChangeSet(context.Background(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name})
+	return err
 }
 
 // refused refuses connections for some operations.
