@@ -70,11 +70,12 @@ var mayImport = map[string][]string{
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
 
 	// Packages that run on a store.
-	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
-	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
-	"archive":           {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
-	"manifest":          {"store", "dynamo/..."},
-	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+	"aggregator":              {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
+	"aggregator/lambda":       {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
+	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"manifest":                {"store", "dynamo/..."},
+	"manifest/customresource": {"manifest", "store", "dynamo/..."},
+	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
 	"httplimit":         {".", "store"},
@@ -84,7 +85,7 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
