@@ -81,21 +81,22 @@ var mayImport = map[string][]string{
 	"httplimit":         {".", "store"},
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
-	"deploy":            {"dynamo/...", "internal/schema", sdk + "/..."},
+	"deploy":            {"store"},
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":       {".", "store"},
-	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":  {sdk + "/..."},
-	"internal/s3test": {sdk + "/..."},
-	"internal/dated":  {"internal/calls", sdk + "/..."},
-	"internal/faults": {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"storetest":        {".", "store"},
+	"internal/sim":     {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":   {sdk + "/..."},
+	"internal/s3test":  {sdk + "/..."},
+	"internal/dated":   {"internal/calls", sdk + "/..."},
+	"internal/elftest": {},
+	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},
@@ -103,7 +104,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -119,7 +120,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+var tagged = []string{"aggregator", "archive", "conformance", "deploy", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600
