@@ -33,7 +33,7 @@ import (
 
 const functionTable = "limits"
 
-// function is the aggregator under the runtime interface emulator, on a table of
+// function is a function of a stack under the runtime interface emulator, on a table of
 // zae-limiter local. It reaches the table through a proxy that a test may stop.
 type function struct {
 	*peers.Emulator
@@ -47,7 +47,7 @@ type function struct {
 	afterWrite atomic.Pointer[func() bool]
 }
 
-func newFunction(t *testing.T) *function {
+func newFunction(t *testing.T, handler string) *function {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -58,7 +58,7 @@ func newFunction(t *testing.T) *function {
 	f.config.BaseEndpoint, f.db = aws.String(served.Endpoint), served.Client
 	f.store = created(t, f.db, functionTable)
 	f.Emulator = peers.RuntimeEmulator(t, bootstrap(t), []string{
-		"AWS_LAMBDA_FUNCTION_TIMEOUT=60", "TABLE_NAME=" + functionTable, "_HANDLER=aggregator",
+		"AWS_LAMBDA_FUNCTION_TIMEOUT=60", "TABLE_NAME=" + functionTable, "_HANDLER=" + handler,
 		"AWS_ENDPOINT_URL=" + f.proxy(served.Endpoint), "AWS_REGION=" + peers.Region,
 		"AWS_ACCESS_KEY_ID=" + peers.AccessKey, "AWS_SECRET_ACCESS_KEY=" + peers.SecretKey, "AWS_EC2_METADATA_DISABLED=true",
 	})
@@ -141,7 +141,7 @@ func (f *function) counts(entity string, n int64) {
 // Lambda delivers only the named record again, or sends it to the queue of failures.
 func TestAFunctionNamesTheRecordThatItCannotRead(t *testing.T) {
 	t.Parallel()
-	f := newFunction(t)
+	f := newFunction(t, "aggregator")
 	take(t, f.store, "before", 4)
 	_, ns := f.store.Namespace()
 	broken := schema.BucketKey(ns, limiter.Bucket{Entity: "mallory", Resource: "gpt-4"}).Item()
@@ -190,7 +190,7 @@ func sequenceOf(t *testing.T, event []byte, entity string) string {
 // before it has the answer. Lambda starts it again and delivers the batch again.
 func TestAFunctionThatCrashesAfterAnyWriteCountsNothingTwice(t *testing.T) {
 	t.Parallel()
-	f := newFunction(t)
+	f := newFunction(t, "aggregator")
 	const users, takes, mostWrites = 3, 4, 100
 	for i := range users {
 		take(t, f.store, fmt.Sprint("user-", i), takes)
@@ -234,7 +234,7 @@ func (f *function) crashAfter(allowed int) {
 // milliseconds later with SIGKILL.
 func TestAFunctionThatIsToldToEndEnds(t *testing.T) {
 	t.Parallel()
-	f := newFunction(t)
+	f := newFunction(t, "aggregator")
 	take(t, f.store, "user", 4)
 	records := f.event()
 	if failed, err := f.invoke(t.Context(), records); err != nil || len(failed) > 0 {
@@ -256,7 +256,7 @@ func TestAFunctionThatIsToldToEndEnds(t *testing.T) {
 // A function that is told to end during a batch names the records that it has not processed.
 func TestAFunctionThatIsToldToEndDuringABatchLosesNothing(t *testing.T) {
 	t.Parallel()
-	f := newFunction(t)
+	f := newFunction(t, "aggregator")
 	const users, takes = 5, 4
 	for i := range users {
 		take(t, f.store, fmt.Sprint("user-", i), takes)

@@ -26,6 +26,8 @@ func TestOnLocalStack(t *testing.T) {
 		"the program counts usage behind an event source mapping": countsBehindAMapping,
 		"a stack is deployed, used, changed, upgraded, deleted":   livesAndDies,
 		"a stack is deleted with its data":                        takesItsData,
+		"the peer works on our stack":                             servesThePeer,
+		"we adopt the peer's stack":                               adoptsThePeersStack,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,9 +63,9 @@ func countsBehindAMapping(t *testing.T, cloud *peers.LocalStack) {
 		t.Fatal(err)
 	}
 	take(t, store, "user", 7)
-	awaitUsage(t, store, "user", 7)
+	awaitUsage(t, store, 7)
 	take(t, store, "user", 2) // by the process that runs already
-	awaitUsage(t, store, "user", 9)
+	awaitUsage(t, store, 9)
 }
 
 // zipped returns a zip with one executable, under its own name.

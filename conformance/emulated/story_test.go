@@ -41,7 +41,7 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 	}
 	store := opened(t, db, name)
 	take(t, store, "user", 5)
-	awaitUsage(t, store, "user", 5)
+	awaitUsage(t, store, 5)
 	if _, code := op.run("status", "--name", name); code != 0 {
 		t.Errorf("status of a stack in order: exit code %d", code)
 	}
@@ -62,7 +62,7 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 		t.Errorf("the function is %+v after the upgrade, and was %+v", after, before)
 	}
 	take(t, store, "user", 3)
-	awaitUsage(t, store, "user", 8)
+	awaitUsage(t, store, 8)
 
 	archive := made.Outputs["AuditArchiveBucketName"]
 	op.must(new(struct{}), "delete", "--name", name, "--yes")

@@ -113,10 +113,15 @@ func usageOf(ctx context.Context, store *dynamo.Store, entity string) (counted, 
 	return c, nil
 }
 
-// awaitUsage waits until the usage of an entity is that of n calls of take.
-func awaitUsage(t *testing.T, store *dynamo.Store, entity string, n int64) {
+// awaitUsage waits until the usage of the entity user is that of n calls of take.
+func awaitUsage(t *testing.T, store *dynamo.Store, n int64) {
 	t.Helper()
-	want := counted{Events: n, Tokens: 3 * n}
+	awaitCount(t, store, "user", counted{Events: n, Tokens: 3 * n})
+}
+
+// awaitCount waits until the usage of an entity is as wanted.
+func awaitCount(t *testing.T, store *dynamo.Store, entity string, want counted) {
+	t.Helper()
 	var got counted
 	until(t, "usage is counted", func(ctx context.Context) (bool, error) {
 		var err error

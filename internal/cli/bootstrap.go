@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
+	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 )
 
 // envHandler is the setting Handler of a function, as AWS Lambda passes it on.
@@ -17,7 +17,8 @@ const envHandler = "_HANDLER"
 // handlers are what the program can be on AWS Lambda, by the function's setting Handler. A
 // function has an environment and no command line: each handler makes the one from the other.
 var handlers = map[string]func(getenv func(string) string) (args []string, err error){
-	"aggregator": aggregatorArgs,
+	"aggregator":  aggregatorArgs,
+	"provisioner": provisionerArgs,
 }
 
 // lambdaArgs returns the command line of a Lambda function whose code is this program.
@@ -31,37 +32,56 @@ func lambdaArgs(getenv func(string) string) ([]string, error) {
 }
 
 // onLambda reports whether AWS Lambda has started the program, without a command line.
-func onLambda(o *Options) bool { return len(o.Args) == 0 && o.Getenv(aggregate.EnvLambda) != "" }
+func onLambda(o *Options) bool { return len(o.Args) == 0 && o.Getenv(function.Env) != "" }
 
 // archivePrefix is the prefix of the archive in the bucket of a stack, as the peer has it.
 const archivePrefix = "audit"
 
-// aggregatorArgs reads the environment of the aggregator. The names of the variables are the
-// peer's.
-func aggregatorArgs(getenv func(string) string) ([]string, error) {
-	env := func(name, otherwise string) string {
+// variables reads variables of the environment, with a default for each.
+func variables(getenv func(string) string) func(name, otherwise string) string {
+	return func(name, otherwise string) string {
 		if v := strings.TrimSpace(getenv(name)); v != "" {
 			return v
 		}
 		return otherwise
 	}
-	windows, err := windowsOf(env("SNAPSHOT_WINDOWS", "hourly,daily"))
-	if err != nil {
-		return nil, err
-	}
-	table, days, level := env("TABLE_NAME", ""), env("SNAPSHOT_TTL_DAYS", "90"), strings.ToLower(env("LOG_LEVEL", "info"))
+}
+
+// common are the arguments of every handler: the table and the lowest level to log.
+func common(env func(name, otherwise string) string) ([]string, error) {
+	table, level := env("TABLE_NAME", ""), strings.ToLower(env("LOG_LEVEL", "info"))
 	if table == "" {
 		return nil, errors.New(`invalid $TABLE_NAME "": give the name of the table`)
-	}
-	if n, err := strconv.Atoi(days); err != nil || n < 1 {
-		return nil, fmt.Errorf("invalid $SNAPSHOT_TTL_DAYS %q: give a number of days, at least 1", days)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, level) {
 		return nil, fmt.Errorf("invalid $LOG_LEVEL %q: choose from debug, info, warn, error", level)
 	}
-	args := []string{
-		"aggregate", "--table", table, "--windows", windows, "--usage-retention-days", days, "--log-level", level,
+	return []string{"--table", table, "--log-level", level}, nil
+}
+
+// provisionerArgs reads the environment of the provisioner.
+func provisionerArgs(getenv func(string) string) ([]string, error) {
+	args, err := common(variables(getenv))
+	return append([]string{"provision"}, args...), err
+}
+
+// aggregatorArgs reads the environment of the aggregator. The names of the variables are the
+// peer's.
+func aggregatorArgs(getenv func(string) string) ([]string, error) {
+	env := variables(getenv)
+	windows, err := windowsOf(env("SNAPSHOT_WINDOWS", "hourly,daily"))
+	if err != nil {
+		return nil, err
 	}
+	args, err := common(env)
+	if err != nil {
+		return nil, err
+	}
+	days := env("SNAPSHOT_TTL_DAYS", "90")
+	if n, err := strconv.Atoi(days); err != nil || n < 1 {
+		return nil, fmt.Errorf("invalid $SNAPSHOT_TTL_DAYS %q: give a number of days, at least 1", days)
+	}
+	args = append(append([]string{"aggregate"}, args...), "--windows", windows, "--usage-retention-days", days)
 	switch archival := strings.ToLower(env("ENABLE_ARCHIVAL", "false")); archival {
 	case "false":
 		return args, nil

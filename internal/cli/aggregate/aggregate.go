@@ -19,12 +19,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 const (
-	// EnvLambda is set where AWS Lambda runs the program.
-	EnvLambda = "AWS_LAMBDA_RUNTIME_API"
 	// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
 	EnvQuiet = "ZAEL_QUIET"
 )
@@ -177,8 +176,9 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.app.Getenv(EnvLambda) != "" {
-		return o.serveLambda(ctx, a)
+	if o.app.Getenv(function.Env) != "" {
+		o.serveLambda(ctx, a)
+		return nil
 	}
 	streams, err := o.app.Streams(ctx, api)
 	if err != nil {
