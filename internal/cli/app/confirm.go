@@ -26,6 +26,9 @@ func (a *App) Confirmation(cmd *cobra.Command) *Confirmation {
 	return c
 }
 
+// Given reports whether the flag --yes was given.
+func (c *Confirmation) Given() bool { return c.yes }
+
 // Validate fails if there is no one to ask.
 func (c *Confirmation) Validate() error {
 	if !c.yes && !c.app.Terminal {
