@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	                         until interrupted or the script's end; its URL is $ENDPOINT
 //	interrupt                end it as a signal would, and require exit code 0
 //	damage FILE              change one byte of a file that is not zero
+//	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
@@ -67,6 +69,7 @@ func TestScripts(t *testing.T) {
 			"interrupt":   interrupt,
 			"damage":      damage,
 			"used":        used,
+			"capture":     capture,
 		},
 	})
 }
@@ -190,6 +193,19 @@ func unwritten(ts *testscript.TestScript, _ bool, _ []string) {
 	if since := w.meter.Totals().Sub(w.mark); since.Sum().WCU != 0 {
 		ts.Fatalf("write units were consumed: %v", since)
 	}
+}
+
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: capture NAME PATTERN")
+	}
+	re, err := regexp.Compile(args[1])
+	ts.Check(err)
+	found := re.FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("the output does not match %s once", args[1])
+	}
+	ts.Setenv(args[0], found[1])
 }
 
 func used(ts *testscript.TestScript, _ bool, args []string) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -98,6 +99,7 @@ var kinds = []struct {
 	{context.Canceled, "canceled"},
 	{ErrDeclined, "declined"},
 	{limiter.ErrInvalid, "invalid"},
+	{dynamo.ErrNamespaceInUse, "in_use"},
 	{limiter.ErrThrottled, "throttled"},
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},
