@@ -11,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -25,6 +26,10 @@ const (
 // ErrRefused ends a command whose acquire was refused. The result already shows the
 // refusal, so nothing more is reported.
 var ErrRefused = errors.New("refused")
+
+// ErrShown ends a command whose result already shows why it failed, so nothing more is
+// reported.
+var ErrShown = errors.New("failed as shown")
 
 // A UsageError says that the command line is wrong. Nothing was sent.
 type UsageError struct{ Err error }
@@ -46,6 +51,9 @@ func (a *App) Report(err error, command string) int {
 	}
 	if errors.Is(err, ErrRefused) {
 		return ExitRefused
+	}
+	if errors.Is(err, ErrShown) {
+		return ExitError
 	}
 	exit := ExitError
 	next := a.next(err)
@@ -100,6 +108,8 @@ var kinds = []struct {
 	{ErrDeclined, "declined"},
 	{limiter.ErrInvalid, "invalid"},
 	{dynamo.ErrNamespaceInUse, "in_use"},
+	{admin.ErrProtected, "protected"},
+	{admin.ErrNoBackups, "no_backups"},
 	{limiter.ErrThrottled, "throttled"},
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},
