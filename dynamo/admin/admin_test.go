@@ -87,7 +87,8 @@ func TestATableIsDescribed(t *testing.T) {
 	}
 	want := summary{
 		table, "ACTIVE", "PAY_PER_REQUEST", "ENABLED", "ttl", "NEW_AND_OLD_IMAGES", admin.Unknown, "", "",
-		[]string{"PK", "SK"}, dynamo.Version{Schema: "0.10.0", ClientMin: "0.0.0", Lambda: dynamo.ClientVersion},
+		[]string{"PK", "SK"},
+		dynamo.Version{Schema: "0.10.0", ClientMin: "0.0.0", Lambda: dynamo.ClientVersion},
 	}
 	got := summary{d.Name, d.Status, d.Billing, d.Expiry, d.ExpiryBy, d.StreamView, d.Recovery.Status, d.Stack, d.Misfit, d.Key, *d.Version}
 	if diff := cmp.Diff(want, got); diff != "" {

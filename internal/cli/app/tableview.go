@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,7 +98,7 @@ func (v *TableView) Text(w *strings.Builder) {
 	w.WriteByte('\n')
 	rows := make([][]string, len(v.Indexes))
 	for i, ix := range v.Indexes {
-		rows[i] = []string{ix.Name, strings.Join(ix.Key, ", "), ix.Projection, ix.Status, fmt.Sprint(ix.Items), fmt.Sprint(ix.Bytes)}
+		rows[i] = []string{ix.Name, strings.Join(ix.Key, ", "), ix.Projection, ix.Status, strconv.FormatInt(ix.Items, 10), strconv.FormatInt(ix.Bytes, 10)}
 	}
 	Table(w, []string{"INDEX", "KEY", "PROJECTION", "STATUS", "ITEMS", "BYTES"}, rows)
 	if v.Misfit != "" {
