@@ -71,10 +71,11 @@ var mayImport = map[string][]string{
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
 
 	// Packages that run on a store.
-	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
-	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
-	"archive":           {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
-	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+	"aggregator":         {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
+	"aggregator/lambda":  {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
+	"aggregator/redrive": {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
+	"archive":            {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"loadtest":           {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
 	"httplimit":         {".", "store"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
@@ -41,6 +42,8 @@ type Options struct {
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
 	// ConnectArchive makes the S3 client; nil uses the AWS SDK's.
 	ConnectArchive func(context.Context, app.Endpoint) (archive.API, error)
+	// ConnectQueue makes the SQS client; nil uses the AWS SDK's.
+	ConnectQueue func(context.Context, app.Endpoint) (redrive.Queue, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -51,7 +54,10 @@ func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
-		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive,
+		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
+	}
+	if a.ConnectQueue == nil {
+		a.ConnectQueue = connect.SQS
 	}
 	if a.ConnectArchive == nil {
 		a.ConnectArchive = connect.S3
@@ -87,7 +93,7 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newCheck(a), newVersion(a, v))
+		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), aggregate.NewRedrive(a), newCheck(a), newVersion(a, v))
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)

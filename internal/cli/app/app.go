@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -39,6 +40,8 @@ type App struct {
 	ConnectStreams func(context.Context, Endpoint) (stream.API, error)
 	// ConnectArchive makes a client of S3. It sends nothing.
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
+	// ConnectQueue makes a client of SQS for the queue of a URL. It sends nothing.
+	ConnectQueue func(context.Context, Endpoint) (redrive.Queue, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 
