@@ -54,7 +54,7 @@ var (
 	ErrProtected = errors.New("table is protected")
 	// ErrNoBackups says that the server has no backups, as DynamoDB Local and the embedded
 	// engine.
-	ErrNoBackups = errors.New("no backups on this server")
+	ErrNoBackups = errors.New("no backups on this server: stop zae-limiter local and copy its directory instead")
 )
 
 // Options say which table to administer. API and Table are required.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -180,7 +181,7 @@ func (t *Table) recovery(ctx context.Context, op string) (Recovery, error) {
 // backupError is [ErrNoBackups] if the server does not have an operation.
 func backupError(err error) error {
 	if isUnknownOperation(err) {
-		return errors.Join(ErrNoBackups, err)
+		return fmt.Errorf("%w: %w", ErrNoBackups, err)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/audit"
+	"github.com/zeroae/zae-limiter-go/internal/cli/backup"
 	"github.com/zeroae/zae-limiter-go/internal/cli/bench"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/internal/cli/entity"
@@ -93,7 +94,7 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), aggregate.NewRedrive(a), newCheck(a), newVersion(a, v))
+		namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), aggregate.NewRedrive(a), newCheck(a), newVersion(a, v))
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)
