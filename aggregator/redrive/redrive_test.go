@@ -133,12 +133,19 @@ func (w *world) acquires(n int) (ranges []stream.Range) {
 	return ranges
 }
 
-// run redrives the queue's messages.
+// run redrives the messages of the queue in memory.
 func (w *world) run(o redrive.Options) []redrive.Outcome {
+	w.Helper()
+	o.Queue, o.URL = w.queue, "http://queue"
+	return w.runOn(o)
+}
+
+// runOn redrives the messages of the queue in the options.
+func (w *world) runOn(o redrive.Options) []redrive.Outcome {
 	w.Helper()
 	f, err := stream.NewFollower(stream.Options{API: w.Engine, Table: limitertest.Table, Streams: w.Engine})
 	w.Must(err)
-	o.Queue, o.URL, o.Reader, o.Table = w.queue, "http://queue", f, limitertest.Table
+	o.Reader, o.Table = f, limitertest.Table
 	o.Open = func(ctx context.Context, id string) (aggregator.Namespace, error) {
 		s, err := dynamo.OpenID(ctx, dynamo.Options{API: faults.Wrap(w.Engine, w.faults.Apply), Table: limitertest.Table}, id)
 		if err != nil {
