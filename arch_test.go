@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/fastclient":          {sdk + "/..."},
-	"dynamo/internal/conn":       {"store", "internal/schema", sdk + "/..."},
+	"dynamo/internal/conn":       {"internal/calls", "store", "internal/schema", sdk + "/..."},
 	"dynamo/internal/expression": {"store", "internal/schema", sdkDB + "/types"},
 	"internal/schema":            {"store", sdkDB + "/types"},
 
@@ -95,8 +95,8 @@ var mayImport = map[string][]string{
 	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":  {sdk + "/..."},
 	"internal/s3test": {sdk + "/..."},
-	"internal/dated":  {sdk + "/..."},
-	"internal/faults": {"store", "dynamo", "internal/schema", sdk + "/..."},
+	"internal/dated":  {"internal/calls", sdk + "/..."},
+	"internal/faults": {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},

@@ -3,8 +3,11 @@ package acquire
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -61,4 +64,134 @@ func (d *Driver) pursueBoth(ctx context.Context, req *Request, child *Claim, rem
 	errs := [2]error{}
 	d.AtOnce(2, func(i int) { errs[i] = d.pursue(ctx, [...]*Claim{child, parent}[i], left) })
 	return parent, errs[0], errs[1]
+}
+
+// pursue debits a claim. If the last comparison of the bucket is older than the time
+// to live, pursue compares it again while it debits. The answer waits for both. If
+// the parameters no longer hold, the driver returns what it took by them and decides
+// the request again.
+//
+// If a comparison fails or takes too long, the bucket's answer holds: the bucket was
+// reached, so the request is metered. The driver tries the comparison again later.
+func (d *Driver) pursue(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	const revisions = 4
+	for range revisions {
+		last := c.acct.Wanted()
+		cmp := d.compareIfDue(ctx, c, last)
+		if answered, err := d.answerUnasked(ctx, c, cmp, left); answered || err != nil {
+			return err
+		}
+		if err := d.route(ctx, c, left); err != nil {
+			return err
+		}
+		if w := c.acct.Wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
+			cmp = d.compareIfDue(ctx, c, w)
+		}
+		if !d.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
+			d.startUpkeep(ctx, c)
+			return nil
+		}
+		if err := d.takeBack(ctx, c); err != nil {
+			return err
+		}
+		c.renew()
+	}
+	return fmt.Errorf("debit %s of %s: its limits changed %d times meanwhile: %w", c.Resource, c.Entity, revisions, store.ErrConflict)
+}
+
+// answerUnasked answers a claim without asking the bucket, if the bucket is disabled
+// or is not to have the limits that the claim names.
+func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
+	if c.acct.IsDisabled(d.Uptime(), d.Config.TTL(), d.Config.Epoch()) {
+		return true, disabledError(c.Bucket)
+	}
+	w := c.acct.Wanted()
+	if c.adopt(w); w == nil || !w.Disabled && !c.want.TakesNothing(&c.Terms) {
+		return false, nil
+	}
+	if !d.Config.IsYoung(w, d.Uptime()) {
+		if cmp == nil {
+			cmp = d.compare(ctx, c.acct, c.Bucket)
+		}
+		if !d.await(ctx, cmp, left) && !w.Disabled {
+			return false, nil // the remembered configuration is too old to answer by
+		}
+		w = c.acct.Wanted()
+		c.adopt(w)
+	}
+	switch {
+	case w.Disabled:
+		return true, disabledError(c.Bucket)
+	case c.want.TakesNothing(&c.Terms):
+		c.Parent = plan.PayerOf(&w.Owner)
+		return true, nil
+	}
+	return false, nil
+}
+
+// isDisabled reports whether a bucket is known to be disabled, by its configuration
+// or by a stamp on an item. Both count for the time to live of configuration.
+func (d *Driver) isDisabled(acct *account, up time.Duration) bool {
+	w := acct.Wanted()
+	return w != nil && w.Disabled && d.Config.IsYoung(w, up) || acct.IsDisabled(up, d.Config.TTL(), d.Config.Epoch())
+}
+
+// RefusesFromMemory reports whether a request would be refused, by what is remembered. It
+// also returns the memories that it used: the entity's, and its parent's if the entity
+// cascades. It allocates nothing.
+func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment) (of [2]*memory.Account, refuses bool) {
+	if d.trust < 0 {
+		return of, false
+	}
+	acct, ok := d.accounts.Get(memory.Key{Entity: req.Entity, Resource: req.Resource})
+	if !ok {
+		return of, false
+	}
+	of[0] = &acct.Account
+	short, parent, ok := d.recall(of[0], req, false, m)
+	if !ok || parent == "" {
+		return of, ok && short
+	}
+	if acct, ok = d.accounts.Get(memory.Key{Entity: parent, Resource: req.Resource}); !ok {
+		return of, false
+	}
+	of[1] = &acct.Account
+	parentShort, _, ok := d.recall(of[1], req, true, m)
+	return of, ok && (short || parentShort)
+}
+
+// LastImages appends the last images of all shards. all says that none is missing, or too
+// old to refuse.
+func (d *Driver) LastImages(images []*store.Image, acct *memory.Account, m memory.Moment) (_ []*store.Image, all bool) {
+	return acct.AppendImages(images, m.Up, d.trust)
+}
+
+// recall reports whether the last images show that a bucket is short for a request, and
+// the parent to which it cascades. It is not ok if the images cannot tell. An optional
+// bucket may lack limits, or have none.
+func (d *Driver) recall(a *memory.Account, req *Request, optional bool, m memory.Moment) (short bool, parent string, ok bool) {
+	w := a.Wanted()
+	switch {
+	case w == nil || w.Disabled || !d.Config.IsYoung(w, m.Up):
+		return false, "", false
+	case w.IsUnlimited() && optional:
+		return false, "", true
+	case w.IsUnlimited() && !isIn(req.Fallback, req.Consume):
+		return false, "", false
+	}
+	in := w.Limits
+	if w.IsUnlimited() {
+		in = req.Fallback
+	}
+	return a.IsShort(w, in, req.Consume, optional, m, d.trust)
+}
+
+// isIn reports whether limits has every limit that a request names.
+func isIn(limits []store.Limit, consume map[string]int64) bool {
+	for name := range consume {
+		if plan.Find(limits, name) == nil {
+			return false
+		}
+	}
+	return true
 }

@@ -1,6 +1,8 @@
 package acquire
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,4 +126,109 @@ func (c *Claim) tookFrom(img *store.Image) {
 			c.portions[i].Image = img
 		}
 	}
+}
+
+// A Request is what a caller asks of one entity's bucket, and of its parent's.
+type Request struct {
+	Entity, Resource string
+	Consume          map[string]int64 // tokens by limit name
+	Fallback         []store.Limit    // see [plan.Want]
+}
+
+// claim makes the claim of a request on its entity's bucket.
+func (d *Driver) claim(req *Request) *Claim {
+	asked := claimAmounts(req.Consume)
+	c := &Claim{
+		Bucket: store.Bucket{Entity: req.Entity, Resource: req.Resource}, acct: d.account(req.Entity, req.Resource),
+		want: plan.Want{Asked: asked},
+	}
+	if len(req.Fallback) > 0 {
+		c.want.Fallback = slices.SortedFunc(slices.Values(req.Fallback), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
+	}
+	c.Terms = c.want.Under(nil)
+	return c
+}
+
+// parentClaim makes the claim of a request on the bucket of the entity's parent, if
+// the parent has limits.
+func (d *Driver) parentClaim(req *Request, parent string) *Claim {
+	asked := claimAmounts(req.Consume)
+	c := &Claim{
+		Bucket: store.Bucket{Entity: parent, Resource: req.Resource}, acct: d.account(parent, req.Resource),
+		want: plan.Want{Asked: asked, Optional: true},
+	}
+	c.Terms = c.want.Under(nil)
+	return c
+}
+
+// total adds up amounts, by limit name.
+func total(all [][]store.Amount) (sum []store.Amount) {
+	for _, amounts := range all {
+		sum = addTo(sum, amounts)
+	}
+	return sum
+}
+
+// addTo adds amounts to a sum, which is ordered by limit name.
+func addTo(sum, amounts []store.Amount) []store.Amount {
+	for _, a := range amounts {
+		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s store.Amount, name string) int { return strings.Compare(s.Limit, name) })
+		if !found {
+			sum = slices.Insert(sum, i, store.Amount{Limit: a.Limit})
+		}
+		sum[i].Milli += a.Milli
+	}
+	return sum
+}
+
+// negated returns amounts with the opposite sign: the credit of a debit.
+func negated(amounts []store.Amount) []store.Amount {
+	back := make([]store.Amount, 0, len(amounts))
+	for _, a := range amounts {
+		back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
+	}
+	return back
+}
+
+// claimAmounts returns a request's amounts by limit name, in millitokens.
+func claimAmounts(consume map[string]int64) []store.Amount {
+	amounts := make([]store.Amount, 0, len(consume))
+	for name, tokens := range consume {
+		i := len(amounts)
+		amounts = append(amounts, store.Amount{})
+		for ; i > 0 && strings.Compare(amounts[i-1].Limit, name) > 0; i-- {
+			amounts[i] = amounts[i-1]
+		}
+		amounts[i] = store.Amount{Limit: name, Milli: tokens * store.Milli}
+	}
+	return amounts
+}
+
+// stands reports whether the outcome of a claim still holds for w. If it does, the
+// claim takes w over, and its statuses quote it.
+func (c *Claim) stands(w *plan.Wanted) bool {
+	if c.Terms.AsIs {
+		return !w.Disabled
+	}
+	now := c.want.Under(w)
+	if w.Disabled || !slices.Equal(now.Unknown, c.Terms.Unknown) || slices.ContainsFunc(c.decidedOn(), now.Target.Differs) {
+		return false
+	}
+	c.Terms = now
+	return true
+}
+
+// decidedOn returns the images on which a claim was decided.
+func (c *Claim) decidedOn() (images []*store.Image) {
+	switch {
+	case c.Granted && len(c.portions) > 0:
+		for _, p := range c.portions {
+			images = append(images, p.Image)
+		}
+	case c.Refused && c.images != nil:
+		images = slices.DeleteFunc(slices.Clone(c.images), func(img *store.Image) bool { return img == nil })
+	case c.image != nil:
+		images = []*store.Image{c.image}
+	}
+	return images
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/middleware"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 // A Server answers the requests of the SDK's client. A nil Latency takes no time.
@@ -48,14 +50,7 @@ func (s *Server) travel(ctx context.Context) error {
 	if s.Latency == nil {
 		return nil
 	}
-	t := time.NewTimer(s.Latency())
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return calls.Sleep(ctx, nil, s.Latency())
 }
 
 // Client is the SDK's client of the server, with any credentials.

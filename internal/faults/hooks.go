@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 // On applies a hook to some operations; the others pass.
@@ -85,19 +87,12 @@ func Delay(there, back time.Duration) Hook {
 }
 
 // sleep waits, or returns the error of a context that ends before. A duration of 0 waits
-// for nothing.
+// for nothing, and does not look at the context.
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if d > 0 && calls.Sleep(ctx, nil, d) != nil {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // A Slot is a place for a hook that a test may replace while requests are under way. The

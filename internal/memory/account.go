@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -96,6 +97,19 @@ func (a *Account) shardLocked(i int) *shard {
 		a.shards[i] = &shard{contention: a.inheritedLocked(i)}
 	}
 	return a.shards[i]
+}
+
+// inheritedLocked returns the first contention of a new shard: the shard is shared if
+// the shard that it was split from is.
+func (a *Account) inheritedLocked(shard int) contention {
+	if shard == 0 {
+		return contention{}
+	}
+	donor := a.shards[shard-1<<(bits.Len(uint(shard))-1)]
+	if donor == nil {
+		return contention{}
+	}
+	return contention{othersAt: donor.contention.othersAt, jitter: donor.contention.jitter}
 }
 
 // Image is the last image of a shard, or nil if that is older than age.

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"math/bits"
 	"slices"
 	"time"
 
@@ -134,19 +133,6 @@ func (c *contention) measure(count int64, up time.Duration) {
 		c.load = float64(count-c.counted) / took.Seconds()
 		c.countedAt, c.counted = up, count
 	}
-}
-
-// inheritedLocked returns the first contention of a new shard: the shard is shared if
-// the shard that it was split from is.
-func (a *Account) inheritedLocked(shard int) contention {
-	if shard == 0 {
-		return contention{}
-	}
-	donor := a.shards[shard-1<<(bits.Len(uint(shard))-1)]
-	if donor == nil {
-		return contention{}
-	}
-	return contention{othersAt: donor.contention.othersAt, jitter: donor.contention.jitter}
 }
 
 // IsSharedShard reports whether other processes write to a shard, too.

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -123,12 +124,8 @@ func Backoff(base time.Duration, n int) time.Duration {
 
 // Sleep waits, or returns the context's error.
 func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if calls.Sleep(ctx, nil, d) != nil {
 		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
+	return nil
 }
