@@ -19,15 +19,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-const (
-	// EnvLambda is set where AWS Lambda runs the program.
-	EnvLambda = "AWS_LAMBDA_RUNTIME_API"
-	// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
-	EnvQuiet = "ZAEL_QUIET"
-)
+// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
+const EnvQuiet = "ZAEL_QUIET"
 
 const (
 	day         = 24 * time.Hour
@@ -177,7 +174,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.app.Getenv(EnvLambda) != "" {
+	if o.app.Getenv(function.EnvRuntime) != "" {
 		return o.serveLambda(ctx, a)
 	}
 	streams, err := o.app.Streams(ctx, api)
