@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 )
 
-// serveLambda processes what AWS Lambda delivers, until the context ends.
-func (o *options) serveLambda(ctx context.Context, a *aggregator.Aggregator) {
+// serveLambda processes what AWS Lambda delivers.
+func (o *options) serveLambda(ctx context.Context, a *aggregator.Aggregator) error {
 	h := lambda.New(a, lambda.Options{Table: o.app.Flags.Table, Metrics: o.app.Stdout, Now: o.app.Now})
-	function.Serve(ctx, h.Handle)
+	return function.Serve(ctx, h.Handle)
 }

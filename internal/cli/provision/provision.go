@@ -1,9 +1,9 @@
-// Package provision has the command that serves the custom resource of limits.
+// Package provision has the command that serves the custom resource of limits. AWS Lambda
+// runs it; people do not.
 package provision
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -18,23 +18,12 @@ type options struct {
 	level string
 }
 
-const about = `Apply the limits of custom resources in CloudFormation templates, on AWS Lambda. The stack's
-provisioner runs this command; there is no other use of it. To write such a template, use
-zae-limiter limits cfn-template. To apply a file from the command line, use
-zae-limiter limits apply.
-
-The function serves all namespaces of the table, and no other table.`
-
-// New is the command provision.
+// New is the command provision. Help does not list it.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a, level: "info"}
 	cmd := &cobra.Command{
-		Use:     "provision",
-		Short:   "Serve the custom resource of limits, on AWS Lambda",
-		Long:    about,
-		Example: "  zae-limiter provision --table limits",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+		Use: "provision", Short: "Serve the custom resource of limits on AWS Lambda", Args: app.Args(), Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	cmd.Flags().Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
 	return cmd
@@ -42,20 +31,20 @@ func New(a *app.App) *cobra.Command {
 
 // Validate checks that AWS Lambda runs the program.
 func (o *options) Validate() error {
-	if o.app.Getenv(function.Env) == "" {
-		return fmt.Errorf("zae-limiter provision runs on AWS Lambda only, which sets $%s: use zae-limiter limits apply", function.Env)
+	if o.app.Getenv(function.EnvRuntime) == "" {
+		return app.Usagef("provision runs only as a function of AWS Lambda: on a command line, use zae-limiter limits apply")
 	}
 	return nil
 }
 
-// Run serves AWS Lambda until the context ends.
+// Run serves events until the context ends, as AWS Lambda ends the program.
 func (o *options) Run(ctx context.Context) error {
-	api, err := o.app.ExistingAPI(ctx)
-	if err != nil {
-		return err
-	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.level)); err != nil {
+		return err
+	}
+	api, err := o.app.API(ctx)
+	if err != nil {
 		return err
 	}
 	h, err := customresource.New(customresource.Options{
@@ -65,6 +54,5 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	function.Serve(ctx, h.Handle)
-	return nil
+	return function.Serve(ctx, h.Handle)
 }
