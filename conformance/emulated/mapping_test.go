@@ -27,7 +27,7 @@ func TestOnLocalStack(t *testing.T) {
 		"a stack is deployed, used, changed, upgraded, deleted":   livesAndDies,
 		"a stack is deleted with its data":                        takesItsData,
 		"the peer works on our stack":                             servesThePeer,
-		"we adopt the peer's stack":                               adoptsThePeersStack,
+		"the adoption of the peer's stack keeps its table":        plansAnAdoption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
