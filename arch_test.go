@@ -96,13 +96,17 @@ var mayImport = map[string][]string{
 	"internal/dated":  {"internal/calls", sdk + "/..."},
 	"internal/faults": {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
+	// Who may do what: what IAM judges about requests, and the table made of it.
+	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
+	"internal/permissions": {"internal/faults", "internal/iamtrace", "internal/schema"},
+
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},
 }
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/permissions", "internal/s3test", "internal/dated", "internal/peers", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
