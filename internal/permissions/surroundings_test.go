@@ -231,7 +231,7 @@ func archived(recorder *permissions.Recorder) func(*testing.T) {
 		server := s3test.New(t, "trail")
 		record("archive.Open", func() (err error) {
 			a, err = archive.Open(w.Context(), archive.Options{
-				API: &objects{server.Client(), w}, Location: archive.Location{Bucket: "trail", Prefix: "limits"}, NameOf: namespaces.NameOf,
+				API: permissions.Objects(server.Client(), w.seen), Location: archive.Location{Bucket: "trail", Prefix: "limits"}, NameOf: namespaces.NameOf,
 			})
 			return err
 		})

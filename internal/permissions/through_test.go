@@ -7,12 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -63,53 +59,6 @@ func (s calls) Buckets(ctx context.Context, entity, resource string, shards int)
 
 func (s calls) Load(ctx context.Context, l *store.Load) (*store.Loaded, error) {
 	return s.Store.Load(named(ctx, "Load"), l)
-}
-
-// streams are the engine's streams, whose requests are recorded.
-type streams struct {
-	stream.API
-	w *world
-}
-
-func (s *streams) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
-	s.w.seen(ctx, in)
-	return s.API.DescribeStream(ctx, in, o...)
-}
-
-func (s *streams) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
-	s.w.seen(ctx, in)
-	return s.API.GetShardIterator(ctx, in, o...)
-}
-
-func (s *streams) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
-	s.w.seen(ctx, in)
-	return s.API.GetRecords(ctx, in, o...)
-}
-
-// objects are a storage of objects, whose requests are recorded.
-type objects struct {
-	archive.API
-	w *world
-}
-
-func (o *objects) HeadBucket(ctx context.Context, in *s3.HeadBucketInput, with ...func(*s3.Options)) (*s3.HeadBucketOutput, error) {
-	o.w.seen(ctx, in)
-	return o.API.HeadBucket(ctx, in, with...)
-}
-
-func (o *objects) ListObjectsV2(ctx context.Context, in *s3.ListObjectsV2Input, with ...func(*s3.Options)) (*s3.ListObjectsV2Output, error) {
-	o.w.seen(ctx, in)
-	return o.API.ListObjectsV2(ctx, in, with...)
-}
-
-func (o *objects) GetObject(ctx context.Context, in *s3.GetObjectInput, with ...func(*s3.Options)) (*s3.GetObjectOutput, error) {
-	o.w.seen(ctx, in)
-	return o.API.GetObject(ctx, in, with...)
-}
-
-func (o *objects) PutObject(ctx context.Context, in *s3.PutObjectInput, with ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
-	o.w.seen(ctx, in)
-	return o.API.PutObject(ctx, in, with...)
 }
 
 // removeItem deletes a bucket item.

@@ -58,7 +58,7 @@ func newWorld(tb testing.TB, recorder *permissions.Recorder) *world {
 	tb.Helper()
 	w := &world{recorder: recorder}
 	engine := limitertest.NewEngine(tb, dynamolite.Options{})
-	w.streams = &streams{engine, w}
+	w.streams = permissions.Streams(engine, w.seen)
 	w.World = limitertest.New(tb, limitertest.Options{
 		API: faults.Wrap(engine, w.note, w.disturb.Apply), Remote: true,
 		Table: dynamo.TableOptions{Stream: true, Principal: "tester"}, Store: dynamo.Options{Principal: "tester"},
