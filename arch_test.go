@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"manifest":          {"store", "dynamo/..."},
-	"deploy":            {"dynamo/...", "internal/schema", sdk + "/..."},
+	"deploy":            {"store"},
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
