@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"flag"
 	"io"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/permissions"
 )
 
+var updatePermissions = flag.Bool("update.permissions", false, "write the requests of the commands to the file of recorded requests")
+
 // recordedCommands has the requests of every command.
 const recordedCommands = "../permissions/recorded/commands.json"
 
@@ -29,6 +32,10 @@ const anyRun = "always"
 
 // withoutRequests lists the commands that send no request to AWS.
 var withoutRequests = []string{"local", "version", "completion"}
+
+// apart is a flag with which a command is recorded as another one, because it reads what
+// belongs to the table.
+const apart = "--namespace-name"
 
 // commands record the requests of commands.
 type commands struct {
@@ -51,7 +58,7 @@ func recordCommands(t *testing.T) *commands {
 			return
 		}
 		all := c.scripts.Load() == int64(len(files))
-		if *update && all {
+		if *updatePermissions && all {
 			if err := c.Seen().Write(recordedCommands); err != nil {
 				t.Error(err)
 			}
@@ -85,6 +92,9 @@ func (c *commands) complete(t *testing.T) {
 // connect records the requests of the command that arguments run.
 func (c *commands) connect(args []string, connect func(context.Context, app.Endpoint) (dynamo.API, error)) func(context.Context, app.Endpoint) (dynamo.API, error) {
 	path, _ := cli.CommandOf(args)
+	if slices.Contains(args, apart) {
+		path += " " + apart
+	}
 	return func(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 		api, err := connect(ctx, e)
 		if err != nil {
@@ -126,7 +136,7 @@ func (c *commands) recordOthers(t *testing.T) {
 	stderr, code := newLines(), make(chan int, 1)
 	go func() {
 		code <- c.run(ctx, cli.Options{
-			Args: []string{"aggregate", "--archive", "s3://trail/limits"}, Stderr: stderr, ConnectArchive: storedAt("aggregate"),
+			Args: []string{"aggregate", "--archive", "s3://trail/limits"}, Stderr: stderr, ConnectArchive: storedAt("aggregate --archive"),
 			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) {
 				return followed{faults.Wrap(engine, c.Hook("aggregate", anyRun)), permissions.Streams(engine, c.noteFor("aggregate"))}, nil
 			},

@@ -100,6 +100,14 @@ func sharded(w *world) {
 			w.acquire(l, "user", 1)
 		}
 	})
+	w.remove("user", 3)
+	w.remove("user", 1)
+	w.record(acquire, "a shard and its sibling were deleted", func() {
+		l := w.limiter()
+		for range 20 {
+			w.acquire(l, "user", 1)
+		}
+	})
 	w.merge("user")
 	w.record(acquire, "the bucket was merged meanwhile", func() {
 		for range 10 {
