@@ -12,8 +12,9 @@ import (
 //	ADD    tk, tc of every delta, wcu
 //	if     of a debited limit, tk is below where it would have overflowed by now, and
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
-//	       as seen, and tk leaves room for the credit below it; shard_count as seen;
-//	       vu as seen, where a peer may change parameters
+//	       as seen, and tk leaves room for the credit below it; shard_count as seen.
+//	       On an item with a peer's features, a debit requires only that cp exists, and
+//	       a credit that vu is as seen, if it was there
 //
 // The write debits the hidden write limit even if its balance is too low: a short write
 // limit never refuses an adjustment.

@@ -10,8 +10,10 @@
 // failed condition changes nothing.
 //
 //	bucket item (BUCKET#… #STATE)
-//	Take     ADD tk, tc, wcu             if tk and wcu suffice and no tk has overflowed; cp, ra, rp are as
-//	                                     seen; not expired (ttl), lapsed (vu) or disabled
+//	Take     ADD tk, tc, wcu             if tk and wcu suffice and no tk has overflowed; cp, ra, rp,
+//	                                     shard_count are as seen, where the caller knows them; rf is not
+//	                                     before an instant, if given; not expired (ttl), lapsed (vu) or
+//	                                     disabled
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu, shard_count and disabled are as seen, and tk
 //	         shard_count, cascade,       lies within bounds that lose no accrual. Loose: rf is not after
 //	         parent_id, pgen, pinc;      the new one, instead of as seen. Full bucket: rf is old enough
@@ -27,8 +29,9 @@
 //	Merge    on the survivor as Refill;  on the survivor as Refill; on the retired, if rf, shard_count,
 //	         deletes the retired         cp, ra, rp are as seen, not disabled, no vu, and tk lies within
 //	                                     bounds (one transaction)
-//	Adjust   ADD tk, tc, wcu             if tk lies within bounds, and cp, ra, rp, shard_count are as seen;
-//	                                     for a credit, a peer's vu is as seen, too
+//	Adjust   ADD tk, tc, wcu             if tk lies within bounds. A debit: cp, ra, rp, shard_count are as
+//	                                     seen, or cp exists if a peer's features hide the parameters. A
+//	                                     credit: cp and shard_count are as seen, and then a peer's vu, too
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)

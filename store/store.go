@@ -193,10 +193,11 @@ type Outcome struct {
 	Image *Image
 }
 
-// An Amount is what a write debits from one limit.
+// An Amount is what a write debits from one limit. Settlements also use negative
+// amounts, which are credits.
 type Amount struct {
 	Limit string
-	Milli int64 // millitokens, not negative
+	Milli int64 // millitokens
 }
 
 // A Take debits every amount, and one token of the hidden write limit. It requires that
@@ -390,8 +391,9 @@ type Refusal struct {
 // An Adjust moves balances of an existing bucket, if each limit's balance lies within
 // the bounds of its delta. A debit also requires that the limit still has the
 // parameters seen, unless the item is foreign. A credit also requires that the limit
-// still has the capacity seen. The item must still have the shard count seen, unless it
-// is foreign and the Adjust only debits.
+// still has the capacity seen and, on a foreign item, that the item still has the
+// ValidUntil seen, if it had one. The item must still have the shard count seen, unless
+// it is foreign and the Adjust only debits.
 type Adjust struct {
 	Bucket
 	Seen   *Image
