@@ -97,11 +97,11 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go vet -C benchmarks -tags conformance ./...
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto and IAM Simulate
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, linters of templates and IAM Simulate
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./archive ./conformance/... ./dynamo ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions
+		./aggregator ./archive ./conformance/... ./deploy ./dynamo ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions
 
 .PHONY: golden
 golden: ## record again what DynamoDB Local answers to the differential cases

@@ -84,17 +84,18 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":       {".", "store"},
-	"internal/sim":    {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":  {sdk + "/..."},
-	"internal/s3test": {sdk + "/..."},
-	"internal/dated":  {"internal/calls", sdk + "/..."},
-	"internal/faults": {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"storetest":        {".", "store"},
+	"internal/sim":     {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":   {sdk + "/..."},
+	"internal/s3test":  {sdk + "/..."},
+	"internal/dated":   {"internal/calls", sdk + "/..."},
+	"internal/elftest": {},
+	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
 	// Who may do what: what IAM judges about requests, and the table made of it.
 	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
@@ -106,7 +107,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/permissions", "internal/s3test", "internal/dated", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -122,7 +123,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "archive", "conformance", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
+var tagged = []string{"aggregator", "archive", "conformance", "deploy", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

@@ -46,7 +46,8 @@ type Options struct {
 }
 
 // Run runs the program and returns its exit code: 0 done or admitted, 1 error,
-// 2 wrong usage, 3 refused.
+// 2 wrong usage, 3 refused. Without arguments on AWS Lambda, the program is what the
+// function's setting Handler names, configured by the environment.
 func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
@@ -58,6 +59,13 @@ func Run(ctx context.Context, o Options) int {
 	}
 	if a.Connect == nil {
 		a.Connect = connect.DynamoDB
+	}
+	if onLambda(&o) {
+		args, err := lambdaArgs(o.Getenv)
+		if err != nil {
+			return a.Report(&app.UsageError{Err: err}, "zae-limiter")
+		}
+		o.Args = args
 	}
 	root := newRoot(a, o.Version) //nolint:contextcheck // commands get theirs from ExecuteContextC
 	// A nil slice would make cobra read the process's own arguments.
@@ -87,7 +95,7 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newVersion(a, v))
+		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a), newTemplate(a, v), newLambdaExport(a), newVersion(a, v))
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)

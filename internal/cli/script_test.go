@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"context"
+	"debug/elf"
 	"flag"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/elftest"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -38,6 +41,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	serve ARGS…              run zae-limiter local ARGS… on a free port, in the background,
 //	                         until interrupted or the script's end; its URL is $ENDPOINT
 //	interrupt                end it as a signal would, and require exit code 0
+//	program FILE PATH ARCH   write an executable of a Go package for Linux, without code
 //	damage FILE              change one byte of a file that is not zero
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
@@ -67,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"unwritten":   unwritten,
 			"serve":       serve,
 			"interrupt":   interrupt,
+			"program":     program,
 			"damage":      damage,
 			"used":        used,
 		},
@@ -152,6 +157,14 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	expect(ts, neg, code, args[1:])
+}
+
+func program(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: program FILE PATH ARCH")
+	}
+	machine := map[string]elf.Machine{"arm64": elf.EM_AARCH64, "amd64": elf.EM_X86_64}[args[2]]
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), elftest.Program(args[1], "linux", machine), 0o600))
 }
 
 func answer(ts *testscript.TestScript, _ bool, args []string) {

@@ -29,9 +29,15 @@ const (
 	EnvQuiet = "ZAEL_QUIET"
 )
 
+const (
+	day         = 24 * time.Hour
+	defaultKeep = int(usage.DefaultTTL / day)
+)
+
 type options struct {
 	app     *app.App
 	windows []string
+	keep    int // days
 	reader  string
 	poll    time.Duration
 	quiet   time.Duration
@@ -79,6 +85,7 @@ func New(a *app.App) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "windows to sum usage over; each costs one write for each\nentity and resource")
+	f.IntVar(&o.keep, "usage-retention-days", defaultKeep, "`days` for which usage is kept after its window")
 	f.StringVar(&o.reader, "reader", stream.DefaultReader, "`name` under which the command keeps its position")
 	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
 	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
@@ -106,6 +113,9 @@ func (o *options) Validate() error {
 		if !slices.Contains(o.kinds, kinds[i]) {
 			o.kinds = append(o.kinds, kinds[i])
 		}
+	}
+	if o.keep < 1 {
+		return fmt.Errorf("invalid --usage-retention-days %d: give at least 1", o.keep)
 	}
 	if err := o.checkQuiet(); err != nil {
 		return err
@@ -153,7 +163,7 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(o.app.Stderr, &slog.HandlerOptions{Level: level}))
-	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log}
+	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log, UsageTTL: time.Duration(o.keep) * day}
 	m := newMeasures()
 	tenants := &tenants{store: store, keepers: map[*tend.Keeper]bool{}}
 	defer tenants.close()
