@@ -31,7 +31,7 @@ const recordedCommands = "../permissions/recorded/commands.json"
 const anyRun = "always"
 
 // withoutRequests lists the commands that send no request to AWS.
-var withoutRequests = []string{"local", "version", "completion"}
+var withoutRequests = []string{"local", "version", "lambda-export", "template"}
 
 // apart is a flag with which a command is recorded as another one, because it reads what
 // belongs to the table.
