@@ -70,21 +70,22 @@ var mayImport = map[string][]string{
 	"dynamolite/internal": {"dynamolite/internal/...", sdk + "/..."},
 
 	// Packages that run on a store.
-	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
-	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
-	"archive":           {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
-	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+	"aggregator":              {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
+	"aggregator/lambda":       {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
+	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"manifest":                {"store", "dynamo/..."},
+	"manifest/customresource": {"manifest", "store", "dynamo/..."},
+	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
 	"httplimit":         {".", "store"},
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
-	"manifest":          {"store", "dynamo/..."},
 	"deploy":            {"store"},
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 

@@ -46,6 +46,10 @@ type App struct {
 	// table then includes the stream.
 	NeedsStream bool
 
+	// DetailedExit says that the exit code 2 means changes. Wrong usage then has the code
+	// of other errors.
+	DetailedExit bool
+
 	// Flags are the global flags.
 	Flags Flags
 

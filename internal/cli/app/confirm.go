@@ -11,7 +11,7 @@ import (
 )
 
 // ErrDeclined ends a command that was not confirmed.
-var ErrDeclined = errors.New("not confirmed, nothing was deleted")
+var ErrDeclined = errors.New("not confirmed, nothing was changed")
 
 // A Confirmation asks before the command destroys anything.
 type Confirmation struct {
@@ -25,6 +25,9 @@ func (a *App) Confirmation(cmd *cobra.Command) *Confirmation {
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation")
 	return c
 }
+
+// Given reports whether the flag --yes was given.
+func (c *Confirmation) Given() bool { return c.yes }
 
 // Validate fails if there is no one to ask.
 func (c *Confirmation) Validate() error {

@@ -18,12 +18,17 @@ const (
 	ExitOK      = 0 // done, or admitted
 	ExitError   = 1
 	ExitUsage   = 2 // the command line is wrong; nothing was sent
+	ExitChanges = 2 // a plan has changes, and the flag --detailed-exitcode asks
 	ExitRefused = 3 // an acquire was refused
 )
 
 // ErrRefused ends a command whose acquire was refused. The result already shows the
 // refusal, so nothing more is reported.
 var ErrRefused = errors.New("refused")
+
+// ErrChanges ends a plan that has changes, if the exit code is to tell. The result
+// already shows them, so nothing more is reported.
+var ErrChanges = errors.New("there are changes")
 
 // A UsageError says that the command line is wrong. Nothing was sent.
 type UsageError struct{ Err error }
@@ -46,10 +51,16 @@ func (a *App) Report(err error, command string) int {
 	if errors.Is(err, ErrRefused) {
 		return ExitRefused
 	}
+	if errors.Is(err, ErrChanges) {
+		return ExitChanges
+	}
 	exit := ExitError
 	next := a.next(err)
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
-		exit, next = ExitUsage, command+" --help"
+		next = command + " --help"
+		if !a.DetailedExit { // else the code means something else
+			exit = ExitUsage
+		}
 	}
 	message := "Error: " + err.Error() + "\n"
 	if next != "" {
