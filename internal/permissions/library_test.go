@@ -24,6 +24,7 @@ func TestLibrary(t *testing.T) {
 			"leases": leases, "questions": questions, "upkeep": upkeep,
 			"tables": tables, "namespaces": namespaces, "configuration": configuration, "entities": entities,
 			"usages": usages, "aggregation": aggregation, "following": following, "delivered": delivered,
+			"manifests": manifests, "levels": levels, "provisioning": provisioning,
 		} {
 			t.Run(name, scenario(recorder, f))
 		}

@@ -123,9 +123,15 @@ func TestTheAggregatorsRoleSuffices(t *testing.T) {
 	)
 }
 
+// The provisioner's role runs the handler of its function.
+func TestTheProvisionersRoleSuffices(t *testing.T) {
+	t.Parallel()
+	allows(t, "provisioner", "customresource.Handler.Handle", "manifest.Manager.", "dynamo.Store.SetLevels", "dynamo.Store.DeleteLevels")
+}
+
 // An administrator of the table, or of one namespace, may make all calls about its items.
 func TestAdministratorsMayDoEverything(t *testing.T) {
 	t.Parallel()
-	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "tend.", "usage.", "archive.Archive.Search")
-	allows(t, "ns-full", "dynamo.Store.", "tend.", "usage.")
+	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "manifest.", "tend.", "usage.", "archive.Archive.Search")
+	allows(t, "ns-full", "dynamo.Store.", "manifest.", "tend.", "usage.")
 }
