@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,9 +39,16 @@ func list(v any) []string {
 
 // like is IAM's StringLike.
 func like(pattern, text string) bool {
-	quoted := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
-	return regexp.MustCompile(`\A` + quoted + `\z`).MatchString(text)
+	known, ok := compiled.Load(pattern)
+	if !ok {
+		quoted := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
+		known, _ = compiled.LoadOrStore(pattern, regexp.MustCompile(`\A`+quoted+`\z`))
+	}
+	return known.(*regexp.Regexp).MatchString(text)
 }
+
+// compiled are the patterns that like has met.
+var compiled sync.Map
 
 // A request is what IAM judges of a call to DynamoDB.
 type request struct {
@@ -178,12 +186,13 @@ func TestATenantStaysInItsNamespace(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, widest())
 	for _, policy := range tenants {
+		statements := s.statements(policy)
 		for _, keys := range [][]string{
 			{"ns2/BUCKET#a#r#0"}, {"ns10/BUCKET#a#r#0"}, {"ns2"}, {"ns1/BUCKET#a#r#0", "ns2/BUCKET#a#r#0"}, {"_/AUDIT#x"}, {"_/STREAM#x"}, {"_"}, nil,
 		} {
 			for _, action := range slices.Concat(reads, writes, []string{"ConditionCheckItem", "Scan", "PartiQLSelect"}) {
 				for _, index := range []bool{false, true} {
-					if r := (request{action, index, keys, "ns1"}); allows(t, s.statements(policy), r) {
+					if r := (request{action, index, keys, "ns1"}); allows(t, statements, r) {
 						t.Errorf("%s allows %s of %v", policy, action, keys)
 					}
 				}
@@ -198,10 +207,11 @@ func TestNoTenantWritesTheRegistry(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, deploy.Options{})
 	for _, policy := range tenants {
+		statements := s.statements(policy)
 		for _, tag := range []string{"ns1", "_", ""} {
 			for _, key := range []string{"_/SYSTEM#", "_/BUCKET#a#r#0", "_/AUDIT#x", "_"} {
 				for _, action := range append([]string{"Query"}, writes...) {
-					if allows(t, s.statements(policy), request{action: action, keys: []string{key}, tag: tag}) {
+					if allows(t, statements, request{action: action, keys: []string{key}, tag: tag}) {
 						t.Errorf("%s allows a principal tagged %q %s of %s", policy, tag, action, key)
 					}
 				}
@@ -214,8 +224,9 @@ func TestATenantListsItsOwnNamespace(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, deploy.Options{})
 	for _, policy := range tenants {
+		statements := s.statements(policy)
 		for _, key := range []string{"ns1", "ns1/ENTITY#a", "ns1/RESOURCE#r"} {
-			if !allows(t, s.statements(policy), request{"Query", true, []string{key}, "ns1"}) {
+			if !allows(t, statements, request{"Query", true, []string{key}, "ns1"}) {
 				t.Errorf("%s forbids a query of %s", policy, key)
 			}
 		}

@@ -6,9 +6,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/deploy"
 )
@@ -53,6 +54,7 @@ type stack struct {
 	t          *testing.T
 	parameters map[string]string
 	template   map[string]any
+	names      []string // of the resources, once known
 }
 
 // noValue is what AWS::NoValue stands for.
@@ -71,12 +73,26 @@ func newSpec(t *testing.T, o deploy.Options) *deploy.Spec {
 func newStack(t *testing.T, o deploy.Options) *stack {
 	t.Helper()
 	spec := newSpec(t, o)
-	s := &stack{t, map[string]string{}, parse(t, string(spec.Template()))}
+	s := &stack{t: t, parameters: map[string]string{}, template: sent(t, spec)}
 	for _, p := range spec.Parameters() {
 		s.parameters[p.Key] = p.Value
 	}
 	return s
 }
+
+// sent parses what is sent, once for each of the two templates. Nobody changes the result.
+func sent(t *testing.T, spec *deploy.Spec) map[string]any {
+	t.Helper()
+	key := spec.Options().DeleteData
+	known, ok := parsed.Load(key)
+	if !ok {
+		known, _ = parsed.LoadOrStore(key, parse(t, string(spec.Template())))
+	}
+	return known.(map[string]any)
+}
+
+// parsed are the templates that sent has parsed, by Options.DeleteData.
+var parsed sync.Map
 
 func parse(t *testing.T, text string) map[string]any {
 	t.Helper()
@@ -106,18 +122,20 @@ func (s *stack) holds(condition string) bool {
 
 // resources returns the names of the resources that the stack has, in order.
 func (s *stack) resources() []string {
-	var names []string
+	if s.names != nil {
+		return s.names
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.section("Resources"))) {
 		if s.has(s.section("Resources")[name].(map[string]any)) {
-			names = append(names, name)
+			s.names = append(s.names, name)
 		}
 	}
-	return names
+	return s.names
 }
 
 // ofType returns the resources of a type that the stack has.
 func (s *stack) ofType(kind string) []string {
-	return slices.DeleteFunc(s.resources(), func(name string) bool {
+	return slices.DeleteFunc(slices.Clone(s.resources()), func(name string) bool {
 		return s.section("Resources")[name].(map[string]any)["Type"] != kind
 	})
 }
