@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"deploy":            {"store"},
+	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
@@ -94,6 +95,7 @@ var mayImport = map[string][]string{
 	"internal/sim":     {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":   {sdk + "/..."},
 	"internal/s3test":  {sdk + "/..."},
+	"internal/cfntest": {sdk + "/..."},
 	"internal/dated":   {"internal/calls", sdk + "/..."},
 	"internal/elftest": {},
 	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
@@ -108,7 +110,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -124,7 +126,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "archive", "conformance", "deploy", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
+var tagged = []string{"aggregator", "archive", "conformance", "deploy", "deploy/stack", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

@@ -250,15 +250,3 @@ func sameKey(a, b []types.KeySchemaElement) bool {
 		return aws.ToString(a.AttributeName) == aws.ToString(b.AttributeName) && a.KeyType == b.KeyType
 	})
 }
-
-// writeVersion writes the version record of a table that has none.
-func writeVersion(ctx context.Context, c *conn.Conn) error {
-	put := putNew(c, schema.EncodeVersion(schema.Version{
-		Schema: schemaVersion, ClientMin: "0.0.0", Updated: c.Clock.Now(),
-	}))
-	err := c.PutItem(ctx, "write version record", &dynamodb.PutItemInput{Item: put.Item, ConditionExpression: put.ConditionExpression})
-	if _, there := conn.ConditionFailed(err); there {
-		return nil
-	}
-	return err
-}

@@ -4,13 +4,16 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/archive"
+	stacks "github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -22,6 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/local"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/cli/resource"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/system"
 	"github.com/zeroae/zae-limiter-go/internal/cli/table"
 	"github.com/zeroae/zae-limiter-go/internal/cli/usage"
@@ -42,6 +46,10 @@ type Options struct {
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
 	// ConnectArchive makes the S3 client; nil uses the AWS SDK's.
 	ConnectArchive func(context.Context, app.Endpoint) (archive.API, error)
+	// ConnectStack makes the clients of what a stack needs; nil uses the AWS SDK's.
+	ConnectStack func(context.Context, app.Endpoint) (stacks.Clients, error)
+	// Executable reads the running program; nil reads the process's.
+	Executable func() ([]byte, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -54,6 +62,13 @@ func Run(ctx context.Context, o Options) int {
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
 		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive,
+		ConnectStack: o.ConnectStack, Executable: o.Executable,
+	}
+	if a.ConnectStack == nil {
+		a.ConnectStack = connect.Stack
+	}
+	if a.Executable == nil {
+		a.Executable = running
 	}
 	if a.ConnectArchive == nil {
 		a.ConnectArchive = connect.S3
@@ -78,6 +93,15 @@ func Run(ctx context.Context, o Options) int {
 	return a.Report(err, cmd.CommandPath())
 }
 
+// running reads the program of this process.
+func running() ([]byte, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the running program: %w", err)
+	}
+	return os.ReadFile(path)
+}
+
 // wantsJSON finds the output flag if parsing stopped before it.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
@@ -98,6 +122,7 @@ func newRoot(a *app.App, v Version) *cobra.Command {
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
 		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a),
 		newTemplate(a, v), newLambdaExport(a), newVersion(a, v))
+	root.AddCommand(stack.Commands(a, v.module())...)
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)

@@ -13,11 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cfntest"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/elftest"
@@ -43,6 +47,11 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	interrupt                end it as a signal would, and require exit code 0
 //	program FILE PATH ARCH   write an executable of a Go package for Linux, without code
 //	damage FILE              change one byte of a file that is not zero
+//	cloud step DURATION      set how long CloudFormation takes for a change of one resource
+//	cloud fail ACTION RESOURCE [REASON…]
+//	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
+//	                         a reason, stop that
+//	cloud make NAME FILE     make a stack from a template, as another program would
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
@@ -56,7 +65,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none", recorder: recorder}
 			recorder.ran(env)
-			w.meter = dynamo.NewMeter(dynamolite.New(dynamolite.Options{Now: w.now}))
+			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
+			w.meter = dynamo.NewMeter(w.engine)
+			w.cloud = cfntest.New(cfntest.Options{Now: w.now, Tables: w.engine})
 			env.Values[worldKey{}] = w
 			return nil
 		},
@@ -74,12 +85,15 @@ func TestScripts(t *testing.T) {
 			"program":     program,
 			"damage":      damage,
 			"used":        used,
+			"cloud":       steer,
 		},
 	})
 }
 
 // A world is the environment of the program in a script.
 type world struct {
+	engine *dynamolite.DB
+	cloud  *cfntest.Cloud
 	meter  *dynamo.Meter
 	mark   dynamo.Totals
 	mu     sync.Mutex // guards clock: a server reads it while the script continues
@@ -121,6 +135,46 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 	return w.meter, nil
 }
 
+func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
+	return stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine}, nil
+}
+
+// executable is the program in the form that Lambda runs.
+func executable() ([]byte, error) {
+	return elftest.Program("github.com/zeroae/zae-limiter-go/cmd/zae-limiter", "linux", elf.EM_AARCH64), nil
+}
+
+// steer changes how CloudFormation behaves.
+func steer(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	switch {
+	case len(args) == 2 && args[0] == "step":
+		d, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		w.cloud.SetStep(d)
+	case len(args) >= 3 && args[0] == "fail":
+		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
+	case len(args) == 3 && args[0] == "make":
+		ts.Check(makeStack(w.cloud, args[1], ts.ReadFile(args[2])))
+	default:
+		ts.Fatalf("usage: cloud make NAME FILE, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
+	}
+}
+
+// makeStack makes a stack with the tags of the Python package.
+func makeStack(cloud *cfntest.Cloud, name, template string) error {
+	tag := func(key, value string) cftypes.Tag { return cftypes.Tag{Key: &key, Value: &value} }
+	_, err := cloud.CreateChangeSet(context.Background(), &cloudformation.CreateChangeSetInput{
+		StackName: &name, ChangeSetName: &name, ChangeSetType: cftypes.ChangeSetTypeCreate, TemplateBody: &template,
+		Tags: []cftypes.Tag{tag(stack.TagManagedBy, stack.ManagedBy), tag(stack.TagName, name)},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = cloud.ExecuteChangeSet(context.Background(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name})
+	return err
+}
+
 // refused refuses connections for some operations.
 func refused(ops ...string) faults.Hook {
 	return faults.On(faults.Fail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}), ops...)
@@ -138,6 +192,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
+		ConnectStack: w.connectStack, Executable: executable,
 	}
 	if w.typed != nil {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true

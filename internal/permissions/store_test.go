@@ -23,6 +23,13 @@ func tables(w *world) {
 	again.Name = "other"
 	w.record("dynamo.CreateTable", "a new one", func() { w.Must(dynamo.CreateTable(w.Context(), w.API, again)) })
 	w.record("dynamo.Open", always, func() { w.Open(dynamo.Options{}) })
+	w.record("dynamo.ReadVersion", always, func() {
+		_, _, err := dynamo.ReadVersion(w.Context(), w.StoreOptions(dynamo.Options{}))
+		w.Must(err)
+	})
+	w.record("dynamo.RaiseVersions", always, func() {
+		w.Must(errOf(dynamo.RaiseVersions(w.Context(), w.StoreOptions(dynamo.Options{}), dynamo.Versions{Lambda: "99.0.0"})))
+	})
 	_, id := w.Store.Namespace()
 	w.record("dynamo.OpenID", always, func() {
 		_, err := dynamo.OpenID(w.Context(), w.StoreOptions(dynamo.Options{}), id)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
@@ -39,6 +40,10 @@ type App struct {
 	ConnectStreams func(context.Context, Endpoint) (stream.API, error)
 	// ConnectArchive makes a client of S3. It sends nothing.
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
+	// ConnectStack makes the clients of what a stack needs. It sends nothing.
+	ConnectStack func(context.Context, Endpoint) (stack.Clients, error)
+	// Executable reads the running program.
+	Executable func() ([]byte, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 

@@ -13,7 +13,7 @@ import (
 // ErrDeclined ends a command that was not confirmed.
 var ErrDeclined = errors.New("not confirmed, nothing was changed")
 
-// A Confirmation asks before the command destroys anything.
+// A Confirmation asks before the command changes or destroys anything.
 type Confirmation struct {
 	app *App
 	yes bool

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -119,6 +120,12 @@ var kinds = []struct {
 	{limiter.ErrUnsupported, "unsupported"},
 	{limiter.ErrCorrupt, "corrupt"},
 	{limiter.ErrIncompatible, "incompatible"},
+	{stack.ErrBusy, "busy"},
+	{stack.ErrBlocked, "blocked"},
+	{stack.ErrStale, "stale"},
+	{stack.ErrDataLoss, "data_loss"},
+	{stack.ErrProtected, "protected"},
+	{stack.ErrFailed, "stack_failed"},
 	{dynamolite.ErrInUse, "in_use"},
 	{dynamolite.ErrDamaged, "damaged"},
 	{archive.ErrDamaged, "damaged"},
