@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 
 	// The store on DynamoDB.
 	"dynamo":                     {"tend", "store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/schema", sdk + "/..."},
+	"dynamo/admin":               {"store", "dynamo", "dynamo/usage", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
@@ -72,6 +73,7 @@ var mayImport = map[string][]string{
 	// Packages that run on a store.
 	"aggregator":              {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
 	"aggregator/lambda":       {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
+	"aggregator/redrive":      {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
 	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"manifest":                {"store", "dynamo/..."},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},
@@ -126,7 +128,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "archive", "conformance", "deploy", "deploy/stack", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
+var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "deploy", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

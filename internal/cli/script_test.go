@@ -6,6 +6,7 @@ import (
 	"flag"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,6 +53,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
 //	                         a reason, stop that
 //	cloud make NAME FILE     make a stack from a template, as another program would
+//	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
@@ -86,6 +88,7 @@ func TestScripts(t *testing.T) {
 			"damage":      damage,
 			"used":        used,
 			"cloud":       steer,
+			"capture":     capture,
 		},
 	})
 }
@@ -262,6 +265,19 @@ func unwritten(ts *testscript.TestScript, _ bool, _ []string) {
 	if since := w.meter.Totals().Sub(w.mark); since.Sum().WCU != 0 {
 		ts.Fatalf("write units were consumed: %v", since)
 	}
+}
+
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: capture NAME PATTERN")
+	}
+	re, err := regexp.Compile(args[1])
+	ts.Check(err)
+	found := re.FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("the output does not match %s once", args[1])
+	}
+	ts.Setenv(args[0], found[1])
 }
 
 func used(ts *testscript.TestScript, _ bool, args []string) {

@@ -106,6 +106,11 @@ func (a *API) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dyn
 	return route(ctx, a, Query, in, o, a.api.Query)
 }
 
+// Scan passes the request through the hooks.
+func (a *API) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	return route(ctx, a, Scan, in, o, a.api.Scan)
+}
+
 // BatchGetItem passes the request through the hooks.
 func (a *API) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return route(ctx, a, BatchGetItem, in, o, a.api.BatchGetItem)

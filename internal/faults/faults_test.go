@@ -82,6 +82,9 @@ func calls(ctx context.Context, api dynamo.API) map[string]func() (any, error) {
 				TableName: name, KeyConditionExpression: aws.String("PK = :pk"), ExpressionAttributeValues: schema.Item{":pk": key["PK"]},
 			})
 		},
+		faults.Scan: func() (any, error) {
+			return api.Scan(ctx, &dynamodb.ScanInput{TableName: name, ConsistentRead: aws.Bool(true)})
+		},
 		faults.BatchGetItem: func() (any, error) {
 			return api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
 				table: {Keys: []schema.Item{keyOf(0), keyOf(1)}},
@@ -161,6 +164,7 @@ func TestACallSaysWhatItNames(t *testing.T) {
 		faults.PutItem:            {[]int{0}, true, false},
 		faults.UpdateItem:         {[]int{0}, true, false},
 		faults.Query:              {},
+		faults.Scan:               {consistent: true},
 		faults.BatchGetItem:       {[]int{0, 1}, false, false},
 		faults.BatchWriteItem:     {[]int{0, 1}, true, false},
 		faults.TransactWriteItems: {[]int{0, 1, 2, 3}, true, false},

@@ -52,6 +52,14 @@ func namespaces(w *world) {
 	at("NameOf", always, func() error { return errOf(n.NameOf(w.Context(), ns.ID)) })
 	at("AuditEvents", always, func() error { return errOf(n.AuditEvents(w.Context(), "team", audit.Query{})) })
 	at("Delete", always, func() error { return n.Delete(w.Context(), "team") })
+	at("Orphans", always, func() error { return errOf(n.Orphans(w.Context())) })
+	at("Orphan", always, func() error { return errOf(n.Orphan(w.Context(), ns.ID)) })
+	at("Recover", always, func() error { return errOf(n.Recover(w.Context(), ns.ID, "team")) })
+	s := w.Open(dynamo.Options{Namespace: "team"})
+	w.Must(s.SetSystem(w.Context(), []limiter.Limit{hourly}, ""))
+	w.Must(errOf(s.CreateEntity(w.Context(), limiter.Entity{ID: "user"})))
+	w.Must(n.Delete(w.Context(), "team"))
+	at("Purge", always, func() error { return errOf(n.Purge(w.Context(), ns.ID, dynamo.PurgeOptions{})) })
 }
 
 // configuration has the calls about limits.

@@ -45,6 +45,7 @@ func usages(w *world) {
 	snapshots := w.Store.Usage()
 	w.record("usage.Snapshots.Add", always, func() { w.Must(snapshots.Add(w.Context(), delta(now))) })
 	w.record("usage.Snapshots.Add", "it was counted before", func() { w.Must(snapshots.Add(w.Context(), delta(now))) })
+	w.record("usage.Snapshots.Passed", always, func() { w.Must(errOf(snapshots.Passed(w.Context(), delta(now)))) })
 	w.System(hourly)
 	w.acquire(w.Limiter, "key", 1)
 	for name, q := range map[string]usage.Query{
@@ -170,6 +171,18 @@ func following(w *world) {
 	w.record("stream.Follower.Run", always, until(func(ctx context.Context) error {
 		return follower().Run(ctx, func(context.Context, []stream.Record) ([]int, error) { return nil, nil }, nil)
 	}))
+	d, err := w.streams.DescribeStream(w.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: w.arn()})
+	w.Must(err)
+	records, _ := w.records("")
+	w.record("stream.Follower.ReadRange", always, func() {
+		for _, sh := range d.StreamDescription.Shards { // the record is in one of them
+			_, err = follower().ReadRange(w.Context(), stream.Range{ARN: *w.arn(), Shard: *sh.ShardId, First: records[0].Sequence, Last: records[0].Sequence})
+			if err == nil {
+				return
+			}
+		}
+		w.Error(err)
+	})
 	w.acquire(w.Limiter, "user", 1)
 	w.record("aggregator.Aggregator.Follow", always, until(func(ctx context.Context) error {
 		return w.aggregate(aggregator.Options{}).Follow(ctx, follower())

@@ -167,7 +167,7 @@ func (o *options) Run(ctx context.Context) error {
 	m := newMeasures()
 	tenants := &tenants{store: store, keepers: map[*tend.Keeper]bool{}}
 	defer tenants.close()
-	keeper, err := o.keeper(ctx, store)
+	keeper, err := openArchive(ctx, o.app, &o.archive, store)
 	if err != nil {
 		return err
 	}
@@ -208,17 +208,17 @@ func (o *options) Run(ctx context.Context) error {
 	return o.print(m.totals())
 }
 
-// keeper opens the archive, nil if there is none. It checks access to the archive before
-// anything reads the stream.
-func (o *options) keeper(ctx context.Context, store dynamo.Options) (aggregator.Archive, error) {
-	if o.archive.URL == "" {
+// openArchive opens the archive of flags, nil if there is none. It checks access to the
+// archive before anything reads the stream.
+func openArchive(ctx context.Context, a *app.App, flags *app.ArchiveFlags, store dynamo.Options) (aggregator.Archive, error) {
+	if flags.URL == "" {
 		return nil, nil
 	}
 	namespaces, err := dynamo.NewNamespaces(store)
 	if err != nil {
 		return nil, err
 	}
-	return o.app.Archive(ctx, &o.archive, namespaces.NameOf)
+	return a.Archive(ctx, flags, namespaces.NameOf)
 }
 
 // print sums up what was done.
