@@ -40,8 +40,8 @@ func read(n *yaml.Node) any {
 		v = all
 	case yaml.ScalarNode:
 		v = n.Value
-	case yaml.AliasNode:
-		panic("CloudFormation takes no aliases")
+	case yaml.AliasNode, yaml.StreamNode:
+		panic("CloudFormation takes neither aliases nor streams")
 	}
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
 		return call{n.Tag, v}
