@@ -102,13 +102,17 @@ var mayImport = map[string][]string{
 	"internal/elftest": {},
 	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
+	// Who may do what: what IAM judges about requests, and the table made of it.
+	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
+	"internal/permissions": {"archive", "dynamo/stream", "internal/faults", "internal/iamtrace", "internal/schema", sdk + "/..."},
+
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},
 }
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -124,7 +128,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "conformance/emulated", "deploy", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "conformance/emulated", "deploy", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

@@ -58,13 +58,15 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	recorder := recordCommands(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none"}
+			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none", recorder: recorder}
+			recorder.ran(env)
 			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
 			w.meter = dynamo.NewMeter(w.engine)
 			w.cloud = cfntest.New(cfntest.Options{Now: w.now, Tables: w.engine})
@@ -103,6 +105,8 @@ type world struct {
 	typed  *string
 	server *background
 	uses   int // changes counted as by an aggregator
+
+	recorder *commands
 }
 
 type worldKey struct{}
@@ -190,7 +194,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	w := worldOf(ts)
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
-		Getenv: ts.Getenv, Version: recorded, Connect: w.connect, Now: w.now,
+		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
 		ConnectStack: w.connectStack, Executable: executable,
 	}
 	if w.typed != nil {

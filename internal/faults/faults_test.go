@@ -271,3 +271,20 @@ func TestAClockIsWrong(t *testing.T) {
 		}
 	})
 }
+
+// An observed API is as immediate as the API behind it, and its hooks see every call.
+func TestObserve(t *testing.T) {
+	inBubble(t, func(w *limitertest.World) {
+		var calls int
+		count := func(ctx context.Context, _ *faults.Call, next faults.Next) error {
+			calls++
+			return next(ctx)
+		}
+		if !w.OpenOn(faults.Observe(w.Engine, count)).Immediate() || w.OpenOn(faults.Observe(faults.Wrap(w.Engine), count)).Immediate() {
+			t.Error("an observed API answers otherwise than the API behind it")
+		}
+		if calls != 2 {
+			t.Errorf("%d calls were seen, want 2", calls)
+		}
+	})
+}
