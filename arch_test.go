@@ -93,14 +93,15 @@ var mayImport = map[string][]string{
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":        {".", "store"},
-	"internal/sim":     {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":   {sdk + "/..."},
-	"internal/s3test":  {sdk + "/..."},
-	"internal/cfntest": {sdk + "/..."},
-	"internal/dated":   {"internal/calls", sdk + "/..."},
-	"internal/elftest": {},
-	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"storetest":           {".", "store"},
+	"internal/sim":        {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":      {sdk + "/..."},
+	"conformance/account": {"store", "deploy/stack"},
+	"internal/s3test":     {sdk + "/..."},
+	"internal/cfntest":    {sdk + "/..."},
+	"internal/dated":      {"internal/calls", sdk + "/..."},
+	"internal/elftest":    {},
+	"internal/faults":     {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
 	// Who may do what: what IAM judges about requests, and the table made of it.
 	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
