@@ -248,6 +248,9 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 		"a server without backups": {func(w *world) {
 			w.table.Unknown["DescribeContinuousBackups"] = fmt.Errorf("%w: unknown", admin.ErrNoBackups)
 		}, health.Healthy, ""},
+		"a server without tags": {func(w *world) {
+			w.table.Unknown["ListTagsOfResource"] = &smithy.GenericAPIError{Code: "UnknownOperationException"}
+		}, health.Healthy, ""},
 		"an expiry not permitted": {
 			func(w *world) { w.table.Unknown["DescribeTimeToLive"] = store.ErrAccessDenied },
 			health.Incomplete, "incomplete table: no permission for dynamodb:DescribeTimeToLive",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -116,6 +117,13 @@ func kindOf(err error) Kind {
 		return Unavailable
 	}
 	return Other
+}
+
+// isUnsupported reports whether a server does not have an operation, as DynamoDB Local does
+// not have all of DynamoDB's. Nothing can be wrong there.
+func isUnsupported(err error) bool {
+	api := smithy.APIError(nil)
+	return errors.Is(err, admin.ErrNoBackups) || errors.As(err, &api) && api.ErrorCode() == "UnknownOperationException"
 }
 
 // isKnown reports whether an error is a condition of this project, and not of the network.

@@ -2,7 +2,6 @@ package health
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -158,7 +157,7 @@ func (r *Report) judgeTable() {
 // judgeUpkeep judges what a table needs in the long run.
 func (r *Report) judgeUpkeep(t *admin.Description) {
 	for _, call := range []string{"DescribeTimeToLive", "DescribeContinuousBackups", "ListTagsOfResource"} {
-		if err := t.Unknown[call]; err != nil && !errors.Is(err, admin.ErrNoBackups) {
+		if err := t.Unknown[call]; err != nil && !isUnsupported(err) {
 			unreadable(r, "table", Failed[struct{}]("dynamodb:"+call, err))
 		}
 	}

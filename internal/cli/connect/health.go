@@ -5,10 +5,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/schemas"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go/transport/http/protocol/awsquery"
 
 	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -25,10 +27,20 @@ func Health(ctx context.Context, e app.Endpoint) (health.Clients, error) {
 		cfg.BaseEndpoint = aws.String(e.URL)
 	}
 	return health.Clients{
-		Watch:     cloudwatch.NewFromConfig(cfg),
+		Watch:     cloudwatch.NewFromConfig(cfg, older(e)),
 		Functions: lambda.NewFromConfig(cfg),
 		Queues:    sqs.NewFromConfig(cfg),
 		Logs:      cloudwatchlogs.NewFromConfig(cfg),
 		Buckets:   s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = e.URL != "" }),
 	}, nil
+}
+
+// older makes a client of CloudWatch speak its older protocol to another URL than AWS's:
+// emulators do not have the newer one.
+func older(e app.Endpoint) func(*cloudwatch.Options) {
+	return func(o *cloudwatch.Options) {
+		if e.URL != "" {
+			o.Protocol = awsquery.New(schemas.GraniteServiceVersion20100801)
+		}
+	}
 }
