@@ -19,7 +19,6 @@ const (
 	alarmType     = "AWS::CloudWatch::Alarm"
 
 	outputProvisioner = "ProvisionerFunctionName"
-	outputQueue       = "AggregatorDLQUrl"
 	outputArchive     = "AuditArchiveBucketName"
 )
 
@@ -55,14 +54,14 @@ func (s *Stack) Site() Site {
 		}
 	}
 	site.Aggregator, site.Provisioner = byID[aggregatorID], byID[provisionerID]
-	site.DeadLetters, site.Archive = cmp.Or(s.Outputs[outputQueue], byID[queueID]), byID[stack.ArchiveID]
+	site.DeadLetters, site.Archive = cmp.Or(s.Outputs[stack.OutputQueue], byID[queueID]), byID[stack.ArchiveID]
 	return site
 }
 
 func siteOfOutputs(outputs map[string]string) Site {
 	site := Site{
 		Aggregator: outputs[stack.OutputAggregator], Provisioner: outputs[outputProvisioner],
-		DeadLetters: outputs[outputQueue], Archive: outputs[outputArchive],
+		DeadLetters: outputs[stack.OutputQueue], Archive: outputs[outputArchive],
 	}
 	for name, value := range outputs {
 		if strings.HasSuffix(name, "AlarmName") {
