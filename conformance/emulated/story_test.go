@@ -66,8 +66,9 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 
 	archive := made.Outputs["AuditArchiveBucketName"]
 	op.must(new(struct{}), "delete", "--name", name, "--yes")
-	if _, code := op.run("status", "--name", name); code == 0 {
-		t.Error("the stack has a status after it was deleted")
+	var left struct{ Exists bool }
+	if op.must(&left, "deploy", "--name", name, "--dry-run"); left.Exists {
+		t.Error("the stack exists after it was deleted")
 	}
 	take(t, opened(t, db, name), "user", 1) // the table stays, with all that it has
 	if got, err := usageOf(t.Context(), store, "user"); err != nil || got.Events != 8 {

@@ -70,6 +70,7 @@ func TestTheRuntimeEmulatorRunsAFunctionUntilTheTestEnds(t *testing.T) {
 func echo(t *testing.T) string {
 	t.Helper()
 	const script = `#!/bin/sh
+cd "$(dirname "$0")"
 api=http://$AWS_LAMBDA_RUNTIME_API/2018-06-01/runtime/invocation
 while event=$(curl -sSf -D headers "$api/next"); do
 	id=$(sed -n 's/^Lambda-Runtime-Aws-Request-Id: \(.*\)\r$/\1/Ip' headers)
