@@ -73,13 +73,13 @@ var mayImport = map[string][]string{
 	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
 	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"archive":           {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"manifest":          {"store", "dynamo/..."},
 	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
 	"httplimit":         {".", "store"},
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
-	"manifest":          {"store", "dynamo/..."},
 	"deploy":            {"dynamo/...", "internal/schema", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
 

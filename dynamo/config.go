@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
@@ -44,15 +41,21 @@ func (s *Store) SetLimits(ctx context.Context, k store.ConfigKey, limits []store
 // when the store cannot be reached; "" leaves that to the caller. The caller may give
 // either without the other.
 func (s *Store) SetSystem(ctx context.Context, limits []store.Limit, on store.OnUnavailable) error {
-	switch on {
-	case "", store.Block, store.Allow:
-	default:
-		return &store.ValidationError{Field: "on unavailable", Value: string(on), Reason: `give "block" or "allow"`}
+	if err := checkOnUnavailable(on); err != nil {
+		return err
 	}
 	if len(limits) == 0 && on == "" {
 		return &store.ValidationError{Field: "limits", Value: "", Reason: "give at least one, or what to do when the store is unavailable"}
 	}
 	return s.setConfig(ctx, store.ConfigKey{}, &store.Config{Limits: limits, OnUnavailable: on}, true)
+}
+
+func checkOnUnavailable(on store.OnUnavailable) error {
+	switch on {
+	case "", store.Block, store.Allow:
+		return nil
+	}
+	return &store.ValidationError{Field: "on unavailable", Value: string(on), Reason: `give "block" or "allow"`}
 }
 
 // Limits reads one level of configuration, with a consistent read. It fails with
@@ -77,13 +80,7 @@ func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, e
 // contents. This library then answers requests as if the bucket did not exist.
 func (s *Store) DeleteLimits(ctx context.Context, k store.ConfigKey) error {
 	err := s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
-		switch {
-		case old == nil || schema.HasPolicy(old) && !schema.HasLimits(old):
-			return nil
-		case schema.HasPolicy(old):
-			return s.putConfig(ctx, k, old, schema.EncodeConfig(s.ns, k, &store.Config{}), true, limitsDeleted(k, old))
-		}
-		return s.dropConfig(ctx, k, old)
+		return s.sendLevels(ctx, "delete limits", s.levelDeletion(k, old))
 	})
 	if err != nil {
 		return err
@@ -95,9 +92,8 @@ func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Confi
 	if err := store.ValidateLimits(c.Limits); err != nil {
 		return err
 	}
-	it := schema.EncodeConfig(s.ns, k, c)
 	return s.changeConfig(ctx, k, "set limits of "+levelName(k), func(old item) error {
-		return s.putConfig(ctx, k, old, maps.Clone(it), whole, limitsSet(k, c))
+		return s.sendLevels(ctx, "write limits", s.levelPut(k, old, c, whole, limitsSet(k, c)))
 	})
 }
 
@@ -150,77 +146,21 @@ func (s *Store) changeConfig(ctx context.Context, k store.ConfigKey, op string, 
 	return fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }
 
-// configItem reads a level's item consistently; nil if there is none. Every read and
-// write of configuration by name passes here, and configItem validates its key.
+// configItem reads a level's item consistently; nil if there is none. It
+// validates the key.
 func (s *Store) configItem(ctx context.Context, k store.ConfigKey) (item, error) {
-	if err := schema.CheckConfigKey(k); err != nil {
+	if err := checkLevel(k); err != nil {
 		return nil, err
-	}
-	if k.Entity != "" {
-		if err := schema.CheckRegistered(k.Resource); err != nil {
-			return nil, err
-		}
 	}
 	return s.conn.GetItem(ctx, "read limits of "+levelName(k), schema.ConfigKey(s.ns, k))
 }
 
-// putConfig replaces a level's item by it and the settings of old that outlive its
-// limits, provided that those are still as in old. whole says that on_unavailable does
-// not outlive the limits.
-//
-// It puts the item instead of updating it, so that its limits are exactly the ones
-// given: an update could not remove limits that another writer added since old was
-// read. It writes neither the item nor its event if the item is already as it should
-// be.
-func (s *Store) putConfig(ctx context.Context, k store.ConfigKey, old, it item, whole bool, e *schema.AuditEvent) error {
-	put := putNew(s.conn, it)
-	if old != nil {
-		seen := policies(old, whole)
-		maps.Copy(it, seen)
-		put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = unchanged(seen, whole)
-	}
-	register := s.registration(k, old)
-	if reflect.DeepEqual(old, it) {
-		return s.register(ctx, register)
-	}
-	event, err := s.auditPut(ctx, e)
-	if err != nil {
+// checkLevel reports why k cannot name a level that has configuration.
+func checkLevel(k store.ConfigKey) error {
+	if err := schema.CheckConfigKey(k); err != nil || k.Entity == "" {
 		return err
 	}
-	writes := []types.TransactWriteItem{{Put: put}, event}
-	if register != nil {
-		writes = append(writes, types.TransactWriteItem{Update: register})
-	}
-	return s.conn.Transact(ctx, "write limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
-}
-
-// dropConfig deletes a level's item, provided that it still holds only limits. It
-// removes the level from its registry in the same transaction.
-func (s *Store) dropConfig(ctx context.Context, k store.ConfigKey, old item) error {
-	condition, names, values := unchanged(nil, true)
-	return s.deleteConfig(ctx, k, old, &types.Delete{
-		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-	})
-}
-
-// deleteConfig deletes a level's item, if del's condition holds. In the same
-// transaction it removes the level from its registry and writes an event.
-func (s *Store) deleteConfig(ctx context.Context, k store.ConfigKey, old item, del *types.Delete) error {
-	del.TableName, del.Key = s.conn.Table, schema.ConfigKey(s.ns, k).Item()
-	event, err := s.auditPut(ctx, limitsDeleted(k, old))
-	if err != nil {
-		return err
-	}
-	writes := []types.TransactWriteItem{{Delete: del}, event}
-	unregister := s.deregistration(k, old)
-	if unregister != nil {
-		writes = append(writes, types.TransactWriteItem{Update: unregister})
-	}
-	err = s.conn.Transact(ctx, "delete limits", &dynamodb.TransactWriteItemsInput{TransactItems: writes})
-	if err == nil && unregister != nil && k.Entity != "" {
-		s.tidyRegistry(ctx, k.Resource)
-	}
-	return err
+	return schema.CheckRegistered(k.Resource)
 }
 
 // operatorSettings are the attributes that operators set beside the limits. A write

@@ -46,6 +46,8 @@
 //	                                     still none. An unchanged item is not written. Limits of an
 //	                                     entity: then a Refill of every shard of its buckets
 //	DeleteLimits  the same, or deletes   the same
+//	SetLevels,    the same for up to 49  the same, for each of them (one transaction). Without limits:
+//	DeleteLevels  levels                 SET on_unavailable, always
 //	DeleteEntity  deletes it             if it exists
 //
 //	registries (SYSTEM# #RESOURCES, #ENTITY_CONFIG_RESOURCES)
@@ -58,6 +60,11 @@
 //	              ttl, seq#…; ADD
 //	              total_events, counters
 //	DeleteEntity  deletes it
+//
+//	records of manifests (SYSTEM# #PROVISIONER…)
+//	Change-       everything; ADD 1 to   if the version of all records is as seen, and the peer has not
+//	Manifest      their version          applied the record since (one transaction)
+//	HoldManifest  SET held_until         if the holder is as given
 //
 //	namespace records (_/SYSTEM# #NAMESPACE#…, #NSID#…)
 //	Register      both                   if there is neither (one transaction)

@@ -215,7 +215,7 @@ func (s *Store) purgeConfig(ctx context.Context, k store.ConfigKey) (deleted int
 		if old == nil {
 			return nil
 		}
-		err := s.deleteConfig(ctx, k, old, &types.Delete{ConditionExpression: aws.String("attribute_exists(PK)")})
+		err := s.sendLevels(ctx, "delete limits", s.levelDelete(k, old, &types.Delete{ConditionExpression: aws.String("attribute_exists(PK)")}))
 		if err == nil {
 			deleted = 1
 		}

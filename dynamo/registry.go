@@ -2,7 +2,10 @@ package dynamo
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -45,68 +48,106 @@ func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]stri
 	return names, err
 }
 
-// registration returns the registry's part of a write that sets a level whose item is
-// old, nil if the level needs none. It counts a level of an entity once, when the level
-// comes into being. It lists a resource with every write, whatever the registry says.
+// A registryChange is what changes of levels do to the two registries.
+type registryChange struct {
+	counts           map[string]int64 // by resource: how many levels of entities more, or fewer
+	listed, unlisted []string         // resources that get configuration, or lose it
+}
+
+// setting is the change for a level that is set, and whose item is old. It counts a
+// level of an entity once, when the level comes into being. It lists a resource with
+// every write, whatever the registry says.
 //
 // An entity's item without index keys came from a writer that did not count it either.
-// The write adds the keys, and registration adds the count.
-func (s *Store) registration(k store.ConfigKey, old item) *types.Update {
+// The write adds the keys, and setting adds the count.
+func setting(k store.ConfigKey, old item) registryChange {
 	switch {
-	case k.Entity != "":
-		if old[schema.GSI3PK] != nil {
-			return nil
-		}
-		return &types.Update{
-			TableName: s.conn.Table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
-			UpdateExpression:         aws.String("SET GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk) ADD #r :one"),
-			ExpressionAttributeNames: map[string]string{"#r": k.Resource},
-			ExpressionAttributeValues: item{
-				":one": schema.N(1), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns)),
-			},
-		}
-	case k.Resource != "":
-		return &types.Update{
-			TableName: s.conn.Table, Key: schema.ResourceRegistryKey(s.ns).Item(),
-			UpdateExpression: aws.String("SET GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk) ADD resources :r"),
-			ExpressionAttributeValues: item{
-				":r": schema.Set(k.Resource), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns)),
-			},
-		}
+	case k.Entity != "" && old[schema.GSI3PK] == nil:
+		return registryChange{counts: map[string]int64{k.Resource: 1}}
+	case k.Entity == "" && k.Resource != "":
+		return registryChange{listed: []string{k.Resource}}
 	}
-	return nil
+	return registryChange{}
 }
 
-// register sends a registration on its own, if there is one. This serves a level that
-// is already as it should be, but whose registry may not be.
-func (s *Store) register(ctx context.Context, r *types.Update) error {
-	if r == nil {
-		return nil
+// deleting is the change for a level whose item is deleted.
+func deleting(k store.ConfigKey, old item) registryChange {
+	switch {
+	case k.Entity != "" && old[schema.GSI3PK] != nil:
+		return registryChange{counts: map[string]int64{k.Resource: -1}}
+	case k.Entity == "" && k.Resource != "":
+		return registryChange{unlisted: []string{k.Resource}}
 	}
-	return s.conn.UpdateItem(ctx, "register limits", &dynamodb.UpdateItemInput{
-		Key: r.Key, UpdateExpression: r.UpdateExpression,
-		ExpressionAttributeNames: r.ExpressionAttributeNames, ExpressionAttributeValues: r.ExpressionAttributeValues,
-	})
+	return registryChange{}
 }
 
-// deregistration returns the registry's part of a write that deletes a level's item.
-func (s *Store) deregistration(k store.ConfigKey, old item) *types.Update {
+// add joins another change to r.
+func (r *registryChange) add(o registryChange) {
+	if r.counts == nil {
+		r.counts = map[string]int64{}
+	}
+	for resource, n := range o.counts {
+		r.counts[resource] += n
+	}
+	r.listed, r.unlisted = append(r.listed, o.listed...), append(r.unlisted, o.unlisted...)
+}
+
+// registryUpdates returns the writes of a change, at most one for each registry. The
+// change lists resources or unlists them, but not both.
+func (s *Store) registryUpdates(r *registryChange) []*types.Update {
+	var updates []*types.Update
+	maps.DeleteFunc(r.counts, func(_ string, n int64) bool { return n == 0 })
+	if len(r.counts) > 0 {
+		updates = append(updates, s.countsUpdate(r.counts))
+	}
 	switch {
-	case k.Entity != "":
-		if old[schema.GSI3PK] == nil {
-			return nil
-		}
-		return &types.Update{
-			TableName: s.conn.Table, Key: schema.EntityConfigRegistryKey(s.ns).Item(),
-			UpdateExpression:          aws.String("ADD #r :minus_one"),
-			ExpressionAttributeNames:  map[string]string{"#r": k.Resource},
-			ExpressionAttributeValues: item{":minus_one": schema.N(-1)},
-		}
-	case k.Resource != "":
-		return &types.Update{
+	case len(r.listed) > 0:
+		updates = append(updates, s.registryUpdate(schema.ResourceRegistryKey(s.ns), "ADD resources :r", item{":r": schema.Set(r.listed...)}))
+	case len(r.unlisted) > 0:
+		updates = append(updates, &types.Update{
 			TableName: s.conn.Table, Key: schema.ResourceRegistryKey(s.ns).Item(),
 			UpdateExpression:          aws.String("DELETE resources :r"),
-			ExpressionAttributeValues: item{":r": schema.Set(k.Resource)},
+			ExpressionAttributeValues: item{":r": schema.Set(r.unlisted...)},
+		})
+	}
+	return updates
+}
+
+// countsUpdate adds to the counts of the levels of entities.
+func (s *Store) countsUpdate(counts map[string]int64) *types.Update {
+	names, values := map[string]string{}, item{}
+	var b strings.Builder
+	for i, resource := range slices.Sorted(maps.Keys(counts)) {
+		n := strconv.Itoa(i)
+		names["#r"+n], values[":n"+n] = resource, schema.N(counts[resource])
+		b.WriteString(map[bool]string{true: "ADD ", false: ", "}[i == 0] + "#r" + n + " :n" + n)
+	}
+	update := s.registryUpdate(schema.EntityConfigRegistryKey(s.ns), b.String(), values)
+	update.ExpressionAttributeNames = names
+	return update
+}
+
+// registryUpdate is a write to a registry that gives it the index keys which a purge of
+// the namespace needs.
+func (s *Store) registryUpdate(key schema.Key, change string, values item) *types.Update {
+	values[":pk"], values[":sk"] = schema.S(s.ns), schema.S(schema.SystemPK(s.ns))
+	return &types.Update{
+		TableName: s.conn.Table, Key: key.Item(),
+		UpdateExpression:          aws.String("SET GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk) " + change),
+		ExpressionAttributeValues: values,
+	}
+}
+
+// register sends the writes of registries on their own. This serves levels that are
+// already as they should be, but whose registries may not be.
+func (s *Store) register(ctx context.Context, updates []*types.Update) error {
+	for _, u := range updates {
+		err := s.conn.UpdateItem(ctx, "register limits", &dynamodb.UpdateItemInput{
+			Key: u.Key, UpdateExpression: u.UpdateExpression,
+			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -21,6 +21,7 @@ const (
 	maxResource  = 64
 	maxLimitName = 64
 	maxNamespace = 64
+	maxManifest  = 64
 )
 
 // CheckEntity reports why id cannot name an entity, as a [*ValidationError]. A valid ID
@@ -61,6 +62,12 @@ func CheckLimitName(name string) error {
 // names stay readable in keys and logs.
 func CheckNamespace(name string) error {
 	return check("namespace", name, maxNamespace, isAlphanumeric, "_.-:@/", "a letter or digit")
+}
+
+// CheckManifest reports why name cannot name a manifest, as a [*ValidationError]. A valid
+// name has 1 to 64 characters: first a letter or digit, then letters, digits and "_.-".
+func CheckManifest(name string) error {
+	return check("manifest name", name, maxManifest, isAlphanumeric, "_.-", "a letter or digit")
 }
 
 func check(field, s string, limit int, first func(byte) bool, rest, firstIs string) error {

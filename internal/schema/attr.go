@@ -103,6 +103,19 @@ const (
 	UpdatedBy        = "updated_by"
 )
 
+// Names of the attributes of records of manifests. The first five are the peer's.
+const (
+	ManagedSystem    = "managed_system"    // BOOL
+	ManagedResources = "managed_resources" // L of S
+	ManagedEntities  = "managed_entities"  // M of L of S: resources by entity
+	LastApplied      = "last_applied"      // S, see [Timestamp]
+	AppliedHash      = "applied_hash"      // S
+	Digests          = "digests"           // M of S, by level
+	Holder           = "holder"            // S, who applies the manifest now
+	HeldUntil        = "held_until"        // N, ms
+	RecordsVersion   = "version"           // N, counts the changes of all records of a namespace
+)
+
 // The hidden limit of every bucket item. Each write to the item's partition costs one
 // token, and the partition takes 1000 writes a second.
 const (

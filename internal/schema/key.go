@@ -23,6 +23,11 @@ const (
 	NamespacePrefix        = "#NAMESPACE#"
 	NamespaceIDPrefix      = "#NSID#"
 	OperationPrefix        = "#OP#" // in the partition of shard 0 of a bucket
+
+	ManifestPrefix        = "#PROVISIONER" // begins every record of manifests, and is the peer's own
+	manifestNamePrefix    = "#PROVISIONER#MANIFEST#"
+	manifestSegmentPrefix = "#PROVISIONER#SEGMENT#"
+	manifestVersionSK     = "#PROVISIONER#VERSION"
 )
 
 const (

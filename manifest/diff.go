@@ -1,0 +1,126 @@
+package manifest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// An Action is what an apply does with one level.
+type Action string
+
+// The actions. Only create, update and delete change what clients see.
+const (
+	Create Action = "create"
+	Update Action = "update"
+	Delete Action = "delete"
+	// Resume sets a level again that is equal already: an apply did not finish, so that
+	// buckets may not follow yet.
+	Resume Action = "resume"
+	// Adopt takes ownership of a level that is equal already.
+	Adopt Action = "adopt"
+	// Forget gives up ownership of a level that is deleted already.
+	Forget Action = "forget"
+	// Keep leaves a level that is owned and not declared any more, because deletions were
+	// not asked for.
+	Keep Action = "keep"
+	// Conflict leaves a level that belongs to another manifest.
+	Conflict Action = "conflict"
+	// Unchanged is a level that is owned and equal.
+	Unchanged Action = "unchanged"
+)
+
+// A Change is what an apply does with one level, and why.
+type Change struct {
+	Action Action
+	Key    store.ConfigKey
+	// Before is what the table holds, nil if nothing; After is what the manifest declares,
+	// nil if nothing.
+	Before *store.Config
+	After  *Level
+	// Drift reports that somebody else changed or deleted the level since the manifest was
+	// last applied.
+	Drift bool
+	// Unowned reports that the level exists and belongs to no manifest: this one takes
+	// it over.
+	Unowned bool
+	// Owner is the manifest that owns the level, in a conflict.
+	Owner string
+	// Unreadable is why what the table holds cannot be read. An update replaces it.
+	Unreadable error
+}
+
+// A State is who owns which levels of a namespace.
+type State struct {
+	// Owned are the levels that the manifest owns, with a digest of what it set them to.
+	Owned map[store.ConfigKey]string
+	// Others are the levels that other manifests own, with their names.
+	Others map[store.ConfigKey]string
+}
+
+// Live is what the table holds of a level.
+type Live struct {
+	Config *store.Config // nil if there is none, or if it cannot be read
+	Err    error         // why it cannot be read
+}
+
+// Diff says what an apply of a manifest does: a change for every level that it declares
+// or owns, in the order of [Manifest.Keys]. prune asks for the deletion of levels that
+// it owns and does not declare. live has what the table holds of these levels.
+func Diff(m *Manifest, s State, live map[store.ConfigKey]Live, prune bool) []Change {
+	keys := maps.Clone(s.Owned)
+	if keys == nil {
+		keys = map[store.ConfigKey]string{}
+	}
+	for k := range m.Levels {
+		keys[k] = ""
+	}
+	changes := make([]Change, 0, len(keys))
+	for _, k := range slices.SortedFunc(maps.Keys(keys), compareKeys) {
+		c := Change{Key: k, Before: live[k].Config, Unreadable: live[k].Err}
+		if l, ok := m.Levels[k]; ok {
+			c.After = &l
+		}
+		digest, owned := s.Owned[k]
+		c.Drift = owned && c.Unreadable == nil && drifted(digest, c.Before)
+		c.decide(digest, owned, s.Others[k], prune)
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// decide sets the action of a change.
+func (c *Change) decide(digest string, owned bool, owner string, prune bool) {
+	exists := c.Before != nil || c.Unreadable != nil
+	switch {
+	case owner != "" && !owned:
+		c.Action, c.Owner = Conflict, owner
+	case c.After == nil && !exists && digest != pending:
+		c.Action = Forget
+	case c.After == nil && !prune:
+		c.Action = Keep
+	case c.After == nil:
+		c.Action = Delete
+	case !exists:
+		c.Action = Create
+	case !c.After.holds(c.Before):
+		c.Action, c.Unowned = Update, !owned
+	case !owned:
+		c.Action = Adopt
+	case digest == pending:
+		c.Action = Resume
+	default:
+		c.Action = Unchanged
+	}
+}
+
+// writes reports whether an apply sends the level to the table.
+func (c *Change) writes() bool {
+	switch c.Action {
+	case Create, Update, Delete, Resume:
+		return true
+	case Adopt, Forget, Keep, Conflict, Unchanged:
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Finding is one reason why a file is not a manifest.
+type Finding struct {
+	// Line and Column count from 1; 0 is unknown.
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Path leads to the value: "resources.gpt-4.limits.rpm.capacity"; "" is the file.
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// A ParseError has all findings about a file, by their position. It is
+// [store.ErrInvalid].
+type ParseError struct {
+	File     string
+	Findings []Finding
+}
+
+// Error has a line for each finding: the file, the line, the column, the path and the
+// reason.
+func (e *ParseError) Error() string {
+	lines := make([]string, len(e.Findings))
+	for i, f := range e.Findings {
+		lines[i] = e.File
+		if f.Line > 0 {
+			lines[i] += fmt.Sprintf(":%d:%d", f.Line, f.Column)
+		}
+		if f.Path != "" {
+			lines[i] += ": " + f.Path
+		}
+		lines[i] += ": " + f.Reason
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Is reports whether target is [store.ErrInvalid].
+func (e *ParseError) Is(target error) bool { return target == store.ErrInvalid }
+
+func (e *ParseError) sort() {
+	slices.SortStableFunc(e.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}

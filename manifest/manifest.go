@@ -1,0 +1,159 @@
+package manifest
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// DefaultName is the name of a manifest that gives none. The Python peer has one record
+// of ownership for each namespace; it is the record of this name.
+const DefaultName = dynamo.DefaultManifest
+
+// defaultPeriod is the refill period of a limit that gives none, in seconds.
+const defaultPeriod = 60
+
+// A Manifest declares levels of configuration of one namespace.
+type Manifest struct {
+	// Name is the owner of the declared levels.
+	Name string
+	// Namespace is the name of the namespace.
+	Namespace string
+	// Levels are the declared levels.
+	Levels map[store.ConfigKey]Level
+}
+
+// A Level is what a manifest declares of a level. What it does not declare stays as it
+// is: at the system level the limits or OnUnavailable.
+type Level struct {
+	Limits        []store.Limit // by name
+	OnUnavailable store.OnUnavailable
+}
+
+// Keys are the declared levels in order: the system's, the resources' by name, the
+// entities' by name and resource.
+func (m *Manifest) Keys() []store.ConfigKey {
+	return slices.SortedFunc(maps.Keys(m.Levels), compareKeys)
+}
+
+func compareKeys(a, b store.ConfigKey) int {
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource))
+}
+
+// Hash identifies the manifest's content, however the file spells it.
+func (m *Manifest) Hash() string {
+	text, _ := json.Marshal(m.document()) // a document always has a JSON form
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// pending is the digest of a level whose change may not be complete.
+const pending = "?"
+
+// digestBytes is how much of a hash a digest keeps. It tells two states of one level
+// apart, so that a collision is as unlikely as it needs to be.
+const digestBytes = 6
+
+// digest identifies what a level was set to: the limits, or "-" if they were not set,
+// and, after a "+", what to do in an outage.
+func (l Level) digest() string {
+	d := "-"
+	if len(l.Limits) > 0 {
+		d = digestOf(l.Limits)
+	}
+	if l.OnUnavailable != "" {
+		d += "+" + string(l.OnUnavailable)
+	}
+	return d
+}
+
+func digestOf(limits []store.Limit) string {
+	text, _ := json.Marshal(limits) // limits always have a JSON form
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:digestBytes])
+}
+
+// drifted reports whether a level was changed since it was set to what digest
+// identifies. It is false where the digest tells nothing.
+func drifted(digest string, found *store.Config) bool {
+	if digest == "" || digest == pending {
+		return false
+	}
+	if found == nil {
+		return true
+	}
+	limits, on, hasOn := strings.Cut(digest, "+")
+	return limits != "-" && (found.Features != 0 || limits != digestOf(found.Limits)) || hasOn && on != string(found.OnUnavailable)
+}
+
+// holds reports whether found is as l declares.
+func (l Level) holds(found *store.Config) bool {
+	if found == nil {
+		return false
+	}
+	return (len(l.Limits) == 0 || found.Features == 0 && slices.Equal(l.Limits, found.Limits)) &&
+		(l.OnUnavailable == "" || l.OnUnavailable == found.OnUnavailable)
+}
+
+// A document is the form of a manifest in a file.
+type document struct {
+	Name      string                    `json:"name,omitempty" yaml:"name,omitempty"`
+	Namespace string                    `json:"namespace" yaml:"namespace"`
+	System    *levelDocument            `json:"system,omitempty" yaml:"system,omitempty"`
+	Resources map[string]*levelDocument `json:"resources,omitempty" yaml:"resources,omitempty"`
+	Entities  map[string]entityDocument `json:"entities,omitempty" yaml:"entities,omitempty"`
+}
+
+type entityDocument struct {
+	Resources map[string]*levelDocument `json:"resources" yaml:"resources"`
+}
+
+type levelDocument struct {
+	OnUnavailable string                   `json:"on_unavailable,omitempty" yaml:"on_unavailable,omitempty"`
+	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
+}
+
+type limitDocument struct {
+	Capacity     int64 `json:"capacity" yaml:"capacity"`
+	RefillAmount int64 `json:"refill_amount" yaml:"refill_amount"`
+	RefillPeriod int64 `json:"refill_period" yaml:"refill_period"`
+}
+
+func (m *Manifest) document() document {
+	d := document{Namespace: m.Namespace, Resources: map[string]*levelDocument{}, Entities: map[string]entityDocument{}}
+	if m.Name != DefaultName {
+		d.Name = m.Name
+	}
+	for k, l := range m.Levels {
+		switch {
+		case k.Entity != "":
+			of, ok := d.Entities[k.Entity]
+			if !ok {
+				of = entityDocument{map[string]*levelDocument{}}
+				d.Entities[k.Entity] = of
+			}
+			of.Resources[k.Resource] = l.document()
+		case k.Resource != "":
+			d.Resources[k.Resource] = l.document()
+		default:
+			d.System = l.document()
+		}
+	}
+	return d
+}
+
+func (l Level) document() *levelDocument {
+	d := &levelDocument{OnUnavailable: string(l.OnUnavailable), Limits: map[string]limitDocument{}}
+	for _, limit := range l.Limits {
+		d.Limits[limit.Name] = limitDocument{limit.Capacity, limit.Amount, int64(limit.Period / time.Second)}
+	}
+	return d
+}

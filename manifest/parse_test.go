@@ -1,0 +1,181 @@
+package manifest_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/manifest"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// example is a manifest with everything in it.
+const example = `name: team-a
+namespace: default
+system:
+  on_unavailable: block
+  limits: {rpm: {capacity: 1000, refill_amount: 900, refill_period: 30, burst: 1500}}
+resources:
+  gpt-4:
+    limits:
+      rpm: {capacity: 500, burst: 750}
+      tpm: {capacity: 10}
+entities:
+  user-1:
+    resources:
+      openai/gpt-4: {limits: {rpm: {capacity: 900}}}
+      _default_: {limits: {rpm: {capacity: 5}}}
+`
+
+func limit(name string, capacity, amount int64, period time.Duration) store.Limit {
+	return store.Limit{Name: name, Capacity: capacity, Amount: amount, Period: period}
+}
+
+func key(entity, resource string) store.ConfigKey {
+	return store.ConfigKey{Entity: entity, Resource: resource}
+}
+
+func parse(tb testing.TB, text string) *manifest.Manifest {
+	tb.Helper()
+	m, err := manifest.Parse("limits.yaml", []byte(text))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	want := &manifest.Manifest{Name: "team-a", Namespace: "default", Levels: map[store.ConfigKey]manifest.Level{
+		{}:                            {Limits: []store.Limit{limit("rpm", 1500, 900, 30*time.Second)}, OnUnavailable: store.Block},
+		key("", "gpt-4"):              {Limits: []store.Limit{limit("rpm", 750, 500, time.Minute), limit("tpm", 10, 10, time.Minute)}},
+		key("user-1", "openai/gpt-4"): {Limits: []store.Limit{limit("rpm", 900, 900, time.Minute)}},
+		key("user-1", "_default_"):    {Limits: []store.Limit{limit("rpm", 5, 5, time.Minute)}},
+	}}
+	if diff := cmp.Diff(want, parse(t, example)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAManifestSurvivesBothEncodings(t *testing.T) {
+	t.Parallel()
+	m := parse(t, example)
+	text, err := m.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := m.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, data := range map[string][]byte{"YAML": text, "JSON": object} {
+		again, err := manifest.Parse(form, data)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		if diff := cmp.Diff(m, again); diff != "" || m.Hash() != again.Hash() {
+			t.Errorf("%s (-want +got):\n%s", form, diff)
+		}
+	}
+}
+
+func TestPartsLeftOutDeclareNothing(t *testing.T) {
+	t.Parallel()
+	m := parse(t, "namespace: prod\nsystem:\nresources:\nentities: # none yet\n")
+	if m.Name != manifest.DefaultName || len(m.Levels) != 0 {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// Every finding has its position, and all are reported at once.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"empty file":       {"", "f:1:1: the file is empty: give at least the namespace"},
+		"comment only":     {"# nothing\n", "f:1:1: the file is empty: give at least the namespace"},
+		"list":             {"- a\n", "f:1:1: give a mapping of names to values, not a list"},
+		"no namespace":     {"system:\n", "f:1:1: the namespace is missing: give namespace: default, for instance"},
+		"namespace number": {"namespace: 7\n", `f:1:12: namespace: give a string, not "7"`},
+		"bad names": {
+			"namespace: a b\nname: x/y\n",
+			`f:1:12: namespace: invalid namespace "a b": use letters, digits and "_.-:@/" only` + "\n" +
+				`f:2:7: name: invalid manifest name "x/y": use letters, digits and "_.-" only`,
+		},
+		"unknown key": {"namespace: a\nsystems:\n", "f:2:1: systems: unknown key: use entities, name, namespace, resources, system"},
+		"duplicate": {
+			"namespace: a\nresources:\n  r: {limits: {rpm: {capacity: 1}}}\n  r: {limits: {rpm: {capacity: 2}}}\n",
+			`f:4:3: resources: the key "r" is there twice, first in line 3: remove one`,
+		},
+		"duplicate in JSON":  {`{"namespace": "a", "namespace": "b"}`, `f:1:20: the key "namespace" is there twice, first in line 1: remove one`},
+		"second document":    {"namespace: a\n---\nnamespace: b\n", "f:2:1: the file has a second document: keep one manifest in a file"},
+		"feature of a peer":  {"namespace: a\nresources:\n  r:\n    disabled: true\n    limits: {rpm: {capacity: 1, soft: true}}\n", `f:4:5: resources.r.disabled: "disabled" is not supported by this version: remove it, or manage this level with a client that supports it` + "\n" + `f:5:33: resources.r.limits.rpm.soft: "soft" is not supported by this version: remove it, or manage this level with a client that supports it`},
+		"numbers":            {"namespace: a\nsystem:\n  limits:\n    a: {capacity: 0}\n    b: {capacity: -1}\n    c: {capacity: \"5\"}\n    d: {capacity: 1.5}\n    e: {capacity: 1, refill_period: }\n    f: {}\n    wcu: {capacity: 1}\n", "f:4:19: system.limits.a.capacity: give a whole number from 1 to 1000000000000000, not \"0\"\nf:5:19: system.limits.b.capacity: give a whole number from 1 to 1000000000000000, not \"-1\"\nf:6:19: system.limits.c.capacity: write the number 5 without quotes\nf:7:19: system.limits.d.capacity: give a whole number from 1 to 1000000000000000, not \"1.5\"\nf:8:37: system.limits.e.refill_period: give a whole number from 1 to 1000000000, not nothing\nf:9:8: system.limits.f: the capacity is missing: give the most tokens that the limit holds\nf:10:5: system.limits.wcu: invalid limit name \"wcu\": the name is reserved, choose another"},
+		"names with a hash":  {"namespace: a\nentities:\n  \"a#b\": {resources: {\"c#\": {limits: {rpm: {capacity: 1}}}}}\n", `f:3:3: entities.a#b: invalid entity "a#b": "#" separates the parts of a key and cannot be part of a name` + "\n" + `f:3:23: entities.a#b.resources.c#: invalid resource "c#": "#" separates the parts of a key and cannot be part of a name`},
+		"level without":      {"namespace: a\nsystem: {}\nresources: {r: {}}\nentities: {e: {}}\n", "f:2:9: system: the level is empty: give limits or on_unavailable, or remove it\nf:3:16: resources.r: the limits are missing: give limits, or remove the level\nf:4:15: entities.e: the resources are missing: give resources with _default_ for limits of every resource, or remove the entity"},
+		"no limits":          {"namespace: a\nresources: {r: {limits: {}}}\n", "f:2:25: resources.r.limits: give at least one limit, or remove the level"},
+		"outage":             {"namespace: a\nsystem: {on_unavailable: shrug}\n", `f:2:26: system.on_unavailable: give "block" or "allow", not "shrug"`},
+		"merge key":          {"namespace: a\nresources:\n  r: &r {limits: {rpm: {capacity: 1}}}\n  s: {<<: *r}\n", "f:4:6: resources.s: the limits are missing: give limits, or remove the level\nf:4:7: resources.s: merge keys are not supported: write the keys out"},
+		"default of a level": {"namespace: a\nresources: {_default_: {limits: {rpm: {capacity: 1}}}}\n", `f:2:13: resources._default_: invalid resource "_default_": begin with a letter`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := manifest.Parse("f", []byte(c.text))
+			if !errors.Is(err, store.ErrInvalid) {
+				t.Fatalf("got error %v", err)
+			}
+			if diff := cmp.Diff(c.want, err.Error()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestASyntaxErrorHasItsPosition(t *testing.T) {
+	t.Parallel()
+	for text, line := range map[string]int{
+		"namespace: a\nresources: {r: {limits\n": 3,
+		"namespace: a\n\tx: 1\n":                 2,
+		`{"namespace": "a",,}`:                   1,
+		"namespace: *nobody\n":                   1,
+	} {
+		_, err := manifest.Parse("f", []byte(text))
+		wrong, ok := errors.AsType[*manifest.ParseError](err)
+		if !ok || len(wrong.Findings) != 1 || wrong.Findings[0].Line != line || wrong.Findings[0].Column < 1 {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestAnAliasStandsForItsAnchor(t *testing.T) {
+	t.Parallel()
+	m := parse(t, "namespace: a\nresources:\n  r: &r {limits: {rpm: {capacity: 1}}}\n  s: *r\n")
+	if diff := cmp.Diff(m.Levels[key("", "r")], m.Levels[key("", "s")]); diff != "" || len(m.Levels) != 2 {
+		t.Errorf("got %+v", m.Levels)
+	}
+}
+
+// Whatever the input, Parse returns a manifest that survives its own encoding, or
+// findings.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(example))
+	f.Add([]byte(`{"namespace":"a","resources":{"r":{"limits":{"rpm":{"capacity":1}}}}}`))
+	f.Add([]byte("a: &a [*a]\nnamespace: *a\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := manifest.Parse("f", data)
+		if err != nil {
+			if wrong, ok := errors.AsType[*manifest.ParseError](err); !ok || len(wrong.Findings) == 0 {
+				t.Fatalf("got error %v", err)
+			}
+			return
+		}
+		text, err := m.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(m, parse(t, string(text))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package manifest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Import takes ownership of the levels that a manifest declares and that exist, whatever
+// their limits are. It changes no limits: the next plan shows what an apply would change.
+// takeOver takes levels from other manifests, too; otherwise they are left to them. The
+// result has the levels in order, with Adopt for those that the manifest now owns and
+// did not own before.
+//
+// It fails with a [*HeldError] if another process applies the manifest, or one from which
+// it would take a level.
+func (m *Manager) Import(ctx context.Context, of *Manifest, takeOver bool) (*Result, error) {
+	p, _, err := m.plan(ctx, of, false)
+	if err != nil {
+		return nil, err
+	}
+	var r *Result
+	err = m.store.ChangeManifest(ctx, of.Name, func(own *dynamo.ManifestRecord, others []dynamo.ManifestRecord) error {
+		r = &Result{Name: p.Name, Namespace: p.Namespace}
+		if err := m.checkFree(own); err != nil {
+			return err
+		}
+		for _, c := range p.Changes {
+			_, owned := own.Levels[c.Key]
+			if c.After == nil || owned || c.Before == nil && c.Unreadable == nil {
+				continue
+			}
+			o, err := m.adopt(own, others, c, takeOver)
+			if err != nil {
+				return err
+			}
+			r.Outcomes = append(r.Outcomes, o)
+		}
+		return nil
+	})
+	return r, err
+}
+
+// adopt takes ownership of one level.
+func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestRecord, c Change, takeOver bool) (Outcome, error) {
+	c.Action, c.Owner = Adopt, ""
+	for _, other := range others {
+		if _, theirs := other.Levels[c.Key]; !theirs {
+			continue
+		}
+		c.Owner = other.Name
+		if !takeOver {
+			c.Action = Conflict
+			return Outcome{c, &OwnedError{other.Name}}, nil
+		}
+		if err := m.checkFree(&other); err != nil {
+			return Outcome{}, err
+		}
+		delete(other.Levels, c.Key)
+	}
+	own.Levels[c.Key] = ""
+	if c.After.holds(c.Before) {
+		own.Levels[c.Key] = c.After.digest()
+	}
+	return Outcome{Change: c}, nil
+}
+
+// A Skipped level cannot be declared in a manifest.
+type Skipped struct {
+	Key    store.ConfigKey
+	Reason string
+}
+
+// Export returns the manifest of a namespace as it stands: every level with limits or
+// with a behaviour in an outage. A plan of it has no changes. skipped are the levels
+// that use what a manifest cannot declare.
+//
+// Export lists levels through an index that lags behind: a level just set may be
+// missing.
+func (m *Manager) Export(ctx context.Context, name string) (of *Manifest, skipped []Skipped, err error) {
+	if err := store.CheckManifest(name); err != nil {
+		return nil, nil, err
+	}
+	namespace, _ := m.store.Namespace()
+	of = &Manifest{Name: name, Namespace: namespace, Levels: map[store.ConfigKey]Level{}}
+	keys, err := m.store.ConfiguredLevels(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys = slices.Compact(keys)
+	live, err := m.read(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, k := range keys {
+		found := live[k]
+		switch {
+		case found.Err != nil:
+			skipped = append(skipped, Skipped{k, found.Err.Error()})
+		case found.Config == nil || len(found.Config.Limits) == 0 && found.Config.OnUnavailable == "":
+		case found.Config.Features != 0:
+			skipped = append(skipped, Skipped{k, "it uses a feature that a manifest cannot declare: " + found.Config.Features.String()})
+		default:
+			l := Level{Limits: found.Config.Limits}
+			if k == (store.ConfigKey{}) {
+				l.OnUnavailable = found.Config.OnUnavailable
+			}
+			if len(l.Limits) > 0 || l.OnUnavailable != "" {
+				of.Levels[k] = l
+			}
+		}
+	}
+	return of, skipped, nil
+}
