@@ -74,6 +74,9 @@ var mayImport = map[string][]string{
 	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"archive":           {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"manifest":          {"store", "dynamo/..."},
+	"replay":            {"store", "internal/bucket"},
+	"replay/logs":       {"replay", "store"},
+	"replay/report":     {"replay"},
 	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
@@ -84,7 +87,7 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "manifest", "replay/...", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
