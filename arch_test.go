@@ -76,7 +76,6 @@ var mayImport = map[string][]string{
 	"manifest":          {"store", "dynamo/..."},
 	"replay":            {"store", "internal/bucket"},
 	"replay/logs":       {"replay", "store"},
-	"replay/report":     {"replay"},
 	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.

@@ -4,7 +4,7 @@
 // [Merge] and [Order] make one ordered stream of several logs, [Replayer.Add] decides an
 // event, and [Replayer.Result] tells what came of it. [Replayer.Propose] searches for the
 // smallest limits that refuse no more than a given share. Package replay/logs reads log
-// files, and replay/report makes a page of a result.
+// files.
 //
 // # What is decided
 //
