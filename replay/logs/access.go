@@ -36,8 +36,7 @@ var derived = map[string]struct {
 
 // accessLine finds columns of lines whose values are words, quoted texts, or in brackets.
 type accessLine struct {
-	least   int             // columns that every line has
-	columns [][]destination // for each column
+	columns [][]destination // for each column up to the last wanted one
 }
 
 // A destination is a value to make of a column.
@@ -47,15 +46,15 @@ type destination struct {
 }
 
 func newAccess(format Format, wanted []string) (*accessLine, error) {
-	names, least := commonColumns, len(commonColumns)
+	names := commonColumns
 	switch format {
 	case Combined:
-		names, least = combinedColumns, len(combinedColumns)
+		names = combinedColumns
 	case ALB:
-		names, least = albColumns, slices.Index(albColumns, "request_creation_time")+1
+		names = albColumns
 	default: // Common
 	}
-	a := &accessLine{least: least, columns: make([][]destination, len(names))}
+	a, last := &accessLine{columns: make([][]destination, len(names))}, 0
 	for i, column := range wanted {
 		d, of := destination{place: i}, column
 		// A load balancer's own column "target" is no part of the request.
@@ -67,7 +66,9 @@ func newAccess(format Format, wanted []string) (*accessLine, error) {
 			return nil, missing(column, names)
 		}
 		a.columns[place] = append(a.columns[place], d)
+		last = max(last, place)
 	}
+	a.columns = a.columns[:last+1]
 	return a, nil
 }
 
@@ -79,18 +80,18 @@ func missing(column string, names []string) error {
 }
 
 var (
-	errEnds  = &lineError{"it ends too early"}
+	errEnds  = &lineError{"it ends before the last column that is read"}
 	errQuote = &lineError{"a quote or bracket is not closed"}
 )
 
+// split reads a line up to the last wanted column.
 func (a *accessLine) split(line []byte, values [][]byte) error {
-	for i, destinations := range a.columns {
-		line = bytes.TrimLeft(line, " ")
+	for _, destinations := range a.columns {
+		for len(line) > 0 && line[0] == ' ' {
+			line = line[1:]
+		}
 		if len(line) == 0 {
-			if i < a.least {
-				return errEnds
-			}
-			return nil
+			return errEnds
 		}
 		value, rest, err := token(line)
 		if err != nil {
@@ -122,21 +123,28 @@ func token(line []byte) (value, rest []byte, err error) {
 		}
 		// An address like [2001:db8::7]:80 is a word.
 	case '"':
-		for end := 1; end < len(line); end++ {
-			switch line[end] {
-			case '\\':
-				end++
-			case '"':
-				return line[1:end], line[end+1:], nil
-			}
-		}
-		return nil, nil, errQuote
+		return quotedText(line)
 	}
 	end := bytes.IndexByte(line, ' ')
 	if end < 0 {
 		end = len(line)
 	}
 	return line[:end], line[end:], nil
+}
+
+// quotedText reads a text up to the quote that ends it.
+func quotedText(line []byte) (value, rest []byte, err error) {
+	for from := 1; ; {
+		i := bytes.IndexByte(line[from:], '"')
+		if i < 0 {
+			return nil, nil, errQuote
+		}
+		end := from + i
+		if text := line[from:end]; (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 0 {
+			return line[1:end], line[end+1:], nil
+		}
+		from = end + 1
+	}
 }
 
 // word is the word of a number in a text, nil if there are fewer.

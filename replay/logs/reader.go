@@ -23,6 +23,7 @@ type Reader struct {
 	places places
 	clock  clock
 	names  map[string]string // every name that was read, so that equal names share memory
+	last   string            // the resource that was read last: most lines have the same
 
 	malformed Malformed
 }
@@ -219,9 +220,12 @@ func (l *Reader) event(line []byte, e *replay.Event) (err error) {
 		return err
 	}
 	if l.places.resource >= 0 {
-		if e.Resource, err = l.name(l.places.resource, l.o.Resource); err != nil {
-			return err
+		if string(l.values[l.places.resource]) != l.last || l.last == "" {
+			if l.last, err = l.name(l.places.resource, l.o.Resource); err != nil {
+				return err
+			}
 		}
+		e.Resource = l.last
 	}
 	if l.places.parent >= 0 {
 		if parent := l.values[l.places.parent]; len(parent) > 0 && string(parent) != "-" {
