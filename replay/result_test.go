@@ -26,8 +26,8 @@ func TestAResultTellsWhoWasRefusedWhenAndHowLong(t *testing.T) {
 	}
 	add(30, "greedy", 1)
 	add(90, "greedy", 11) // more than the capacity
-	add(90, "modest", 5)
-	add(80, "modest", 1) // late
+	add(90, "calm", 5)
+	add(80, "calm", 1) // late
 	levels := replay.Levels{{}: {{Name: "rpm", Capacity: 10, Amount: 1, Period: time.Minute}}}
 	got := run(t, events, levels, nil, "rpm").Result()
 	if got.Events != 16 || got.Refused != 4 || got.RefusedShare != 0.25 || got.Late != 1 || got.Buckets != 2 ||
@@ -41,7 +41,7 @@ func TestAResultTellsWhoWasRefusedWhenAndHowLong(t *testing.T) {
 	if l.Wait.Longest.Wait != time.Minute || l.Wait.Longest.Entity != "greedy" || l.Wait.P99MS != 60_000 || len(l.Wait.Bars) != 1 || l.Wait.Bars[0] != (replay.WaitBar{OverMS: 10_000, UpToMS: 60_000, Refused: 3}) {
 		t.Errorf("waits %+v", l.Wait)
 	}
-	// 9, 8, … 0 tokens of 10 left by greedy, 5 and 4 by modest.
+	// 9, 8, … 0 tokens of 10 left by greedy, 5 and 4 by calm.
 	want := replay.Headroom{Lowest: 0, P1: 0, P10: 0.1, P50: 0.4, Tenths: [10]int64{1, 1, 1, 1, 2, 2, 1, 1, 1, 1}}
 	if diff := cmp.Diff(want, l.Headroom); diff != "" {
 		t.Errorf("headroom (-want +got):\n%s", diff)
