@@ -76,6 +76,7 @@ var mayImport = map[string][]string{
 	"manifest":          {"store", "dynamo/..."},
 	"replay":            {"store", "internal/bucket"},
 	"replay/logs":       {"replay", "store"},
+	"estimate":          {"store"},
 	"loadtest":          {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
@@ -86,7 +87,7 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "manifest", "replay/...", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "dynamo/...", "dynamolite", "loadtest", "manifest", "replay/...", "estimate", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 

@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/bench"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/internal/cli/entity"
+	"github.com/zeroae/zae-limiter-go/internal/cli/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/local"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/cli/replay"
@@ -88,7 +89,7 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), replay.New(a), aggregate.New(a), newVersion(a, v))
+		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), replay.New(a), estimate.New(a), aggregate.New(a), newVersion(a, v))
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)
