@@ -39,8 +39,8 @@ long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLease
 	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually \
 	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
 	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
-	TestUnequalSharesAreSeen
-long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite \
+	TestUnequalSharesAreSeen TestUnitsAreThoseOfTheLedger
+long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite ./estimate \
 	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'

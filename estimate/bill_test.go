@@ -60,14 +60,15 @@ func TestABillIsUnitsTimesPrices(t *testing.T) {
 func TestPricesThatAreIncompleteAreRefused(t *testing.T) {
 	t.Parallel()
 	row := func(fields string) string {
-		text := "regions: {r: {"
+		var text strings.Builder
+		text.WriteString("regions: {r: {")
 		for _, name := range []string{
 			"read_units_million", "write_capacity_hour", "read_capacity_hour", "storage_gb_month",
 			"function_calls_million", "function_gb_second", "log_gb",
 		} {
-			text += name + ": {price: 1, date: 2026-01-02, source: page}, "
+			text.WriteString(name + ": {price: 1, date: 2026-01-02, source: page}, ")
 		}
-		return text + "write_units_million: {" + fields + "}}}"
+		return text.String() + "write_units_million: {" + fields + "}}}"
 	}
 	if _, err := estimate.ParsePrices("f", []byte(row("price: 1, date: 2026-01-02, source: page")), "r"); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,8 @@ type Function struct {
 	LogBytes     int           // that a call logs; default 500
 }
 
-func (l Load) withDefaults() Load {
+// fill fills in the defaults.
+func (l *Load) fill() {
 	l.Processes = or(l.Processes, 1)
 	l.Buckets = or(l.Buckets, 1000)
 	l.Hot = or(l.Hot, 1/float64(l.Buckets))
@@ -75,7 +76,6 @@ func (l Load) withDefaults() Load {
 	f.Memory = or(f.Memory, 256)
 	f.Duration = or(f.Duration, 100*time.Millisecond)
 	f.LogBytes = or(f.LogBytes, 500)
-	return l
 }
 
 func or[T comparable](v, standard T) T {
@@ -95,8 +95,12 @@ func (l *Load) validate() error {
 		name  string
 		value float64
 	}{
-		{"hot", l.Hot}, {"cascade", l.Cascade}, {"refused", l.Refused}, {"refused of", l.RefusedOf},
-		{"used", l.Used}, {"adjusted", l.Adjusted},
+		{"hot", l.Hot},
+		{"cascade", l.Cascade},
+		{"refused", l.Refused},
+		{"refused of", l.RefusedOf},
+		{"used", l.Used},
+		{"adjusted", l.Adjusted},
 	} {
 		if !(f.value >= 0 && f.value <= 1) {
 			return invalid(f.name, f.value, "give a share from 0 to 1")
@@ -106,8 +110,13 @@ func (l *Load) validate() error {
 		name  string
 		value int
 	}{
-		{"processes", l.Processes}, {"buckets", l.Buckets}, {"parents", l.Parents}, {"item bytes", l.ItemBytes},
-		{"batch records", l.Function.BatchRecords}, {"memory", l.Function.Memory}, {"log bytes", l.Function.LogBytes},
+		{"processes", l.Processes},
+		{"buckets", l.Buckets},
+		{"parents", l.Parents},
+		{"item bytes", l.ItemBytes},
+		{"batch records", l.Function.BatchRecords},
+		{"memory", l.Function.Memory},
+		{"log bytes", l.Function.LogBytes},
 	} {
 		if f.value < 1 {
 			return invalid(f.name, float64(f.value), "give 1 or more")
@@ -128,8 +137,11 @@ func (l *Load) validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"latency", l.Latency}, {"config TTL", l.ConfigTTL}, {"retention", l.Retention},
-		{"batch window", l.Function.BatchWindow}, {"duration", l.Function.Duration},
+		{"latency", l.Latency},
+		{"config TTL", l.ConfigTTL},
+		{"retention", l.Retention},
+		{"batch window", l.Function.BatchWindow},
+		{"duration", l.Function.Duration},
 	} {
 		if f.value <= 0 {
 			return &store.ValidationError{Field: f.name, Value: f.value.String(), Reason: "give more than 0"}
