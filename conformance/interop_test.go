@@ -245,7 +245,7 @@ func TestInteroperation(t *testing.T) {
 func interoperate(t *testing.T, local *peers.Local) {
 	t.Helper()
 	py := tables(t, local)
-	for _, cases := range [][]interopCase{bucketCases, configCases, compareCases, foreignCases, loadCases, usageCases, cliCases, auditCases} {
+	for _, cases := range [][]interopCase{bucketCases, configCases, compareCases, foreignCases, loadCases, usageCases, cliCases, auditCases, manifestCases} {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
 		}

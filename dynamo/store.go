@@ -129,7 +129,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	if it, ok := items[version]; ok {
 		v := schema.DecodeVersion(it)
-		if err := checkCompatible(v); err != nil {
+		if err := versionOf(v).Check(); err != nil {
 			return nil, err
 		}
 		s.version = &v

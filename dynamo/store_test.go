@@ -32,7 +32,7 @@ func TestOpenIsOneRequestAndCreatesNothing(t *testing.T) {
 	if ns, err := schema.DecodeNamespace(forward); err != nil || ns.ID != id || name != "default" {
 		t.Errorf("namespace %q is %q, its record %+v, %v", name, id, ns, err)
 	}
-	if v, ok := s.Version(); !ok || v != (dynamo.Version{Schema: "0.10.0", ClientMin: "0.0.0"}) {
+	if v, ok := s.Version(); !ok || v != (dynamo.Version{Schema: "0.10.0", ClientMin: "0.0.0", Lambda: dynamo.ClientVersion}) {
 		t.Errorf("version is %+v, %v", v, ok)
 	}
 }

@@ -219,6 +219,10 @@ func expire(ctx context.Context, c *conn.Conn, api TableAPI, op string) error {
 	return refused
 }
 
+// Misfit says how the keys and indexes of a table differ from those that this client
+// needs, "" if they do not. It accepts either [Projection] of GSI2.
+func Misfit(t *types.TableDescription) string { return fits(t, "") }
+
 // fits says how an existing table differs from the needed one, "" if it does not. A
 // projection matters only if the caller asked for it.
 func fits(t *types.TableDescription, gsi2 Projection) string {
@@ -249,16 +253,4 @@ func sameKey(a, b []types.KeySchemaElement) bool {
 	return slices.EqualFunc(a, b, func(a, b types.KeySchemaElement) bool {
 		return aws.ToString(a.AttributeName) == aws.ToString(b.AttributeName) && a.KeyType == b.KeyType
 	})
-}
-
-// writeVersion writes the version record of a table that has none.
-func writeVersion(ctx context.Context, c *conn.Conn) error {
-	put := putNew(c, schema.EncodeVersion(schema.Version{
-		Schema: schemaVersion, ClientMin: "0.0.0", Updated: c.Clock.Now(),
-	}))
-	err := c.PutItem(ctx, "write version record", &dynamodb.PutItemInput{Item: put.Item, ConditionExpression: put.ConditionExpression})
-	if _, there := conn.ConditionFailed(err); there {
-		return nil
-	}
-	return err
 }

@@ -1,10 +1,7 @@
 package dynamo
 
 import (
-	"cmp"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -14,8 +11,8 @@ import (
 // table's version checks see this client as that version.
 const ClientVersion = "0.17.0"
 
-// schemaVersion is the schema version of tables created here.
-const schemaVersion = "0.10.0"
+// SchemaVersion is the schema version of the tables that this client creates and uses.
+const SchemaVersion = "0.10.0"
 
 // A Version is what a table's version record says about the software for the table.
 type Version struct {
@@ -30,107 +27,77 @@ func (s *Store) Version() (v Version, ok bool) {
 	if s.version == nil {
 		return Version{}, false
 	}
-	return Version{s.version.Schema, s.version.ClientMin, s.version.Lambda}, true
+	return versionOf(*s.version), true
 }
 
-// checkCompatible compares the client's version with a table's record, as the peer
-// does. The client must be as new as the table requires, and of the schema's major
-// version. An older aggregator is accepted.
-func checkCompatible(v schema.Version) error {
-	client, _ := parseRelease(ClientVersion)
-	if v.ClientMin != "" {
-		least, ok := parseRelease(v.ClientMin)
-		if !ok {
-			return fmt.Errorf("%w: %s %q is no version: repair the version record",
-				store.ErrIncompatible, schema.ClientMinVersion, v.ClientMin)
-		}
-		if client.compare(least) < 0 {
-			return fmt.Errorf("%w: it asks for clients of version %s, and this one presents itself as %s: upgrade this library",
-				store.ErrIncompatible, v.ClientMin, ClientVersion)
-		}
-	}
-	if v.Schema == "" {
-		return nil
+func versionOf(v schema.Version) Version { return Version{v.Schema, v.ClientMin, v.Lambda} }
+
+// Check reports why this client cannot use a table of the version, as an error that is
+// [store.ErrIncompatible]. It applies the peer's rules, in their order:
+//
+//  1. A version that cannot be read is incompatible.
+//  2. The client must be as new as ClientMin.
+//  3. The schema must be of the client's major version. While that is 0, the schema
+//     must also be of the minor version of [SchemaVersion]; the peer does not check this.
+//
+// Check accepts an older aggregator, see [Version.LambdaIsOlder]. A field that is ""
+// asks for nothing.
+func (v Version) Check() error {
+	if err := v.checkClient(); err != nil || v.Schema == "" {
+		return err
 	}
 	of, ok := parseRelease(v.Schema)
 	if !ok {
-		return fmt.Errorf("%w: %s %q is no version: repair the version record",
-			store.ErrIncompatible, schema.SchemaVersion, v.Schema)
+		return unreadable(schema.SchemaVersion, v.Schema)
 	}
-	if of.major != client.major {
-		return fmt.Errorf("%w: its schema is %s, and this client speaks %d.x: migrate the table, or use a client of that schema",
-			store.ErrIncompatible, v.Schema, client.major)
+	own, _ := parseRelease(SchemaVersion)
+	switch {
+	case of.major == own.major && (own.major > 0 || of.minor == own.minor):
+		return nil
+	case of.compare(own) > 0:
+		return fmt.Errorf("%w: its schema is %s, and this client uses %s: upgrade this library", store.ErrIncompatible, v.Schema, SchemaVersion)
+	}
+	return fmt.Errorf("%w: its schema is %s, and this client uses %s: create a new table, or use a client of that schema",
+		store.ErrIncompatible, v.Schema, SchemaVersion)
+}
+
+// checkClient compares this client with the oldest that the table accepts.
+func (v Version) checkClient() error {
+	if v.ClientMin == "" {
+		return nil
+	}
+	least, ok := parseRelease(v.ClientMin)
+	if !ok {
+		return unreadable(schema.ClientMinVersion, v.ClientMin)
+	}
+	client, _ := parseRelease(ClientVersion)
+	if client.compare(least) < 0 {
+		return fmt.Errorf("%w: it asks for clients of version %s, and this one presents itself as %s: upgrade this library",
+			store.ErrIncompatible, v.ClientMin, ClientVersion)
 	}
 	return nil
 }
 
-// A release is a parsed version: X.Y[.Z], with an optional prerelease.
-type release struct {
-	major, minor, patch int
-	pre                 string // "" on a release; every prerelease sorts below the release
+func unreadable(attribute, value string) error {
+	return fmt.Errorf("%w: %s %q is no version: repair the version record", store.ErrIncompatible, attribute, value)
 }
 
-// parseRelease reads a version string in the spellings of Python packages: a leading v,
-// a +local part that is ignored, .devN, and aN, bN or rcN right after the patch, or any
-// text after a hyphen.
-func parseRelease(s string) (release, bool) {
-	s = strings.TrimPrefix(s, "v")
-	s, _, _ = strings.Cut(s, "+")
-	if base, n, ok := strings.Cut(s, ".dev"); ok && isDigits(n) {
-		s = base + "-dev"
+// LambdaIsOlder reports whether the deployed aggregator is older than this client, so
+// that an upgrade would replace it. It is false if there is no aggregator.
+func (v Version) LambdaIsOlder() bool {
+	if v.Lambda == "" {
+		return false
 	}
-	core, pre, prerelease := strings.Cut(s, "-")
-	if prerelease && pre == "" {
-		return release{}, false
-	}
-	if i := strings.IndexFunc(core, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); i >= 0 {
-		if prerelease || strings.Count(core, ".") != 2 || !isPrerelease(core[i:]) {
-			return release{}, false
-		}
-		core, pre = core[:i], core[i:]
-	}
-	parts := strings.Split(core, ".")
-	if len(parts) < 2 || len(parts) > 3 {
-		return release{}, false
-	}
-	var n [3]int
-	for i, p := range parts {
-		var err error
-		if n[i], err = strconv.Atoi(p); err != nil || !isDigits(p) {
-			return release{}, false
-		}
-	}
-	return release{n[0], n[1], n[2], pre}, true
+	deployed, ok := parseRelease(v.Lambda)
+	client, _ := parseRelease(ClientVersion)
+	return !ok || deployed.compare(client) < 0
 }
 
-func isPrerelease(s string) bool {
-	for _, tag := range []string{"a", "b", "rc"} {
-		if n, ok := strings.CutPrefix(s, tag); ok && isDigits(n) {
-			return true
-		}
-	}
-	return false
-}
-
-func isDigits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-func (r release) compare(other release) int {
-	return cmp.Or(
-		cmp.Compare(r.major, other.major), cmp.Compare(r.minor, other.minor), cmp.Compare(r.patch, other.patch),
-		comparePrerelease(r.pre, other.pre),
-	)
-}
-
-func comparePrerelease(a, b string) int {
-	switch {
-	case a == b:
-		return 0
-	case a == "":
-		return 1
-	case b == "":
-		return -1
-	}
-	return strings.Compare(a, b)
+// LambdaIsNewer reports whether the deployed aggregator is newer than this client, so that
+// a deployment would lower it. It is false if there is no aggregator, or if its version
+// cannot be read.
+func (v Version) LambdaIsNewer() bool {
+	deployed, ok := parseRelease(v.Lambda)
+	client, _ := parseRelease(ClientVersion)
+	return ok && deployed.compare(client) > 0
 }

@@ -124,3 +124,15 @@ func (c *Change) writes() bool {
 	}
 	return false
 }
+
+// Level is the change's level in words: "system", "resource" or "entity", and which one:
+// "gpt-4", or "user-1/gpt-4".
+func (c *Change) Level() (level, target string) {
+	switch {
+	case c.Key.Entity != "":
+		return "entity", c.Key.Entity + "/" + c.Key.Resource
+	case c.Key.Resource != "":
+		return "resource", c.Key.Resource
+	}
+	return "system", ""
+}

@@ -21,7 +21,7 @@ const (
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
-var unsupported = []string{"cascade", "disabled", "reset_after_seconds", "reset_schedule", "schedules", "soft"}
+var unsupported = []string{"cascade", "disabled", "reset_after_seconds", "reset_schedule", "schedule", "schedules", "soft"}
 
 // Parse reads a manifest from YAML or JSON. file is its name in errors. It fails with a
 // [*ParseError], which has everything that is wrong with the file.
@@ -197,22 +197,29 @@ func (r *reader) limits(p place) (limits []store.Limit) {
 }
 
 // limit reads one limit. The amount defaults to the capacity, the period to a minute.
-// The burst replaces the capacity, but not the default of the amount.
+// The burst replaces the capacity. Then the amount has no default: versions of the peer
+// disagree whether it is the capacity or the burst.
 func (r *reader) limit(name string, p place) store.Limit {
 	var burst int64
-	seconds, hasCapacity := int64(defaultPeriod), false
+	seconds, hasCapacity, hasAmount := int64(defaultPeriod), false, false
 	l := store.Limit{Name: name}
 	r.fields(p, map[string]func(place){
 		"capacity": func(p place) {
 			hasCapacity = true
 			l.Capacity = r.number(p, store.MaxTokens)
 		},
-		"refill_amount": func(p place) { l.Amount = r.number(p, store.MaxTokens) },
+		"refill_amount": func(p place) {
+			hasAmount = true
+			l.Amount = r.number(p, store.MaxTokens)
+		},
 		"refill_period": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
 		"burst":         func(p place) { burst = r.number(p, store.MaxTokens) },
 	})
 	if p.node.Kind == yaml.MappingNode && !hasCapacity {
 		r.find(p, "the capacity is missing: give the most tokens that the limit holds")
+	}
+	if burst > 0 && !hasAmount {
+		r.find(p, "burst needs refill_amount: give the tokens that the limit earns in each period")
 	}
 	l.Amount, l.Period = cmp.Or(l.Amount, l.Capacity), time.Duration(seconds)*time.Second
 	l.Capacity = cmp.Or(burst, l.Capacity)

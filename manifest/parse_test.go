@@ -20,7 +20,7 @@ system:
 resources:
   gpt-4:
     limits:
-      rpm: {capacity: 500, burst: 750}
+      rpm: {capacity: 500, refill_amount: 500, burst: 750}
       tpm: {capacity: 10}
 entities:
   user-1:
@@ -116,6 +116,7 @@ func TestFindings(t *testing.T) {
 		"level without":      {"namespace: a\nsystem: {}\nresources: {r: {}}\nentities: {e: {}}\n", "f:2:9: system: the level is empty: give limits or on_unavailable, or remove it\nf:3:16: resources.r: the limits are missing: give limits, or remove the level\nf:4:15: entities.e: the resources are missing: give resources with _default_ for limits of every resource, or remove the entity"},
 		"no limits":          {"namespace: a\nresources: {r: {limits: {}}}\n", "f:2:25: resources.r.limits: give at least one limit, or remove the level"},
 		"outage":             {"namespace: a\nsystem: {on_unavailable: shrug}\n", `f:2:26: system.on_unavailable: give "block" or "allow", not "shrug"`},
+		"burst alone":        {"namespace: a\nsystem: {limits: {rpm: {capacity: 1, burst: 2}}}\n", "f:2:24: system.limits.rpm: burst needs refill_amount: give the tokens that the limit earns in each period"},
 		"merge key":          {"namespace: a\nresources:\n  r: &r {limits: {rpm: {capacity: 1}}}\n  s: {<<: *r}\n", "f:4:6: resources.s: the limits are missing: give limits, or remove the level\nf:4:7: resources.s: merge keys are not supported: write the keys out"},
 		"default of a level": {"namespace: a\nresources: {_default_: {limits: {rpm: {capacity: 1}}}}\n", `f:2:13: resources._default_: invalid resource "_default_": begin with a letter`},
 	} {

@@ -10,6 +10,7 @@ expressions, the latter with a scale.
 import dataclasses
 import datetime
 import json
+import os
 import sys
 import threading
 import time
@@ -69,6 +70,12 @@ class Peer:
     def connect(self, table, region, endpoint, namespace):
         """Opens as a client does that may not repair a thing: strictly."""
         self.repository = SyncRepository.connect(namespace, stack=table, region=region, endpoint_url=endpoint)
+
+    def provision(self, region, endpoint, event):
+        """What the peer's function for limits in files answers to an event."""
+        os.environ["AWS_DEFAULT_REGION"], os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = region, endpoint
+        from zae_limiter_provisioner.handler import on_event
+        return on_event(event, None)
 
     def call(self, method, **kwargs):
         """Any method of the repository."""

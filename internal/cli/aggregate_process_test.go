@@ -165,7 +165,13 @@ func (a *runtimeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // aggregate runs zae-limiter aggregate in a process of its own.
 func (w *taken) aggregate(bin string, out io.Writer, env []string, args ...string) (end func() error) {
 	w.Helper()
-	args = append([]string{"-c", watched, "sh", bin, "aggregate", "-n", streamed, "--endpoint-url", w.url}, args...)
+	return w.run(out, env, append([]string{bin, "aggregate", "-n", streamed, "--endpoint-url", w.url}, args...)...)
+}
+
+// run runs a command line in a process of its own.
+func (w *taken) run(out io.Writer, env []string, args ...string) (end func() error) {
+	w.Helper()
+	args = append([]string{"-c", watched, "sh"}, args...)
 	cmd := exec.Command("sh", args...) //nolint:noctx // the test interrupts or kills it
 	cmd.Env = bare(w.T, append(env, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")...)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -197,7 +203,11 @@ func servesLambda(t *testing.T, bin string) {
 	lambda := httptest.NewServer(api)
 	t.Cleanup(lambda.Close)
 	output := newLines()
-	w.aggregate(bin, output, []string{"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(lambda.URL, "http://")})
+	// Lambda starts the program without arguments, as a stack has it.
+	w.run(output, []string{
+		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(lambda.URL, "http://"), "_HANDLER=aggregator", "TABLE_NAME=" + streamed,
+		"SNAPSHOT_WINDOWS=hourly, daily ", "SNAPSHOT_TTL_DAYS=7", "ENABLE_ARCHIVAL=false", "LOG_LEVEL=info", "AWS_ENDPOINT_URL_DYNAMODB=" + w.url,
+	}, bin)
 	var failed []string
 	for range api.events {
 		path, body, _ := strings.Cut(<-api.answers, " ")

@@ -4,25 +4,34 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/deploy/health"
+	stacks "github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/audit"
+	"github.com/zeroae/zae-limiter-go/internal/cli/backup"
 	"github.com/zeroae/zae-limiter-go/internal/cli/bench"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/internal/cli/entity"
 	"github.com/zeroae/zae-limiter-go/internal/cli/estimate"
+	"github.com/zeroae/zae-limiter-go/internal/cli/limits"
 	"github.com/zeroae/zae-limiter-go/internal/cli/local"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/cli/provision"
 	"github.com/zeroae/zae-limiter-go/internal/cli/replay"
 	"github.com/zeroae/zae-limiter-go/internal/cli/resource"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/system"
 	"github.com/zeroae/zae-limiter-go/internal/cli/table"
 	"github.com/zeroae/zae-limiter-go/internal/cli/usage"
@@ -43,23 +52,53 @@ type Options struct {
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
 	// ConnectArchive makes the S3 client; nil uses the AWS SDK's.
 	ConnectArchive func(context.Context, app.Endpoint) (archive.API, error)
+	// ConnectHealth makes the clients that read the state of a stack's parts; nil uses the
+	// AWS SDK's.
+	ConnectHealth func(context.Context, app.Endpoint) (health.Clients, error)
+	// ConnectStack makes the clients of what a stack needs; nil uses the AWS SDK's.
+	ConnectStack func(context.Context, app.Endpoint) (stacks.Clients, error)
+	// Executable reads the running program; nil reads the process's.
+	Executable func() ([]byte, error)
+	// ConnectQueue makes the SQS client; nil uses the AWS SDK's.
+	ConnectQueue func(context.Context, app.Endpoint) (redrive.Queue, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 }
 
 // Run runs the program and returns its exit code: 0 done or admitted, 1 error,
-// 2 wrong usage, 3 refused.
+// 2 wrong usage, 3 refused. Without arguments on AWS Lambda, the program is what the
+// function's setting Handler names, configured by the environment.
 func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
-		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive,
+		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
+		ConnectStack: o.ConnectStack, ConnectHealth: o.ConnectHealth, Executable: o.Executable,
+	}
+	if a.ConnectHealth == nil {
+		a.ConnectHealth = connect.Health
+	}
+	if a.ConnectQueue == nil {
+		a.ConnectQueue = connect.SQS
+	}
+	if a.ConnectStack == nil {
+		a.ConnectStack = connect.Stack
+	}
+	if a.Executable == nil {
+		a.Executable = running
 	}
 	if a.ConnectArchive == nil {
 		a.ConnectArchive = connect.S3
 	}
 	if a.Connect == nil {
 		a.Connect = connect.DynamoDB
+	}
+	if onLambda(&o) {
+		args, err := lambdaArgs(o.Getenv)
+		if err != nil {
+			return a.Report(&app.UsageError{Err: err}, "zae-limiter")
+		}
+		o.Args = args
 	}
 	root := newRoot(a, o.Version) //nolint:contextcheck // commands get theirs from ExecuteContextC
 	// A nil slice would make cobra read the process's own arguments.
@@ -69,6 +108,15 @@ func Run(ctx context.Context, o Options) int {
 		a.Flags.Output = app.OutputJSON
 	}
 	return a.Report(err, cmd.CommandPath())
+}
+
+// running reads the program of this process.
+func running() ([]byte, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the running program: %w", err)
+	}
+	return os.ReadFile(path)
 }
 
 // wantsJSON finds the output flag if parsing stopped before it.
@@ -88,8 +136,10 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
-		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), replay.New(a), estimate.New(a), aggregate.New(a), newVersion(a, v))
+		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
+		namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), replay.New(a), estimate.New(a),
+		aggregate.New(a), aggregate.NewRedrive(a), provision.New(a), newTemplate(a, v), newLambdaExport(a), newCheck(a), newVersion(a, v))
+	root.AddCommand(stack.Commands(a, v.module())...)
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)

@@ -2,8 +2,11 @@ package cli_test
 
 import (
 	"context"
+	"debug/elf"
 	"flag"
 	"net"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,13 +14,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cfntest"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cloudtest"
+	"github.com/zeroae/zae-limiter-go/internal/elftest"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -38,19 +47,39 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	serve ARGS…              run zae-limiter local ARGS… on a free port, in the background,
 //	                         until interrupted or the script's end; its URL is $ENDPOINT
 //	interrupt                end it as a signal would, and require exit code 0
+//	program FILE PATH ARCH   write an executable of a Go package for Linux, without code
 //	damage FILE              change one byte of a file that is not zero
+//	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
+//	cloud step DURATION      set how long CloudFormation takes for a change of one resource
+//	cloud fail ACTION RESOURCE [REASON…]
+//	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
+//	                         a reason, stop that
+//	account alarm NAME REASON…
+//	                         set an alarm off, a minute ago
+//	account letters N SECONDS
+//	                         put dead letters into the queues, with the age of the oldest
+//	account calls N FAILED   count calls of the aggregator
+//	account age MS           measure the aggregator's iterator age
+//	account log TEXT…        write a line to the aggregator's log
+//	account deny ACTION…     refuse permission for actions, "logs:FilterLogEvents" for example
+//	cloud make NAME FILE     make a stack from a template, as another program would
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	recorder := recordCommands(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none"}
-			w.meter = dynamo.NewMeter(dynamolite.New(dynamolite.Options{Now: w.now}))
+			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none", recorder: recorder}
+			recorder.ran(env)
+			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
+			w.meter = dynamo.NewMeter(w.engine)
+			w.account, w.known = newAccount(), map[string]bool{}
+			w.cloud = cfntest.New(cfntest.Options{Now: w.now, Tables: w.engine})
 			env.Values[worldKey{}] = w
 			return nil
 		},
@@ -65,14 +94,20 @@ func TestScripts(t *testing.T) {
 			"unwritten":   unwritten,
 			"serve":       serve,
 			"interrupt":   interrupt,
+			"program":     program,
 			"damage":      damage,
 			"used":        used,
+			"capture":     capture,
+			"cloud":       steer,
+			"account":     change,
 		},
 	})
 }
 
 // A world is the environment of the program in a script.
 type world struct {
+	engine *dynamolite.DB
+	cloud  *cfntest.Cloud
 	meter  *dynamo.Meter
 	mark   dynamo.Totals
 	mu     sync.Mutex // guards clock: a server reads it while the script continues
@@ -81,6 +116,11 @@ type world struct {
 	typed  *string
 	server *background
 	uses   int // changes counted as by an aggregator
+
+	recorder *commands
+
+	account *cloudtest.Account
+	known   map[string]bool // resources of the cloud that the account has
 }
 
 type worldKey struct{}
@@ -109,7 +149,47 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 	case "writes":
 		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem)), nil
 	}
-	return w.meter, nil
+	return &managed{w.meter, tables{w.engine}, recovery{}}, nil
+}
+
+func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
+	return stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine}, nil
+}
+
+// executable is the program in the form that Lambda runs.
+func executable() ([]byte, error) {
+	return elftest.Program("github.com/zeroae/zae-limiter-go/cmd/zae-limiter", "linux", elf.EM_AARCH64), nil
+}
+
+// steer changes how CloudFormation behaves.
+func steer(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	switch {
+	case len(args) == 2 && args[0] == "step":
+		d, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		w.cloud.SetStep(d)
+	case len(args) >= 3 && args[0] == "fail":
+		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
+	case len(args) == 3 && args[0] == "make":
+		ts.Check(makeStack(w.cloud, args[1], ts.ReadFile(args[2])))
+	default:
+		ts.Fatalf("usage: cloud make NAME FILE, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
+	}
+}
+
+// makeStack makes a stack with the tags of the Python package.
+func makeStack(cloud *cfntest.Cloud, name, template string) error {
+	tag := func(key, value string) cftypes.Tag { return cftypes.Tag{Key: &key, Value: &value} }
+	_, err := cloud.CreateChangeSet(context.Background(), &cloudformation.CreateChangeSetInput{
+		StackName: &name, ChangeSetName: &name, ChangeSetType: cftypes.ChangeSetTypeCreate, TemplateBody: &template,
+		Tags: []cftypes.Tag{tag(stack.TagManagedBy, stack.ManagedBy), tag(stack.TagName, name)},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = cloud.ExecuteChangeSet(context.Background(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name})
+	return err
 }
 
 // refused refuses connections for some operations.
@@ -128,7 +208,8 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	w := worldOf(ts)
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
-		Getenv: ts.Getenv, Version: recorded, Connect: w.connect, Now: w.now,
+		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
+		ConnectStack: w.connectStack, ConnectHealth: w.connectHealth, Executable: executable,
 	}
 	if w.typed != nil {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true
@@ -148,6 +229,14 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	expect(ts, neg, code, args[1:])
+}
+
+func program(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: program FILE PATH ARCH")
+	}
+	machine := map[string]elf.Machine{"arm64": elf.EM_AARCH64, "amd64": elf.EM_X86_64}[args[2]]
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), elftest.Program(args[1], "linux", machine), 0o600))
 }
 
 func answer(ts *testscript.TestScript, _ bool, args []string) {
@@ -190,6 +279,19 @@ func unwritten(ts *testscript.TestScript, _ bool, _ []string) {
 	if since := w.meter.Totals().Sub(w.mark); since.Sum().WCU != 0 {
 		ts.Fatalf("write units were consumed: %v", since)
 	}
+}
+
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: capture NAME PATTERN")
+	}
+	re, err := regexp.Compile(args[1])
+	ts.Check(err)
+	found := re.FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("the output does not match %s once", args[1])
+	}
+	ts.Setenv(args[0], found[1])
 }
 
 func used(ts *testscript.TestScript, _ bool, args []string) {

@@ -19,19 +19,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
+// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
+const EnvQuiet = "ZAEL_QUIET"
+
 const (
-	// EnvLambda is set where AWS Lambda runs the program.
-	EnvLambda = "AWS_LAMBDA_RUNTIME_API"
-	// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
-	EnvQuiet = "ZAEL_QUIET"
+	day         = 24 * time.Hour
+	defaultKeep = int(usage.DefaultTTL / day)
 )
 
 type options struct {
 	app     *app.App
 	windows []string
+	keep    int // days
 	reader  string
 	poll    time.Duration
 	quiet   time.Duration
@@ -79,6 +82,7 @@ func New(a *app.App) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "windows to sum usage over; each costs one write for each\nentity and resource")
+	f.IntVar(&o.keep, "usage-retention-days", defaultKeep, "`days` for which usage is kept after its window")
 	f.StringVar(&o.reader, "reader", stream.DefaultReader, "`name` under which the command keeps its position")
 	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
 	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
@@ -106,6 +110,9 @@ func (o *options) Validate() error {
 		if !slices.Contains(o.kinds, kinds[i]) {
 			o.kinds = append(o.kinds, kinds[i])
 		}
+	}
+	if o.keep < 1 {
+		return fmt.Errorf("invalid --usage-retention-days %d: give at least 1", o.keep)
 	}
 	if err := o.checkQuiet(); err != nil {
 		return err
@@ -153,11 +160,11 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(o.app.Stderr, &slog.HandlerOptions{Level: level}))
-	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log}
+	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log, UsageTTL: time.Duration(o.keep) * day}
 	m := newMeasures()
 	tenants := &tenants{store: store, keepers: map[*tend.Keeper]bool{}}
 	defer tenants.close()
-	keeper, err := o.keeper(ctx, store)
+	keeper, err := openArchive(ctx, o.app, &o.archive, store)
 	if err != nil {
 		return err
 	}
@@ -167,7 +174,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.app.Getenv(EnvLambda) != "" {
+	if o.app.Getenv(function.EnvRuntime) != "" {
 		return o.serveLambda(ctx, a)
 	}
 	streams, err := o.app.Streams(ctx, api)
@@ -198,17 +205,17 @@ func (o *options) Run(ctx context.Context) error {
 	return o.print(m.totals())
 }
 
-// keeper opens the archive, nil if there is none. It checks access to the archive before
-// anything reads the stream.
-func (o *options) keeper(ctx context.Context, store dynamo.Options) (aggregator.Archive, error) {
-	if o.archive.URL == "" {
+// openArchive opens the archive of flags, nil if there is none. It checks access to the
+// archive before anything reads the stream.
+func openArchive(ctx context.Context, a *app.App, flags *app.ArchiveFlags, store dynamo.Options) (aggregator.Archive, error) {
+	if flags.URL == "" {
 		return nil, nil
 	}
 	namespaces, err := dynamo.NewNamespaces(store)
 	if err != nil {
 		return nil, err
 	}
-	return o.app.Archive(ctx, &o.archive, namespaces.NameOf)
+	return a.Archive(ctx, flags, namespaces.NameOf)
 }
 
 // print sums up what was done.

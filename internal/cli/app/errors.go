@@ -10,6 +10,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -18,12 +21,33 @@ const (
 	ExitOK      = 0 // done, or admitted
 	ExitError   = 1
 	ExitUsage   = 2 // the command line is wrong; nothing was sent
+	ExitChanges = 2 // a plan has changes, and the flag --detailed-exitcode asks
 	ExitRefused = 3 // an acquire was refused
+
+	// The verdicts of the command status besides [ExitOK] and [ExitError].
+	ExitDegraded   = 3
+	ExitChanging   = 4
+	ExitIncomplete = 5
 )
+
+// A CodeError ends a command with an exit code. The result already shows everything, so nothing
+// more is reported.
+type CodeError int
+
+// Error names the code.
+func (e CodeError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // ErrRefused ends a command whose acquire was refused. The result already shows the
 // refusal, so nothing more is reported.
 var ErrRefused = errors.New("refused")
+
+// ErrChanges ends a plan that has changes, if the exit code is to tell. The result
+// already shows them, so nothing more is reported.
+var ErrChanges = errors.New("there are changes")
+
+// ErrShown ends a command whose result already shows why it failed, so nothing more is
+// reported.
+var ErrShown = errors.New("failed as shown")
 
 // A UsageError says that the command line is wrong. Nothing was sent.
 type UsageError struct{ Err error }
@@ -46,10 +70,22 @@ func (a *App) Report(err error, command string) int {
 	if errors.Is(err, ErrRefused) {
 		return ExitRefused
 	}
+	if code := CodeError(0); errors.As(err, &code) {
+		return int(code)
+	}
+	if errors.Is(err, ErrChanges) {
+		return ExitChanges
+	}
+	if errors.Is(err, ErrShown) {
+		return ExitError
+	}
 	exit := ExitError
 	next := a.next(err)
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
-		exit, next = ExitUsage, command+" --help"
+		next = command + " --help"
+		if !a.DetailedExit { // else the code means something else
+			exit = ExitUsage
+		}
 	}
 	message := "Error: " + err.Error() + "\n"
 	if next != "" {
@@ -98,6 +134,9 @@ var kinds = []struct {
 	{context.Canceled, "canceled"},
 	{ErrDeclined, "declined"},
 	{limiter.ErrInvalid, "invalid"},
+	{dynamo.ErrNamespaceInUse, "in_use"},
+	{admin.ErrProtected, "protected"},
+	{admin.ErrNoBackups, "no_backups"},
 	{limiter.ErrThrottled, "throttled"},
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},
@@ -108,6 +147,12 @@ var kinds = []struct {
 	{limiter.ErrUnsupported, "unsupported"},
 	{limiter.ErrCorrupt, "corrupt"},
 	{limiter.ErrIncompatible, "incompatible"},
+	{stack.ErrBusy, "busy"},
+	{stack.ErrBlocked, "blocked"},
+	{stack.ErrStale, "stale"},
+	{stack.ErrDataLoss, "data_loss"},
+	{stack.ErrProtected, "protected"},
+	{stack.ErrFailed, "stack_failed"},
 	{dynamolite.ErrInUse, "in_use"},
 	{dynamolite.ErrDamaged, "damaged"},
 	{archive.ErrDamaged, "damaged"},

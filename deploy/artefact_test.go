@@ -1,0 +1,121 @@
+package deploy_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/deploy"
+	"github.com/zeroae/zae-limiter-go/internal/elftest"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+const path = "github.com/zeroae/zae-limiter-go/cmd/zae-limiter"
+
+// The checksum was recorded: another machine, another hour or another umask gives the same.
+func TestTheZipIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	executable := elftest.Program(path, "linux", elf.EM_AARCH64)
+	a, err := deploy.NewArtefact(executable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := deploy.NewArtefact(bytes.Clone(executable))
+	if err != nil || !bytes.Equal(a.Zip(), again.Zip()) {
+		t.Errorf("a second zip differs: %v", err)
+	}
+	sum := sha256.Sum256(a.Zip())
+	const recorded = "bbfa9c0129347ee0474f3ba98fc7bd01803c5b363acfac823b05b5e4dff14ac5"
+	if got := hex.EncodeToString(sum[:]); got != recorded || a.SHA256() != got || a.Key() != "functions/"+got+".zip" {
+		t.Errorf("the checksum is %s, and the key %s", got, a.Key())
+	}
+}
+
+func TestTheZipHasTheExecutableAlone(t *testing.T) {
+	t.Parallel()
+	executable := elftest.Program(path, "linux", elf.EM_X86_64)
+	a, err := deploy.NewArtefact(executable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := zip.NewReader(bytes.NewReader(a.Zip()), int64(len(a.Zip())))
+	if err != nil || len(r.File) != 1 {
+		t.Fatalf("%d files: %v", len(r.File), err)
+	}
+	f := r.File[0]
+	content, err := f.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(content)
+	if err != nil || !bytes.Equal(got, executable) || f.Name != "bootstrap" || f.Mode().String() != "-rwxr-xr-x" {
+		t.Errorf("%s has the mode %v and %d bytes: %v", f.Name, f.Mode(), len(got), err)
+	}
+	if a.Architecture() != deploy.AMD64 || a.Executable() != len(executable) {
+		t.Errorf("it is for %s, of %d bytes", a.Architecture(), a.Executable())
+	}
+}
+
+func TestAZipComesBack(t *testing.T) {
+	t.Parallel()
+	a, err := deploy.NewArtefact(elftest.Program(path, "linux", elf.EM_AARCH64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := deploy.ReadArtefact(a.Zip())
+	if err != nil || back.Key() != a.Key() || back.Architecture() != deploy.ARM64 {
+		t.Errorf("read %v: %v", back, err)
+	}
+}
+
+func TestWhatLambdaCannotRunIsRefused(t *testing.T) {
+	t.Parallel()
+	for reason, executable := range map[string][]byte{
+		"no executable for Linux":  []byte("#!/bin/sh\n"),
+		"no such processors":       elftest.Program(path, "linux", elf.EM_RISCV),
+		"another operating system": elftest.Program(path, "freebsd", elf.EM_X86_64),
+		"not the program":          elftest.Program("example.com/other", "linux", elf.EM_X86_64),
+	} {
+		_, err := deploy.NewArtefact(executable)
+		bad := (*store.ValidationError)(nil)
+		if !errors.As(err, &bad) || bad.Field != "executable" || !strings.Contains(bad.Reason, reason) || !strings.Contains(bad.Reason, "go build") {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
+
+func TestABadZipIsRefused(t *testing.T) {
+	t.Parallel()
+	zipped := func(name string, content []byte) []byte {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		f, err := w.Create(name)
+		if err == nil {
+			_, err = f.Write(content)
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	damaged := zipped("bootstrap", bytes.Repeat([]byte("abcdefgh"), 64))
+	damaged[45] ^= 0xff
+	for reason, packed := range map[string][]byte{
+		"no zip file":             []byte("PK"),
+		"no file bootstrap":       zipped("main", elftest.Program(path, "linux", elf.EM_AARCH64)),
+		"damaged":                 damaged,
+		"no executable for Linux": zipped("bootstrap", []byte("text")),
+	} {
+		_, err := deploy.ReadArtefact(packed)
+		bad := (*store.ValidationError)(nil)
+		if !errors.As(err, &bad) || !strings.Contains(bad.Reason, reason) {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Code is what the functions of a stack run.
+type Code struct {
+	// Bucket has the code; "" is the bucket that the stack makes.
+	Bucket string
+	Key    string // in the bucket; it contains a hash of Zip
+	Zip    []byte
+}
+
+// upload puts the code into a bucket, unless it is already there. The key contains a hash,
+// so two deployers of one code write the same bytes.
+func (m *Manager) upload(ctx context.Context, stack, bucket string, c *Code) error {
+	op := "upload the code of stack " + stack
+	head, err := m.o.Clients.Buckets.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &c.Key})
+	absent := (*types.NotFound)(nil)
+	switch {
+	case err == nil && aws.ToInt64(head.ContentLength) == int64(len(c.Zip)):
+		return nil
+	case err != nil && !errors.As(err, &absent):
+		return translate(op, err)
+	}
+	sum := sha256.Sum256(c.Zip)
+	_, err = m.o.Clients.Buckets.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &bucket, Key: &c.Key, Body: bytes.NewReader(c.Zip), ContentLength: aws.Int64(int64(len(c.Zip))),
+		ContentType: aws.String("application/zip"), ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum[:])),
+	})
+	return translate(op, err)
+}
+
+// AwaitMapping waits until the event source mapping of a stack's aggregator is enabled, so
+// that the aggregator sees every later write. A stack without an aggregator has nothing to
+// wait for. A mapping that somebody disabled is an error.
+func (m *Manager) AwaitMapping(ctx context.Context, s *Stack) error {
+	function := s.Outputs[OutputAggregator]
+	if function == "" {
+		return nil
+	}
+	op := "wait for the event source mapping of " + function
+	ctx, cancel := context.WithTimeout(ctx, m.o.MappingTimeout)
+	defer cancel()
+	for pace := m.newPause(); ; {
+		state, err := m.mappingState(ctx, function)
+		err = translate(op, err)
+		switch {
+		case errors.Is(err, store.ErrThrottled):
+			pace.slower()
+		case err != nil:
+			return err
+		case state == "Enabled":
+			return nil
+		case strings.HasPrefix(state, "Disabl"):
+			return fmt.Errorf("%s: %w: it is %s, so the aggregator gets no records: enable it with aws lambda update-event-source-mapping --enabled, or deploy again",
+				op, store.ErrDisabled, state)
+		}
+		if err := pace.wait(ctx); err != nil {
+			return fmt.Errorf("%s: its state is %q after %v: see the events of the stack, then deploy again: %w", op, state, m.o.MappingTimeout.Round(time.Second), err)
+		}
+	}
+}
+
+// mappingState is the state of a function's mapping, "" if there is none yet.
+func (m *Manager) mappingState(ctx context.Context, function string) (string, error) {
+	out, err := m.o.Clients.Mappings.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: &function})
+	if err != nil || len(out.EventSourceMappings) == 0 {
+		return "", err
+	}
+	return aws.ToString(out.EventSourceMappings[0].State), nil
+}

@@ -1,0 +1,84 @@
+package stack_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/internal/cfntest"
+)
+
+// names are the user names of a listing.
+func names(l stack.Listing) []string {
+	var all []string
+	for _, s := range l.Stacks {
+		all = append(all, s.UserName())
+	}
+	return all
+}
+
+// stacks makes five stacks, of which two are limiters'.
+func (w *world) stacks() {
+	for name, tags := range map[string]map[string]string{
+		"blue":         {stack.TagManagedBy: stack.ManagedBy, stack.TagName: "limits"},
+		"ZAEL-legacy":  nil,
+		"other":        {"team": "payments"},
+		"load":         {stack.TagManagedBy: stack.ManagedBy, stack.TagType: "load-test"},
+		"foreign-kind": {stack.TagManagedBy: "somebody"},
+	} {
+		s := w.spec()
+		s.Name, s.Tags = name, tags
+		if _, err := w.Execute(w.Context(), w.plan(s), nil); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+func TestAListHasTaggedAndLegacyStacks(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.stacks()
+		l, err := w.List(w.Context())
+		if diff := cmp.Diff([]string{"legacy", "limits"}, names(l)); err != nil || l.Problem != nil || diff != "" {
+			w.Errorf("error %v, problem %v (-want +got):\n%s", err, l.Problem, diff)
+		}
+		if _, err := w.Delete(w.Context(), stack.Deletion{Name: "blue"}); err != nil {
+			w.Fatal(err)
+		}
+		if l, err := w.List(w.Context()); err != nil || !slices.Equal(names(l), []string{"legacy"}) {
+			w.Errorf("after a deletion: %v, error %v", names(l), err)
+		}
+	})
+}
+
+func TestAListSaysWhichWayFailed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.stacks()
+		w.cloud.Fault(func(op string) cfntest.Fault {
+			if op == "GetResources" {
+				return cfntest.Fault{Before: errLost}
+			}
+			return cfntest.Fault{}
+		})
+		l, err := w.List(w.Context())
+		if err != nil || !errors.Is(l.Problem, errLost) || len(l.Stacks) != 2 {
+			w.Errorf("%v, problem %v, error %v", names(l), l.Problem, err)
+		}
+		w.cloud.Fault(func(string) cfntest.Fault { return cfntest.Fault{Before: errLost} })
+		if _, err := w.List(w.Context()); !errors.Is(err, errLost) {
+			w.Errorf("both ways: error %v", err)
+		}
+	})
+}
+
+func TestTagDriftHasOnlyWantedTags(t *testing.T) {
+	t.Parallel()
+	s := &stack.Stack{Tags: map[string]string{"team": "payments", stack.TagName: "old"}}
+	got := s.TagDrift(map[string]string{stack.TagName: "limits", stack.TagManagedBy: stack.ManagedBy})
+	want := []stack.TagDrift{{stack.TagManagedBy, "", stack.ManagedBy}, {stack.TagName, "old", "limits"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,61 @@
+package stack
+
+// Logical IDs of the template that this package knows. Stacks of the Python package have the
+// same IDs for the same resources.
+const (
+	// TableID is the table.
+	TableID = "RateLimitsTable"
+	// ArchiveID is the bucket of archived audit events.
+	ArchiveID = "AuditArchiveBucket"
+	// CodeBucketID is the bucket of the functions' code.
+	CodeBucketID = "FunctionCodeBucket"
+)
+
+// Outputs of the template that programs read.
+const (
+	OutputTable      = "TableName"
+	OutputAggregator = "AggregatorFunctionName"
+	// OutputQueue is the URL of the queue of dead letters.
+	OutputQueue = "AggregatorDLQUrl"
+)
+
+// ParameterCodeKey is the parameter with the S3 key of the functions' code. A stack without
+// a code key has no functions.
+const ParameterCodeKey = "CodeKey"
+
+// Tags by which tools find stacks, this program and the Python package alike.
+const (
+	TagManagedBy = "ManagedBy"
+	TagName      = "zae-limiter:name"
+	TagType      = "zae-limiter:type"
+	TagVersion   = "zae-limiter:version"
+	TagSchema    = "zae-limiter:schema-version"
+	TagLambda    = "zae-limiter:lambda-version"
+
+	// ManagedBy is the value of [TagManagedBy].
+	ManagedBy = "zae-limiter"
+	// TypeLimiter is the value of [TagType] on a limiter's stack.
+	TypeLimiter = "limiter"
+	// LegacyPrefix begins the names of stacks of early versions of the Python package.
+	LegacyPrefix = "ZAEL-"
+)
+
+// Resource types.
+const (
+	typeTable       = "AWS::DynamoDB::Table"
+	typeGlobalTable = "AWS::DynamoDB::GlobalTable"
+	typeBucket      = "AWS::S3::Bucket"
+	typeStack       = "AWS::CloudFormation::Stack"
+)
+
+// isData reports whether a resource holds data that a user cannot make again: a table, or a
+// bucket other than that of the code.
+func isData(logicalID, resourceType string) bool {
+	switch resourceType {
+	case typeTable, typeGlobalTable:
+		return true
+	case typeBucket:
+		return logicalID != CodeBucketID
+	}
+	return false
+}

@@ -1,0 +1,108 @@
+package stack
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+)
+
+const (
+	inProgress = "_IN_PROGRESS"
+	failed     = "_FAILED"
+)
+
+// advice says what a status means and what to do about it.
+type advice struct{ means, next string }
+
+// adviceFor has the states in which a stack cannot be changed, besides those in which an
+// operation runs. NAME stands for the stack.
+var adviceFor = map[types.StackStatus]advice{
+	types.StackStatusCreateFailed: {
+		"the first deployment failed",
+		"delete it with zae-limiter delete -n NAME, then deploy again",
+	},
+	types.StackStatusRollbackComplete: {
+		"the first deployment failed, and CloudFormation removed what it had made",
+		"delete it with zae-limiter delete -n NAME, then deploy again",
+	},
+	types.StackStatusRollbackFailed: {
+		"the first deployment failed, and CloudFormation could not remove what it had made",
+		"see zae-limiter status -n NAME for the resource, then delete the stack with zae-limiter delete -n NAME",
+	},
+	types.StackStatusUpdateRollbackFailed: {
+		"an update failed, and so did the return to the state before it",
+		"see zae-limiter status -n NAME for the resource, correct it, then run aws cloudformation continue-update-rollback --stack-name NAME",
+	},
+	types.StackStatusDeleteFailed: {
+		"a deletion failed",
+		"see zae-limiter status -n NAME for the resource, then delete again with zae-limiter delete -n NAME, or with --retain RESOURCE to leave it",
+	},
+	types.StackStatusImportRollbackFailed: {
+		"an import of resources failed, and so did the return to the state before it",
+		"repair it in the CloudFormation console",
+	},
+}
+
+// stateError is the error for a status that does not allow a change.
+func stateError(s *Stack) error {
+	e := &StateError{Stack: s.Name, Status: s.Status, Reason: s.Reason}
+	a, ok := adviceFor[types.StackStatus(s.Status)]
+	if !ok {
+		a = advice{"an operation is running", "wait for it with zae-limiter status --watch -n NAME, then try again"}
+	}
+	e.Means, e.Next = a.means, strings.ReplaceAll(a.next, "NAME", s.Name)
+	return e
+}
+
+// Problem says what is wrong with a stack and what to do. It is nil while an operation runs,
+// and if the last one did what it was asked.
+func (s *Stack) Problem() error {
+	if s.Running() || s.Healthy() {
+		return nil
+	}
+	if _, known := adviceFor[types.StackStatus(s.Status)]; known {
+		return stateError(s)
+	}
+	e := &StateError{
+		Stack: s.Name, Status: s.Status, Reason: s.Reason,
+		Means: "the last update failed, and the stack works as before it", Next: "correct the cause, which the events name, and deploy again",
+	}
+	if s.Status == string(types.StackStatusReviewInProgress) {
+		e.Means, e.Next = "it is empty, nobody executed its change set", "deploy it with zae-limiter deploy -n "+s.Name
+	}
+	return e
+}
+
+// checkChangeable fails unless a change set can be made for a stack. creates says that the
+// stack is an empty shell, which a change set of the type CREATE fills.
+func checkChangeable(s *Stack) (creates bool, err error) {
+	if s.Status == string(types.StackStatusReviewInProgress) {
+		return true, nil
+	}
+	_, blocked := adviceFor[types.StackStatus(s.Status)]
+	if blocked || s.Running() {
+		return false, stateError(s)
+	}
+	return false, nil
+}
+
+// nextAfter is the advice for the status in which an operation left a stack.
+func nextAfter(name, status string) string {
+	if a, ok := adviceFor[types.StackStatus(status)]; ok {
+		return strings.ReplaceAll(a.next, "NAME", name)
+	}
+	return "correct the cause and try again"
+}
+
+// isEnd reports whether a status ends an operation.
+func isEnd(status string) bool { return !strings.HasSuffix(status, inProgress) }
+
+// isSuccess reports whether a status is the end of an operation that did what it was asked.
+func isSuccess(status string) bool {
+	switch types.StackStatus(status) {
+	case types.StackStatusCreateComplete, types.StackStatusUpdateComplete, types.StackStatusDeleteComplete, types.StackStatusImportComplete:
+		return true
+	default:
+		return false
+	}
+}

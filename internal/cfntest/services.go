@@ -1,0 +1,124 @@
+package cfntest
+
+import (
+	"context"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
+)
+
+// Objects returns the keys in a bucket, in order.
+func (c *Cloud) Objects(bucket string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.buckets[bucket]))
+}
+
+// Store puts an object into a bucket.
+func (c *Cloud) Store(bucket, key string, content []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buckets[bucket][key] = content
+}
+
+func noBucket() error {
+	return &types.NoSuchBucket{Message: aws.String("The specified bucket does not exist")}
+}
+
+// HeadObject says how long an object is.
+func (c *Cloud) HeadObject(_ context.Context, in *s3.HeadObjectInput, _ ...func(*s3.Options)) (*s3.HeadObjectOutput, error) {
+	return call(c, "HeadObject", func() (*s3.HeadObjectOutput, error) {
+		content, ok := c.buckets[aws.ToString(in.Bucket)][aws.ToString(in.Key)]
+		if !ok {
+			return nil, &types.NotFound{}
+		}
+		return &s3.HeadObjectOutput{ContentLength: aws.Int64(int64(len(content)))}, nil
+	})
+}
+
+// PutObject stores an object.
+func (c *Cloud) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	content, err := io.ReadAll(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	return call(c, "PutObject", func() (*s3.PutObjectOutput, error) {
+		objects, ok := c.buckets[aws.ToString(in.Bucket)]
+		if !ok {
+			return nil, noBucket()
+		}
+		objects[aws.ToString(in.Key)] = content
+		return &s3.PutObjectOutput{}, nil
+	})
+}
+
+// ListObjectVersions lists a page of the objects, which have one version each.
+func (c *Cloud) ListObjectVersions(_ context.Context, in *s3.ListObjectVersionsInput, _ ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error) {
+	return call(c, "ListObjectVersions", func() (*s3.ListObjectVersionsOutput, error) {
+		objects, ok := c.buckets[aws.ToString(in.Bucket)]
+		if !ok {
+			return nil, noBucket()
+		}
+		out := &s3.ListObjectVersionsOutput{IsTruncated: aws.Bool(false)}
+		for _, key := range slices.Sorted(maps.Keys(objects)) {
+			if key <= aws.ToString(in.KeyMarker) {
+				continue
+			}
+			if len(out.Versions) == c.o.Page {
+				out.IsTruncated, out.NextKeyMarker = aws.Bool(true), out.Versions[len(out.Versions)-1].Key
+				break
+			}
+			out.Versions = append(out.Versions, types.ObjectVersion{Key: &key, VersionId: aws.String("null")})
+		}
+		return out, nil
+	})
+}
+
+// DeleteObjects deletes objects.
+func (c *Cloud) DeleteObjects(_ context.Context, in *s3.DeleteObjectsInput, _ ...func(*s3.Options)) (*s3.DeleteObjectsOutput, error) {
+	return call(c, "DeleteObjects", func() (*s3.DeleteObjectsOutput, error) {
+		objects, ok := c.buckets[aws.ToString(in.Bucket)]
+		if !ok {
+			return nil, noBucket()
+		}
+		for _, o := range in.Delete.Objects {
+			delete(objects, aws.ToString(o.Key))
+		}
+		return &s3.DeleteObjectsOutput{}, nil
+	})
+}
+
+// DeleteBucket deletes an empty bucket.
+func (c *Cloud) DeleteBucket(_ context.Context, in *s3.DeleteBucketInput, _ ...func(*s3.Options)) (*s3.DeleteBucketOutput, error) {
+	return call(c, "DeleteBucket", func() (*s3.DeleteBucketOutput, error) {
+		name := aws.ToString(in.Bucket)
+		objects, ok := c.buckets[name]
+		switch {
+		case !ok:
+			return nil, noBucket()
+		case len(objects) > 0:
+			return nil, &smithy.GenericAPIError{Code: "BucketNotEmpty", Message: "The bucket you tried to delete is not empty"}
+		}
+		delete(c.buckets, name)
+		delete(c.exists, "AWS::S3::Bucket "+name)
+		return &s3.DeleteBucketOutput{}, nil
+	})
+}
+
+// ListEventSourceMappings shows the mapping of a function.
+func (c *Cloud) ListEventSourceMappings(_ context.Context, in *lambda.ListEventSourceMappingsInput, _ ...func(*lambda.Options)) (*lambda.ListEventSourceMappingsOutput, error) {
+	return call(c, "ListEventSourceMappings", func() (*lambda.ListEventSourceMappingsOutput, error) {
+		out := &lambda.ListEventSourceMappingsOutput{}
+		if state := c.mappings[aws.ToString(in.FunctionName)]; state != "" {
+			out.EventSourceMappings = append(out.EventSourceMappings, lambdatypes.EventSourceMappingConfiguration{State: &state})
+		}
+		return out, nil
+	})
+}

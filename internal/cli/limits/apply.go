@@ -1,0 +1,139 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/manifest"
+)
+
+type applyOptions struct {
+	file
+	confirm *app.Confirmation
+	prune   bool
+}
+
+func newApply(a *app.App) *cobra.Command {
+	o := &applyOptions{file: file{app: a}}
+	cmd := newCommand(a, "apply", "Make the limits of a namespace as a manifest declares them",
+		"Make the limits of a namespace as a manifest declares them. It shows the plan, and asks\n"+
+			"before it changes anything. An apply that was interrupted is completed by the next one.", o)
+	cmd.Example = "  zae-limiter limits apply -f limits.yaml\n  zae-limiter limits apply -f limits.yaml --prune --yes"
+	o.bind(cmd)
+	bindPrune(cmd, &o.prune)
+	o.confirm = a.Confirmation(cmd)
+	a.BindPrincipal(cmd)
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *applyOptions) Validate() error {
+	if err := o.file.Validate(); err != nil {
+		return err
+	}
+	if err := o.confirm.Validate(); err != nil {
+		return err
+	}
+	if o.path == "-" && !o.confirm.Given() {
+		return errors.New("--file - takes standard input, which then cannot answer the question: give --yes")
+	}
+	return nil
+}
+
+// Run plans, asks and applies.
+func (o *applyOptions) Run(ctx context.Context) error {
+	of, m, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := m.Plan(ctx, of, o.prune)
+	if err != nil {
+		return err
+	}
+	v := viewOf(p)
+	if err := o.show(&v); err != nil {
+		return err
+	}
+	if v.Create+v.Update+v.Delete > 0 {
+		if err := o.confirm.Ask(ctx, "Apply these changes?"); err != nil {
+			return err
+		}
+	}
+	r, err := m.Apply(ctx, of, manifest.ApplyOptions{Prune: o.prune, Expected: p, Progress: o.progress})
+	if r == nil {
+		return err
+	}
+	applied := resultOf(r)
+	return errors.Join(o.app.Print(applied, func(w *strings.Builder) { applied.text(w) }), err, errIncomplete(len(r.Failures()), len(r.Outcomes)))
+}
+
+// show writes the plan where it does not disturb a result in JSON.
+func (o *applyOptions) show(v *planView) error {
+	var b strings.Builder
+	v.text(&b)
+	to := o.app.Stdout
+	if o.app.Flags.JSON() {
+		if !o.app.Terminal {
+			return nil
+		}
+		to = o.app.Stderr
+	}
+	if _, err := io.WriteString(to, b.String()); err != nil {
+		return fmt.Errorf("show the plan: %w", err)
+	}
+	return nil
+}
+
+// progress tells a person how far a long apply has come.
+func (o *applyOptions) progress(done, all int) {
+	if o.app.Terminal && done < all {
+		_, _ = fmt.Fprintf(o.app.Stderr, "%d of %d levels\n", done, all) // only for the eye
+	}
+}
+
+// resultView is the result of an apply or an import in JSON.
+type resultView struct {
+	Manifest  string       `json:"manifest"`
+	Namespace string       `json:"namespace"`
+	Created   int          `json:"created"`
+	Updated   int          `json:"updated"`
+	Deleted   int          `json:"deleted"`
+	Adopted   int          `json:"adopted"`
+	Unchanged int          `json:"unchanged"`
+	Failures  []changeView `json:"failures"`
+}
+
+func resultOf(r *manifest.Result) resultView {
+	v := resultView{
+		Manifest: r.Name, Namespace: r.Namespace, Failures: []changeView{},
+		Created: r.Count(manifest.Create), Updated: r.Count(manifest.Update, manifest.Resume), Deleted: r.Count(manifest.Delete),
+		Adopted: r.Count(manifest.Adopt), Unchanged: r.Count(manifest.Unchanged),
+	}
+	for _, o := range r.Failures() {
+		c := changeOf(&o.Change)
+		c.Error = o.Err.Error()
+		v.Failures = append(v.Failures, c)
+	}
+	return v
+}
+
+func (v *resultView) text(w *strings.Builder) {
+	fmt.Fprintf(w, "applied: %d created, %d updated, %d deleted", v.Created, v.Updated, v.Deleted)
+	if v.Adopted > 0 {
+		fmt.Fprintf(w, ", %d adopted", v.Adopted)
+	}
+	w.WriteByte('\n')
+	v.failures(w)
+}
+
+func (v *resultView) failures(w *strings.Builder) {
+	for _, f := range v.Failures {
+		fmt.Fprintf(w, "failed: %s %s: %s\n", f.Action, f.levelRow, f.Error)
+	}
+}

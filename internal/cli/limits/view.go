@@ -1,0 +1,176 @@
+package limits
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+	"github.com/zeroae/zae-limiter-go/manifest"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// planView is a plan in JSON. Levels that are unchanged are only counted.
+type planView struct {
+	Manifest  string       `json:"manifest"`
+	Namespace string       `json:"namespace"`
+	Create    int          `json:"create"`
+	Update    int          `json:"update"`
+	Delete    int          `json:"delete"`
+	Adopt     int          `json:"adopt"`
+	Keep      int          `json:"keep"`
+	Conflict  int          `json:"conflict"`
+	Unchanged int          `json:"unchanged"`
+	Changes   []changeView `json:"changes"`
+}
+
+type changeView struct {
+	Action   manifest.Action `json:"action"`
+	Level    string          `json:"level"`
+	Target   string          `json:"target,omitempty"`
+	Before   *levelView      `json:"before,omitempty"`
+	After    *levelView      `json:"after,omitempty"`
+	Drift    bool            `json:"drift,omitempty"`
+	Unowned  bool            `json:"unowned,omitempty"`
+	Owner    string          `json:"owner,omitempty"`
+	Note     string          `json:"note,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	levelRow string
+}
+
+type levelView struct {
+	Limits        []app.Limit         `json:"limits"`
+	OnUnavailable store.OnUnavailable `json:"on_unavailable,omitempty"`
+	Unsupported   string              `json:"unsupported,omitempty"`
+}
+
+func viewOf(p *manifest.Plan) planView {
+	v := planView{
+		Manifest: p.Name, Namespace: p.Namespace,
+		Create: p.Count(manifest.Create), Update: p.Count(manifest.Update, manifest.Resume), Delete: p.Count(manifest.Delete),
+		Adopt: p.Count(manifest.Adopt), Keep: p.Count(manifest.Keep), Conflict: p.Count(manifest.Conflict),
+		Unchanged: p.Count(manifest.Unchanged), Changes: []changeView{},
+	}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Action != manifest.Unchanged {
+			v.Changes = append(v.Changes, changeOf(c))
+		}
+	}
+	return v
+}
+
+func changeOf(c *manifest.Change) changeView {
+	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c), levelRow: levelName(c.Key)}
+	v.Level, v.Target = c.Level()
+	if c.Before != nil {
+		v.Before = &levelView{limitsOf(c.Before.Limits), c.Before.OnUnavailable, c.Before.Features.String()}
+	}
+	if c.After != nil {
+		v.After = &levelView{limitsOf(c.After.Limits), c.After.OnUnavailable, ""}
+	}
+	return v
+}
+
+func limitsOf(limits []store.Limit) []app.Limit {
+	all := make([]app.Limit, len(limits))
+	for i, l := range limits {
+		all[i] = app.Limit{Limit: limitarg.Format(l), Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second)}
+	}
+	return all
+}
+
+// noteOf says what is special about a change.
+func noteOf(c *manifest.Change) string {
+	var notes []string
+	switch {
+	case c.Action == manifest.Keep:
+		notes = append(notes, "not declared any more; --prune would delete it")
+	case c.Action == manifest.Conflict:
+		notes = append(notes, "belongs to manifest "+c.Owner)
+	case c.Action == manifest.Resume:
+		notes = append(notes, "an apply did not finish; buckets may not follow yet")
+	case c.Action == manifest.Adopt:
+		notes = append(notes, "exists already")
+	case c.Action == manifest.Forget:
+		notes = append(notes, "deleted already")
+	case c.Unowned:
+		notes = append(notes, "exists already and belongs to no manifest")
+	case c.Drift && c.Before == nil:
+		notes = append(notes, "deleted by hand")
+	case c.Drift:
+		notes = append(notes, "changed by hand")
+	}
+	if c.Unreadable != nil {
+		notes = append(notes, "what is stored cannot be read")
+	}
+	if c.Before != nil && c.Before.Features != 0 {
+		notes = append(notes, "what is stored uses: "+c.Before.Features.String())
+	}
+	return strings.Join(notes, "; ")
+}
+
+// levelName is a level's name in tables.
+func levelName(k store.ConfigKey) string {
+	switch {
+	case k.Entity != "":
+		return "entity " + k.Entity + " for " + k.Resource
+	case k.Resource != "":
+		return "resource " + k.Resource
+	}
+	return "system"
+}
+
+// text writes a level for people, in one line.
+func (l *levelView) text() string {
+	if l == nil {
+		return ""
+	}
+	var parts []string
+	for _, limit := range l.Limits {
+		parts = append(parts, limit.Limit)
+	}
+	if l.OnUnavailable != "" {
+		parts = append(parts, "on unavailable "+string(l.OnUnavailable))
+	}
+	return strings.Join(parts, " ")
+}
+
+// text writes a plan for people.
+func (v *planView) text(w *strings.Builder) {
+	fmt.Fprintf(w, "Manifest %s in namespace %s: ", v.Manifest, v.Namespace)
+	if v.Create+v.Update+v.Delete+v.Conflict == 0 {
+		fmt.Fprintf(w, "no changes, %s as declared.\n", levels(v.Unchanged+v.Adopt))
+	} else {
+		fmt.Fprintf(w, "%d to create, %d to update, %d to delete, %d unchanged.\n", v.Create, v.Update, v.Delete, v.Unchanged+v.Adopt)
+	}
+	if v.Conflict > 0 {
+		fmt.Fprintf(w, "%s to another manifest, and cannot be changed.\n", belong(v.Conflict))
+	}
+	changeTable(w, v.Changes)
+}
+
+func levels(n int) string {
+	if n == 1 {
+		return "1 level is"
+	}
+	return fmt.Sprintf("%d levels are", n)
+}
+
+func belong(n int) string {
+	if n == 1 {
+		return "1 level belongs"
+	}
+	return fmt.Sprintf("%d levels belong", n)
+}
+
+func changeTable(w *strings.Builder, changes []changeView) {
+	if len(changes) == 0 {
+		return
+	}
+	rows := make([][]string, len(changes))
+	for i, c := range changes {
+		rows[i] = []string{string(c.Action), c.levelRow, c.Before.text(), c.After.text(), c.Note}
+	}
+	app.Table(w, []string{"ACTION", "LEVEL", "BEFORE", "AFTER", "NOTE"}, rows)
+}

@@ -1,0 +1,104 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type deleteOptions struct {
+	app     *app.App
+	confirm *app.Confirmation
+	data    string
+	retain  []string
+	noWait  bool
+}
+
+func newDelete(a *app.App) *cobra.Command {
+	o := &deleteOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "delete",
+		Short: "Delete the stack; table and archive stay",
+		Long: "Delete a stack. The table and the archive stay, outside any stack, unless --delete-data repeats\n" +
+			"the stack's name. A stack that does not exist is deleted." + names,
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.confirm = a.Confirmation(cmd)
+	cmd.Flags().StringVar(&o.data, "delete-data", "", "delete table and archive, too: `NAME` repeats the stack's name")
+	cmd.Flags().StringArrayVar(&o.retain, "retain", nil, "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
+	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun to delete")
+	return cmd
+}
+
+// Validate checks that the data to delete is named.
+func (o *deleteOptions) Validate() error {
+	if err := o.app.CheckStack(); err != nil {
+		return err
+	}
+	if _, given := o.app.Flags.Given("delete-data"); (given || o.data != "") && o.data != o.app.Flags.Table {
+		return fmt.Errorf("--delete-data %q is not the stack's name: repeat it, as in --delete-data %s, to delete its table and archive", o.data, o.app.Flags.Table)
+	}
+	return o.confirm.Validate()
+}
+
+// Run deletes.
+func (o *deleteOptions) Run(ctx context.Context) error {
+	m, _, err := o.app.Stacks(ctx)
+	if err != nil {
+		return err
+	}
+	name := o.app.Flags.Table
+	live, err := m.Find(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return o.print(stack.Remainder{}, "stack "+name+" does not exist")
+	}
+	if err != nil {
+		return err
+	}
+	question := fmt.Sprintf("Delete stack %q (%s) and keep its table and archive?", name, live.Status)
+	if o.data != "" {
+		question = fmt.Sprintf("Delete stack %q (%s) with its table, its archive and all data?", name, live.Status)
+	}
+	if err := o.confirm.Ask(ctx, question); err != nil {
+		return err
+	}
+	left, err := m.Delete(ctx, stack.Deletion{
+		Name: live.ID, Data: o.data != "", Retain: o.retain, NoWait: o.noWait, Progress: printer{o.app}.event,
+	})
+	switch {
+	case err != nil:
+		return err
+	case o.noWait:
+		return o.print(left, "stack "+name+" is being deleted")
+	}
+	return o.print(left, "stack "+name+" deleted")
+}
+
+func (o *deleteOptions) print(left stack.Remainder, text string) error {
+	type view struct {
+		Resource string `json:"resource"`
+		Type     string `json:"type"`
+		Physical string `json:"physical_id"`
+	}
+	kept := []view{}
+	for _, r := range left.Kept {
+		kept = append(kept, view{r.LogicalID, r.Type, r.PhysicalID})
+	}
+	return o.app.Print(struct {
+		Stack string `json:"stack"`
+		Kept  []view `json:"kept"`
+	}{o.app.Flags.Table, kept}, func(w *strings.Builder) {
+		fmt.Fprintln(w, text)
+		for _, r := range kept {
+			fmt.Fprintf(w, "kept %s %s\n", r.Type, r.Physical)
+		}
+	})
+}

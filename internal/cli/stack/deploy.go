@@ -1,0 +1,189 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/deploy"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type deployOptions struct {
+	app     *app.App
+	version string
+	confirm *app.Confirmation
+	flags   stackarg.Flags
+	arch    func() bool // the flag --arch was given
+	rollout rolloutFlags
+	dryRun  bool
+}
+
+// rolloutFlags are the flags that deploy and upgrade share.
+type rolloutFlags struct {
+	zip    string
+	allow  []string
+	noWait bool
+}
+
+func (f *rolloutFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.zip, "lambda-zip", "", "`file` with the code of the functions, as lambda-export writes it\n(default the running program)")
+	cmd.Flags().StringArrayVar(&f.allow, "allow-replacement", nil, "logical ID of a `resource` with data that the change may remove or\nreplace; may be repeated")
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when the first operation has started")
+}
+
+func newDeploy(a *app.App, version string) *cobra.Command {
+	o := &deployOptions{app: a, version: version}
+	cmd := &cobra.Command{
+		Use:   "deploy",
+		Short: "Create or update the stack: table, aggregator, alarms, policies",
+		Long: "Create or update the CloudFormation stack of a limiter: table, aggregator, alarms, policies.\n\n" +
+			"An update changes only what flags name, and takes the template of this version. The command\n" +
+			"shows each change set and asks before it executes it. It refuses a change that removes or\n" +
+			"replaces the table or the archive. Repeat it after an interruption: it continues." + names,
+		Example: "  zae-limiter deploy --name limits --region eu-central-1",
+		Args:    app.Args(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.confirm = a.Confirmation(cmd)
+	o.flags.Bind(cmd)
+	o.arch = func() bool { return cmd.Flags().Changed("arch") }
+	o.rollout.bind(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print template and parameters, and the changes of an existing\nstack; change nothing")
+	return cmd
+}
+
+// Validate checks the flags as they are for a new stack.
+func (o *deployOptions) Validate() error {
+	if err := errors.Join(o.app.CheckStack(), o.flags.Validate()); err != nil {
+		return err
+	}
+	given := deploy.Options{Name: o.app.Flags.Table}
+	o.flags.Apply(&given)
+	if _, err := deploy.New(given); err != nil {
+		return err
+	}
+	if o.dryRun {
+		return nil
+	}
+	return o.confirm.Validate()
+}
+
+// Run deploys.
+func (o *deployOptions) Run(ctx context.Context) error {
+	m, clients, err := o.app.Stacks(ctx)
+	if err != nil {
+		return err
+	}
+	live, err := m.Find(ctx, o.app.Flags.Table)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	options, err := o.options(ctx, m, live)
+	if err != nil {
+		return err
+	}
+	code, err := codeFor(o.app, o.rollout.zip, &options, o.arch())
+	if err != nil {
+		return err
+	}
+	spec, err := deploy.New(options)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return o.show(ctx, m, live, spec)
+	}
+	for _, note := range spec.Notes() {
+		printer{o.app}.printf("Note: %s\n", note)
+	}
+	run := stack.Rollout{Spec: specOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
+	out, err := rollout(ctx, o.app, m, o.confirm, run)
+	if err != nil {
+		return err
+	}
+	if err := o.retain(ctx, clients, options.AuditRetentionDays, &out); err != nil {
+		return err
+	}
+	return printOutcome(o.app, out)
+}
+
+// options are those of the stack as it is, with the given flags over them.
+func (o *deployOptions) options(ctx context.Context, m *stack.Manager, live *stack.Stack) (deploy.Options, error) {
+	options := deploy.Options{Name: o.app.Flags.Table}
+	if live != nil {
+		shape, err := m.Shape(ctx, live)
+		if err != nil {
+			return options, err
+		}
+		if options, err = optionsOf(live, shape); err != nil {
+			return options, err
+		}
+	}
+	o.flags.Apply(&options)
+	options.Version = o.version
+	return options, nil
+}
+
+// retain sets how long audit events stay in the table, if a flag says so.
+func (o *deployOptions) retain(ctx context.Context, clients stack.Clients, days int, out *stack.Outcome) error {
+	switch {
+	case days == 0:
+		return nil
+	case len(out.Remaining) > 0:
+		out.Remaining = append(out.Remaining, "set the retention of audit events")
+		return nil
+	}
+	s, err := dynamo.Open(ctx, dynamo.Options{API: clients.Database, Table: o.app.Flags.Table, Now: o.app.Now, Principal: o.app.Principal()})
+	if err != nil {
+		return err
+	}
+	return s.SetAuditRetention(ctx, days)
+}
+
+// show prints what would be deployed. It asks CloudFormation for the changes of a stack that
+// exists: to ask for those of another would create it.
+func (o *deployOptions) show(ctx context.Context, m *stack.Manager, live *stack.Stack, spec *deploy.Spec) error {
+	var changes []stack.Change
+	if live != nil {
+		p, err := m.Plan(ctx, specOf(spec, o.rollout.allow))
+		if err != nil {
+			return err
+		}
+		changes = p.Changes
+		if err := m.Discard(context.WithoutCancel(ctx), p); err != nil {
+			return err
+		}
+	}
+	return o.app.Print(struct {
+		Stack      string             `json:"stack"`
+		Exists     bool               `json:"exists"`
+		Changes    []changeView       `json:"changes"`
+		Parameters []deploy.Parameter `json:"parameters"`
+		Tags       []deploy.Tag       `json:"tags"`
+		Template   string             `json:"template"`
+	}{spec.Name(), live != nil, changeViews(changes), spec.Parameters(), spec.Tags(), string(spec.Template())}, func(w *strings.Builder) {
+		w.Write(spec.Template())
+		w.WriteString("\n# Parameters\n")
+		for _, p := range spec.Parameters() {
+			fmt.Fprintf(w, "# %s=%s\n", p.Key, p.Value)
+		}
+		switch {
+		case live == nil:
+			fmt.Fprintf(w, "# Stack %s does not exist: everything is new.\n", spec.Name())
+		case len(changes) == 0:
+			fmt.Fprintf(w, "# Stack %s: no changes.\n", spec.Name())
+		}
+		for _, row := range changeRows(changes) {
+			fmt.Fprintf(w, "# %s\n", strings.Join(slices.DeleteFunc(row, func(s string) bool { return s == "" }), "  "))
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package stack
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/deploy"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type upgradeOptions struct {
+	app        *app.App
+	version    string
+	confirm    *app.Confirmation
+	rollout    rolloutFlags
+	lambdaOnly bool
+	force      bool
+}
+
+func newUpgrade(a *app.App, version string) *cobra.Command {
+	o := &upgradeOptions{app: a, version: version}
+	cmd := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Bring the stack to the template and code of this version",
+		Long: "Bring an existing stack to the template and the code of this version. All its options stay.\n\n" +
+			"A stack of the Python package is adopted: its table keeps its indexes and its items." + names,
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.confirm = a.Confirmation(cmd)
+	o.rollout.bind(cmd)
+	cmd.Flags().BoolVar(&o.lambdaOnly, "lambda-only", false, "change only the code of the functions, not the template")
+	cmd.Flags().BoolVar(&o.force, "force", false, "deploy although the deployed aggregator is newer")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *upgradeOptions) Validate() error {
+	if err := o.app.CheckStack(); err != nil {
+		return err
+	}
+	return o.confirm.Validate()
+}
+
+// Run upgrades.
+func (o *upgradeOptions) Run(ctx context.Context) error {
+	m, _, err := o.app.Stacks(ctx)
+	if err != nil {
+		return err
+	}
+	live, err := m.Find(ctx, o.app.Flags.Table)
+	if err != nil {
+		return err
+	}
+	shape, err := m.Shape(ctx, live)
+	if err != nil {
+		return err
+	}
+	options, err := optionsOf(live, shape)
+	if err != nil {
+		return err
+	}
+	options.Version = o.version
+	code, err := codeFor(o.app, o.rollout.zip, &options, o.lambdaOnly)
+	if err != nil {
+		return err
+	}
+	spec, err := deploy.New(options)
+	if err != nil {
+		return err
+	}
+	run := stack.Rollout{
+		Spec: specOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, Downgrade: o.force, By: "cli:" + o.version,
+	}
+	if o.lambdaOnly {
+		run.Spec = stack.Spec{Name: spec.Name(), Tags: run.Tags}
+	}
+	out, err := rollout(ctx, o.app, m, o.confirm, run)
+	if err != nil {
+		return err
+	}
+	return printOutcome(o.app, out)
+}
