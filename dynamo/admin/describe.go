@@ -186,14 +186,17 @@ func backupError(err error) error {
 	return err
 }
 
-// tags reads the tags of a table, and the stack that owns it.
+// tags reads the tags of a table, and the stack that owns it. DynamoDB Local has neither.
 func (t *Table) tags(ctx context.Context, op, arn string) (stack string, tags map[string]string, err error) {
 	tags = map[string]string{}
 	in := &dynamodb.ListTagsOfResourceInput{ResourceArn: &arn}
 	for {
 		out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.ListTagsOfResourceOutput) middleware.Metadata { return o.ResultMetadata },
 			t.api.ListTagsOfResource, in)
-		if err != nil {
+		switch {
+		case isUnknownOperation(err):
+			return "", tags, nil
+		case err != nil:
 			return "", nil, err
 		}
 		for _, tag := range out.Tags {
