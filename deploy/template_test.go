@@ -210,10 +210,11 @@ func TestDataOutlivesTheStackUnlessOptionsSayOtherwise(t *testing.T) {
 	for _, deleteData := range []bool{false, true} {
 		s := newStack(t, deploy.Options{DeleteData: deleteData})
 		want := map[bool]string{false: "Retain", true: "Delete"}[deleteData]
+		onDelete := map[bool]string{false: "RetainExceptOnCreate", true: "Delete"}[deleteData]
 		for _, name := range []string{"RateLimitsTable", "AuditArchiveBucket"} {
 			r := s.section("Resources")[name].(map[string]any)
-			if r["DeletionPolicy"] != want || r["UpdateReplacePolicy"] != want {
-				t.Errorf("%s: the policies are %v and %v, not %s", name, r["DeletionPolicy"], r["UpdateReplacePolicy"], want)
+			if r["DeletionPolicy"] != onDelete || r["UpdateReplacePolicy"] != want {
+				t.Errorf("%s: the policies are %v and %v, not %s and %s", name, r["DeletionPolicy"], r["UpdateReplacePolicy"], onDelete, want)
 			}
 		}
 		if s.parameters["DataPolicy"] != want {

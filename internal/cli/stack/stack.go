@@ -16,7 +16,7 @@ import (
 
 // Commands are the commands on stacks. version is the program's.
 func Commands(a *app.App, version string) []*cobra.Command {
-	all := []*cobra.Command{newDeploy(a, version), newUpgrade(a, version), newStatus(a), newList(a), newDelete(a)}
+	all := []*cobra.Command{newDeploy(a, version), newUpgrade(a, version), newStatus(a), newList(a), newRollback(a), newDelete(a)}
 	for _, cmd := range all {
 		a.BindStack(cmd)
 	}
