@@ -1,5 +1,5 @@
-# make help lists the targets. Everything needs Go; conformance and golden also
-# need java, mvn and python3.
+# make help lists the targets. Everything needs Go; conformance, golden and permissions
+# also need java, mvn, python3 and npm.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -97,16 +97,25 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go vet -C benchmarks -tags conformance ./...
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto and linters of templates
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, linters of templates and IAM Simulate
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./archive ./conformance/... ./deploy ./deploy/stack ./dynamo ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers
+		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions
 
 .PHONY: golden
 golden: ## record again what DynamoDB Local answers to the differential cases
 	conformance/install
 	go test -count=1 -tags conformance -run '^TestLive$$' ./dynamolite/internal/differential -update
+
+.PHONY: permissions
+permissions: ## record again what calls and commands ask of IAM, judge it, and write docs/permissions.md
+	conformance/install
+	go test -count=1 -run '^TestTheJudgedPolicies' ./deploy -update.policies
+	go test -count=1 -run '^TestLibrary$$' ./internal/permissions -update
+	go test -count=1 -run '^TestScripts$$' ./internal/cli -update.permissions
+	go test -count=1 -tags conformance -run '^TestTheJudgeAgrees$$' ./internal/permissions -update
+	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' ./internal/permissions -update
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME

@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 
 	// The store on DynamoDB.
 	"dynamo":                     {"tend", "store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/schema", sdk + "/..."},
+	"dynamo/admin":               {"store", "dynamo", "dynamo/usage", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
@@ -72,6 +73,7 @@ var mayImport = map[string][]string{
 	// Packages that run on a store.
 	"aggregator":              {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
 	"aggregator/lambda":       {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
+	"aggregator/redrive":      {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
 	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"manifest":                {"store", "dynamo/..."},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},
@@ -100,13 +102,17 @@ var mayImport = map[string][]string{
 	"internal/elftest": {},
 	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
+	// Who may do what: what IAM judges about requests, and the table made of it.
+	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
+	"internal/permissions": {"archive", "dynamo/stream", "internal/faults", "internal/iamtrace", "internal/schema", sdk + "/..."},
+
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},
 }
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -122,7 +128,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "archive", "conformance", "deploy", "deploy/stack", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "benchmarks"}
+var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "deploy", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

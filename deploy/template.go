@@ -108,7 +108,7 @@ func emit(w *bytes.Buffer, n *yaml.Node) {
 		w.WriteByte(']')
 	case yaml.ScalarNode:
 		emitScalar(w, n)
-	case yaml.DocumentNode, yaml.AliasNode: // neither is in the template
+	default: // the template has no other nodes
 	}
 }
 

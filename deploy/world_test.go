@@ -40,7 +40,7 @@ func read(n *yaml.Node) any {
 		v = all
 	case yaml.ScalarNode:
 		v = n.Value
-	case yaml.AliasNode:
+	default:
 		panic("CloudFormation takes no aliases")
 	}
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {

@@ -59,6 +59,19 @@ func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, nil
 }
 
+// Scan passes the request on and counts it.
+func (m *Meter) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	ask := *in
+	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
+	out, err := m.api.Scan(ctx, &ask, opts...)
+	if err != nil {
+		m.count("Scan", readUnits, err)
+		return out, err
+	}
+	m.count("Scan", readUnits, nil, out.ConsumedCapacity)
+	return out, nil
+}
+
 // BatchGetItem passes the request on and counts it.
 func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	ask := *in

@@ -82,9 +82,22 @@ func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, erro
 // auditNamespace returns the event of a change to a namespace. The event belongs to the
 // table: it outlives the namespace, and readers find it by the name.
 func (n *Namespaces) auditNamespace(ctx context.Context, action, name, id string, days int) (types.TransactWriteItem, error) {
-	return n.audit.Put(ctx, schema.TableNamespace, days, &schema.AuditEvent{
-		Action: action, Entity: schema.AuditNamespace(name), Details: schema.Item{schema.NamespaceID: schema.S(id)},
-	})
+	return n.auditDetails(ctx, action, name, days, item{schema.NamespaceID: schema.S(id)})
+}
+
+func (n *Namespaces) auditDetails(ctx context.Context, action, name string, days int, details item) (types.TransactWriteItem, error) {
+	return n.audit.Put(ctx, schema.TableNamespace, days, &schema.AuditEvent{Action: action, Entity: schema.AuditNamespace(name), Details: details})
+}
+
+// retentionOf is the number of days for which a namespace keeps events, the default if
+// its record cannot be read.
+func (n *Namespaces) retentionOf(ctx context.Context, op, id string) (int, error) {
+	system, err := n.conn.GetItem(ctx, op, schema.ConfigKey(id, store.ConfigKey{}))
+	if err != nil {
+		return 0, err
+	}
+	days, _ := schema.AuditRetention(system)
+	return days, nil
 }
 
 func putNew(c *conn.Conn, it item) *types.Put {
@@ -157,8 +170,9 @@ func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 
 // Delete removes a namespace's name. The same transaction marks its id deleted and
 // writes the audit event, which is kept for as long as the namespace keeps events. The
-// namespace's items stay until the id is purged, and open stores continue to write
-// them. Delete fails with [store.ErrNotFound] if there is no such namespace.
+// namespace's items stay until [Namespaces.Purge], and open stores continue to write
+// them. Until then [Namespaces.Recover] brings back everything but the items that have
+// expired. Delete fails with [store.ErrNotFound] if there is no such namespace.
 func (n *Namespaces) Delete(ctx context.Context, name string) error {
 	op := "delete namespace " + name
 	for range conn.AdminAttempts {
@@ -166,11 +180,10 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		system, err := n.conn.GetItem(ctx, op, schema.ConfigKey(ns.ID, store.ConfigKey{}))
+		days, err := n.retentionOf(ctx, op, ns.ID)
 		if err != nil {
 			return err
 		}
-		days, _ := schema.AuditRetention(system) // the default, if the record cannot be read
 		event, err := n.auditNamespace(ctx, audit.NamespaceDeleted, name, ns.ID, days)
 		if err != nil {
 			return err

@@ -219,6 +219,10 @@ func expire(ctx context.Context, c *conn.Conn, api TableAPI, op string) error {
 	return refused
 }
 
+// Misfit says how the keys and indexes of a table differ from those that this client
+// needs, "" if they do not. It accepts either [Projection] of GSI2.
+func Misfit(t *types.TableDescription) string { return fits(t, "") }
+
 // fits says how an existing table differs from the needed one, "" if it does not. A
 // projection matters only if the caller asked for it.
 func fits(t *types.TableDescription, gsi2 Projection) string {

@@ -15,6 +15,9 @@ const (
 	RetentionSet        = "audit_retention_set"
 	NamespaceRegistered = "namespace_registered"
 	NamespaceDeleted    = "namespace_deleted"
+	NamespaceRecovered  = "namespace_recovered"
+	NamespacePurging    = "namespace_purge_started"
+	NamespacePurged     = "namespace_purged"
 )
 
 // DefaultRetention is the number of days for which audit events are kept by

@@ -12,18 +12,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
 	stacks "github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/audit"
+	"github.com/zeroae/zae-limiter-go/internal/cli/backup"
 	"github.com/zeroae/zae-limiter-go/internal/cli/bench"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/internal/cli/entity"
 	"github.com/zeroae/zae-limiter-go/internal/cli/limits"
 	"github.com/zeroae/zae-limiter-go/internal/cli/local"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/cli/provision"
 	"github.com/zeroae/zae-limiter-go/internal/cli/resource"
 	"github.com/zeroae/zae-limiter-go/internal/cli/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/system"
@@ -50,6 +53,8 @@ type Options struct {
 	ConnectStack func(context.Context, app.Endpoint) (stacks.Clients, error)
 	// Executable reads the running program; nil reads the process's.
 	Executable func() ([]byte, error)
+	// ConnectQueue makes the SQS client; nil uses the AWS SDK's.
+	ConnectQueue func(context.Context, app.Endpoint) (redrive.Queue, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -61,8 +66,11 @@ func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
-		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive,
+		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
 		ConnectStack: o.ConnectStack, Executable: o.Executable,
+	}
+	if a.ConnectQueue == nil {
+		a.ConnectQueue = connect.SQS
 	}
 	if a.ConnectStack == nil {
 		a.ConnectStack = connect.Stack
@@ -120,8 +128,8 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 ref
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
-		namespace.New(a), table.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a), aggregate.New(a),
-		newTemplate(a, v), newLambdaExport(a), newVersion(a, v))
+		namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), bench.New(a),
+		aggregate.New(a), aggregate.NewRedrive(a), provision.New(a), newTemplate(a, v), newLambdaExport(a), newCheck(a), newVersion(a, v))
 	root.AddCommand(stack.Commands(a, v.module())...)
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,4 +21,15 @@ func CommandPaths() [][]string {
 	}
 	walk(newRoot(&app.App{}, Version{}), nil)
 	return paths
+}
+
+// CommandOf returns the words of the command that arguments run, and whether it is one: a
+// group of commands only prints help.
+func CommandOf(args []string) (path string, isCommand bool) {
+	cmd, _, err := newRoot(&app.App{}, Version{}).Find(args)
+	if err != nil {
+		return "", false
+	}
+	_, path, _ = strings.Cut(cmd.CommandPath(), " ")
+	return path, !cmd.HasSubCommands()
 }

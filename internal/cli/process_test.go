@@ -37,6 +37,7 @@ func TestProcess(t *testing.T) {
 		"a second signal ends it at once":             endsAtOnce,
 		"what it acknowledged is there after kill -9": survives,
 		"AWS Lambda has it count":                     servesLambda,
+		"AWS Lambda has it set limits":                provisionsLambda,
 		"it follows a stream that is served":          followsOverHTTP,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, bin) })

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,17 +53,20 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
 //	                         a reason, stop that
 //	cloud make NAME FILE     make a stack from a template, as another program would
+//	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	recorder := recordCommands(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none"}
+			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none", recorder: recorder}
+			recorder.ran(env)
 			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
 			w.meter = dynamo.NewMeter(w.engine)
 			w.cloud = cfntest.New(cfntest.Options{Now: w.now, Tables: w.engine})
@@ -84,6 +88,7 @@ func TestScripts(t *testing.T) {
 			"damage":      damage,
 			"used":        used,
 			"cloud":       steer,
+			"capture":     capture,
 		},
 	})
 }
@@ -100,6 +105,8 @@ type world struct {
 	typed  *string
 	server *background
 	uses   int // changes counted as by an aggregator
+
+	recorder *commands
 }
 
 type worldKey struct{}
@@ -187,7 +194,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	w := worldOf(ts)
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
-		Getenv: ts.Getenv, Version: recorded, Connect: w.connect, Now: w.now,
+		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
 		ConnectStack: w.connectStack, Executable: executable,
 	}
 	if w.typed != nil {
@@ -258,6 +265,19 @@ func unwritten(ts *testscript.TestScript, _ bool, _ []string) {
 	if since := w.meter.Totals().Sub(w.mark); since.Sum().WCU != 0 {
 		ts.Fatalf("write units were consumed: %v", since)
 	}
+}
+
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: capture NAME PATTERN")
+	}
+	re, err := regexp.Compile(args[1])
+	ts.Check(err)
+	found := re.FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("the output does not match %s once", args[1])
+	}
+	ts.Setenv(args[0], found[1])
 }
 
 func used(ts *testscript.TestScript, _ bool, args []string) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -75,10 +76,70 @@ func (v Version) print(a *app.App) error {
 func newVersion(a *app.App, v Version) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show the version of this program",
-		Args:  app.Args(),
-		RunE:  func(*cobra.Command, []string) error { return v.print(a) },
+		Short: "Show the version of this program, and those of a table",
+		Long: "Show the version of this program. With --table, show the versions of that table as well, and\n" +
+			"whether this program works with them; the exit code is 1 if it does not.",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, given := a.Flags.Given("table"); !given {
+				return v.print(a)
+			}
+			return a.Run(cmd.Context(), &versionsOptions{a, v})
+		},
 	}
+}
+
+// versionsOptions show the versions of the program and of a table.
+type versionsOptions struct {
+	app     *app.App
+	program Version
+}
+
+// Validate has nothing to check.
+func (*versionsOptions) Validate() error { return nil }
+
+// Run reads the table's version record.
+func (o *versionsOptions) Run(ctx context.Context) error {
+	api, err := o.app.ExistingAPI(ctx)
+	if err != nil {
+		return err
+	}
+	found, ok, err := dynamo.ReadVersion(ctx, dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now})
+	if err != nil {
+		return err
+	}
+	var table *app.VersionsView
+	if ok {
+		table = (*app.VersionsView)(&found)
+	}
+	status := statusOf(found, ok)
+	err = o.app.Print(struct {
+		Version string            `json:"version"`
+		Peer    string            `json:"peer_version"`
+		Table   *app.VersionsView `json:"table"`
+		Status  string            `json:"status"`
+	}{o.program.module(), dynamo.ClientVersion, table, status}, func(w *strings.Builder) {
+		fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", o.program, dynamo.ClientVersion)
+		table.Text(w)
+		app.Fields(w, "Status", status)
+	})
+	if err == nil && found.Check() != nil {
+		return app.ErrShown
+	}
+	return err
+}
+
+// statusOf says how a table's versions agree with this program.
+func statusOf(v dynamo.Version, recorded bool) string {
+	switch err := v.Check(); {
+	case err != nil:
+		return err.Error()
+	case !recorded:
+		return "the table has no version record"
+	case v.LambdaIsOlder():
+		return "compatible, and the aggregator is older"
+	}
+	return "compatible"
 }
 
 // addVersionFlag gives the root the flag --version, which does what the command version does.

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Hook handles a call. It calls next to send the call on, which sets the output: once,
@@ -28,6 +29,22 @@ var _ dynamo.API = (*API)(nil)
 // Wrap returns an API that passes every request through the hooks, the first one first,
 // and then to api. Without hooks it only hides what else api implements.
 func Wrap(api dynamo.API, hooks ...Hook) *API { return &API{api, hooks} }
+
+// An Observed is an [API] that answers at once if the API behind it does.
+type Observed struct {
+	*API
+	immediate bool
+}
+
+// Observe returns an API for hooks that only look at calls and never wait.
+func Observe(api dynamo.API, hooks ...Hook) *Observed {
+	at, ok := api.(store.ImmediateStore)
+	return &Observed{Wrap(api, hooks...), ok && at.Immediate()}
+}
+
+// Immediate reports whether the API behind the hooks answers at once (see
+// store.ImmediateStore).
+func (o *Observed) Immediate() bool { return o.immediate }
 
 // run passes a call through hooks, and then to send.
 func run(ctx context.Context, c *Call, hooks []Hook, send Next) error {
@@ -87,6 +104,11 @@ func (a *API) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ..
 // Query passes the request through the hooks.
 func (a *API) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return route(ctx, a, Query, in, o, a.api.Query)
+}
+
+// Scan passes the request through the hooks.
+func (a *API) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	return route(ctx, a, Scan, in, o, a.api.Scan)
 }
 
 // BatchGetItem passes the request through the hooks.

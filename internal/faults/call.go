@@ -18,6 +18,7 @@ const (
 	PutItem            = "PutItem"
 	UpdateItem         = "UpdateItem"
 	Query              = "Query"
+	Scan               = "Scan"
 	BatchGetItem       = "BatchGetItem"
 	BatchWriteItem     = "BatchWriteItem"
 	TransactWriteItems = "TransactWriteItems"
@@ -65,6 +66,8 @@ func (c *Call) Consistent() bool {
 		return true
 	case *dynamodb.QueryInput:
 		return aws.ToBool(in.ConsistentRead)
+	case *dynamodb.ScanInput:
+		return aws.ToBool(in.ConsistentRead)
 	default:
 		return false
 	}
@@ -72,7 +75,7 @@ func (c *Call) Consistent() bool {
 
 // Keys returns the keys of the items that the input names, in its order. That includes
 // the items that a transaction only checks. A batch of several tables has its tables in
-// order of their names. A query names no items.
+// order of their names. A query or a scan names no items.
 func (c *Call) Keys() []schema.Key {
 	var keys []schema.Key
 	for _, item := range c.items() {

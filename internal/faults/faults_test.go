@@ -82,6 +82,9 @@ func calls(ctx context.Context, api dynamo.API) map[string]func() (any, error) {
 				TableName: name, KeyConditionExpression: aws.String("PK = :pk"), ExpressionAttributeValues: schema.Item{":pk": key["PK"]},
 			})
 		},
+		faults.Scan: func() (any, error) {
+			return api.Scan(ctx, &dynamodb.ScanInput{TableName: name, ConsistentRead: aws.Bool(true)})
+		},
 		faults.BatchGetItem: func() (any, error) {
 			return api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
 				table: {Keys: []schema.Item{keyOf(0), keyOf(1)}},
@@ -161,6 +164,7 @@ func TestACallSaysWhatItNames(t *testing.T) {
 		faults.PutItem:            {[]int{0}, true, false},
 		faults.UpdateItem:         {[]int{0}, true, false},
 		faults.Query:              {},
+		faults.Scan:               {consistent: true},
 		faults.BatchGetItem:       {[]int{0, 1}, false, false},
 		faults.BatchWriteItem:     {[]int{0, 1}, true, false},
 		faults.TransactWriteItems: {[]int{0, 1, 2, 3}, true, false},
@@ -264,6 +268,23 @@ func TestAClockIsWrong(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := time.Until(c.Now()); got != time.Minute {
 			w.Error(got)
+		}
+	})
+}
+
+// An observed API is as immediate as the API behind it, and its hooks see every call.
+func TestObserve(t *testing.T) {
+	inBubble(t, func(w *limitertest.World) {
+		var calls int
+		count := func(ctx context.Context, _ *faults.Call, next faults.Next) error {
+			calls++
+			return next(ctx)
+		}
+		if !w.OpenOn(faults.Observe(w.Engine, count)).Immediate() || w.OpenOn(faults.Observe(faults.Wrap(w.Engine), count)).Immediate() {
+			t.Error("an observed API answers otherwise than the API behind it")
+		}
+		if calls != 2 {
+			t.Errorf("%d calls were seen, want 2", calls)
 		}
 	})
 }

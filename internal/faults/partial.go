@@ -8,12 +8,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Pages bounds the items of a query's page, so that a query of more has several pages.
+// Pages bounds the items of a page, so that a query or a scan of more has several pages.
 func Pages(items int) Hook {
 	return func(ctx context.Context, c *Call, next Next) error {
-		if in, ok := c.Input.(*dynamodb.QueryInput); ok {
+		limit := aws.Int32(int32(items)) //nolint:gosec // a few
+		switch in := c.Input.(type) {
+		case *dynamodb.QueryInput:
 			paged := *in
-			paged.Limit = aws.Int32(int32(items)) //nolint:gosec // a few
+			paged.Limit = limit
+			c.Input = &paged
+		case *dynamodb.ScanInput:
+			paged := *in
+			paged.Limit = limit
 			c.Input = &paged
 		}
 		return next(ctx)

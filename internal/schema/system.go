@@ -2,6 +2,8 @@ package schema
 
 import (
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // States of a namespace.
@@ -16,6 +18,7 @@ const (
 type Namespace struct {
 	ID, Name, Status string
 	Created          time.Time // to the second
+	Deleted          time.Time // of the record from id to name; zero if not deleted, or if unreadable
 }
 
 // EncodeNamespace is both records of a namespace: name to id, and id to name.
@@ -42,7 +45,19 @@ func DecodeNamespace(item Item) (Namespace, error) {
 			return Namespace{}, corrupt(item, CreatedAt, "it is not a time like 2006-01-02T15:04:05Z")
 		}
 	}
+	if at, err := ParseTimestamp(str(item[DeletedAt])); err == nil {
+		n.Deleted = at
+	}
 	return n, nil
+}
+
+// CheckNamespaceID reports why an id cannot be a namespace's, as a
+// [*store.ValidationError].
+func CheckNamespaceID(id string) error {
+	if validNamespaceID(id) {
+		return nil
+	}
+	return &store.ValidationError{Field: "namespace ID", Value: id, Reason: `use letters, digits, "-" and "_", and more than "_"`}
 }
 
 // validNamespaceID accepts a URL-safe token, so that the first "/" of a key ends the id. It

@@ -202,3 +202,22 @@ func usageTokens(item Item, limit string) (*big.Int, error) {
 // SplitUsage splits an amount of millitokens into whole tokens, rounded towards zero, and
 // the rest.
 func SplitUsage(amount int64) (whole, rest int64) { return amount / milli, amount % milli }
+
+// UsageMarks are the attributes of a snapshot that hold sequence numbers, in order; see
+// [UsageSequenceAttr].
+func UsageMarks(item Item) (attrs []string) {
+	for name := range item {
+		if strings.HasPrefix(name, sequencePrefix) {
+			attrs = append(attrs, name)
+		}
+	}
+	slices.Sort(attrs)
+	return attrs
+}
+
+// UsageWindowOf is the window of a snapshot, and its start; ok is false if the start cannot
+// be read.
+func UsageWindowOf(item Item) (window string, start time.Time, ok bool) {
+	start, err := ParseTimestamp(str(item[WindowStart]))
+	return str(item[Window]), start, err == nil
+}

@@ -21,6 +21,7 @@ type API interface {
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
@@ -165,6 +166,27 @@ func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yi
 	for {
 		out, err := Call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
 			c.API.Query, in)
+		if err != nil {
+			return err
+		}
+		for _, it := range out.Items {
+			if err := yield(it); err != nil {
+				return err
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// Scan reads every page and calls yield with each schema.Item, until yield fails.
+func (c *Conn) Scan(ctx context.Context, op string, in *dynamodb.ScanInput, yield func(schema.Item) error) error {
+	in.TableName = c.Table
+	for {
+		out, err := Call(ctx, c, op, func(o *dynamodb.ScanOutput) middleware.Metadata { return o.ResultMetadata },
+			c.API.Scan, in)
 		if err != nil {
 			return err
 		}

@@ -19,15 +19,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-const (
-	// EnvLambda is set where AWS Lambda runs the program.
-	EnvLambda = "AWS_LAMBDA_RUNTIME_API"
-	// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
-	EnvQuiet = "ZAEL_QUIET"
-)
+// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
+const EnvQuiet = "ZAEL_QUIET"
 
 const (
 	day         = 24 * time.Hour
@@ -167,7 +164,7 @@ func (o *options) Run(ctx context.Context) error {
 	m := newMeasures()
 	tenants := &tenants{store: store, keepers: map[*tend.Keeper]bool{}}
 	defer tenants.close()
-	keeper, err := o.keeper(ctx, store)
+	keeper, err := openArchive(ctx, o.app, &o.archive, store)
 	if err != nil {
 		return err
 	}
@@ -177,7 +174,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.app.Getenv(EnvLambda) != "" {
+	if o.app.Getenv(function.EnvRuntime) != "" {
 		return o.serveLambda(ctx, a)
 	}
 	streams, err := o.app.Streams(ctx, api)
@@ -208,17 +205,17 @@ func (o *options) Run(ctx context.Context) error {
 	return o.print(m.totals())
 }
 
-// keeper opens the archive, nil if there is none. It checks access to the archive before
-// anything reads the stream.
-func (o *options) keeper(ctx context.Context, store dynamo.Options) (aggregator.Archive, error) {
-	if o.archive.URL == "" {
+// openArchive opens the archive of flags, nil if there is none. It checks access to the
+// archive before anything reads the stream.
+func openArchive(ctx context.Context, a *app.App, flags *app.ArchiveFlags, store dynamo.Options) (aggregator.Archive, error) {
+	if flags.URL == "" {
 		return nil, nil
 	}
 	namespaces, err := dynamo.NewNamespaces(store)
 	if err != nil {
 		return nil, err
 	}
-	return o.app.Archive(ctx, &o.archive, namespaces.NameOf)
+	return a.Archive(ctx, flags, namespaces.NameOf)
 }
 
 // print sums up what was done.

@@ -3,16 +3,13 @@ package aggregate
 import (
 	"context"
 
-	runtime "github.com/aws/aws-lambda-go/lambda"
-
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/aggregator/lambda"
+	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 )
 
-// serveLambda processes what AWS Lambda delivers. It does not return: Lambda ends the
-// process.
+// serveLambda processes what AWS Lambda delivers.
 func (o *options) serveLambda(ctx context.Context, a *aggregator.Aggregator) error {
 	h := lambda.New(a, lambda.Options{Table: o.app.Flags.Table, Metrics: o.app.Stdout, Now: o.app.Now})
-	runtime.StartWithOptions(h.Handle, runtime.WithContext(ctx))
-	return nil
+	return function.Serve(ctx, h.Handle)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -44,6 +45,8 @@ type App struct {
 	ConnectStack func(context.Context, Endpoint) (stack.Clients, error)
 	// Executable reads the running program.
 	Executable func() ([]byte, error)
+	// ConnectQueue makes a client of SQS for the queue of a URL. It sends nothing.
+	ConnectQueue func(context.Context, Endpoint) (redrive.Queue, error)
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 

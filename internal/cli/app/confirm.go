@@ -42,22 +42,70 @@ func (c *Confirmation) Ask(ctx context.Context, question string) error {
 	if c.yes {
 		return nil
 	}
-	if _, err := fmt.Fprintf(c.app.Stderr, "%s [y/N] ", question); err != nil {
-		return fmt.Errorf("%w: cannot ask: %w", ErrDeclined, err)
+	line, err := c.app.ask(ctx, question+" [y/N] ")
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(line) {
+	case "y", "yes":
+		return nil
+	}
+	return ErrDeclined
+}
+
+// A NameConfirmation asks for the name of what the command destroys.
+type NameConfirmation struct {
+	app  *App
+	name string
+}
+
+// NameConfirmation adds to a command the flag --confirm, which answers the question.
+func (a *App) NameConfirmation(cmd *cobra.Command) *NameConfirmation {
+	c := &NameConfirmation{app: a}
+	cmd.Flags().StringVar(&c.name, "confirm", "", "`name` of what is to be deleted, instead of typing it when asked")
+	return c
+}
+
+// Validate fails if there is no one to ask, or if the flag names something else.
+func (c *NameConfirmation) Validate(name string) error {
+	switch {
+	case c.name == "" && !c.app.Terminal:
+		return errors.New("there is no terminal to ask for confirmation on: give --confirm " + name)
+	case c.name != "" && c.name != name:
+		return fmt.Errorf("--confirm %s names something else than %s", c.name, name)
+	}
+	return nil
+}
+
+// Ask returns nil if the answer to a question is the name.
+func (c *NameConfirmation) Ask(ctx context.Context, question, name string) error {
+	if c.name == name {
+		return nil
+	}
+	line, err := c.app.ask(ctx, question+" Type its name: ")
+	if err != nil {
+		return err
+	}
+	if line != name {
+		return ErrDeclined
+	}
+	return nil
+}
+
+// ask reads the answer to a question from the terminal.
+func (a *App) ask(ctx context.Context, question string) (string, error) {
+	if _, err := fmt.Fprint(a.Stderr, question); err != nil {
+		return "", fmt.Errorf("%w: cannot ask: %w", ErrDeclined, err)
 	}
 	answer := make(chan string, 1)
 	go func() { // outlives an interrupt: a read from a terminal cannot be canceled
-		line, _ := bufio.NewReader(c.app.Stdin).ReadString('\n') // the text before an error is the answer
+		line, _ := bufio.NewReader(a.Stdin).ReadString('\n') // the text before an error is the answer
 		answer <- line
 	}()
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrDeclined, ctx.Err())
+		return "", fmt.Errorf("%w: %w", ErrDeclined, ctx.Err())
 	case line := <-answer:
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return nil
-		}
-		return ErrDeclined
+		return strings.TrimSpace(line), nil
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -30,6 +32,10 @@ var ErrRefused = errors.New("refused")
 // ErrChanges ends a plan that has changes, if the exit code is to tell. The result
 // already shows them, so nothing more is reported.
 var ErrChanges = errors.New("there are changes")
+
+// ErrShown ends a command whose result already shows why it failed, so nothing more is
+// reported.
+var ErrShown = errors.New("failed as shown")
 
 // A UsageError says that the command line is wrong. Nothing was sent.
 type UsageError struct{ Err error }
@@ -54,6 +60,9 @@ func (a *App) Report(err error, command string) int {
 	}
 	if errors.Is(err, ErrChanges) {
 		return ExitChanges
+	}
+	if errors.Is(err, ErrShown) {
+		return ExitError
 	}
 	exit := ExitError
 	next := a.next(err)
@@ -110,6 +119,9 @@ var kinds = []struct {
 	{context.Canceled, "canceled"},
 	{ErrDeclined, "declined"},
 	{limiter.ErrInvalid, "invalid"},
+	{dynamo.ErrNamespaceInUse, "in_use"},
+	{admin.ErrProtected, "protected"},
+	{admin.ErrNoBackups, "no_backups"},
 	{limiter.ErrThrottled, "throttled"},
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},

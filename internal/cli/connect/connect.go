@@ -17,9 +17,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
@@ -86,6 +88,21 @@ func S3(ctx context.Context, e app.Endpoint) (archive.API, error) {
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}
+	}), nil
+}
+
+// SQS makes a client of SQS at the host of a queue's URL.
+func SQS(ctx context.Context, e app.Endpoint) (redrive.Queue, error) {
+	queue, err := url.Parse(e.URL)
+	if err != nil {
+		return nil, fmt.Errorf("read the URL of the queue: %w", err)
+	}
+	cfg, err := load(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return sqs.NewFromConfig(cfg, func(o *sqs.Options) {
+		o.BaseEndpoint = aws.String(queue.Scheme + "://" + queue.Host)
 	}), nil
 }
 

@@ -23,7 +23,10 @@ func newDelete(a *app.App) *cobra.Command {
 		Use:   "delete NAME",
 		Short: "Delete a namespace, leaving its items in the table",
 		Long: "Delete a namespace's name. Its items stay in the table, under its ID, but cannot be found\n" +
-			"by name. Registering the name again creates an empty namespace.",
+			"by name. Registering the name again creates an empty namespace.\n\n" +
+			"Until someone purges the ID, zae-limiter namespace recover brings back its entities and\n" +
+			"limits. Its idle buckets, usage and audit events continue to expire. Programs that have\n" +
+			"resolved the name continue to use the namespace until they end.",
 		Args: app.Args("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
@@ -52,12 +55,18 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n, err := namespaces.Get(ctx, o.name)
+	if err != nil {
+		return err
+	}
 	if err := namespaces.Delete(ctx, o.name); err != nil {
 		return err
 	}
 	return o.app.Print(struct {
 		Deleted string `json:"deleted"`
-	}{o.name}, func(w *strings.Builder) {
+		ID      string `json:"id"`
+	}{o.name, n.ID}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "namespace %s deleted\n", o.name)
+		fmt.Fprintf(w, "until it is purged, zae-limiter namespace recover %s brings back what has not expired\n", n.ID)
 	})
 }

@@ -13,8 +13,8 @@ import (
 
 // New is the command namespace.
 func New(a *app.App) *cobra.Command {
-	cmd := app.Group("namespace", "Register, list and delete the namespaces of a table",
-		newRegister(a), newList(a), newShow(a), newDelete(a))
+	cmd := app.Group("namespace", "Register, list, delete, recover and purge the namespaces of a table",
+		newRegister(a), newList(a), newShow(a), newDelete(a), newOrphans(a), newRecover(a), newPurge(a))
 	cmd.Long = cmd.Short + ".\n\nThese commands take namespaces as arguments and ignore --namespace."
 	return cmd
 }

@@ -9,5 +9,6 @@ import (
 
 // New is the command table.
 func New(a *app.App) *cobra.Command {
-	return app.Group("table", "Create the table", newCreate(a))
+	return app.Group("table", "Create, show and delete the table, and enable its stream",
+		newCreate(a), newShow(a), newDelete(a), newEnableStream(a))
 }

@@ -1,0 +1,180 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/tend"
+)
+
+type redriveOptions struct {
+	app               *app.App
+	queue             string
+	most              int
+	dryRun            bool
+	discardExpired    bool
+	discardUnreadable bool
+	dropEvents        bool
+	archive           app.ArchiveFlags
+}
+
+const aboutRedrive = `Process again what the aggregator's function on AWS Lambda gave up on. Its dead-letter
+queue has messages that name ranges of the table's stream. The command reads each range from
+the stream, which keeps records for 24 hours, processes it, and deletes the message only
+then. Running it again does no harm: nothing is counted twice.
+
+Usage is counted in the order of the stream. A step of a bucket's shard cannot be counted
+once a later one of the same window is. The command reports such steps as passed over, with
+those that had been counted in the first place. So run it soon.
+
+Messages that are kept, with their states:
+  expired     the stream no longer has the range; --discard-expired deletes the message
+  unreadable  some records can never be read, the others were processed;
+              --discard-unreadable deletes the message
+  events      the range has expired audit events: give --archive, or --drop-events
+  foreign     the message is about another table, or of another kind
+  failed      try again
+
+Exit codes: 0 if every message was processed or discarded, or none was there; 1 if one was kept.`
+
+// NewRedrive is the command redrive.
+func NewRedrive(a *app.App) *cobra.Command {
+	o := &redriveOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "redrive",
+		Short:   "Process again what the aggregator's function gave up on",
+		Long:    aboutRedrive,
+		Example: "  zae-limiter redrive --queue-url https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq --dry-run",
+		Args:    app.Args(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue; required")
+	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages")
+	f.BoolVar(&o.dryRun, "dry-run", false, "read the ranges, and process and delete nothing")
+	f.BoolVar(&o.discardExpired, "discard-expired", false, "delete the messages of ranges that the stream no longer has")
+	f.BoolVar(&o.discardUnreadable, "discard-unreadable", false, "delete the messages of ranges with records that can never be read")
+	f.BoolVar(&o.dropEvents, "drop-events", false, "process ranges with expired audit events although there is no\narchive; the events are lost")
+	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
+	return cmd
+}
+
+// Validate checks the command line.
+func (o *redriveOptions) Validate() error {
+	if o.queue == "" {
+		return errors.New("missing --queue-url: give the URL of the dead-letter queue")
+	}
+	if u, err := url.Parse(o.queue); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") == "" {
+		return fmt.Errorf("invalid --queue-url %q: give a URL, https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq for instance", o.queue)
+	}
+	if o.most < 1 {
+		return fmt.Errorf("invalid --max %d: give at least 1", o.most)
+	}
+	return o.archive.Validate(o.app)
+}
+
+// Run processes the messages.
+func (o *redriveOptions) Run(ctx context.Context) error {
+	o.app.NeedsStream = true
+	api, err := o.app.ExistingAPI(ctx)
+	if err != nil {
+		return err
+	}
+	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: o.app.Logger()}
+	tenants := &tenants{store: store, keepers: map[*tend.Keeper]bool{}}
+	defer tenants.close()
+	keeper, err := openArchive(ctx, o.app, &o.archive, store)
+	if err != nil {
+		return err
+	}
+	streams, err := o.app.Streams(ctx, api)
+	if err != nil {
+		return err
+	}
+	reader, err := stream.NewFollower(stream.Options{API: api, Table: store.Table, Now: store.Now, Logger: store.Logger, Streams: streams})
+	if err != nil {
+		return err
+	}
+	queue, err := o.app.ConnectQueue(ctx, app.Endpoint{Region: o.app.Flags.Region, URL: o.queue})
+	if err != nil {
+		return err
+	}
+	outcomes, err := redrive.Run(ctx, redrive.Options{
+		Queue: queue, URL: o.queue, Reader: reader, Table: store.Table, Open: tenants.open,
+		Aggregator: aggregator.Options{Archive: keeper, Now: store.Now, Logger: store.Logger},
+		Max:        o.most, DryRun: o.dryRun,
+		DiscardExpired: o.discardExpired, DiscardUnreadable: o.discardUnreadable, DropEvents: o.dropEvents,
+	})
+	return o.report(outcomes, err)
+}
+
+// outcome is what became of a message, in JSON.
+type outcome struct {
+	Message    string        `json:"message_id"`
+	Shard      string        `json:"shard,omitempty"`
+	First      string        `json:"first,omitempty"`
+	Last       string        `json:"last,omitempty"`
+	State      redrive.State `json:"state"`
+	Deleted    bool          `json:"deleted"`
+	Records    int           `json:"records"`
+	Unreadable int           `json:"unreadable"`
+	Updates    int           `json:"usage_updates"`
+	Passed     int           `json:"steps_passed_over"`
+	Archived   int           `json:"events_archived"`
+	Error      string        `json:"error,omitempty"`
+}
+
+// report shows the outcomes, also those before an error.
+func (o *redriveOptions) report(outcomes []redrive.Outcome, err error) error {
+	views := make([]outcome, len(outcomes))
+	kept := 0
+	for i := range outcomes {
+		r := &outcomes[i]
+		views[i] = outcome{
+			r.MessageID, r.Range.Shard, r.Range.First, r.Range.Last, r.State, r.Deleted, r.Records, r.Unreadable, r.Updates, r.Passed, r.Archived, "",
+		}
+		if r.Err != nil {
+			views[i].Error = r.Err.Error()
+		}
+		if !r.Deleted && r.State != redrive.Readable {
+			kept++
+		}
+	}
+	shown := o.app.Print(struct {
+		Messages []outcome `json:"messages"`
+		Kept     int       `json:"kept"`
+	}{views, kept}, func(w *strings.Builder) { writeOutcomes(w, views, kept) })
+	if err == nil && kept > 0 {
+		err = app.ErrShown
+	}
+	return errors.Join(shown, err)
+}
+
+func writeOutcomes(w *strings.Builder, views []outcome, kept int) {
+	if len(views) == 0 {
+		w.WriteString("the queue has no messages\n")
+		return
+	}
+	rows := make([][]string, len(views))
+	for i, v := range views {
+		rows[i] = []string{v.Message, string(v.State), strconv.FormatBool(v.Deleted), strconv.Itoa(v.Records), strconv.Itoa(v.Updates), strconv.Itoa(v.Passed)}
+	}
+	app.Table(w, []string{"MESSAGE", "STATE", "DELETED", "RECORDS", "UPDATES", "PASSED OVER"}, rows)
+	for _, v := range views {
+		if v.Error != "" {
+			fmt.Fprintf(w, "%s: %s\n", v.Message, v.Error)
+		}
+	}
+	fmt.Fprintf(w, "%d of %d messages kept\n", kept, len(views))
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+)
+
+// errNoAdministration ends a command on an API that cannot administer tables.
+var errNoAdministration = errors.New("this connection cannot administer tables")
+
+// Table is a handle of the flags' table. It creates nothing.
+func (a *App) Table(ctx context.Context) (*admin.Table, error) {
+	return a.NamedTable(ctx, a.Flags.Table)
+}
+
+// NamedTable is [App.Table] for another table on the same connection.
+func (a *App) NamedTable(ctx context.Context, name string) (*admin.Table, error) {
+	api, err := a.ExistingAPI(ctx)
+	if err != nil {
+		return nil, err
+	}
+	full, ok := api.(admin.API)
+	if !ok {
+		return nil, errNoAdministration
+	}
+	return admin.New(admin.Options{API: full, Table: name, Now: a.Now, Logger: a.Logger(), Progress: a.tellWaiting()})
+}
+
+// tellWaiting writes a line of progress every few seconds, for people.
+func (a *App) tellWaiting() func(admin.Progress) {
+	const every = 5 * time.Second
+	told := time.Duration(0)
+	return func(p admin.Progress) {
+		if p.For < told {
+			told = 0 // it waits for something else now
+		}
+		if a.Flags.JSON() || p.For-told < every {
+			return
+		}
+		told = p.For
+		_, _ = fmt.Fprintf(a.Stderr, "waiting for %s, %s so far\n", p.Waiting, p.For.Round(time.Second)) // the result follows in any case
+	}
+}

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+)
+
+// A TableView is a table in JSON, and as text.
+type TableView struct {
+	Name     string      `json:"name"`
+	ARN      string      `json:"arn"`
+	Status   string      `json:"status"`
+	Created  time.Time   `json:"created_at"`
+	Key      []string    `json:"key"`
+	Indexes  []IndexView `json:"indexes"`
+	Items    int64       `json:"items_about_6h_old"`
+	Bytes    int64       `json:"bytes_about_6h_old"`
+	Billing  string      `json:"billing"`
+	Read     int64       `json:"read_units,omitempty"`
+	Write    int64       `json:"write_units,omitempty"`
+	TTL      string      `json:"ttl"`
+	TTLBy    string      `json:"ttl_attribute,omitempty"`
+	Stream   string      `json:"stream_view,omitempty"`
+	ARNOf    string      `json:"stream_arn,omitempty"`
+	PITR     string      `json:"pitr"`
+	PITRDays int32       `json:"pitr_days,omitempty"`
+	Earliest *time.Time  `json:"pitr_earliest,omitempty"`
+	Latest   *time.Time  `json:"pitr_latest,omitempty"`
+	Protect  bool        `json:"deletion_protection"`
+	Stack    string      `json:"stack,omitempty"`
+
+	Versions *VersionsView     `json:"versions,omitempty"`
+	Unknown  map[string]string `json:"unknown,omitempty"`
+	Misfit   string            `json:"misfit,omitempty"`
+}
+
+// An IndexView is an index of a table in JSON.
+type IndexView struct {
+	Name       string   `json:"name"`
+	Status     string   `json:"status"`
+	Key        []string `json:"key"`
+	Projection string   `json:"projection"`
+	Items      int64    `json:"items_about_6h_old"`
+	Bytes      int64    `json:"bytes_about_6h_old"`
+}
+
+// A VersionsView is a table's version record in JSON.
+type VersionsView struct {
+	Schema    string `json:"schema_version"`
+	ClientMin string `json:"client_min_version"`
+	Lambda    string `json:"lambda_version,omitempty"`
+}
+
+// TableViewOf returns the view of a description.
+func TableViewOf(d *admin.Description) *TableView {
+	v := &TableView{
+		Name: d.Name, ARN: d.ARN, Status: d.Status, Created: d.Created.UTC(), Key: d.Key, Items: d.Items, Bytes: d.Bytes,
+		Billing: d.Billing, Read: d.Read, Write: d.Write, TTL: d.Expiry, TTLBy: d.ExpiryBy,
+		Stream: d.StreamView, ARNOf: d.StreamARN, PITR: d.Recovery.Status, PITRDays: d.Recovery.Days,
+		Earliest: known(d.Recovery.Earliest), Latest: known(d.Recovery.Latest),
+		Protect: d.DeletionProtection, Stack: d.Stack, Misfit: d.Misfit,
+	}
+	for _, ix := range d.Indexes {
+		v.Indexes = append(v.Indexes, IndexView(ix))
+	}
+	if d.Version != nil {
+		v.Versions = (*VersionsView)(d.Version)
+	}
+	for operation, err := range d.Unknown {
+		if v.Unknown == nil {
+			v.Unknown = map[string]string{}
+		}
+		v.Unknown[operation] = err.Error()
+	}
+	return v
+}
+
+// known is nil for the zero time.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// Text writes the view for people.
+func (v *TableView) Text(w *strings.Builder) {
+	Fields(w, "Name", v.Name, "ARN", v.ARN, "Status", v.Status, "Created", v.Created.Format(time.RFC3339),
+		"Key", strings.Join(v.Key, ", "), "Size", fmt.Sprintf("%d items, %d bytes (AWS counts about every six hours)", v.Items, v.Bytes),
+		"Billing", v.billing(), "Expiry", strings.TrimSpace(v.TTL+" "+v.TTLBy), "Stream", v.Stream, "Recovery", v.recovery(),
+		"Deletion protection", map[bool]string{true: "on", false: "off"}[v.Protect], "CloudFormation stack", v.Stack)
+	v.Versions.Text(w)
+	w.WriteByte('\n')
+	rows := make([][]string, len(v.Indexes))
+	for i, ix := range v.Indexes {
+		rows[i] = []string{ix.Name, strings.Join(ix.Key, ", "), ix.Projection, ix.Status, strconv.FormatInt(ix.Items, 10), strconv.FormatInt(ix.Bytes, 10)}
+	}
+	Table(w, []string{"INDEX", "KEY", "PROJECTION", "STATUS", "ITEMS", "BYTES"}, rows)
+	if v.Misfit != "" {
+		fmt.Fprintf(w, "\nthe table does not fit this client: %s\n", v.Misfit)
+	}
+}
+
+func (v *TableView) billing() string {
+	if v.Read+v.Write == 0 {
+		return v.Billing
+	}
+	return fmt.Sprintf("%s, %d read units and %d write units a second", v.Billing, v.Read, v.Write)
+}
+
+func (v *TableView) recovery() string {
+	if v.Latest == nil || v.Earliest == nil {
+		return v.PITR
+	}
+	return fmt.Sprintf("%s, %s to %s", v.PITR, v.Earliest.Format(time.RFC3339), v.Latest.Format(time.RFC3339))
+}
+
+// Text writes the versions for people; nil is a table without a record.
+func (v *VersionsView) Text(w *strings.Builder) {
+	if v == nil {
+		Fields(w, "Versions", "")
+		return
+	}
+	Fields(w, "Schema version", v.Schema, "Oldest client", v.ClientMin, "Aggregator version", v.Lambda)
+}

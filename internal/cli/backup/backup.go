@@ -1,0 +1,40 @@
+// Package backup has the commands for backups of the table.
+package backup
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// New is the command backup.
+func New(a *app.App) *cobra.Command {
+	cmd := app.Group("backup", "Back up the table, and restore it into a new one",
+		newCreate(a), newList(a), newRestore(a), newDelete(a))
+	cmd.Long = cmd.Short + ".\n\nAWS makes and keeps the backups. DynamoDB Local and zae-limiter local have none: stop\n" +
+		"zae-limiter local and copy its directory instead. docs/backup.md tells how to switch to a\n" +
+		"restored table."
+	return cmd
+}
+
+// view is a backup in JSON.
+type view struct {
+	ARN     string     `json:"arn"`
+	Name    string     `json:"name"`
+	Status  string     `json:"status"`
+	Created time.Time  `json:"created_at"`
+	Expires *time.Time `json:"expires_at,omitempty"`
+	Bytes   int64      `json:"bytes"`
+}
+
+func viewOf(b *admin.Backup) view {
+	v := view{ARN: b.ARN, Name: b.Name, Status: b.Status, Created: b.Created.UTC(), Bytes: b.Bytes}
+	if !b.Expires.IsZero() {
+		at := b.Expires.UTC()
+		v.Expires = &at
+	}
+	return v
+}

@@ -1,0 +1,52 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type deleteOptions struct {
+	app     *app.App
+	confirm *app.Confirmation
+	arn     string
+}
+
+func newDelete(a *app.App) *cobra.Command {
+	o := &deleteOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "delete ARN",
+		Short: "Delete an on-demand backup of the table",
+		Args:  app.Args("ARN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.arn = args[0]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	o.confirm = a.Confirmation(cmd)
+	return cmd
+}
+
+// Validate checks that there is someone to ask.
+func (o *deleteOptions) Validate() error { return o.confirm.Validate() }
+
+// Run deletes the backup.
+func (o *deleteOptions) Run(ctx context.Context) error {
+	if err := o.confirm.Ask(ctx, fmt.Sprintf("Delete backup %s of table %q?", o.arn, o.app.Flags.Table)); err != nil {
+		return err
+	}
+	table, err := o.app.Table(ctx)
+	if err != nil {
+		return err
+	}
+	if err := table.DeleteBackup(ctx, o.arn); err != nil {
+		return err
+	}
+	return o.app.Print(struct {
+		Deleted string `json:"deleted"`
+	}{o.arn}, func(w *strings.Builder) { fmt.Fprintf(w, "backup %s deleted\n", o.arn) })
+}

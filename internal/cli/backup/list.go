@@ -1,0 +1,52 @@
+package backup
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type listOptions struct{ app *app.App }
+
+func newList(a *app.App) *cobra.Command {
+	o := &listOptions{app: a}
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the on-demand backups of the table, the newest first",
+		Args:  app.Args(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+}
+
+// Validate has nothing to check.
+func (*listOptions) Validate() error { return nil }
+
+// Run lists the backups.
+func (o *listOptions) Run(ctx context.Context) error {
+	table, err := o.app.Table(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := table.Backups(ctx)
+	if err != nil {
+		return err
+	}
+	views := make([]view, len(all))
+	for i := range all {
+		views[i] = viewOf(&all[i])
+	}
+	return o.app.Print(struct {
+		Backups []view `json:"backups"`
+	}{views}, func(w *strings.Builder) {
+		rows := make([][]string, len(views))
+		for i, v := range views {
+			rows[i] = []string{v.Name, v.Status, v.Created.Format(time.RFC3339), strconv.FormatInt(v.Bytes, 10), v.ARN}
+		}
+		app.Table(w, []string{"NAME", "STATUS", "CREATED", "BYTES", "ARN"}, rows)
+	})
+}

@@ -1,0 +1,92 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type restoreOptions struct {
+	app     *app.App
+	to      string
+	restore admin.Restore
+}
+
+func newRestore(a *app.App) *cobra.Command {
+	o := &restoreOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "restore NEW-TABLE",
+		Short: "Restore the table into a new one, from a backup or as it was at a time",
+		Long: "Restore the table into a new one, from a backup or as it was at a time, and wait until it is\n" +
+			"ready. The command then gives the new table what a restoration loses: time to live, stream,\n" +
+			"point-in-time recovery, tags and deletion protection. It never writes to a live table.\n\n" +
+			"The command also removes the marks by which an aggregator knows what it has counted, as the\n" +
+			"new table has a new stream. Start no aggregator on the new table before. docs/backup.md\n" +
+			"tells how to switch over.",
+		Example: "  zae-limiter backup restore limits-restored --table limits --to-time 2026-01-02T15:04:05Z\n" +
+			"  zae-limiter backup restore limits-restored --table limits --backup ARN",
+		Args: app.Args("NEW-TABLE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.restore.Into = args[0]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.restore.Backup, "backup", "", "`ARN` of an on-demand backup")
+	f.StringVar(&o.to, "to-time", "", "`time` to restore, 2026-01-02T15:04:05Z for instance; needs\npoint-in-time recovery")
+	f.BoolVar(&o.restore.Resume, "resume", false, "complete a restoration into NEW-TABLE that was interrupted")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *restoreOptions) Validate() (err error) {
+	given := 0
+	for _, is := range []bool{o.restore.Backup != "", o.to != "", o.restore.Resume} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return errors.New("give one of --backup, --to-time and --resume")
+	}
+	if o.to == "" {
+		return nil
+	}
+	if o.restore.To, err = time.Parse(time.RFC3339, o.to); err != nil {
+		return fmt.Errorf("invalid --to-time %q: give a time like 2006-01-02T15:04:05Z", o.to)
+	}
+	return nil
+}
+
+// Run restores the table.
+func (o *restoreOptions) Run(ctx context.Context) error {
+	table, err := o.app.Table(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := table.Restore(ctx, o.restore)
+	if err != nil {
+		return err
+	}
+	enabled := done.Enabled
+	if enabled == nil {
+		enabled = []string{}
+	}
+	return o.app.Print(struct {
+		Table   string   `json:"table"`
+		Enabled []string `json:"enabled"`
+		Marks   int      `json:"marks_removed"`
+	}{done.Table, enabled, done.Marks}, func(w *strings.Builder) {
+		fmt.Fprintf(w, "table %s is ready\n", done.Table)
+		app.Fields(w, "Enabled again", strings.Join(enabled, ", "), "Usage snapshots without marks", strconv.Itoa(done.Marks))
+		fmt.Fprintf(w, "Next: zae-limiter check -n %s, then switch programs and the aggregator to it (docs/backup.md)\n", done.Table)
+	})
+}

@@ -1,0 +1,81 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cli"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// A letter is a queue of at most one message.
+type letter struct{ body string }
+
+func (l *letter) ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+	out := &sqs.ReceiveMessageOutput{}
+	if l.body != "" {
+		out.Messages = []types.Message{{MessageId: aws.String("m1"), ReceiptHandle: aws.String("r1"), Body: aws.String(l.body)}}
+		l.body = ""
+	}
+	return out, nil
+}
+
+func (*letter) DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
+	return &sqs.DeleteMessageOutput{}, nil
+}
+
+func (*letter) ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error) {
+	return &sqs.ChangeMessageVisibilityOutput{}, nil
+}
+
+// The command shows what became of each message, and fails while one is kept.
+func TestRedrive(t *testing.T) {
+	t.Parallel()
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() { _ = engine.Close() })
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true}); err != nil {
+		t.Fatal(err)
+	}
+	described, err := engine.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("zae-limiter")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := `{"DDBStreamBatchInfo":{"shardId":"shardId-00000001573689847184-864758bb","startSequenceNumber":"000000000000000000512",` +
+		`"endSequenceNumber":"000000000000000000512","streamArn":"` + *described.Table.LatestStreamArn + `"}}`
+	const url = "http://127.0.0.1:9324/000000000000/dlq"
+	for _, c := range []struct {
+		body string
+		args string
+		exit int
+		want string
+	}{
+		{"", "--queue-url " + url, 0, "the queue has no messages"},
+		{"hello", "--queue-url " + url, 1, "m1: the message is not JSON"},
+		{gone, "--queue-url " + url, 1, "1 of 1 messages kept"},
+		{gone, "--queue-url " + url + " --discard-expired --output json", 0, `"state":"expired","deleted":true`},
+		{gone, "", 2, "missing --queue-url"},
+		{gone, "--queue-url dlq", 2, `invalid --queue-url "dlq"`},
+		{gone, "--queue-url " + url + " --max 0", 2, "invalid --max 0"},
+	} {
+		var out bytes.Buffer
+		code := cli.Run(t.Context(), cli.Options{
+			Args: append([]string{"redrive"}, strings.Fields(c.args)...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
+			Getenv:       func(string) string { return "" },
+			Connect:      func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+			ConnectQueue: func(context.Context, app.Endpoint) (redrive.Queue, error) { return &letter{c.body}, nil },
+		})
+		if code != c.exit || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: exit code %d, output %s; want %d and %q", c.args, code, &out, c.exit, c.want)
+		}
+	}
+}

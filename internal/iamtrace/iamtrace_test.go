@@ -1,0 +1,111 @@
+package iamtrace_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/internal/iamtrace"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+var (
+	table = aws.String("limits")
+	arn   = aws.String("arn:aws:dynamodb:eu-west-1:123456789012:table/limits/stream/2026-01-02T03:04:05.678")
+)
+
+func key(pk string) schema.Item { return schema.Key{PK: pk, SK: "s"}.Item() }
+
+// Each case is a request and what IAM judges about it, by the rules of AWS's documents.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		input any
+		want  []string
+	}{
+		{"one item", &dynamodb.GetItemInput{TableName: table, Key: key("a/X#")}, []string{"dynamodb:GetItem table/limits a/X#"}},
+		{"a whole item", &dynamodb.PutItemInput{TableName: table, Item: key("a/X#")}, []string{"dynamodb:PutItem table/limits a/X#"}},
+		{"an update", &dynamodb.UpdateItemInput{TableName: table, Key: key("a/X#")}, []string{"dynamodb:UpdateItem table/limits a/X#"}},
+		{"a deletion", &dynamodb.DeleteItemInput{TableName: table, Key: key("a/X#")}, []string{"dynamodb:DeleteItem table/limits a/X#"}},
+		{"a query of the table", &dynamodb.QueryInput{
+			TableName: table, KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+			ExpressionAttributeValues: schema.Item{":pk": schema.S("a/X#"), ":sk": schema.S("#Y")},
+		}, []string{"dynamodb:Query table/limits a/X#"}},
+		{"a query of an index has the keys of the index", &dynamodb.QueryInput{
+			TableName: table, IndexName: aws.String("GSI4"), KeyConditionExpression: aws.String("#k=:ns"),
+			ExpressionAttributeNames: map[string]string{"#k": "GSI4PK"}, ExpressionAttributeValues: schema.Item{":ns": schema.S("a")},
+		}, []string{"dynamodb:Query table/limits/index/GSI4 a"}},
+		{"a sort key is no leading key", &dynamodb.QueryInput{
+			TableName: table, IndexName: aws.String("GSI1"), KeyConditionExpression: aws.String("GSI1PK = :p AND GSI1SK = :s"),
+			ExpressionAttributeValues: schema.Item{":p": schema.S("a/P#"), ":s": schema.S("b/Q#")},
+		}, []string{"dynamodb:Query table/limits/index/GSI1 a/P#"}},
+		{"a scan has no keys", &dynamodb.ScanInput{TableName: table}, []string{"dynamodb:Scan table/limits"}},
+		{"a scan of an index", &dynamodb.ScanInput{TableName: table, IndexName: aws.String("GSI4")}, []string{"dynamodb:Scan table/limits/index/GSI4"}},
+		{"a batch is judged with all its keys, for each table", &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+			"limits": {Keys: []schema.Item{key("b/X#"), key("a/X#"), key("b/X#")}}, "audit": {Keys: []schema.Item{key("c/X#")}},
+		}}, []string{"dynamodb:BatchGetItem table/audit c/X#", "dynamodb:BatchGetItem table/limits a/X# b/X#"}},
+		{"a batch of writes is an action of its own", &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{"limits": {
+			{DeleteRequest: &types.DeleteRequest{Key: key("a/X#")}}, {PutRequest: &types.PutRequest{Item: key("b/X#")}},
+		}}}, []string{"dynamodb:BatchWriteItem table/limits a/X# b/X#"}},
+		{"a transaction is judged by the actions of its parts", &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Update: &types.Update{TableName: table, Key: key("b/X#")}},
+			{Put: &types.Put{TableName: table, Item: key("a/X#")}},
+			{Update: &types.Update{TableName: table, Key: key("a/X#")}},
+			{Delete: &types.Delete{TableName: table, Key: key("c/X#")}},
+			{ConditionCheck: &types.ConditionCheck{TableName: table, Key: key("d/X#")}},
+		}}, []string{
+			"dynamodb:UpdateItem@TransactWriteItems table/limits a/X# b/X#", "dynamodb:PutItem@TransactWriteItems table/limits a/X#",
+			"dynamodb:DeleteItem@TransactWriteItems table/limits c/X#", "dynamodb:ConditionCheckItem@TransactWriteItems table/limits d/X#",
+		}},
+		{"a table", &dynamodb.DescribeTableInput{TableName: table}, []string{"dynamodb:DescribeTable table/limits"}},
+		{"a stream", &dynamodbstreams.DescribeStreamInput{StreamArn: arn}, []string{"dynamodb:DescribeStream table/limits/stream/2026-01-02T03:04:05.678"}},
+		{"an iterator does not name its stream", &dynamodbstreams.GetRecordsInput{ShardIterator: arn}, []string{"dynamodb:GetRecords table/*/stream/*"}},
+		{"looking for a bucket is listing it", &s3.HeadBucketInput{Bucket: aws.String("trail")}, []string{"s3:ListBucket trail"}},
+		{"an object", &s3.PutObjectInput{Bucket: aws.String("trail"), Key: aws.String("a/b")}, []string{"s3:PutObject trail/a/b"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			accesses, ok := iamtrace.Of(tt.input)
+			var got []string
+			for _, a := range accesses {
+				got = append(got, a.String())
+				if again, err := iamtrace.Parse(a.String()); err != nil || !cmp.Equal(again, a) {
+					t.Errorf("%v was read as %v, %v", a, again, err)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); !ok || diff != "" {
+				t.Errorf("known: %t, accesses (-want +got):\n%s", ok, diff)
+			}
+		})
+	}
+	if _, ok := iamtrace.Of(&dynamodb.ListTablesInput{}); ok {
+		t.Error("an input without a rule is known")
+	}
+}
+
+func TestWhatIsNoAccess(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"", "dynamodb:GetItem", "dynamodb:GetItem  table/limits"} {
+		if a, err := iamtrace.Parse(s); err == nil {
+			t.Errorf("%q was read as %v", s, a)
+		}
+	}
+}
+
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[string]bool{
+		"dynamodb:UpdateItem": true, "dynamodb:BatchWriteItem": true, "dynamodb:CreateTable": true, "s3:PutObject": true,
+		"dynamodb:BatchGetItem": false, "dynamodb:Query": false, "dynamodb:ConditionCheckItem": false, "s3:ListBucket": false,
+	} {
+		if got := (iamtrace.Access{Action: action}).IsWrite(); got != want {
+			t.Errorf("%s writes: %t", action, got)
+		}
+	}
+}

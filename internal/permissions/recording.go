@@ -1,0 +1,182 @@
+package permissions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/iamtrace"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// Placeholders in recorded accesses stand for what differs between tables and runs.
+const (
+	table     = "{table}"
+	bucket    = "{bucket}"
+	namespace = "{ns}"
+	rest      = "*" // of a key or of the name of an object
+)
+
+// Recorded are the accesses of calls or commands, by the call and by its branch: what the
+// call met or was asked for. Each access is the text of an [iamtrace.Access] with
+// placeholders, once, in order.
+type Recorded map[string]map[string][]string
+
+// A Recorder collects accesses. It is safe for concurrent use.
+type Recorder struct {
+	mu   sync.Mutex
+	seen Recorded
+}
+
+// NewRecorder returns a recorder that has seen nothing.
+func NewRecorder() *Recorder { return &Recorder{seen: Recorded{}} }
+
+// Seen returns what was recorded so far.
+func (r *Recorder) Seen() Recorded {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := Recorded{}
+	for call, branches := range r.seen {
+		seen[call] = maps.Clone(branches)
+	}
+	return seen
+}
+
+// Note records a request of a branch of a call, given the SDK's input.
+func (r *Recorder) Note(call, branch string, input any) {
+	accesses, ok := iamtrace.Of(input)
+	if !ok {
+		panic(fmt.Sprintf("%s, %s: iamtrace does not know %T", call, branch, input))
+	}
+	for _, a := range accesses {
+		r.add(call, branch, generalize(a).String())
+	}
+}
+
+// Began records that a branch of a call was run, even if it sends nothing.
+func (r *Recorder) Began(call, branch string) { r.add(call, branch) }
+
+func (r *Recorder) add(call, branch string, accesses ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen[call] == nil {
+		r.seen[call] = map[string][]string{}
+	}
+	of := append(slices.Clone(r.seen[call][branch]), accesses...)
+	slices.Sort(of)
+	r.seen[call][branch] = slices.Compact(of)
+}
+
+// Hook returns a hook that records the requests of a branch of a call.
+func (r *Recorder) Hook(call, branch string) faults.Hook {
+	return func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		r.Note(call, branch, c.Input)
+		return next(ctx)
+	}
+}
+
+// generalize puts placeholders in place of names.
+func generalize(a iamtrace.Access) iamtrace.Access {
+	if strings.HasPrefix(a.Action, "s3:") {
+		_, _, object := strings.Cut(a.Resource, "/")
+		a.Resource = bucket
+		if object {
+			a.Resource += "/" + rest
+		}
+		return a
+	}
+	parts := strings.SplitN(a.Resource, "/", 4) // table, its name, index or stream, the name of that
+	parts[1] = table
+	if len(parts) == 4 && parts[2] == "stream" {
+		parts[3] = rest
+	}
+	a.Resource = strings.Join(parts, "/")
+	var keys []string
+	for _, key := range a.LeadingKeys {
+		keys = append(keys, generalizeKey(key))
+	}
+	slices.Sort(keys)
+	a.LeadingKeys = slices.Compact(keys)
+	return a
+}
+
+// generalizeKey keeps the kind of a key: what follows the namespace, up to the first #.
+func generalizeKey(key string) string {
+	ns, path, isPath := strings.Cut(key, "/")
+	if ns != schema.TableNamespace {
+		ns = namespace
+	}
+	if !isPath {
+		return ns
+	}
+	kind, name, named := strings.Cut(path, "#")
+	if !named {
+		panic(fmt.Sprintf("the key %q has no kind", key))
+	}
+	if name != "" {
+		name = rest
+	}
+	return ns + "/" + kind + "#" + name
+}
+
+// Read reads a file of recorded accesses.
+func Read(file string) (Recorded, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var r Recorded
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	return r, nil
+}
+
+// Write writes a file of recorded accesses.
+func (r Recorded) Write(file string) error {
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o600)
+}
+
+// Compare fails the test if a file does not have exactly what was recorded. Unless all
+// calls were run, it only fails if the file lacks something.
+func (r Recorded) Compare(tb testing.TB, file string, all bool) {
+	tb.Helper()
+	want, err := Read(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.without(want, func(access string) { tb.Errorf("%s lacks %s; make permissions records it", file, access) })
+	if all {
+		want.without(r, func(access string) {
+			tb.Errorf("%s has %s, which no test has sent; make permissions removes it", file, access)
+		})
+	}
+}
+
+// without reports what r has and other lacks.
+func (r Recorded) without(other Recorded, report func(string)) {
+	for _, call := range slices.Sorted(maps.Keys(r)) {
+		for _, branch := range slices.Sorted(maps.Keys(r[call])) {
+			known, ok := other[call][branch]
+			if !ok {
+				report(call + ", " + branch)
+			}
+			for _, access := range r[call][branch] {
+				if ok && !slices.Contains(known, access) {
+					report(call + ", " + branch + ": " + access)
+				}
+			}
+		}
+	}
+}

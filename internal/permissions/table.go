@@ -1,0 +1,130 @@
+package permissions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/iamtrace"
+)
+
+// madeOf lists, for commands whose scripts meet only some branches of a call, the calls
+// that they make.
+var madeOf = map[string][]string{
+	"acquire":             {"dynamo.Open", "Limiter.Acquire", "Lease.Commit"},
+	"available":           {"dynamo.Open", "Limiter.Available"},
+	"aggregate":           follows,
+	"aggregate --archive": append([]string{"archive.Open", "archive.Archive.Put"}, follows...),
+}
+
+// follows are the calls of a process that follows the stream.
+var follows = []string{"stream.Follower.Check", "stream.Follower.Run", "aggregator.Aggregator.Follow", "aggregator.Aggregator.Process"}
+
+// A Table is what docs/permissions.md shows.
+type Table struct {
+	Library, Commands Recorded
+	Verdicts
+}
+
+// The cells of the table.
+const (
+	yes  = "yes"
+	part = "part"
+	no   = "–"
+)
+
+// Markdown returns the tables of calls and commands, and the notes on cells that say part.
+func (t *Table) Markdown() string {
+	var b strings.Builder
+	b.WriteString("## Commands\n\n")
+	t.section(&b, "command", t.whole())
+	b.WriteString("\n## Library calls\n\n")
+	t.section(&b, "call", t.Library)
+	return b.String()
+}
+
+// whole returns the commands, with the accesses of the calls of which they are made. A
+// command has only one branch: a user cannot know what it will meet.
+func (t *Table) whole() Recorded {
+	all := Recorded{}
+	for command, branches := range t.Commands {
+		of := Recorded{command: branches}
+		for _, call := range madeOf[command] {
+			of[call] = t.Library[call]
+		}
+		all[command] = map[string][]string{"always": Accesses(of)}
+	}
+	return all
+}
+
+func (t *Table) section(b *strings.Builder, kind string, r Recorded) {
+	fmt.Fprintf(b, "| %s | %s |\n|---|%s\n", kind, strings.Join(Policies, " | "), strings.Repeat("---|", len(Policies)))
+	names := slices.Sorted(maps.Keys(r))
+	var notes []string
+	for _, name := range names {
+		cells := []string{"`" + name + "`"}
+		for _, policy := range Policies {
+			cell, refused := t.cell(policy, r[name])
+			cells = append(cells, cell)
+			if cell == part {
+				notes = append(notes, fmt.Sprintf("- `%s` with %s, not: %s.", name, policy, strings.Join(refused, "; ")))
+			}
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	if len(notes) > 0 {
+		fmt.Fprintf(b, "\nWhat is refused where a cell says part:\n\n%s\n", strings.Join(notes, "\n"))
+	}
+	fmt.Fprintf(b, "\nWhat each %s needs:\n\n| %s | actions |\n|---|---|\n", kind, kind)
+	for _, name := range names {
+		fmt.Fprintf(b, "| `%s` | %s |\n", name, needs(r[name]))
+	}
+}
+
+// cell says whether a policy allows all branches of a call, and which not.
+func (t *Table) cell(policy string, branches map[string][]string) (cell string, refused []string) {
+	allowed := 0
+	for _, branch := range slices.Sorted(maps.Keys(branches)) {
+		switch accesses := branches[branch]; {
+		case len(accesses) == 0: // it needs nothing
+		case t.allows(policy, accesses):
+			allowed++
+		default:
+			refused = append(refused, branch)
+		}
+	}
+	switch {
+	case len(refused) == 0:
+		return yes, nil
+	case allowed == 0:
+		return no, nil
+	default:
+		return part, refused
+	}
+}
+
+// needs names the actions of all branches, with the index or the transaction.
+func needs(branches map[string][]string) string {
+	var all []string
+	for _, access := range Accesses(Recorded{"": branches}) {
+		a, err := iamtrace.Parse(access)
+		if err != nil {
+			panic(err) // it was written by String
+		}
+		all = append(all, need(a))
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
+
+func need(a iamtrace.Access) string {
+	action := "`" + strings.TrimPrefix(a.Action, "dynamodb:") + "`"
+	if _, index, ok := strings.Cut(a.Resource, "/index/"); ok {
+		action += " on " + index
+	}
+	return action
+}
