@@ -241,7 +241,7 @@ func TestTheSchemaIsThatOfTheTable(t *testing.T) {
 func TestAStackOfThePeerKeepsWhatItHas(t *testing.T) {
 	t.Parallel()
 	o := deploy.Options{CodeKey: "k", Roles: true}
-	o.KeepPeer()
+	o.KeepPeer("archive")
 	s := newStack(t, o)
 	for name, want := range map[string][3]string{
 		"RateLimitsTable":              {"AWS::DynamoDB::Table", "TableName", "limits"},

@@ -37,7 +37,7 @@ func shapes() map[string]deploy.Options {
 	external.CodeBucket, external.AggregatorRoleARN, external.ProvisionerRoleARN = "code", aRole, aRole
 	external.NoIAM, external.Roles, external.NamespaceRoles, external.PermissionBoundary = true, false, false, "arn:aws:iam::aws:policy/edge"
 	peer := deploy.Options{}
-	peer.KeepPeer()
+	peer.KeepPeer("")
 	return map[string]deploy.Options{
 		"default": {}, "with code": {CodeKey: "functions/0.zip"}, "widest": widest(), "roles of others": external, "peer": peer,
 		"no IAM": {NoIAM: true, CodeKey: "k"}, "no functions": {NoAggregator: true, NoProvisioner: true, CodeKey: "k"},

@@ -87,6 +87,9 @@ func (a approval) approve(ctx context.Context, p *stack.Plan) error {
 	if !a.app.Flags.JSON() {
 		_, _ = fmt.Fprintf(a.app.Stderr, "Changes of stack %s:\n", p.Stack)
 		writeChanges(a.app.Stderr, p.Changes)
+		if p.Later != "" {
+			_, _ = fmt.Fprintf(a.app.Stderr, "Later: %s.\n", p.Later)
+		}
 	}
 	if p.Continues {
 		return nil

@@ -2,12 +2,13 @@ package stack
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
 )
 
 type upgradeOptions struct {
@@ -41,7 +42,7 @@ func (o *upgradeOptions) Validate() error {
 	if err := o.app.CheckStack(); err != nil {
 		return err
 	}
-	return o.confirm.Validate()
+	return errors.Join(o.rollout.validate(), o.confirm.Validate())
 }
 
 // Run upgrades.
@@ -63,11 +64,11 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Version = o.version
-	code, err := codeFor(o.app, o.rollout.zip, &options, o.lambdaOnly)
+	code, err := o.rollout.codeFor(o.app, &options, o.lambdaOnly)
 	if err != nil {
 		return err
 	}
-	spec, err := deploy.New(options)
+	spec, err := stackarg.Spec(options)
 	if err != nil {
 		return err
 	}
