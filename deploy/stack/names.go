@@ -11,13 +11,15 @@ const (
 	CodeBucketID = "FunctionCodeBucket"
 )
 
-// Outputs of the template that this package reads.
+// Outputs of the template that programs read.
 const (
 	OutputTable      = "TableName"
 	OutputAggregator = "AggregatorFunctionName"
 	// OutputCodeBucket is the bucket of the code. Stacks of the Python package name their
 	// archive there.
 	OutputCodeBucket = "CodeBucketName"
+	// OutputQueue is the URL of the queue of dead letters.
+	OutputQueue = "AggregatorDLQUrl"
 )
 
 // ParameterCodeKey is the parameter with the S3 key of the functions' code. A stack without
