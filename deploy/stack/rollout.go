@@ -68,7 +68,7 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 	if err != nil || !done {
 		return out, adopting(live, err)
 	}
-	return out, m.finish(ctx, r, out.Stack)
+	return out, errors.Join(m.finish(ctx, r, out.Stack), m.clean(ctx, out.Changes))
 }
 
 // Preview is the first plan that [Manager.Deploy] would make, already discarded. For a stack
@@ -89,6 +89,17 @@ func (m *Manager) Preview(ctx context.Context, r Rollout) (*Plan, error) {
 		return nil, err
 	}
 	return p, m.Discard(context.WithoutCancel(ctx), p)
+}
+
+// clean deletes the bucket for code that the stack has given up. CloudFormation cannot: the
+// bucket has the former code, which a rollback would have needed.
+func (m *Manager) clean(ctx context.Context, changes []Change) error {
+	for _, c := range changes {
+		if c.LogicalID == CodeBucketID && c.Action == string(types.ChangeActionRemove) {
+			return m.deleteBucket(ctx, c.PhysicalID)
+		}
+	}
+	return nil
 }
 
 // begin looks at the stack, nil if there is none, and finds out where the code goes, as
@@ -127,6 +138,9 @@ func (m *Manager) checkFree(ctx context.Context, r Rollout, live *Stack) error {
 		return nil
 	case err != nil:
 		return translate("describe table "+r.Name, err)
+	}
+	if now, err := m.Find(ctx, r.Name); err == nil && now.Status != string(types.StackStatusReviewInProgress) {
+		return fmt.Errorf("deploy stack %s: %w: another deployment came first, deploy again", r.Name, ErrStale) // and made the table
 	}
 	return fmt.Errorf("deploy stack %s: %w outside the stack: choose another name with --name; or import the table into a stack of CloudFormation to keep its data; "+
 		"or delete it with zae-limiter table delete -n %s", r.Name, &store.ExistsError{Kind: "table", Name: r.Name}, r.Name)

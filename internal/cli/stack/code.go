@@ -40,7 +40,7 @@ func (f *rolloutFlags) codeFor(a *app.App, o *deploy.Options, given bool) (*stac
 	}
 	if given && o.Architecture != of.Architecture() {
 		wants, is := stackarg.ArchitectureWord(o.Architecture), stackarg.ArchitectureWord(of.Architecture())
-		return nil, app.Usagef("--arch is %s, and the code is for %s: give a program for %s with --binary", wants, is, wants)
+		return nil, app.Usagef("the functions are to be for %s, and the code is for %s: give a program for %s with --binary", wants, is, wants)
 	}
 	o.Architecture, o.CodeKey = of.Architecture(), of.Key()
 	return &stack.Code{Bucket: o.CodeBucket, Key: of.Key(), Zip: of.Zip()}, nil

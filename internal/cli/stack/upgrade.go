@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +55,9 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 	live, err := m.Find(ctx, o.app.Flags.Table)
 	if err != nil {
 		return err
+	}
+	if _, ours := live.Parameters[stack.ParameterCodeKey]; o.lambdaOnly && !ours {
+		return fmt.Errorf("stack %s has the template of another program, which takes no code: upgrade it without --lambda-only", live.Name)
 	}
 	shape, err := m.Shape(ctx, live)
 	if err != nil {
