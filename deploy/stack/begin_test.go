@@ -153,7 +153,11 @@ func TestATableOutsideTheStackIsFoundBeforeAnythingIsMade(t *testing.T) {
 		if asked := w.cloud.Asked(); count(asked, "CreateChangeSet") > 0 {
 			w.Errorf("requests %v", asked)
 		}
-		if _, err := w.Execute(w.Context(), w.plan(w.spec()), nil); !errors.Is(err, stack.ErrFailed) {
+		p := w.plan(w.spec())
+		if _, err := w.Deploy(w.Context(), w.rollout()); !errors.Is(err, store.ErrExists) {
+			w.Errorf("in an empty stack: error %v", err)
+		}
+		if _, err := w.Execute(w.Context(), p, nil); !errors.Is(err, stack.ErrFailed) {
 			w.Errorf("without the check: error %v", err)
 		}
 		if _, err := w.engine.DescribeTable(w.Context(), tableInput()); err != nil {
