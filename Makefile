@@ -25,7 +25,7 @@ race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the
 # The long tests let hours to weeks of virtual time pass, kill process after process, or try seed after
 # seed until the simulation reports a defect that they have planted. make quick and make test leave them to make long and to .ci/run.
 # arch_test.go checks that the packages have a test of each name, and that no other package has one.
-long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
+long = TestABusyBucketCostsNoMoreThanEstimated TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
 	TestADegradedLeaseIsDropped TestADegradedLeaseIsRolledBack \
 	TestADegradedLeaseIsRolledBackInTheBackground TestAFrozenWriteLimitDoublesNothing \
 	TestAHotPartitionDoublesItsBucket TestAProcessThatAsksForLittleGetsIt \
@@ -39,8 +39,9 @@ long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLease
 	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually \
 	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
 	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
-	TestUnequalSharesAreSeen
-long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite \
+	TestUnequalSharesAreSeen TestUnitsAreThoseOfTheLedger \
+	TestUsageCostsWhatTheLedgerSays
+long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite ./estimate \
 	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'

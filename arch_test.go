@@ -75,6 +75,9 @@ var mayImport = map[string][]string{
 	"aggregator/lambda":       {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"aggregator/redrive":      {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
 	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"replay":                  {"store", "internal/bucket"},
+	"replay/logs":             {"replay", "store"},
+	"estimate":                {"store"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 	"manifest":                {"store", "dynamo/..."},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},
@@ -89,7 +92,7 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
