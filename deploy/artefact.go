@@ -111,13 +111,14 @@ func pack(executable []byte) ([]byte, error) {
 
 // inspect checks that Lambda can run an executable, and returns its architecture.
 func inspect(executable []byte) (Architecture, error) {
-	const build = "build one with GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build ./cmd/zae-limiter, or use amd64"
+	const build = "take the released program for Linux and arm64 or amd64, or build it: with the environment GOOS=linux GOARCH=arm64 CGO_ENABLED=0, " +
+		"run go install github.com/zeroae/zae-limiter-go/cmd/zae-limiter@VERSION, which leaves it in bin/linux_arm64 of $(go env GOPATH)"
 	if len(executable) > maxUnzippedBytes {
 		return "", invalid("executable", "", fmt.Sprintf("it has %d bytes, and Lambda takes %d: build it with -ldflags=-s", len(executable), maxUnzippedBytes))
 	}
 	file, err := elf.NewFile(bytes.NewReader(executable))
 	if err != nil {
-		return "", invalid("executable", "", "it is no executable for Linux: "+build)
+		return "", invalid("executable", "", "it is "+kindOf(executable)+", and Lambda runs Linux: "+build)
 	}
 	var architecture Architecture
 	switch file.Machine {
@@ -138,4 +139,19 @@ func inspect(executable []byte) (Architecture, error) {
 		}
 	}
 	return architecture, nil
+}
+
+// kindOf says what a file is that is no executable for Linux.
+func kindOf(file []byte) string {
+	for kind, magics := range map[string][]string{
+		"a program for macOS":   {"\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"}, // one processor, and several
+		"a program for Windows": {"MZ"},
+	} {
+		for _, magic := range magics {
+			if bytes.HasPrefix(file, []byte(magic)) {
+				return kind
+			}
+		}
+	}
+	return "no executable for Linux"
 }

@@ -72,7 +72,8 @@ type Options struct {
 	NoAggregator bool
 	// NoProvisioner leaves out the function that handles the custom resource of limits.
 	NoProvisioner bool
-	// CodeBucket has the zip of the functions; "" is the bucket of the stack.
+	// CodeBucket is an existing bucket for the zip of the functions; "" makes a bucket, and
+	// then the first deployment takes two change sets.
 	CodeBucket string
 	// CodeKey is the key of the zip in the bucket; with "" the stack has no functions.
 	CodeKey string
@@ -150,12 +151,4 @@ type Capacity struct {
 	// TargetPercent is the use of what is provisioned that auto-scaling aims at, 20 to 90;
 	// 0 is 70.
 	TargetPercent int
-}
-
-// KeepPeer sets what an update of a stack of the Python peer must keep, because
-// CloudFormation cannot change it without replacing it: the table's local indexes, all
-// attributes in GSI2, and where the mapping began to read. The stack never merges shards,
-// because the peer's clients would make a merged shard again.
-func (o *Options) KeepPeer() {
-	o.LocalIndexes, o.GSI2Projection, o.StartingPosition, o.Quiet = true, ProjectAll, FromNow, -1
 }

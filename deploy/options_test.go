@@ -161,6 +161,7 @@ func TestOptionsComeFromAStackOfThePeer(t *testing.T) {
 		{"RoleNameFormat", "team-{}"},
 		{"AppRoleName", "team-limits-app"},
 		{"AcquireOnlyPolicyName", "limits-acq-core"},
+		{"FullAccessPolicyName", "limits-full-core"},
 		{"SchemaVersion", "0.10.0"},
 		{"PITRRecoveryPeriodDays", ""},
 	}, []deploy.Tag{{"ManagedBy", "zae-limiter"}, {"zae-limiter:version", "0.17.0"}, {"team", "core"}, {"aws:cloudformation:stack-name", "limits"}})
@@ -173,6 +174,33 @@ func TestOptionsComeFromAStackOfThePeer(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
+	}
+}
+
+// The names tell, not the peer's record of their format: names that are made anew replace
+// roles and policies.
+func TestNamesOfThePeerThatFollowNoFormatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		parameters []deploy.Parameter
+		refused    string
+	}{
+		"usual names":                   {[]deploy.Parameter{{"AcquireOnlyPolicyName", ""}, {"FullAccessPolicyName", ""}}, ""},
+		"one of several":                {[]deploy.Parameter{{"AcquireOnlyPolicyName", "x-limits-acq"}, {"FullAccessPolicyName", ""}}, "FullAccessPolicyName"},
+		"another format":                {[]deploy.Parameter{{"AcquireOnlyPolicyName", ""}, {"ReadOnlyPolicyName", "x-limits-read"}}, "ReadOnlyPolicyName"},
+		"a format that nothing follows": {[]deploy.Parameter{{"RoleNameFormat", "team-{}"}, {"AggregatorRoleName", ""}}, ""},
+		"roles that there are not":      {[]deploy.Parameter{{"EnableIAMRoles", "false"}, {"AggregatorRoleName", ""}, {"AppRoleName", "x"}}, ""},
+		"roles that there are":          {[]deploy.Parameter{{"EnableIAMRoles", "true"}, {"AggregatorRoleName", ""}, {"AppRoleName", "x"}}, "AppRoleName"},
+		"no policies":                   {[]deploy.Parameter{{"EnableIAM", "false"}, {"AcquireOnlyPolicyName", "x"}}, ""},
+	} {
+		o, err := deploy.OptionsOf("limits", c.parameters, nil)
+		bad := (*store.ValidationError)(nil)
+		if errors.As(err, &bad) != (c.refused != "") || bad != nil && bad.Field != "parameter "+c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && (newSpec(t, o).RoleName(deploy.AggregatorRole) != "limits-aggr" || newSpec(t, o).PolicyName(deploy.FullAccessPolicy) != "limits-full") {
+			t.Errorf("%s: %+v", name, o)
+		}
 	}
 }
 

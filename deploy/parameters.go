@@ -90,26 +90,6 @@ func OptionsOf(name string, has []Parameter, tags []Tag) (Options, error) {
 	return o, o.setPeerFormats(values)
 }
 
-// setPeerFormats reads the names of roles and policies from the parameters of the peer's
-// template. It has the format of roles, and instead of that of policies their names.
-func (o *Options) setPeerFormats(values map[string]string) error {
-	o.RoleNameFormat = cmp.Or(o.RoleNameFormat, values["RoleNameFormat"])
-	const key = "AcquireOnlyPolicyName"
-	name := values[key]
-	if name == "" {
-		return nil
-	}
-	before, after, ok := strings.Cut(name, o.Name+"-"+string(AcquireOnlyPolicy))
-	if !ok {
-		return &store.ValidationError{
-			Field: "parameter " + key, Value: name,
-			Reason: "the name does not contain " + o.Name + "-" + string(AcquireOnlyPolicy) + ", so it follows no format: give the stack names that do, with the program that made it",
-		}
-	}
-	o.PolicyNameFormat = before + placeholder + after
-	return nil
-}
-
 // usersTags leaves out the project's tags.
 func usersTags(tags []Tag) map[string]string {
 	users := map[string]string{}

@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator/lambda"
 	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/elftest"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -236,12 +238,37 @@ func TestTheSchemaIsThatOfTheTable(t *testing.T) {
 	}
 }
 
+// An adopted stack has its code in the archive. A rule that moved or deleted it would break
+// the next update of the functions.
+func TestNoLifecycleRuleOfTheArchiveTouchesTheCode(t *testing.T) {
+	t.Parallel()
+	a, err := deploy.NewArtefact(elftest.Program(path, "linux", elf.EM_AARCH64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lifecycle := newStack(t, deploy.Options{}).properties("AuditArchiveBucket")["LifecycleConfiguration"].(map[string]any)
+	moving := 0
+	for _, r := range lifecycle["Rules"].([]any) {
+		rule := r.(map[string]any)
+		if rule["AbortIncompleteMultipartUpload"] != nil {
+			continue
+		}
+		moving++
+		if prefix, ok := rule["Prefix"].(string); !ok || strings.HasPrefix(a.Key(), prefix) {
+			t.Errorf("the rule %v touches %s", rule, a.Key())
+		}
+	}
+	if moving == 0 {
+		t.Error("no rule moves anything")
+	}
+}
+
 // A replacement would lose the peer's table, archive and queue. CloudFormation replaces what
 // has another logical ID, type or physical name.
 func TestAStackOfThePeerKeepsWhatItHas(t *testing.T) {
 	t.Parallel()
 	o := deploy.Options{CodeKey: "k", Roles: true}
-	o.KeepPeer()
+	o.KeepPeer("archive")
 	s := newStack(t, o)
 	for name, want := range map[string][3]string{
 		"RateLimitsTable":              {"AWS::DynamoDB::Table", "TableName", "limits"},

@@ -25,7 +25,7 @@ func (s *Spec) Source() string {
 		return source
 	}
 	// The table and the archive are the only resources with these attributes.
-	return strings.ReplaceAll(source, "Policy: Retain\n", "Policy: Delete\n")
+	return strings.NewReplacer("Policy: RetainExceptOnCreate\n", "Policy: Delete\n", "Policy: Retain\n", "Policy: Delete\n").Replace(source)
 }
 
 // Template returns the template as CloudFormation receives it, of at most

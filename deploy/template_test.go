@@ -37,7 +37,7 @@ func shapes() map[string]deploy.Options {
 	external.CodeBucket, external.AggregatorRoleARN, external.ProvisionerRoleARN = "code", aRole, aRole
 	external.NoIAM, external.Roles, external.NamespaceRoles, external.PermissionBoundary = true, false, false, "arn:aws:iam::aws:policy/edge"
 	peer := deploy.Options{}
-	peer.KeepPeer()
+	peer.KeepPeer("")
 	return map[string]deploy.Options{
 		"default": {}, "with code": {CodeKey: "functions/0.zip"}, "widest": widest(), "roles of others": external, "peer": peer,
 		"no IAM": {NoIAM: true, CodeKey: "k"}, "no functions": {NoAggregator: true, NoProvisioner: true, CodeKey: "k"},
@@ -210,10 +210,11 @@ func TestDataOutlivesTheStackUnlessOptionsSayOtherwise(t *testing.T) {
 	for _, deleteData := range []bool{false, true} {
 		s := newStack(t, deploy.Options{DeleteData: deleteData})
 		want := map[bool]string{false: "Retain", true: "Delete"}[deleteData]
+		onDelete := map[bool]string{false: "RetainExceptOnCreate", true: "Delete"}[deleteData]
 		for _, name := range []string{"RateLimitsTable", "AuditArchiveBucket"} {
 			r := s.section("Resources")[name].(map[string]any)
-			if r["DeletionPolicy"] != want || r["UpdateReplacePolicy"] != want {
-				t.Errorf("%s: the policies are %v and %v, not %s", name, r["DeletionPolicy"], r["UpdateReplacePolicy"], want)
+			if r["DeletionPolicy"] != onDelete || r["UpdateReplacePolicy"] != want {
+				t.Errorf("%s: the policies are %v and %v, not %s and %s", name, r["DeletionPolicy"], r["UpdateReplacePolicy"], onDelete, want)
 			}
 		}
 		if s.parameters["DataPolicy"] != want {

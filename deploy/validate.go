@@ -158,9 +158,9 @@ func (o *Options) checkRoles() error {
 	case !o.NoIAM:
 		return nil
 	case o.Roles:
-		return invalid("Roles", "true", "the roles need the stack's policies: leave out NoIAM, or Roles")
+		return invalid("Roles", "true", "the roles need the stack's policies, which are left out: make the policies, or leave out the roles")
 	case o.NamespaceRoles:
-		return invalid("NamespaceRoles", "true", "the roles need the stack's policies: leave out NoIAM, or NamespaceRoles")
+		return invalid("NamespaceRoles", "true", "the roles need the stack's policies, which are left out: make the policies, or leave out the roles")
 	}
 	return nil
 }

@@ -66,9 +66,11 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 
 	archive := made.Outputs["AuditArchiveBucketName"]
 	op.must(new(struct{}), "delete", "--name", name, "--yes")
-	var left struct{ Exists bool }
-	if op.must(&left, "deploy", "--name", name, "--dry-run"); left.Exists {
-		t.Error("the stack exists after it was deleted")
+	if _, code := op.run("deploy", "--name", name, "--dry-run"); code != 1 {
+		t.Errorf("a deployment over the table that stays: exit code %d", code)
+	}
+	if _, code := op.run("rollback", "--name", name, "--yes"); code != 1 {
+		t.Errorf("the stack exists after it was deleted: exit code %d", code)
 	}
 	take(t, opened(t, db, name), "user", 1) // the table stays, with all that it has
 	if got, err := usageOf(t.Context(), store, "user"); err != nil || got.Events != 8 {

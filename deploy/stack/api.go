@@ -17,6 +17,7 @@ import (
 type CloudFormation interface {
 	Stacks
 	ChangeSets
+	Rollbacks
 }
 
 // A Stacks reads and deletes stacks.
@@ -36,6 +37,12 @@ type ChangeSets interface {
 	ExecuteChangeSet(context.Context, *cloudformation.ExecuteChangeSetInput, ...func(*cloudformation.Options)) (*cloudformation.ExecuteChangeSetOutput, error)
 	DeleteChangeSet(context.Context, *cloudformation.DeleteChangeSetInput, ...func(*cloudformation.Options)) (*cloudformation.DeleteChangeSetOutput, error)
 	ListChangeSets(context.Context, *cloudformation.ListChangeSetsInput, ...func(*cloudformation.Options)) (*cloudformation.ListChangeSetsOutput, error)
+}
+
+// A Rollbacks returns stacks to the state before an update.
+type Rollbacks interface {
+	CancelUpdateStack(context.Context, *cloudformation.CancelUpdateStackInput, ...func(*cloudformation.Options)) (*cloudformation.CancelUpdateStackOutput, error)
+	ContinueUpdateRollback(context.Context, *cloudformation.ContinueUpdateRollbackInput, ...func(*cloudformation.Options)) (*cloudformation.ContinueUpdateRollbackOutput, error)
 }
 
 // A Buckets is the part of S3 that this package calls: it uploads code, and empties and

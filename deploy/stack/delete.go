@@ -41,7 +41,8 @@ type Remainder struct {
 // repetition after a crash still finds them. Before anything is deleted, it checks every
 // protection, and that CloudFormation retains the data that is to stay.
 //
-// It fails with [store.ErrNotFound] if there is no stack, with a [*ProtectedError], with a
+// It fails with [store.ErrNotFound] if there is no stack, with a [*store.ValidationError] if
+// the stack is not one of a limiter, with a [*ProtectedError], with a
 // [*StateError] while another operation runs, and with a [*FailedError] if the stack cannot
 // be deleted.
 func (m *Manager) Delete(ctx context.Context, d Deletion) (Remainder, error) {
@@ -51,6 +52,9 @@ func (m *Manager) Delete(ctx context.Context, d Deletion) (Remainder, error) {
 	}
 	resources, err := m.Resources(ctx, s.ID)
 	if err != nil {
+		return Remainder{}, err
+	}
+	if err := s.checkLimiter(resources); err != nil {
 		return Remainder{}, err
 	}
 	var data, codeBuckets []Resource

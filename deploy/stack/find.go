@@ -50,6 +50,16 @@ func (s *Stack) isLimiter() bool {
 	return s.Tags[TagManagedBy] == ManagedBy || strings.HasPrefix(s.Name, LegacyPrefix)
 }
 
+// checkLimiter fails if a stack is of something else: an update or a deletion would destroy
+// it. A stack without tags may come from the template, which has the table.
+func (s *Stack) checkLimiter(resources []Resource) error {
+	live := slices.DeleteFunc(slices.Clone(resources), func(r Resource) bool { return r.Status == string(types.ResourceStatusDeleteComplete) })
+	if s.isLimiter() || len(live) == 0 || slices.ContainsFunc(live, func(r Resource) bool { return r.LogicalID == TableID && r.Type == typeTable }) {
+		return nil
+	}
+	return &store.ValidationError{Field: "stack", Value: s.Name, Reason: "it is not of a limiter, it has neither the tags nor a table " + TableID + ": choose another name"}
+}
+
 // A TagDrift is a tag of a stack that differs from the wanted one.
 type TagDrift struct{ Key, Has, Want string }
 

@@ -15,6 +15,9 @@ const (
 const (
 	OutputTable      = "TableName"
 	OutputAggregator = "AggregatorFunctionName"
+	// OutputCodeBucket is the bucket of the code. Stacks of the Python package name their
+	// archive there.
+	OutputCodeBucket = "CodeBucketName"
 	// OutputQueue is the URL of the queue of dead letters.
 	OutputQueue = "AggregatorDLQUrl"
 )
@@ -46,6 +49,7 @@ const (
 	typeGlobalTable = "AWS::DynamoDB::GlobalTable"
 	typeBucket      = "AWS::S3::Bucket"
 	typeStack       = "AWS::CloudFormation::Stack"
+	typeFunction    = "AWS::Lambda::Function"
 )
 
 // isData reports whether a resource holds data that a user cannot make again: a table, or a

@@ -24,6 +24,9 @@ type Plan struct {
 	Continues bool
 	// Changes are in CloudFormation's order. There are none if the stack is as it should be.
 	Changes []Change
+	// Later says what the deployment does after this plan and why it is not planned yet; ""
+	// if this plan is all.
+	Later string
 
 	changeSet string // its ARN; "" if there is nothing to execute
 	shell     bool   // this plan made the empty stack that the change set is in

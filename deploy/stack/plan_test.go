@@ -141,7 +141,7 @@ func TestEveryStateHasItsNextStep(t *testing.T) {
 			w.cloud.Fail("UPDATE", "Aggregator", "no")
 			w.cloud.Fail("ROLLBACK", "Aggregator", "no")
 			failing(w, "Memory=512")
-		}, stack.ErrBlocked, "continue-update-rollback --stack-name limits"},
+		}, stack.ErrBlocked, "zae-limiter rollback -n limits"},
 		{"DELETE_FAILED", func(w *world) {
 			w.deploy(w.rollout())
 			w.cloud.Fail("DELETE", "Role", "no")

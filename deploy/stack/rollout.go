@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -42,23 +44,19 @@ type Outcome struct {
 	Remaining []string
 }
 
-// Deploy brings a stack to a spec with its code. A new stack takes two change sets: the
-// first makes the table and the bucket for the code, and the second the functions. At the
-// end it waits for the aggregator's mapping, raises the table's version record, and
+// Deploy brings a stack to a spec with its code. If the stack makes the bucket for the code,
+// the first deployment takes two change sets: the first makes the table and the bucket, and
+// the second the functions. With a bucket that exists, one change set does everything. At
+// the end it waits for the aggregator's mapping, raises the table's version record, and
 // registers the namespace default. Every step may be repeated, so deploying again resumes a
 // deployment that was cut short.
 //
 // Besides the errors of [Manager.Plan] and [Manager.Execute], it fails with
-// [store.ErrIncompatible] if the deployed aggregator is newer than this program.
+// [store.ErrIncompatible] if the deployed aggregator is newer than this program, with
+// [store.ErrExists] if a new stack's table exists, and with a [*store.ValidationError] if
+// the stack is not one of a limiter.
 func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
-	live, err := m.Find(ctx, r.Name)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return Outcome{}, err
-	}
-	if err := m.checkDowngrade(ctx, r, live); err != nil {
-		return Outcome{}, err
-	}
-	bucket, err := m.bucket(ctx, r, live)
+	live, bucket, err := m.begin(ctx, r)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -68,39 +66,125 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 		done, err = m.addFunctions(ctx, r, &out)
 	}
 	if err != nil || !done {
-		return out, err
+		return out, adopting(live, err)
 	}
-	return out, m.finish(ctx, r, out.Stack)
+	return out, errors.Join(m.finish(ctx, r, out.Stack), m.clean(ctx, out.Changes))
 }
 
-// bucket is where the code goes, "" if the stack does not have its bucket yet. The resource
+// Preview is the first plan that [Manager.Deploy] would make, already discarded. For a stack
+// that does not exist it has no changes: to ask for them, Deploy makes an empty stack. It
+// fails as Deploy does before it changes anything.
+func (m *Manager) Preview(ctx context.Context, r Rollout) (*Plan, error) {
+	live, bucket, err := m.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if live == nil {
+		p := &Plan{Stack: r.Name, Creates: true}
+		p.Later = later(r, bucket, p)
+		return p, nil
+	}
+	p, err := m.planStep(ctx, r, bucket)
+	if err != nil {
+		return nil, err
+	}
+	return p, m.Discard(context.WithoutCancel(ctx), p)
+}
+
+// clean deletes the bucket for code that the stack has given up. CloudFormation cannot: the
+// bucket has the former code, which a rollback would have needed.
+func (m *Manager) clean(ctx context.Context, changes []Change) error {
+	for _, c := range changes {
+		if c.LogicalID == CodeBucketID && c.Action == string(types.ChangeActionRemove) {
+			return m.deleteBucket(ctx, c.PhysicalID)
+		}
+	}
+	return nil
+}
+
+// begin looks at the stack, nil if there is none, and finds out where the code goes, as
+// [Manager.bucket] does.
+func (m *Manager) begin(ctx context.Context, r Rollout) (live *Stack, bucket string, err error) {
+	if live, err = m.Find(ctx, r.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, "", err
+	}
+	if err := m.checkFree(ctx, r, live); err != nil {
+		return nil, "", err
+	}
+	var resources []Resource
+	if live != nil {
+		if resources, err = m.Resources(ctx, live.ID); err != nil {
+			return nil, "", err
+		}
+		if err := live.checkLimiter(resources); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := m.checkDowngrade(ctx, r, live); err != nil {
+		return nil, "", err
+	}
+	return live, bucketFor(r.Code, resources), nil
+}
+
+// checkFree fails if a new stack's table exists: CloudFormation would find out only when it
+// has made other resources.
+func (m *Manager) checkFree(ctx context.Context, r Rollout, live *Stack) error {
+	if r.Template == "" || live != nil && live.Status != string(types.StackStatusReviewInProgress) {
+		return nil
+	}
+	_, err := m.o.Clients.Database.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &r.Name})
+	switch {
+	case isNoTable(err):
+		return nil
+	case err != nil:
+		return translate("describe table "+r.Name, err)
+	}
+	if now, err := m.Find(ctx, r.Name); err == nil && now.Status != string(types.StackStatusReviewInProgress) {
+		return fmt.Errorf("deploy stack %s: %w: another deployment came first, deploy again", r.Name, ErrStale) // and made the table
+	}
+	return fmt.Errorf("deploy stack %s: %w outside the stack: choose another name with --name; or import the table into a stack of CloudFormation to keep its data; "+
+		"or delete it with zae-limiter table delete -n %s", r.Name, &store.ExistsError{Kind: "table", Name: r.Name}, r.Name)
+}
+
+// adopting adds to the failure of an update of a stack of another program what that means
+// for its functions, whose code is not in its template.
+func adopting(live *Stack, err error) error {
+	failure := (*FailedError)(nil)
+	if live == nil || !errors.As(err, &failure) || failure.Status != string(types.StackStatusUpdateRollbackComplete) {
+		return err
+	}
+	if _, ours := live.Parameters[ParameterCodeKey]; !ours {
+		failure.Next = "its functions now have the placeholder code of the template that they came from, and fail: correct the cause and deploy again soon, " +
+			"or deploy their code with the program that made the stack"
+	}
+	return err
+}
+
+// bucketFor is where the code goes, "" if the stack has not made its bucket yet. The resource
 // tells and not the output of that name: stacks of the Python package name another bucket
 // there.
-func (m *Manager) bucket(ctx context.Context, r Rollout, live *Stack) (string, error) {
-	switch {
-	case r.Code == nil:
-		return "", nil
-	case live == nil || r.Code.Bucket != "":
-		return r.Code.Bucket, nil
+func bucketFor(c *Code, resources []Resource) string {
+	if c == nil {
+		return ""
 	}
-	resources, err := m.Resources(ctx, live.ID)
-	if err != nil {
-		return "", err
+	if c.Bucket != "" {
+		return c.Bucket
 	}
 	for _, of := range resources {
 		if of.LogicalID == CodeBucketID && of.Status != string(types.ResourceStatusDeleteComplete) {
-			return of.PhysicalID, nil
+			return of.PhysicalID
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // addFunctions is the second part of a first deployment.
 func (m *Manager) addFunctions(ctx context.Context, r Rollout, out *Outcome) (done bool, err error) {
-	bucket, err := m.bucket(ctx, r, out.Stack)
+	resources, err := m.Resources(ctx, out.Stack.ID)
 	if err != nil {
 		return false, err
 	}
+	bucket := bucketFor(r.Code, resources)
 	if bucket == "" {
 		return false, fmt.Errorf("deploy stack %s: %w", r.Name, &store.NotFoundError{
 			Kind: "resource", Name: CodeBucketID, Hint: "the template makes no bucket for the code: name one, or deploy without functions",
@@ -109,9 +193,9 @@ func (m *Manager) addFunctions(ctx context.Context, r Rollout, out *Outcome) (do
 	return m.step(ctx, r, bucket, out)
 }
 
-// step plans and executes one change set: with the code if the bucket for it is known, else
-// without functions. done is false if the caller does not wait for it.
-func (m *Manager) step(ctx context.Context, r Rollout, bucket string, out *Outcome) (done bool, err error) {
+// planStep plans one change set: with the code if the bucket for it is known, else without
+// functions.
+func (m *Manager) planStep(ctx context.Context, r Rollout, bucket string) (*Plan, error) {
 	spec := r.Spec
 	if r.Code != nil {
 		spec.Parameters = maps.Clone(spec.Parameters)
@@ -124,6 +208,27 @@ func (m *Manager) step(ctx context.Context, r Rollout, bucket string, out *Outco
 		}
 	}
 	p, err := m.Plan(ctx, spec)
+	if err == nil {
+		p.Later = later(r, bucket, p)
+	}
+	return p, err
+}
+
+// later says what follows a plan, for [Plan.Later].
+func later(r Rollout, bucket string, p *Plan) string {
+	if r.Code == nil || bucket != "" {
+		return ""
+	}
+	text := "a second change set adds the functions, once the first has made the bucket for their code"
+	if slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action == string(types.ChangeActionRemove) && c.Type == typeFunction }) {
+		text += "; until then the stack has no aggregator, which may miss the records of that time: to change the functions in place, name an existing bucket with --code-bucket"
+	}
+	return text
+}
+
+// step plans and executes one change set. done is false if the caller does not wait for it.
+func (m *Manager) step(ctx context.Context, r Rollout, bucket string, out *Outcome) (done bool, err error) {
+	p, err := m.planStep(ctx, r, bucket)
 	if err != nil {
 		return false, err
 	}

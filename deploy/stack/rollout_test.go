@@ -221,7 +221,7 @@ func TestOlderCodeIsNotDeployed(t *testing.T) {
 }
 
 // The Python package's stacks have an output CodeBucketName, which is the archive. The code
-// of the functions does not go there.
+// of the functions goes there only if the caller names it.
 func TestAnAdoptedStackGetsItsOwnCodeBucket(t *testing.T) {
 	inWorld(t, func(w *world) {
 		peers := w.spec("GSI2Projection=ALL", "LocalIndexes=true")

@@ -31,7 +31,7 @@ var adviceFor = map[types.StackStatus]advice{
 	},
 	types.StackStatusUpdateRollbackFailed: {
 		"an update failed, and so did the return to the state before it",
-		"see zae-limiter status -n NAME for the resource, correct it, then run aws cloudformation continue-update-rollback --stack-name NAME",
+		"see zae-limiter status -n NAME for the resource, correct it, then run zae-limiter rollback -n NAME, or with --skip RESOURCE to leave it as it is",
 	},
 	types.StackStatusDeleteFailed: {
 		"a deletion failed",

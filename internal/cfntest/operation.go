@@ -102,7 +102,8 @@ func (s *stack) create(r resource) task {
 }
 
 // remove is the task that deletes a resource, by its policy. drop says that the stack then
-// has no resource of that ID.
+// has no resource of that ID. A resource whose creation failed was never made: what has its
+// name belongs to somebody else.
 func (s *stack) remove(r resource, policy string, drop bool) task {
 	if policy != "Delete" {
 		return then(func(at time.Time) {
@@ -116,7 +117,7 @@ func (s *stack) remove(r resource, policy string, drop bool) task {
 		begin: func(at time.Time) { s.change(at, r, types.ResourceStatusDeleteInProgress, "") },
 		end: func(at time.Time) string {
 			reason := s.cloud.fail["DELETE "+r.id]
-			if reason == "" {
+			if reason == "" && r.status != types.ResourceStatusCreateFailed {
 				reason = s.cloud.destroy(r)
 			}
 			if reason != "" {
@@ -162,15 +163,19 @@ func (s *stack) undoCreate(at time.Time, reason string) {
 	s.turn(at, types.StackStatusRollbackInProgress, because(s, "create", reason), s.op.token)
 	var tasks []task
 	for _, id := range slices.Backward(s.order) {
-		r := s.resources[id]
-		policy := r.deletion
-		if policy == "RetainExceptOnCreate" || r.status == types.ResourceStatusCreateFailed {
-			policy = "Delete"
-		}
-		tasks = append(tasks, s.remove(r, policy, true))
+		tasks = append(tasks, s.unmake(s.resources[id]))
 	}
 	s.op.queue = append(tasks, s.finish(types.StackStatusRollbackComplete, nil))
 	s.op.failed = s.giveUp(types.StackStatusRollbackFailed)
+}
+
+// unmake is the task that removes what the operation that is rolled back made.
+func (s *stack) unmake(r resource) task {
+	policy := r.deletion
+	if policy == "RetainExceptOnCreate" || r.status == types.ResourceStatusCreateFailed {
+		policy = "Delete"
+	}
+	return s.remove(r, policy, true)
 }
 
 // because is the reason for which a stack turns around.

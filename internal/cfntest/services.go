@@ -28,6 +28,13 @@ func (c *Cloud) Store(bucket, key string, content []byte) {
 	c.buckets[bucket][key] = content
 }
 
+// AddBucket makes a bucket that belongs to no stack.
+func (c *Cloud) AddBucket(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buckets[name], c.exists["AWS::S3::Bucket "+name] = map[string][]byte{}, true
+}
+
 func noBucket() error {
 	return &types.NoSuchBucket{Message: aws.String("The specified bucket does not exist")}
 }

@@ -36,6 +36,9 @@ type stack struct {
 	changeSets       []*changeSet
 	tokens           map[string]bool
 	op               *operation
+	// proceed fills an operation with what remains of a rollback that failed, nil if there is
+	// nothing to continue.
+	proceed func(skip []string)
 }
 
 func (c *Cloud) newStack(name string) *stack {

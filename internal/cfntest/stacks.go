@@ -166,9 +166,7 @@ func (c *Cloud) DeleteStack(_ context.Context, in *cloudformation.DeleteStackInp
 		case s.running() && s.status != string(types.StackStatusCreateInProgress):
 			return nil, invalid("Stack [%s] cannot be deleted while in status %s", s.name, s.status)
 		}
-		if token != "" {
-			s.tokens[token] = true
-		}
+		s.remember(in.ClientRequestToken)
 		s.startDelete(in.RetainResources, token)
 		return &cloudformation.DeleteStackOutput{}, nil
 	})

@@ -119,28 +119,40 @@ func indexChanges(was, r resource) int {
 // made ones are deleted.
 func (s *stack) undoUpdate(at time.Time, reason string, old map[string]resource, oldForm form) {
 	s.turn(at, types.StackStatusUpdateRollbackInProgress, because(s, "update", reason), s.op.token)
+	s.restore(old, oldForm, nil)
+}
+
+// restore fills the running operation with the rollback of an update. A rollback that fails
+// can be continued, without the resources to skip.
+func (s *stack) restore(old map[string]resource, oldForm form, skip []string) {
+	s.proceed = func(skip []string) { s.restore(old, oldForm, skip) }
 	s.op.failed = s.giveUp(types.StackStatusUpdateRollbackFailed)
-	s.op.queue = append(s.restoring(old), then(func(at time.Time) {
-		s.form = oldForm
+	s.op.queue = append(s.restoring(old, skip), then(func(at time.Time) {
+		s.form, s.proceed = oldForm, nil
 		s.turn(at, types.StackStatusUpdateRollbackCompleteCleanupInProgress, "", s.op.token)
 		s.op.failed = func(time.Time, string) {}
 		var tasks []task
 		for _, id := range slices.Backward(s.order) {
 			if _, had := old[id]; !had {
-				tasks = append(tasks, s.remove(s.resources[id], "Delete", true))
+				tasks = append(tasks, s.unmake(s.resources[id]))
 			}
 		}
 		s.op.queue = append(tasks, s.finish(types.StackStatusUpdateRollbackComplete, nil))
 	}))
 }
 
-// restoring are the tasks that return changed resources to their old form.
-func (s *stack) restoring(old map[string]resource) []task {
+// restoring are the tasks that return changed resources to their old form. A skipped one
+// only counts as returned.
+func (s *stack) restoring(old map[string]resource, skip []string) []task {
 	var tasks []task
 	for _, id := range s.order {
 		was, had := old[id]
 		now := s.resources[id]
 		if !had || reflect.DeepEqual(was.values, now.values) && now.status != types.ResourceStatusUpdateFailed {
+			continue
+		}
+		if slices.Contains(skip, id) {
+			tasks = append(tasks, then(func(at time.Time) { s.change(at, now, types.ResourceStatusUpdateComplete, "") }))
 			continue
 		}
 		tasks = append(tasks, task{

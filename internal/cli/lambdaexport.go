@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
 )
 
 type exportOptions struct {
@@ -26,9 +27,11 @@ runtime provided.al2023. Lambda's setting Handler tells it what to be, aggregato
 provisioner. The same executable gives the same zip on every machine.
 
 The zip has the running program, or the executable of --binary. It must be for Linux and
-for arm64 or amd64. To build one, run
+for arm64 or amd64: the released program, or one that is built with
 
-  GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -trimpath -o zae-limiter ./cmd/zae-limiter`
+  GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go install github.com/zeroae/zae-limiter-go/cmd/zae-limiter@VERSION
+
+which leaves it in bin/linux_arm64 of $(go env GOPATH).`
 
 func newLambdaExport(a *app.App) *cobra.Command {
 	o := &exportOptions{app: a}
@@ -79,25 +82,12 @@ func (o *exportOptions) Run(context.Context) error {
 
 // artefact makes the zip of the executable.
 func (o *exportOptions) artefact() (*deploy.Artefact, error) {
-	path := o.binary
-	if path == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("find the running program: %w: name an executable with --binary", err)
-		}
-		path = self
-	}
-	content, err := os.ReadFile(path)
+	artefact, err := stackarg.Executable(o.app, o.binary)
 	if err != nil {
-		return nil, fmt.Errorf("read the executable: %w", err)
+		return nil, err
 	}
-	artefact, err := deploy.NewArtefact(content)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	want := map[string]deploy.Architecture{"arm64": deploy.ARM64, "amd64": deploy.AMD64}[o.architecture]
-	if want != "" && artefact.Architecture() != want {
-		return nil, fmt.Errorf("%s is for %s, not for %s: build one with GOARCH=%s, and name it with --binary", path, artefact.Architecture(), want, o.architecture)
+	if is := stackarg.ArchitectureWord(artefact.Architecture()); o.architecture != "" && is != o.architecture {
+		return nil, fmt.Errorf("%s is for %s, not for %s: build one with GOARCH=%s, and name it with --binary", cmp.Or(o.binary, "the running program"), is, o.architecture, o.architecture)
 	}
 	return artefact, nil
 }

@@ -40,7 +40,7 @@ var recordedAsCalls = []string{"provision"}
 // notJudged lists the commands about stacks, whole tables, backups and dead letters.
 // docs/permissions.md says that their requests are not judged.
 var notJudged = []string{
-	"backup create", "backup delete", "backup list", "backup restore", "check", "delete", "deploy", "list", "redrive", "status",
+	"backup create", "backup delete", "backup list", "backup restore", "check", "delete", "deploy", "list", "redrive", "rollback", "status",
 	"table delete", "table enable-stream", "table show", "upgrade",
 }
 

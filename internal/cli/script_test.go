@@ -49,6 +49,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	interrupt                end it as a signal would, and require exit code 0
 //	program FILE PATH ARCH   write an executable of a Go package for Linux, without code
 //	damage FILE              change one byte of a file that is not zero
+//	running FILE             let the running program have the content of this file
 //	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
 //	cloud step DURATION      set how long CloudFormation takes for a change of one resource
 //	cloud fail ACTION RESOURCE [REASON…]
@@ -74,7 +75,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none", recorder: recorder}
+			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none", recorder: recorder, executable: executable}
 			recorder.ran(env)
 			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
 			w.meter = dynamo.NewMeter(w.engine)
@@ -97,6 +98,7 @@ func TestScripts(t *testing.T) {
 			"program":     program,
 			"damage":      damage,
 			"used":        used,
+			"running":     running,
 			"capture":     capture,
 			"cloud":       steer,
 			"account":     change,
@@ -116,6 +118,8 @@ type world struct {
 	typed  *string
 	server *background
 	uses   int // changes counted as by an aggregator
+
+	executable func() ([]byte, error) // reads the running program
 
 	recorder *commands
 
@@ -159,6 +163,15 @@ func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, erro
 // executable is the program in the form that Lambda runs.
 func executable() ([]byte, error) {
 	return elftest.Program("github.com/zeroae/zae-limiter-go/cmd/zae-limiter", "linux", elf.EM_AARCH64), nil
+}
+
+// running changes what the running program is.
+func running(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: running FILE")
+	}
+	content := []byte(ts.ReadFile(args[0]))
+	worldOf(ts).executable = func() ([]byte, error) { return content, nil }
 }
 
 // steer changes how CloudFormation behaves.
@@ -209,7 +222,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
-		ConnectStack: w.connectStack, ConnectHealth: w.connectHealth, Executable: executable,
+		ConnectStack: w.connectStack, ConnectHealth: w.connectHealth, Executable: w.executable,
 	}
 	if w.typed != nil {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true

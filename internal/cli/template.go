@@ -57,7 +57,7 @@ func (o *templateOptions) Validate() (err error) {
 	}
 	options := deploy.Options{Name: o.app.Flags.Table, Version: o.version.module()}
 	o.flags.Apply(&options)
-	o.spec, err = deploy.New(options)
+	o.spec, err = stackarg.Spec(options)
 	return err
 }
 

@@ -7,42 +7,40 @@ import (
 	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
 )
 
-// artefact is the code of the functions: a zip file, or else the running program.
-func artefact(a *app.App, zip string) (*deploy.Artefact, error) {
-	if zip != "" {
-		packed, err := os.ReadFile(zip)
-		if err != nil {
-			return nil, fmt.Errorf("read the code of the functions: %w", err)
-		}
-		return deploy.ReadArtefact(packed)
+// artefact is the code of the functions: a zip file, an executable, or else the running
+// program.
+func (f *rolloutFlags) artefact(a *app.App) (*deploy.Artefact, error) {
+	if f.zip == "" {
+		return stackarg.Executable(a, f.binary)
 	}
-	executable, err := a.Executable()
+	packed, err := os.ReadFile(f.zip)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the code of the functions: %w", err)
 	}
-	made, err := deploy.NewArtefact(executable)
+	made, err := deploy.ReadArtefact(packed)
 	if err != nil {
-		return nil, fmt.Errorf("the running program cannot be the code of the functions, give --lambda-zip: %w", err)
+		return nil, fmt.Errorf("%s: %w", f.zip, err)
 	}
 	return made, nil
 }
 
 // codeFor is the code for a stack, nil if the stack has no functions. The architecture of
 // the options follows the code, unless the user gave another.
-func codeFor(a *app.App, zip string, o *deploy.Options, given bool) (*stack.Code, error) {
-	spec, err := deploy.New(*o)
+func (f *rolloutFlags) codeFor(a *app.App, o *deploy.Options, given bool) (*stack.Code, error) {
+	spec, err := stackarg.Spec(*o)
 	if err != nil || !spec.Aggregator() && !spec.Provisioner() {
 		return nil, err
 	}
-	of, err := artefact(a, zip)
+	of, err := f.artefact(a)
 	if err != nil {
 		return nil, err
 	}
 	if given && o.Architecture != of.Architecture() {
-		return nil, app.Usagef("--arch is %s, and the code is for %s: give a zip for %s with --lambda-zip",
-			o.Architecture, of.Architecture(), o.Architecture)
+		wants, is := stackarg.ArchitectureWord(o.Architecture), stackarg.ArchitectureWord(of.Architecture())
+		return nil, app.Usagef("the functions are to be for %s, and the code is for %s: give a program for %s with --binary", wants, is, wants)
 	}
 	o.Architecture, o.CodeKey = of.Architecture(), of.Key()
 	return &stack.Code{Bucket: o.CodeBucket, Key: of.Key(), Zip: of.Zip()}, nil
@@ -66,7 +64,7 @@ func optionsOf(s *stack.Stack, table stack.Shape) (deploy.Options, error) {
 	if _, ours := s.Parameters["GSI2Projection"]; ours || len(s.Parameters) == 0 {
 		return o, nil
 	}
-	o.KeepPeer()
+	o.KeepPeer(s.Outputs[stack.OutputCodeBucket])
 	o.LocalIndexes = table.LocalIndexes
 	if !table.GSI2All {
 		o.GSI2Projection = deploy.ProjectKeys

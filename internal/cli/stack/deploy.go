@@ -27,19 +27,6 @@ type deployOptions struct {
 	dryRun  bool
 }
 
-// rolloutFlags are the flags that deploy and upgrade share.
-type rolloutFlags struct {
-	zip    string
-	allow  []string
-	noWait bool
-}
-
-func (f *rolloutFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.zip, "lambda-zip", "", "`file` with the code of the functions, as lambda-export writes it\n(default the running program)")
-	cmd.Flags().StringArrayVar(&f.allow, "allow-replacement", nil, "logical ID of a `resource` with data that the change may remove or\nreplace; may be repeated")
-	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when the first operation has started")
-}
-
 func newDeploy(a *app.App, version string) *cobra.Command {
 	o := &deployOptions{app: a, version: version}
 	cmd := &cobra.Command{
@@ -48,7 +35,9 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 		Long: "Create or update the CloudFormation stack of a limiter: table, aggregator, alarms, policies.\n\n" +
 			"An update changes only what flags name, and takes the template of this version. The command\n" +
 			"shows each change set and asks before it executes it. It refuses a change that removes or\n" +
-			"replaces the table or the archive. Repeat it after an interruption: it continues." + names,
+			"replaces the table or the archive. Repeat it after an interruption: it continues.\n\n" +
+			"A stack of the Python package is adopted in one change set, if it has an archive: the code\n" +
+			"goes there, and the functions change in place." + names,
 		Example: "  zae-limiter deploy --name limits --region eu-central-1",
 		Args:    app.Args(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
@@ -57,18 +46,18 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 	o.flags.Bind(cmd)
 	o.arch = func() bool { return cmd.Flags().Changed("arch") }
 	o.rollout.bind(cmd)
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print template and parameters, and the changes of an existing\nstack; change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print template, parameters and the changes of the first change\nset, and what comes later; change nothing")
 	return cmd
 }
 
 // Validate checks the flags as they are for a new stack.
 func (o *deployOptions) Validate() error {
-	if err := errors.Join(o.app.CheckStack(), o.flags.Validate()); err != nil {
+	if err := errors.Join(o.app.CheckStack(), o.flags.Validate(), o.rollout.validate()); err != nil {
 		return err
 	}
 	given := deploy.Options{Name: o.app.Flags.Table}
 	o.flags.Apply(&given)
-	if _, err := deploy.New(given); err != nil {
+	if _, err := stackarg.Spec(given); err != nil {
 		return err
 	}
 	if o.dryRun {
@@ -91,21 +80,21 @@ func (o *deployOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code, err := codeFor(o.app, o.rollout.zip, &options, o.arch())
+	code, err := o.rollout.codeFor(o.app, &options, o.arch())
 	if err != nil {
 		return err
 	}
-	spec, err := deploy.New(options)
+	spec, err := stackarg.Spec(options)
 	if err != nil {
 		return err
-	}
-	if o.dryRun {
-		return o.show(ctx, m, live, spec)
 	}
 	for _, note := range spec.Notes() {
 		printer{o.app}.printf("Note: %s\n", note)
 	}
 	run := stack.Rollout{Spec: specOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
+	if o.dryRun {
+		return o.show(ctx, m, run, spec)
+	}
 	out, err := rollout(ctx, o.app, m, o.confirm, run)
 	if err != nil {
 		return err
@@ -149,41 +138,38 @@ func (o *deployOptions) retain(ctx context.Context, clients stack.Clients, days 
 	return s.SetAuditRetention(ctx, days)
 }
 
-// show prints what would be deployed. It asks CloudFormation for the changes of a stack that
-// exists: to ask for those of another would create it.
-func (o *deployOptions) show(ctx context.Context, m *stack.Manager, live *stack.Stack, spec *deploy.Spec) error {
-	var changes []stack.Change
-	if live != nil {
-		p, err := m.Plan(ctx, specOf(spec, o.rollout.allow))
-		if err != nil {
-			return err
-		}
-		changes = p.Changes
-		if err := m.Discard(context.WithoutCancel(ctx), p); err != nil {
-			return err
-		}
+// show prints what would be deployed: template, parameters, and the first change set.
+func (o *deployOptions) show(ctx context.Context, m *stack.Manager, run stack.Rollout, spec *deploy.Spec) error {
+	p, err := m.Preview(ctx, run)
+	if err != nil {
+		return err
 	}
+	exists := p.StackID != ""
 	return o.app.Print(struct {
 		Stack      string             `json:"stack"`
 		Exists     bool               `json:"exists"`
 		Changes    []changeView       `json:"changes"`
+		Later      string             `json:"later,omitempty"`
 		Parameters []deploy.Parameter `json:"parameters"`
 		Tags       []deploy.Tag       `json:"tags"`
 		Template   string             `json:"template"`
-	}{spec.Name(), live != nil, changeViews(changes), spec.Parameters(), spec.Tags(), string(spec.Template())}, func(w *strings.Builder) {
+	}{spec.Name(), exists, changeViews(p.Changes), p.Later, spec.Parameters(), spec.Tags(), string(spec.Template())}, func(w *strings.Builder) {
 		w.Write(spec.Template())
 		w.WriteString("\n# Parameters\n")
 		for _, p := range spec.Parameters() {
 			fmt.Fprintf(w, "# %s=%s\n", p.Key, p.Value)
 		}
 		switch {
-		case live == nil:
-			fmt.Fprintf(w, "# Stack %s does not exist: everything is new.\n", spec.Name())
-		case len(changes) == 0:
+		case !exists:
+			fmt.Fprintf(w, "# Stack %s does not exist: everything is new. CloudFormation lists changes only\n# of a stack, and a dry run makes none.\n", spec.Name())
+		case len(p.Changes) == 0:
 			fmt.Fprintf(w, "# Stack %s: no changes.\n", spec.Name())
 		}
-		for _, row := range changeRows(changes) {
+		for _, row := range changeRows(p.Changes) {
 			fmt.Fprintf(w, "# %s\n", strings.Join(slices.DeleteFunc(row, func(s string) bool { return s == "" }), "  "))
+		}
+		if p.Later != "" {
+			fmt.Fprintf(w, "# Later: %s.\n", p.Later)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 // Commands are the commands on stacks. version is the program's.
 func Commands(a *app.App, version string) []*cobra.Command {
-	all := []*cobra.Command{newDeploy(a, version), newUpgrade(a, version), newStatus(a), newList(a), newDelete(a)}
+	all := []*cobra.Command{newDeploy(a, version), newUpgrade(a, version), newStatus(a), newList(a), newRollback(a), newDelete(a)}
 	for _, cmd := range all {
 		a.BindStack(cmd)
 	}
@@ -87,6 +87,9 @@ func (a approval) approve(ctx context.Context, p *stack.Plan) error {
 	if !a.app.Flags.JSON() {
 		_, _ = fmt.Fprintf(a.app.Stderr, "Changes of stack %s:\n", p.Stack)
 		writeChanges(a.app.Stderr, p.Changes)
+		if p.Later != "" {
+			_, _ = fmt.Fprintf(a.app.Stderr, "Later: %s.\n", p.Later)
+		}
 	}
 	if p.Continues {
 		return nil

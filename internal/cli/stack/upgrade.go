@@ -2,12 +2,14 @@ package stack
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
 )
 
 type upgradeOptions struct {
@@ -41,7 +43,7 @@ func (o *upgradeOptions) Validate() error {
 	if err := o.app.CheckStack(); err != nil {
 		return err
 	}
-	return o.confirm.Validate()
+	return errors.Join(o.rollout.validate(), o.confirm.Validate())
 }
 
 // Run upgrades.
@@ -54,6 +56,9 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, ours := live.Parameters[stack.ParameterCodeKey]; o.lambdaOnly && !ours {
+		return fmt.Errorf("stack %s has the template of another program, which takes no code: upgrade it without --lambda-only", live.Name)
+	}
 	shape, err := m.Shape(ctx, live)
 	if err != nil {
 		return err
@@ -63,11 +68,11 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Version = o.version
-	code, err := codeFor(o.app, o.rollout.zip, &options, o.lambdaOnly)
+	code, err := o.rollout.codeFor(o.app, &options, o.lambdaOnly)
 	if err != nil {
 		return err
 	}
-	spec, err := deploy.New(options)
+	spec, err := stackarg.Spec(options)
 	if err != nil {
 		return err
 	}

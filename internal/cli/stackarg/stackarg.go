@@ -21,11 +21,13 @@ import (
 type Flags struct {
 	set   *pflag.FlagSet
 	apply map[string]func(*deploy.Options) // by the flag's name
+	// options are the flags by the options that they set, as validation errors name them.
+	options map[string]string
 }
 
 // Bind adds the flags to a command.
 func (f *Flags) Bind(cmd *cobra.Command) {
-	f.set, f.apply = cmd.Flags(), map[string]func(*deploy.Options){}
+	f.set, f.apply, f.options = cmd.Flags(), map[string]func(*deploy.Options){}, map[string]string{}
 	f.bindUsage()
 	f.bindTable()
 	f.bindFunctions()
@@ -34,6 +36,7 @@ func (f *Flags) Bind(cmd *cobra.Command) {
 	f.bindAccess()
 	tags := Tags{}
 	f.set.VarP(&tags, "tag", "t", "`KEY=VALUE` of a tag of the stack; repeat the flag for more, up\nto 44")
+	sets(f, "tag", func(o *deploy.Options) *map[string]string { return &o.Tags })
 	f.apply["tag"] = func(o *deploy.Options) {
 		all := maps.Clone(o.Tags)
 		if all == nil {
@@ -85,16 +88,19 @@ func (f *Flags) bindTable() {
 func (f *Flags) bindFunctions() {
 	f.pair("enable-aggregator", "no-aggregator", func(o *deploy.Options) *bool { return &o.NoAggregator }, false, "the function that follows the table's stream (default on)")
 	f.pair("enable-provisioner", "no-provisioner", func(o *deploy.Options) *bool { return &o.NoProvisioner }, false, "the function behind the custom resource of limits (default on)")
-	word(f, "arch", map[string]deploy.Architecture{"arm64": deploy.ARM64, "amd64": deploy.AMD64},
-		func(o *deploy.Options) *deploy.Architecture { return &o.Architecture }, "processors of the functions: arm64 or amd64 (default arm64)")
+	f.string("code-bucket", func(o *deploy.Options) *string { return &o.CodeBucket }, "name of an existing `bucket` for the code of the functions (default a\nbucket that the stack makes)")
+	word(f, "arch", architectures, func(o *deploy.Options) *deploy.Architecture { return &o.Architecture },
+		"processors of the functions: arm64 or amd64 (default those that the\ncode is for; arm64 in a template)")
 	f.int("lambda-memory", func(o *deploy.Options) *int { return &o.MemoryMB }, "memory of the aggregator in `MB`, 128 to 3008 (default 256)")
 	seconds := f.set.Int("lambda-timeout", 0, "`seconds` that a call of the aggregator may take, 1 to 900\n(default 60)")
+	sets(f, "lambda-timeout", func(o *deploy.Options) *time.Duration { return &o.Timeout })
 	f.apply["lambda-timeout"] = func(o *deploy.Options) { o.Timeout = time.Duration(*seconds) * time.Second }
 	f.int("reserved-concurrency", func(o *deploy.Options) *int { return &o.ReservedConcurrency }, "concurrent `calls` reserved for the aggregator (default none)")
 	f.pair("enable-tracing", "no-tracing", func(o *deploy.Options) *bool { return &o.Tracing }, true, "record calls of the functions in X-Ray")
 	f.string("lambda-log-level", func(o *deploy.Options) *string { return &o.LogLevel }, "lowest `level` that the aggregator logs: debug, info, warn, error\n(default info)")
 	f.int("log-retention-days", func(o *deploy.Options) *int { return &o.LogRetentionDays }, "`days` for which logs are kept (default 30)")
 	quiet := f.set.Duration("merge-quiet", 0, "merge shards that are hardly written after this `time`; 0 never\nmerges, which clients of the Python package need (default 30m)")
+	sets(f, "merge-quiet", func(o *deploy.Options) *time.Duration { return &o.Quiet })
 	f.apply["merge-quiet"] = func(o *deploy.Options) {
 		if o.Quiet = *quiet; o.Quiet == 0 {
 			o.Quiet = -1
@@ -126,16 +132,19 @@ func (f *Flags) bindAccess() {
 
 func (f *Flags) int(name string, field func(*deploy.Options) *int, usage string) {
 	v := f.set.Int(name, 0, usage)
+	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = *v }
 }
 
 func (f *Flags) string(name string, field func(*deploy.Options) *string, usage string) {
 	v := f.set.String(name, "", usage)
+	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = *v }
 }
 
 func (f *Flags) strings(name string, field func(*deploy.Options) *[]string, usage string) {
 	v := f.set.StringSlice(name, nil, usage)
+	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) {
 		trimmed := []string{}
 		for _, word := range *v {
@@ -147,6 +156,7 @@ func (f *Flags) strings(name string, field func(*deploy.Options) *[]string, usag
 
 func (f *Flags) bool(name string, field func(*deploy.Options) *bool, usage string) {
 	v := f.set.Bool(name, false, usage)
+	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = *v }
 }
 
@@ -154,6 +164,7 @@ func (f *Flags) bool(name string, field func(*deploy.Options) *bool, usage strin
 func (f *Flags) pair(name, opposite string, field func(*deploy.Options) *bool, on bool, usage string) {
 	yes := f.set.Bool(name, false, usage)
 	no := f.set.Bool(opposite, false, "the opposite of --"+name)
+	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = *yes == on }
 	f.apply[opposite] = func(o *deploy.Options) { *field(o) = *no != on }
 }
@@ -181,6 +192,7 @@ func (f *Flags) Validate() error {
 func word[T ~string](f *Flags, name string, values map[string]T, field func(*deploy.Options) *T, usage string) {
 	var v string
 	f.set.Var(app.Choice(&v, slices.Sorted(maps.Keys(values))...), name, usage)
+	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = values[v] }
 }
 

@@ -1,0 +1,72 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type rollbackOptions struct {
+	app     *app.App
+	confirm *app.Confirmation
+	skip    []string
+	noWait  bool
+}
+
+func newRollback(a *app.App) *cobra.Command {
+	o := &rollbackOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Cancel a running update, or continue a rollback that failed",
+		Long: "Return a stack to the state before its last update. The command cancels an update that runs.\n" +
+			"It continues a rollback that failed, once its cause is corrected. With --skip, a resource\n" +
+			"stays as it is, and differs from the stack until the next deploy." + names,
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.confirm = a.Confirmation(cmd)
+	cmd.Flags().StringArrayVar(&o.skip, "skip", nil, "logical ID of a `resource` that failed to return, to leave as it is;\nmay be repeated")
+	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *rollbackOptions) Validate() error {
+	return errors.Join(o.app.CheckStack(), o.confirm.Validate())
+}
+
+// Run rolls back.
+func (o *rollbackOptions) Run(ctx context.Context) error {
+	m, _, err := o.app.Stacks(ctx)
+	if err != nil {
+		return err
+	}
+	live, err := m.Find(ctx, o.app.Flags.Table)
+	if err != nil {
+		return err
+	}
+	if err := o.confirm.Ask(ctx, fmt.Sprintf("Return stack %q (%s) to the state before its last update?", live.Name, live.Status)); err != nil {
+		return err
+	}
+	s, err := m.Rollback(ctx, stack.Rollback{Name: live.ID, Skip: o.skip, NoWait: o.noWait, Progress: printer{o.app}.event})
+	if err != nil {
+		return err
+	}
+	return o.app.Print(struct {
+		Stack  string `json:"stack"`
+		ID     string `json:"id"`
+		Status string `json:"status"`
+	}{s.Name, s.ID, s.Status}, func(w *strings.Builder) {
+		if s.Running() {
+			fmt.Fprintf(w, "stack %s is %s; follow it with zae-limiter status --watch -n %s\n", s.Name, s.Status, s.Name)
+			return
+		}
+		fmt.Fprintf(w, "stack %s is as before its last update\n", s.Name)
+	})
+}
