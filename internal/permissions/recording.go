@@ -24,6 +24,9 @@ const (
 	rest      = "*" // of a key or of the name of an object
 )
 
+// AnyRun is the branch of all runs of a command.
+const AnyRun = "always"
+
 // Recorded are the accesses of calls or commands, by the call and by its branch: what the
 // call met or was asked for. Each access is the text of an [iamtrace.Access] with
 // placeholders, once, in order.
