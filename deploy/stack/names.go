@@ -11,10 +11,12 @@ const (
 	CodeBucketID = "FunctionCodeBucket"
 )
 
-// Outputs of the template that this package reads.
+// Outputs of the template that programs read.
 const (
 	OutputTable      = "TableName"
 	OutputAggregator = "AggregatorFunctionName"
+	// OutputQueue is the URL of the queue of dead letters.
+	OutputQueue = "AggregatorDLQUrl"
 )
 
 // ParameterCodeKey is the parameter with the S3 key of the functions' code. A stack without

@@ -12,8 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cfntest"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
@@ -53,6 +55,10 @@ func TestRedrive(t *testing.T) {
 	gone := `{"DDBStreamBatchInfo":{"shardId":"shardId-00000001573689847184-864758bb","startSequenceNumber":"000000000000000000512",` +
 		`"endSequenceNumber":"000000000000000000512","streamArn":"` + *described.Table.LatestStreamArn + `"}}`
 	const url = "http://127.0.0.1:9324/000000000000/dlq"
+	cloud := cfntest.New(cfntest.Options{})
+	if err := makeStack(cloud, "zae-limiter", "Resources: {Queue: {Type: AWS::SQS::Queue}}\nOutputs: {AggregatorDLQUrl: {Value: !Ref Queue}}"); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		body string
 		args string
@@ -63,16 +69,26 @@ func TestRedrive(t *testing.T) {
 		{"hello", "--queue-url " + url, 1, "m1: the message is not JSON"},
 		{gone, "--queue-url " + url, 1, "1 of 1 messages kept"},
 		{gone, "--queue-url " + url + " --discard-expired --output json", 0, `"state":"expired","deleted":true`},
-		{gone, "", 2, "missing --queue-url"},
+		{gone, "", 1, "1 of 1 messages kept"}, // the stack knows its queue
+		{gone, "--table other", 1, "find the dead-letter queue: stack \"other\" not found"},
+		{gone, "--local nowhere", 2, "missing --queue-url"},
 		{gone, "--queue-url dlq", 2, `invalid --queue-url "dlq"`},
 		{gone, "--queue-url " + url + " --max 0", 2, "invalid --max 0"},
 	} {
 		var out bytes.Buffer
 		code := cli.Run(t.Context(), cli.Options{
 			Args: append([]string{"redrive"}, strings.Fields(c.args)...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
-			Getenv:       func(string) string { return "" },
-			Connect:      func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
-			ConnectQueue: func(context.Context, app.Endpoint) (redrive.Queue, error) { return &letter{c.body}, nil },
+			Getenv:  func(string) string { return "" },
+			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+			ConnectStack: func(context.Context, app.Endpoint) (stack.Clients, error) {
+				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine}, nil
+			},
+			ConnectQueue: func(_ context.Context, e app.Endpoint) (redrive.Queue, error) {
+				if e.URL == "" {
+					t.Errorf("%s: no queue", c.args)
+				}
+				return &letter{c.body}, nil
+			},
 		})
 		if code != c.exit || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: exit code %d, output %s; want %d and %q", c.args, code, &out, c.exit, c.want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -55,12 +56,13 @@ func NewRedrive(a *app.App) *cobra.Command {
 		Use:     "redrive",
 		Short:   "Process again what the aggregator's function gave up on",
 		Long:    aboutRedrive,
-		Example: "  zae-limiter redrive --queue-url https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq --dry-run",
+		Example: "  zae-limiter redrive --table limits --dry-run\n" +
+			"  zae-limiter redrive --queue-url https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq --dry-run",
 		Args:    app.Args(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue; required")
+	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue (default that of the stack with\nthe name of the table)")
 	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages")
 	f.BoolVar(&o.dryRun, "dry-run", false, "read the ranges, and process and delete nothing")
 	f.BoolVar(&o.discardExpired, "discard-expired", false, "delete the messages of ranges that the stream no longer has")
@@ -72,21 +74,51 @@ func NewRedrive(a *app.App) *cobra.Command {
 
 // Validate checks the command line.
 func (o *redriveOptions) Validate() error {
-	if o.queue == "" {
-		return errors.New("missing --queue-url: give the URL of the dead-letter queue")
+	if o.most < 1 {
+		return fmt.Errorf("invalid --max %d: give at least 1", o.most)
+	}
+	if err := o.archive.Validate(o.app); err != nil || o.queue == "" {
+		return err
 	}
 	if u, err := url.Parse(o.queue); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") == "" {
 		return fmt.Errorf("invalid --queue-url %q: give a URL, https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq for instance", o.queue)
 	}
-	if o.most < 1 {
-		return fmt.Errorf("invalid --max %d: give at least 1", o.most)
+	return nil
+}
+
+// find looks the queue up in the outputs of the stack, if none was given.
+func (o *redriveOptions) find(ctx context.Context) error {
+	if o.queue != "" {
+		return nil
 	}
-	return o.archive.Validate(o.app)
+	flags := &o.app.Flags
+	if flags.Local != "" {
+		return app.Usagef("missing --queue-url: an embedded database has no stack whose queue could be found")
+	}
+	clients, err := o.app.ConnectStack(ctx, app.Endpoint{Region: flags.Region, URL: flags.EndpointURL})
+	if err != nil {
+		return err
+	}
+	m, err := stack.New(stack.Options{Clients: clients})
+	if err != nil {
+		return err
+	}
+	s, err := m.Find(ctx, flags.Table)
+	if err != nil {
+		return fmt.Errorf("find the dead-letter queue: %w; or give --queue-url", err)
+	}
+	if o.queue = s.Outputs[stack.OutputQueue]; o.queue == "" {
+		return fmt.Errorf("stack %s has no dead-letter queue: it has no aggregator, or give --queue-url", s.Name)
+	}
+	return nil
 }
 
 // Run processes the messages.
 func (o *redriveOptions) Run(ctx context.Context) error {
 	o.app.NeedsStream = true
+	if err := o.find(ctx); err != nil {
+		return err
+	}
 	api, err := o.app.ExistingAPI(ctx)
 	if err != nil {
 		return err
