@@ -101,7 +101,7 @@ conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AW
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions
+		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions
 
 .PHONY: golden
 golden: ## record again what DynamoDB Local answers to the differential cases

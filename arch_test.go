@@ -75,15 +75,16 @@ var mayImport = map[string][]string{
 	"aggregator/lambda":       {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"aggregator/redrive":      {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
 	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 	"manifest":                {"store", "dynamo/..."},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},
-	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
 	"httplimit":         {".", "store"},
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"deploy":            {"store"},
+	"deploy/health":     {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
 	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
 
@@ -93,14 +94,15 @@ var mayImport = map[string][]string{
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":        {".", "store"},
-	"internal/sim":     {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":   {sdk + "/..."},
-	"internal/s3test":  {sdk + "/..."},
-	"internal/cfntest": {sdk + "/..."},
-	"internal/dated":   {"internal/calls", sdk + "/..."},
-	"internal/elftest": {},
-	"internal/faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"storetest":          {".", "store"},
+	"internal/sim":       {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":     {sdk + "/..."},
+	"internal/s3test":    {sdk + "/..."},
+	"internal/cfntest":   {sdk + "/..."},
+	"internal/cloudtest": {sdk + "/..."},
+	"internal/dated":     {"internal/calls", sdk + "/..."},
+	"internal/elftest":   {},
+	"internal/faults":    {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
 	// Who may do what: what IAM judges about requests, and the table made of it.
 	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
@@ -112,7 +114,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
@@ -128,7 +130,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "deploy", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
+var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "deploy", "deploy/health", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

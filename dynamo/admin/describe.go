@@ -71,8 +71,8 @@ type Recovery struct {
 	Earliest, Latest time.Time
 }
 
-// Describe describes the table. It fails if there is no table, or if DescribeTable or the
-// read of the version record fail. Other operations that fail are in Unknown.
+// Describe describes the table. It fails if there is no table, or if DescribeTable fails.
+// Other operations that fail are in Unknown. GetItem reads the version record.
 func (t *Table) Describe(ctx context.Context) (*Description, error) {
 	op := "describe table " + t.o.Table
 	described, err := t.describeTable(ctx, op)
@@ -82,10 +82,10 @@ func (t *Table) Describe(ctx context.Context) (*Description, error) {
 	d := descriptionOf(described)
 	t.describeRest(ctx, op, d)
 	v, ok, err := dynamo.ReadVersion(ctx, dynamo.Options{API: t.api, Table: t.o.Table, Now: t.o.Now})
-	if err != nil {
-		return nil, err
-	}
-	if ok {
+	switch {
+	case err != nil:
+		d.Unknown["GetItem"] = err
+	case ok:
 		d.Version = &v
 	}
 	return d, nil

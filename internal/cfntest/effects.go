@@ -3,6 +3,7 @@ package cfntest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -39,10 +40,27 @@ func (c *Cloud) makeTable(r resource) (reason string) {
 	if inUse := (*types.ResourceInUseException)(nil); errors.As(err, &inUse) {
 		return r.physical + " already exists"
 	}
+	if err == nil {
+		err = c.setExpiry(r)
+	}
 	if err != nil {
 		return err.Error()
 	}
 	return ""
+}
+
+// setExpiry enables the deletion of expired items, if the table has it.
+func (c *Cloud) setExpiry(r resource) error {
+	s, ok := r.values["TimeToLiveSpecification"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	attribute, _ := s["AttributeName"].(string)
+	on := fmt.Sprint(s["Enabled"]) == "true"
+	_, err := c.o.Tables.UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
+		TableName: &r.physical, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: &on},
+	})
+	return err
 }
 
 // remake does what a change of a resource in place does.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/deploy/health"
 	stacks "github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/aggregate"
@@ -49,6 +50,9 @@ type Options struct {
 	Connect func(context.Context, app.Endpoint) (dynamo.API, error)
 	// ConnectArchive makes the S3 client; nil uses the AWS SDK's.
 	ConnectArchive func(context.Context, app.Endpoint) (archive.API, error)
+	// ConnectHealth makes the clients that read the state of a stack's parts; nil uses the
+	// AWS SDK's.
+	ConnectHealth func(context.Context, app.Endpoint) (health.Clients, error)
 	// ConnectStack makes the clients of what a stack needs; nil uses the AWS SDK's.
 	ConnectStack func(context.Context, app.Endpoint) (stacks.Clients, error)
 	// Executable reads the running program; nil reads the process's.
@@ -67,7 +71,10 @@ func Run(ctx context.Context, o Options) int {
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
 		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
-		ConnectStack: o.ConnectStack, Executable: o.Executable,
+		ConnectStack: o.ConnectStack, ConnectHealth: o.ConnectHealth, Executable: o.Executable,
+	}
+	if a.ConnectHealth == nil {
+		a.ConnectHealth = connect.Health
 	}
 	if a.ConnectQueue == nil {
 		a.ConnectQueue = connect.SQS

@@ -25,6 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cfntest"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cloudtest"
 	"github.com/zeroae/zae-limiter-go/internal/elftest"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -48,12 +49,20 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	interrupt                end it as a signal would, and require exit code 0
 //	program FILE PATH ARCH   write an executable of a Go package for Linux, without code
 //	damage FILE              change one byte of a file that is not zero
+//	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
 //	cloud step DURATION      set how long CloudFormation takes for a change of one resource
 //	cloud fail ACTION RESOURCE [REASON…]
 //	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
 //	                         a reason, stop that
+//	account alarm NAME REASON…
+//	                         set an alarm off, a minute ago
+//	account letters N SECONDS
+//	                         put dead letters into the queues, with the age of the oldest
+//	account calls N FAILED   count calls of the aggregator
+//	account age MS           measure the aggregator's iterator age
+//	account log TEXT…        write a line to the aggregator's log
+//	account deny ACTION…     refuse permission for actions, "logs:FilterLogEvents" for example
 //	cloud make NAME FILE     make a stack from a template, as another program would
-//	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 func TestScripts(t *testing.T) {
@@ -69,6 +78,7 @@ func TestScripts(t *testing.T) {
 			recorder.ran(env)
 			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
 			w.meter = dynamo.NewMeter(w.engine)
+			w.account, w.known = newAccount(), map[string]bool{}
 			w.cloud = cfntest.New(cfntest.Options{Now: w.now, Tables: w.engine})
 			env.Values[worldKey{}] = w
 			return nil
@@ -87,8 +97,9 @@ func TestScripts(t *testing.T) {
 			"program":     program,
 			"damage":      damage,
 			"used":        used,
-			"cloud":       steer,
 			"capture":     capture,
+			"cloud":       steer,
+			"account":     change,
 		},
 	})
 }
@@ -107,6 +118,9 @@ type world struct {
 	uses   int // changes counted as by an aggregator
 
 	recorder *commands
+
+	account *cloudtest.Account
+	known   map[string]bool // resources of the cloud that the account has
 }
 
 type worldKey struct{}
@@ -135,7 +149,7 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 	case "writes":
 		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem)), nil
 	}
-	return w.meter, nil
+	return &managed{w.meter, tables{w.engine}, recovery{}}, nil
 }
 
 func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
@@ -195,7 +209,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
-		ConnectStack: w.connectStack, Executable: executable,
+		ConnectStack: w.connectStack, ConnectHealth: w.connectHealth, Executable: executable,
 	}
 	if w.typed != nil {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true

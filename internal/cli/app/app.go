@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -41,6 +42,9 @@ type App struct {
 	ConnectStreams func(context.Context, Endpoint) (stream.API, error)
 	// ConnectArchive makes a client of S3. It sends nothing.
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
+	// ConnectHealth makes the clients that read the state of a stack's parts. It sends
+	// nothing.
+	ConnectHealth func(context.Context, Endpoint) (health.Clients, error)
 	// ConnectStack makes the clients of what a stack needs. It sends nothing.
 	ConnectStack func(context.Context, Endpoint) (stack.Clients, error)
 	// Executable reads the running program.
@@ -88,13 +92,16 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 	return errors.Join(r.Run(ctx), a.close())
 }
 
+// Endpoint is the endpoint of the flags.
+func (a *App) Endpoint() Endpoint { return Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL} }
+
 // API connects to the endpoint of the flags, or opens their directory, which it creates if
 // missing.
 func (a *App) API(ctx context.Context) (dynamo.API, error) {
 	if a.Flags.Local != "" {
 		return a.local()
 	}
-	return a.Connect(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
+	return a.Connect(ctx, a.Endpoint())
 }
 
 // ExistingAPI is [App.API] for a command that needs an existing table: it creates no
@@ -111,7 +118,7 @@ func (a *App) Streams(ctx context.Context, api dynamo.API) (stream.API, error) {
 	if s, ok := api.(stream.API); ok {
 		return s, nil
 	}
-	return a.ConnectStreams(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
+	return a.ConnectStreams(ctx, a.Endpoint())
 }
 
 // Store opens the table and namespace of the flags. It creates nothing.

@@ -23,7 +23,19 @@ const (
 	ExitUsage   = 2 // the command line is wrong; nothing was sent
 	ExitChanges = 2 // a plan has changes, and the flag --detailed-exitcode asks
 	ExitRefused = 3 // an acquire was refused
+
+	// The verdicts of the command status besides [ExitOK] and [ExitError].
+	ExitDegraded   = 3
+	ExitChanging   = 4
+	ExitIncomplete = 5
 )
+
+// A CodeError ends a command with an exit code. The result already shows everything, so nothing
+// more is reported.
+type CodeError int
+
+// Error names the code.
+func (e CodeError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // ErrRefused ends a command whose acquire was refused. The result already shows the
 // refusal, so nothing more is reported.
@@ -57,6 +69,9 @@ func (a *App) Report(err error, command string) int {
 	}
 	if errors.Is(err, ErrRefused) {
 		return ExitRefused
+	}
+	if code := CodeError(0); errors.As(err, &code) {
+		return int(code)
 	}
 	if errors.Is(err, ErrChanges) {
 		return ExitChanges

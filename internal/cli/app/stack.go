@@ -31,7 +31,7 @@ func (a *App) CheckStack() error {
 
 // Stacks connects to the services that stacks need.
 func (a *App) Stacks(ctx context.Context) (*stack.Manager, stack.Clients, error) {
-	clients, err := a.ConnectStack(ctx, Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL})
+	clients, err := a.ConnectStack(ctx, a.Endpoint())
 	if err != nil {
 		return nil, clients, err
 	}

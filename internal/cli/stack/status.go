@@ -3,106 +3,136 @@ package stack
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
 type statusOptions struct {
-	app   *app.App
-	watch bool
+	app         *app.App
+	watch, wait bool
+	interval    time.Duration
+	outputs     bool
 }
+
+// The least and the usual time between two looks of --watch. AWS bills each metric that is
+// asked for, and some of them change only once a minute.
+const (
+	leastInterval = time.Second
+	usualInterval = 15 * time.Second
+)
 
 func newStatus(a *app.App) *cobra.Command {
 	o := &statusOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the stack, its last operation and its outputs",
-		Long: "Show the state of a stack, the events of its last operation and its outputs.\n\n" +
-			"The exit code is 0 if the stack is in order or an operation runs, and 1 otherwise." + names,
+		Short: "Show whether a deployed limiter works",
+		Long: "Show whether a deployed limiter works: its stack, table, aggregator, dead letters,\n" +
+			"archive, alarms, versions and namespaces. The command only reads.\n\n" +
+			"A table without a stack, as on --local, is shown alone. A part that the credentials\n" +
+			"do not permit to read says so, and the others are still shown.\n\n" +
+			"Exit codes:\n" +
+			"  0  healthy: every part was read, and works\n" +
+			"  1  broken or not found: limiters cannot use the table, or the stack needs repair\n" +
+			"  2  the command line is wrong; nothing was sent\n" +
+			"  3  degraded: limiters work, and something else does not: an alarm, dead letters,\n" +
+			"     a late aggregator\n" +
+			"  4  changing: an operation runs on the stack, the table or a function\n" +
+			"  5  incomplete: nothing wrong was seen, but a part could not be read\n" +
+			"If several hold, 4 precedes 1, then 3, then 5. With --watch, the code is that of the\n" +
+			"last look." + names,
+		Example: "  zae-limiter status --stack limits\n" +
+			"  zae-limiter status --stack limits --watch\n" +
+			"  zae-limiter status --table limits --endpoint-url http://localhost:8000",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "follow the running operation to its end")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "look again until interrupted")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow a running operation of the stack to its end first")
+	cmd.Flags().DurationVar(&o.interval, "interval", usualInterval, "time between two looks of --watch, 1s at least")
+	cmd.Flags().BoolVar(&o.outputs, "outputs", false, "also show the outputs of the stack; JSON always has them")
 	return cmd
 }
 
-// Validate checks the flags.
-func (o *statusOptions) Validate() error { return o.app.CheckStack() }
+// Validate checks the interval.
+func (o *statusOptions) Validate() error {
+	if o.interval < leastInterval {
+		return fmt.Errorf("invalid --interval %v: give 1s at least", o.interval)
+	}
+	return nil
+}
 
-// Run shows the status. A stack that is not in order is an error, after the result.
+// codes are the exit codes of the verdicts.
+var codes = map[health.Verdict]app.CodeError{
+	health.Healthy: app.ExitOK, health.Broken: app.ExitError, health.Degraded: app.ExitDegraded,
+	health.Changing: app.ExitChanging, health.Incomplete: app.ExitIncomplete,
+}
+
+// exit is the error that ends the program with a verdict's code.
+func exit(v health.Verdict) error {
+	if code := codes[v]; code != app.ExitOK {
+		return code
+	}
+	return nil
+}
+
+// Run shows the status once, or until the context ends.
 func (o *statusOptions) Run(ctx context.Context) error {
-	m, _, err := o.app.Stacks(ctx)
+	s, err := newStatusSource(ctx, o.app)
 	if err != nil {
 		return err
 	}
-	s, err := m.Find(ctx, o.app.Flags.Table)
-	if err != nil {
-		return err
-	}
-	if o.watch && s.Running() {
-		if s, err = m.Follow(ctx, s.ID, printer{o.app}.event); err != nil {
+	if o.wait {
+		if err := s.follow(ctx); err != nil {
 			return err
 		}
 	}
-	events, err := m.LastOperation(ctx, s)
-	if err != nil {
-		return err
+	var last health.Verdict
+	for {
+		r, err := s.look(ctx)
+		switch {
+		case err != nil && last != "" && ctx.Err() != nil:
+			return exit(last) // the interrupted look says nothing
+		case err != nil:
+			return err
+		}
+		if err := o.show(r, last != ""); err != nil {
+			return err
+		}
+		last = r.Verdict
+		if !o.watch || !pause(ctx, o.interval) {
+			return exit(last)
+		}
 	}
-	if err := o.print(s, events); err != nil {
-		return err
-	}
-	return s.Problem()
 }
 
-// eventView is an event in JSON.
-type eventView struct {
-	Time     time.Time `json:"time"`
-	Resource string    `json:"resource"`
-	Type     string    `json:"type"`
-	Status   string    `json:"status"`
-	Reason   string    `json:"reason,omitempty"`
-	Seconds  float64   `json:"seconds,omitempty"`
-}
-
-func (o *statusOptions) print(s *stack.Stack, events []stack.Event) error {
-	views := make([]eventView, len(events))
-	for i, e := range events {
-		views[i] = eventView{e.Time.UTC(), e.LogicalID, e.Type, e.Status, e.Reason, e.Took.Seconds()}
-	}
-	drift := s.TagDrift(map[string]string{stack.TagManagedBy: stack.ManagedBy, stack.TagName: s.UserName(), stack.TagType: stack.TypeLimiter})
-	missing := make([]string, len(drift))
-	for i, d := range drift {
-		missing[i] = d.Key
-	}
-	return o.app.Print(struct {
-		Stack   string            `json:"stack"`
-		ID      string            `json:"id"`
-		Status  string            `json:"status"`
-		Reason  string            `json:"reason,omitempty"`
-		Created time.Time         `json:"created_at"`
-		Version string            `json:"version,omitempty"`
-		Missing []string          `json:"missing_tags,omitempty"`
-		Outputs map[string]string `json:"outputs"`
-		Events  []eventView       `json:"events"`
-	}{s.Name, s.ID, s.Status, s.Reason, s.Created.UTC(), s.Tags[stack.TagVersion], missing, s.Outputs, views}, func(w *strings.Builder) {
-		app.Fields(w, "Stack", s.Name, "Status", s.Status, "Reason", s.Reason, "Created", s.Created.UTC().Format(time.RFC3339),
-			"Version", s.Tags[stack.TagVersion], "Missing tags", strings.Join(missing, ", "))
-		if len(s.Outputs) > 0 {
-			w.WriteString("\nOutputs\n")
+// show prints a report. With --watch, the text of each look begins with its time.
+func (o *statusOptions) show(r *health.Report, again bool) error {
+	v := statusViewOf(o.app.Flags.Table, r)
+	v.outputs = o.outputs
+	return o.app.Print(v, func(w *strings.Builder) {
+		if again {
+			w.WriteByte('\n')
 		}
-		for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
-			fmt.Fprintf(w, "  %s = %s\n", name, s.Outputs[name])
+		if o.watch {
+			w.WriteString(instant(r.At) + " ")
 		}
-		w.WriteString("\nLast operation\n")
-		for _, e := range events {
-			fmt.Fprintf(w, "  %s\n", eventLine(e))
-		}
+		v.text(w)
 	})
+}
+
+// pause reports whether the time passed before the context ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
