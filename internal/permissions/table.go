@@ -16,6 +16,7 @@ var madeOf = map[string][]string{
 	"available":           {"dynamo.Open", "Limiter.Available"},
 	"bench":               decides,
 	"provision":           {"customresource.Handler.Handle"},
+	"redrive":             {"dynamo.OpenID", "stream.Follower.ReadRange", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put"},
 	"aggregate":           follows,
 	"aggregate --archive": append([]string{"archive.Open", "archive.Archive.Put"}, follows...),
 }
@@ -39,13 +40,16 @@ const (
 	no   = "–"
 )
 
-// Markdown returns the tables of calls and commands, and the notes on cells that say part.
+// Markdown returns the tables of calls and commands, the notes on cells that say part, and
+// the policies of [Operators].
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("## Commands\n\n")
-	t.section(&b, "command", t.Commands)
+	t.section(&b, "command", t.Commands, slices.Concat(Policies, Operators))
 	b.WriteString("\n## Library calls\n\n")
-	t.section(&b, "call", t.Library)
+	t.section(&b, "call", t.Library, Policies)
+	b.WriteString("\n## Policies for those who deploy and operate\n")
+	t.operators(&b)
 	return b.String()
 }
 
@@ -63,13 +67,13 @@ func (r Recorded) Whole(library Recorded) Recorded {
 	return all
 }
 
-func (t *Table) section(b *strings.Builder, kind string, r Recorded) {
-	fmt.Fprintf(b, "| %s | %s |\n|---|%s\n", kind, strings.Join(Policies, " | "), strings.Repeat("---|", len(Policies)))
+func (t *Table) section(b *strings.Builder, kind string, r Recorded, policies []string) {
+	fmt.Fprintf(b, "| %s | %s |\n|---|%s\n", kind, strings.Join(policies, " | "), strings.Repeat("---|", len(policies)))
 	names := slices.Sorted(maps.Keys(r))
 	var notes []string
 	for _, name := range names {
 		cells := []string{"`" + name + "`"}
-		for _, policy := range Policies {
+		for _, policy := range policies {
 			cell, refused := t.cell(policy, r[name])
 			cells = append(cells, cell)
 			if cell == part {
