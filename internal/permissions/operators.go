@@ -87,8 +87,21 @@ func statements(actions map[string][]string, condition map[string]map[string]str
 	return all
 }
 
+const aboutOperators = `
+## Policies for those who deploy and operate
+
+Each policy allows exactly what its commands were recorded to ask. The judge finds that it allows all of them.
+
+- Replace the region, the account, and the name of the stack and table, which is limits here.
+- trail is the bucket of the archive, and limits-functioncodebucket-1 that of the code. CloudFormation chooses their names:
+  zae-limiter status shows them.
+- For backup restore, also name the new table, beside the table.
+- A policy for table delete or delete can destroy data. Leave these actions out where nobody should do that.
+`
+
 // operators writes the policies of [Operators].
 func (t *Table) operators(b *strings.Builder) {
+	b.WriteString(aboutOperators)
 	for _, name := range Operators {
 		d, err := OperatorPolicy(name, t.Commands)
 		if err != nil {

@@ -30,6 +30,7 @@ var follows = []string{"stream.Follower.Check", "stream.Follower.Run", "aggregat
 // A Table is what docs/permissions.md shows.
 type Table struct {
 	Library, Commands Recorded
+	Types             Types
 	Verdicts
 }
 
@@ -40,16 +41,16 @@ const (
 	no   = "–"
 )
 
-// Markdown returns the tables of calls and commands, the notes on cells that say part, and
-// the policies of [Operators].
+// Markdown returns the tables of calls and commands, the notes on cells that say part,
+// the policies of [Operators], and what CloudFormation does.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("## Commands\n\n")
 	t.section(&b, "command", t.Commands, slices.Concat(Policies, Operators))
 	b.WriteString("\n## Library calls\n\n")
 	t.section(&b, "call", t.Library, Policies)
-	b.WriteString("\n## Policies for those who deploy and operate\n")
 	t.operators(&b)
+	t.Types.markdown(&b)
 	return b.String()
 }
 
