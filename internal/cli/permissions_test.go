@@ -50,7 +50,7 @@ const (
 var withoutScripts = []string{"provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
-var withoutRequests = []string{"lambda-export", "limits cfn-template", "limits schema", "local", "template", "version"}
+var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "local", "replay", "template", "version"}
 
 // onWhole lists the commands that need more of DynamoDB than items.
 var onWhole = []string{

@@ -93,8 +93,8 @@ const aboutOperators = `
 Each policy allows exactly what its commands were recorded to ask. The judge finds that it allows all of them.
 
 - Replace the region, the account, and the name of the stack and table, which is limits here.
-- trail is the bucket of the archive, and limits-functioncodebucket-1 that of the code. CloudFormation chooses their names:
-  zae-limiter status shows them.
+- trail is the bucket of the archive, and limits-functioncodebucket-1 that of the code. CloudFormation chooses their names;
+  the outputs AuditArchiveBucketName and CodeBucketName of the stack have them.
 - For backup restore, also name the new table, beside the table.
 - A policy for table delete or delete can destroy data. Leave these actions out where nobody should do that.
 `
