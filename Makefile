@@ -123,7 +123,7 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -run '^TestTheJudgedPolicies' ./deploy -update.policies
 	go test -count=1 -run '^TestLibrary$$' ./internal/permissions -update
 	go test -count=1 -run '^TestScripts$$' ./internal/cli -update.permissions
-	go test -count=1 -tags conformance -run '^TestTheJudgeAgrees$$' ./internal/permissions -update
+	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' ./internal/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' ./internal/permissions -update
 
 .PHONY: fuzz

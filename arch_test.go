@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 
 	// Who may do what: what IAM judges about requests, and the table made of it.
 	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
-	"internal/permissions": {"archive", "dynamo/stream", "internal/faults", "internal/iamtrace", "internal/schema", sdk + "/..."},
+	"internal/permissions": {"internal/faults", "internal/iamtrace", "internal/schema", sdk + "/..."},
 
 	"internal/limitertest":    {".", "tend", "store", "dynamo", "dynamolite", "internal/faults"},
 	"dynamo/internal/fixture": {"store", "dynamo", "dynamo/audit", "dynamolite", "internal/faults", "internal/limitertest", "internal/schema", sdk + "/..."},

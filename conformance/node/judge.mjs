@@ -27,6 +27,8 @@ async function verdict(request, policy) {
     serviceControlPolicies: [],
     resourceControlPolicies: []
   }, {})
+  // A request without a resource needs a statement for all resources.
+  if (request.arn === '*' && result.resultType === 'wildcard') return result.results.some((r) => r.resourcePattern === '*')
   if (result.resultType !== 'single') throw new Error(`${JSON.stringify(request)}: ${JSON.stringify(result)}`)
   // A condition on a key that the judge does not know for the action would not be judged.
   if (result.result.ignoredContextKeys.includes('dynamodb:LeadingKeys')) throw new Error(`${request.action} has no leading keys`)

@@ -12,14 +12,12 @@ import (
 	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cloudtest"
@@ -29,7 +27,7 @@ import (
 type managed struct {
 	*dynamo.Meter
 	tables
-	recovery
+	*vault
 }
 
 // tables are the operations of an engine that a meter does not have.
@@ -49,17 +47,6 @@ func (t tables) ListTagsOfResource(ctx context.Context, in *dynamodb.ListTagsOfR
 
 func (t tables) TagResource(ctx context.Context, in *dynamodb.TagResourceInput, o ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error) {
 	return t.engine.TagResource(ctx, in, o...)
-}
-
-// recovery says that every table can be restored to an earlier time. It makes no backups.
-type recovery struct{ admin.BackupAPI }
-
-func (recovery) DescribeContinuousBackups(context.Context, *dynamodb.DescribeContinuousBackupsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeContinuousBackupsOutput, error) {
-	return &dynamodb.DescribeContinuousBackupsOutput{ContinuousBackupsDescription: &dbtypes.ContinuousBackupsDescription{
-		PointInTimeRecoveryDescription: &dbtypes.PointInTimeRecoveryDescription{
-			PointInTimeRecoveryStatus: dbtypes.PointInTimeRecoveryStatusEnabled, RecoveryPeriodInDays: aws.Int32(35),
-		},
-	}}, nil
 }
 
 // connectHealth answers from an account that has the resources of the cloud's stacks. A

@@ -10,12 +10,26 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
+	"github.com/zeroae/zae-limiter-go/deploy/health"
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cfntest"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
@@ -24,24 +38,23 @@ import (
 
 var updatePermissions = flag.Bool("update.permissions", false, "write the requests of the commands to the file of recorded requests")
 
-// recordedCommands has the requests of every command.
-const recordedCommands = "../permissions/recorded/commands.json"
+const (
+	// recordedCommands has the requests of every command.
+	recordedCommands = "../permissions/recorded/commands.json"
+	// recordedCalls has the requests of every library call.
+	recordedCalls = "../permissions/recorded/library.json"
+)
 
-// anyRun is the branch of all runs of a command.
-const anyRun = "always"
+// withoutScripts lists the commands that only AWS Lambda runs. Their requests are those of
+// the library calls of which they are made.
+var withoutScripts = []string{"provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
 var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "local", "replay", "template", "version"}
 
-// recordedAsCalls lists the commands that only AWS Lambda runs. Their requests are those of a
-// library call that is recorded: customresource.Handler.Handle.
-var recordedAsCalls = []string{"provision"}
-
-// notJudged lists the commands about stacks, whole tables, backups and dead letters.
-// docs/permissions.md says that their requests are not judged.
-var notJudged = []string{
-	"backup create", "backup delete", "backup list", "backup restore", "check", "delete", "deploy", "list", "redrive", "rollback", "status",
-	"table delete", "table enable-stream", "table show", "upgrade",
+// onWhole lists the commands that need more of DynamoDB than items.
+var onWhole = []string{
+	"backup create", "backup delete", "backup list", "backup restore", "check", "status", "table delete", "table enable-stream", "table show",
 }
 
 // apart is a flag with which a command is recorded as another one, because it reads what
@@ -68,18 +81,29 @@ func recordCommands(t *testing.T) *commands {
 		if t.Failed() {
 			return
 		}
-		all := c.scripts.Load() == int64(len(files))
-		if *updatePermissions && all {
-			if err := c.Seen().Write(recordedCommands); err != nil {
-				t.Error(err)
-			}
-		}
-		c.Seen().Compare(t, recordedCommands, all)
-		if all {
-			c.complete(t)
-		}
+		c.compare(t, c.scripts.Load() == int64(len(files)))
 	})
 	return c
+}
+
+// compare compares what was sent with the file, and writes the file first if the test is
+// told so. Unless all scripts were run, the file may have more.
+func (c *commands) compare(t *testing.T, all bool) {
+	t.Helper()
+	library, err := permissions.Read(recordedCalls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := c.Seen().Whole(library)
+	if *updatePermissions && all {
+		if err := seen.Write(recordedCommands); err != nil {
+			t.Error(err)
+		}
+	}
+	seen.Compare(t, recordedCommands, all)
+	if all {
+		c.complete(t)
+	}
 }
 
 // ran counts a script.
@@ -91,10 +115,10 @@ func (c *commands) complete(t *testing.T) {
 	seen := c.Seen()
 	for _, words := range cli.CommandPaths() {
 		path, isCommand := cli.CommandOf(words)
-		if !isCommand || slices.Contains(withoutRequests, path) || slices.Contains(recordedAsCalls, path) || slices.Contains(notJudged, path) {
+		if !isCommand || slices.Contains(slices.Concat(withoutRequests, withoutScripts), path) {
 			continue
 		}
-		if len(seen[path][anyRun]) == 0 {
+		if len(seen[path][permissions.AnyRun]) == 0 {
 			t.Errorf("no script records a request of %q: write one, or say in withoutRequests that it sends none", path)
 		}
 	}
@@ -103,9 +127,6 @@ func (c *commands) complete(t *testing.T) {
 // connect records the requests of the command that arguments run.
 func (c *commands) connect(args []string, connect func(context.Context, app.Endpoint) (dynamo.API, error)) func(context.Context, app.Endpoint) (dynamo.API, error) {
 	path, _ := cli.CommandOf(args)
-	if slices.Contains(notJudged, path) {
-		return connect
-	}
 	if slices.Contains(args, apart) {
 		path += " " + apart
 	}
@@ -114,7 +135,36 @@ func (c *commands) connect(args []string, connect func(context.Context, app.Endp
 		if err != nil {
 			return nil, err
 		}
-		return faults.Observe(api, c.Hook(path, anyRun)), nil
+		if slices.Contains(onWhole, path) {
+			return dynamodb.NewFromConfig(permissions.Config(c.noteFor(path), api)), nil
+		}
+		return faults.Observe(api, c.Hook(path, permissions.AnyRun)), nil
+	}
+}
+
+// connectStack records the requests to the services of a stack.
+func (c *commands) connectStack(args []string, connect func(context.Context, app.Endpoint) (stack.Clients, error)) func(context.Context, app.Endpoint) (stack.Clients, error) {
+	path, _ := cli.CommandOf(args)
+	return func(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
+		o, err := connect(ctx, e)
+		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database)
+		return stack.Clients{
+			CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Mappings: lambda.NewFromConfig(cfg),
+			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg),
+		}, err
+	}
+}
+
+// connectHealth records the requests about the state of a stack's parts.
+func (c *commands) connectHealth(args []string, connect func(context.Context, app.Endpoint) (health.Clients, error)) func(context.Context, app.Endpoint) (health.Clients, error) {
+	path, _ := cli.CommandOf(args)
+	return func(ctx context.Context, e app.Endpoint) (health.Clients, error) {
+		o, err := connect(ctx, e)
+		cfg := permissions.Config(c.noteFor(path), o.Watch, o.Functions, o.Queues, o.Logs, o.Buckets)
+		return health.Clients{
+			Watch: cloudwatch.NewFromConfig(cfg), Functions: lambda.NewFromConfig(cfg), Queues: sqs.NewFromConfig(cfg),
+			Logs: cloudwatchlogs.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg),
+		}, err
 	}
 }
 
@@ -130,7 +180,7 @@ func (c *commands) recordOthers(t *testing.T) {
 	}
 	storedAt := func(command string) func(context.Context, app.Endpoint) (archive.API, error) {
 		return func(context.Context, app.Endpoint) (archive.API, error) {
-			return permissions.Objects(s.Client(), c.noteFor(command)), nil
+			return s3.NewFromConfig(permissions.Config(c.noteFor(command), s.Client())), nil
 		}
 	}
 	search := c.run(t.Context(), cli.Options{
@@ -146,13 +196,14 @@ func (c *commands) recordOthers(t *testing.T) {
 	if take != 0 {
 		t.Errorf("acquire: exit code %d", take)
 	}
+	c.recordRedrive(t, engine)
 	ctx, stop := context.WithCancel(t.Context())
 	stderr, code := newLines(), make(chan int, 1)
 	go func() {
 		code <- c.run(ctx, cli.Options{
 			Args: []string{"aggregate", "--archive", "s3://trail/limits"}, Stderr: stderr, ConnectArchive: storedAt("aggregate --archive"),
 			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) {
-				return followed{faults.Wrap(engine, c.Hook("aggregate", anyRun)), permissions.Streams(engine, c.noteFor("aggregate"))}, nil
+				return followed{faults.Wrap(engine, c.Hook("aggregate", permissions.AnyRun)), dynamodbstreams.NewFromConfig(permissions.Config(c.noteFor("aggregate"), engine))}, nil
 			},
 		})
 	}()
@@ -160,6 +211,38 @@ func (c *commands) recordOthers(t *testing.T) {
 	stop()
 	if got := <-code; got != 0 {
 		t.Errorf("aggregate: exit code %d: %s", got, &stderr.text)
+	}
+}
+
+// recordRedrive records the command redrive: it deletes one message and keeps the other.
+func (c *commands) recordRedrive(t *testing.T, engine *dynamolite.DB) {
+	t.Helper()
+	cloud := cfntest.New(cfntest.Options{})
+	if err := makeStack(cloud, "zae-limiter", "Resources: {Queue: {Type: AWS::SQS::Queue}}\nOutputs: {AggregatorDLQUrl: {Value: https://sqs.eu-west-1.amazonaws.com/1/zae-limiter-aggregator-dlq}}"); err != nil {
+		t.Fatal(err)
+	}
+	described, err := engine.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("zae-limiter")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]int{expired(*described.Table.LatestStreamArn): 0, "hello": 1} {
+		args := []string{"redrive", "--discard-expired"}
+		code := c.run(t.Context(), cli.Options{
+			Args: args,
+			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) {
+				return followed{faults.Wrap(engine, c.Hook("redrive", permissions.AnyRun)), dynamodbstreams.NewFromConfig(permissions.Config(c.noteFor("redrive"), engine))}, nil
+			},
+			ConnectStack: c.connectStack(args, func(context.Context, app.Endpoint) (stack.Clients, error) {
+				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine}, nil
+			}),
+			ConnectQueue: func(context.Context, app.Endpoint) (redrive.Queue, error) {
+				cfg := permissions.Config(c.noteFor("redrive"), &letter{body})
+				return sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.DisableMessageChecksumValidation = true }), nil
+			},
+		})
+		if code != want {
+			t.Errorf("redrive of %s: exit code %d, want %d", body, code, want)
+		}
 	}
 }
 
@@ -172,7 +255,7 @@ type followed struct {
 type streams = stream.API
 
 func (c *commands) noteFor(command string) permissions.Note {
-	return func(_ context.Context, input any) { c.Note(command, anyRun, input) }
+	return func(_ context.Context, input any) { c.Note(command, permissions.AnyRun, input) }
 }
 
 func (*commands) run(ctx context.Context, o cli.Options) int {

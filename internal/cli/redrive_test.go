@@ -40,6 +40,12 @@ func (*letter) ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibi
 	return &sqs.ChangeMessageVisibilityOutput{}, nil
 }
 
+// expired is a message about a range that a stream no longer has.
+func expired(stream string) string {
+	return `{"DDBStreamBatchInfo":{"shardId":"shardId-00000001573689847184-864758bb","startSequenceNumber":"000000000000000000512",` +
+		`"endSequenceNumber":"000000000000000000512","streamArn":"` + stream + `"}}`
+}
+
 // The command shows what became of each message, and fails while one is kept.
 func TestRedrive(t *testing.T) {
 	t.Parallel()
@@ -52,8 +58,7 @@ func TestRedrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := `{"DDBStreamBatchInfo":{"shardId":"shardId-00000001573689847184-864758bb","startSequenceNumber":"000000000000000000512",` +
-		`"endSequenceNumber":"000000000000000000512","streamArn":"` + *described.Table.LatestStreamArn + `"}}`
+	gone := expired(*described.Table.LatestStreamArn)
 	const url = "http://127.0.0.1:9324/000000000000/dlq"
 	cloud := cfntest.New(cfntest.Options{})
 	if err := makeStack(cloud, "zae-limiter", "Resources: {Queue: {Type: AWS::SQS::Queue}}\nOutputs: {AggregatorDLQUrl: {Value: !Ref Queue}}"); err != nil {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
@@ -50,6 +52,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	program FILE PATH ARCH   write an executable of a Go package for Linux, without code
 //	damage FILE              change one byte of a file that is not zero
 //	running FILE             let the running program have the content of this file
+//	tag TABLE KEY VALUE      tag a table, as another program would
 //	capture NAME PATTERN     set $NAME to what the pattern's group matches in the last output
 //	cloud step DURATION      set how long CloudFormation takes for a change of one resource
 //	cloud fail ACTION RESOURCE [REASON…]
@@ -63,6 +66,8 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	account age MS           measure the aggregator's iterator age
 //	account log TEXT…        write a line to the aggregator's log
 //	account deny ACTION…     refuse permission for actions, "logs:FilterLogEvents" for example
+//	cloud put NAME RESOURCE KEY
+//	                         put an object into a bucket of a stack
 //	cloud make NAME FILE     make a stack from a template, as another program would
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
@@ -79,6 +84,7 @@ func TestScripts(t *testing.T) {
 			recorder.ran(env)
 			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
 			w.meter = dynamo.NewMeter(w.engine)
+			w.vault = newVault(w.engine, w.now)
 			w.account, w.known = newAccount(), map[string]bool{}
 			w.cloud = cfntest.New(cfntest.Options{Now: w.now, Tables: w.engine})
 			env.Values[worldKey{}] = w
@@ -101,6 +107,7 @@ func TestScripts(t *testing.T) {
 			"running":     running,
 			"capture":     capture,
 			"cloud":       steer,
+			"tag":         tag,
 			"account":     change,
 		},
 	})
@@ -111,6 +118,7 @@ type world struct {
 	engine *dynamolite.DB
 	cloud  *cfntest.Cloud
 	meter  *dynamo.Meter
+	vault  *vault
 	mark   dynamo.Totals
 	mu     sync.Mutex // guards clock: a server reads it while the script continues
 	clock  time.Time
@@ -153,7 +161,7 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 	case "writes":
 		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem)), nil
 	}
-	return &managed{w.meter, tables{w.engine}, recovery{}}, nil
+	return &managed{w.meter, tables{w.engine}, w.vault}, nil
 }
 
 func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
@@ -182,13 +190,34 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		d, err := time.ParseDuration(args[1])
 		ts.Check(err)
 		w.cloud.SetStep(d)
+	case len(args) == 4 && args[0] == "put":
+		out, err := w.cloud.DescribeStackResources(context.Background(), &cloudformation.DescribeStackResourcesInput{StackName: &args[1]})
+		ts.Check(err)
+		for _, r := range out.StackResources {
+			if *r.LogicalResourceId == args[2] {
+				w.cloud.Store(*r.PhysicalResourceId, args[3], []byte("text"))
+			}
+		}
 	case len(args) >= 3 && args[0] == "fail":
 		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
 	case len(args) == 3 && args[0] == "make":
 		ts.Check(makeStack(w.cloud, args[1], ts.ReadFile(args[2])))
 	default:
-		ts.Fatalf("usage: cloud make NAME FILE, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
+		ts.Fatalf("usage: cloud make NAME FILE, cloud put NAME RESOURCE KEY, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
 	}
+}
+
+func tag(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: tag TABLE KEY VALUE")
+	}
+	w := worldOf(ts)
+	out, err := w.engine.DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: &args[0]})
+	ts.Check(err)
+	_, err = w.engine.TagResource(context.Background(), &dynamodb.TagResourceInput{
+		ResourceArn: out.Table.TableArn, Tags: []dbtypes.Tag{{Key: &args[1], Value: &args[2]}},
+	})
+	ts.Check(err)
 }
 
 // makeStack makes a stack with the tags of the Python package.
@@ -222,7 +251,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	o := cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
-		ConnectStack: w.connectStack, ConnectHealth: w.connectHealth, Executable: w.executable,
+		ConnectStack: w.recorder.connectStack(args, w.connectStack), ConnectHealth: w.recorder.connectHealth(args, w.connectHealth), Executable: w.executable,
 	}
 	if w.typed != nil {
 		o.Stdin, o.Terminal = strings.NewReader(*w.typed), true

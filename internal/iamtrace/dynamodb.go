@@ -21,8 +21,10 @@ func Of(input any) ([]Access, bool) {
 	if one, ok := ofTable(input); ok {
 		return []Access{one}, true
 	}
-	if one, ok := ofOther(input); ok {
-		return []Access{one}, true
+	for _, of := range []func(any) []Access{ofBackup, ofStream, ofObjects, ofStack, ofParts} {
+		if all := of(input); len(all) > 0 {
+			return all, true
+		}
 	}
 	switch in := input.(type) {
 	case *dynamodb.BatchGetItemInput:

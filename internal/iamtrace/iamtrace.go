@@ -18,7 +18,8 @@ type Access struct {
 	// Action has the prefix of its service, such as "dynamodb:UpdateItem".
 	Action string
 	// Resource is the part of the ARN after region and account, such as
-	// "table/limits/index/GSI1". For S3 it is "BUCKET" or "BUCKET/KEY".
+	// "table/limits/index/GSI1". For S3 it is "BUCKET" or "BUCKET/KEY". It is "*" for an
+	// action that has no resources.
 	Resource string
 	// Transaction says that the action is part of a transaction.
 	Transaction bool
@@ -57,7 +58,7 @@ func Parse(s string) (Access, error) {
 // IsWrite reports whether the action changes items, objects or tables.
 func (a Access) IsWrite() bool {
 	_, verb, _ := strings.Cut(a.Action, ":")
-	for _, reads := range []string{"Get", "BatchGet", "Query", "Scan", "Describe", "List", "Head", "ConditionCheck"} {
+	for _, reads := range []string{"Get", "BatchGet", "Query", "Scan", "Describe", "List", "ConditionCheck", "FilterLogEvents"} {
 		if strings.HasPrefix(verb, reads) {
 			return false
 		}

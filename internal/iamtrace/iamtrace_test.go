@@ -4,10 +4,15 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/internal/iamtrace"
@@ -17,6 +22,8 @@ import (
 var (
 	table = aws.String("limits")
 	arn   = aws.String("arn:aws:dynamodb:eu-west-1:123456789012:table/limits/stream/2026-01-02T03:04:05.678")
+
+	stackARN = aws.String("arn:aws:cloudformation:eu-west-1:123456789012:stack/limits/1")
 )
 
 func key(pk string) schema.Item { return schema.Key{PK: pk, SK: "s"}.Item() }
@@ -68,6 +75,26 @@ func TestOf(t *testing.T) {
 		{"an iterator does not name its stream", &dynamodbstreams.GetRecordsInput{ShardIterator: arn}, []string{"dynamodb:GetRecords table/*/stream/*"}},
 		{"looking for a bucket is listing it", &s3.HeadBucketInput{Bucket: aws.String("trail")}, []string{"s3:ListBucket trail"}},
 		{"an object", &s3.PutObjectInput{Bucket: aws.String("trail"), Key: aws.String("a/b")}, []string{"s3:PutObject trail/a/b"}},
+		{"an object that may be absent", &s3.HeadObjectInput{Bucket: aws.String("code"), Key: aws.String("a")}, []string{"s3:ListBucket code", "s3:GetObject code/a"}},
+		{"a version of an object is deleted by an action of its own", &s3.DeleteObjectsInput{Bucket: aws.String("code"), Delete: &s3types.Delete{
+			Objects: []s3types.ObjectIdentifier{{Key: aws.String("a")}, {Key: aws.String("b"), VersionId: aws.String("1")}},
+		}}, []string{"s3:DeleteObject code/a", "s3:DeleteObjectVersion code/b"}},
+		{"a list of versions", &s3.ListObjectVersionsInput{Bucket: aws.String("code")}, []string{"s3:ListBucketVersions code"}},
+		{"a restoration writes the new table", &dynamodb.RestoreTableFromBackupInput{
+			BackupArn: aws.String("arn:aws:dynamodb:eu-west-1:123456789012:table/limits/backup/1"), TargetTableName: aws.String("copy"),
+		}, []string{
+			"dynamodb:RestoreTableFromBackup table/limits/backup/1", "dynamodb:RestoreTableFromBackup table/copy", "dynamodb:BatchWriteItem table/copy",
+			"dynamodb:DeleteItem table/copy", "dynamodb:GetItem table/copy", "dynamodb:PutItem table/copy", "dynamodb:Query table/copy", "dynamodb:Scan table/copy", "dynamodb:UpdateItem table/copy",
+		}},
+		{"a list of backups has no resource", &dynamodb.ListBackupsInput{TableName: table}, []string{"dynamodb:ListBackups *"}},
+		{"a stack by its name", &cloudformation.DescribeStacksInput{StackName: table}, []string{"cloudformation:DescribeStacks stack/limits/*"}},
+		{"a stack by its ARN", &cloudformation.DeleteStackInput{StackName: stackARN}, []string{"cloudformation:DeleteStack stack/limits/1"}},
+		{"all stacks are a list", &cloudformation.DescribeStacksInput{}, []string{"cloudformation:ListStacks *", "cloudformation:DescribeStacks stack/*/*"}},
+		{"a template without a stack", &cloudformation.GetTemplateSummaryInput{TemplateBody: aws.String("{}")}, []string{"cloudformation:GetTemplateSummary *"}},
+		{"a change set is judged by its stack", &cloudformation.ExecuteChangeSetInput{ChangeSetName: arn, StackName: stackARN}, []string{"cloudformation:ExecuteChangeSet stack/limits/1"}},
+		{"a queue", &sqs.ReceiveMessageInput{QueueUrl: aws.String("https://sqs.eu-west-1.amazonaws.com/123456789012/dlq")}, []string{"sqs:ReceiveMessage dlq"}},
+		{"a log group", &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("/aws/lambda/f")}, []string{"logs:FilterLogEvents log-group:/aws/lambda/f:*"}},
+		{"a function", &lambda.GetFunctionConfigurationInput{FunctionName: aws.String("f")}, []string{"lambda:GetFunctionConfiguration function:f"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,6 +130,7 @@ func TestWrites(t *testing.T) {
 	for action, want := range map[string]bool{
 		"dynamodb:UpdateItem": true, "dynamodb:BatchWriteItem": true, "dynamodb:CreateTable": true, "s3:PutObject": true,
 		"dynamodb:BatchGetItem": false, "dynamodb:Query": false, "dynamodb:ConditionCheckItem": false, "s3:ListBucket": false,
+		"cloudformation:ExecuteChangeSet": true, "sqs:ReceiveMessage": true, "logs:FilterLogEvents": false,
 	} {
 		if got := (iamtrace.Access{Action: action}).IsWrite(); got != want {
 			t.Errorf("%s writes: %t", action, got)

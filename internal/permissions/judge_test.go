@@ -31,6 +31,16 @@ func judge(t *testing.T, names []string, requests []permissions.Request) (allowe
 	if err := json.Unmarshal(text, &documents); err != nil {
 		t.Fatal(err)
 	}
+	_, commands := recorded(t)
+	for _, name := range permissions.Operators {
+		d, err := permissions.OperatorPolicy(name, commands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if documents[name], err = json.Marshal(d); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var policies []json.RawMessage
 	for _, name := range names {
 		policies = append(policies, documents[name])
@@ -80,7 +90,7 @@ func TestTheJudgeAgrees(t *testing.T) {
 	for _, access := range accesses {
 		requests = append(requests, request(t, access, "ns1"))
 	}
-	for i, allowed := range judge(t, permissions.Policies, requests) {
+	for i, allowed := range judge(t, slices.Concat(permissions.Policies, permissions.Operators), requests) {
 		got.Allowed[accesses[i]] = allowed
 	}
 	if *update {

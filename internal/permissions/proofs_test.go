@@ -135,3 +135,24 @@ func TestAdministratorsMayDoEverything(t *testing.T) {
 	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "manifest.", "tend.", "usage.", "archive.Archive.Search")
 	allows(t, "ns-full", "dynamo.Store.", "manifest.", "tend.", "usage.")
 }
+
+// Who deploys and operates by the published policies may run the commands of which they are
+// made, and a deployer reaches no item of a namespace.
+func TestOperatorsMayOperate(t *testing.T) {
+	t.Parallel()
+	_, commands := recorded(t)
+	v := judged(t)
+	for command, policy := range map[string]string{
+		"deploy": "deployer", "upgrade": "deployer", "status": "deployer", "list": "deployer", "delete": "deployer",
+		"redrive": "operator", "backup restore": "operator", "backup create": "operator", "table create": "operator", "table delete": "operator", "table show": "operator",
+	} {
+		for _, access := range permissions.Accesses(permissions.Recorded{command: commands[command]}) {
+			if !slices.Contains(v.Allowed[access], policy) {
+				t.Errorf("%s forbids %s: %s", policy, command, access)
+			}
+		}
+	}
+	forbids(t, "deployer", accessesThat(t, func(a iamtrace.Access) bool {
+		return slices.ContainsFunc(a.LeadingKeys, func(key string) bool { return strings.HasPrefix(key, "{ns}") })
+	}))
+}

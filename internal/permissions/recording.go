@@ -19,10 +19,14 @@ import (
 // Placeholders in recorded accesses stand for what differs between tables and runs.
 const (
 	table     = "{table}"
-	bucket    = "{bucket}"
+	bucket    = "{bucket}" // of the archive
+	code      = "{code}"   // the bucket of the functions' code
 	namespace = "{ns}"
 	rest      = "*" // of a key or of the name of an object
 )
+
+// AnyRun is the branch of all runs of a command.
+const AnyRun = "always"
 
 // Recorded are the accesses of calls or commands, by the call and by its branch: what the
 // call met or was asked for. Each access is the text of an [iamtrace.Access] with
@@ -84,20 +88,14 @@ func (r *Recorder) Hook(call, branch string) faults.Hook {
 
 // generalize puts placeholders in place of names.
 func generalize(a iamtrace.Access) iamtrace.Access {
-	if strings.HasPrefix(a.Action, "s3:") {
-		_, _, object := strings.Cut(a.Resource, "/")
-		a.Resource = bucket
-		if object {
-			a.Resource += "/" + rest
-		}
-		return a
+	switch service, _, _ := strings.Cut(a.Action, ":"); service {
+	case "s3":
+		a.Resource = generalizeObject(a.Resource)
+	case "dynamodb", "cloudformation":
+		a.Resource = generalizePath(a.Resource)
+	default:
+		a.Resource = generalizePart(a.Resource)
 	}
-	parts := strings.SplitN(a.Resource, "/", 4) // table, its name, index or stream, the name of that
-	parts[1] = table
-	if len(parts) == 4 && parts[2] == "stream" {
-		parts[3] = rest
-	}
-	a.Resource = strings.Join(parts, "/")
 	var keys []string
 	for _, key := range a.LeadingKeys {
 		keys = append(keys, generalizeKey(key))
@@ -105,6 +103,49 @@ func generalize(a iamtrace.Access) iamtrace.Access {
 	slices.Sort(keys)
 	a.LeadingKeys = slices.Compact(keys)
 	return a
+}
+
+// generalizeObject keeps which bucket it is: that of the code, whose name has its logical
+// ID, or that of the archive.
+func generalizeObject(resource string) string {
+	name, _, object := strings.Cut(resource, "/")
+	kind := bucket
+	if strings.Contains(name, "functioncodebucket") {
+		kind = code
+	}
+	if object {
+		kind += "/" + rest
+	}
+	return kind
+}
+
+// generalizePath keeps the kind of a resource of a table or stack, and the names of indexes.
+// A stack has the name of its table.
+func generalizePath(resource string) string {
+	parts := strings.SplitN(resource, "/", 4) // table, its name, index or stream, the name of that
+	switch {
+	case resource == rest:
+		return rest
+	case parts[0] == "stack" && parts[1] == rest:
+		return resource // all stacks
+	case parts[0] == "stack":
+		parts[2] = rest
+	case len(parts) == 4 && parts[2] != "index":
+		parts[3] = rest
+	}
+	parts[1] = table
+	return strings.Join(parts, "/")
+}
+
+// generalizePart keeps what follows the stack's name in the name of a part, and what
+// precedes it in the kind of the part.
+func generalizePart(resource string) string {
+	for _, suffix := range []string{"-aggregator-dlq", "-aggregator", "-limits-provisioner"} {
+		if before, after, ok := strings.Cut(resource, suffix); ok {
+			return before[:strings.LastIndexAny(before, ":/")+1] + table + suffix + after
+		}
+	}
+	return resource
 }
 
 // generalizeKey keeps the kind of a key: what follows the namespace, up to the first #.

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
@@ -244,7 +245,7 @@ func archived(recorder *permissions.Recorder) func(*testing.T) {
 		server := s3test.New(t, "trail")
 		record("archive.Open", func() (err error) {
 			a, err = archive.Open(w.Context(), archive.Options{
-				API: permissions.Objects(server.Client(), w.seen), Location: archive.Location{Bucket: "trail", Prefix: "limits"}, NameOf: namespaces.NameOf,
+				API: s3.NewFromConfig(permissions.Config(w.seen, server.Client())), Location: archive.Location{Bucket: "trail", Prefix: "limits"}, NameOf: namespaces.NameOf,
 			})
 			return err
 		})

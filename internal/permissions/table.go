@@ -9,14 +9,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/iamtrace"
 )
 
-// madeOf lists, for commands whose scripts meet only some branches of a call, the calls
-// that they make.
+// madeOf lists the calls of commands that do not send all of the calls' requests in each
+// run: they meet only some branches of a call, or depend on what runs at the same time.
 var madeOf = map[string][]string{
-	"acquire":             {"dynamo.Open", "Limiter.Acquire", "Lease.Commit"},
+	"acquire":             decides,
 	"available":           {"dynamo.Open", "Limiter.Available"},
+	"bench":               decides,
+	"provision":           {"customresource.Handler.Handle"},
+	"redrive":             {"dynamo.OpenID", "stream.Follower.ReadRange", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put"},
 	"aggregate":           follows,
 	"aggregate --archive": append([]string{"archive.Open", "archive.Archive.Put"}, follows...),
 }
+
+// decides are the calls of a process that decides requests.
+var decides = []string{"dynamo.Open", "Limiter.Acquire", "Lease.Commit", "Lease.Rollback"}
 
 // follows are the calls of a process that follows the stream.
 var follows = []string{"stream.Follower.Check", "stream.Follower.Run", "aggregator.Aggregator.Follow", "aggregator.Aggregator.Process"}
@@ -24,6 +30,7 @@ var follows = []string{"stream.Follower.Check", "stream.Follower.Run", "aggregat
 // A Table is what docs/permissions.md shows.
 type Table struct {
 	Library, Commands Recorded
+	Types             Types
 	Verdicts
 }
 
@@ -34,37 +41,40 @@ const (
 	no   = "–"
 )
 
-// Markdown returns the tables of calls and commands, and the notes on cells that say part.
+// Markdown returns the tables of calls and commands, the notes on cells that say part,
+// the policies of [Operators], and what CloudFormation does.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("## Commands\n\n")
-	t.section(&b, "command", t.whole())
+	t.section(&b, "command", t.Commands, slices.Concat(Policies, Operators))
 	b.WriteString("\n## Library calls\n\n")
-	t.section(&b, "call", t.Library)
+	t.section(&b, "call", t.Library, Policies)
+	t.operators(&b)
+	t.Types.markdown(&b)
 	return b.String()
 }
 
-// whole returns the commands, with the accesses of the calls of which they are made. A
+// Whole returns commands with the accesses of the library calls of which they are made. A
 // command has only one branch: a user cannot know what it will meet.
-func (t *Table) whole() Recorded {
-	all := Recorded{}
-	for command, branches := range t.Commands {
-		of := Recorded{command: branches}
-		for _, call := range madeOf[command] {
-			of[call] = t.Library[call]
+func (r Recorded) Whole(library Recorded) Recorded {
+	all := maps.Clone(r)
+	for command, calls := range madeOf {
+		of := Recorded{command: r[command]}
+		for _, call := range calls {
+			of[call] = library[call]
 		}
-		all[command] = map[string][]string{"always": Accesses(of)}
+		all[command] = map[string][]string{AnyRun: Accesses(of)}
 	}
 	return all
 }
 
-func (t *Table) section(b *strings.Builder, kind string, r Recorded) {
-	fmt.Fprintf(b, "| %s | %s |\n|---|%s\n", kind, strings.Join(Policies, " | "), strings.Repeat("---|", len(Policies)))
+func (t *Table) section(b *strings.Builder, kind string, r Recorded, policies []string) {
+	fmt.Fprintf(b, "| %s | %s |\n|---|%s\n", kind, strings.Join(policies, " | "), strings.Repeat("---|", len(policies)))
 	names := slices.Sorted(maps.Keys(r))
 	var notes []string
 	for _, name := range names {
 		cells := []string{"`" + name + "`"}
-		for _, policy := range Policies {
+		for _, policy := range policies {
 			cell, refused := t.cell(policy, r[name])
 			cells = append(cells, cell)
 			if cell == part {

@@ -3,6 +3,7 @@ package permissions_test
 import (
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ const (
 	commandsFile = "recorded/commands.json"
 	policiesFile = "recorded/policies.json"
 	verdictsFile = "recorded/verdicts.json"
+	typesFile    = "recorded/cloudformation.json"
 	document     = root + "/docs/permissions.md"
 	// generated stands before the part of the document that a test writes.
 	generated = "<!-- The rest is generated: make permissions. -->\n\n"
@@ -53,6 +55,37 @@ func TestTheVerdictsAreUpToDate(t *testing.T) {
 	}
 }
 
+// typesOfTemplate returns the types of the template's resources, in order.
+func typesOfTemplate(t *testing.T) (types []string) {
+	t.Helper()
+	text, err := os.ReadFile(root + "/deploy/template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile(`Type: (AWS::\w+::\w+)`).FindAllStringSubmatch(string(text), -1) {
+		types = append(types, found[1])
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// The document has what CloudFormation does for each type of the template, and for no other.
+func TestTheTypesAreThoseOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	types, err := permissions.ReadTypes(typesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(typesOfTemplate(t), slices.Sorted(maps.Keys(types))); diff != "" {
+		t.Errorf("run make permissions (-template +recorded):\n%s", diff)
+	}
+	for name, actions := range types {
+		if len(actions) == 0 {
+			t.Errorf("%s has no actions", name)
+		}
+	}
+}
+
 // The document shows the verdicts.
 func TestTheDocumentIsUpToDate(t *testing.T) {
 	t.Parallel()
@@ -61,7 +94,11 @@ func TestTheDocumentIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	library, commands := recorded(t)
-	table := (&permissions.Table{Library: library, Commands: commands, Verdicts: v}).Markdown()
+	types, err := permissions.ReadTypes(typesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := (&permissions.Table{Library: library, Commands: commands, Types: types, Verdicts: v}).Markdown()
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)

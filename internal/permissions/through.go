@@ -2,64 +2,43 @@ package permissions
 
 import (
 	"context"
+	"fmt"
+	"reflect"
+	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
-	"github.com/zeroae/zae-limiter-go/archive"
-	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go/middleware"
 )
 
 // A Note is told of each request before it is sent, by the SDK's input.
 type Note func(ctx context.Context, input any)
 
-// Streams returns streams whose requests are noted.
-func Streams(api stream.API, note Note) stream.API { return &streams{api, note} }
-
-type streams struct {
-	api  stream.API
-	note Note
+// Config returns a configuration for clients of the SDK whose requests are noted. Nothing is
+// sent: the first of the objects that has the operation as a method answers.
+func Config(note Note, answers ...any) aws.Config {
+	answer := middleware.InitializeMiddlewareFunc("answer", func(
+		ctx context.Context, in middleware.InitializeInput, _ middleware.InitializeHandler,
+	) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
+		note(ctx, in.Parameters)
+		out.Result, err = call(ctx, in.Parameters, answers)
+		return out, metadata, err
+	})
+	return aws.Config{Region: "eu-west-1", APIOptions: []func(*middleware.Stack) error{func(s *middleware.Stack) error {
+		return s.Initialize.Add(answer, middleware.After) // the SDK refuses wrong inputs first
+	}}}
 }
 
-func (s *streams) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
-	s.note(ctx, in)
-	return s.api.DescribeStream(ctx, in, o...)
-}
-
-func (s *streams) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
-	s.note(ctx, in)
-	return s.api.GetShardIterator(ctx, in, o...)
-}
-
-func (s *streams) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
-	s.note(ctx, in)
-	return s.api.GetRecords(ctx, in, o...)
-}
-
-// Objects returns a storage of objects whose requests are noted.
-func Objects(api archive.API, note Note) archive.API { return &objects{api, note} }
-
-type objects struct {
-	api  archive.API
-	note Note
-}
-
-func (o *objects) HeadBucket(ctx context.Context, in *s3.HeadBucketInput, with ...func(*s3.Options)) (*s3.HeadBucketOutput, error) {
-	o.note(ctx, in)
-	return o.api.HeadBucket(ctx, in, with...)
-}
-
-func (o *objects) ListObjectsV2(ctx context.Context, in *s3.ListObjectsV2Input, with ...func(*s3.Options)) (*s3.ListObjectsV2Output, error) {
-	o.note(ctx, in)
-	return o.api.ListObjectsV2(ctx, in, with...)
-}
-
-func (o *objects) GetObject(ctx context.Context, in *s3.GetObjectInput, with ...func(*s3.Options)) (*s3.GetObjectOutput, error) {
-	o.note(ctx, in)
-	return o.api.GetObject(ctx, in, with...)
-}
-
-func (o *objects) PutObject(ctx context.Context, in *s3.PutObjectInput, with ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
-	o.note(ctx, in)
-	return o.api.PutObject(ctx, in, with...)
+// call calls the method for an input: GetItem for a *dynamodb.GetItemInput.
+func call(ctx context.Context, input any, on []any) (any, error) {
+	operation := strings.TrimSuffix(reflect.TypeOf(input).Elem().Name(), "Input")
+	for _, o := range on {
+		method := reflect.ValueOf(o).MethodByName(operation)
+		if !method.IsValid() || method.Type().In(1) != reflect.TypeOf(input) {
+			continue
+		}
+		results := method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(input)})
+		err, _ := reflect.TypeAssert[error](results[1])
+		return results[0].Interface(), err
+	}
+	return nil, fmt.Errorf("nothing answers %T", input)
 }

@@ -99,8 +99,25 @@ func NewRequest(access, ns string) (Request, error) {
 
 // arn is the ARN of an access, with the names that the recorded policies have.
 func arn(a iamtrace.Access) string {
-	if strings.HasPrefix(a.Action, "s3:") {
-		return "arn:aws:s3:::" + strings.NewReplacer(bucket, "trail", rest, "audit/year=2026/one.gz").Replace(a.Resource)
+	switch {
+	case strings.Contains(a.Resource, "/stream/"):
+		return named(a, "2026-01-02T03:04:05.678")
+	case strings.HasPrefix(a.Resource, bucket):
+		return named(a, "audit/year=2026/one.gz")
 	}
-	return "arn:aws:dynamodb:eu-west-1:123456789012:" + strings.NewReplacer(table, "limits", rest, "2026-01-02T03:04:05.678").Replace(a.Resource)
+	return named(a, "1")
+}
+
+// named is the ARN of an access. What a run chooses, such as the name of an object, becomes
+// one.
+func named(a iamtrace.Access, one string) string {
+	service, _, _ := strings.Cut(a.Action, ":")
+	resource := strings.NewReplacer(table, "limits", bucket, "trail", code, "limits-functioncodebucket-1", rest, one).Replace(a.Resource)
+	switch {
+	case a.Resource == "*":
+		return "*"
+	case service == "s3":
+		return "arn:aws:s3:::" + resource
+	}
+	return "arn:aws:" + service + ":eu-west-1:123456789012:" + resource
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -58,7 +59,7 @@ func newWorld(tb testing.TB, recorder *permissions.Recorder) *world {
 	tb.Helper()
 	w := &world{recorder: recorder}
 	engine := limitertest.NewEngine(tb, dynamolite.Options{})
-	w.streams = permissions.Streams(engine, w.seen)
+	w.streams = dynamodbstreams.NewFromConfig(permissions.Config(w.seen, engine))
 	w.World = limitertest.New(tb, limitertest.Options{
 		API: faults.Wrap(engine, w.note, w.disturb.Apply), Remote: true,
 		Table: dynamo.TableOptions{Stream: true, Principal: "tester"}, Store: dynamo.Options{Principal: "tester"},
