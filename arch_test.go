@@ -104,7 +104,7 @@ var mayImport = map[string][]string{
 	"internal/elftest":   {},
 	"internal/faults":    {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 
-	// Who may do what: what IAM judges about requests, and the table made of it.
+	// Permissions: what IAM judges about requests, and the tables made of it.
 	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
 	"internal/permissions": {"archive", "dynamo/stream", "internal/faults", "internal/iamtrace", "internal/schema", sdk + "/..."},
 

@@ -120,7 +120,7 @@ func (t *Table) startRestore(ctx context.Context, op string, r *Restore) error {
 	case r.Resume:
 		return t.checkResumed(op, r.Into, into)
 	case there:
-		return fmt.Errorf("%s: %w: a restoration needs a new table; --resume completes one that was interrupted",
+		return fmt.Errorf("%s: %w: a restoration needs a new table; --resume completes an interrupted one",
 			op, &store.ExistsError{Kind: "table", Name: r.Into})
 	case r.Backup != "":
 		_, err = conn.Call(ctx, t.conn, op, func(o *dynamodb.RestoreTableFromBackupOutput) middleware.Metadata { return o.ResultMetadata },

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 )
 
-// A Note is told of each request before it is sent, by the SDK's input.
+// A Note receives the SDK's input of each request before it is sent.
 type Note func(ctx context.Context, input any)
 
 // Streams returns streams whose requests are noted.
