@@ -108,7 +108,7 @@ var mayImport = map[string][]string{
 	"internal/faults":     {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 	"conformance/account": {"store", "deploy/stack"},
 
-	// Who may do what: what IAM judges about requests, and the table made of it.
+	// Permissions: what IAM judges about requests, and the tables made of it.
 	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
 	"internal/permissions": {"internal/faults", "internal/iamtrace", "internal/schema", sdk + "/..."},
 

@@ -174,7 +174,7 @@ func kind(r *streamtypes.Record) string {
 	return string(r.EventName) + " " + what
 }
 
-// The stack's table is the one that zae-limiter table create makes.
+// The table of the stack equals the table of zae-limiter table create.
 func TestTheTableIsThatOfTheProgram(t *testing.T) {
 	t.Parallel()
 	for _, o := range []deploy.Options{{}, {GSI2Projection: deploy.ProjectAll}} {

@@ -71,7 +71,7 @@ func (r *Result) Failures() []Outcome {
 	return failed
 }
 
-// Apply makes the levels of a manifest as it declares them, in transactions of up to
+// Apply makes the levels of a manifest as it declares them. A transaction has up to
 // [dynamo.MaxLevels] levels, each with its audit event and its registries. Levels of
 // entities reach their buckets before Apply returns. Applying again what was applied
 // sends no writes.

@@ -242,9 +242,9 @@ func TestABucketInUseFollowsAnApply(t *testing.T) {
 	}
 }
 
-// An apply that crashes between any two of its requests, or whose answer to any of them
-// is lost, leaves a table from which the next apply arrives at the manifest, and the
-// record never lists less than what the crashed one has set.
+// An apply may crash between any two of its requests, or lose the answer to any of them.
+// The next apply then arrives at the manifest. The record never lists less than what the
+// first apply has set.
 func TestAnApplyResumesWhereverItStopped(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {

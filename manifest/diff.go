@@ -22,7 +22,7 @@ const (
 	Adopt Action = "adopt"
 	// Forget gives up ownership of a level that is deleted already.
 	Forget Action = "forget"
-	// Keep leaves a level that is owned and not declared any more, because deletions were
+	// Keep leaves a level that is owned and no longer declared, because deletions were
 	// not asked for.
 	Keep Action = "keep"
 	// Conflict leaves a level that belongs to another manifest.
@@ -51,7 +51,7 @@ type Change struct {
 	Unreadable error
 }
 
-// A State is who owns which levels of a namespace.
+// A State has the owners of the levels of a namespace.
 type State struct {
 	// Owned are the levels that the manifest owns, with a digest of what it set them to.
 	Owned map[store.ConfigKey]string

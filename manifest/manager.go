@@ -95,7 +95,7 @@ func (m *Manager) check(of *Manifest) error {
 	return nil
 }
 
-// stateOf finds the record of a manifest, and who owns what.
+// stateOf finds the record of a manifest, and the owners of all levels.
 func stateOf(name string, records []dynamo.ManifestRecord) (*dynamo.ManifestRecord, State) {
 	own := &dynamo.ManifestRecord{Name: name, Levels: map[store.ConfigKey]string{}}
 	state := State{Others: map[store.ConfigKey]string{}}

@@ -4,10 +4,10 @@
 // stream lives, which is 24 hours, and gives the records to an aggregator.
 //
 // An aggregator counts usage by marks: the last sequence number counted of each shard of
-// a bucket, in each window. A record that comes after a later one of its shard cannot be
-// counted any more in that window, and cannot be told from one that was counted. So the
-// package processes messages in the order of the stream, and reports how many steps it
-// passed over.
+// a bucket, in each window. Once it has counted a later record of the shard, it no longer
+// counts an earlier one in that window: the mark does not tell whether it has counted the
+// earlier one. So the package processes messages in the order of the stream, and reports
+// how many steps it passed over.
 package redrive
 
 import (

@@ -39,7 +39,7 @@ func (r *reader) counts(ctx context.Context, url string) (Counts, error) {
 	visible, err1 := strconv.Atoi(out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)])
 	inFlight, err2 := strconv.Atoi(out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible)])
 	if err1 != nil || err2 != nil {
-		return Counts{}, fmt.Errorf("%w: SQS told no number of messages", errIncomplete)
+		return Counts{}, fmt.Errorf("%w: the answer of SQS has no number of messages", errIncomplete)
 	}
 	return Counts{visible, inFlight}, nil
 }

@@ -77,8 +77,8 @@ func (r *reader) code(ctx context.Context, name string) Part[Code] {
 	return Read(c)
 }
 
-// mapping finds the mapping of a table's stream to a function. Of several, it is the one that
-// works least.
+// mapping finds the mapping of a table's stream to a function. Of several, it returns the
+// mapping in the worst state.
 func (r *reader) mapping(ctx context.Context, function string) (Mapping, error) {
 	var found []types.EventSourceMappingConfiguration
 	in := &lambda.ListEventSourceMappingsInput{FunctionName: &function}

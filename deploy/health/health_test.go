@@ -199,7 +199,7 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 		"an alarm without data":     {func(w *world) { w.Alarms[0].StateValue = types.StateValueInsufficientData }, health.Healthy, ""},
 		"alarms that tell nobody": {
 			func(w *world) { w.Alarms[0].AlarmActions, w.Alarms[1].ActionsEnabled = nil, aws.Bool(false) },
-			health.Healthy, "healthy alarms: 2 of 3 alarms tell nobody",
+			health.Healthy, "healthy alarms: 2 of 3 alarms notify nobody",
 		},
 		"dead letters": {
 			func(w *world) { w.Queues[queue] = cloudtest.Queue{Visible: 2, InFlight: 1} },

@@ -15,7 +15,7 @@ import (
 // A Verdict sums a report up in a word.
 type Verdict string
 
-// The verdicts. If several hold, the one that comes first here counts.
+// The verdicts. If several hold, the first of this list counts.
 const (
 	// Changing: an operation runs on the stack, the table or a function.
 	Changing Verdict = "changing"
@@ -281,6 +281,6 @@ func (r *Report) judgeAlarms() {
 		}
 	}
 	if silent > 0 {
-		r.find(Healthy, "alarms", "deploy with --alarm-sns-topic", "%d of %d alarms tell nobody: they have no enabled action", silent, len(*r.Alarms.Value))
+		r.find(Healthy, "alarms", "deploy with --alarm-sns-topic", "%d of %d alarms notify nobody: they have no enabled action", silent, len(*r.Alarms.Value))
 	}
 }

@@ -41,10 +41,10 @@ type Remainder struct {
 // repetition after a crash still finds them. Before anything is deleted, it checks every
 // protection, and that CloudFormation retains the data that is to stay.
 //
-// It fails with [store.ErrNotFound] if there is no stack, with a [*store.ValidationError] if
-// the stack is not one of a limiter, with a [*ProtectedError], with a
-// [*StateError] while another operation runs, and with a [*FailedError] if the stack cannot
-// be deleted.
+// Delete fails with [store.ErrNotFound] if there is no stack, with a
+// [*store.ValidationError] if the stack is not a limiter's, and with a [*ProtectedError] if
+// something is protected. It fails with a [*StateError] while another operation runs, and
+// with a [*FailedError] if the stack cannot be deleted.
 func (m *Manager) Delete(ctx context.Context, d Deletion) (Remainder, error) {
 	s, err := m.Find(ctx, d.Name)
 	if err != nil {

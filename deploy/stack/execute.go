@@ -13,9 +13,9 @@ import (
 // each event once and in order. It returns the stack as it is then; an empty plan changes
 // nothing.
 //
-// It fails with [ErrStale] if another change came first, with [ErrBusy] if an operation runs
-// on the stack, with a [*FailedError] if the operation fails, and with an
-// [*InterruptedError] if the caller stops waiting.
+// Execute fails with [ErrStale] if another change came first, and with [ErrBusy] if an
+// operation runs on the stack. It fails with a [*FailedError] if its own operation fails, and
+// with an [*InterruptedError] if the caller stops waiting.
 func (m *Manager) Execute(ctx context.Context, p *Plan, progress func(Event)) (*Stack, error) {
 	if p.Empty() {
 		return m.Find(ctx, p.StackID)

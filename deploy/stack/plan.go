@@ -39,9 +39,9 @@ func (p *Plan) Empty() bool { return p.changeSet == "" }
 // be executed or discarded. For a stack that does not exist, CloudFormation makes an empty
 // one in the state REVIEW_IN_PROGRESS.
 //
-// Plan fails with a [*StateError] if the state of the stack allows no change, with a
-// [*ReplacementError] if the change would lose data, and with a [*ChangeSetError] if
-// CloudFormation cannot compute it. It then leaves no change set.
+// Plan fails with a [*StateError] if the state of the stack allows no change, and with a
+// [*ReplacementError] if the change would lose data. It fails with a [*ChangeSetError] if
+// CloudFormation cannot compute the change. It then leaves no change set.
 func (m *Manager) Plan(ctx context.Context, s Spec) (*Plan, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 type Permission struct {
 	Action   string // "dynamodb:GetItem" for instance
 	Resource string // "table" or "index/GSI1"
-	// Use says who needs it.
+	// Use is the kind of program that needs it.
 	Use Use
 	// Err is nil if the action is allowed, a [store.ErrAccessDenied] if it is refused, and
 	// another error if the trial does not tell.
@@ -29,7 +29,7 @@ type Permission struct {
 // Denied reports whether the action was refused.
 func (p *Permission) Denied() bool { return errors.Is(p.Err, store.ErrAccessDenied) }
 
-// A Use says who needs a permission.
+// A Use is a kind of program that needs a permission.
 type Use string
 
 // The values of [Use].

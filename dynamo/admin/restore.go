@@ -53,17 +53,16 @@ type Restored struct {
 
 // Restore makes a new table from a backup or from an instant of this one, waits until it
 // is ready, and gives it the settings that a restoration loses: time to live, stream,
-// point-in-time recovery, tags and deletion protection. The settings are those of this
-// table as it is now or, if it is gone, time to live on and what the backup recorded of
-// the stream.
+// point-in-time recovery, tags and deletion protection. It takes the settings from this
+// table as it is now. If this table is gone, Restore enables time to live, and the stream
+// as the backup recorded it.
 //
-// The stream of the new table numbers its records anew, so Restore also removes the marks
-// of the old stream from the usage snapshots that are still counted to. Otherwise an
-// aggregator could take new records for counted ones. Start no aggregator on the new table
+// The stream of the new table numbers its records anew. So Restore also removes the marks
+// of the old stream from the usage snapshots of open windows. Otherwise an aggregator could take new records for counted ones. Start no aggregator on the new table
 // before Restore is done.
 //
-// It never writes to an existing table, except with Resume: to one that says that it was
-// restored from this table. It fails with [store.ErrExists] if the new table exists, and
+// Restore never writes to an existing table. With Resume, it writes to a table that AWS
+// reports as restored from this table. It fails with [store.ErrExists] if the new table exists, and
 // with [ErrNoBackups] on a server without backups.
 func (t *Table) Restore(ctx context.Context, r Restore) (Restored, error) {
 	op := "restore table " + t.o.Table + " into " + r.Into
@@ -120,7 +119,7 @@ func (t *Table) startRestore(ctx context.Context, op string, r *Restore) error {
 	case r.Resume:
 		return t.checkResumed(op, r.Into, into)
 	case there:
-		return fmt.Errorf("%s: %w: a restoration needs a new table; --resume completes one that was interrupted",
+		return fmt.Errorf("%s: %w: a restoration needs a new table; --resume completes an interrupted one",
 			op, &store.ExistsError{Kind: "table", Name: r.Into})
 	case r.Backup != "":
 		_, err = conn.Call(ctx, t.conn, op, func(o *dynamodb.RestoreTableFromBackupOutput) middleware.Metadata { return o.ResultMetadata },

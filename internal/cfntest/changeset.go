@@ -288,7 +288,7 @@ func (c *Cloud) ExecuteChangeSet(_ context.Context, in *cloudformation.ExecuteCh
 	})
 }
 
-// DeleteChangeSet deletes a change set; one that is gone is deleted.
+// DeleteChangeSet deletes a change set, and succeeds if it is gone.
 func (c *Cloud) DeleteChangeSet(_ context.Context, in *cloudformation.DeleteChangeSetInput, _ ...func(*cloudformation.Options)) (*cloudformation.DeleteChangeSetOutput, error) {
 	return call(c, "DeleteChangeSet", func() (*cloudformation.DeleteChangeSetOutput, error) {
 		if s, cs, err := c.find(in.ChangeSetName, in.StackName); err == nil {

@@ -29,7 +29,7 @@ type Tables interface {
 
 // Options configure a [Cloud].
 type Options struct {
-	// Now is the clock; nil is one that stands still.
+	// Now is the clock; a nil clock stands still.
 	Now func() time.Time
 	// Step is how long a change of one resource takes. With 0, an operation ends at once.
 	Step time.Duration

@@ -1,12 +1,15 @@
 // Package cfntest is a strict CloudFormation in memory, for tests. It parses real templates,
 // resolves parameters, conditions and functions, computes change sets and runs operations
-// with events. It also has the parts of S3, Lambda and the tagging API that deployments call,
-// because what is in a bucket decides whether a stack can be deleted.
+// with events. It also has the parts of S3, Lambda and the tagging API that deployments call:
+// for instance, a stack can be deleted only if its buckets are empty.
 //
 // It refuses what AWS refuses, with AWS's error codes and texts. Its rules come from public
-// documents: the API reference of CloudFormation (errors, states, change sets), its user
-// guide (UsePreviousValue, DeletionPolicy and RetainExceptOnCreate, exports, quotas), and the
-// lines "Update requires" of the resource reference (which change replaces a resource).
+// documents of CloudFormation:
+//
+//   - the API reference: errors, states, change sets;
+//   - the user guide: UsePreviousValue, DeletionPolicy and RetainExceptOnCreate, exports, quotas;
+//   - the lines "Update requires" of the resource reference: which change replaces a resource.
+//
 // Nobody has compared it with a real account.
 //
 // What it does not model: parallel changes of resources (it changes one after the other),

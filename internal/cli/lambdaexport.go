@@ -47,7 +47,7 @@ func newLambdaExport(a *app.App) *cobra.Command {
 	cmd.Flags().Var(app.Choice(&o.architecture, "arm64", "amd64"), "arch", "require an executable for these processors")
 	cmd.Flags().StringVar(&o.binary, "binary", "", "`file` of the executable (default the running program)")
 	cmd.Flags().StringVarP(&o.out, "out", "o", "lambda.zip", "`file` of the zip")
-	cmd.Flags().BoolVar(&o.info, "info", false, "write no file: show what the zip would be")
+	cmd.Flags().BoolVar(&o.info, "info", false, "show what the zip would be; write no file")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	return cmd
 }

@@ -69,3 +69,35 @@ func TestReadme(t *testing.T) {
 		t.Errorf("the session of README.md (-shown +real):\n%s", diff)
 	}
 }
+
+// TestTheReadmeNamesEveryCommand checks the table of commands: the row of a command has its
+// verbs. The command provision is only for the function of a stack.
+func TestTheReadmeNamesEveryCommand(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(readme), "| command | verbs |\n")
+	table, _, ended := strings.Cut(table, "\n\n")
+	if !found || !ended {
+		t.Fatal("README.md has no table of commands")
+	}
+	for _, path := range cli.CommandPaths() {
+		if len(path) > 0 && path[0] != "provision" && !hasRow(table, path) {
+			t.Errorf("the table of commands in README.md does not have %s", strings.Join(path, " "))
+		}
+	}
+}
+
+// hasRow reports whether a row begins with a command, and has its verb if there is one.
+func hasRow(table string, path []string) bool {
+	for row := range strings.Lines(table) {
+		name, verbs, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		named := strings.Contains(name, "`"+path[0]+"`") || strings.Contains(name, "`"+path[0]+" ")
+		if named && (len(path) == 1 || strings.Contains(verbs, "`"+path[1]+"`")) {
+			return true
+		}
+	}
+	return false
+}

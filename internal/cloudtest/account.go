@@ -2,10 +2,9 @@
 // metrics and alarms, the logs, the configuration of Lambda functions and their mappings,
 // queues, and buckets. It answers as AWS does, missing permissions and throttling included.
 //
-// Its rules come from the API references of the services: which codes errors have, which
-// fields are required, how many names or queries a request may have, that answers come in
-// pages (of two, so that every reader must turn them), and how figures are summed up by
-// period.
+// Its rules come from the API references of the services: the codes of errors, the required
+// fields, the largest number of names or queries in a request, and the sums of figures by
+// period. Answers come in pages of two, so that every reader must turn pages.
 package cloudtest
 
 import (

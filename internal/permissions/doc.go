@@ -1,5 +1,5 @@
-// Package permissions holds the table of who may do what, docs/permissions.md, and what
-// keeps it true.
+// Package permissions keeps docs/permissions.md true: the tables that say which policy allows
+// which command and library call.
 //
 // Tests run every library call and every command on the embedded engine, record their
 // requests, and compare them with the files in recorded. A change of requests changes these

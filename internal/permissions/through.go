@@ -10,7 +10,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// A Note is told of each request before it is sent, by the SDK's input.
+// A Note receives the SDK's input of each request before it is sent.
 type Note func(ctx context.Context, input any)
 
 // Config returns a configuration for clients of the SDK whose requests are noted. Nothing is

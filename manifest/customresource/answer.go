@@ -124,8 +124,8 @@ func (h *Handler) put(ctx context.Context, address string, text []byte) (lasting
 	return true, errors.New(response.Status)
 }
 
-// withoutAddress removes the address from an error: who has it may answer for the
-// stack.
+// withoutAddress removes the address from an error, because everybody who has the address
+// can answer for the stack.
 func withoutAddress(err error) error {
 	if wrong, ok := errors.AsType[*url.Error](err); ok {
 		return wrong.Err

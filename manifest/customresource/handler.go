@@ -65,10 +65,10 @@ func New(o Options) (*Handler, error) {
 	return &Handler{o}, nil
 }
 
-// Handle serves the event of a Lambda function: an event of a custom resource, which it
-// answers at the event's ResponseURL, or a direct call by the peer's protocol, which it
-// answers with its result. An error of the first kind means that there was no answer,
-// and CloudFormation waits for its own timeout; whatever else fails is in the answer.
+// Handle serves the event of a Lambda function. It answers the event of a custom resource
+// at the event's ResponseURL, and a direct call by the peer's protocol with its result. An
+// error of the first kind means that there was no answer, and CloudFormation waits for its
+// own timeout. Every other failure is in the answer.
 //
 // Handle finishes before the deadline of ctx, if there is one: it stops the work, and
 // answers that it is not complete.

@@ -33,13 +33,13 @@ type redriveOptions struct {
 const aboutRedrive = `Process again what the aggregator's function on AWS Lambda gave up on. Its dead-letter
 queue has messages that name ranges of the table's stream. The command reads each range from
 the stream, which keeps records for 24 hours, processes it, and deletes the message only
-then. Running it again does no harm: nothing is counted twice.
+then. You may run it again: it counts nothing twice.
 
-Usage is counted in the order of the stream. A step of a bucket's shard cannot be counted
-once a later one of the same window is. The command reports such steps as passed over, with
-those that had been counted in the first place. So run it soon.
+The command counts the usage of a bucket's shard in the order of the stream. Once a later
+step of a window is counted, an earlier one is not. The command reports such steps as passed
+over, together with steps that were counted before. So run it soon.
 
-Messages that are kept, with their states:
+The command keeps some messages, with one of these states:
   expired     the stream no longer has the range; --discard-expired deletes the message
   unreadable  some records can never be read, the others were processed;
               --discard-unreadable deletes the message
@@ -47,7 +47,7 @@ Messages that are kept, with their states:
   foreign     the message is about another table, or of another kind
   failed      try again
 
-Exit codes: 0 if every message was processed or discarded, or none was there; 1 if one was kept.`
+Exit codes: 0 if every message was processed or discarded, or none was there; 1 if one was kept.` + app.StackNames
 
 // NewRedrive is the command redrive.
 func NewRedrive(a *app.App) *cobra.Command {
@@ -61,6 +61,7 @@ func NewRedrive(a *app.App) *cobra.Command {
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
+	a.BindStack(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue (default that of the stack with\nthe name of the table)")
 	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages")
@@ -93,7 +94,7 @@ func (o *redriveOptions) find(ctx context.Context) error {
 	}
 	flags := &o.app.Flags
 	if flags.Local != "" {
-		return app.Usagef("missing --queue-url: an embedded database has no stack whose queue could be found")
+		return app.Usagef("missing --queue-url: give the URL of the queue; an embedded database has no stack that names it")
 	}
 	clients, err := o.app.ConnectStack(ctx, app.Endpoint{Region: flags.Region, URL: flags.EndpointURL})
 	if err != nil {
@@ -108,7 +109,7 @@ func (o *redriveOptions) find(ctx context.Context) error {
 		return fmt.Errorf("find the dead-letter queue: %w; or give --queue-url", err)
 	}
 	if o.queue = s.Outputs[stack.OutputQueue]; o.queue == "" {
-		return fmt.Errorf("stack %s has no dead-letter queue: it has no aggregator, or give --queue-url", s.Name)
+		return fmt.Errorf("stack %s has no dead-letter queue: deploy it with an aggregator, or give --queue-url", s.Name)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (a *App) Confirmation(cmd *cobra.Command) *Confirmation {
 // Given reports whether the flag --yes was given.
 func (c *Confirmation) Given() bool { return c.yes }
 
-// Validate fails if there is no one to ask.
+// Validate fails if there is nobody to ask.
 func (c *Confirmation) Validate() error {
 	if !c.yes && !c.app.Terminal {
 		return errors.New("there is no terminal to ask for confirmation on: give --yes")
@@ -66,13 +66,13 @@ func (a *App) NameConfirmation(cmd *cobra.Command) *NameConfirmation {
 	return c
 }
 
-// Validate fails if there is no one to ask, or if the flag names something else.
+// Validate fails if there is nobody to ask, or if the flag names something else.
 func (c *NameConfirmation) Validate(name string) error {
 	switch {
 	case c.name == "" && !c.app.Terminal:
 		return errors.New("there is no terminal to ask for confirmation on: give --confirm " + name)
 	case c.name != "" && c.name != name:
-		return fmt.Errorf("--confirm %s names something else than %s", c.name, name)
+		return fmt.Errorf("invalid --confirm %q: give %q, the name of what is to be deleted", c.name, name)
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 )
 
+// StackNames says how a stack is named, for the help of commands that BindStack binds.
+const StackNames = "\n\n--name and --stack are other names of --table: the table has the name of its stack."
+
 // BindStack gives the flag --table of a command its other names, --name and --stack: the
 // table of a stack has the stack's name.
 func (a *App) BindStack(cmd *cobra.Command) {

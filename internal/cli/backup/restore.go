@@ -28,9 +28,9 @@ func newRestore(a *app.App) *cobra.Command {
 		Long: "Restore the table into a new one, from a backup or as it was at a time, and wait until it is\n" +
 			"ready. The command then gives the new table what a restoration loses: time to live, stream,\n" +
 			"point-in-time recovery, tags and deletion protection. It never writes to a live table.\n\n" +
-			"The command also removes the marks by which an aggregator knows what it has counted, as the\n" +
-			"new table has a new stream. Start no aggregator on the new table before. docs/backup.md\n" +
-			"tells how to switch over.",
+			"The new table has a new stream. So the command also removes the marks by which an aggregator\n" +
+			"knows what it has counted. Start no aggregator on the new table before the command ends.\n" +
+			"docs/backup.md says how to switch over.",
 		Example: "  zae-limiter backup restore limits-restored --table limits --to-time 2026-01-02T15:04:05Z\n" +
 			"  zae-limiter backup restore limits-restored --table limits --backup ARN",
 		Args: app.Args("NEW-TABLE"),

@@ -18,8 +18,8 @@ type planOptions struct {
 func newPlan(a *app.App) *cobra.Command {
 	o := &planOptions{file: file{app: a}}
 	cmd := newCommand(a, "plan", "Show what an apply of a manifest would change",
-		"Show what an apply of a manifest would change. It reads the levels as they are now, and\n"+
-			"writes nothing.", o)
+		"Show what an apply of a manifest would change. The command reads the levels as they\n"+
+			"are now, and writes nothing.", o)
 	cmd.Example = "  zae-limiter limits plan -f limits.yaml\n  zae-limiter limits plan -f limits.yaml --prune --detailed-exitcode"
 	o.bind(cmd)
 	bindPrune(cmd, &o.prune)
@@ -28,7 +28,7 @@ func newPlan(a *app.App) *cobra.Command {
 }
 
 func bindPrune(cmd *cobra.Command, prune *bool) {
-	cmd.Flags().BoolVar(prune, "prune", false, "delete the levels that the manifest owns and does not declare\nany more; otherwise they stay, and stay owned")
+	cmd.Flags().BoolVar(prune, "prune", false, "delete the levels that the manifest owns and no longer declares;\notherwise they stay, and the manifest still owns them")
 }
 
 func bindDetailed(a *app.App, cmd *cobra.Command, detailed *bool) {

@@ -85,7 +85,7 @@ func noteOf(c *manifest.Change) string {
 	var notes []string
 	switch {
 	case c.Action == manifest.Keep:
-		notes = append(notes, "not declared any more; --prune would delete it")
+		notes = append(notes, "no longer declared; --prune would delete it")
 	case c.Action == manifest.Conflict:
 		notes = append(notes, "belongs to manifest "+c.Owner)
 	case c.Action == manifest.Resume:

@@ -20,7 +20,7 @@ func newOrphans(a *app.App) *cobra.Command {
 		Short: "List the namespaces without a name, which can be recovered or purged",
 		Long: "List the namespaces whose items are in the table although no name leads to them:\n" +
 			"  deleted   it can be recovered or purged\n" +
-			"  stranded  a deletion by the Python package ended half way; likewise\n" +
+			"  stranded  the Python package did not finish its deletion; it can be recovered or purged\n" +
 			"  purging   a purge has begun, and can only be completed",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },

@@ -24,7 +24,7 @@ func Commands(a *app.App, version string) []*cobra.Command {
 }
 
 // names says how a stack is named, for the help of the commands.
-const names = "\n\n--name and --stack are other names of --table: the table has the name of its stack."
+const names = app.StackNames
 
 // printer writes plans and events while a command runs. It writes to standard error, and
 // nothing with JSON output, where an error is one object.

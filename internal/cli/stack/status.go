@@ -33,8 +33,8 @@ func newStatus(a *app.App) *cobra.Command {
 		Short: "Show whether a deployed limiter works",
 		Long: "Show whether a deployed limiter works: its stack, table, aggregator, dead letters,\n" +
 			"archive, alarms, versions and namespaces. The command only reads.\n\n" +
-			"A table without a stack, as on --local, is shown alone. A part that the credentials\n" +
-			"do not permit to read says so, and the others are still shown.\n\n" +
+			"A table without a stack, as on --local, is shown alone. If the credentials cannot read\n" +
+			"a part, the part says so, and the command still shows the others.\n\n" +
 			"Exit codes:\n" +
 			"  0  healthy: every part was read, and works\n" +
 			"  1  broken or not found: limiters cannot use the table, or the stack needs repair\n" +
@@ -51,8 +51,8 @@ func newStatus(a *app.App) *cobra.Command {
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "look again until interrupted")
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow a running operation of the stack to its end first")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "look again after each --interval, until interrupted")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "first follow a running operation of the stack to its end")
 	cmd.Flags().DurationVar(&o.interval, "interval", usualInterval, "time between two looks of --watch, 1s at least")
 	cmd.Flags().BoolVar(&o.outputs, "outputs", false, "also show the outputs of the stack; JSON always has them")
 	return cmd

@@ -203,7 +203,7 @@ type Tags map[string]string
 func (t *Tags) Set(s string) error {
 	key, value, ok := strings.Cut(s, "=")
 	if !ok || key == "" {
-		return errors.New("write KEY=VALUE, team=core for instance")
+		return errors.New("give KEY=VALUE, team=core for instance")
 	}
 	if _, twice := (*t)[key]; twice {
 		return fmt.Errorf("tag %s was given before: give each key once", key)

@@ -20,8 +20,8 @@ func newDelete(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete",
 		Short: "Delete the table with everything in it",
-		Long: "Delete the table with everything in it, and wait until it is gone. Its name must be typed,\n" +
-			"or given with --confirm.\n\n" +
+		Long: "Delete the table with everything in it, and wait until it is gone. The command asks for the\n" +
+			"table's name, or takes it from --confirm.\n\n" +
 			"The command refuses a table that a CloudFormation stack owns: delete the stack instead. It\n" +
 			"refuses a table whose deletion protection is on. Backups of the table stay.",
 		Example: "  zae-limiter table delete --table limits-test --confirm limits-test",
