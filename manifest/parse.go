@@ -140,8 +140,7 @@ func (r *reader) levels(p place, check func(string) error, key func(string) stor
 		r.invalid(k, check(name))
 		if len(m.Levels) == maxLevels {
 			r.find(k, "the file has more than %d levels: split it into manifests of different names", maxLevels)
-		}
-		if len(m.Levels) >= maxLevels {
+			r.stopped = true
 			return
 		}
 		m.Levels[key(name)] = r.level(value)
@@ -181,16 +180,17 @@ func (r *reader) entities(p place, m *Manifest) {
 
 // limits reads a mapping of names to limits, at least one.
 func (r *reader) limits(p place) (limits []store.Limit) {
+	if n := len(p.node.Content) / 2; p.node.Kind == yaml.MappingNode && n > store.MaxLimits {
+		r.find(p, "give at most %d limits, not %d", store.MaxLimits, n)
+		return nil
+	}
 	before := len(r.findings)
 	r.entries(p, func(name string, k, value place) {
 		r.invalid(k, store.CheckLimitName(name))
 		limits = append(limits, r.limit(name, value))
 	})
-	switch n := len(limits); {
-	case n == 0 && len(r.findings) == before:
+	if len(limits) == 0 && len(r.findings) == before {
 		r.find(p, "give at least one limit, or remove the level")
-	case n > store.MaxLimits:
-		r.find(p, "give at most %d limits, not %d", store.MaxLimits, n)
 	}
 	slices.SortFunc(limits, func(a, b store.Limit) int { return cmp.Compare(a.Name, b.Name) })
 	return limits

@@ -2,6 +2,8 @@ package manifest_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,6 +161,44 @@ func TestAnAliasStandsForItsAnchor(t *testing.T) {
 
 // Whatever the input, Parse returns a manifest that survives its own encoding, or
 // findings.
+// wide is a mapping of n names to one value.
+func wide(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format+"\n", i)
+	}
+	return b.String()
+}
+
+// Each file here is short, and means far more through aliases than memory can hold.
+func TestAliasesCannotMakeAShortFileLarge(t *testing.T) {
+	t.Parallel()
+	const n = 2000
+	for name, c := range map[string]struct{ text, want string }{
+		"mistakes": {
+			"namespace: a\nresources: &r\n" + wide(`  "bad %d": {limits: {rpm: {capacity: 1}}}`, n) + "entities:\n" + wide("  e%d: {resources: *r}", n),
+			"there are more than 100 findings: correct these first",
+		},
+		"levels": {
+			"namespace: a\nresources: &r\n" + wide("  r%d: &l {limits: {rpm: {capacity: 1}}}", n) + "entities:\n" + wide("  e%d: {resources: *r}", n),
+			"the file has more than 200000 levels: split it into manifests of different names",
+		},
+		"limits": {
+			"namespace: a\nsystem: &s\n  limits:\n" + wide("    l%d: {capacity: 1}", n) + "resources:\n" + wide("  r%d: *s", n),
+			"give at most 32 limits, not 2000",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := manifest.Parse("f", []byte(c.text))
+			wrong, ok := errors.AsType[*manifest.ParseError](err)
+			if !ok || len(wrong.Findings) > 101 || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %d findings, without %q", len(wrong.Findings), c.want)
+			}
+		})
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(example))
 	f.Add([]byte(`{"namespace":"a","resources":{"r":{"limits":{"rpm":{"capacity":1}}}}}`))
