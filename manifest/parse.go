@@ -13,11 +13,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Bounds of a file, so that one from elsewhere cannot use up the memory.
-const (
-	maxBytes  = 64 << 20
-	maxLevels = 200_000
-)
+// MaxBytes is the size of the largest file that [Parse] reads.
+const MaxBytes = 64 << 20
+
+// maxLevels bounds what a file declares, so that one from elsewhere cannot use up the
+// memory.
+const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
@@ -38,7 +39,7 @@ func Parse(file string, data []byte) (*Manifest, error) {
 
 // root reads the only document of a file.
 func (r *reader) root(data []byte) *yaml.Node {
-	if len(data) > maxBytes {
+	if len(data) > MaxBytes {
 		r.findings = append(r.findings, Finding{Reason: "the file is larger than 64 MB: split it into manifests of different names"})
 		return nil
 	}
