@@ -457,6 +457,34 @@ func TestAnApplyOfAPlanThatChangedAppliesNothing(t *testing.T) {
 	w.owned(nil)
 }
 
+// Otherwise the levels would stay in the table for ever: nobody finds what belongs to the
+// ID of a purged namespace.
+func TestAnApplyToANamespaceThatWasDeletedWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := levels("a", "r=10")
+	p := w.plan(m, false, "create r")
+	namespaces, err := dynamo.NewNamespaces(w.StoreOptions(dynamo.Options{}))
+	w.Must(err)
+	w.Must(namespaces.Delete(t.Context(), "default"))
+	for _, again := range []bool{false, true} {
+		if again {
+			_, err := namespaces.Register(t.Context(), "default")
+			w.Must(err)
+		}
+		before := w.Meter.Totals()
+		if _, err := w.manager.Apply(t.Context(), m, manifest.ApplyOptions{Expected: p}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("apply, name registered again %v: got error %v", again, err)
+		}
+		if _, err := w.manager.Import(t.Context(), m, false); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("import, name registered again %v: got error %v", again, err)
+		}
+		if since := w.Meter.Totals().Sub(before); since.Sum().WCU != 0 {
+			t.Errorf("writes: %v", since)
+		}
+	}
+}
+
 func TestAManifestOfAnotherNamespaceIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

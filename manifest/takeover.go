@@ -15,10 +15,14 @@ import (
 // did not own before.
 //
 // It fails with a [*HeldError] if another process applies the manifest, or one from which
-// it would take a level.
+// it would take a level, and with [store.ErrNotFound] if the namespace was deleted since
+// the store was opened.
 func (m *Manager) Import(ctx context.Context, of *Manifest, takeOver bool) (*Result, error) {
 	p, _, err := m.plan(ctx, of, false)
 	if err != nil {
+		return nil, err
+	}
+	if err := m.store.CheckNamespace(ctx); err != nil {
 		return nil, err
 	}
 	var r *Result
