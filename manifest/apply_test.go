@@ -169,6 +169,23 @@ func TestManifestsOfTwoNamesLeaveEachOtherAlone(t *testing.T) {
 	w.holds("shared", 2)
 }
 
+// A level that an apply set before it crashed is equal, and its buckets may not follow.
+func TestATakenLevelStaysPending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(levels("a", "e/r=1"), true, "create e/r")
+	w.Must(w.Store.ChangeManifest(t.Context(), "a", func(own *dynamo.ManifestRecord, _ []dynamo.ManifestRecord) error {
+		own.Levels[keyOf("e/r")] = "?" // as the apply leaves it
+		return nil
+	}))
+	taking := levels("b", "e/r=1")
+	_, err := w.manager.Import(t.Context(), taking, true)
+	w.Must(err)
+	w.owned(map[string][]string{"b": {"e/r"}})
+	w.apply(taking, true, "resume e/r")
+	w.plan(taking, true, "unchanged e/r")
+}
+
 func TestImportTakesOverWhatExistsAndChangesNoLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
