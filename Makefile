@@ -1,5 +1,5 @@
 # make help lists the targets. Everything needs Go; conformance, golden and permissions
-# also need java, mvn, python3 and npm.
+# also need java, mvn, python3, python3.13 and npm.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -25,7 +25,7 @@ race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the
 # The long tests let hours to weeks of virtual time pass, kill process after process, or try seed after
 # seed until the simulation reports a defect that they have planted. make quick and make test leave them to make long and to .ci/run.
 # arch_test.go checks that the packages have a test of each name, and that no other package has one.
-long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
+long = TestABusyBucketCostsNoMoreThanEstimated TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
 	TestADegradedLeaseIsDropped TestADegradedLeaseIsRolledBack \
 	TestADegradedLeaseIsRolledBackInTheBackground TestAFrozenWriteLimitDoublesNothing \
 	TestAHotPartitionDoublesItsBucket TestAProcessThatAsksForLittleGetsIt \
@@ -39,8 +39,9 @@ long = TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLease
 	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually \
 	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
 	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
-	TestUnequalSharesAreSeen
-long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite \
+	TestUnequalSharesAreSeen TestUnitsAreThoseOfTheLedger \
+	TestUsageCostsWhatTheLedgerSays
+long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite ./estimate \
 	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
@@ -94,14 +95,22 @@ tools: ## the tools that lint and benchmarks use, in bin/
 vet: ## compile every package and test, the tagged ones too, and vet them
 	go build ./...
 	go vet -tags conformance ./...
+	go vet -tags aws ./conformance/account
 	go vet -C benchmarks -tags conformance ./...
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, linters of templates and IAM Simulate
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, linters of templates, IAM Simulate and LocalStack
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
 		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions
+
+.PHONY: aws
+aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made
+	@mkdir -p bin
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -o bin/zae-limiter-arm64 ./cmd/zae-limiter
+	go run ./cmd/zae-limiter lambda-export --binary bin/zae-limiter-arm64 --arch arm64 --out bin/functions.zip --force
+	ZAEL_AWS_TESTS_ZIP=$(CURDIR)/bin/functions.zip go test -count=1 -timeout 3h -v -tags aws -run '^TestOnARealAccount$$' ./conformance/account
 
 .PHONY: golden
 golden: ## record again what DynamoDB Local answers to the differential cases

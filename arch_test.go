@@ -75,6 +75,9 @@ var mayImport = map[string][]string{
 	"aggregator/lambda":       {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"aggregator/redrive":      {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
 	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"replay":                  {"store", "internal/bucket"},
+	"replay/logs":             {"replay", "store"},
+	"estimate":                {"store"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 	"manifest":                {"store", "dynamo/..."},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},
@@ -89,20 +92,21 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.
-	"storetest":          {".", "store"},
-	"internal/sim":       {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	"internal/peers":     {sdk + "/..."},
-	"internal/s3test":    {sdk + "/..."},
-	"internal/cfntest":   {sdk + "/..."},
-	"internal/cloudtest": {sdk + "/..."},
-	"internal/dated":     {"internal/calls", sdk + "/..."},
-	"internal/elftest":   {},
-	"internal/faults":    {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"storetest":           {".", "store"},
+	"internal/sim":        {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	"internal/peers":      {sdk + "/..."},
+	"internal/s3test":     {sdk + "/..."},
+	"internal/cfntest":    {sdk + "/..."},
+	"internal/cloudtest":  {sdk + "/..."},
+	"internal/dated":      {"internal/calls", sdk + "/..."},
+	"internal/elftest":    {},
+	"internal/faults":     {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"conformance/account": {"store", "deploy/stack"},
 
 	// Who may do what: what IAM judges about requests, and the table made of it.
 	"internal/iamtrace":    {"internal/schema", sdk + "/..."},
@@ -130,7 +134,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "deploy", "deploy/health", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
+var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "conformance/emulated", "deploy", "deploy/health", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

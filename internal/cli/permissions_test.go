@@ -31,7 +31,7 @@ const recordedCommands = "../permissions/recorded/commands.json"
 const anyRun = "always"
 
 // withoutRequests lists the commands that send no request to AWS.
-var withoutRequests = []string{"lambda-export", "limits cfn-template", "limits schema", "local", "template", "version"}
+var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "local", "replay", "template", "version"}
 
 // recordedAsCalls lists the commands that only AWS Lambda runs. Their requests are those of a
 // library call that is recorded: customresource.Handler.Handle.

@@ -62,7 +62,7 @@ func DynamoDBLocal(tb testing.TB) *Local {
 func start(tb testing.TB, lib string) (*Local, error) {
 	tb.Helper()
 	var local *Local
-	err := launch(tb, "dynamodb-local", func(port string) []string {
+	_, err := launch(tb, "dynamodb-local", func(port string) []string {
 		return []string{
 			"java", "-Xmx1g", "-Djava.library.path=" + lib, "-cp", filepath.Join(lib, "*"),
 			"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
@@ -76,27 +76,45 @@ func start(tb testing.TB, lib string) (*Local, error) {
 	return local, err
 }
 
+// server is a process that answers.
+type server struct {
+	pid int
+	// log is the path of what it writes.
+	log string
+}
+
+// tell logs the end of what the server has written, if the test has failed.
+func (s *server) tell(tb testing.TB) {
+	tb.Helper()
+	const most = 8000
+	text, err := os.ReadFile(s.log)
+	if err != nil || !tb.Failed() {
+		return
+	}
+	tb.Logf("peers: the end of %s:\n%s", filepath.Base(s.log), text[max(0, len(text)-most):])
+}
+
 // launch starts a server on a free loopback port, waits until it answers, and kills it when
-// the test ends.
-func launch(tb testing.TB, name string, command func(port string) []string, ask func(ctx context.Context, endpoint string) error) error {
+// the test ends. Children of the server that read standard input end at the same time.
+func launch(tb testing.TB, name string, command func(port string) []string, ask func(ctx context.Context, endpoint string) error) (*server, error) {
 	tb.Helper()
 	port, err := freePort(tb.Context())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	output, err := os.Create(filepath.Join(tb.TempDir(), name+".log"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	args := append([]string{"-c", watched, "sh"}, command(strconv.Itoa(port))...)
 	cmd := exec.Command("sh", args...) //nolint:noctx // it must outlive the test's context, which ends before the cleanups
 	cmd.Stdout, cmd.Stderr = output, output
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	exited := make(chan struct{})
 	go func() {
@@ -113,10 +131,10 @@ func launch(tb testing.TB, name string, command func(port string) []string, ask 
 	if err := await(tb.Context(), func(ctx context.Context) error { return ask(ctx, endpoint) }, exited); err != nil {
 		stop()
 		log, _ := os.ReadFile(output.Name())
-		return fmt.Errorf("%w\n%s", err, log)
+		return nil, fmt.Errorf("%w\n%s", err, log)
 	}
 	tb.Cleanup(stop)
-	return nil
+	return &server{cmd.Process.Pid, output.Name()}, nil
 }
 
 // await returns when the server answers, or an error when the process ends or

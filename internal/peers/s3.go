@@ -27,7 +27,7 @@ func Moto(tb testing.TB, buckets ...string) *S3 {
 	var moto *S3
 	var err error
 	for range 3 { // another process may take the free port before moto does
-		err = launch(tb, "moto", func(port string) []string {
+		_, err = launch(tb, "moto", func(port string) []string {
 			return []string{Python(tb), server, "-H", "127.0.0.1", "-p", port}
 		}, func(ctx context.Context, endpoint string) error {
 			moto = &S3{endpoint, s3.New(s3.Options{

@@ -170,12 +170,12 @@ func (o *options) Run(ctx context.Context) error {
 	}
 	o.load.API, o.load.Logger = api, o.app.Logger()
 	o.load.Keep = o.app.Flags.Local == app.Memory // the database ends with the program
-	bar := newBar(o.app.Stderr)
+	bar := app.NewBar(o.app.Stderr, "measuring")
 	if bar != nil {
-		o.load.Progress = bar.show
+		o.load.Progress = func(done, planned time.Duration) { bar.Show(done.Milliseconds(), planned.Milliseconds()) }
 	}
 	result, err := loadtest.Run(ctx, o.load)
-	bar.clear()
+	bar.Clear()
 	if result == nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package bench_test
+package app_test
 
 import (
 	"bytes"
@@ -6,15 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/cli/bench"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
 func TestABarGrowsAndGoes(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	bench.ShowBar(&b, 0, 500*time.Millisecond, time.Second)
+	app.ShowBar(&b, 0, 500, 1000)
 	shown := b.String()
 	if !strings.Contains(shown, "50%") || strings.Contains(shown, "\n") {
 		t.Errorf("shown: %q", shown)
@@ -31,7 +30,7 @@ func TestABarIsForTerminals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if bench.HasBar(file) || bench.HasBar(&bytes.Buffer{}) {
+	if app.NewBar(file, "") != nil || app.NewBar(&bytes.Buffer{}, "") != nil {
 		t.Error("a bar would be written to a file")
 	}
 }

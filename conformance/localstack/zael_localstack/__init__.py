@@ -1,0 +1,1 @@
+"""Extends LocalStack for the conformance tests."""

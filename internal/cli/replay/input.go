@@ -1,0 +1,143 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/replay"
+	"github.com/zeroae/zae-limiter-go/replay/logs"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// An input is the logs of the command line.
+type input struct {
+	readers []*logs.Reader
+	files   []*os.File
+	read    atomic.Int64 // bytes
+	size    int64        // bytes of all files, -1 if not known
+}
+
+// open opens the logs. The caller closes the input, also after an error.
+func (o *options) open() (*input, error) {
+	in := &input{}
+	for _, name := range o.files {
+		from := o.app.Stdin
+		settings := o.logs
+		if settings.Name = name; name == "-" {
+			settings.Name, in.size = "standard input", -1
+		} else {
+			f, err := os.Open(name)
+			if err != nil {
+				return in, fmt.Errorf("open a log: %w", err)
+			}
+			in.files = append(in.files, f)
+			from = f
+			in.add(f)
+		}
+		r, err := logs.NewReader(counted{from, &in.read}, settings)
+		if wrong, ok := errors.AsType[*store.ValidationError](err); ok && wrong.Field == "column" {
+			return in, fmt.Errorf("%s has no column %q: %s", settings.Name, wrong.Value, wrong.Reason)
+		}
+		if err != nil {
+			return in, err
+		}
+		in.readers = append(in.readers, r)
+	}
+	return in, nil
+}
+
+// add adds the size of a file, if it is known.
+func (in *input) add(f *os.File) {
+	info, err := f.Stat()
+	switch {
+	case in.size < 0:
+	case err != nil || !info.Mode().IsRegular():
+		in.size = -1
+	default:
+		in.size += info.Size()
+	}
+}
+
+func (in *input) close() error {
+	var failed error
+	for _, f := range in.files {
+		failed = errors.Join(failed, f.Close())
+	}
+	return failed
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+
+	n *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+func (in *input) malformed() (sum logs.Malformed) {
+	for _, r := range in.readers {
+		sum.Add(r.Malformed())
+	}
+	return sum
+}
+
+// often is how many events pass between two looks at the progress and the context.
+const often = 1 << 14
+
+// decide reads the logs and decides their events.
+func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malformed, err error) {
+	in, err := o.open()
+	defer func() { err = errors.Join(err, in.close()) }()
+	if err != nil {
+		return m, err
+	}
+	sources := make([]replay.Source, len(in.readers))
+	for i, reader := range in.readers {
+		sources[i] = replay.Order(reader, o.window, o.held)
+	}
+	source := replay.Merge(sources...)
+	bar := app.NewBar(o.app.Stderr, "replaying")
+	defer bar.Clear()
+	var e replay.Event
+	for n := 1; ; n++ {
+		if n%often == 0 {
+			if bar.Show(in.read.Load(), in.size); ctx.Err() != nil {
+				return m, context.Cause(ctx)
+			}
+			if err := o.checkMalformed(in.malformed()); err != nil {
+				return m, err
+			}
+		}
+		err := source.Next(&e)
+		if errors.Is(err, io.EOF) {
+			m = in.malformed()
+			return m, o.checkMalformed(m)
+		}
+		if err != nil {
+			return m, err
+		}
+		if _, err := r.Add(&e); err != nil {
+			return m, err
+		}
+	}
+}
+
+// checkMalformed fails if too many lines are malformed.
+func (o *options) checkMalformed(m logs.Malformed) error {
+	if m.Count == 0 || float64(m.Count) <= float64(o.malformedAtMost)*float64(m.Lines) {
+		return nil
+	}
+	first := m.First[0]
+	return fmt.Errorf("%d of %d lines are malformed, more than --malformed-at-most %s; the first is line %d of %s: %s",
+		m.Count, m.Lines, &o.malformedAtMost, first.Line, first.File, first.Reason)
+}

@@ -1,0 +1,244 @@
+// Package replay has the command that decides a log under limits from a file.
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/manifest"
+	"github.com/zeroae/zae-limiter-go/replay"
+	"github.com/zeroae/zae-limiter-go/replay/logs"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type options struct {
+	app    *app.App
+	files  []string
+	limits string // the manifest's file
+	logs   logs.Options
+	costs  []string // as on the command line
+
+	window time.Duration
+	held   int
+
+	refuseAtMost    shareFlag
+	malformedAtMost shareFlag
+	top             int
+	page            string // the HTML file
+
+	flags *pflag.FlagSet
+}
+
+const about = `Decide the events of logs under limits from a file, and tell what the limits would have
+done: who is refused, when and for how long, and how far below the limits the rest is.
+
+FILE is a log, plain or compressed with gzip; - is standard input. The events of several
+files are merged by time. Formats:
+  json      an object a line; --entity usage.key names a field within a field
+  csv       with a header; separated by commas, semicolons or tabs; no line breaks in values
+  common    columns host ident user time request status bytes; of the request also
+            method target path protocol
+  combined  as common, and referer user_agent
+  alb       access logs of AWS load balancers: columns as AWS names them, and client_ip
+            method path protocol
+
+The limits are a manifest, as for zae-limiter limits. An event takes its cost of every
+limit of its entity's bucket, and of its parent's, or of none. Buckets begin full. Entity
+and resource may be any text; only the manifest's names follow the limiter's rules.
+
+Decisions are those of the limiter for a bucket of one shard and exact clocks. Latency,
+shards, settlements of leases, and what callers do after a refusal are not modelled. Memory
+grows with the number of buckets, not with the number of events. --refuse-at-most keeps the
+events in a temporary file of 4 to 10 bytes each for most logs.`
+
+// New is the command replay.
+func New(a *app.App) *cobra.Command {
+	o := &options{app: a}
+	cmd := &cobra.Command{
+		Use:   "replay FILE...",
+		Short: "Tell what limits would have done to what happened",
+		Long:  about,
+		Example: "  zae-limiter replay requests.jsonl --limits limits.yaml --entity api_key --resource model \\\n" +
+			"    --cost rpm=1 --cost tpm=usage.total_tokens --html report.html\n" +
+			"  zae-limiter replay access.log.*.gz --limits limits.yaml --refuse-at-most 0.1%",
+		Args: app.Args("FILE..."),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files = args
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	o.bind(cmd.Flags())
+	return cmd
+}
+
+func (o *options) bind(f *pflag.FlagSet) {
+	const window, held, top = 10 * time.Second, 100_000, 20
+	o.flags, o.malformedAtMost = f, 0.01
+	f.StringVar(&o.limits, "limits", "", "manifest `file` with the limits, YAML or JSON (required)")
+	f.Var(app.Choice(&o.logs.Format, logs.Formats()...), "format", "format of all files (default found from the first line of each)")
+	f.StringVar(&o.logs.Entity, "entity", "", "`column` of the entity (default entity; common and combined host, alb\nclient_ip)")
+	f.StringVar(&o.logs.Resource, "resource", "", "`column` of the resource (default resource, in json and csv)")
+	f.StringVar(&o.logs.ResourceIs, "resource-is", "", "`name` of the resource of every event, instead of a column\n(default in common, combined and alb: "+logs.DefaultResource+")")
+	f.StringVar(&o.logs.Parent, "parent", "", "`column` of the entity to which the request cascades; empty or - is\nnone (default no column)")
+	f.StringVar(&o.logs.Time, "time", "", "`column` of the time (default time; alb request_creation_time)")
+	f.StringVar(&o.logs.TimeLayout, "time-layout", "", "form of the times, as Go writes 2 January 2006, 15:04:05; without a\nzone in UTC (default RFC 3339, access logs' times, or a number of s,\nms, µs or ns since 1970)")
+	f.StringArrayVar(&o.costs, "cost", nil, "tokens that an event takes of a limit: `LIMIT=COLUMN|NUMBER`; may be\nrepeated, and names every limit (default 1, if there is one limit)")
+	f.DurationVar(&o.window, "window", window, "how much later than its time an event may come; it is decided in its\nplace then, and an event that comes later still when it comes")
+	f.IntVar(&o.held, "window-events", held, "`number` of events to hold back at most for --window")
+	f.Var(&o.refuseAtMost, "refuse-at-most", "propose the smallest limits that refuse at most this share of events:\n0.1% or 0.001 (default no proposals)")
+	f.Var(&o.malformedAtMost, "malformed-at-most", "share of malformed lines above which the command fails")
+	f.IntVar(&o.top, "top", top, "`number` of buckets to show, those with the most refusals")
+	f.StringVar(&o.page, "html", "", "`file` to write a page with pictures to")
+}
+
+// shareFlag is the value of a flag that takes a share, as a number or in percent.
+type shareFlag float64
+
+func (s *shareFlag) String() string {
+	if *s == 0 {
+		return "0"
+	}
+	const whole = 100
+	return strconv.FormatFloat(float64(*s)*whole, 'g', -1, 64) + "%"
+}
+
+func (s *shareFlag) Set(text string) error {
+	number, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if percent {
+		const whole = 100
+		v /= whole
+	}
+	if err != nil || !(v >= 0 && v < 1) {
+		return errors.New("give a share from 0 to less than 1, or percent: 0.001 or 0.1%")
+	}
+	*s = shareFlag(v)
+	return nil
+}
+
+// Type is the value's name in help.
+func (*shareFlag) Type() string { return "share" }
+
+// Validate checks the command line.
+func (o *options) Validate() error {
+	switch stdin := slices.Index(o.files, "-"); {
+	case o.limits == "":
+		return app.Required("limits", "limits.yaml")
+	case stdin >= 0 && slices.Contains(o.files[stdin+1:], "-"):
+		return errors.New("standard input (-) is given twice: name it once")
+	case o.window < 0:
+		return fmt.Errorf("invalid --window %v: give 0 or more", o.window)
+	case o.held < 1:
+		return fmt.Errorf("invalid --window-events %d: give 1 or more", o.held)
+	case o.top < 1:
+		return fmt.Errorf("invalid --top %d: give 1 or more", o.top)
+	case o.logs.Resource != "" && o.logs.ResourceIs != "":
+		return errors.New("--resource and --resource-is contradict each other: give a column or one name for all events")
+	}
+	for _, c := range o.costs {
+		cost, err := parseCost(c)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(o.logs.Costs, func(before logs.Cost) bool { return before.Limit == cost.Limit }) {
+			return fmt.Errorf("--cost of %s is given twice: name each limit once", cost.Limit)
+		}
+		o.logs.Costs = append(o.logs.Costs, cost)
+	}
+	return nil
+}
+
+// parseCost reads a value of --cost.
+func parseCost(s string) (logs.Cost, error) {
+	name, what, ok := strings.Cut(s, "=")
+	if !ok || what == "" {
+		return logs.Cost{}, fmt.Errorf("invalid --cost %q: write LIMIT=COLUMN or LIMIT=NUMBER, tpm=total_tokens or rpm=1 for instance", s)
+	}
+	if err := store.CheckLimitName(name); err != nil {
+		return logs.Cost{}, fmt.Errorf("invalid --cost %q: %w", s, err)
+	}
+	if strings.Trim(what, "-0123456789") != "" {
+		return logs.Cost{Limit: name, Column: what}, nil
+	}
+	tokens, err := strconv.ParseInt(what, 10, 64)
+	if err != nil || tokens < 0 || tokens > store.MaxTokens {
+		return logs.Cost{}, fmt.Errorf("invalid --cost %q: give from 0 to %d tokens", s, int64(store.MaxTokens))
+	}
+	return logs.Cost{Limit: name, Tokens: tokens}, nil
+}
+
+// levels reads the limits, and settles the costs of an event.
+func (o *options) levels() (replay.Levels, error) {
+	text, err := os.ReadFile(o.limits)
+	if err != nil {
+		return nil, fmt.Errorf("read the limits: %w", err)
+	}
+	m, err := manifest.Parse(o.limits, text)
+	if err != nil {
+		return nil, err
+	}
+	levels := replay.Levels{}
+	for key, level := range m.Levels {
+		levels[key] = level.Limits
+	}
+	if names := levels.Names(); len(o.logs.Costs) == 0 && len(names) == 1 {
+		o.logs.Costs = []logs.Cost{{Limit: names[0], Tokens: 1}}
+	}
+	return levels, nil
+}
+
+// Run decides the logs and shows the result.
+func (o *options) Run(ctx context.Context) (err error) {
+	levels, err := o.levels()
+	if err != nil {
+		return err
+	}
+	replayer := replay.Options{Levels: levels, Top: o.top}
+	for _, c := range o.logs.Costs {
+		replayer.Costs = append(replayer.Costs, c.Limit)
+	}
+	if o.flags.Changed("refuse-at-most") {
+		if replayer.Spool, err = replay.NewSpool(""); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, replayer.Spool.Close()) }()
+	}
+	r, err := replay.New(replayer)
+	if err != nil {
+		return named(err)
+	}
+	malformed, err := o.decide(ctx, r)
+	if err != nil {
+		return err
+	}
+	out := output{Result: r.Result(), Lines: malformed}
+	if replayer.Spool != nil {
+		if out.Proposals, err = r.Propose(ctx, float64(o.refuseAtMost)); err != nil {
+			return err
+		}
+	}
+	if o.page != "" {
+		if err := o.writePage(&out); err != nil {
+			return err
+		}
+	}
+	return o.app.Print(out, out.text)
+}
+
+// named gives a limit without a cost its flag.
+func named(err error) error {
+	if wrong, ok := errors.AsType[*store.ValidationError](err); ok && wrong.Field == "cost" {
+		return fmt.Errorf("limit %s has no cost: give --cost %s=COLUMN, or --cost %s=1 for one token an event", wrong.Value, wrong.Value, wrong.Value)
+	}
+	return err
+}

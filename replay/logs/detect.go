@@ -1,0 +1,44 @@
+package logs
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+)
+
+// A FormatError says that the format of a log could not be detected.
+type FormatError struct {
+	Name string // of the file
+	Line string // the beginning of its first line
+}
+
+// Error tells what to do.
+func (e *FormatError) Error() string {
+	return "the format of " + e.Name + " could not be detected from its first line " + strconv.Quote(e.Line) + ": name the format"
+}
+
+// A load balancer's line begins with a type and an instant, an access log's has a time in
+// brackets as its fourth word.
+var (
+	albStart    = regexp.MustCompile(`^(http|https|h2|grpcs|ws|wss) \d{4}-\d\d-\d\dT`)
+	accessStart = regexp.MustCompile(`^\S+ \S+ .*?\[\d\d/\w{3}/\d{4}:`)
+)
+
+// detect finds the format from the first line. An empty log can have any.
+func detect(name string, first []byte) (Format, error) {
+	switch {
+	case len(first) == 0, first[0] == '{':
+		return JSON, nil
+	case albStart.Match(first):
+		return ALB, nil
+	case accessStart.Match(first):
+		const quotesOfCommon = 2
+		if bytes.Count(first, []byte{'"'}) > quotesOfCommon {
+			return Combined, nil
+		}
+		return Common, nil
+	case bytes.ContainsAny(first, ",;\t"):
+		return CSV, nil
+	}
+	return "", &FormatError{name, string(bytes.ToValidUTF8(first[:min(len(first), maxText)], []byte{'?'}))}
+}

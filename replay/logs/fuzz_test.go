@@ -1,0 +1,112 @@
+package logs_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/replay"
+	"github.com/zeroae/zae-limiter-go/replay/logs"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// FuzzReader reads any text in every format. Each line that is not empty is an event or
+// malformed; an event has names, valid amounts and an instant.
+func FuzzReader(f *testing.F) {
+	for name := range formats {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".log"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for name, o := range formats {
+			o.Format = logs.Format(name)
+			r, err := logs.NewReader(bytes.NewReader(text), o)
+			if err != nil {
+				continue
+			}
+			read := int64(0)
+			for ; ; read++ {
+				var e replay.Event
+				err := r.Next(&e)
+				if err != nil {
+					if !errors.Is(err, io.EOF) && !strings.HasPrefix(err.Error(), "read line") {
+						t.Fatalf("%s: %v", name, err)
+					}
+					break
+				}
+				if e.Entity == "" || e.Resource == "" || e.At < 0 || len(e.Amounts) != len(o.Costs) {
+					t.Fatalf("%s: event %+v", name, e)
+				}
+				for _, tokens := range e.Amounts {
+					if tokens < 0 || tokens > store.MaxTokens {
+						t.Fatalf("%s: event %+v", name, e)
+					}
+				}
+			}
+			if m := r.Malformed(); m.Lines != m.Count+read || len(m.First) > logs.Shown {
+				t.Fatalf("%s: %d events of %+v", name, read, m)
+			}
+		}
+	})
+}
+
+// FuzzCSV compares a line with encoding/csv. The reader accepts only what that accepts,
+// with the same values.
+func FuzzCSV(f *testing.F) {
+	f.Add("1,a,r")
+	f.Add(`1,"a,""b""",r`)
+	f.Add(`1,a"b,r`)
+	f.Fuzz(func(t *testing.T, line string) {
+		if strings.ContainsAny(line, "\r\n") || line == "" {
+			return
+		}
+		r, err := logs.NewReader(strings.NewReader("time,entity,resource\n"+line), logs.Options{Format: logs.CSV})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e replay.Event
+		if r.Next(&e) != nil {
+			return
+		}
+		values, err := csv.NewReader(strings.NewReader(line)).Read()
+		if err != nil || len(values) != 3 || values[1] != e.Entity || values[2] != e.Resource {
+			t.Errorf("%q: event %+v, encoding/csv has %q, %v", line, e, values, err)
+		}
+	})
+}
+
+// FuzzJSON compares a line with encoding/json: an accepted line is an object with these
+// fields.
+func FuzzJSON(f *testing.F) {
+	f.Add(`{"time":1,"entity":"a","resource":"r"}`)
+	f.Add(`{"time":1,"entity":"\u0061\n","resource":"r","x":{"y":[1,null]}} `)
+	f.Fuzz(func(t *testing.T, line string) {
+		if strings.ContainsAny(line, "\r\n") {
+			return
+		}
+		r, err := logs.NewReader(strings.NewReader(line), logs.Options{Format: logs.JSON})
+		if err != nil {
+			return
+		}
+		var e replay.Event
+		if r.Next(&e) != nil {
+			return
+		}
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatalf("%q: event %+v, but %v", line, e, err)
+		}
+		if s, ok := object["entity"].(string); ok && strings.ToValidUTF8(s, "") == s && strings.ToValidUTF8(line, "") == line && s != e.Entity {
+			t.Errorf("%q: entity %q, encoding/json has %q", line, e.Entity, s)
+		}
+	})
+}

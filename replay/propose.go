@@ -1,0 +1,339 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Proposals are the smallest limits that refuse no more than a target.
+//
+// Each limit is searched alone, over all events that asked for its tokens, by doubling and
+// then halving: the proposed value meets the target, and the value less one does not. If
+// every event costs the same, no smaller value meets the target either. With different
+// costs one may, because a smaller bucket may refuse a large event and so serve many small
+// ones.
+type Proposals struct {
+	RefuseAtMost float64    `json:"refuse_at_most"`
+	Passes       int        `json:"passes"` // how often the events were decided again
+	Limits       []Proposal `json:"limits"`
+	// Refused is the number of events that all proposals refuse together, each limit with
+	// rate and burst as in the first choice that meets the target.
+	Refused      int64   `json:"refused"`
+	RefusedShare float64 `json:"refused_share"`
+}
+
+// A Proposal has the choices for one limit of one level.
+type Proposal struct {
+	Level   string   `json:"level"`
+	Name    string   `json:"limit"`
+	Events  int64    `json:"events"`  // that asked for tokens of the limit
+	Allowed int64    `json:"allowed"` // refusals within the target
+	Choices []Choice `json:"choices"`
+}
+
+// A Choice is the smallest value of one kind that meets the target.
+type Choice struct {
+	Change   Change      `json:"change"`
+	Met      bool        `json:"met"` // false if no value meets the target; the fields below are then 0
+	Limit    store.Limit `json:"-"`
+	Capacity int64       `json:"capacity,omitempty"`
+	Amount   int64       `json:"refill_amount,omitempty"`
+	Seconds  int64       `json:"refill_period_seconds,omitempty"`
+	Refused  int64       `json:"refused"` // by this limit alone
+}
+
+// A Change says what of a limit a choice changes.
+type Change string
+
+// The changes. The period always stays.
+const (
+	ChangeBoth  Change = "rate and burst" // in their present ratio, the burst rounded up
+	ChangeRate  Change = "rate"
+	ChangeBurst Change = "burst"
+)
+
+// Propose searches for the smallest limits that refuse at most a share of the events. It
+// needs a replayer with a spool. It fails with a [store.ValidationError] if there is none,
+// or if the share is not from 0 to less than 1.
+func (r *Replayer) Propose(ctx context.Context, refuseAtMost float64) (*Proposals, error) {
+	switch {
+	case r.options.Spool == nil:
+		return nil, &store.ValidationError{Field: "spool", Reason: "give the replayer a spool, so that it can decide the events again"}
+	case !(refuseAtMost >= 0 && refuseAtMost < 1):
+		return nil, &store.ValidationError{
+			Field: "refuse at most", Value: strconv.FormatFloat(refuseAtMost, 'g', -1, 64), Reason: "give a share from 0 to less than 1",
+		}
+	}
+	searches := r.searches(refuseAtMost)
+	p := &Proposals{RefuseAtMost: refuseAtMost}
+	for isUnderWay(searches) {
+		if err := r.pass(ctx, searches); err != nil {
+			return nil, err
+		}
+		p.Passes++
+	}
+	chosen := map[*rule]store.Limit{}
+	for _, one := range r.rules.sorted() {
+		if of := searches[one]; of != nil {
+			p.Limits = append(p.Limits, proposal(one, of, chosen))
+		}
+	}
+	var err error
+	p.Refused, err = r.together(ctx, chosen)
+	p.RefusedShare = share(p.Refused, r.events)
+	return p, err
+}
+
+// searches are the searches for each rule that judged an event.
+func (r *Replayer) searches(refuseAtMost float64) map[*rule][]*search {
+	all := map[*rule][]*search{}
+	for _, of := range r.rules {
+		for _, one := range of {
+			if one.events == 0 {
+				continue
+			}
+			for _, change := range []Change{ChangeBoth, ChangeBurst, ChangeRate} {
+				all[one] = append(all[one], &search{
+					change: change, limit: one.limit, allowed: allowed(refuseAtMost, one.events),
+					balances: make([]balance, one.accounts),
+				})
+			}
+		}
+	}
+	return all
+}
+
+// allowed is the largest number of refusals whose share is within the target.
+func allowed(target float64, events int64) int64 {
+	n := int64(target * float64(events))
+	if share(n+1, events) <= target { // the product was rounded down
+		n++
+	}
+	return n
+}
+
+func isUnderWay(searches map[*rule][]*search) bool {
+	for _, of := range searches {
+		for _, s := range of {
+			if !s.isDone() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pass tries one value of each search on all events.
+func (r *Replayer) pass(ctx context.Context, searches map[*rule][]*search) error {
+	for _, of := range searches {
+		for _, s := range of {
+			s.begin()
+		}
+	}
+	err := r.replay(ctx, func(e *kept) {
+		r.ordered[e.own].try(e, searches)
+		if e.parent >= 0 {
+			r.ordered[e.parent].try(e, searches)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, of := range searches {
+		for _, s := range of {
+			s.end()
+		}
+	}
+	return nil
+}
+
+// try decides an event on each limit of an account, for the searches for its rule.
+func (a *account) try(e *kept, searches map[*rule][]*search) {
+	for i := range a.meters {
+		m := &a.meters[i]
+		need := e.amounts[m.rule.cost] * store.Milli
+		if need == 0 {
+			continue
+		}
+		for _, s := range searches[m.rule] {
+			s.decide(m.place, e.at, need)
+		}
+	}
+}
+
+// replay visits the kept events.
+func (r *Replayer) replay(ctx context.Context, visit func(*kept)) error {
+	const often = 1 << 12
+	seen := 0
+	return r.options.Spool.each(func(e *kept) error {
+		if seen++; seen%often == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		visit(e)
+		return nil
+	})
+}
+
+// proposal is what the searches for a rule found. It notes the limit of the first choice
+// that meets the target.
+func proposal(one *rule, searches []*search, chosen map[*rule]store.Limit) Proposal {
+	p := Proposal{Level: levelName(one.key), Name: one.limit.Name, Events: one.events, Allowed: searches[0].allowed}
+	for _, s := range searches {
+		c := s.choice()
+		if _, ok := chosen[one]; c.Met && !ok {
+			chosen[one] = c.Limit
+		}
+		p.Choices = append(p.Choices, c)
+	}
+	return p
+}
+
+// together is the number of events that the chosen limits refuse together.
+func (r *Replayer) together(ctx context.Context, chosen map[*rule]store.Limit) (refused int64, err error) {
+	changed := map[*rule]*rule{}
+	for _, of := range r.rules {
+		for _, one := range of {
+			changed[one] = &rule{limit: one.limit, cost: one.cost}
+			if l, ok := chosen[one]; ok {
+				changed[one].limit = l
+			}
+		}
+	}
+	accounts := make([]*account, len(r.ordered))
+	for i, a := range r.ordered {
+		held := make([]*rule, len(a.meters))
+		for j := range held {
+			held[j] = changed[a.meters[j].rule]
+		}
+		accounts[i] = newAccount(a.entity, a.resource, i, held)
+	}
+	err = r.replay(ctx, func(e *kept) {
+		own, parent := accounts[e.own], (*account)(nil)
+		if e.parent >= 0 {
+			parent = accounts[e.parent]
+		}
+		byOwn, byParent := !own.admits(e.at, e.amounts), !parent.admits(e.at, e.amounts)
+		if byOwn || byParent {
+			refused++
+			return
+		}
+		own.take(e.at, e.amounts)
+		parent.take(e.at, e.amounts)
+	})
+	return refused, errors.Join(err, ctx.Err())
+}
+
+// A search finds the smallest value of one kind of change for one rule.
+type search struct {
+	change  Change
+	limit   store.Limit // as it is
+	allowed int64       // refusals
+
+	low, high int64 // the largest value known to miss the target, and the smallest known to meet it; 0 is none
+	met       int64 // refusals at high
+
+	try      int64 // the value of the pass under way
+	held     bucket.Limit
+	refused  int64
+	balances []balance
+}
+
+// A balance is that of one bucket under the value of the pass under way.
+type balance struct {
+	tokens, at int64
+}
+
+func (s *search) isDone() bool {
+	return s.high == 0 && s.low == store.MaxTokens || s.high > 0 && s.high-s.low == 1
+}
+
+// next is the value to try next.
+func (s *search) next() int64 {
+	const factor = 2
+	switch {
+	case s.high > 0:
+		return s.low + (s.high-s.low)/factor
+	case s.low > 0:
+		return min(s.low*factor, store.MaxTokens)
+	case s.change == ChangeBurst:
+		return s.limit.Capacity
+	}
+	return s.limit.Amount
+}
+
+// with is the limit with a value.
+func (s *search) with(value int64) store.Limit {
+	l := s.limit
+	switch s.change {
+	case ChangeBurst:
+		l.Capacity = value
+	case ChangeRate:
+		l.Amount = value
+	case ChangeBoth:
+		l.Amount = value
+		// ⌈value·capacity/amount⌉, at most MaxTokens.
+		high, low := bits.Mul64(uint64(value), uint64(s.limit.Capacity))
+		low, carry := bits.Add64(low, uint64(s.limit.Amount-1), 0)
+		if high += carry; high >= uint64(s.limit.Amount) {
+			l.Capacity = store.MaxTokens
+			break
+		}
+		capacity, _ := bits.Div64(high, low, uint64(s.limit.Amount))
+		l.Capacity = int64(min(capacity, store.MaxTokens))
+	}
+	return l
+}
+
+func (s *search) begin() {
+	if s.isDone() {
+		return
+	}
+	s.try, s.refused = s.next(), 0
+	l := s.with(s.try)
+	s.held = arithmetic(&l)
+	for i := range s.balances {
+		s.balances[i] = balance{tokens: s.held.Capacity}
+	}
+}
+
+// decide decides an event on the bucket at a place.
+func (s *search) decide(place int, now, need int64) {
+	if s.try == 0 {
+		return
+	}
+	b := &s.balances[place]
+	left := s.held.Balance(b.tokens, b.at, now) - need
+	if left < 0 {
+		s.refused++
+		return
+	}
+	b.tokens, b.at = left, now
+}
+
+func (s *search) end() {
+	switch {
+	case s.try == 0:
+	case s.refused <= s.allowed:
+		s.high, s.met = s.try, s.refused
+	default:
+		s.low = s.try
+	}
+	s.try = 0
+}
+
+func (s *search) choice() Choice {
+	if s.high == 0 {
+		return Choice{Change: s.change}
+	}
+	l := s.with(s.high)
+	return Choice{
+		Change: s.change, Met: true, Limit: l, Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second),
+		Refused: s.met,
+	}
+}

@@ -1,0 +1,176 @@
+package replay
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Options configure a [Replayer].
+type Options struct {
+	// Levels are the limits. Required.
+	Levels Levels
+	// Costs name the limits of the amounts of an event, in their order. Every limit of
+	// Levels must be named.
+	Costs []string
+	// Top is the number of buckets in the result: those with the most refusals. 0 is 20.
+	Top int
+	// Spool records the events for [Replayer.Propose]; nil records nothing.
+	Spool *Spool
+}
+
+func (o Options) withDefaults() Options {
+	const top = 20
+	if o.Top == 0 {
+		o.Top = top
+	}
+	return o
+}
+
+// A Replayer decides events in the order in which it is given them. It is not safe for
+// concurrent use.
+type Replayer struct {
+	options  Options
+	rules    rules
+	accounts map[bucketKey]*account
+	ordered  []*account // by number
+
+	now, from int64 // the last and the first instant
+	counts
+	timeline *Timeline
+}
+
+// counts are the totals of a replay.
+type counts struct {
+	events    int64
+	refused   int64
+	late      int64 // decided at a later instant than their own
+	unlimited int64 // events without limits
+}
+
+type bucketKey struct{ entity, resource string }
+
+// New returns a replayer whose buckets are full. It fails with a
+// [store.ValidationError] if a limit is invalid, or has no cost.
+func New(o Options) (*Replayer, error) {
+	o = o.withDefaults()
+	if o.Top < 0 {
+		return nil, &store.ValidationError{Field: "top", Value: strconv.Itoa(o.Top), Reason: "give 1 or more buckets"}
+	}
+	if err := o.Levels.validate(o.Costs); err != nil {
+		return nil, err
+	}
+	return &Replayer{
+		options: o, rules: newRules(o.Levels, o.Costs),
+		accounts: map[bucketKey]*account{}, timeline: newTimeline(slots),
+	}, nil
+}
+
+// Add decides an event and reports whether it is admitted. An event before the last
+// instant is late: it is decided at that instant. Add fails with a
+// [store.ValidationError] if an amount is negative or too large, and if the event has
+// too few or too many amounts.
+func (r *Replayer) Add(e *Event) (admitted bool, err error) {
+	if err := r.check(e); err != nil {
+		return false, err
+	}
+	now := r.clock(e.At)
+	own, parent := r.account(e.Entity, e.Resource), (*account)(nil)
+	if e.Parent != "" && e.Parent != e.Entity {
+		parent = r.account(e.Parent, e.Resource)
+	}
+	if err := r.options.Spool.add(now, own, parent, e.Amounts); err != nil {
+		return false, err
+	}
+	byOwn, byParent := !own.admits(now, e.Amounts), !parent.admits(now, e.Amounts)
+	if admitted = !byOwn && !byParent; admitted {
+		own.take(now, e.Amounts)
+		parent.take(now, e.Amounts)
+	}
+	r.note(now, admitted, own, parent)
+	own.note(now, e.Amounts, admitted, byOwn, byParent)
+	parent.note(now, e.Amounts, admitted, byParent, false)
+	return admitted, nil
+}
+
+func (r *Replayer) check(e *Event) error {
+	if len(e.Amounts) != len(r.options.Costs) {
+		return &store.ValidationError{
+			Field: "amounts", Value: strconv.Itoa(len(e.Amounts)), Reason: fmt.Sprintf("give an amount for each of the %d limits with a cost", len(r.options.Costs)),
+		}
+	}
+	for i, tokens := range e.Amounts {
+		if tokens < 0 || tokens > store.MaxTokens {
+			return &store.ValidationError{
+				Field: "amount of " + r.options.Costs[i], Value: strconv.FormatInt(tokens, 10),
+				Reason: fmt.Sprintf("give from 0 to %d tokens", int64(store.MaxTokens)),
+			}
+		}
+	}
+	return nil
+}
+
+// clock is the instant at which an event of an instant is decided.
+func (r *Replayer) clock(at int64) int64 {
+	if r.events == 0 {
+		r.now, r.from = at, at
+	}
+	if at < r.now {
+		r.late++
+		return r.now
+	}
+	r.now = at
+	return at
+}
+
+func (r *Replayer) account(entity, resource string) *account {
+	key := bucketKey{entity, resource}
+	if a, ok := r.accounts[key]; ok {
+		return a
+	}
+	a := newAccount(entity, resource, len(r.ordered), r.rules.of(entity, resource))
+	r.accounts[key] = a
+	r.ordered = append(r.ordered, a)
+	return a
+}
+
+// note counts an event in the totals.
+func (r *Replayer) note(now int64, admitted bool, own, parent *account) {
+	r.events++
+	if !admitted {
+		r.refused++
+	}
+	if len(own.meters) == 0 && (parent == nil || len(parent.meters) == 0) {
+		r.unlimited++
+	}
+	r.timeline.count(now, !admitted)
+}
+
+// note counts a decided event on the account and its rules.
+func (a *account) note(now int64, amounts []int64, admitted, byOwn, byParent bool) {
+	if a == nil {
+		return
+	}
+	a.count(now, byOwn, byParent)
+	for i := range a.meters {
+		m := &a.meters[i]
+		tokens := amounts[m.rule.cost]
+		if tokens == 0 {
+			continue
+		}
+		m.rule.judged(now, tokens, m.short)
+		switch {
+		case m.short:
+			m.refused++
+			ms, ok := m.Wait(m.tokens, m.at, now, tokens*store.Milli)
+			m.rule.refuse(a, now, ms, ok)
+			if ok {
+				a.longest = max(a.longest, ms)
+			}
+		case admitted:
+			m.lowest = min(m.lowest, m.tokens)
+			m.rule.admit(tokens, m.tokens, m.Capacity)
+		}
+	}
+}

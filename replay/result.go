@@ -1,0 +1,204 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Result is what the limits would have done. Its JSON form is documented in
+// docs/replay.md. Shares are from 0 to 1.
+type Result struct {
+	Events       int64     `json:"events"`
+	Refused      int64     `json:"refused"`
+	RefusedShare float64   `json:"refused_share"`
+	Late         int64     `json:"late"`      // events that came after the window of Order
+	Unlimited    int64     `json:"unlimited"` // events for which no level has limits
+	From         time.Time `json:"from"`
+	To           time.Time `json:"to"`
+	Buckets      int       `json:"buckets"`
+	SlotSeconds  float64   `json:"slot_seconds"`
+	Timeline     []Slot    `json:"timeline"`
+
+	Limits []LimitResult  `json:"limits"`
+	Top    []BucketResult `json:"top_refused"` // buckets by refusals
+}
+
+// A LimitResult is what one limit of one level did.
+type LimitResult struct {
+	Level        string      `json:"level"`
+	Limit        store.Limit `json:"-"`
+	Name         string      `json:"limit"`
+	Capacity     int64       `json:"capacity"`      // tokens
+	Amount       int64       `json:"refill_amount"` // tokens
+	Seconds      int64       `json:"refill_period_seconds"`
+	Buckets      int         `json:"buckets"`
+	Events       int64       `json:"events"` // that asked for tokens of the limit
+	Refused      int64       `json:"refused"`
+	RefusedShare float64     `json:"refused_share"`
+	Never        int64       `json:"never"` // refused events that cost more than the capacity
+	Asked        int64       `json:"asked"` // tokens
+	Taken        int64       `json:"taken"` // tokens
+	Wait         *Waits      `json:"wait,omitempty"`
+	Headroom     Headroom    `json:"headroom"`
+	SlotSeconds  float64     `json:"slot_seconds"`
+	Timeline     []Slot      `json:"timeline"`
+}
+
+// Waits tell how long refused events would have waited. Events that cost more than the
+// capacity are not among them.
+type Waits struct {
+	P50MS   int64     `json:"p50_ms"`
+	P90MS   int64     `json:"p90_ms"`
+	P99MS   int64     `json:"p99_ms"`
+	Longest Moment    `json:"longest"`
+	Bars    []WaitBar `json:"distribution"`
+}
+
+// A WaitBar counts the waits from one bound up to and including another.
+type WaitBar struct {
+	OverMS  int64 `json:"over_ms"`
+	UpToMS  int64 `json:"up_to_ms"`
+	Refused int64 `json:"refused"`
+}
+
+// Headroom tells how much of the capacity admitted events left, as shares. P10 says that a
+// tenth of the admitted events left at most so much.
+type Headroom struct {
+	Lowest float64 `json:"lowest"`
+	P1     float64 `json:"p1"`
+	P10    float64 `json:"p10"`
+	P50    float64 `json:"p50"`
+	// Tenths count admitted events by what they left: less than 10 %, less than 20 %, …
+	Tenths [10]int64 `json:"tenths"`
+}
+
+// A BucketResult is what became of the events of one bucket.
+type BucketResult struct {
+	Entity          string     `json:"entity"`
+	Resource        string     `json:"resource"`
+	Events          int64      `json:"events"`
+	Refused         int64      `json:"refused"`           // by its own limits
+	RefusedByParent int64      `json:"refused_by_parent"` // by the parent's limits alone
+	RefusedShare    float64    `json:"refused_share"`
+	First           *time.Time `json:"first_refused,omitempty"`
+	Last            *time.Time `json:"last_refused,omitempty"`
+	LongestMS       int64      `json:"longest_wait_ms"`
+	Limits          []Met      `json:"limits"`
+	SlotSeconds     float64    `json:"slot_seconds,omitempty"`
+	Timeline        []Slot     `json:"timeline,omitempty"` // of refusals by its own limits
+}
+
+// Met is how a bucket met one of its limits.
+type Met struct {
+	Name    string  `json:"limit"`
+	Refused int64   `json:"refused"`
+	Lowest  float64 `json:"lowest_headroom"` // after an admitted event, as a share of the capacity
+}
+
+// Result tells what came of the events so far.
+func (r *Replayer) Result() *Result {
+	result := &Result{
+		Events: r.events, Refused: r.refused, RefusedShare: share(r.refused, r.events),
+		Late: r.late, Unlimited: r.unlimited, Buckets: len(r.ordered),
+		SlotSeconds: r.timeline.Width().Seconds(), Timeline: r.timeline.Slots(),
+	}
+	if r.events > 0 {
+		result.From, result.To = time.UnixMilli(r.from).UTC(), time.UnixMilli(r.now).UTC()
+	}
+	for _, one := range r.rules.sorted() {
+		result.Limits = append(result.Limits, one.result())
+	}
+	for _, a := range r.top() {
+		result.Top = append(result.Top, a.result())
+	}
+	return result
+}
+
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+func (r *rule) result() LimitResult {
+	l := LimitResult{
+		Level: levelName(r.key), Limit: r.limit, Name: r.limit.Name, Capacity: r.limit.Capacity,
+		Amount: r.limit.Amount, Seconds: int64(r.limit.Period / time.Second),
+		Buckets: r.accounts, Events: r.events, Refused: r.refused, RefusedShare: share(r.refused, r.events),
+		Never: r.never, Asked: r.asked, Taken: r.taken, Headroom: r.headroom(),
+		SlotSeconds: r.timeline.Width().Seconds(), Timeline: r.timeline.Slots(),
+	}
+	if r.waits != nil {
+		l.Wait = r.waitsResult()
+	}
+	return l
+}
+
+func (t *tally) waitsResult() *Waits {
+	const p50, p90, p99 = 50, 90, 99
+	at := func(p float64) int64 { return min(t.waits.ValueAtQuantile(p), t.longest.WaitMS) }
+	w := &Waits{P50MS: at(p50), P90MS: at(p90), P99MS: at(p99), Longest: *t.longest}
+	over := int64(0)
+	for i, n := range t.bars {
+		upTo := t.longest.WaitMS
+		if i < len(waitBounds) {
+			upTo = waitBounds[i]
+		}
+		if n > 0 {
+			w.Bars = append(w.Bars, WaitBar{over, upTo, n})
+		}
+		over = upTo
+	}
+	return w
+}
+
+func (t *tally) headroom() (h Headroom) {
+	admitted, seen := int64(0), int64(0)
+	for i, n := range t.left {
+		admitted += n
+		h.Tenths[min(i/len(h.Tenths), len(h.Tenths)-1)] += n
+	}
+	const p1, p10, p50 = 0.01, 0.1, 0.5
+	marks := []struct {
+		at     float64
+		target *float64
+	}{{0, &h.Lowest}, {p1, &h.P1}, {p10, &h.P10}, {p50, &h.P50}}
+	for i, n := range t.left {
+		for len(marks) > 0 && n > 0 && float64(seen+n) >= marks[0].at*float64(admitted) {
+			*marks[0].target = float64(i) / percent
+			marks = marks[1:]
+		}
+		seen += n
+	}
+	return h
+}
+
+// top are the buckets with the most refusals, the most refused first.
+func (r *Replayer) top() []*account {
+	refused := slices.DeleteFunc(slices.Clone(r.ordered), func(a *account) bool { return a.refused+a.refusedByParent == 0 })
+	slices.SortFunc(refused, func(a, b *account) int {
+		return cmp.Or(cmp.Compare(b.refused+b.refusedByParent, a.refused+a.refusedByParent), cmp.Compare(a.number, b.number))
+	})
+	return refused[:min(len(refused), r.options.Top)]
+}
+
+func (a *account) result() BucketResult {
+	b := BucketResult{
+		Entity: a.entity, Resource: a.resource, Events: a.events, Refused: a.refused, RefusedByParent: a.refusedByParent,
+		RefusedShare: share(a.refused+a.refusedByParent, a.events), LongestMS: a.longest,
+	}
+	for i := range a.meters {
+		m := &a.meters[i]
+		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, share(m.lowest, m.Capacity)})
+	}
+	if a.timeline != nil {
+		first, last := time.UnixMilli(a.first).UTC(), time.UnixMilli(a.last).UTC()
+		b.First, b.Last = &first, &last
+		b.SlotSeconds, b.Timeline = a.timeline.Width().Seconds(), a.timeline.Slots()
+	}
+	return b
+}
