@@ -416,6 +416,23 @@ func TestTwoAppliersOfOneManifest(t *testing.T) {
 }
 
 // Two manifests that claim a level at the same time: one gets it.
+// The hold of an applier that stood still ends, and another one may have come and gone.
+func TestAnApplierThatLostItsHoldToOneThatEndedSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lose := func(int, int) {
+		w.Must(w.Store.ChangeManifest(t.Context(), "a", func(own *dynamo.ManifestRecord, _ []dynamo.ManifestRecord) error {
+			own.Holder, own.HeldUntil = "", time.Time{}
+			return nil
+		}))
+	}
+	_, err := w.manager.Apply(t.Context(), levels("a", "r=1"), manifest.ApplyOptions{Progress: lose})
+	const want = `another process took over manifest "a" and has ended: look at a new plan, and apply again`
+	if !errors.Is(err, store.ErrConflict) || err.Error() != want {
+		t.Errorf("got error %v", err)
+	}
+}
+
 func TestTwoManifestsClaimOneLevelAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
