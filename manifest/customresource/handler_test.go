@@ -189,6 +189,20 @@ func TestALevelThatFailsFailsTheResource(t *testing.T) {
 	}
 }
 
+// Which of the two would win is up to chance.
+func TestAPropertyInTwoSpellingsIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	for _, c := range []struct{ properties, want string }{
+		{strings.Replace(one("r", 1), `"Capacity":"1"`, `"Capacity":"1","capacity":"2"`, 1), "resources.r.limits.rpm.capacity (given as Capacity and capacity)"},
+		{strings.Replace(one("r", 1), `{`, `{"namespace":"other",`, 1), "namespace (given as Namespace and namespace)"},
+	} {
+		if a := s.send(t.Context(), s.API, "Create", "", c.properties); a.Status != "FAILED" || !strings.Contains(a.Reason, c.want) {
+			t.Errorf("%s: got %+v", c.properties, a)
+		}
+	}
+}
+
 func TestALevelOfAnotherManifestIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
