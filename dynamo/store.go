@@ -163,6 +163,18 @@ func (s *Store) Usage() *usage.Snapshots { return s.usage }
 // Namespace returns the name and the id of the store's namespace.
 func (s *Store) Namespace() (name, id string) { return s.name, s.ns }
 
+// CheckNamespace reads whether the store's namespace still has its name. It fails with
+// [store.ErrNotFound] if the namespace was deleted since the store was opened: what the
+// store writes then reaches nobody, and nobody finds it.
+func (s *Store) CheckNamespace(ctx context.Context) error {
+	key := schema.NamespaceKey(s.name)
+	items, err := s.conn.BatchGet(ctx, "check namespace "+s.name, []schema.Key{key}, true) // as Open: with its permission
+	if err != nil || leadsTo(items[key], s.ns) {
+		return err
+	}
+	return &store.NotFoundError{Kind: "namespace", Name: s.name, Hint: "it was deleted meanwhile: recover the ID " + s.ns + ", or register the name again"}
+}
+
 // WatchConfig calls f after every configuration change made through s, until the caller
 // calls stop. f must not block and must not call s.
 func (s *Store) WatchConfig(f func(store.ConfigKey)) (stop func()) {

@@ -78,7 +78,8 @@ func (r *Result) Failures() []Outcome {
 //
 // Apply fails as a whole if it could not begin or could not record its end: with a
 // [*HeldError] if another process applies the manifest, with [ErrChanged] if the plan
-// is not the expected one. Otherwise the result has an error for each level that failed.
+// is not the expected one, with [store.ErrNotFound] if the namespace was deleted since the
+// store was opened. Otherwise the result has an error for each level that failed.
 func (m *Manager) Apply(ctx context.Context, of *Manifest, o ApplyOptions) (*Result, error) {
 	p, holder, err := m.claim(ctx, of, o)
 	if err != nil {
@@ -113,6 +114,9 @@ func (m *Manager) claim(ctx context.Context, of *Manifest, o ApplyOptions) (p *P
 		}
 		if p.Count(Create, Update, Delete, Resume, Adopt, Forget) == 0 {
 			return p, "", nil
+		}
+		if err := m.store.CheckNamespace(ctx); err != nil {
+			return nil, "", err
 		}
 		holder = newHolder()
 		err = m.store.ChangeManifest(ctx, of.Name, func(own *dynamo.ManifestRecord, others []dynamo.ManifestRecord) error {

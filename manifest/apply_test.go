@@ -169,6 +169,23 @@ func TestManifestsOfTwoNamesLeaveEachOtherAlone(t *testing.T) {
 	w.holds("shared", 2)
 }
 
+// A level that an apply set before it crashed is equal, and its buckets may not follow.
+func TestATakenLevelStaysPending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(levels("a", "e/r=1"), true, "create e/r")
+	w.Must(w.Store.ChangeManifest(t.Context(), "a", func(own *dynamo.ManifestRecord, _ []dynamo.ManifestRecord) error {
+		own.Levels[keyOf("e/r")] = "?" // as the apply leaves it
+		return nil
+	}))
+	taking := levels("b", "e/r=1")
+	_, err := w.manager.Import(t.Context(), taking, true)
+	w.Must(err)
+	w.owned(map[string][]string{"b": {"e/r"}})
+	w.apply(taking, true, "resume e/r")
+	w.plan(taking, true, "unchanged e/r")
+}
+
 func TestImportTakesOverWhatExistsAndChangesNoLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -399,6 +416,23 @@ func TestTwoAppliersOfOneManifest(t *testing.T) {
 }
 
 // Two manifests that claim a level at the same time: one gets it.
+// The hold of an applier that stood still ends, and another one may have come and gone.
+func TestAnApplierThatLostItsHoldToOneThatEndedSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lose := func(int, int) {
+		w.Must(w.Store.ChangeManifest(t.Context(), "a", func(own *dynamo.ManifestRecord, _ []dynamo.ManifestRecord) error {
+			own.Holder, own.HeldUntil = "", time.Time{}
+			return nil
+		}))
+	}
+	_, err := w.manager.Apply(t.Context(), levels("a", "r=1"), manifest.ApplyOptions{Progress: lose})
+	const want = `another process took over manifest "a" and has ended: look at a new plan, and apply again`
+	if !errors.Is(err, store.ErrConflict) || err.Error() != want {
+		t.Errorf("got error %v", err)
+	}
+}
+
 func TestTwoManifestsClaimOneLevelAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -455,6 +489,34 @@ func TestAnApplyOfAPlanThatChangedAppliesNothing(t *testing.T) {
 	}
 	w.holds("r", 5)
 	w.owned(nil)
+}
+
+// Otherwise the levels would stay in the table for ever: nobody finds what belongs to the
+// ID of a purged namespace.
+func TestAnApplyToANamespaceThatWasDeletedWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := levels("a", "r=10")
+	p := w.plan(m, false, "create r")
+	namespaces, err := dynamo.NewNamespaces(w.StoreOptions(dynamo.Options{}))
+	w.Must(err)
+	w.Must(namespaces.Delete(t.Context(), "default"))
+	for _, again := range []bool{false, true} {
+		if again {
+			_, err := namespaces.Register(t.Context(), "default")
+			w.Must(err)
+		}
+		before := w.Meter.Totals()
+		if _, err := w.manager.Apply(t.Context(), m, manifest.ApplyOptions{Expected: p}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("apply, name registered again %v: got error %v", again, err)
+		}
+		if _, err := w.manager.Import(t.Context(), m, false); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("import, name registered again %v: got error %v", again, err)
+		}
+		if since := w.Meter.Totals().Sub(before); since.Sum().WCU != 0 {
+			t.Errorf("writes: %v", since)
+		}
+	}
 }
 
 func TestAManifestOfAnotherNamespaceIsRefused(t *testing.T) {

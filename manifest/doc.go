@@ -29,6 +29,9 @@
 //	    second to claim a level sees the claim of the first, and leaves the level alone.
 //	  - An operator with set-limits: each level changes in a transaction with its own
 //	    condition. The last writer wins, and the next plan shows the difference.
+//	  - A deletion of the namespace: an apply fails before it writes if the name no longer
+//	    leads to the namespace of the plan. An apply that has begun continues, as any client
+//	    does that has resolved the name.
 //	  - A lost answer counts as a failure. The level stays pending, and the next apply
 //	    settles it.
 package manifest

@@ -12,15 +12,19 @@ import (
 // table changed in between. Nothing was applied.
 var ErrChanged = errors.New("the plan changed since it was shown: nothing was applied; look at the new plan, and apply again")
 
-// A HeldError says that another process applies the manifest now. It is
+// A HeldError says that another process applies the manifest now, or took it over. It is
 // [store.ErrConflict].
 type HeldError struct {
-	Name  string
+	Name string
+	// Until is when the hold of the other process ends if it crashes; zero if it has ended.
 	Until time.Time
 }
 
 // Error names the manifest and says how long to wait at most.
 func (e *HeldError) Error() string {
+	if e.Until.IsZero() {
+		return fmt.Sprintf("another process took over manifest %q and has ended: look at a new plan, and apply again", e.Name)
+	}
 	return fmt.Sprintf("another process applies manifest %q: wait until it ends, or until %s if it crashed",
 		e.Name, e.Until.UTC().Format(time.RFC3339))
 }

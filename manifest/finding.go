@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -36,11 +38,20 @@ func (e *ParseError) Error() string {
 			lines[i] += fmt.Sprintf(":%d:%d", f.Line, f.Column)
 		}
 		if f.Path != "" {
-			lines[i] += ": " + f.Path
+			lines[i] += ": " + printable(f.Path)
 		}
 		lines[i] += ": " + f.Reason
 	}
 	return strings.Join(lines, "\n")
+}
+
+// printable quotes a path with control characters, which could write to the terminal or
+// look like another finding.
+func printable(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(path)
+	}
+	return path
 }
 
 // Is reports whether target is [store.ErrInvalid].

@@ -13,8 +13,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
+// maxFindings is how many findings one report has. Aliases can repeat a mistake far more
+// often than the file is long.
+const maxFindings = 100
+
 // A reader walks the nodes of a file and collects what is wrong with them.
-type reader struct{ findings []Finding }
+type reader struct {
+	findings []Finding
+	// stopped reports that the rest of the file is not worth reading: it can only lead to
+	// more findings than a report has, or to more levels than a manifest.
+	stopped bool
+}
 
 // A place is a node with the path that leads to it.
 type place struct {
@@ -30,6 +39,13 @@ func at(n *yaml.Node, path string) place {
 }
 
 func (r *reader) find(p place, format string, args ...any) {
+	if r.stopped {
+		return
+	}
+	if len(r.findings) == maxFindings {
+		r.stopped = true
+		format, args = "there are more than %d findings: correct these first", []any{maxFindings}
+	}
 	r.findings = append(r.findings, Finding{p.node.Line, p.node.Column, p.path, fmt.Sprintf(format, args...)})
 }
 
@@ -48,7 +64,7 @@ func (r *reader) entries(p place, each func(name string, key, value place)) {
 		return
 	}
 	lines := map[string]int{}
-	for i := 0; i+1 < len(p.node.Content); i += 2 {
+	for i := 0; i+1 < len(p.node.Content) && !r.stopped; i += 2 {
 		key := at(p.node.Content[i], p.path)
 		name := key.node.Value
 		switch line, twice := lines[name]; {

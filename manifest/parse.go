@@ -13,11 +13,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Bounds of a file, so that one from elsewhere cannot use up the memory.
-const (
-	maxBytes  = 64 << 20
-	maxLevels = 200_000
-)
+// MaxBytes is the size of the largest file that [Parse] reads.
+const MaxBytes = 64 << 20
+
+// maxLevels bounds what a file declares, so that one from elsewhere cannot use up the
+// memory.
+const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
@@ -38,7 +39,7 @@ func Parse(file string, data []byte) (*Manifest, error) {
 
 // root reads the only document of a file.
 func (r *reader) root(data []byte) *yaml.Node {
-	if len(data) > maxBytes {
+	if len(data) > MaxBytes {
 		r.findings = append(r.findings, Finding{Reason: "the file is larger than 64 MB: split it into manifests of different names"})
 		return nil
 	}
@@ -140,8 +141,7 @@ func (r *reader) levels(p place, check func(string) error, key func(string) stor
 		r.invalid(k, check(name))
 		if len(m.Levels) == maxLevels {
 			r.find(k, "the file has more than %d levels: split it into manifests of different names", maxLevels)
-		}
-		if len(m.Levels) >= maxLevels {
+			r.stopped = true
 			return
 		}
 		m.Levels[key(name)] = r.level(value)
@@ -181,16 +181,17 @@ func (r *reader) entities(p place, m *Manifest) {
 
 // limits reads a mapping of names to limits, at least one.
 func (r *reader) limits(p place) (limits []store.Limit) {
+	if n := len(p.node.Content) / 2; p.node.Kind == yaml.MappingNode && n > store.MaxLimits {
+		r.find(p, "give at most %d limits, not %d", store.MaxLimits, n)
+		return nil
+	}
 	before := len(r.findings)
 	r.entries(p, func(name string, k, value place) {
 		r.invalid(k, store.CheckLimitName(name))
 		limits = append(limits, r.limit(name, value))
 	})
-	switch n := len(limits); {
-	case n == 0 && len(r.findings) == before:
+	if len(limits) == 0 && len(r.findings) == before {
 		r.find(p, "give at least one limit, or remove the level")
-	case n > store.MaxLimits:
-		r.find(p, "give at most %d limits, not %d", store.MaxLimits, n)
 	}
 	slices.SortFunc(limits, func(a, b store.Limit) int { return cmp.Compare(a.Name, b.Name) })
 	return limits

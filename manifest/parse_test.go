@@ -2,6 +2,8 @@ package manifest_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +119,7 @@ func TestFindings(t *testing.T) {
 		"no limits":          {"namespace: a\nresources: {r: {limits: {}}}\n", "f:2:25: resources.r.limits: give at least one limit, or remove the level"},
 		"outage":             {"namespace: a\nsystem: {on_unavailable: shrug}\n", `f:2:26: system.on_unavailable: give "block" or "allow", not "shrug"`},
 		"burst alone":        {"namespace: a\nsystem: {limits: {rpm: {capacity: 1, burst: 2}}}\n", "f:2:24: system.limits.rpm: burst needs refill_amount: give the tokens that the limit earns in each period"},
+		"control characters": {"namespace: a\n\"x\\e[31m\\nf:9:9: y\": 1\n", `f:2:1: "x\x1b[31m\nf:9:9: y": unknown key: use entities, name, namespace, resources, system`},
 		"merge key":          {"namespace: a\nresources:\n  r: &r {limits: {rpm: {capacity: 1}}}\n  s: {<<: *r}\n", "f:4:6: resources.s: the limits are missing: give limits, or remove the level\nf:4:7: resources.s: merge keys are not supported: write the keys out"},
 		"default of a level": {"namespace: a\nresources: {_default_: {limits: {rpm: {capacity: 1}}}}\n", `f:2:13: resources._default_: invalid resource "_default_": begin with a letter`},
 	} {
@@ -159,6 +162,45 @@ func TestAnAliasStandsForItsAnchor(t *testing.T) {
 
 // Whatever the input, Parse returns a manifest that survives its own encoding, or
 // findings.
+const widely = 2000
+
+// wide is a mapping of many names to one value.
+func wide(format string) string {
+	var b strings.Builder
+	for i := range widely {
+		fmt.Fprintf(&b, format+"\n", i)
+	}
+	return b.String()
+}
+
+// Each file here is short, and means far more through aliases than memory can hold.
+func TestAliasesCannotMakeAShortFileLarge(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"mistakes": {
+			"namespace: a\nresources: &r\n" + wide(`  "bad %d": {limits: {rpm: {capacity: 1}}}`) + "entities:\n" + wide("  e%d: {resources: *r}"),
+			"there are more than 100 findings: correct these first",
+		},
+		"levels": {
+			"namespace: a\nresources: &r\n" + wide("  r%d: &l {limits: {rpm: {capacity: 1}}}") + "entities:\n" + wide("  e%d: {resources: *r}"),
+			"the file has more than 200000 levels: split it into manifests of different names",
+		},
+		"limits": {
+			"namespace: a\nsystem: &s\n  limits:\n" + wide("    l%d: {capacity: 1}") + "resources:\n" + wide("  r%d: *s"),
+			"give at most 32 limits, not 2000",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := manifest.Parse("f", []byte(c.text))
+			wrong, ok := errors.AsType[*manifest.ParseError](err)
+			if !ok || len(wrong.Findings) > 101 || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %.200v, without %q", err, c.want)
+			}
+		})
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(example))
 	f.Add([]byte(`{"namespace":"a","resources":{"r":{"limits":{"rpm":{"capacity":1}}}}}`))

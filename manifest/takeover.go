@@ -15,10 +15,14 @@ import (
 // did not own before.
 //
 // It fails with a [*HeldError] if another process applies the manifest, or one from which
-// it would take a level.
+// it would take a level, and with [store.ErrNotFound] if the namespace was deleted since
+// the store was opened.
 func (m *Manager) Import(ctx context.Context, of *Manifest, takeOver bool) (*Result, error) {
 	p, _, err := m.plan(ctx, of, false)
 	if err != nil {
+		return nil, err
+	}
+	if err := m.store.CheckNamespace(ctx); err != nil {
 		return nil, err
 	}
 	var r *Result
@@ -43,11 +47,16 @@ func (m *Manager) Import(ctx context.Context, of *Manifest, takeOver bool) (*Res
 	return r, err
 }
 
-// adopt takes ownership of one level.
+// adopt takes ownership of one level. A change of it that is not complete stays so.
 func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestRecord, c Change, takeOver bool) (Outcome, error) {
 	c.Action, c.Owner = Adopt, ""
+	digest := ""
+	if c.After.holds(c.Before) {
+		digest = c.After.digest()
+	}
 	for _, other := range others {
-		if _, theirs := other.Levels[c.Key]; !theirs {
+		theirs, owned := other.Levels[c.Key]
+		if !owned {
 			continue
 		}
 		c.Owner = other.Name
@@ -58,12 +67,12 @@ func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestReco
 		if err := m.checkFree(&other); err != nil {
 			return Outcome{}, err
 		}
+		if theirs == pending {
+			digest = pending
+		}
 		delete(other.Levels, c.Key)
 	}
-	own.Levels[c.Key] = ""
-	if c.After.holds(c.Before) {
-		own.Levels[c.Key] = c.After.digest()
-	}
+	own.Levels[c.Key] = digest
 	return Outcome{Change: c}, nil
 }
 

@@ -50,6 +50,8 @@ const (
 	// killed leaves them hidden for that time. If a run takes longer, another run may
 	// process the same messages, which counts nothing twice.
 	hidden = 15 * time.Minute
+	// showTime bounds the request that makes a message visible again.
+	showTime = 5 * time.Second
 )
 
 // Options say what to process. Queue, URL, Reader, Table and Open are required.
@@ -273,9 +275,16 @@ func (r *run) handle(ctx context.Context, m *message, blocked map[string]bool) O
 		}
 		return out
 	}
-	// A failure only delays the next reader.
-	_, _ = r.o.Queue.ChangeMessageVisibility(context.WithoutCancel(ctx), &sqs.ChangeMessageVisibilityInput{QueueUrl: &r.o.URL, ReceiptHandle: &m.receipt})
+	r.show(ctx, m)
 	return out
+}
+
+// show makes a message visible again, also if the run was interrupted. A failure only
+// delays the next reader.
+func (r *run) show(ctx context.Context, m *message) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showTime)
+	defer cancel()
+	_, _ = r.o.Queue.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &r.o.URL, ReceiptHandle: &m.receipt})
 }
 
 // process reads the range of a message and gives it to the aggregator.

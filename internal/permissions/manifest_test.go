@@ -82,6 +82,7 @@ func levels(w *world) {
 		return nil
 	}
 	w.stored("ChangeManifest", "a new one", func() error { return s.ChangeManifest(ctx, "core", held) })
+	w.stored("CheckNamespace", always, func() error { return s.CheckNamespace(ctx) })
 	w.stored("HoldManifest", always, func() error { return s.HoldManifest(ctx, "core", "me", time.Now().Add(time.Hour)) })
 	w.stored("Manifests", always, func() error { return errOf(s.Manifests(ctx)) })
 	w.stored("ChangeManifest", "nothing is left of it", func() error {

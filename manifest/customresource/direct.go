@@ -95,7 +95,7 @@ func replyTo(result *manifest.Result) *reply {
 		o := &result.Outcomes[i]
 		r.add(&o.Change)
 		if o.Err != nil {
-			r.Errors = append(r.Errors, o.Err.Error())
+			r.Errors = append(r.Errors, reason(o).Error())
 		}
 	}
 	return r

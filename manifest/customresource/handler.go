@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -132,8 +133,17 @@ func failed(r *manifest.Result) error {
 	}
 	errs := make([]error, 0, len(failures)+1)
 	errs = append(errs, fmt.Errorf("%d of %d levels failed", len(failures), len(r.Outcomes)))
-	for _, o := range failures {
-		errs = append(errs, o.Err)
+	for i := range failures {
+		errs = append(errs, reason(&failures[i]))
 	}
 	return errors.Join(errs...)
+}
+
+// reason is why a level failed. A conflict does not name its level.
+func reason(o *manifest.Outcome) error {
+	if o.Action != manifest.Conflict {
+		return o.Err
+	}
+	level, target := o.Level()
+	return fmt.Errorf("%s: %w", strings.TrimSpace(level+" "+target), o.Err)
 }

@@ -189,6 +189,39 @@ func TestALevelThatFailsFailsTheResource(t *testing.T) {
 	}
 }
 
+// Which of the two would win is up to chance.
+func TestAPropertyInTwoSpellingsIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	for _, c := range []struct{ properties, want string }{
+		{strings.Replace(one("r", 1), `"Capacity":"1"`, `"Capacity":"1","capacity":"2"`, 1), "resources.r.limits.rpm.capacity (given as Capacity and capacity)"},
+		{strings.Replace(one("r", 1), `{`, `{"namespace":"other",`, 1), "namespace (given as Namespace and namespace)"},
+	} {
+		if a := s.send(t.Context(), s.API, "Create", "", c.properties); a.Status != "FAILED" || !strings.Contains(a.Reason, c.want) {
+			t.Errorf("%s: got %+v", c.properties, a)
+		}
+	}
+}
+
+func TestALevelOfAnotherManifestIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.do("Create", "", one("taken", 1))
+	theirs := strings.Replace(one("taken", 2), `{`, `{"Name":"theirs",`, 1)
+	const want = `resource taken: it belongs to manifest`
+	if a := s.send(t.Context(), s.API, "Create", "", theirs); a.Status != "FAILED" || !strings.Contains(a.Reason, want) {
+		t.Errorf("got %+v", a)
+	}
+	h, err := customresource.New(customresource.Options{API: s.API, Table: "limits"})
+	s.Must(err)
+	reply, err := h.Handle(t.Context(), json.RawMessage(
+		`{"action":"apply","manifest":{"namespace":"default","name":"theirs","resources":{"taken":{"limits":{"rpm":{"capacity":2}}}}}}`))
+	s.Must(err)
+	if text, err := json.Marshal(reply); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("got %s, %v", text, err)
+	}
+}
+
 // Peer's defect 23: the answer grew with the manifest, and CloudFormation refused it.
 func TestAnAnswerStaysBelowTheBound(t *testing.T) {
 	t.Parallel()

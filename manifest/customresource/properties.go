@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -54,21 +56,26 @@ func parse(raw json.RawMessage, name, namespace string) (*manifest.Manifest, err
 }
 
 // fields is the shape of an object with fixed keys. The shape of "" is that of all other
-// keys.
+// keys. A key in two spellings gets a name that the manifest refuses.
 func fields(of map[string]shape) shape {
 	return func(v any) any {
 		object, ok := v.(map[string]any)
 		if !ok {
 			return v
 		}
-		turned := make(map[string]any, len(object))
-		for key, value := range object {
+		turned, spelled := make(map[string]any, len(object)), make(map[string]string, len(object))
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			value, name := object[key], snake(key)
+			if other, twice := spelled[name]; twice {
+				name = fmt.Sprintf("%s (given as %s and %s)", name, other, key)
+			}
+			spelled[name] = key
 			if turn := of[key]; turn != nil {
 				value = turn(value)
 			} else if turn := of[""]; turn != nil {
 				value = turn(value)
 			}
-			turned[snake(key)] = value
+			turned[name] = value
 		}
 		return turned
 	}

@@ -59,15 +59,22 @@ func (f *file) read() (*manifest.Manifest, error) {
 	return m, nil
 }
 
-// content reads the file, and returns its name in errors.
+// content reads the file, and returns its name in errors. Of a file that is too large it
+// reads enough to see that.
 func (f *file) content() (name string, data []byte, err error) {
 	if f.path == "-" {
-		data, err = io.ReadAll(f.app.Stdin)
+		data, err = readAll(f.app.Stdin)
 		return "standard input", data, err
 	}
-	data, err = os.ReadFile(f.path)
-	return f.path, data, err
+	of, err := os.Open(f.path)
+	if err != nil {
+		return f.path, nil, err
+	}
+	data, err = readAll(of)
+	return f.path, data, errors.Join(err, of.Close())
 }
+
+func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, manifest.MaxBytes+1)) }
 
 // open reads the manifest and opens its namespace.
 func (f *file) open(ctx context.Context) (*manifest.Manifest, *manifest.Manager, error) {
