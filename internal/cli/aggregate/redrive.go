@@ -64,7 +64,7 @@ func NewRedrive(a *app.App) *cobra.Command {
 	a.BindStack(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue (default that of the stack with\nthe name of the table)")
-	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages")
+	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages. Give one above the length of the\nqueue: an older range that a later run meets may be passed over")
 	f.BoolVar(&o.dryRun, "dry-run", false, "read the ranges, and process and delete nothing")
 	f.BoolVar(&o.discardExpired, "discard-expired", false, "delete the messages of ranges that the stream no longer has")
 	f.BoolVar(&o.discardUnreadable, "discard-unreadable", false, "delete the messages of ranges with records that can never be read")

@@ -23,11 +23,13 @@ type Flags struct {
 	apply map[string]func(*deploy.Options) // by the flag's name
 	// options are the flags by the options that they set, as validation errors name them.
 	options map[string]string
+	// numbers are the values of the flags with a number.
+	numbers map[string]*int
 }
 
 // Bind adds the flags to a command.
 func (f *Flags) Bind(cmd *cobra.Command) {
-	f.set, f.apply, f.options = cmd.Flags(), map[string]func(*deploy.Options){}, map[string]string{}
+	f.set, f.apply, f.options, f.numbers = cmd.Flags(), map[string]func(*deploy.Options){}, map[string]string{}, map[string]*int{}
 	f.bindUsage()
 	f.bindTable()
 	f.bindFunctions()
@@ -93,6 +95,7 @@ func (f *Flags) bindFunctions() {
 		"processors of the functions: arm64 or amd64 (default those that the\ncode is for; arm64 in a template)")
 	f.int("lambda-memory", func(o *deploy.Options) *int { return &o.MemoryMB }, "memory of the aggregator in `MB`, 128 to 3008 (default 256)")
 	seconds := f.set.Int("lambda-timeout", 0, "`seconds` that a call of the aggregator may take, 1 to 900\n(default 60)")
+	f.numbers["lambda-timeout"] = seconds
 	sets(f, "lambda-timeout", func(o *deploy.Options) *time.Duration { return &o.Timeout })
 	f.apply["lambda-timeout"] = func(o *deploy.Options) { o.Timeout = time.Duration(*seconds) * time.Second }
 	f.int("reserved-concurrency", func(o *deploy.Options) *int { return &o.ReservedConcurrency }, "concurrent `calls` reserved for the aggregator (default none)")
@@ -132,6 +135,7 @@ func (f *Flags) bindAccess() {
 
 func (f *Flags) int(name string, field func(*deploy.Options) *int, usage string) {
 	v := f.set.Int(name, 0, usage)
+	f.numbers[name] = v
 	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = *v }
 }
@@ -169,7 +173,11 @@ func (f *Flags) pair(name, opposite string, field func(*deploy.Options) *bool, o
 	f.apply[opposite] = func(o *deploy.Options) { *field(o) = *no != on }
 }
 
-// Validate refuses a flag together with its opposite.
+// zeros are the flags for which 0 is a value. For the others it would mean the default in
+// silence.
+var zeros = []string{"reserved-concurrency"}
+
+// Validate refuses a flag together with its opposite, and a number 0 that is no value.
 func (f *Flags) Validate() error {
 	for _, pair := range [][2]string{
 		{"enable-deletion-protection", "no-deletion-protection"},
@@ -183,6 +191,11 @@ func (f *Flags) Validate() error {
 	} {
 		if f.set.Changed(pair[0]) && f.set.Changed(pair[1]) {
 			return fmt.Errorf("--%s and --%s contradict each other: give one of them", pair[0], pair[1])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.numbers)) {
+		if f.set.Changed(name) && *f.numbers[name] == 0 && !slices.Contains(zeros, name) {
+			return fmt.Errorf("invalid --%s 0: give at least 1, or leave the flag out", name)
 		}
 	}
 	return nil
