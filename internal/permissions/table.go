@@ -14,7 +14,7 @@ import (
 var madeOf = map[string][]string{
 	"acquire":             decides,
 	"available":           {"dynamo.Open", "Limiter.Available"},
-	"bench":               decides,
+	"bench":               append([]string{"dynamo.Store.DeleteEntity"}, decides...),
 	"provision":           {"customresource.Handler.Handle"},
 	"redrive":             {"dynamo.OpenID", "stream.Follower.ReadRange", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put"},
 	"aggregate":           follows,
