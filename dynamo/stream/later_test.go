@@ -86,7 +86,9 @@ func TestWhatIsPutOffComesAgainInTheNextRun(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.want(10, 49)
 		f.end()
-		if n := meter.Totals()["PutItem"].Requests; n == 0 || n > 8 {
+		// Each shard has one for the first records, and one or two for the others: its
+		// reader may read while they are written. Without a bound there were one a second.
+		if n := meter.Totals()["PutItem"].Requests; n == 0 || n > 12 {
 			t.Errorf("%d checkpoints of four shards", n)
 		}
 		f.later = nil
