@@ -87,7 +87,7 @@ func TestWhatIsPutOffComesAgainInTheNextRun(t *testing.T) {
 		f.want(10, 49)
 		f.end()
 		// Each shard has one for the first records, and one or two for the others: its
-		// reader may read while they are written. Without a bound there were one a second.
+		// reader may read while they are written. A shard that never stopped would have 60.
 		if n := meter.Totals()["PutItem"].Requests; n == 0 || n > 12 {
 			t.Errorf("%d checkpoints of four shards", n)
 		}
