@@ -252,7 +252,15 @@ func TestAFailedRangeIsKeptAndHoldsBackItsShard(t *testing.T) {
 	if n := w.left(); n != 2 || w.endless != 0 {
 		t.Errorf("%d messages are left, of which %d may block the run for ever", n, w.endless)
 	}
-	w.faults.Set(nil)
+	// The outage ends between the two ranges. The second is held back all the same.
+	w.faults.Set(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		if c.Op == faults.UpdateItem && w.messages[0].exposed < 2 {
+			return errors.New("down")
+		}
+		return next(ctx)
+	})
+	w.wantStates(w.run(redrive.Options{}), redrive.Failed, redrive.Failed)
+	w.wantUsed(0)
 	w.wantStates(w.run(redrive.Options{}), redrive.Processed, redrive.Processed)
 	w.wantUsed(2)
 }

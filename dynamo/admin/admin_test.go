@@ -38,6 +38,8 @@ type hooked struct {
 type tables struct {
 	db    *dynamolite.DB
 	stack string // that owns every table, "" if none
+
+	withoutTags bool // as DynamoDB Local is
 }
 
 func (t *tables) UpdateTable(ctx context.Context, in *dynamodb.UpdateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTableOutput, error) {
@@ -49,6 +51,9 @@ func (t *tables) DeleteTable(ctx context.Context, in *dynamodb.DeleteTableInput,
 }
 
 func (t *tables) ListTagsOfResource(ctx context.Context, in *dynamodb.ListTagsOfResourceInput, o ...func(*dynamodb.Options)) (*dynamodb.ListTagsOfResourceOutput, error) {
+	if t.withoutTags {
+		return nil, &smithy.GenericAPIError{Code: "UnknownOperationException", Message: "tagging is not supported"}
+	}
 	out, err := t.db.ListTagsOfResource(ctx, in, o...)
 	if err == nil && t.stack != "" {
 		out.Tags = append(out.Tags, types.Tag{Key: aws.String("aws:cloudformation:stack-name"), Value: &t.stack})
@@ -127,6 +132,19 @@ func TestAProtectedTableIsNotDeleted(t *testing.T) {
 	fixture.WantErr(t, err, admin.ErrProtected)
 	if err == nil || !strings.Contains(err.Error(), "--no-deletion-protection-enabled") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAServerWithoutTagsHasNoStack(t *testing.T) {
+	t.Parallel()
+	local, _ := newHooked(t, faults.Chain())
+	local.withoutTags = true
+	a := newTable(t, local)
+	if d, err := a.Describe(t.Context()); err != nil || d.Stack != "" || d.Unknown["ListTagsOfResource"] != nil {
+		t.Errorf("described as %+v, %v", d, err)
+	}
+	if err := a.Delete(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
