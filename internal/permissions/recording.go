@@ -2,10 +2,8 @@ package permissions
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -168,26 +166,10 @@ func generalizeKey(key string) string {
 }
 
 // Read reads a file of recorded accesses.
-func Read(file string) (Recorded, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var r Recorded
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	return r, nil
-}
+func Read(file string) (Recorded, error) { return readFile[Recorded](file) }
 
 // Write writes a file of recorded accesses.
-func (r Recorded) Write(file string) error {
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o600)
-}
+func (r Recorded) Write(file string) error { return writeFile(file, r) }
 
 // Compare fails the test if a file does not have exactly what was recorded. Unless all
 // calls were run, the file may have more. The calls in varying send more or less from run

@@ -84,9 +84,9 @@ func (t *Table) section(b *strings.Builder, kind string, r Recorded, policies []
 		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 	}
 	if len(notes) > 0 {
-		fmt.Fprintf(b, "\nWhat is refused where a cell says part:\n\n%s\n", strings.Join(notes, "\n"))
+		fmt.Fprintf(b, "\nAccesses that are refused where a cell says part:\n\n%s\n", strings.Join(notes, "\n"))
 	}
-	fmt.Fprintf(b, "\nWhat each %s needs:\n\n| %s | actions |\n|---|---|\n", kind, kind)
+	fmt.Fprintf(b, "\nThe actions that each %s needs:\n\n| %s | actions |\n|---|---|\n", kind, kind)
 	for _, name := range names {
 		fmt.Fprintf(b, "| `%s` | %s |\n", name, needs(r[name]))
 	}

@@ -3,8 +3,6 @@ package permissions
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -33,26 +31,10 @@ func Checksum(file string) (string, error) {
 }
 
 // ReadVerdicts reads a file of verdicts.
-func ReadVerdicts(file string) (Verdicts, error) {
-	var v Verdicts
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		return v, fmt.Errorf("read %s: %w", file, err)
-	}
-	return v, nil
-}
+func ReadVerdicts(file string) (Verdicts, error) { return readFile[Verdicts](file) }
 
 // Write writes a file of verdicts.
-func (v Verdicts) Write(file string) error {
-	text, err := json.MarshalIndent(v, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o600)
-}
+func (v Verdicts) Write(file string) error { return writeFile(file, v) }
 
 // allows reports whether a policy allows all of some accesses.
 func (v Verdicts) allows(policy string, accesses []string) bool {

@@ -163,42 +163,47 @@ func (c *Conn) Transact(ctx context.Context, op string, in *dynamodb.TransactWri
 // Query reads every page and calls yield with each schema.Item, until yield fails.
 func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yield func(schema.Item) error) error {
 	in.TableName = c.Table
-	for {
-		out, err := Call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
-			c.API.Query, in)
+	return pages(yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
+		in.ExclusiveStartKey = from
+		out, err := Call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Query, in)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		for _, it := range out.Items {
-			if err := yield(it); err != nil {
-				return err
-			}
-		}
-		if len(out.LastEvaluatedKey) == 0 {
-			return nil
-		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
-	}
+		return out.Items, out.LastEvaluatedKey, nil
+	})
 }
 
 // Scan reads every page and calls yield with each schema.Item, until yield fails.
 func (c *Conn) Scan(ctx context.Context, op string, in *dynamodb.ScanInput, yield func(schema.Item) error) error {
 	in.TableName = c.Table
+	return pages(yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
+		in.ExclusiveStartKey = from
+		out, err := Call(ctx, c, op, func(o *dynamodb.ScanOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Scan, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		return out.Items, out.LastEvaluatedKey, nil
+	})
+}
+
+// pages reads page after page, and calls yield with each item, until yield fails. read
+// reads the page that begins after a key, and returns the key at which it ended.
+func pages(yield func(schema.Item) error, read func(from schema.Item) (page []schema.Item, last schema.Item, err error)) error {
+	var from schema.Item
 	for {
-		out, err := Call(ctx, c, op, func(o *dynamodb.ScanOutput) middleware.Metadata { return o.ResultMetadata },
-			c.API.Scan, in)
+		page, last, err := read(from)
 		if err != nil {
 			return err
 		}
-		for _, it := range out.Items {
+		for _, it := range page {
 			if err := yield(it); err != nil {
 				return err
 			}
 		}
-		if len(out.LastEvaluatedKey) == 0 {
+		if len(last) == 0 {
 			return nil
 		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
+		from = last
 	}
 }
 
