@@ -198,7 +198,9 @@ func (b *batch) usage(windows []usage.Window) []*sum {
 				continue
 			}
 			r := &b.records[w.record]
-			step := usage.Step{Shard: it.Shard, Sequence: r.Sequence, Events: events(w.consumed), Tokens: w.consumed}
+			step := usage.Step{
+				Shard: it.Shard, Sequence: r.Sequence, Events: events(w.consumed), Tokens: w.consumed, Before: r.Old, After: r.New,
+			}
 			for _, window := range windows {
 				start := window.Start(r.At)
 				key := sumKey{it.ns, it.Entity, it.Resource, window, start.Unix()}

@@ -3,11 +3,10 @@
 // no records, only their place in the stream. This package reads that place while the
 // stream lives, which is 24 hours, and gives the records to an aggregator.
 //
-// An aggregator counts usage by marks: the last sequence number counted of each shard of
-// a bucket, in each window. Once it has counted a later record of the shard, it no longer
-// counts an earlier one in that window: the mark does not tell whether it has counted the
-// earlier one. So the package processes messages in the order of the stream, and reports
-// how many steps it passed over.
+// Usage is exact afterwards. If the aggregator has counted later records of the same shard
+// of a bucket, it has counted what was missing with them, from the item's counters. So the
+// package reports how many steps it left out. It processes messages in the order of the
+// stream, so that most steps are counted one by one and not as a difference.
 package redrive
 
 import (
@@ -121,7 +120,7 @@ type Outcome struct {
 	// Records are those of the range, Unreadable of them cannot be read.
 	Records, Unreadable int
 	// Updates counts writes to usage sums. Passed counts the steps of sums that were left
-	// out, because they or later ones of their shards had been counted.
+	// out, because they had been counted, or what they consumed with a later step.
 	Updates, Passed int
 	Archived        int
 	Err             error // why the message was kept; nil if it was processed
@@ -263,7 +262,7 @@ func (r *run) handle(ctx context.Context, m *message, blocked map[string]bool) O
 	switch {
 	case m.err != nil:
 	case blocked[shard]:
-		out.State, out.Err = Failed, errors.New("an earlier range of the same shard failed, and this one must not be counted before it")
+		out.State, out.Err = Failed, errors.New("an earlier range of the same shard failed, and comes first")
 	default:
 		r.process(ctx, &out)
 		blocked[shard] = out.State == Failed || out.State == Events

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,18 +155,31 @@ func (t *Table) resetMarks(ctx context.Context, op string) (reset int, err error
 		if len(marks) == 0 || !isOpen(it, now) {
 			return nil
 		}
-		names, removed := map[string]string{}, make([]string, len(marks))
-		for i, mark := range marks {
-			removed[i] = "#" + string(rune('a'+i/26)) + string(rune('a'+i%26))
-			names[removed[i]] = mark
-		}
 		reset++
-		return t.conn.UpdateItem(ctx, op, &dynamodb.UpdateItemInput{
-			Key: schema.KeyOf(it).Item(), ExpressionAttributeNames: names,
-			UpdateExpression: aws.String("REMOVE " + strings.Join(removed, ", ")), ConditionExpression: aws.String("attribute_exists(PK)"),
-		})
+		for part := range slices.Chunk(marks, marksOfRequest) {
+			if err := t.removeAttributes(ctx, op, schema.KeyOf(it), part); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return reset, err
+}
+
+// marksOfRequest is how many attributes one request removes: its expression may have 4 KB.
+const marksOfRequest = 300
+
+// removeAttributes removes attributes from an item, if it exists.
+func (t *Table) removeAttributes(ctx context.Context, op string, key schema.Key, attrs []string) error {
+	names, aliases := make(map[string]string, len(attrs)), make([]string, len(attrs))
+	for i, attr := range attrs {
+		aliases[i] = "#a" + strconv.Itoa(i)
+		names[aliases[i]] = attr
+	}
+	return t.conn.UpdateItem(ctx, op, &dynamodb.UpdateItemInput{
+		Key: key.Item(), ExpressionAttributeNames: names,
+		UpdateExpression: aws.String("REMOVE " + strings.Join(aliases, ", ")), ConditionExpression: aws.String("attribute_exists(PK)"),
+	})
 }
 
 // isOpen reports whether the window of a usage snapshot has not ended. One that cannot be

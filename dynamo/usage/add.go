@@ -57,35 +57,46 @@ type Step struct {
 	// Tokens are millitokens, negative if they were returned. The amounts of a limit
 	// named twice are added; the sum must fit 64 bits.
 	Tokens []store.Amount
+	// Before and After are the item around the change; Before is nil if the change created
+	// the item. From their counters [Snapshots.Add] knows if steps are missing. Without
+	// both, it does not know.
+	Before, After *store.Image
 }
 
 // A Delta is what several changes add to one snapshot.
 //
-// Steps may come from several shards, in any mixture. The steps of one shard must reach
-// [Snapshots.Add] in the order of their sequence numbers. They may arrive any number
-// of times and be cut into deltas in any way. But no step may be left out: it could not
-// be added later.
+// Steps may come from several shards, in any mixture and order. They may arrive any number
+// of times and be cut into deltas in any way.
 type Delta struct {
 	Key
 	Steps []Step
 }
 
 // Add adds steps to a snapshot, each once, however often it is given. It sends one
-// request of one write unit. If some of the steps were counted before, it sends another
-// request for the rest. A new snapshot costs two more units, for its index entries. A
-// snapshot larger than a kilobyte, from about a dozen shards on, costs one unit for
-// each started kilobyte. Add writes in parts steps of more than 64 shards, of more
-// than 100 limits, or whose sums do not fit 64 bits. The snapshot itself counts without
+// request of one write unit. If some of the steps were counted before, or if steps are
+// missing, it sends another request. A new snapshot costs two more units, for its index
+// entries. A snapshot larger than a kilobyte, from about seven shards on, costs one unit for
+// each started kilobyte. Add writes in parts steps of more than 40 shards, of more
+// than 80 limits, or whose sums do not fit 64 bits. The snapshot itself counts without
 // bound.
 //
-// For each shard, the snapshot keeps the sequence number of the last step counted. A
-// write applies only if all its steps are later. A write may be refused because of
-// another writer, or because of its own attempt whose answer was lost. The refusal
-// tells which steps to leave out.
+// For each shard, the snapshot keeps the first and the last step counted, with the item's
+// counters before and after them. Everything in between is counted:
+//
+//   - A step in between was counted, and is left out.
+//   - A later step usually begins with the counters at which the last one ended. A write
+//     applies only if that is so, or if the shard has no mark.
+//   - If the counters differ, steps in between are missing. What they consumed is the
+//     difference of the counters, and counts with the later step. Their acquires are
+//     counted from the item's count of writes.
+//   - A step before the first one extends the range downwards in the same way.
+//
+// A write may be refused because of another writer, or because of its own attempt whose
+// answer was lost. The refusal has the marks, from which the next write follows.
 //
 // Add fails with [store.ErrInvalid] if the delta is invalid, with nothing written,
-// and with [store.ErrCorrupt] if the snapshot's sequence numbers are damaged. After any
-// other error, the caller can give the delta again.
+// and with [store.ErrCorrupt] if the snapshot's marks are damaged. After any other error,
+// the caller can give the delta again.
 func (s *Snapshots) Add(ctx context.Context, d *Delta) error {
 	steps, err := d.steps()
 	if err != nil {
@@ -93,38 +104,30 @@ func (s *Snapshots) Add(ctx context.Context, d *Delta) error {
 	}
 	key := schema.UsageKey(s.ns, d.Entity, d.Resource, d.Window.String(), d.Start)
 	op := "count usage of " + d.Entity + " for " + d.Resource
+	known := marks{}
+	known.heal(steps)
 	for len(steps) > 0 {
-		update, n, err := s.update(key, d, steps)
+		update, n, err := s.update(key, d, steps, known)
 		if err != nil {
 			return err
 		}
 		err = s.conn.UpdateItem(ctx, op, update)
 		if err == nil {
+			known.forget(steps[:n])
 			steps = steps[n:]
 			continue
 		}
-		counted, refused := conn.ConditionFailed(err)
+		found, refused := conn.ConditionFailed(err)
 		if !refused {
 			return err
 		}
-		left := len(steps)
-		steps = slices.DeleteFunc(steps, func(step numbered) bool {
-			return step.sequence <= schema.UsageSequence(counted, step.Shard)
-		})
-		if len(steps) == left {
-			return &store.CorruptError{
-				Key: key.String(), Attr: schema.UsageSequenceAttr(steps[0].Shard),
-				Reason: "it is not a sequence number that the stream can have given",
-			}
+		if err := known.read(found, steps); err != nil {
+			return err
 		}
+		steps = slices.DeleteFunc(steps, func(step numbered) bool { return known.has(&step) })
+		known.heal(steps)
 	}
 	return nil
-}
-
-// A numbered is a step with its sequence number in the stored form.
-type numbered struct {
-	*Step
-	sequence string
 }
 
 // steps returns the steps that change anything, by shard and sequence number, each
@@ -140,7 +143,7 @@ func (d *Delta) steps() ([]numbered, error) {
 			return nil, err
 		}
 		if step.Events != 0 || slices.ContainsFunc(step.Tokens, func(a store.Amount) bool { return a.Milli != 0 }) {
-			steps = append(steps, numbered{step, sequence})
+			steps = append(steps, numbered{Step: step, sequence: sequence})
 		}
 	}
 	byShard := func(a, b numbered) int {
@@ -238,13 +241,13 @@ func added(a, b int64) (sum int64, ok bool) {
 }
 
 // update returns a write that counts the first n steps, as many as one write has
-// room for, if none of them is counted. It needs at least one step, and steps ordered
+// room for, if the marks of their shards are as known. It needs at least one step, and steps ordered
 // by shard and sequence number.
-func (s *Snapshots) update(key schema.Key, d *Delta, steps []numbered) (_ *dynamodb.UpdateItemInput, n int, err error) {
+func (s *Snapshots) update(key schema.Key, d *Delta, steps []numbered, known marks) (_ *dynamodb.UpdateItemInput, n int, err error) {
 	var room [8]store.Amount
 	sums, events, n := addUp(room[:0], steps)
 	var w expression.Write
-	s.describe(&w, key, d, steps[:n], sums, events)
+	s.describe(&w, key, d, steps[:n], known, sums, events)
 	sh, values, err := w.Done(&s.shapes)
 	if err != nil {
 		return nil, 0, err
@@ -259,9 +262,9 @@ func (s *Snapshots) update(key schema.Key, d *Delta, steps []numbered) (_ *dynam
 // describe states the operations of a write that counts steps, which add up to
 // sums and events. It sets the snapshot's identity with every write, because no writer
 // knows if its write is the first.
-func (s *Snapshots) describe(w *expression.Write, key schema.Key, d *Delta, steps []numbered, sums []store.Amount, events int64) {
+func (s *Snapshots) describe(w *expression.Write, key schema.Key, d *Delta, steps []numbered, known marks, sums []store.Amount, events int64) {
 	// Room for one shard, and for sums without rests: more is rare.
-	const identity, byShard, counters = 8, 2, 2
+	const identity, byShard, counters = 8, 5, 2
 	w.Start(counters+len(sums), identity+byShard)
 	window := d.Window.String()
 	w.Set(expression.EntityID, w.Text(":e", d.Entity))
@@ -283,9 +286,7 @@ func (s *Snapshots) describe(w *expression.Write, key schema.Key, d *Delta, step
 		for i++; i < len(steps) && !startsShard(steps, i); {
 			i++
 		}
-		shard := w.Shard(shards, steps[firstStep].Shard)
-		w.Require(shard.Sequence().AbsentOrBelow(shard.Text('f', steps[firstStep].sequence)))
-		w.Set(shard.Sequence(), shard.Text('l', steps[i-1].sequence))
+		mark(w.Shard(shards, steps[firstStep].Shard), w, steps[firstStep:i], known[steps[firstStep].Shard])
 		shards++
 	}
 	w.Add(expression.TotalEvents, w.Number(":n", events))
@@ -299,28 +300,64 @@ func (s *Snapshots) describe(w *expression.Write, key schema.Key, d *Delta, step
 	}
 }
 
+// mark states what a write requires of the mark of a shard, and how steps of the shard
+// change it. Without a mark, the write assumes that the steps follow the last one counted,
+// or are the first ones. With a mark, it requires that the mark is unchanged.
+func mark(shard expression.Shard, w *expression.Write, steps []numbered, is *schema.UsageMark) {
+	first, last := &steps[0], &steps[len(steps)-1]
+	low := shard.Low()
+	if is != nil {
+		requireMark(shard, w, is)
+	}
+	switch {
+	case is == nil:
+		w.Require(shard.Sequence().AbsentOrFollows(
+			shard.Text('f', first.sequence), shard.Counters(), shard.Text('b', schema.UsageCounters(first.Before))))
+		w.SetOnce(low, shard.Text('o', first.low()))
+	case first.sequence < is.Low.Sequence:
+		w.Set(low, shard.Text('o', first.low()))
+	case is.LowEnd == "":
+		w.Set(low, shard.Text('o', schema.UsageLowest))
+	}
+	if is == nil || last.sequence > is.High.Sequence {
+		w.Set(shard.Sequence(), shard.Text('l', last.high()))
+		w.Set(shard.Counters(), shard.Text('a', schema.UsageCounters(last.After)))
+	}
+}
+
+// requireMark requires that the mark of a shard is unchanged.
+func requireMark(shard expression.Shard, w *expression.Write, is *schema.UsageMark) {
+	w.Require(shard.Sequence().Equals(shard.Text('s', is.Sequence)))
+	if is.LowEnd == "" {
+		w.Require(shard.Low().Absent())
+		return
+	}
+	w.Require(shard.Low().Equals(shard.Text('e', is.LowEnd)))
+}
+
 // startsShard reports whether step i is the first of its shard.
 func startsShard(steps []numbered, i int) bool { return i == 0 || steps[i-1].Shard != steps[i].Shard }
 
 // The capacity of one write to a snapshot. DynamoDB accepts 4 KB for an expression, and
-// 300 operators in each. A shard takes four operators and up to 48 bytes of the
-// condition, and 13 of the update. A limit takes 22 of the update, where the snapshot's
+// 300 operators in each. A shard takes six operators and up to 60 bytes of the
+// condition, and 43 of the update. A limit takes 22 of the update, where the snapshot's
 // identity takes 170.
 const (
-	maxShards = 64
-	maxLimits = 100
+	maxShards = 40
+	maxLimits = 80
 )
 
 // addUp adds up the first n steps, by limit name: as many as one write has room for,
 // but at least one.
 func addUp(sums []store.Amount, steps []numbered) (_ []store.Amount, events int64, n int) {
 	shards := 0
-	for i, step := range steps {
+	for i := range steps {
+		step := steps[i].counted()
 		if startsShard(steps, i) {
 			shards++
 		}
 		tooMany := shards > maxShards || len(sums)+len(step.Tokens) > maxLimits && len(sums)+newLimits(sums, step.Tokens) > maxLimits
-		if i > 0 && (tooMany || overflows(sums, events, step.Step)) {
+		if i > 0 && (tooMany || overflows(sums, events, step)) {
 			return sums, events, i
 		}
 		events += step.Events

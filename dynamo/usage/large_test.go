@@ -50,12 +50,12 @@ func checkUsageInParts(t *testing.T, api dynamo.API) {
 		requests              int
 	}{
 		{32, 100, 24, false, 1},
-		{64, 64, 100, false, 1},
-		{65, 100, 2, false, 2},
-		{schema.MaxShards, 2 * schema.MaxShards, 3, false, 16},
+		{40, 40, 80, false, 1},
+		{41, 100, 2, false, 2},
+		{schema.MaxShards, 2 * schema.MaxShards, 3, false, 26},
 		{1, 1, 130, false, 1},
-		{1, 20, 24, true, 5},
-		{64, 64, 20, true, 13},
+		{1, 20, 24, true, 7},
+		{64, 64, 20, true, 16},
 	} {
 		name := fmt.Sprintf("%d.%d.%d.%t", c.shards, c.steps, c.limits, c.others)
 		steps, events, tokens := wide(c.shards, c.steps, c.limits, c.others)

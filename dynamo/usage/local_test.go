@@ -17,6 +17,7 @@ func TestOnDynamoDBLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkUsageCountsOnce(t, api)
+	checkNoGapStays(t, api)
 	checkUsageRace(t, api)
 	checkUsageCosts(t, api, dynamo.ProjectKeys)
 	checkUsageInParts(t, api)

@@ -7,7 +7,7 @@ import (
 )
 
 // Passed counts the steps that [Snapshots.Add] would leave out, because the snapshot has
-// counted them or a later step of their shards. It reads consistently and writes nothing.
+// counted them, or what they consumed with a later step. It reads consistently and writes nothing.
 func (s *Snapshots) Passed(ctx context.Context, d *Delta) (int, error) {
 	steps, err := d.steps()
 	if err != nil {
@@ -18,9 +18,12 @@ func (s *Snapshots) Passed(ctx context.Context, d *Delta) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	passed := 0
-	for _, step := range steps {
-		if step.sequence <= schema.UsageSequence(it, step.Shard) {
+	passed, known := 0, marks{}
+	if err := known.read(it, steps); err != nil {
+		return 0, err
+	}
+	for i := range steps {
+		if known.has(&steps[i]) {
 			passed++
 		}
 	}

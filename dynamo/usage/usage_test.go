@@ -306,7 +306,8 @@ func TestUsageItem(t *testing.T) {
 		"entity_id": "S user-1", "resource": "S a/b", "window": "S daily", "window_start": "S 2024-02-29T00:00:00Z",
 		"ttl":          "N " + strconv.FormatInt(day.Start.AddDate(0, 0, 91).Unix(), 10),
 		"total_events": "N 3", "tpm": "N 2", "rpm": "N -2", "#ttl": "N 4", "x.y-z": "N 0", "x.y-z#milli": "N 1",
-		"seq#0": "S " + strings.Repeat("0", 38) + "77", "seq#13": "S " + strings.Repeat("9", 40),
+		"seq#0": "S " + strings.Repeat("0", 38) + "77", "at#0": "S ", "low#0": "S 77",
+		"seq#13": "S " + strings.Repeat("9", 40), "at#13": "S ", "low#13": "S " + strings.Repeat("9", 40),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the item (-want +got):\n%s", diff)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,10 +29,9 @@ const (
 const (
 	// escape and restSuffix keep attributes apart from limit names, which contain no "#".
 	// escape begins and restSuffix ends an attribute.
-	escape         = "#"
-	restSuffix     = "#milli"
-	sequencePrefix = "seq#"
-	milli          = 1000
+	escape     = "#"
+	restSuffix = "#milli"
+	milli      = 1000
 )
 
 // taken are the attributes of a snapshot that could equal a limit's name, and the keys that
@@ -57,31 +55,6 @@ func UsageAttr(limit string) string {
 // UsageRestAttr is the attribute of a snapshot that counts the millitokens that [UsageAttr]
 // cannot hold.
 func UsageRestAttr(limit string) string { return UsageAttr(limit) + restSuffix }
-
-// UsageSequenceAttr is the attribute of a snapshot that holds a shard's sequence number of
-// the last counted change, see [PadSequence].
-func UsageSequenceAttr(shard int) string { return sequencePrefix + strconv.Itoa(shard) }
-
-// zeros has as many digits as a padded sequence number.
-const zeros = "0000000000000000000000000000000000000000"
-
-// PadSequence pads a stream's sequence number with zeros, so that strings compare like the
-// numbers; ok is false if it is not a number.
-func PadSequence(s string) (padded string, ok bool) {
-	if s == "" || len(s) > len(zeros) {
-		return "", false
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return "", false
-		}
-	}
-	return zeros[len(s):] + s, true
-}
-
-// UsageSequence is the last counted sequence number of a shard, padded; "" if there is
-// none.
-func UsageSequence(item Item, shard int) string { return str(item[UsageSequenceAttr(shard)]) }
 
 // UsageKey is the key of the snapshot of an entity's use of a resource in the
 // window that starts at an instant.
@@ -202,18 +175,6 @@ func usageTokens(item Item, limit string) (*big.Int, error) {
 // SplitUsage splits an amount of millitokens into whole tokens, rounded towards zero, and
 // the rest.
 func SplitUsage(amount int64) (whole, rest int64) { return amount / milli, amount % milli }
-
-// UsageMarks are the attributes of a snapshot that hold sequence numbers, in order; see
-// [UsageSequenceAttr].
-func UsageMarks(item Item) (attrs []string) {
-	for name := range item {
-		if strings.HasPrefix(name, sequencePrefix) {
-			attrs = append(attrs, name)
-		}
-	}
-	slices.Sort(attrs)
-	return attrs
-}
 
 // UsageWindowOf is the window of a snapshot, and its start; ok is false if the start cannot
 // be read.

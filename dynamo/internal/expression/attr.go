@@ -62,11 +62,13 @@ var fixed = [...]struct{ alias, name string }{
 // An Attr has in its lower byte a constant above, or the kind of a field. The upper
 // bytes then have the number of the limit or shard.
 const (
-	firstField  = 64 // a bucket's limit: see schema.LimitFields
-	usageCount  = 128
-	usageRest   = 129
-	usageShard  = 130
-	numberShift = 8
+	firstField    = 64 // a bucket's limit: see schema.LimitFields
+	usageCount    = 128
+	usageRest     = 129
+	usageShard    = 130
+	usageCounters = 131
+	usageLow      = 132
+	numberShift   = 8
 )
 
 // numbered reports whether an attribute of a kind belongs to a limit or shard.
@@ -116,8 +118,14 @@ func (l Limit) UsageRest() Attr { return l.attr(usageRest) }
 // A Shard is a shard of a bucket that a [Write] to a usage snapshot has declared.
 type Shard struct{ subject }
 
-// Sequence is the sequence number of the shard's last step that was counted.
+// Sequence identifies the shard's last step that was counted.
 func (s Shard) Sequence() Attr { return s.attr(usageShard) }
+
+// Counters are the shard's counters after that step.
+func (s Shard) Counters() Attr { return s.attr(usageCounters) }
+
+// Low is the state of the shard before the first step that was counted.
+func (s Shard) Low() Attr { return s.attr(usageLow) }
 
 // A subject is a limit or shard by its number in the write.
 type subject struct {

@@ -89,7 +89,7 @@ func (c *compiler) operation() error {
 	case declareShard:
 		i := c.number()
 		c.shards[i] = c.number()
-	case set:
+	case set, setOnce:
 		c.sets.part(c.expand(f))
 	case remove:
 		c.removes.part(c.expand(f))
@@ -146,7 +146,11 @@ func (c *compiler) attr() string {
 	case usageRest:
 		alias, name = "#m"+strconv.Itoa(i), schema.UsageRestAttr(c.limits[i])
 	case usageShard:
-		alias, name = "#q"+strconv.Itoa(i), schema.UsageSequenceAttr(c.shards[i])
+		alias, name = "#q"+ordinal(i), schema.UsageSequenceAttr(c.shards[i])
+	case usageCounters:
+		alias, name = "#c"+ordinal(i), schema.UsageCountersAttr(c.shards[i])
+	case usageLow:
+		alias, name = "#l"+ordinal(i), schema.UsageLowAttr(c.shards[i])
 	default:
 		field := int(kind - firstField)
 		alias, name = "#"+string(rune('A'+field))+ordinal(i), schema.LimitAttr(c.limits[i], schema.LimitFields[field])

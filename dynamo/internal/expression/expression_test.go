@@ -49,18 +49,19 @@ func TestText(t *testing.T) {
 		w.Set(s.Sequence(), s.Text('f', "1"))
 		w.Require(expression.RF.AbsentOrAbove(stamp))
 		w.Require(expression.RF.AbsentOrEquals(stamp))
-		w.Require(s.Sequence().AbsentOrBelow(stamp))
+		w.SetOnce(s.Low(), s.Text('g', "2"))
+		w.Require(s.Sequence().AbsentOrFollows(stamp, s.Counters(), s.Text('h', "3")))
 		w.Require(expression.TTL.Absent())
 	})
 	want := &expression.Shape{
-		Update: "SET #rf=:rf,#q12=:Fc REMOVE #ttl ADD total_events :rf,#A18 :D18,#t0 :T0,#m0 :M0",
+		Update: "SET #rf=:rf,#qc=:Fc,#lc=if_not_exists(#lc,:Gc) REMOVE #ttl ADD total_events :rf,#A18 :D18,#t0 :T0,#m0 :M0",
 		Condition: "#rf <= :rf AND (attribute_not_exists(#A0) OR attribute_not_exists(#B0)) AND #A0 BETWEEN :L0 AND :H0 AND " +
 			"(attribute_not_exists(#rf) OR #rf > :rf) AND (attribute_not_exists(#rf) OR #rf=:rf) AND " +
-			"(attribute_not_exists(#q12) OR #q12 < :rf) AND attribute_not_exists(#ttl) AND " +
+			"(attribute_not_exists(#qc) OR #qc < :rf AND #cc=:Hc) AND attribute_not_exists(#ttl) AND " +
 			"(attribute_exists(#sc) AND #sc >= :rf OR #sc=:rf)",
 		Names: map[string]string{
 			"#rf": "rf", "#sc": "shard_count", "#ttl": "ttl", "#A18": "b_wcu_tk", "#A0": "b_a.b_tk", "#B0": "b_a.b_cp",
-			"#t0": "a.b", "#m0": "a.b#milli", "#q12": "seq#31",
+			"#t0": "a.b", "#m0": "a.b#milli", "#qc": "seq#31", "#cc": "at#31", "#lc": "low#31",
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -10,6 +10,7 @@ const (
 	declareWriteLimit
 	declareShard
 	set
+	setOnce
 	remove
 	add
 	equal
@@ -20,7 +21,7 @@ const (
 	absent
 	absentOrEqual
 	absentOrAbove
-	absentOrBelow
+	absentOrFollows
 	eitherAbsent
 	formCount
 )
@@ -28,19 +29,20 @@ const (
 // templates are the texts of operations: "#" stands for the attribute, "@" for another
 // attribute, and ":" for each value in turn.
 var templates = [formCount]string{
-	set:           "#=:",
-	remove:        "#",
-	add:           "# :",
-	equal:         "#=:",
-	atMost:        "# <= :",
-	atLeast:       "# >= :",
-	between:       "# BETWEEN : AND :",
-	exists:        "attribute_exists(#)",
-	absent:        "attribute_not_exists(#)",
-	absentOrEqual: "(attribute_not_exists(#) OR #=:)",
-	absentOrAbove: "(attribute_not_exists(#) OR # > :)",
-	absentOrBelow: "(attribute_not_exists(#) OR # < :)",
-	eitherAbsent:  "(attribute_not_exists(#) OR attribute_not_exists(@))",
+	set:             "#=:",
+	setOnce:         "#=if_not_exists(#,:)",
+	remove:          "#",
+	add:             "# :",
+	equal:           "#=:",
+	atMost:          "# <= :",
+	atLeast:         "# >= :",
+	between:         "# BETWEEN : AND :",
+	exists:          "attribute_exists(#)",
+	absent:          "attribute_not_exists(#)",
+	absentOrEqual:   "(attribute_not_exists(#) OR #=:)",
+	absentOrAbove:   "(attribute_not_exists(#) OR # > :)",
+	absentOrFollows: "(attribute_not_exists(#) OR # < : AND @=:)",
+	eitherAbsent:    "(attribute_not_exists(#) OR attribute_not_exists(@))",
 }
 
 // operands are the numbers of attributes and values in the templates.
@@ -95,8 +97,11 @@ func (a Attr) AbsentOrEquals(v Value) Condition { return condition(absentOrEqual
 // AbsentOrAbove requires that an attribute is absent or greater than a value.
 func (a Attr) AbsentOrAbove(v Value) Condition { return condition(absentOrAbove, a, v) }
 
-// AbsentOrBelow requires that an attribute is absent or less than a value.
-func (a Attr) AbsentOrBelow(v Value) Condition { return condition(absentOrBelow, a, v) }
+// AbsentOrFollows requires that an attribute is absent, or that it is less than a value and
+// that another attribute equals another value.
+func (a Attr) AbsentOrFollows(v Value, other Attr, equal Value) Condition {
+	return Condition{operation{absentOrFollows, [2]Attr{a, other}, [2]Value{v, equal}}}
+}
 
 // EitherAbsent requires that one of two attributes is absent.
 func EitherAbsent(a, b Attr) Condition {

@@ -62,6 +62,11 @@ func (w *Write) Shard(i, shard int) Shard {
 // Set sets an attribute to a value.
 func (w *Write) Set(a Attr, v Value) { w.record(always, operation{set, [2]Attr{a}, [2]Value{v}}) }
 
+// SetOnce sets an attribute to a value if the item does not have the attribute.
+func (w *Write) SetOnce(a Attr, v Value) {
+	w.record(always, operation{setOnce, [2]Attr{a}, [2]Value{v}})
+}
+
 // Remove removes an attribute.
 func (w *Write) Remove(a Attr) { w.record(always, operation{form: remove, attrs: [2]Attr{a}}) }
 

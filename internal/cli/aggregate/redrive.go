@@ -35,9 +35,9 @@ queue has messages that name ranges of the table's stream. The command reads eac
 the stream, which keeps records for 24 hours, processes it, and deletes the message only
 then. You may run it again: it counts nothing twice.
 
-The command counts the usage of a bucket's shard in the order of the stream. Once a later
-step of a window is counted, an earlier one is not. The command reports such steps as passed
-over, together with steps that were counted before. So run it soon.
+Usage is exact afterwards. Where the function has counted later records of the same bucket, it
+has counted what was missing with them. So the command leaves some steps out, and reports
+how many.
 
 The command keeps some messages, with one of these states:
   expired     the stream no longer has the range; --discard-expired deletes the message
@@ -64,7 +64,7 @@ func NewRedrive(a *app.App) *cobra.Command {
 	a.BindStack(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue (default that of the stack with\nthe name of the table)")
-	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages. Give one above the length of the\nqueue: an older range that a later run meets may be passed over")
+	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages")
 	f.BoolVar(&o.dryRun, "dry-run", false, "read the ranges, and process and delete nothing")
 	f.BoolVar(&o.discardExpired, "discard-expired", false, "delete the messages of ranges that the stream no longer has")
 	f.BoolVar(&o.discardUnreadable, "discard-unreadable", false, "delete the messages of ranges with records that can never be read")
@@ -163,7 +163,7 @@ type outcome struct {
 	Records    int           `json:"records"`
 	Unreadable int           `json:"unreadable"`
 	Updates    int           `json:"usage_updates"`
-	Passed     int           `json:"steps_passed_over"`
+	Passed     int           `json:"steps_counted_before"`
 	Archived   int           `json:"events_archived"`
 	Error      string        `json:"error,omitempty"`
 }
@@ -203,7 +203,7 @@ func writeOutcomes(w *strings.Builder, views []outcome, kept int) {
 	for i, v := range views {
 		rows[i] = []string{v.Message, string(v.State), strconv.FormatBool(v.Deleted), strconv.Itoa(v.Records), strconv.Itoa(v.Updates), strconv.Itoa(v.Passed)}
 	}
-	app.Table(w, []string{"MESSAGE", "STATE", "DELETED", "RECORDS", "UPDATES", "PASSED OVER"}, rows)
+	app.Table(w, []string{"MESSAGE", "STATE", "DELETED", "RECORDS", "UPDATES", "COUNTED BEFORE"}, rows)
 	for _, v := range views {
 		if v.Error != "" {
 			fmt.Fprintf(w, "%s: %s\n", v.Message, v.Error)

@@ -1,0 +1,164 @@
+package usage
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// milliWrites is what one write adds to an item's count of writes.
+const milliWrites = 1000
+
+// A numbered is a step with its sequence number in the stored form.
+type numbered struct {
+	*Step
+	sequence string
+	// healed is the step together with what a gap beside it consumed; nil without a gap.
+	healed *Step
+}
+
+// counted is what the snapshot counts for the step.
+func (n *numbered) counted() *Step {
+	if n.healed != nil {
+		return n.healed
+	}
+	return n.Step
+}
+
+// hasImages reports whether the step tells the counters of its shard.
+func (n *numbered) hasImages() bool { return n.Before != nil || n.After != nil }
+
+func (n *numbered) before() schema.UsagePoint { return n.point(n.Before) }
+func (n *numbered) after() schema.UsagePoint  { return n.point(n.After) }
+
+func (n *numbered) point(img *store.Image) schema.UsagePoint {
+	if !n.hasImages() {
+		return schema.UsagePoint{}
+	}
+	return schema.PointOf(img)
+}
+
+// low is the low end of what is counted if the step is the first.
+func (n *numbered) low() string {
+	if !n.hasImages() {
+		return schema.UsageLowAlone(n.sequence)
+	}
+	return schema.UsageLow(n.sequence, n.Before)
+}
+
+// high is the sequence attribute if the step is the last one counted.
+func (n *numbered) high() string {
+	if !n.hasImages() {
+		return n.sequence
+	}
+	return schema.UsageSequence(n.sequence, n.After)
+}
+
+// marks are what a snapshot has counted of some shards; nil is a shard of which it has
+// counted nothing. Shards that are not there are not known.
+type marks map[int]*schema.UsageMark
+
+// read reads the marks of the shards of some steps.
+func (m marks) read(it schema.Item, steps []numbered) error {
+	clear(m)
+	for i := range steps {
+		if !startsShard(steps, i) {
+			continue
+		}
+		mark, err := schema.DecodeUsageMark(it, steps[i].Shard)
+		if err != nil {
+			return err
+		}
+		m[steps[i].Shard] = mark
+	}
+	return nil
+}
+
+// forget makes the shards of some steps unknown, because they have been counted.
+func (m marks) forget(steps []numbered) {
+	for i := range steps {
+		delete(m, steps[i].Shard)
+	}
+}
+
+// has reports whether a step is counted.
+func (m marks) has(n *numbered) bool {
+	mark := m[n.Shard]
+	return mark != nil && n.sequence >= mark.Low.Sequence && n.sequence <= mark.High.Sequence
+}
+
+// heal adds to each step what the gap beside it consumed. Between two steps, or between a
+// step and what is counted, the counters of the shard must not have changed. If they have,
+// changes are missing, and what they consumed counts with the next step. Below the low end
+// it counts with the last step. The steps are ordered by shard and sequence number, and
+// none is counted.
+func (m marks) heal(steps []numbered) {
+	for i := range steps {
+		n, mark := &steps[i], m[steps[i].Shard]
+		n.healed = nil
+		isAbove := mark != nil && n.sequence > mark.High.Sequence
+		switch {
+		case isAbove && (startsShard(steps, i) || steps[i-1].sequence < mark.Low.Sequence):
+			n.add(mark.High, n.before())
+		case !startsShard(steps, i):
+			n.add(steps[i-1].after(), n.before())
+		}
+		isLast := i+1 == len(steps) || startsShard(steps, i+1) || mark != nil && steps[i+1].sequence > mark.High.Sequence
+		if mark != nil && !isAbove && isLast {
+			n.add(n.after(), mark.Low)
+		}
+	}
+}
+
+// add adds to a step what a shard consumed between two states. Its sums must fit 64 bits;
+// otherwise the gap stays.
+func (n *numbered) add(from, to schema.UsagePoint) {
+	tokens, events := between(from, to)
+	if len(tokens) == 0 {
+		return
+	}
+	s := *n.counted()
+	s.Tokens = slices.Concat(s.Tokens, tokens)
+	total, ok := added(s.Events, events)
+	merged, err := s.merged()
+	if !ok || err != nil {
+		return
+	}
+	if merged == &s {
+		s.Events = total
+		n.healed = &s
+		return
+	}
+	merged.Events = total
+	n.healed = merged
+}
+
+// between returns what a shard consumed between two states, and how many acquires that
+// was. The item's count of writes tells the number. The count also has writes that took
+// nothing, and it goes back only if the item was deleted and created anew: then the
+// counters began at 0.
+func between(from, to schema.UsagePoint) (tokens []store.Amount, events int64) {
+	if !from.HasCounters || !to.HasCounters {
+		return nil, 0
+	}
+	if to.Writes-from.Writes < 0 { // counts wrap
+		from = schema.UsagePoint{}
+	}
+	taken := false
+	for _, a := range to.Consumed {
+		i, there := slices.BinarySearchFunc(from.Consumed, a.Limit, func(b store.Amount, limit string) int { return strings.Compare(b.Limit, limit) })
+		if there {
+			a.Milli -= from.Consumed[i].Milli
+		}
+		if a.Milli != 0 {
+			tokens = append(tokens, a)
+			taken = taken || a.Milli > 0
+		}
+	}
+	if taken {
+		events = (to.Writes - from.Writes) / milliWrites
+	}
+	return tokens, events
+}

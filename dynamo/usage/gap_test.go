@@ -1,0 +1,358 @@
+package usage_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A bucket is the history of a bucket's shards, as the stream shows it.
+type bucket struct {
+	items    []store.Image // by shard
+	sequence int
+	steps    []usage.Step // in the order of the stream
+}
+
+func newBucket(shards int) *bucket { return &bucket{items: make([]store.Image, shards)} }
+
+// change changes a shard: it takes tokens, or gives some back, with one write. The first
+// change of a shard creates its item.
+func (b *bucket) change(shard int, amounts ...store.Amount) {
+	before := b.items[shard]
+	after := before
+	after.Limits = slices.Clone(before.Limits)
+	after.Writes.Consumed += 1000
+	step := usage.Step{Shard: shard, After: &after, Tokens: amounts}
+	if before.Writes.Consumed != 0 {
+		step.Before = &before
+	}
+	for _, a := range amounts {
+		i := slices.IndexFunc(after.Limits, func(l store.LimitState) bool { return l.Name == a.Limit })
+		if i < 0 {
+			i = len(after.Limits)
+			after.Limits = append(after.Limits, store.LimitState{Name: a.Limit})
+		}
+		after.Limits[i].Consumed += a.Milli
+		if a.Milli > 0 {
+			step.Events = 1
+		}
+	}
+	slices.SortFunc(after.Limits, func(a, b store.LimitState) int { return strings.Compare(a.Name, b.Name) })
+	b.items[shard] = after
+	b.sequence += 7
+	step.Sequence = strconv.Itoa(b.sequence)
+	if len(amounts) > 0 {
+		b.steps = append(b.steps, step)
+	}
+}
+
+// remove deletes the item of a shard.
+func (b *bucket) remove(shard int) { b.items[shard] = store.Image{} }
+
+// sum is what the steps consumed.
+func (b *bucket) sum() (events int64, tokens map[string]int64) {
+	tokens = map[string]int64{}
+	for _, s := range b.steps {
+		events += s.Events
+		for _, a := range s.Tokens {
+			tokens[a.Limit] += a.Milli
+		}
+	}
+	return events, tokens
+}
+
+var oneRPM = store.Amount{Limit: "rpm", Milli: 1000}
+
+// A stream's mapping gives up on a part of the changes. Whatever the part, whatever was
+// counted since, and however the part comes back, the tokens are exact in the end.
+func checkNoGapStays(t *testing.T, api dynamo.API) {
+	t.Helper()
+	s, entities := fixture.OpenStore(t, api), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		entities++
+		k, b := hourly("gaps-"+strconv.Itoa(entities)), newBucket(rapid.IntRange(1, 3).Draw(rt, "shards"))
+		for range rapid.IntRange(1, 25).Draw(rt, "changes") {
+			var amounts []store.Amount
+			for _, limit := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"rpm", "tpm", "ttl"}), 0, 3, rapid.ID).Draw(rt, "limits") {
+				amounts = append(amounts, store.Amount{Limit: limit, Milli: rapid.Int64Range(-2500, 9000).Draw(rt, "tokens")})
+			}
+			b.change(rapid.IntRange(0, len(b.items)-1).Draw(rt, "shard"), amounts...)
+		}
+		count := func(steps []usage.Step) {
+			if err := s.Usage().Add(t.Context(), &usage.Delta{Key: k, Steps: steps}); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		// Batches in any order, with parts of the history, some of them more than once.
+		for range rapid.IntRange(0, 5).Draw(rt, "batches") {
+			from := rapid.IntRange(0, len(b.steps)).Draw(rt, "from")
+			to := rapid.IntRange(from, len(b.steps)).Draw(rt, "to")
+			batch := slices.Clone(b.steps[from:to])
+			if len(batch) > 2 && rapid.Bool().Draw(rt, "a record is unreadable") {
+				i := rapid.IntRange(0, len(batch)-1).Draw(rt, "which")
+				batch = slices.Delete(batch, i, i+1)
+			}
+			count(batch)
+		}
+		count(b.steps[:min(len(b.steps), 1)])
+		for steps := range slices.Chunk(b.steps, rapid.IntRange(1, 10).Draw(rt, "size")) {
+			count(steps)
+		}
+		_, tokens := b.sum()
+		_, got := used(t, s, k)
+		for limit, n := range tokens {
+			if got[limit] != n {
+				rt.Fatalf("%d millitokens of %s, want %d", got[limit], limit, n)
+			}
+		}
+	})
+}
+
+func TestNoGapStays(t *testing.T) { t.Parallel(); checkNoGapStays(t, fixture.NewTable(t)) }
+
+// takes makes a bucket with one shard that takes one token n times.
+func takes(n int) *bucket {
+	b := newBucket(1)
+	for range n {
+		b.change(0, oneRPM)
+	}
+	return b
+}
+
+// What is missing counts with the next change, and not again when it comes back.
+func TestAGapIsHealedByTheNextChange(t *testing.T) {
+	t.Parallel()
+	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(30), hourly("user")
+	add(t, s, k, b.steps[:10]...)
+	add(t, s, k, b.steps[20:21]...)
+	wantUsed(t, s, k, 21, map[string]int64{"rpm": 21_000})
+	add(t, s, k, b.steps[10:20]...)
+	wantUsed(t, s, k, 21, map[string]int64{"rpm": 21_000})
+	add(t, s, k, b.steps...)
+	wantUsed(t, s, k, 30, map[string]int64{"rpm": 30_000})
+}
+
+// The changes at the beginning of a window come after later ones. This is so if a mapping
+// gave up at the end of the hour before.
+func TestALostBeginningIsCounted(t *testing.T) {
+	t.Parallel()
+	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(30), hourly("user")
+	add(t, s, k, b.steps[20:25]...)
+	wantUsed(t, s, k, 5, map[string]int64{"rpm": 5_000})
+	add(t, s, k, b.steps[5:8]...) // and what is missing up to 20
+	wantUsed(t, s, k, 20, map[string]int64{"rpm": 20_000})
+	add(t, s, k, b.steps[10:20]...)
+	wantUsed(t, s, k, 20, map[string]int64{"rpm": 20_000})
+	add(t, s, k, append(slices.Clone(b.steps[25:]), b.steps[:8]...)...)
+	wantUsed(t, s, k, 30, map[string]int64{"rpm": 30_000})
+}
+
+// The counters of an item that was deleted and created anew begin at 0. That is no gap,
+// and a gap across it counts what the new item consumed.
+func TestAnItemThatIsCreatedAnewBeginsAtZero(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lost string
+		skip func(i int) bool
+		want int64
+	}{
+		{"nothing", func(int) bool { return false }, 18},
+		{"the end of the old item and the beginning of the new one", func(i int) bool { return i >= 8 && i < 12 }, 16},
+		{"the creation", func(i int) bool { return i == 10 }, 18},
+	} {
+		s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(10), hourly("user")
+		b.remove(0)
+		for range 8 {
+			b.change(0, oneRPM)
+		}
+		for i := range b.steps {
+			if !c.skip(i) {
+				add(t, s, k, b.steps[i])
+			}
+		}
+		if _, got := used(t, s, k); got["rpm"] != 1000*c.want {
+			t.Errorf("lost was %s: %d are counted, want %d", c.lost, got["rpm"], 1000*c.want)
+		}
+	}
+}
+
+// Tokens that were given back within a gap are given back. A gap that gave back more than
+// it took counts no acquires.
+func TestAGapMayGiveBack(t *testing.T) {
+	t.Parallel()
+	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), newBucket(1), hourly("user")
+	for _, n := range []int64{800, -500, 1, -1, 700} {
+		b.change(0, store.Amount{Limit: "tpm", Milli: 1000 * n})
+	}
+	add(t, s, k, b.steps[0])
+	add(t, s, k, b.steps[4])
+	wantUsed(t, s, k, 2, map[string]int64{"tpm": 1_000_000})
+}
+
+// A limit that the item did not have before begins at 0.
+func TestANewLimitIsNoGap(t *testing.T) {
+	t.Parallel()
+	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(2), hourly("user")
+	b.change(0, oneRPM, store.Amount{Limit: "tpm", Milli: 5000})
+	b.change(0, oneRPM, store.Amount{Limit: "tpm", Milli: 6000})
+	for i := range b.steps {
+		add(t, s, k, b.steps[i])
+	}
+	wantUsed(t, s, k, 4, map[string]int64{"rpm": 4_000, "tpm": 11_000})
+}
+
+// Two aggregators have batches that overlap, each with other gaps.
+func TestGapsOfTwoAggregators(t *testing.T) {
+	t.Parallel()
+	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), newBucket(3), hourly("raced")
+	for i := range 120 {
+		b.change(i%3, oneRPM)
+	}
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i, steps := range slices.Collect(slices.Chunk(b.steps, 5+w)) {
+				if i%4 == w {
+					continue // lost
+				}
+				if err := s.Usage().Add(t.Context(), &usage.Delta{Key: k, Steps: steps}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	add(t, s, k, b.steps...)
+	wantUsed(t, s, k, 120, map[string]int64{"rpm": 120_000})
+}
+
+// A snapshot of the version before knows its last change, and no counters.
+func TestASnapshotWithoutCountersGoesOn(t *testing.T) {
+	t.Parallel()
+	db := fixture.NewTable(t)
+	s, b, k := fixture.OpenStore(t, db), takes(20), hourly("user")
+	add(t, s, k, b.steps[4:10]...)
+	_, ns := s.Namespace()
+	it := fixture.Get(t, db, schema.UsageKey(ns, "user", "gpt-4", "hourly", noon))
+	delete(it, schema.UsageCountersAttr(0))
+	delete(it, schema.UsageLowAttr(0))
+	padded, _ := schema.PadSequence(b.steps[9].Sequence)
+	it[schema.UsageSequenceAttr(0)] = schema.S(padded)
+	fixture.Put(t, db, it)
+	add(t, s, k, b.steps[:8]...) // as far as that version knows, these are counted
+	add(t, s, k, b.steps[9:12]...)
+	wantUsed(t, s, k, 8, map[string]int64{"rpm": 8_000})
+	add(t, s, k, b.steps[:12]...)
+	add(t, s, k, b.steps[12])
+	add(t, s, k, b.steps[:12]...)
+	add(t, s, k, b.steps[15])
+	wantUsed(t, s, k, 12, map[string]int64{"rpm": 12_000})
+}
+
+// Another aggregator counts between a refusal, which shows the marks, and the next write,
+// which relies on them.
+func TestMarksThatChangeInBetween(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ counted, other, own []int }{
+		"above":                         {[]int{10}, []int{12}, []int{14, 15}},
+		"below":                         {[]int{10}, []int{4}, []int{6, 7}},
+		"the same":                      {[]int{10}, []int{13, 14}, []int{13, 14}},
+		"the same below":                {[]int{10}, []int{3, 4}, []int{3, 4}},
+		"both ends, the other above":    {[]int{10}, []int{17}, []int{2, 15}},
+		"both ends, the other below":    {[]int{10}, []int{3}, []int{2, 15}},
+		"the other has been everywhere": {[]int{10}, []int{0, 19}, []int{1, 18}},
+	} {
+		db := fixture.NewTable(t)
+		s, b, k := fixture.OpenStore(t, db), takes(20), hourly("user")
+		pick := func(which []int) (steps []usage.Step) {
+			for _, i := range which {
+				steps = append(steps, b.steps[i])
+			}
+			return steps
+		}
+		add(t, s, k, pick(c.counted)...)
+		writes := 0
+		slow := fixture.OpenStore(t, faults.Wrap(db, faults.Before(func(sent *faults.Call) error {
+			if writes++; sent.Op == faults.UpdateItem && writes == 2 {
+				add(t, s, k, pick(c.other)...)
+			}
+			return nil
+		})))
+		writes = 0
+		add(t, slow, k, pick(c.own)...)
+		if writes < 2 {
+			t.Errorf("%s: the other aggregator did not interfere in %d writes", name, writes)
+		}
+		all := slices.Concat(c.counted, c.other, c.own)
+		n := int64(slices.Max(all) - slices.Min(all) + 1)
+		wantUsed(t, s, k, n, map[string]int64{"rpm": 1000 * n})
+	}
+}
+
+// The parts of a delta follow each other: only the first is refused because of a gap.
+func TestPartsThatFollowAGap(t *testing.T) {
+	t.Parallel()
+	f := faults.NewTap(fixture.NewTable(t))
+	s, b, k := fixture.OpenStore(t, f), newBucket(1), hourly("user")
+	want := map[string]int64{}
+	for i := range 4 {
+		var amounts []store.Amount
+		for j := range 70 {
+			name := fmt.Sprintf("l%d.%d", i, j)
+			amounts = append(amounts, store.Amount{Limit: name, Milli: 1000})
+			want[name] = 1000
+		}
+		b.change(0, amounts...)
+	}
+	add(t, s, k, b.steps[0])
+	f.Take()
+	add(t, s, k, b.steps...)
+	if n := len(f.Ops()); n != 4 {
+		t.Errorf("%d requests, want one that is refused and three", n)
+	}
+	wantUsed(t, s, k, 4, want)
+}
+
+// A snapshot with damaged marks is not added to.
+func TestUsageWithDamagedMarks(t *testing.T) {
+	t.Parallel()
+	padded, _ := schema.PadSequence("1")
+	for i, damage := range []schema.Item{
+		{schema.UsageSequenceAttr(0): schema.N(1)},
+		{schema.UsageSequenceAttr(0): schema.S("yesterday")},
+		{schema.UsageSequenceAttr(0): schema.S("1")},
+		{schema.UsageSequenceAttr(0): schema.S(padded + " many")},
+		{schema.UsageCountersAttr(0): schema.N(1)},
+		{schema.UsageCountersAttr(0): schema.S("rpm=1.5")},
+		{schema.UsageCountersAttr(0): schema.S("r m=1")},
+		{schema.UsageLowAttr(0): schema.N(1)},
+		{schema.UsageLowAttr(0): schema.S("x 2 ")},
+		{schema.UsageLowAttr(0): schema.S(padded + " 2")},
+		{schema.UsageLowAttr(0): schema.S(padded + " x rpm=1")},
+	} {
+		db := fixture.NewTable(t)
+		s, b := fixture.OpenStore(t, db), takes(3)
+		add(t, s, hourly("user"), b.steps[0])
+		_, ns := s.Namespace()
+		it := fixture.Get(t, db, schema.UsageKey(ns, "user", "gpt-4", "hourly", noon))
+		maps.Copy(it, damage)
+		fixture.Put(t, db, it)
+		err := s.Usage().Add(t.Context(), &usage.Delta{Key: hourly("user"), Steps: b.steps[2:]})
+		if fixture.WantErr(t, err, store.ErrCorrupt); err == nil {
+			t.Errorf("damage %d was not seen: %v", i, fmt.Sprint(damage))
+		}
+	}
+}
