@@ -267,7 +267,13 @@ func rename(it schema.Item, named *strings.Replacer) schema.Item {
 	for attr, v := range it {
 		switch v := v.(type) {
 		case *types.AttributeValueMemberS:
-			out[attr] = schema.S(named.Replace(v.Value))
+			text := v.Value
+			if strings.HasPrefix(attr, "low#") { // a sequence number without zeros in front
+				sequence, rest, _ := strings.Cut(text, " ")
+				padded, _ := schema.PadSequence(sequence)
+				text = padded + " " + rest
+			}
+			out[attr] = schema.S(named.Replace(text))
 		case *types.AttributeValueMemberM:
 			out[attr] = &types.AttributeValueMemberM{Value: rename(v.Value, named)}
 		default:
