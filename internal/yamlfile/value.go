@@ -2,6 +2,7 @@ package yamlfile
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -144,4 +145,28 @@ func (p Place) Describe() string {
 		value = append(value[:most], '…')
 	}
 	return strconv.Quote(string(value))
+}
+
+// Pairs are the keys and values of a mapping, whatever is wrong with them. Both have the
+// path of the value.
+func (p Place) Pairs() iter.Seq2[Place, Place] {
+	return func(yield func(key, value Place) bool) {
+		for i := 0; p.IsMapping() && i+1 < len(p.Node.Content); i += 2 {
+			key := at(p.Node.Content[i], p.Path)
+			key.Path = strings.TrimPrefix(p.Path+"."+key.Node.Value, ".")
+			if !yield(key, at(p.Node.Content[i+1], key.Path)) {
+				return
+			}
+		}
+	}
+}
+
+// Has reports whether a mapping has a key.
+func (p Place) Has(key string) bool {
+	for k := range p.Pairs() {
+		if k.Node.Value == key {
+			return true
+		}
+	}
+	return false
 }
