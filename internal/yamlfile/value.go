@@ -31,9 +31,8 @@ func (r *Reader) Entries(p Place, each func(name string, key, value Place)) {
 			r.Find(key, "the key %q is there twice, first in line %d: remove one", name, line)
 		default:
 			lines[name] = key.Node.Line
-			path := strings.TrimPrefix(p.Path+"."+name, ".")
-			key.Path = path
-			each(name, key, at(p.Node.Content[i+1], path))
+			key.Path = p.Below(name).Path
+			each(name, key, at(p.Node.Content[i+1], key.Path))
 		}
 	}
 }
@@ -153,12 +152,17 @@ func (p Place) Pairs() iter.Seq2[Place, Place] {
 	return func(yield func(key, value Place) bool) {
 		for i := 0; p.IsMapping() && i+1 < len(p.Node.Content); i += 2 {
 			key := at(p.Node.Content[i], p.Path)
-			key.Path = strings.TrimPrefix(p.Path+"."+key.Node.Value, ".")
+			key.Path = p.Below(key.Node.Value).Path
 			if !yield(key, at(p.Node.Content[i+1], key.Path)) {
 				return
 			}
 		}
 	}
+}
+
+// Below is the place of a mapping with the path of one of its keys.
+func (p Place) Below(key string) Place {
+	return Place{p.Node, strings.TrimPrefix(p.Path+"."+key, ".")}
 }
 
 // Has reports whether a mapping has a key.

@@ -6,10 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
+
+// oneLimit is a limit that no load comes near.
+var oneLimit = []store.Limit{{Name: "rps", Capacity: 1_000_000, Amount: 1_000_000, Period: time.Second}}
 
 func builtin(tb testing.TB, name string) *scenario.Scenario {
 	tb.Helper()

@@ -82,9 +82,9 @@ func (c *checker) within(path string, n, least, most int) {
 }
 
 // lasts checks a duration.
-func (c *checker) lasts(path string, d, least, most time.Duration) {
-	if d < least || d > most {
-		c.find(path, "give a duration from %s to %s, not %s", short(least), short(most), short(d))
+func (c *checker) lasts(path string, d, least time.Duration) {
+	if d < least || d > maxDuration {
+		c.find(path, "give a duration from %s to %s, not %s", short(least), short(maxDuration), short(d))
 	}
 }
 
@@ -125,15 +125,20 @@ func (c *checker) name(path, what, name string) {
 	}
 }
 
-// twice reports the names that occur again.
-func (c *checker) twice(path, what string, names []string) {
+// twice reports the names that occur again. path leads to the name of an index.
+func (c *checker) twice(what string, names []string, path func(i int) string) {
 	seen := map[string]bool{}
-	for _, name := range names {
+	for i, name := range names {
 		if seen[name] {
-			c.find(path, "%s %q is there twice: remove one", what, name)
+			c.find(path(i), "%s %q is there twice: remove one", what, name)
 		}
 		seen[name] = true
 	}
+}
+
+// under leads to names below a path.
+func under(path string, names []string) func(int) string {
+	return func(i int) string { return path + "." + names[i] }
 }
 
 func (c *checker) scenario() {
@@ -144,7 +149,7 @@ func (c *checker) scenario() {
 	case strings.ContainsFunc(c.About, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }):
 		c.find("about", "use characters that can be printed")
 	}
-	c.lasts("warm-up", c.WarmUp, 0, maxDuration)
+	c.lasts("warm-up", c.WarmUp, 0)
 	c.sides()
 	c.phases()
 	c.resources()
@@ -164,7 +169,7 @@ func (c *checker) sides() {
 		}
 		names = append(names, string(s))
 	}
-	c.twice("sides", "side", names)
+	c.twice("side", names, func(i int) string { return fmt.Sprintf("sides[%d]", i) })
 }
 
 // sides are all sides.
@@ -186,13 +191,13 @@ func (c *checker) phases() {
 	for i, p := range c.Phases {
 		path := fmt.Sprintf("phases[%d]", i)
 		c.name(path+".name", "name of a phase", p.Name)
-		c.lasts(path+".for", p.For, minDuration, maxDuration)
+		c.lasts(path+".for", p.For, minDuration)
 		names = append(names, p.Name)
-		if !slices.ContainsFunc(c.Classes, func(of Class) bool { return of.Active(i) }) {
+		if len(c.Classes) > 0 && !slices.ContainsFunc(c.Classes, func(of Class) bool { return of.Active(i) }) {
 			c.find(path, "no class is active in the phase %s: remove the phase, or name it in the phases of a class", p.Name)
 		}
 	}
-	c.twice("phases", "phase", names)
+	c.twice("phase", names, func(i int) string { return fmt.Sprintf("phases[%d].name", i) })
 	if c.Duration() > maxDuration && len(c.Phases) > 1 {
 		c.find("phases", "the phases last %s together: %s is the most", short(c.Duration()), short(maxDuration))
 	}
@@ -210,7 +215,7 @@ func (c *checker) resources() {
 		c.limits(path, r.Limits)
 		names = append(names, r.Name)
 	}
-	c.twice("resources", "resource", names)
+	c.twice("resource", names, under("resources", names))
 }
 
 func (c *checker) limits(path string, limits []store.Limit) {
@@ -247,7 +252,7 @@ func (c *checker) populations() {
 		names = append(names, p.Name)
 		all = min(all+max(p.Count, 0)+max(p.Parents, 0), 2*maxEntities)
 	}
-	c.twice("entities", "population", names)
+	c.twice("population", names, under("entities", names))
 	if all > maxEntities {
 		c.find("entities", "there are more than %d entities, with parents", maxEntities)
 	}
@@ -260,7 +265,7 @@ func (c *checker) limiters() {
 		most = max(most, c.Classes[i].Arrival.concurrent())
 	}
 	c.within("limiters", c.Limiters, 1, maxLimiters)
-	if c.Limiters > most && c.Limiters <= maxLimiters {
+	if c.Limiters > most && most > 0 && c.Limiters <= maxLimiters {
 		c.find("limiters", "there are more limiters than any class has clients or users, which are %d: give no more", most)
 	}
 }

@@ -36,7 +36,7 @@ func (c *checker) classes() {
 		}
 		c.arrival(path, of)
 	}
-	c.twice("load", "class", names)
+	c.twice("class", names, under("load", names))
 	if together > maxLawEntities {
 		c.find("load", "the power laws are over more than %d entities together: use fewer of them", maxLawEntities)
 	}
@@ -45,7 +45,9 @@ func (c *checker) classes() {
 // choices checks what a class chooses from. It returns false if an index leads nowhere.
 func (c *checker) choices(path string, of *Class) bool {
 	ok := c.many(path+".from", "population", len(of.From), maxShares)
-	ok = c.many(path+".resources", "resource", len(of.Resources), maxResources) && ok
+	if len(c.Resources) > 0 { // reported elsewhere
+		ok = c.many(path+".resources", "resource", len(of.Resources), maxResources) && ok
+	}
 	for i, s := range of.From {
 		at := fmt.Sprintf("%s.from[%d]", path, i)
 		c.weight(at, s.Weight)
@@ -90,7 +92,7 @@ func (c *checker) pick(path string, p Pick) {
 			c.find(path, "give an exponent above 0 and up to %d: power-law 1.5, for instance", maxAlpha)
 		}
 	case PickRotating:
-		c.lasts(path, p.For, minDuration, maxDuration)
+		c.lasts(path, p.For, minDuration)
 	default:
 		c.find(path, "unknown way to choose: use %s", picks)
 	}
@@ -114,7 +116,7 @@ func (c *checker) call(path string, of *Class, call *Call) {
 	c.span(path+".hold", call.Hold)
 	switch {
 	case call.Kind.consumes() && len(call.Consume) == 0:
-		c.find(path, "consume is missing: give tokens by name of limit, consume: {rpm: 1} for instance")
+		c.find(path+".consume", missing+"give tokens by name of limit, {rpm: 1} for instance")
 	case !call.Kind.consumes() && len(call.Consume) > 0:
 		c.find(path+".consume", "%s consumes nothing: remove it", call.Kind)
 		return
@@ -127,6 +129,9 @@ func (c *checker) call(path string, of *Class, call *Call) {
 		}
 	}
 	for _, a := range call.Consume {
+		if a.Percent {
+			continue
+		}
 		c.admissible(path+".consume."+a.Limit, of, a)
 	}
 }
@@ -147,7 +152,7 @@ func (c *checker) amounts(path string, all []Amount, settled bool) {
 		}
 		names = append(names, a.Limit)
 	}
-	c.twice(path, "limit", names)
+	c.twice("limit", names, under(path, names))
 }
 
 // admissible checks that the buckets of a class have the limit, and can ever admit the
@@ -257,10 +262,10 @@ func (c *checker) lengths(path string, of *Class) {
 			return
 		}
 		if s.For == 0 && i < len(stages)-1 {
-			c.find(at, "for is missing: only the last stage can last until the end")
+			c.find(at+".for", missing+"only the last stage can last until the end")
 			return
 		}
-		c.lasts(at+".for", s.For, 0, maxDuration)
+		c.lasts(at+".for", s.For, 0)
 		begin += min(max(s.For, 0), maxDuration)
 	}
 }

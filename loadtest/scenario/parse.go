@@ -34,7 +34,7 @@ func Parse(file string, data []byte) (*Scenario, error) {
 	if ok {
 		r.file(root)
 	}
-	if ok && !r.Stopped {
+	if ok && root.IsMapping() && !r.Stopped {
 		c := &checker{Scenario: &r.s}
 		c.scenario()
 		r.locate(root, c.findings)
@@ -83,11 +83,10 @@ func (r *reader) locate(root place, findings []Finding) {
 // parent is the path without its last part.
 func parent(path string) string { return path[:max(strings.LastIndexAny(path, ".["), 0)] }
 
-// below reports whether a path leads to a value in or at that of another path. Everything
-// is in the file.
+// below reports whether a path leads to a value in or at that of another path.
 func below(path, other string) bool {
 	rest, ok := strings.CutPrefix(path, other)
-	return ok && (rest == "" || other == "" || rest[0] == '.' || rest[0] == '[')
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // maxValues bounds what a file means. Aliases can repeat a value far more often than the
@@ -141,6 +140,8 @@ func (r *reader) items(p place, most int, each func(item place)) {
 	})
 }
 
+const missing = "this key is missing: "
+
 // require reports keys that a mapping lacks.
 func (r *reader) require(p place, what map[string]string) {
 	if !p.IsMapping() {
@@ -152,7 +153,7 @@ func (r *reader) require(p place, what map[string]string) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(what)) {
-		r.Find(p, "%s is missing: give %s", key, what[key])
+		r.Find(p.Below(key), missing+"give %s", what[key])
 	}
 }
 
@@ -205,7 +206,6 @@ func (r *reader) exactlyOne(p place, keys ...string) {
 	case len(there) == 0:
 		r.Find(p, "give one of %s", list)
 	case len(there) > 1:
-		there[1].Path = strings.TrimPrefix(p.Path+"."+there[1].Node.Value, ".")
 		r.Find(there[1], "give only one of %s", list)
 	}
 }

@@ -28,7 +28,7 @@ func (r *reader) class(name string, p place) {
 	r.exactlyOne(p, "users", "rate", "stages")
 	if p.IsMapping() && !p.Has("from") {
 		if len(r.s.Populations) != 1 {
-			r.Find(p, "from is missing: give the name of a population, or a list of them")
+			r.Find(p.Below("from"), missing+"give the name of a population, or a list of them")
 		}
 		c.From = []Share{{Weight: 1}}
 	}
@@ -133,17 +133,20 @@ func (r *reader) weights(p place) (all []Weighted) {
 	return all
 }
 
+// active reads the phases of a class; all, if a name is wrong.
 func (r *reader) active(p place) []int {
 	var names []string
 	for i := range r.s.Phases {
 		names = append(names, r.s.Phases[i].Name)
 	}
-	indices := []int{}
+	indices, allKnown := []int{}, true
 	r.items(p, maxPhases, func(item place) {
-		if i, ok := r.oneOf(item, "phase", names); ok {
-			indices = append(indices, i)
-		}
+		i, ok := r.oneOf(item, "phase", names)
+		indices, allKnown = append(indices, i), allKnown && ok
 	})
+	if !allKnown {
+		return nil
+	}
 	return indices
 }
 
