@@ -334,3 +334,22 @@ func BenchmarkOp(b *testing.B) {
 		})
 	}
 }
+
+func TestAdjusts(t *testing.T) {
+	t.Parallel()
+	for want, op := range map[bool]scenario.Op{
+		true:  {Consume: []int64{1, 5}, Settle: []int64{1, 4}},
+		false: {Consume: []int64{1, 5}, Settle: []int64{1, 5}},
+	} {
+		if op.Adjusts() != want {
+			t.Errorf("%+v adjusts: %v", op, !want)
+		}
+	}
+}
+
+func TestKindsHaveTheNamesOfFiles(t *testing.T) {
+	t.Parallel()
+	if got := scenario.GetEntity.String() + " " + scenario.CallKind(9).String(); got != "get-entity CallKind(9)" {
+		t.Error(got)
+	}
+}
