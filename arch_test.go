@@ -79,7 +79,8 @@ var mayImport = map[string][]string{
 	"replay/logs":             {"replay", "store"},
 	"estimate":                {"store"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
-	"manifest":                {"store", "dynamo/..."},
+	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
+	"manifest":                {"store", "dynamo/...", "internal/yamlfile"},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
@@ -90,6 +91,10 @@ var mayImport = map[string][]string{
 	"deploy/health":     {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
 	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
+
+	// Files and spellings.
+	"internal/yamlfile": {"store"},
+	"internal/limitarg": {"store"},
 
 	// Programs.
 	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},

@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -60,7 +62,10 @@ type Population struct {
 	// Parents is the number of parents, to which the entities cascade in turn; 0 is none.
 	Parents int
 	// Limits are the entities' own limits, for every resource; nil leaves the resource's.
+	// Parents have the resource's.
 	Limits []store.Limit
+	// Limited is the number of entities that have Limits, the first ones; 0 is all.
+	Limited int
 	// Exhausted means that the buckets are emptied before the load begins.
 	Exhausted bool
 }
@@ -102,7 +107,7 @@ type PickKind uint8
 const (
 	// PickRandom chooses every entity with the same probability.
 	PickRandom PickKind = iota
-	// PickInTurn chooses one entity after another.
+	// PickInTurn chooses entity n modulo their number for operation n.
 	PickInTurn
 	// PickPowerLaw chooses entity k, counted from 1, with a probability in proportion to
 	// k to the power of -Alpha.
@@ -135,7 +140,9 @@ type CallKind uint8
 
 // The calls.
 const (
+	// Acquire takes tokens, holds them, and commits what it has used.
 	Acquire CallKind = iota
+	// Available reads what is available.
 	Available
 	// SetLimits sets the limits of the entity for the resource to what they are.
 	SetLimits
@@ -149,6 +156,9 @@ const (
 type Amount struct {
 	Limit       string
 	Least, Most int64
+	// Percent means that Least and Most are percentages of what the call consumed, rounded
+	// up to tokens. Only [Call.Settle] may have it.
+	Percent bool
 }
 
 // A Span is a duration, evenly distributed from Least to Most.
@@ -158,7 +168,8 @@ type Span struct{ Least, Most time.Duration }
 // or closed, with a number of users.
 type Arrival struct {
 	// Stages follow one another from the start of the measurement of the first phase in
-	// which the class is active. The last one lasts until the end.
+	// which the class is active. After the last one, its last rate or number of users
+	// stays until the end.
 	Stages []Stage
 	// Poisson spaces the operations of a rate at random, as independent callers do. Without
 	// it they are evenly spaced.
@@ -173,7 +184,8 @@ type Arrival struct {
 
 // A Stage is a part of an arrival. Either the rates or the users are 0.
 type Stage struct {
-	For time.Duration // 0 in the last stage is until the end
+	// For is the length of the stage. 0 is until the end, in the last stage only.
+	For time.Duration
 	// Rate is the number of operations due per second. It changes evenly from the first to
 	// the last value.
 	FromRate, ToRate float64
@@ -182,3 +194,52 @@ type Stage struct {
 	Users int
 	Spawn float64
 }
+
+// Open reports whether the operations have a rate, and are not those of users.
+func (a *Arrival) Open() bool {
+	for _, s := range a.Stages {
+		if s.FromRate > 0 || s.ToRate > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Duration is the length of all phases together.
+func (s *Scenario) Duration() time.Duration {
+	var all time.Duration
+	for _, p := range s.Phases {
+		all += p.For
+	}
+	return all
+}
+
+// start is the instant at which a class is first active, from the start of the measurement.
+func (s *Scenario) start(c *Class) time.Duration {
+	var at time.Duration
+	if len(c.Phases) == 0 {
+		return 0
+	}
+	first := slices.Min(c.Phases)
+	for _, p := range s.Phases[:first] {
+		at += p.For
+	}
+	return at
+}
+
+// Active reports whether a class is active in a phase.
+func (c *Class) Active(phase int) bool { return c.Phases == nil || slices.Contains(c.Phases, phase) }
+
+// kinds are the names of calls in files.
+var kinds = [...]string{Acquire: "acquire", Available: "available", SetLimits: "set-limits", GetLimits: "get-limits", GetEntity: "get-entity"}
+
+// String is the name of the call in files.
+func (k CallKind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return "CallKind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// consumes reports whether a call asks for tokens.
+func (k CallKind) consumes() bool { return k == Acquire || k == Available }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 // A LimitsFlag is the flag that takes limits.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/replay"
 	"github.com/zeroae/zae-limiter-go/replay/logs"
 )

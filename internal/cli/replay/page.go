@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/cli/limitarg"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/replay"
 )
 

@@ -8,12 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Limits is the value of a repeatable flag that takes one limit at a time.
-type Limits []limiter.Limit
+type Limits []store.Limit
 
 // Set reads one more limit. Its name must be new.
 func (v *Limits) Set(s string) error {
@@ -21,7 +20,7 @@ func (v *Limits) Set(s string) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(*v, func(before limiter.Limit) bool { return before.Name == l.Name }) {
+	if slices.ContainsFunc(*v, func(before store.Limit) bool { return before.Name == l.Name }) {
 		return fmt.Errorf("limit %s was given before: name each limit once", l.Name)
 	}
 	*v = append(*v, l)
@@ -58,8 +57,8 @@ func (v *Amounts) Set(s string) error {
 			return err
 		}
 		n, err := number(tokens)
-		if err != nil || n > limiter.MaxTokens {
-			return fmt.Errorf("tokens %q of %s: give a whole number from 0 to %d", tokens, name, int64(limiter.MaxTokens))
+		if err != nil || n > store.MaxTokens {
+			return fmt.Errorf("tokens %q of %s: give a whole number from 0 to %d", tokens, name, int64(store.MaxTokens))
 		}
 		if _, dup := (*v)[name]; dup {
 			return fmt.Errorf("%s was given before: name each limit once", name)

@@ -1,4 +1,4 @@
-package manifest
+package yamlfile
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Finding is one reason why a file is not a manifest.
+// A Finding is one reason why a file is not valid.
 type Finding struct {
 	// Line and Column count from 1; 0 is unknown.
 	Line   int `json:"line"`

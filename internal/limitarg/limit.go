@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -30,29 +29,29 @@ const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance"
 // every period. The period is a unit of sec, min, hour or day, optionally with a number
 // before it (5min); the default is one minute. The burst is the capacity, and defaults to
 // the rate. The returned limit is valid.
-func Parse(s string) (limiter.Limit, error) {
+func Parse(s string) (store.Limit, error) {
 	parts := strings.Split(s, ":")
 	if len(parts) < 2 || len(parts) > 3 {
-		return limiter.Limit{}, fmt.Errorf("a limit has two or three parts between colons: %s", shape)
+		return store.Limit{}, fmt.Errorf("a limit has two or three parts between colons: %s", shape)
 	}
 	if err := store.CheckLimitName(parts[0]); err != nil {
-		return limiter.Limit{}, err
+		return store.Limit{}, err
 	}
 	rate, span, hasSpan := strings.Cut(parts[1], "/")
-	l := limiter.Limit{Name: parts[0], Period: time.Minute}
+	l := store.Limit{Name: parts[0], Period: time.Minute}
 	var err error
-	if l.Amount, err = positive("rate", rate, limiter.MaxTokens); err != nil {
-		return limiter.Limit{}, err
+	if l.Amount, err = positive("rate", rate, store.MaxTokens); err != nil {
+		return store.Limit{}, err
 	}
 	if hasSpan {
 		if l.Period, err = parsePeriod(span); err != nil {
-			return limiter.Limit{}, err
+			return store.Limit{}, err
 		}
 	}
 	l.Capacity = l.Amount
 	if len(parts) == 3 {
-		if l.Capacity, err = positive("burst", parts[2], limiter.MaxTokens); err != nil {
-			return limiter.Limit{}, err
+		if l.Capacity, err = positive("burst", parts[2], store.MaxTokens); err != nil {
+			return store.Limit{}, err
 		}
 	}
 	return l, l.Validate()
@@ -67,7 +66,7 @@ func parsePeriod(s string) (time.Duration, error) {
 		if count == "" {
 			return u.period, nil
 		}
-		n, err := positive("period", count, int64(limiter.MaxPeriod/u.period))
+		n, err := positive("period", count, int64(store.MaxPeriod/u.period))
 		return time.Duration(n) * u.period, err
 	}
 	return 0, fmt.Errorf("unknown period %q: use sec, min, hour or day, with a number in front if need be (5min)", s)
@@ -91,7 +90,7 @@ func number(s string) (int64, error) {
 
 // Format writes a valid limit in the form that [Parse] reads, in the longest unit that
 // divides the period: Parse(Format(l)) is l.
-func Format(l limiter.Limit) string {
+func Format(l store.Limit) string {
 	s := l.Name + ":" + strconv.FormatInt(l.Amount, 10) + "/" + period(l.Period)
 	if l.Capacity != l.Amount {
 		s += ":" + strconv.FormatInt(l.Capacity, 10)
@@ -100,10 +99,10 @@ func Format(l limiter.Limit) string {
 }
 
 // Display writes a limit for people: "rpm: 10,000/min (burst: 15,000)".
-func Display(l limiter.Limit) string { return l.Name + ": " + Rate(l) }
+func Display(l store.Limit) string { return l.Name + ": " + Rate(l) }
 
 // Rate is [Display] without the name.
-func Rate(l limiter.Limit) string {
+func Rate(l store.Limit) string {
 	s := Grouped(l.Amount) + "/" + period(l.Period)
 	if l.Capacity != l.Amount {
 		s += " (burst: " + Grouped(l.Capacity) + ")"
