@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 
 	// Programs.
 	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
-	"cmd":          {"internal/cli"},
+	"cmd":          {"internal/cli", "internal/cli/app"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
 	// Help for tests.

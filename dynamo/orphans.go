@@ -45,10 +45,12 @@ type Orphan struct {
 
 // Orphans returns the namespaces that lost their names and were not purged, by ID. It
 // reads consistently. A namespace that is deleted meanwhile may be missing, but a
-// namespace in use is never included.
+// namespace in use is never included. If a record is damaged, it returns the other orphans
+// and an error that names the record ([store.ErrCorrupt]).
 func (n *Namespaces) Orphans(ctx context.Context) ([]Orphan, error) {
 	const op = "list orphaned namespaces"
 	var all []Orphan
+	var damaged []error
 	err := n.conn.Query(ctx, op, &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
 		ExpressionAttributeValues: item{
@@ -58,7 +60,8 @@ func (n *Namespaces) Orphans(ctx context.Context) ([]Orphan, error) {
 	}, func(it item) error {
 		ns, err := schema.DecodeNamespace(it)
 		if err != nil {
-			return err
+			damaged = append(damaged, err)
+			return nil
 		}
 		all = append(all, orphanOf(ns))
 		return nil
@@ -66,7 +69,10 @@ func (n *Namespaces) Orphans(ctx context.Context) ([]Orphan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.withoutNames(ctx, op, all)
+	if all, err = n.withoutNames(ctx, op, all); err != nil {
+		return nil, err
+	}
+	return all, errors.Join(damaged...)
 }
 
 // orphanOf takes an active record for that of a stranded namespace.

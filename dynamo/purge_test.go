@@ -120,6 +120,26 @@ func TestANamespaceInUseIsNeverAnOrphan(t *testing.T) {
 	}
 }
 
+// A damaged record does not hide the other orphans.
+func TestADamagedRecordHidesNoOrphan(t *testing.T) {
+	t.Parallel()
+	w := newTenancy(t)
+	w.must(w.namespaces.Delete(t.Context(), tenant))
+	for _, id := range []string{"0", "zzz"} { // before and after the other
+		broken := schema.NamespaceIDKey(id).Item()
+		broken[schema.NamespaceID], broken[schema.CreatedAt] = schema.S(id), schema.S("yesterday")
+		fixture.Put(t, w, broken)
+	}
+	orphans, err := w.namespaces.Orphans(t.Context())
+	fixture.WantErr(t, err, store.ErrCorrupt)
+	if len(orphans) != 1 || orphans[0].ID != w.ns.ID {
+		t.Errorf("listed %+v", orphans)
+	}
+	if err == nil || strings.Count(err.Error(), "created_at") != 2 {
+		t.Errorf("got %v, want an error that names both records", err)
+	}
+}
+
 // A deletion between the reads of Orphans shows the namespace as deleted, not as stranded.
 func TestADeletionDuringTheListIsNotStranded(t *testing.T) {
 	t.Parallel()

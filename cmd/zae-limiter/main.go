@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
 func main() {
@@ -19,17 +20,10 @@ func main() {
 	code := cli.Run(ctx, cli.Options{
 		Args:  os.Args[1:],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Terminal: isTerminal(os.Stdin),
+		Terminal: app.IsTerminal(os.Stdin),
 		Getenv:   os.Getenv,
 		Version:  cli.VersionOf(info),
 	})
 	stop()
 	os.Exit(code)
-}
-
-// isTerminal takes any character device for a terminal. On the one that is none,
-// the null device, nobody answers, which is no confirmation.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -16,11 +16,7 @@ type Bar struct {
 
 // NewBar returns a bar with a name; nil unless w is a terminal.
 func NewBar(w io.Writer, name string) *Bar {
-	f, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if f, ok := w.(*os.File); !ok || !IsTerminal(f) {
 		return nil
 	}
 	return &Bar{w: w, name: name}

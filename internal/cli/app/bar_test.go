@@ -34,3 +34,20 @@ func TestABarIsForTerminals(t *testing.T) {
 		t.Error("a bar would be written to a file")
 	}
 }
+
+// The null device is a character device like a terminal, but nobody answers there.
+func TestTerminals(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]bool{os.DevNull: false, "bar_test.go": false, "/dev/ptmx": true} {
+		f, err := os.OpenFile(file, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := app.IsTerminal(f); got != want {
+			t.Errorf("%s: got %t, want %t", file, got, want)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type orphansOptions struct{ app *app.App }
@@ -54,14 +56,14 @@ func (o *orphansOptions) Run(ctx context.Context) error {
 		return err
 	}
 	all, err := namespaces.Orphans(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
 	views := make([]orphan, len(all))
 	for i := range all {
 		views[i] = orphanOf(&all[i])
 	}
-	return o.app.Print(struct {
+	return errors.Join(err, o.app.Print(struct {
 		Orphans []orphan `json:"orphans"`
 	}{views}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))
@@ -73,5 +75,5 @@ func (o *orphansOptions) Run(ctx context.Context) error {
 			rows[i] = []string{v.ID, v.Name, string(v.State), deleted}
 		}
 		app.Table(w, []string{"ID", "NAME", "STATE", "DELETED"}, rows)
-	})
+	}))
 }

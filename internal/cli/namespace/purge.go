@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 // tellEvery is the time between two lines of progress.
@@ -48,8 +50,10 @@ func newPurge(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// Validate checks that there is someone to ask.
-func (o *purgeOptions) Validate() error { return o.confirm.Validate() }
+// Validate checks the ID, and that there is someone to ask.
+func (o *purgeOptions) Validate() error {
+	return cmp.Or(schema.CheckNamespaceID(o.id), o.confirm.Validate())
+}
 
 // Run purges the namespace.
 func (o *purgeOptions) Run(ctx context.Context) error {

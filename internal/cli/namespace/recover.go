@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -35,10 +36,10 @@ func newRecover(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// Validate checks the new name.
+// Validate checks the ID and the new name.
 func (o *recoverOptions) Validate() error {
-	if o.as == "" {
-		return nil
+	if err := schema.CheckNamespaceID(o.id); err != nil || o.as == "" {
+		return err
 	}
 	return store.CheckNamespace(o.as)
 }
