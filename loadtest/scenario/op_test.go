@@ -335,6 +335,26 @@ func BenchmarkOp(b *testing.B) {
 	}
 }
 
+func TestSharesAreRoundedUp(t *testing.T) {
+	t.Parallel()
+	for settle, want := range map[string]int64{"1%": 1, "50%": 2, "67%": 3, "100%": 3, "134%": 5} {
+		p, err := parse(t, `
+name: shares
+duration: 1s
+resources: {a: [tpm:100/min]}
+entities: {e: {count: 1}}
+load: {U: {from: e, users: 1, calls: [{call: acquire, consume: {tpm: 3}, settle: {tpm: `+settle+`}}]}}
+`).Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var op scenario.Op
+		if p.Op(0, 0, 0, &op); op.Settle[0] != want {
+			t.Errorf("%s of 3 is %d, want %d", settle, op.Settle[0], want)
+		}
+	}
+}
+
 func TestAdjusts(t *testing.T) {
 	t.Parallel()
 	for want, op := range map[bool]scenario.Op{

@@ -192,6 +192,7 @@ func TestValidate(t *testing.T) {
 		"load.Open.calls[2].consume: set-":      func(s *scenario.Scenario) { s.Classes[0].Calls[2].Consume = s.Classes[0].Calls[1].Consume },
 		"load.Open.calls[0].hold: give a":       func(s *scenario.Scenario) { s.Classes[0].Calls[0].Hold.Least = -1 },
 		"load.Open.calls[0].consume.tpm: give":  func(s *scenario.Scenario) { s.Classes[0].Calls[0].Consume[1].Percent = true },
+		"load.Open.calls[0].consume.tpm: ":      func(s *scenario.Scenario) { s.Classes[0].Calls[0].Consume[1].Most = store.MaxTokens },
 		"load.Open.stages[0].rate: give":        func(s *scenario.Scenario) { s.Classes[0].Arrival.Stages[0].ToRate = 1e300 },
 		"load.Open.clients: give a":             func(s *scenario.Scenario) { s.Classes[0].Arrival.Clients = 0 },
 		"load.Closed.stages: nothing is ever":   func(s *scenario.Scenario) { s.Classes[1].Arrival.Stages = []scenario.Stage{{}} },
