@@ -23,8 +23,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-// EnvQuiet replaces the flag quiet: a Lambda function has no command line.
-const EnvQuiet = "ZAEL_QUIET"
+// EnvQuiet replaces the flag merge-quiet: a Lambda function has no command line.
+const EnvQuiet = "ZAEL_MERGE_QUIET"
 
 const (
 	day         = 24 * time.Hour
@@ -86,7 +86,7 @@ func New(a *app.App) *cobra.Command {
 	f.StringVar(&o.reader, "reader", stream.DefaultReader, "`name` under which the command keeps its position")
 	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
 	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
-	f.DurationVar(&o.quiet, "quiet", aggregator.DefaultQuiet, "merge a bucket's shards when each has had fewer than 200\nwrites a second for this long; 0 means never. Use 0 if\nclients of the Python peer share the table: they create\nmissing shards again, full. Else $"+EnvQuiet)
+	f.DurationVar(&o.quiet, "merge-quiet", aggregator.DefaultQuiet, "merge a bucket's shards when each has had fewer than 200\nwrites a second for this long; 0 means never. Use 0 if\nclients of the Python peer share the table: they create\nmissing shards again, full. Else $"+EnvQuiet)
 	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
@@ -133,9 +133,9 @@ func (o *options) Validate() error {
 
 // checkQuiet reads the environment if the flag was not given, and turns 0 into never.
 func (o *options) checkQuiet() (err error) {
-	source := "--quiet"
+	source := "--merge-quiet"
 	text := o.quiet.String()
-	if v := o.app.Getenv(EnvQuiet); v != "" && !o.changed("quiet") {
+	if v := o.app.Getenv(EnvQuiet); v != "" && !o.changed("merge-quiet") {
 		source, text = "$"+EnvQuiet, v
 		o.quiet, err = time.ParseDuration(v)
 	}
