@@ -102,7 +102,7 @@ func (m marks) heal(steps []numbered) {
 		switch {
 		case isAbove && (startsShard(steps, i) || steps[i-1].sequence < mark.Low.Sequence):
 			n.add(mark.High, n.before())
-		case !startsShard(steps, i):
+		case !startsShard(steps, i) && !continues(steps[i-1].After, n.Before):
 			n.add(steps[i-1].after(), n.before())
 		}
 		isLast := i+1 == len(steps) || startsShard(steps, i+1) || mark != nil && steps[i+1].sequence > mark.High.Sequence
@@ -110,6 +110,14 @@ func (m marks) heal(steps []numbered) {
 			n.add(n.after(), mark.Low)
 		}
 	}
+}
+
+// continues reports whether one image has the counters at which the other ended. It is so
+// nearly always, and takes no memory.
+func continues(ended, begins *store.Image) bool {
+	return ended != nil && begins != nil && slices.EqualFunc(ended.Limits, begins.Limits, func(a, b store.LimitState) bool {
+		return a.Name == b.Name && a.Consumed == b.Consumed
+	})
 }
 
 // add adds to a step what a shard consumed between two states. Its sums must fit 64 bits;
