@@ -194,10 +194,10 @@ func (b *batch) usage(windows []usage.Window) []*sum {
 		}
 		for i := range it.writes {
 			w := &it.writes[i]
-			if w.consumed == nil {
+			r := &b.records[w.record]
+			if w.consumed == nil && !usage.Restarts(r.Old, r.New) {
 				continue
 			}
-			r := &b.records[w.record]
 			step := usage.Step{
 				Shard: it.Shard, Sequence: r.Sequence, Events: events(w.consumed), Tokens: w.consumed, Before: r.Old, After: r.New,
 			}

@@ -130,7 +130,7 @@ func (s *Snapshots) Add(ctx context.Context, d *Delta) error {
 	return nil
 }
 
-// steps returns the steps that change anything, by shard and sequence number, each
+// steps returns the steps that change anything or restart counters, by shard and sequence number, each
 // once.
 func (d *Delta) steps() ([]numbered, error) {
 	if err := d.check(); err != nil {
@@ -142,7 +142,8 @@ func (d *Delta) steps() ([]numbered, error) {
 		if err != nil {
 			return nil, err
 		}
-		if step.Events != 0 || slices.ContainsFunc(step.Tokens, func(a store.Amount) bool { return a.Milli != 0 }) {
+		if step.Events != 0 || Restarts(step.Before, step.After) ||
+			slices.ContainsFunc(step.Tokens, func(a store.Amount) bool { return a.Milli != 0 }) {
 			steps = append(steps, numbered{Step: step, sequence: sequence})
 		}
 	}

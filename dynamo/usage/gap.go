@@ -40,6 +40,22 @@ func (n *numbered) point(img *store.Image) schema.UsagePoint {
 	return schema.PointOf(img)
 }
 
+// Restarts reports whether counters begin at 0 again with a change: it creates the item, or
+// removes a limit, which may come back. Such a change is a step even if it consumes
+// nothing. Otherwise the counters would seem to have gone back, as if tokens were returned.
+func Restarts(before, after *store.Image) bool {
+	switch {
+	case after == nil:
+		return false
+	case before == nil:
+		return true
+	}
+	return slices.ContainsFunc(before.Limits, func(l store.LimitState) bool {
+		_, there := after.Limit(l.Name)
+		return !there
+	})
+}
+
 // low is the low end of what is counted if the step is the first.
 func (n *numbered) low() string {
 	if !n.hasImages() {

@@ -54,9 +54,20 @@ func (b *bucket) change(shard int, amounts ...store.Amount) {
 	b.items[shard] = after
 	b.sequence += 7
 	step.Sequence = strconv.Itoa(b.sequence)
-	if len(amounts) > 0 {
+	if len(amounts) > 0 || usage.Restarts(step.Before, step.After) {
 		b.steps = append(b.steps, step)
 	}
+}
+
+// forget removes the limits of a shard.
+func (b *bucket) forget(shard int) {
+	before := b.items[shard]
+	after := before
+	after.Limits = nil
+	after.Writes.Consumed += 1000
+	b.items[shard] = after
+	b.sequence += 7
+	b.steps = append(b.steps, usage.Step{Shard: shard, Sequence: strconv.Itoa(b.sequence), Before: &before, After: &after})
 }
 
 // remove deletes the item of a shard.
@@ -185,6 +196,37 @@ func TestAnItemThatIsCreatedAnewBeginsAtZero(t *testing.T) {
 		}
 		if _, got := used(t, s, k); got["rpm"] != 1000*c.want {
 			t.Errorf("lost was %s: %d are counted, want %d", c.lost, got["rpm"], 1000*c.want)
+		}
+	}
+}
+
+// Counters that begin at 0 again were not given back: a doubling creates an item without
+// consumption, and counts many writes; a limit is removed and comes back.
+func TestCountersThatRestartGiveNothingBack(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]func(*bucket){
+		"a doubling": func(b *bucket) {
+			b.remove(0)
+			b.change(0)
+			b.items[0].Writes.Consumed = 1_000_000
+			b.items[0].Limits = []store.LimitState{{Name: "rpm"}}
+		},
+		"a removed limit": func(b *bucket) {
+			b.forget(0)
+			b.items[0].Limits = []store.LimitState{{Name: "rpm"}}
+		},
+	} {
+		for _, size := range []int{1, 3, 100} {
+			s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(4), hourly("user")
+			restart(b)
+			b.change(0, oneRPM)
+			b.change(0, oneRPM)
+			for steps := range slices.Chunk(b.steps, size) {
+				add(t, s, k, steps...)
+			}
+			if _, got := used(t, s, k); got["rpm"] != 6000 {
+				t.Errorf("%s, by %d: %d millitokens are counted, want 6000", name, size, got["rpm"])
+			}
 		}
 	}
 }
