@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +18,10 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // traffic does every kind of consumption and return, at a fixed interval.
@@ -94,6 +97,54 @@ func TestUsageIsWhatWasConsumed(t *testing.T) {
 			t.Errorf("the hidden limit is counted: %s", got)
 		}
 	})
+}
+
+// An item is created without consumption, as by a doubling, where another one was deleted.
+// Its counters begin at 0 again, and give nothing back.
+func TestCountersThatRestartGiveNothingBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, ns := w.Store.Namespace()
+		var item *store.Image
+		sequence := 0
+		change := func(after *store.Image) stream.Record {
+			sequence++
+			r := stream.Record{Namespace: ns, Sequence: strconv.Itoa(sequence), At: time.Now(), Old: item, New: after}
+			item = after
+			return r
+		}
+		image := func(writes, consumed int64) *store.Image {
+			img := &store.Image{Bucket: store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}, ShardCount: 2}
+			img.Writes.Consumed, img.Limits = 1000*writes, []store.LimitState{{Name: "rpm", Consumed: 1000 * consumed}}
+			return img
+		}
+		b := usageOnly(w)
+		for _, r := range []stream.Record{
+			change(image(1, 4)), change(image(2, 5)), change(nil), change(image(9, 0)), change(image(10, 1)), change(image(11, 3)),
+		} {
+			if res, err := b.Process(t.Context(), []stream.Record{r}); err != nil || len(res.Failed) > 0 {
+				t.Fatalf("%+v, %v", res, err)
+			}
+		}
+		if got := w.total(w.Store, usage.Query{Entity: "user", Window: usage.Daily}); got != "4 map[rpm:8000]" {
+			t.Errorf("counted are %s", got)
+		}
+	})
+}
+
+// usageOnly is an aggregator that counts usage, and does nothing to buckets.
+func usageOnly(w *world) *aggregator.Aggregator {
+	w.Helper()
+	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
+		s, err := dynamo.OpenID(ctx, w.StoreOptions(dynamo.Options{}), id)
+		if err != nil {
+			return aggregator.Namespace{}, err
+		}
+		return aggregator.Namespace{Usage: s.Usage()}, nil
+	}, aggregator.Options{Now: w.now})
+	w.Must(err)
+	return a
 }
 
 // Batches come twice, cut at other places, with other items' records in between and the

@@ -239,6 +239,20 @@ func (v *vault) wantSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	items, err := v.items(t.Context(), "restored")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range items {
+		if _, at, ok := schema.UsageWindowOf(it); !ok || !at.Equal(usage.Daily.Start(fixture.Start)) {
+			continue
+		}
+		for _, mark := range []string{schema.UsageSequenceAttr(3), schema.UsageCountersAttr(3), schema.UsageLowAttr(3)} {
+			if it[mark] != nil {
+				t.Errorf("the open window still has %s", mark)
+			}
+		}
+	}
 	// The first record of the new stream has a lower number than the marks had.
 	key := usage.Key{Entity: "user", Resource: "gpt-4", Window: usage.Daily, Start: usage.Daily.Start(fixture.Start)}
 	if err := s.Usage().Add(t.Context(), &usage.Delta{Key: key, Steps: []usage.Step{{Sequence: "100000000000000000000", Events: 1}}}); err != nil {

@@ -106,16 +106,22 @@ func someStages(t *rapid.T) ([]scenario.Stage, time.Duration) {
 	return stages, all
 }
 
+// somePlan is a plan of one open class with any stages, and its length.
+func somePlan(t *rapid.T) (*scenario.Plan, []scenario.Stage, time.Duration) {
+	stages, end := someStages(t)
+	p, err := arriving(scenario.Arrival{Clients: 1, Stages: stages}, end).Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, stages, end
+}
+
 // Under any stages, the number of operations before any instant is the integral of the
 // rate, give or take one, and instants never go back.
 func TestRampsAreExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		stages, end := someStages(t)
-		p, err := arriving(scenario.Arrival{Clients: 1, Stages: stages}, end).Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, stages, end := somePlan(t)
 		all := due(p.Schedule(0, 0), end)
 		if !slices.IsSorted(all) {
 			t.Fatal("an operation is due before its predecessor")
@@ -145,11 +151,7 @@ func TestRampsAreExact(t *testing.T) {
 func TestSchedulesFitTogether(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		stages, end := someStages(t)
-		p, err := arriving(scenario.Arrival{Clients: 1, Stages: stages}, end).Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, _, end := somePlan(t)
 		cut := time.Duration(rapid.Int64Range(0, int64(end)).Draw(t, "cut"))
 		parts := due(p.Schedule(0, 0), cut)
 		for _, at := range due(p.Schedule(0, cut), end) {
@@ -280,7 +282,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Who follows NextUsers misses no change.
+// A caller of NextUsers misses no change.
 func TestNextUsersMissesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
