@@ -3,10 +3,12 @@
 // no records, only their place in the stream. This package reads that place while the
 // stream lives, which is 24 hours, and gives the records to an aggregator.
 //
-// Usage is exact afterwards. If the aggregator has counted later records of the same shard
-// of a bucket, it has counted what was missing with them, from the item's counters. So the
-// package reports how many steps it left out. It processes messages in the order of the
-// stream, so that most steps are counted one by one and not as a difference.
+// If the aggregator has counted later records of the same shard of a bucket, it has counted
+// what was missing with them, from the item's counters. So the package reports how many
+// steps it left out. Usage is exact afterwards, unless the item was created anew or lost a
+// limit within the range: then it may stay too low (ADR 018). The package processes messages
+// in the order of the stream, so that most steps are counted one by one and not as a
+// difference.
 package redrive
 
 import (

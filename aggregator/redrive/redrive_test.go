@@ -241,7 +241,7 @@ func TestARangeIsCountedOnce(t *testing.T) {
 }
 
 // The mapping gave up on a range, and later records were counted before anybody noticed:
-// the next record healed the gap. What was lost at the end, nothing later heals.
+// the next record healed the gap. No later record heals what was lost at the end.
 func TestUsageIsWholeAfterARedrive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

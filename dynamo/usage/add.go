@@ -86,9 +86,10 @@ type Delta struct {
 //   - A step in between was counted, and is left out.
 //   - A later step usually begins with the counters at which the last one ended. A write
 //     applies only if that is so, or if the shard has no mark.
-//   - If the counters differ, steps in between are missing. What they consumed is the
-//     difference of the counters, and counts with the later step. Their acquires are
-//     counted from the item's count of writes.
+//   - If the counters differ, steps in between are missing. The difference of the counters
+//     counts with the later step, because the missing steps consumed it. Their acquires
+//     are counted from the item's count of writes. The difference is wrong if the counters
+//     began at 0 again among the missing steps (ADR 018).
 //   - A step before the first one extends the range downwards in the same way.
 //
 // A write may be refused because of another writer, or because of its own attempt whose

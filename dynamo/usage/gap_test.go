@@ -143,7 +143,7 @@ func takes(n int) *bucket {
 	return b
 }
 
-// What is missing counts with the next change, and not again when it comes back.
+// A missing change counts with the next one, and not again when it comes back.
 func TestAGapIsHealedByTheNextChange(t *testing.T) {
 	t.Parallel()
 	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(30), hourly("user")

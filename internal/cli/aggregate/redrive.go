@@ -35,9 +35,10 @@ queue has messages that name ranges of the table's stream. The command reads eac
 the stream, which keeps records for 24 hours, processes it, and deletes the message only
 then. You may run it again: it counts nothing twice.
 
-Usage is exact afterwards. Where the function has counted later records of the same bucket, it
-has counted what was missing with them. So the command leaves some steps out, and reports
-how many.
+Where the function has counted later records of the same bucket, it has counted what was
+missing with them. So the command leaves some steps out, and reports how many. Usage is exact
+afterwards, unless a bucket was created anew or lost a limit within the range: then it may
+stay too low.
 
 The command keeps some messages, with one of these states:
   expired     the stream no longer has the range; --discard-expired deletes the message
