@@ -106,6 +106,10 @@ type Image struct {
 	// RefilledAt is the stamp: the instant up to which the balances have accrued. It is
 	// the lock of every write that accrues.
 	RefilledAt int64
+	// CreatedAt is when the item was made, in milliseconds; 0 is unknown. It tells the
+	// item from earlier ones of the bucket, whose counters of consumed tokens it does
+	// not continue.
+	CreatedAt int64
 	// ExpiresAt is when the sweep may delete the item, in seconds since the Unix epoch;
 	// 0 is never.
 	ExpiresAt int64

@@ -99,7 +99,7 @@ func imageOf(c *store.Create) *store.Image {
 		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 	}
 	img := &store.Image{
-		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, ExpiresAt: c.ExpiresAt,
+		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, CreatedAt: c.Now, ExpiresAt: c.ExpiresAt,
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
 		Writes: state(c.Writes),

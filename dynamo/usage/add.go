@@ -75,7 +75,7 @@ type Delta struct {
 // Add adds steps to a snapshot, each once, however often it is given. It sends one
 // request of one write unit. If some of the steps were counted before, or if steps are
 // missing, it sends another request. A new snapshot costs two more units, for its index
-// entries. A snapshot larger than a kilobyte, from about seven shards on, costs one unit for
+// entries. A snapshot larger than a kilobyte, from about five shards on, costs one unit for
 // each started kilobyte. Add writes in parts steps of more than 40 shards, of more
 // than 80 limits, or whose sums do not fit 64 bits. The snapshot itself counts without
 // bound.
@@ -88,8 +88,8 @@ type Delta struct {
 //     applies only if that is so, or if the shard has no mark.
 //   - If the counters differ, steps in between are missing. The difference of the counters
 //     counts with the later step, because the missing steps consumed it. Their acquires
-//     are counted from the item's count of writes. The difference is wrong if the counters
-//     began at 0 again among the missing steps (ADR 018).
+//     are counted from the item's count of writes. ADR 018 says which differences are not
+//     known.
 //   - A step before the first one extends the range downwards in the same way.
 //
 // A write may be refused because of another writer, or because of its own attempt whose
@@ -106,8 +106,9 @@ func (s *Snapshots) Add(ctx context.Context, d *Delta) error {
 	key := schema.UsageKey(s.ns, d.Entity, d.Resource, d.Window.String(), d.Start)
 	op := "count usage of " + d.Entity + " for " + d.Resource
 	known := marks{}
-	known.heal(steps)
 	for len(steps) > 0 {
+		known.arrange(steps)
+		known.heal(steps)
 		update, n, err := s.update(key, d, steps, known)
 		if err != nil {
 			return err
@@ -126,7 +127,6 @@ func (s *Snapshots) Add(ctx context.Context, d *Delta) error {
 			return err
 		}
 		steps = slices.DeleteFunc(steps, func(step numbered) bool { return known.has(&step) })
-		known.heal(steps)
 	}
 	return nil
 }
@@ -302,29 +302,38 @@ func (s *Snapshots) describe(w *expression.Write, key schema.Key, d *Delta, step
 	}
 }
 
-// mark states what a write requires of the mark of a shard, and how steps of the shard
-// change it. Without a mark, the write assumes that the steps follow the last one counted,
-// or are the first ones. With a mark, it requires that the mark is unchanged.
+// mark states what a write requires of the mark of a shard, and how arranged steps of the
+// shard change it. Without a mark, the write assumes that the steps follow the last one
+// counted, or are the first ones. With a mark, it requires that the mark is unchanged.
 func mark(shard expression.Shard, w *expression.Write, steps []numbered, is *schema.UsageMark) {
-	first, last := &steps[0], &steps[len(steps)-1]
-	low := shard.Low()
-	if is != nil {
-		requireMark(shard, w, is)
-	}
-	switch {
-	case is == nil:
+	if is == nil {
+		first := &steps[0]
 		w.Require(shard.Sequence().AbsentOrFollows(
 			shard.Text('f', first.sequence), shard.Counters(), shard.Text('b', schema.UsageCounters(first.Before))))
-		w.SetOnce(low, shard.Text('o', first.low()))
-	case first.sequence < is.Low.Sequence:
-		w.Set(low, shard.Text('o', first.low()))
+		w.SetOnce(shard.Low(), shard.Text('o', first.low()))
+		setHigh(shard, w, &steps[len(steps)-1])
+		return
+	}
+	requireMark(shard, w, is)
+	above := len(steps)
+	for above > 0 && steps[above-1].sequence < is.Low.Sequence {
+		above--
+	}
+	switch {
+	case above < len(steps):
+		w.Set(shard.Low(), shard.Text('o', steps[len(steps)-1].low()))
 	case is.LowEnd == "":
-		w.Set(low, shard.Text('o', schema.UsageLowest))
+		w.Set(shard.Low(), shard.Text('o', schema.UsageLowest))
 	}
-	if is == nil || last.sequence > is.High.Sequence {
-		w.Set(shard.Sequence(), shard.Text('l', last.high()))
-		w.Set(shard.Counters(), shard.Text('a', schema.UsageCounters(last.After)))
+	if above > 0 {
+		setHigh(shard, w, &steps[above-1])
 	}
+}
+
+// setHigh moves the upper end of what is counted to a step.
+func setHigh(shard expression.Shard, w *expression.Write, last *numbered) {
+	w.Set(shard.Sequence(), shard.Text('l', last.high()))
+	w.Set(shard.Counters(), shard.Text('a', schema.UsageCounters(last.After)))
 }
 
 // requireMark requires that the mark of a shard is unchanged.

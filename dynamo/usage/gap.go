@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -105,25 +106,52 @@ func (m marks) has(n *numbered) bool {
 	return mark != nil && n.sequence >= mark.Low.Sequence && n.sequence <= mark.High.Sequence
 }
 
+// arrange orders steps as [marks.heal] and [Snapshots.update] need them, by shard. Within a
+// shard, the steps below the low end come last and downwards. So every write of a part of
+// the steps extends what is counted without a hole.
+func (m marks) arrange(steps []numbered) {
+	slices.SortStableFunc(steps, func(a, b numbered) int {
+		upwards := strings.Compare(a.sequence, b.sequence)
+		switch aBelow, bBelow := m.isBelow(&a), m.isBelow(&b); {
+		case a.Shard != b.Shard:
+			return cmp.Compare(a.Shard, b.Shard)
+		case aBelow && bBelow:
+			return -upwards
+		case aBelow:
+			return 1
+		case bBelow:
+			return -1
+		default:
+			return upwards
+		}
+	})
+}
+
+// isBelow reports whether a step comes before everything that its shard has counted.
+func (m marks) isBelow(n *numbered) bool {
+	mark := m[n.Shard]
+	return mark != nil && n.sequence < mark.Low.Sequence
+}
+
 // heal adds to each step what the gap beside it consumed. Between two steps, or between a
 // step and what is counted, the counters of the shard must not have changed. If they have,
-// changes are missing, and what they consumed counts with the next step. Below the low end
-// it counts with the last step. The steps are ordered by shard and sequence number, and
-// none is counted.
+// changes are missing, and what they consumed counts with the step that is further from
+// what is counted. The steps are arranged, and none is counted.
 func (m marks) heal(steps []numbered) {
 	for i := range steps {
 		n, mark := &steps[i], m[steps[i].Shard]
 		n.healed = nil
-		isAbove := mark != nil && n.sequence > mark.High.Sequence
+		isFirst := startsShard(steps, i)
 		switch {
-		case isAbove && (startsShard(steps, i) || steps[i-1].sequence < mark.Low.Sequence):
-			n.add(mark.High, n.before())
-		case !startsShard(steps, i) && !continues(steps[i-1].After, n.Before):
-			n.add(steps[i-1].after(), n.before())
-		}
-		isLast := i+1 == len(steps) || startsShard(steps, i+1) || mark != nil && steps[i+1].sequence > mark.High.Sequence
-		if mark != nil && !isAbove && isLast {
+		case m.isBelow(n) && (isFirst || !m.isBelow(&steps[i-1])):
 			n.add(n.after(), mark.Low)
+		case isFirst && mark != nil:
+			n.add(mark.High, n.before())
+		case isFirst:
+		case m.isBelow(n) && !continues(n.After, steps[i-1].Before):
+			n.add(n.after(), steps[i-1].before())
+		case !m.isBelow(n) && !continues(steps[i-1].After, n.Before):
+			n.add(steps[i-1].after(), n.before())
 		}
 	}
 }
@@ -131,7 +159,7 @@ func (m marks) heal(steps []numbered) {
 // continues reports whether one image has the counters at which the other ended. It is so
 // nearly always, and takes no memory.
 func continues(ended, begins *store.Image) bool {
-	return ended != nil && begins != nil && slices.EqualFunc(ended.Limits, begins.Limits, func(a, b store.LimitState) bool {
+	return ended != nil && begins != nil && ended.CreatedAt == begins.CreatedAt && slices.EqualFunc(ended.Limits, begins.Limits, func(a, b store.LimitState) bool {
 		return a.Name == b.Name && a.Consumed == b.Consumed
 	})
 }
@@ -160,14 +188,16 @@ func (n *numbered) add(from, to schema.UsagePoint) {
 }
 
 // between returns what a shard consumed between two states, and how many acquires that
-// was. The item's count of writes tells the number. The count also has writes that took
-// nothing, and it goes back only if the item was deleted and created anew: then the
-// counters began at 0.
+// was. The item's count of writes tells the number, and also has writes that took nothing.
+// The counters began at 0 in between if the item was deleted and created anew. The time of
+// creation says so. An item of the peer, or of an earlier version, has none: there, the
+// count of writes says so if it went back.
 func between(from, to schema.UsagePoint) (tokens []store.Amount, events int64) {
 	if !from.HasCounters || !to.HasCounters {
 		return nil, 0
 	}
-	if to.Writes-from.Writes < 0 { // counts wrap
+	isAnother := from.CreatedAt != to.CreatedAt && from.CreatedAt != 0 && to.CreatedAt != 0
+	if isAnother || to.Writes-from.Writes < 0 { // counts wrap
 		from = schema.UsagePoint{}
 	}
 	taken := false

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -22,6 +23,7 @@ import (
 // A bucket is the history of a bucket's shards, as the stream shows it.
 type bucket struct {
 	items    []store.Image // by shard
+	created  int64         // when the last item was created
 	sequence int
 	steps    []usage.Step // in the order of the stream
 }
@@ -38,6 +40,9 @@ func (b *bucket) change(shard int, amounts ...store.Amount) {
 	step := usage.Step{Shard: shard, After: &after, Tokens: amounts}
 	if before.Writes.Consumed != 0 {
 		step.Before = &before
+	} else {
+		b.created++
+		after.CreatedAt = b.created
 	}
 	for _, a := range amounts {
 		i := slices.IndexFunc(after.Limits, func(l store.LimitState) bool { return l.Name == a.Limit })
@@ -198,6 +203,83 @@ func TestAnItemThatIsCreatedAnewBeginsAtZero(t *testing.T) {
 			t.Errorf("lost was %s: %d are counted, want %d", c.lost, got["rpm"], 1000*c.want)
 		}
 	}
+}
+
+// A deleted item may come back within a gap, with more writes than it had, or fewer, and with
+// counters above those of the old one, or below. Its creation time says that its counters
+// began at 0, whether the gap is above what is counted or below. The item of a peer has
+// none. Then fewer writes say so.
+func TestAnItemThatIsCreatedAnewWithinAGap(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		old, anew int // changes
+		tokens    int64
+		isPeers   bool
+		want      int64
+	}{
+		{old: 12, anew: 20, tokens: 1, want: 12 + 20},
+		{old: 12, anew: 20, tokens: 900, want: 12 + 20*900},
+		{old: 12, anew: 5, tokens: 1, want: 12 + 5},
+		{old: 12, anew: 13, tokens: 1, want: 12 + 13}, // the counters seem to go on
+		{old: 12, anew: 5, tokens: 1, isPeers: true, want: 12 + 5},
+		{old: 12, anew: 20, tokens: 1, isPeers: true, want: 20}, // too low: the difference
+	} {
+		s, b := fixture.OpenStore(t, fixture.NewTable(t)), takes(c.old)
+		b.remove(0)
+		for range c.anew {
+			b.change(0, store.Amount{Limit: "rpm", Milli: 1000 * c.tokens})
+		}
+		if c.isPeers {
+			for i := range b.steps {
+				b.steps[i].Before, b.steps[i].After = withoutCreation(b.steps[i].Before), withoutCreation(b.steps[i].After)
+			}
+		}
+		upwards, downwards, together := hourly("upwards"), hourly("downwards"), hourly("together")
+		add(t, s, upwards, b.steps[:c.old]...)
+		add(t, s, upwards, b.steps[len(b.steps)-1:]...)
+		add(t, s, downwards, b.steps[len(b.steps)-1:]...)
+		add(t, s, downwards, b.steps[:c.old]...)
+		add(t, s, together, append(slices.Clone(b.steps[:c.old]), b.steps[len(b.steps)-1])...)
+		for _, k := range []usage.Key{upwards, downwards, together} {
+			add(t, s, k, b.steps...)
+			if _, got := used(t, s, k); got["rpm"] != 1000*c.want {
+				t.Errorf("%+v, %s: %d millitokens, want %d", c, k.Entity, got["rpm"], 1000*c.want)
+			}
+		}
+	}
+}
+
+// A version that does not know creation times counted the item's changes before, or counts
+// them now. The counters go on.
+func TestACreationTimeThatOnlyOneVersionKnows(t *testing.T) {
+	t.Parallel()
+	for name, isOld := range map[string]func(i int) bool{
+		"the one before": func(i int) bool { return i < 10 },
+		"the one after":  func(i int) bool { return i >= 10 },
+	} {
+		s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(20), hourly("user")
+		for i := range b.steps {
+			if isOld(i) {
+				b.steps[i].Before, b.steps[i].After = withoutCreation(b.steps[i].Before), withoutCreation(b.steps[i].After)
+			}
+		}
+		for _, i := range []int{0, 5, 15, 19} {
+			add(t, s, k, b.steps[i])
+		}
+		if _, got := used(t, s, k); got["rpm"] != 20_000 {
+			t.Errorf("%s: %d millitokens, want 20000", name, got["rpm"])
+		}
+	}
+}
+
+// withoutCreation is an image as the peer's items and earlier versions have it.
+func withoutCreation(img *store.Image) *store.Image {
+	if img == nil {
+		return nil
+	}
+	i := *img
+	i.CreatedAt = 0
+	return &i
 }
 
 // Counters that begin at 0 again were not given back: a doubling creates an item without
@@ -368,6 +450,32 @@ func TestPartsThatFollowAGap(t *testing.T) {
 	wantUsed(t, s, k, 4, want)
 }
 
+// Changes below what is counted are written in parts, too, with gaps between them and
+// beside changes above. Each part must leave the others to be counted.
+func TestPartsBelowWhatIsCounted(t *testing.T) {
+	t.Parallel()
+	s, b := fixture.OpenStore(t, fixture.NewTable(t)), newBucket(2)
+	want := map[string]int64{}
+	for i := range 24 {
+		var amounts []store.Amount
+		for j := range 15 {
+			name := fmt.Sprintf("l%d.%d", i/2, j)
+			amounts = append(amounts, store.Amount{Limit: name, Milli: 1000})
+			want[name] += 1000
+		}
+		b.change(i%2, amounts...)
+	}
+	for lost := range 21 {
+		k := hourly("lost-" + strconv.Itoa(lost))
+		add(t, s, k, b.steps[16:18]...)
+		add(t, s, k, slices.Delete(slices.Clone(b.steps), lost, lost+3)...)
+		add(t, s, k, b.steps...)
+		if _, got := used(t, s, k); !maps.Equal(got, want) {
+			t.Errorf("changes %d to %d were lost: (-want +got)\n%s", lost, lost+2, cmp.Diff(want, got))
+		}
+	}
+}
+
 // A snapshot with damaged marks is not added to.
 func TestUsageWithDamagedMarks(t *testing.T) {
 	t.Parallel()
@@ -379,6 +487,8 @@ func TestUsageWithDamagedMarks(t *testing.T) {
 		{schema.UsageSequenceAttr(0): schema.S(padded + " many")},
 		{schema.UsageCountersAttr(0): schema.N(1)},
 		{schema.UsageCountersAttr(0): schema.S("rpm=1.5")},
+		{schema.UsageCountersAttr(0): schema.S("@,rpm=1")},
+		{schema.UsageCountersAttr(0): schema.S("@-,rpm=1")},
 		{schema.UsageCountersAttr(0): schema.S("r m=1")},
 		{schema.UsageLowAttr(0): schema.N(1)},
 		{schema.UsageLowAttr(0): schema.S("x 2 ")},

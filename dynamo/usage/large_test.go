@@ -149,3 +149,30 @@ func TestAStepIsWithin64Bits(t *testing.T) {
 	}
 	wantUsed(t, s, hourly("user"), 0, map[string]int64{"rpm": math.MaxInt64 - 1})
 }
+
+// What a batch of a hot entity costs, by shards. Counters, creation times and sequence
+// numbers are as long as they are on DynamoDB.
+func TestWhatMarksCost(t *testing.T) {
+	t.Parallel()
+	for shards, want := range map[int]float64{1: 1, 4: 1, 5: 2, 8: 2, 12: 2, 16: 3, 32: 5} {
+		meter := dynamo.NewMeter(fixture.NewTable(t))
+		s, k, b := fixture.OpenStore(t, meter), hourly("customer-0042"), newBucket(shards)
+		b.sequence = 100_000_000_000_000
+		for i := range b.items {
+			b.items[i].CreatedAt = noon.UnixMilli()
+		}
+		for i := range 3 * shards {
+			b.items[i%shards].Writes.Consumed += 5_000_000
+			b.change(i%shards, store.Amount{Limit: "rpm", Milli: 50_000_000}, store.Amount{Limit: "tpm", Milli: 80_000_000_000})
+		}
+		for i := range b.steps {
+			b.steps[i].Sequence = "4960770000000" + b.steps[i].Sequence
+		}
+		add(t, s, k, b.steps[:2*shards]...)
+		before := meter.Totals()
+		add(t, s, k, b.steps[2*shards:]...)
+		if got := meter.Totals().Sub(before).Sum().WCU; got != want {
+			t.Errorf("%d shards cost %v write units, want %v", shards, got, want)
+		}
+	}
+}

@@ -41,6 +41,7 @@ const (
 // Names of the attributes of a bucket item that are not a limit's.
 const (
 	RF         = "rf"          // N, ms: the instant up to which the balances have accrued
+	Created    = "created"     // N, ms: when the item was made; unknown to the peer
 	ShardCount = "shard_count" // N
 	ValidUntil = "vu"          // N, ms
 	Bypass     = "bypass"      // N, ms: nothing is enforced until then

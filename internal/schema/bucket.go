@@ -115,6 +115,9 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 	case RF:
 		img.RefilledAt, ok = v.integer()
 		return ok && img.RefilledAt >= 0
+	case Created:
+		img.CreatedAt, ok = v.integer()
+		return ok
 	case ShardCount:
 		n, ok := v.integer()
 		img.ShardCount = int(max(n, 1))
@@ -226,13 +229,14 @@ func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(n
 func EncodeNewBucket(ns string, c *store.Create) Item {
 	path := bucketPath(c.Bucket)
 	shard := path[len(bucketPrefix)+len(c.Entity)+1+len(c.Resource):]
-	item := make(Item, 18+5*(len(c.Limits)+1))
+	item := make(Item, 19+5*(len(c.Limits)+1))
 	item[PK], item[SK] = S(ns+"/"+path), S(StateSK)
 	item[EntityID], item[Resource] = S(c.Entity), S(c.Resource)
 	item[GSI2PK], item[GSI2SK] = S(ResourcePK(ns, c.Resource)), S(bucketPrefix+c.Entity+shard)
 	item[GSI3PK], item[GSI3SK] = S(EntityPK(ns, c.Entity)), S(bucketPrefix+c.Resource+shard)
 	putGSI4(item, ns, path)
-	item[RF], item[ShardCount], item[Cascade] = N(c.Now), N(int64(c.ShardCount)), Bool(c.Owner.Cascade)
+	item[RF], item[Created] = N(c.Now), N(c.Now)
+	item[ShardCount], item[Cascade] = N(int64(c.ShardCount)), Bool(c.Owner.Cascade)
 	if c.Owner.Parent != "" {
 		item[ParentID] = S(c.Owner.Parent)
 	}

@@ -69,21 +69,31 @@ func UsageSequence(padded string, after *store.Image) string {
 	return padded + " " + strconv.FormatInt(writesOf(after), 10)
 }
 
-// UsageCounters is the value of a counters attribute: for each limit its name, "=" and its
-// counter in millitokens, with commas in between.
+// createdSign begins the creation time in a counters attribute. No limit name begins so.
+const createdSign = '@'
+
+// base is the base of the numbers there. A creation time has eight digits until the year 2059.
+const base = 36
+
+// UsageCounters is the value of a counters attribute: "@" and the item's creation time, if
+// it is known, then for each limit its name, "=" and its counter in millitokens, with
+// commas in between.
 func UsageCounters(img *store.Image) string {
 	if img == nil {
 		return ""
 	}
 	var room [128]byte
 	text := room[:0]
+	if img.CreatedAt > 0 {
+		text = strconv.AppendInt(append(text, createdSign), img.CreatedAt, base)
+	}
 	for i := range img.Limits {
 		l := &img.Limits[i]
 		if len(text) > 0 {
 			text = append(text, ',')
 		}
 		text = append(append(text, l.Name...), '=')
-		text = strconv.AppendInt(text, l.Consumed, 10)
+		text = strconv.AppendInt(text, l.Consumed, base)
 	}
 	return string(text)
 }
@@ -121,6 +131,7 @@ type UsagePoint struct {
 	// HasCounters is false in snapshots of earlier versions. Then the other fields are empty.
 	HasCounters bool
 	Writes      int64
+	CreatedAt   int64          // see [store.Image.CreatedAt]
 	Consumed    []store.Amount // by limit name
 }
 
@@ -128,6 +139,7 @@ type UsagePoint struct {
 func PointOf(img *store.Image) UsagePoint {
 	p := UsagePoint{HasCounters: true, Writes: writesOf(img)}
 	if img != nil {
+		p.CreatedAt = img.CreatedAt
 		p.Consumed = make([]store.Amount, len(img.Limits))
 		for i := range img.Limits {
 			p.Consumed[i] = store.Amount{Limit: img.Limits[i].Name, Milli: img.Limits[i].Consumed}
@@ -190,9 +202,16 @@ func parsePoint(sequence, writes, counters string) (p UsagePoint, ok bool) {
 	if counters == "" {
 		return p, true
 	}
+	if counters[0] == createdSign {
+		var created string
+		created, counters, _ = strings.Cut(counters[1:], ",")
+		if p.CreatedAt, err = strconv.ParseInt(created, base, 64); err != nil || counters == "" {
+			return p, err == nil
+		}
+	}
 	for part := range strings.SplitSeq(counters, ",") {
 		limit, number, _ := strings.Cut(part, "=")
-		n, err := strconv.ParseInt(number, 10, 64)
+		n, err := strconv.ParseInt(number, base, 64)
 		if err != nil || store.CheckLimitName(limit) != nil {
 			return p, false
 		}

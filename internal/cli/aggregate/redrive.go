@@ -37,8 +37,8 @@ then. You may run it again: it counts nothing twice.
 
 Where the function has counted later records of the same bucket, it has counted what was
 missing with them. So the command leaves some steps out, and reports how many. Usage is exact
-afterwards, unless a bucket was created anew or lost a limit within the range: then it may
-stay too low.
+afterwards, but for what a bucket consumed within the range before it was deleted or lost a
+limit there.
 
 The command keeps some messages, with one of these states:
   expired     the stream no longer has the range; --discard-expired deletes the message
