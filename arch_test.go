@@ -80,6 +80,7 @@ var mayImport = map[string][]string{
 	"estimate":                {"store"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "estimate", "internal/schema", "loadtest/result", "loadtest/scenario", sdk + "/..."},
 	"loadtest/result":         {},
+	"loadtest/search":         {"store", "loadtest/result"},
 	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
 	"manifest":                {"store", "dynamo/...", "internal/yamlfile"},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},

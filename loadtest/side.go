@@ -189,7 +189,7 @@ func (s *side) stretch(phase int, from, length time.Duration) *stretch {
 		if !s.plan.Classes[c].Active(phase) {
 			continue
 		}
-		t := newTally()
+		t := newTally(s.run.o.Slow)
 		const leastPatience = 10 * time.Second
 		d := &driver{
 			plan: s.plan, class: c, now: s.run.o.Now, from: from, length: length, patience: max(length, leastPatience),
