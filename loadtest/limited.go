@@ -205,7 +205,10 @@ func (a *limited) prime(ctx context.Context) error {
 				return nil
 			}
 			op := a.side.first(t.entity, t.resource, t.isExhausted && k == 0)
-			err := patiently(ctx, func() error { return a.side.ask(ctx, t.class, k, op).err })
+			err := patiently(ctx, func() error {
+				asked, _ := a.side.ask(ctx, t.class, k, op)
+				return asked.err
+			})
 			if err != nil && !errors.Is(err, limiter.ErrExceeded) {
 				return fmt.Errorf("make the bucket of %s for %s: %w", a.side.plan.Entities[t.entity].ID, a.side.plan.Resources[t.resource].Name, err)
 			}
