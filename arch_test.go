@@ -80,6 +80,8 @@ var mayImport = map[string][]string{
 	"estimate":                {"store"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
+	"loadtest/locust":         {"store"},
+	"loadtest/locust/perform": {".", "store", "dynamo", "loadtest/locust", "loadtest/scenario"},
 	"manifest":                {"store", "dynamo/...", "internal/yamlfile"},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},
 
@@ -97,7 +99,7 @@ var mayImport = map[string][]string{
 	"internal/limitarg": {"store"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest/...", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli", "internal/cli/app"},
 	"examples":     {".", "dynamo", "dynamolite"},
 

@@ -75,19 +75,28 @@ type Worker struct {
 	later []message
 }
 
-// New makes a worker. It starts nothing. It fails with a [*store.ValidationError].
-func New(o Options) (*Worker, error) {
+// Validate checks the address of the master. It fails with a [*store.ValidationError].
+func (o *Options) Validate() error {
 	host, port, err := net.SplitHostPort(o.Master)
 	n, convertErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || host == "" || convertErr != nil || n == 0 {
-		return nil, &store.ValidationError{Field: "master", Value: o.Master, Reason: "give host:port, 127.0.0.1:5557 for instance"}
+		return &store.ValidationError{Field: "master", Value: o.Master, Reason: "give host:port, 127.0.0.1:5557 for instance"}
+	}
+	return nil
+}
+
+// New makes a worker. It starts nothing. It fails with a [*store.ValidationError].
+func New(o Options) (*Worker, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
 	}
 	if o.Load == nil || len(o.Load.Classes()) == 0 {
 		return nil, &store.ValidationError{Field: "load", Value: "none", Reason: "give a load with at least one class of users"}
 	}
 	if o.Name == "" {
-		if o.Name, err = os.Hostname(); err != nil {
-			o.Name = "worker"
+		o.Name = "worker"
+		if machine, err := os.Hostname(); err == nil {
+			o.Name = machine
 		}
 	}
 	// An identity of ZeroMQ has at most 255 bytes.
