@@ -79,9 +79,10 @@ func (w *Worker) beat(ctx context.Context, l *link) error {
 	return w.send(l, "heartbeat", heartbeat{State: w.state, CPU: percent, Memory: memory})
 }
 
-// report sends what happened since the last report.
+// report sends what happened since the last report. On a new connection it waits until the
+// master has answered: a master that does not know the worker would count its requests.
 func (w *Worker) report(l *link) error {
-	if !w.known {
+	if !w.known || !l.heard {
 		return nil
 	}
 	r, counts := w.stats.take(w.o.Now()), w.users.counts()
