@@ -75,7 +75,7 @@ type heartbeat struct {
 	Memory uint64  `msgpack:"current_memory_usage"` // bytes
 }
 
-// users counts the users that run.
+// userCounts are the users that are to run.
 type userCounts struct {
 	ClassesCount map[string]int64 `msgpack:"user_classes_count"`
 	UserCount    int64            `msgpack:"user_count"`

@@ -90,12 +90,14 @@ func rounded(ms float64) int64 {
 }
 
 // unix is an instant as Locust writes it.
-func unix(t time.Time) float64 { return float64(t.UnixNano()) / float64(time.Second) }
+func unix(t time.Time) float64 {
+	return float64(t.Unix()) + float64(t.Nanosecond())/float64(time.Second)
+}
 
 // A failure counts the failed requests with one method, name and text.
 type failure struct {
-	Method      string  `msgpack:"method"`
 	Name        string  `msgpack:"name"`
+	Method      string  `msgpack:"method"`
 	Error       string  `msgpack:"error"`
 	Occurrences int64   `msgpack:"occurrences"`
 	First       float64 `msgpack:"first_seen"`
@@ -176,7 +178,7 @@ func (s *stats) add(event *Event, now time.Time) {
 	if event.Err != nil {
 		total.Failures++
 		s.failLocked(failure{
-			Method: k.method, Name: k.name, Error: event.Err.Error(), Occurrences: 1, First: unix(now), Last: unix(now),
+			Name: k.name, Method: k.method, Error: event.Err.Error(), Occurrences: 1, First: unix(now), Last: unix(now),
 		})
 	}
 }
