@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zeromq/zmq4"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -153,3 +154,6 @@ func TestRounding(t *testing.T) {
 		}
 	}
 }
+
+// raw is a message of bytes.
+func raw(frame string) zmq4.Msg { return zmq4.NewMsg([]byte(frame)) }

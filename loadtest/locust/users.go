@@ -129,12 +129,22 @@ func (u *users) run(ctx context.Context, class int, leave <-chan struct{}) {
 	for {
 		select {
 		case <-leave:
-			return
 		case <-ctx.Done():
-			return
 		case <-pause.C:
+		}
+		if isClosed(leave) || ctx.Err() != nil {
+			return // even if the pause has ended at the same time
 		}
 		n := u.next[class].Add(1) - 1
 		pause.Reset(u.load.Do(ctx, Op{Class: class, N: first + n, At: u.now().Sub(began)}, report))
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
