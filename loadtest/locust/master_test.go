@@ -65,11 +65,12 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// An end is one end of a connection in memory, whose time limits are ignored.
+// An end is one end of a connection in memory. A time limit closes it.
 type end struct {
 	net.Conn // nil: the methods below are all that is used
 
 	in, out *stream
+	late    *time.Timer
 }
 
 func connection() (worker, master *end) {
@@ -80,9 +81,19 @@ func connection() (worker, master *end) {
 func (e *end) Read(p []byte) (int, error)     { return e.in.Read(p) }
 func (e *end) Write(p []byte) (int, error)    { return e.out.Write(p) }
 func (e *end) CloseWrite() error              { return e.out.Close() }
-func (*end) SetDeadline(time.Time) error      { return nil }
 func (*end) SetWriteDeadline(time.Time) error { return nil }
 func (e *end) Close() error                   { return errors.Join(e.in.Close(), e.out.Close()) }
+
+// SetDeadline is for one goroutine.
+func (e *end) SetDeadline(at time.Time) error {
+	if e.late != nil {
+		e.late.Stop()
+	}
+	if !at.IsZero() {
+		e.late = time.AfterFunc(time.Until(at), func() { _ = e.Close() })
+	}
+	return nil
+}
 
 // A said is a message of a worker.
 type said struct {
@@ -105,7 +116,7 @@ type fakeMaster struct {
 	known   map[string]bool
 	all     []said
 	current *zmq4.Conn
-	wire    *end // the current connection
+	wire    net.Conn // of current
 }
 
 func newMaster(t *testing.T) *fakeMaster {
@@ -126,7 +137,7 @@ func (m *fakeMaster) dial(context.Context) (net.Conn, error) {
 	return worker, nil
 }
 
-func (m *fakeMaster) serve(e *end) {
+func (m *fakeMaster) serve(e net.Conn) {
 	conn, err := zmq4.Open(e, null.Security(), zmq4.Router, nil, true, nil)
 	if err != nil {
 		return
@@ -340,6 +351,18 @@ func (s *service) ends() (error, time.Duration) { //nolint:revive // the error i
 func (s *service) active() int64 {
 	synctest.Wait()
 	return s.load.active.Load()
+}
+
+// await waits until the worker has sent messages of a type, in real time.
+func (m *fakeMaster) await(kind string) {
+	m.Helper()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(time.Minute); len(m.heard(kind)) == 0; <-poll.C {
+		if time.Now().After(end) {
+			m.Fatalf("the worker sends no %s", kind)
+		}
+	}
 }
 
 // distinct are the IDs that workers have used, in order.

@@ -287,7 +287,7 @@ func TestAReportIsNotLost(t *testing.T) {
 		s.spawn(1, 2, nil)
 		pass(4500 * time.Millisecond)
 		s.mu.Lock()
-		_ = s.wire.in.Close() // the worker notices when it writes
+		_ = s.wire.(*end).in.Close() // the worker notices when it writes
 		s.mu.Unlock()
 		pass(10 * time.Second)
 		s.ends()
