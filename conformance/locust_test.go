@@ -78,8 +78,11 @@ func TestLocustCountsWhatWorkersDo(t *testing.T) {
 		exit             int
 	}{
 		{
-			"every call", "testdata/mixed.py", []string{"--file", "testdata/mixed.yaml"}, flaky(),
-			[]string{"ACQUIRE", "AVAILABLE", "COMMIT", "GET_ENTITY", "GET_LIMITS", "RATE_LIMITED", "SET_LIMITS"}, 1,
+			"every call", "testdata/mixed.py",
+			[]string{"--file", "testdata/mixed.yaml"},
+			flaky(),
+			[]string{"ACQUIRE", "AVAILABLE", "COMMIT", "GET_ENTITY", "GET_LIMITS", "RATE_LIMITED", "SET_LIMITS"},
+			1,
 		},
 		{"an example", "../examples/locust/stress.py", []string{"stress"}, faults.Chain(), []string{"ACQUIRE", "AVAILABLE"}, 0},
 	} {

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // LocustPython returns the interpreter of the virtual environment in which Locust is
@@ -215,23 +214,4 @@ func RunLocust(tb testing.TB, file string, listen func(master string), args ...s
 		tb.Fatalf("peers: Locust prints %s: %v\n%s", stdout, err, &stderr)
 	}
 	return entries, exit
-}
-
-// Eventually waits until a condition holds that Locust brings about in its own time, and
-// fails the test if that takes too long. The text says what was last seen.
-func Eventually(tb testing.TB, condition func() (seen string, ok bool)) {
-	tb.Helper()
-	const interval = 50 * time.Millisecond
-	poll := time.NewTicker(interval)
-	defer poll.Stop()
-	for end := time.Now().Add(startTimeout); ; {
-		seen, ok := condition()
-		if ok {
-			return
-		}
-		if time.Now().After(end) {
-			tb.Fatalf("not within %v: %s", startTimeout, seen)
-		}
-		<-poll.C
-	}
 }

@@ -122,7 +122,8 @@ func (l *link) close() {
 	}
 	close(l.left)
 	_ = l.raw.Close()
-	for range l.in { //nolint:revive // waits until the reader closes the channel
+	for range l.in {
+		continue // until the reader closes it
 	}
 }
 

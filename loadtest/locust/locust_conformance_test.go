@@ -4,6 +4,7 @@ package locust_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -91,7 +92,7 @@ func reported(entries []peers.LocustEntry) map[string]counts {
 func users(t *testing.T, master *peers.Locust, perWorker ...int) *peers.LocustStats {
 	t.Helper()
 	var stats *peers.LocustStats
-	peers.Eventually(t, func() (string, bool) {
+	eventually(t, func() (string, bool) {
 		stats = master.Stats(t)
 		left := append([]int{}, perWorker...)
 		for _, w := range stats.Workers {
@@ -117,7 +118,7 @@ func users(t *testing.T, master *peers.Locust, perWorker ...int) *peers.LocustSt
 // settled waits until the master has counted what the workers have.
 func settled(t *testing.T, master *peers.Locust, hands ...*hand) {
 	t.Helper()
-	peers.Eventually(t, func() (string, bool) {
+	eventually(t, func() (string, bool) {
 		diff := cmp.Diff(booked(hands...), reported(master.Stats(t).Stats))
 		return "books (-) and Locust's totals (+):\n" + diff, diff == ""
 	})
@@ -151,7 +152,7 @@ func TestAMasterLeadsWorkers(t *testing.T) {
 	first := booked(hands...)
 	master.Swarm(t, 4, 4)
 	users(t, master, 2, 2)
-	peers.Eventually(t, func() (string, bool) {
+	eventually(t, func() (string, bool) {
 		got := booked(hands...)
 		return fmt.Sprint(got), got["DO Writer"].Requests > 0 && got["DO Writer"].Requests < first["DO Writer"].Requests
 	})
@@ -244,7 +245,7 @@ func TestAMasterHearsOfUnknownClasses(t *testing.T) {
 	users(t, master, 0)
 	master.Swarm(t, 2, 100)
 	users(t, master, 1)
-	peers.Eventually(t, func() (string, bool) {
+	eventually(t, func() (string, bool) {
 		all := master.Exceptions(t)
 		return fmt.Sprint(all), len(all) == 1 && strings.Contains(all[0], "Stranger") && strings.Contains(all[0], "Reader, Writer")
 	})
@@ -290,7 +291,7 @@ json.dump({
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, err := json.Marshal(map[string]any{"times": times, "message": fmt.Sprintf("%x", frame)})
+	asked, err := json.Marshal(map[string]any{"times": times, "message": hex.EncodeToString(frame)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,5 +323,23 @@ json.dump({
 	}
 	if len(answer.Rounded) != len(times) || len(times) < 40000 {
 		t.Errorf("%d times, %d rounded", len(times), len(answer.Rounded))
+	}
+}
+
+// eventually waits until a condition holds that Locust brings about in its own time. The
+// text says what was last seen.
+func eventually(t *testing.T, condition func() (seen string, ok bool)) {
+	t.Helper()
+	const interval, enough = 50 * time.Millisecond, 90 * time.Second
+	poll := time.NewTicker(interval)
+	defer poll.Stop()
+	for end := time.Now().Add(enough); ; <-poll.C {
+		seen, ok := condition()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", enough, seen)
+		}
 	}
 }

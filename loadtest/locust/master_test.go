@@ -339,12 +339,12 @@ func start(t *testing.T, m *fakeMaster, load locust.Load) *service {
 	return s
 }
 
-// ends interrupts the worker, and returns its error and how long it took to end.
-func (s *service) ends() (error, time.Duration) { //nolint:revive // the error is what is asked for
+// ends interrupts the worker, and returns how long it took to end, and its error.
+func (s *service) ends() (time.Duration, error) {
 	began := time.Now()
 	s.leave()
 	err := <-s.ended
-	return err, time.Since(began)
+	return time.Since(began), err
 }
 
 // active is the number of users that have an operation under way.

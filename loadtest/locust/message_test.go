@@ -16,11 +16,11 @@ import (
 )
 
 // recorded are messages as Locust serializes them, by type.
-func recorded(t testing.TB) map[string][]byte {
-	t.Helper()
+func recorded(tb testing.TB) map[string][]byte {
+	tb.Helper()
 	text, err := os.ReadFile("testdata/recorded.txt")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	all := map[string][]byte{}
 	for line := range strings.Lines(string(text)) {
@@ -29,7 +29,7 @@ func recorded(t testing.TB) map[string][]byte {
 		}
 		kind, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if all[kind], err = hex.DecodeString(digits); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return all
@@ -74,11 +74,11 @@ func TestMessagesOfTheMaster(t *testing.T) {
 	}
 }
 
-func spawnOf(t testing.TB, data any) []byte {
-	t.Helper()
+func spawnOf(tb testing.TB, data any) []byte {
+	tb.Helper()
 	frame, err := msgpack.Marshal([]any{"spawn", data, "box_1"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return frame
 }
@@ -146,8 +146,24 @@ func TestRounding(t *testing.T) {
 		ms   float64
 		want int64
 	}{
-		{0, 0}, {0.4, 0}, {0.5, 0}, {1.5, 2}, {99.4, 99}, {99.9, 100}, {100, 100}, {145, 140}, {147, 150}, {155, 160},
-		{994, 990}, {996, 1000}, {1250, 1200}, {3432, 3400}, {9999, 10000}, {10500, 10000}, {58760, 59000}, {123456, 123000},
+		{0, 0},
+		{0.4, 0},
+		{0.5, 0},
+		{1.5, 2},
+		{99.4, 99},
+		{99.9, 100},
+		{100, 100},
+		{145, 140},
+		{147, 150},
+		{155, 160},
+		{994, 990},
+		{996, 1000},
+		{1250, 1200},
+		{3432, 3400},
+		{9999, 10000},
+		{10500, 10000},
+		{58760, 59000},
+		{123456, 123000},
 	} {
 		if got := locust.Rounded(c.ms); got != c.want {
 			t.Errorf("%v ms rounds to %d, want %d", c.ms, got, c.want)

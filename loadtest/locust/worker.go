@@ -166,7 +166,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		l, err := w.connect(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the caller asked for the end
+				return nil
 			}
 			return err
 		}

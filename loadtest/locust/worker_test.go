@@ -70,7 +70,7 @@ func TestRamps(t *testing.T) {
 				t.Errorf("%+v: state %v", step, got)
 			}
 		}
-		if err, _ := s.ends(); err != nil {
+		if _, err := s.ends(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -442,7 +442,7 @@ func TestTheEnd(t *testing.T) {
 		s := serve(t, &tasks{think: time.Second})
 		s.spawn(2, 2, nil)
 		pass(4 * time.Second)
-		if err, took := s.ends(); err != nil || took > time.Second {
+		if took, err := s.ends(); err != nil || took > time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
 		synctest.Wait()
@@ -455,7 +455,7 @@ func TestTheEnd(t *testing.T) {
 		m.down = true
 		s := start(t, m, &tasks{})
 		pass(10 * time.Second)
-		if err, took := s.ends(); err != nil || took > time.Second {
+		if took, err := s.ends(); err != nil || took > time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})

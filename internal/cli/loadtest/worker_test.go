@@ -34,7 +34,7 @@ func run(ctx context.Context, api dynamo.API, args ...string) (code int, stdout,
 	root := &cobra.Command{Use: "zae-limiter", SilenceErrors: true, SilenceUsage: true}
 	root.SetFlagErrorFunc(app.FlagError)
 	a.Flags.Bind(root.PersistentFlags())
-	root.AddCommand(loadtest.NewWorker(a))
+	root.AddCommand(loadtest.NewWorker(a)) //nolint:contextcheck // commands get theirs from ExecuteContextC
 	root.SetArgs(append([]string{"worker", "--table", limitertest.Table}, args...))
 	root.SetOut(&out)
 	root.SetErr(&errs)
