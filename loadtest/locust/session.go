@@ -2,6 +2,7 @@ package locust
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,12 +19,14 @@ func (w *Worker) attend(ctx, running context.Context, l *link) error {
 	if err := w.beat(ctx, l); err != nil {
 		return err
 	}
-	for {
+	for leave := ctx.Done(); ; {
 		var err error
 		select {
-		case <-ctx.Done():
-			w.leave(ctx, l)
-			return context.Cause(ctx)
+		case <-leave:
+			leave = nil
+			if w.ended == nil {
+				w.ended = w.users.stop(w.grace)
+			}
 		case frame, ok := <-l.in:
 			if !ok {
 				return fmt.Errorf("read from the master: %w", l.err)
@@ -35,6 +38,9 @@ func (w *Worker) attend(ctx, running context.Context, l *link) error {
 		case <-report.C:
 			err = w.report(l)
 		case <-w.ended:
+			if ctx.Err() != nil {
+				return errors.Join(context.Cause(ctx), w.leave(l))
+			}
 			err = w.stopped(running, l)
 		}
 		if err != nil {
@@ -94,14 +100,10 @@ func (w *Worker) report(l *link) error {
 	return err
 }
 
-// leave says farewell when the worker is to end by itself. Errors do not matter then: a
-// master that hears nothing notices the missing heartbeats.
-func (w *Worker) leave(ctx context.Context, l *link) {
-	<-w.users.stop(w.grace)
-	_ = w.report(l)
-	if err := w.send(l, "quit", nil); err != nil {
-		w.log.WarnContext(ctx, "worker ends without a word to the master", "error", err)
-	}
+// leave says farewell when the worker ends by itself and its users have stopped. Without it,
+// the master would notice the missing heartbeats.
+func (w *Worker) leave(l *link) error {
+	return errors.Join(w.report(l), w.send(l, "quit", nil))
 }
 
 // hear handles a message. What is not understood is ignored.
@@ -189,7 +191,7 @@ func (w *Worker) obey(ctx context.Context, l *link, m *message) error {
 }
 
 // complain tells the master about classes that the load does not have. The master shows it
-// among the exceptions, and waits for the users in vain.
+// among the exceptions, and counts fewer users than it asked for.
 func (w *Worker) complain(ctx context.Context, l *link, unknown []string) error {
 	has := slices.Sorted(slices.Values(w.users.names))
 	text := fmt.Sprintf("the locustfile has user classes that the load does not have: %s. Rename them: the load has %s",

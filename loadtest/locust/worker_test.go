@@ -450,6 +450,20 @@ func TestTheEnd(t *testing.T) {
 			t.Errorf("%d requests reported of %d", requests, s.load.done.Load())
 		}
 	})
+	synctest.Test(t, func(t *testing.T) { // during operations, which may end
+		s := serve(t, &tasks{holding: 10 * time.Second, think: hour})
+		s.spawn(2, 2, 20)
+		pass(4500 * time.Millisecond)
+		before := len(s.heard("heartbeat"))
+		if took, err := s.ends(); err != nil || took != 5500*time.Millisecond {
+			t.Errorf("after %v: %v", took, err)
+		}
+		synctest.Wait()
+		beats := len(s.heard("heartbeat")) - before
+		if requests, _, _ := s.reported(); requests != 8 || s.heard("")[len(s.heard(""))-1].kind != "quit" || beats < 5 {
+			t.Errorf("%d requests reported, %d heartbeats", requests, beats)
+		}
+	})
 	synctest.Test(t, func(t *testing.T) { // while there is no master
 		m := newMaster(t)
 		m.down = true
