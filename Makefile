@@ -99,11 +99,11 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go vet -C benchmarks -tags conformance ./...
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, linters of templates, IAM Simulate and LocalStack
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate and LocalStack
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions
+		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made

@@ -45,9 +45,10 @@ const (
 	recordedCalls = "../permissions/recorded/library.json"
 )
 
-// withoutScripts lists the commands that only AWS Lambda runs. Their requests are those of
+// withoutScripts lists the commands that only AWS Lambda runs, or that need a master of
+// Locust. Their requests are those of
 // the library calls of which they are made.
-var withoutScripts = []string{"provision"}
+var withoutScripts = []string{"loadtest worker", "provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
 var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest list", "loadtest show", "local", "replay", "template", "version"}

@@ -81,6 +81,8 @@ type server struct {
 	pid int
 	// log is the path of what it writes.
 	log string
+	// stop kills it and waits for its end. It may be called again.
+	stop func()
 }
 
 // tell logs the end of what the server has written, if the test has failed.
@@ -134,7 +136,7 @@ func launch(tb testing.TB, name string, command func(port string) []string, ask 
 		return nil, fmt.Errorf("%w\n%s", err, log)
 	}
 	tb.Cleanup(stop)
-	return &server{cmd.Process.Pid, output.Name()}, nil
+	return &server{cmd.Process.Pid, output.Name(), stop}, nil
 }
 
 // await returns when the server answers, or an error when the process ends or

@@ -13,16 +13,19 @@ import (
 
 // exempt lists packages whose calls are not recorded, and why.
 var exempt = map[string]string{
-	"aggregator/redrive": "is what the command redrive does, whose requests are recorded",
-	"deploy/stack":       "is what the commands deploy, upgrade, status, list and delete do, whose requests are recorded",
-	"deploy/health":      "is what the command status does, whose requests are recorded",
-	"dynamo/admin":       "is what the commands check, table and backup do, whose requests are recorded",
-	"dynamo/fastclient":  "passes on the requests of others",
-	"dynamolite":         "is the engine, which answers requests",
-	"loadtest":           "makes requests with a limiter",
-	"replay":             "reads logs and sends no request",
-	"storetest":          "is for tests",
-	"store":              "declares what stores do",
+	"aggregator/redrive":      "is what the command redrive does, whose requests are recorded",
+	"deploy/stack":            "is what the commands deploy, upgrade, status, list and delete do, whose requests are recorded",
+	"deploy/health":           "is what the command status does, whose requests are recorded",
+	"dynamo/admin":            "is what the commands check, table and backup do, whose requests are recorded",
+	"dynamo/fastclient":       "passes on the requests of others",
+	"dynamolite":              "is the engine, which answers requests",
+	"loadtest":                "makes requests with a limiter",
+	"loadtest/locust":         "makes requests with a limiter",
+	"loadtest/locust/perform": "makes requests with a limiter",
+	"loadtest/search":         "measures with a function of the caller",
+	"replay":                  "reads logs and sends no request",
+	"storetest":               "is for tests",
+	"store":                   "declares what stores do",
 }
 
 // exportedCalls returns the exported functions and methods of the module that take a

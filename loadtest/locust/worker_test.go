@@ -1,0 +1,555 @@
+package locust_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/loadtest/locust"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+const hour = time.Hour
+
+// pass lets time pass, and waits for what happens at its end.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, master := range []string{"", "master", "master:", ":5557", "master:0", "master:70000", "master:x", "a:b:1"} {
+		_, err := locust.New(locust.Options{Master: master, Load: &tasks{}})
+		wrong, ok := errors.AsType[*store.ValidationError](err)
+		if !ok || wrong.Field != "master" || wrong.Value != master {
+			t.Errorf("%q: %v", master, err)
+		}
+	}
+	if _, err := locust.New(locust.Options{Master: "[::1]:5557", Load: &tasks{}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := locust.New(locust.Options{Master: "master:5557"}); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("without a load: %v", err)
+	}
+}
+
+// A master sends absolute numbers at each step of a ramp, and when it shares users out anew.
+func TestRamps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{holding: hour, think: time.Second})
+		if s.kinds(0)[0] != "client_ready" || !strings.HasPrefix(s.heard("")[0].id, "box_") {
+			t.Fatalf("first message: %+v", s.heard("")[0])
+		}
+		for _, step := range []struct{ readers, writers int }{{1, 0}, {2, 5}, {3, 10}, {3, 4}, {0, 4}, {9, 4}, {0, 0}, {1, 1}} {
+			before := len(s.heard(""))
+			pass(1500 * time.Millisecond)
+			s.spawn(step.readers, step.writers, nil)
+			want := [2]int64{int64(step.readers), int64(step.writers)}
+			if got := s.last("spawning_complete"); got.counts() != want || number(got.data["user_count"]) != want[0]+want[1] {
+				t.Errorf("%+v: %v", step, got.data)
+			}
+			if diff := cmp.Diff([]string{"spawning", "spawning_complete"}, s.kinds(before)); diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", step, diff)
+			}
+			if got := s.active(); got != want[0]+want[1] {
+				t.Errorf("%+v: %d operations are under way", step, got)
+			}
+			pass(3 * time.Second)
+			if got := s.last("stats"); got.counts() != want {
+				t.Errorf("%+v: reported %v", step, got.counts())
+			}
+			if got := s.last("heartbeat").data["state"]; got != "running" {
+				t.Errorf("%+v: state %v", step, got)
+			}
+		}
+		if _, err := s.ends(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Messages may overtake each other: the youngest holds.
+func TestOldOrdersAreIgnored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{holding: hour})
+		order := func(at float64, readers int) {
+			s.send("spawn", map[string]any{"timestamp": at, "user_classes_count": map[string]any{"Reader": readers}})
+		}
+		order(10, 3)
+		order(9, 5)
+		order(10, 6)
+		if got := s.active(); got != 3 {
+			t.Errorf("%d users", got)
+		}
+		order(10.5, 1)
+		if got := s.active(); got != 1 {
+			t.Errorf("%d users", got)
+		}
+		s.ends()
+	})
+}
+
+// In virtual time reports are exact: two users with a request every second.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{think: time.Second})
+		pass(500 * time.Millisecond)
+		s.spawn(1, 1, nil)
+		began := s.last("spawning_complete").at
+		pass(2500*time.Millisecond + time.Millisecond)
+		report := s.last("stats")
+		if report.at-began != 2500*time.Millisecond {
+			t.Fatalf("report after %v", report.at-began)
+		}
+		readers := report.data["stats"].([]any)[0].(map[string]any)
+		for field, want := range map[string]int64{"num_requests": 3, "num_failures": 1, "num_none_requests": 0, "total_content_length": 9} {
+			if got := number(readers[field]); got != want {
+				t.Errorf("%s: %d, want %d", field, got, want)
+			}
+		}
+		for field, want := range map[string]float64{"total_response_time": 3, "max_response_time": 2, "min_response_time": 0} {
+			if got := readers[field]; got != want {
+				t.Errorf("%s: %v, want %v", field, got, want)
+			}
+		}
+		times, perSecond := readers["response_times"].(map[string]any), readers["num_reqs_per_sec"].(map[string]any)
+		if len(times) != 3 || len(perSecond) != 3 {
+			t.Errorf("response times %v, requests per second %v", times, perSecond)
+		}
+		pass(3 * time.Second)
+		next := s.last("stats").data["stats_total"].(map[string]any)
+		if number(next["num_requests"]) != 6 || next["name"] != "Aggregated" || next["min_response_time"] != 3.0 {
+			t.Errorf("next report: %v", next)
+		}
+		s.ends()
+		requests, failures, _ := s.reported()
+		want := []locust.Total{{Method: "DO", Name: "Reader", Requests: requests / 2, Failures: 1}, {Method: "DO", Name: "Writer", Requests: requests / 2, Failures: 1}}
+		if diff := cmp.Diff(want, s.Totals()); diff != "" || failures != 2 || requests != 12 {
+			t.Errorf("%d requests, %d failures; books (-want +got):\n%s", requests, failures, diff)
+		}
+	})
+}
+
+// ops is a load that notes its operations.
+type ops struct{ seen chan locust.Op }
+
+func (*ops) Classes() []string { return []string{"Reader", "Writer"} }
+
+func (l *ops) Do(_ context.Context, op locust.Op, _ func(locust.Event)) time.Duration {
+	l.seen <- op
+	return time.Second
+}
+
+// Workers have different operations, and each test begins with the first ones.
+func TestOperationsAreNumbered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMaster(t)
+		m.known["another"] = true
+		load := &ops{make(chan locust.Op, 100)}
+		s := start(t, m, load)
+		synctest.Wait()
+		for range 2 {
+			m.spawn(0, 2, nil)
+			pass(time.Second + time.Millisecond)
+			for i := range 4 {
+				op := <-load.seen
+				want := locust.Op{Class: 1, N: locust.OpsOfWorker + int64(i), At: time.Duration(i/2) * time.Second}
+				if op != want {
+					t.Errorf("operation %+v, want %+v", op, want)
+				}
+			}
+			m.send("stop", nil)
+		}
+		s.ends()
+	})
+}
+
+// Without a stop timeout, operations are cut off, and are no failures.
+func TestStopAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{holding: hour})
+		s.spawn(2, 3, nil)
+		pass(time.Second)
+		before := len(s.heard(""))
+		s.send("stop", nil)
+		if diff := cmp.Diff([]string{"client_stopped", "client_ready"}, s.kinds(before)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := s.active(); got != 0 {
+			t.Errorf("%d operations are under way", got)
+		}
+		requests, failures, _ := s.reported()
+		if requests != 5 || failures != 2 { // the first of each class fails
+			t.Errorf("%d requests, %d failures", requests, failures)
+		}
+		pass(time.Second)
+		if got := s.last("heartbeat").data["state"]; got != "ready" {
+			t.Errorf("state %v", got)
+		}
+		s.ends()
+	})
+}
+
+// With a stop timeout, operations end by themselves within it. A spawn message in between
+// waits for them.
+func TestStopWithGrace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name            string
+		grace           float64
+		stops           time.Duration
+		requests, heldN int64
+	}{
+		{"long enough", 20, 9 * time.Second, 5, 5},
+		{"too short", 2.5, 2500 * time.Millisecond, 5, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, &tasks{holding: 10 * time.Second, think: hour})
+				s.spawn(2, 3, c.grace)
+				pass(time.Second)
+				began := time.Since(s.began)
+				s.send("stop", nil)
+				s.spawn(1, 0, c.grace)
+				if got := s.active(); got != 5 {
+					t.Errorf("%d operations are under way after the stop", got)
+				}
+				pass(c.stops)
+				synctest.Wait()
+				if took := s.last("client_stopped").at - began; took != c.stops {
+					t.Errorf("stopped after %v, want %v", took, c.stops)
+				}
+				if got := s.active(); got != 1 {
+					t.Errorf("%d operations are under way after the spawn", got)
+				}
+				var held int64
+				for _, m := range s.heard("stats") {
+					for _, e := range m.data["stats"].([]any) {
+						if entry := e.(map[string]any); entry["method"] == "HELD" {
+							held += number(entry["num_requests"])
+						}
+					}
+				}
+				if held != c.heldN {
+					t.Errorf("%d operations ended by themselves, want %d", held, c.heldN)
+				}
+				s.ends()
+			})
+		})
+	}
+}
+
+// A connection that is lost does not stop users. What they do meanwhile is reported once.
+func TestAConnectionIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{think: time.Second})
+		s.spawn(2, 2, nil)
+		pass(10 * time.Second)
+		s.becomes(func() { s.down = true })
+		pass(40 * time.Second)
+		before := len(s.heard(""))
+		s.mu.Lock()
+		s.down = false
+		s.mu.Unlock()
+		pass(10 * time.Second)
+		if kinds := s.kinds(before); len(kinds) != 0 {
+			t.Errorf("the worker said %v to a master that knows it", kinds)
+		}
+		if ids := s.distinct(); len(ids) != 1 {
+			t.Errorf("IDs %v", ids)
+		}
+		s.ends()
+		if requests, _, _ := s.reported(); requests != s.load.done.Load() || requests < 4*60 {
+			t.Errorf("%d requests reported of %d", requests, s.load.done.Load())
+		}
+	})
+}
+
+// A report that cannot be sent is sent later.
+func TestAReportIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{think: time.Second})
+		s.spawn(1, 2, nil)
+		pass(4500 * time.Millisecond)
+		s.mu.Lock()
+		_ = s.wire.(*end).in.Close() // the worker notices when it writes
+		s.mu.Unlock()
+		pass(10 * time.Second)
+		s.ends()
+		if requests, failures, texts := s.reported(); requests != s.load.done.Load() || failures != 2 || texts != 2 {
+			t.Errorf("%d requests, %d failures with %d texts reported, of %d", requests, failures, texts, s.load.done.Load())
+		}
+	})
+}
+
+// A new master does not know the worker. Its users stop, and it gets nothing that an old
+// master asked for.
+func TestANewMaster(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{holding: hour})
+		s.spawn(2, 2, nil)
+		pass(10 * time.Second)
+		before, when := len(s.heard("")), time.Since(s.began)
+		s.becomes(func() { s.known = map[string]bool{} })
+		pass(20 * time.Second)
+		after := s.heard("")[before:]
+		ids := s.distinct()
+		if len(ids) != 2 || s.last("client_ready").id != ids[1] {
+			t.Fatalf("IDs %v", ids)
+		}
+		if took := s.last("client_ready").at - when; took < 5*time.Second || took > 7*time.Second {
+			t.Errorf("announced after %v", took)
+		}
+		for _, m := range after {
+			if m.kind == "stats" && (m.id != ids[1] || number(m.data["stats_total"].(map[string]any)["num_requests"]) != 0) {
+				t.Errorf("reported to the new master: %v", m)
+			}
+		}
+		if got := s.active(); got != 0 {
+			t.Errorf("%d operations are under way", got)
+		}
+		// Its clock may be behind that of the old one.
+		s.send("spawn", map[string]any{"timestamp": 1.0, "user_classes_count": map[string]any{"Writer": 3}})
+		if got := s.active(); got != 3 {
+			t.Errorf("%d users", got)
+		}
+		s.ends()
+	})
+}
+
+// A master that says nothing for a minute counts as gone, connected or not.
+func TestASilentMaster(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*fakeMaster){
+		"connected":    func(m *fakeMaster) { m.silent = true },
+		"disconnected": func(m *fakeMaster) { m.down = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, &tasks{holding: hour})
+				s.spawn(2, 2, nil)
+				pass(10*time.Second + time.Millisecond)
+				if name == "connected" {
+					s.mu.Lock()
+					change(s.fakeMaster)
+					s.mu.Unlock()
+				} else {
+					s.becomes(func() { change(s.fakeMaster) })
+				}
+				pass(59 * time.Second)
+				if got := s.active(); got != 4 {
+					t.Errorf("%d operations are under way after 59 s", got)
+				}
+				pass(3 * time.Second)
+				if got := s.active(); got != 0 {
+					t.Errorf("%d operations are under way after a minute", got)
+				}
+				s.mu.Lock()
+				s.silent, s.down = false, false
+				s.mu.Unlock()
+				pass(10 * time.Second)
+				if ids := s.distinct(); len(ids) != 2 || !s.known[ids[1]] {
+					t.Errorf("IDs %v", ids)
+				}
+				s.ends()
+			})
+		})
+	}
+}
+
+// Without a master, the worker gives up after five minutes.
+func TestNoMaster(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*fakeMaster){
+		"no connection": func(m *fakeMaster) { m.down = true },
+		"no answer":     func(m *fakeMaster) { m.silent = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := newMaster(t)
+				change(m)
+				s := start(t, m, &tasks{})
+				err := <-s.ended
+				gone, ok := errors.AsType[*locust.UnreachableError](err)
+				if took := time.Since(m.began); !ok || took < 300*time.Second || took > 302*time.Second {
+					t.Fatalf("after %v: %v", took, err)
+				}
+				if gone.Master != "master:5557" || !strings.Contains(err.Error(), "locust --master") || errors.Is(err, errDown) != m.down {
+					t.Error(err)
+				}
+				if n := len(m.heard("client_ready")); m.silent && (n < 59 || n > 61) {
+					t.Errorf("%d announcements", n)
+				}
+			})
+		})
+	}
+}
+
+func TestTheMasterAsksForANewConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{holding: hour})
+		s.spawn(1, 1, nil)
+		s.mu.Lock()
+		before := s.current
+		s.mu.Unlock()
+		s.send("reconnect", nil)
+		pass(10 * time.Second)
+		s.mu.Lock()
+		same := s.current == before
+		s.mu.Unlock()
+		if got := s.active(); same || got != 2 || len(s.distinct()) != 1 {
+			t.Errorf("same connection: %v; %d users, IDs %v", same, got, s.distinct())
+		}
+		s.ends()
+	})
+}
+
+// A master that quits gets the last report. So does one whose worker leaves, and a word.
+func TestTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{think: time.Second})
+		s.spawn(2, 2, nil)
+		pass(4 * time.Second)
+		s.send("quit", nil)
+		if err := <-s.ended; err != nil {
+			t.Error(err)
+		}
+		if requests, _, _ := s.reported(); requests != s.load.done.Load() || len(s.heard("quit")) != 0 {
+			t.Errorf("%d requests reported of %d", requests, s.load.done.Load())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{think: time.Second})
+		s.spawn(2, 2, nil)
+		pass(4 * time.Second)
+		if took, err := s.ends(); err != nil || took > time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		synctest.Wait()
+		if requests, _, _ := s.reported(); requests != s.load.done.Load() || s.heard("")[len(s.heard(""))-1].kind != "quit" {
+			t.Errorf("%d requests reported of %d", requests, s.load.done.Load())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // during operations, which may end
+		s := serve(t, &tasks{holding: 10 * time.Second, think: hour})
+		s.spawn(2, 2, 20)
+		pass(4500 * time.Millisecond)
+		before := len(s.heard("heartbeat"))
+		if took, err := s.ends(); err != nil || took != 5500*time.Millisecond {
+			t.Errorf("after %v: %v", took, err)
+		}
+		synctest.Wait()
+		beats := len(s.heard("heartbeat")) - before
+		if requests, _, _ := s.reported(); requests != 8 || s.heard("")[len(s.heard(""))-1].kind != "quit" || beats < 5 {
+			t.Errorf("%d requests reported, %d heartbeats", requests, beats)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // while there is no master
+		m := newMaster(t)
+		m.down = true
+		s := start(t, m, &tasks{})
+		pass(10 * time.Second)
+		if took, err := s.ends(); err != nil || took > time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// Messages that are not understood, or that nobody needs, change nothing.
+func TestBadMessagesAreIgnored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{holding: hour})
+		s.spawn(1, 1, nil)
+		before := len(s.heard(""))
+		s.send("custom", map[string]any{"a": 1})
+		s.send("update_user_class", map[string]any{"user_class_name": "Reader", "weight": 5})
+		s.send("spawning_complete", map[string]any{"user_count": 2})
+		s.send("ack", "no map")
+		s.send("spawn", nil)
+		s.send("spawn", map[string]any{"timestamp": 9e18, "user_classes_count": map[string]any{"Reader": -5}})
+		s.send("spawn", []int{1, 2})
+		for _, frame := range []string{"", "\xc1", "\x93", "\x93\x01\x02\x03", "\x91\xa4stop", "\x94\xa4stop\xc0\xc0\xc0", "\x93\xa4stop\xc0\xa1w!", "\xdd\xff\xff\xff\xff", "\x93\xdb\xff\xff\xff\xffquit"} {
+			s.mu.Lock()
+			_ = s.current.SendMsg(raw(frame))
+			s.mu.Unlock()
+			synctest.Wait()
+		}
+		if kinds := s.kinds(before); len(kinds) != 0 || s.active() != 2 {
+			t.Errorf("messages %v, %d users", kinds, s.active())
+		}
+		pass(2 * time.Second)
+		if len(s.heard("")) == before {
+			t.Error("the worker is silent")
+		}
+		s.ends()
+	})
+}
+
+func TestUnknownClassesAreReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, &tasks{holding: hour})
+		for i := range 3 { // steps of one ramp
+			s.send("spawn", map[string]any{"timestamp": 1 + i, "user_classes_count": map[string]any{"Reader": i, "Zoe": i, "Adam": i}})
+		}
+		all := s.heard("exception")
+		if len(all) != 1 || !strings.Contains(fmt.Sprint(all[0].data["msg"]), "Adam, Zoe. Rename them: the load has Reader, Writer") {
+			t.Errorf("exceptions %v", all)
+		}
+		if got := s.last("spawning_complete"); got.counts() != [2]int64{2, 0} || number(got.data["user_count"]) != 2 {
+			t.Errorf("%v", got.data)
+		}
+		s.ends()
+	})
+}
+
+// failing is a load whose failures have a text each.
+type failing struct{ tasks }
+
+func (*failing) Do(_ context.Context, op locust.Op, report func(locust.Event)) time.Duration {
+	report(locust.Event{Method: "DO", Name: "x", Err: fmt.Errorf("failure %d", op.N)})
+	return time.Millisecond
+}
+
+// Failures that all differ do not make reports long.
+func TestManyTextsOfFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMaster(t)
+		s := start(t, m, &failing{})
+		synctest.Wait()
+		m.spawn(1, 0, nil)
+		pass(3 * time.Second)
+		synctest.Wait()
+		errs := m.last("stats").data["errors"].(map[string]any)
+		var sum int64
+		for _, e := range errs {
+			sum += number(e.(map[string]any)["occurrences"])
+		}
+		if len(errs) != locust.MaxErrors+1 || sum < 2900 {
+			t.Errorf("%d texts of %d failures", len(errs), sum)
+		}
+		s.ends()
+	})
+}
