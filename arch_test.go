@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"replay":                  {"store", "internal/bucket"},
 	"replay/logs":             {"replay", "store"},
-	"estimate":                {"store"},
+	"estimate":                {"store", "internal/bucket", "loadtest/scenario"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
 	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
 	"manifest":                {"store", "dynamo/...", "internal/yamlfile"},
@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	"internal/limitarg": {"store"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest/...", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli", "internal/cli/app"},
 	"examples":     {".", "dynamo", "dynamolite"},
 
