@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	"archive":                 {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"replay":                  {"store", "internal/bucket"},
 	"replay/logs":             {"replay", "store"},
-	"estimate":                {"store"},
+	"estimate":                {"store", "internal/bucket", "loadtest/scenario"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "estimate", "internal/schema", "loadtest/result", "loadtest/scenario", sdk + "/..."},
 	"loadtest/result":         {},
 	"loadtest/search":         {"store", "loadtest/result"},

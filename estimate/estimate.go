@@ -40,6 +40,10 @@ const (
 	PartConfig     = "comparisons with the configuration"
 	PartNew        = "new buckets"
 	PartUsage      = "usage"
+	PartCalls      = "other calls"
+	PartDoubled    = "doublings"
+	PartSetUp      = "namespace, entities and limits"
+	PartPrimed     = "making the buckets"
 )
 
 // Trust is how long a limiter refuses from memory by default, in seconds.
@@ -111,9 +115,12 @@ func (l *Load) split() split {
 }
 
 // units are the write units of a write to a bucket item.
-func (l *Load) units() float64 {
+func (l *Load) units() float64 { return unitsOf(l.ItemBytes) }
+
+// unitsOf are the write units of a write to an item of a size.
+func unitsOf(bytes int) float64 {
 	const kilobyte = 1024
-	return math.Ceil(float64(l.ItemBytes) / kilobyte)
+	return math.Ceil(float64(bytes) / kilobyte)
 }
 
 // write is a part of so many writes to bucket items a second.
@@ -125,12 +132,11 @@ func (l *Load) write(name string, writes float64) Part {
 // Where the busiest bucket comes near 1,000 writes a second, callers wait for the hidden
 // write limit and share more: the figure is an upper bound there.
 func (l *Load) admitted(s split) Part {
-	p := float64(l.Processes)
 	limited := s.asked * (1 - l.RefusedOf)
 	if l.RefusedOf < l.Refused || s.limited == 0 {
 		limited = 0
 	}
-	writes := p*lane(s.hot/p, l.Latency, l.places()) + s.others*p*lane(s.each/p, l.Latency, l.places()) + s.limited*limited
+	writes := l.busy(s.hot).writes + s.others*l.busy(s.each).writes + s.limited*limited
 	return l.write(PartAdmitted, writes)
 }
 
@@ -144,8 +150,7 @@ func (l *Load) places() int {
 
 // contention are tries that fail because another process has written.
 func (l *Load) contention(s split) Part {
-	first := l.admitted(s).Requests - s.limited*s.asked*(1-l.RefusedOf)
-	part := l.write(PartContention, first*l.contentionShare())
+	part := l.write(PartContention, l.busy(s.hot).retries+s.others*l.busy(s.each).retries)
 	part.applied = 0
 	return part
 }
@@ -189,10 +194,9 @@ func (l *Load) parents(s split) Part {
 	if l.Cascade == 0 {
 		return Part{Name: PartParents}
 	}
-	p, each := float64(l.Processes), s.admitted*l.Cascade/float64(l.Parents)
-	admitted := float64(l.Parents) * p * lane(each/p, l.Latency, l.places())
-	part := l.write(PartParents, admitted*(1+l.contentionShare())+2*l.Cascade*l.refusals(s).Requests)
-	part.applied = admitted
+	n, each := float64(l.Parents), l.busy(s.admitted*l.Cascade/float64(l.Parents))
+	part := l.write(PartParents, n*(each.writes+each.retries)+2*l.Cascade*l.refusals(s).Requests)
+	part.applied = n * each.writes
 	return part
 }
 
@@ -302,19 +306,20 @@ func (l *Load) active(s split, window time.Duration) (n float64) {
 // fifths of the 1,000 write units a second of a partition.
 func (l *Load) shards(s split) int {
 	const most, maxShards, two = 800, 32, 2
-	p := float64(l.Processes)
-	units := p * lane(s.hot/p, l.Latency, l.places()) * l.units()
-	n := 1
-	for n < maxShards && units > float64(n)*most {
+	hot := l.busy(s.hot)
+	n := hot.shards
+	for n < maxShards && hot.writes > float64(n)*most {
 		n *= two
 	}
 	return n
 }
 
+// Bytes that are stored: those of a usage item, and those that an item costs beside its own.
+const overhead, usageItem = 200, 400
+
 // stored are the bytes of bucket and usage items, with 100 bytes of overhead each and as
 // much for index entries.
 func (l *Load) stored(s split) float64 {
-	const overhead, usageItem = 200, 400
 	buckets := float64(l.Buckets)
 	if l.Cascade > 0 {
 		buckets += float64(l.Parents)
@@ -325,11 +330,4 @@ func (l *Load) stored(s split) float64 {
 		bytes += l.active(s, windows[i]) * kept * (usageItem + overhead)
 	}
 	return bytes
-}
-
-// itemBytes is the size of an item whose limits have names of three characters, and whose
-// entity and resource have about twenty together.
-func itemBytes(limits int) int {
-	const base, each = 352, 54
-	return base + each*limits
 }

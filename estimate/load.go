@@ -44,6 +44,8 @@ type Load struct {
 	Retention time.Duration
 	// Function are the assumptions on the aggregator's function.
 	Function Function
+
+	buckets map[float64]busy // that were worked out, by rate
 }
 
 // Function describes an aggregator's function. Its figures are assumptions: they were not
@@ -58,6 +60,7 @@ type Function struct {
 
 // fill fills in the defaults.
 func (l *Load) fill() {
+	l.buckets = map[float64]busy{}
 	l.Processes = or(l.Processes, 1)
 	l.Buckets = or(l.Buckets, 1000)
 	l.Hot = or(l.Hot, 1/float64(l.Buckets))

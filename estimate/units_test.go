@@ -54,6 +54,9 @@ var loads = []struct {
 	{"refused, 4 processes", trial{rate: 16, processes: 4, buckets: 4, limits: perMinute(120), warm: 2 * minute, run: 9 * minute}, estimate.Load{}},
 	{"refused, 16 processes", trial{rate: 40, processes: 16, buckets: 10, limits: perMinute(120), warm: 2 * minute, run: 270 * time.Second}, estimate.Load{}},
 	{"contention of 4, 30 %", trial{rate: 6, processes: 4, buckets: 10, limits: perMinute(120), warm: 2 * minute, run: 18 * minute}, estimate.Load{Used: 0.3}},
+	{"a hot bucket of 4, 1,000/s", trial{rate: 1000, processes: 4, buckets: 1, limits: wide(1), warm: 2 * time.Second, run: 8 * time.Second}, estimate.Load{}},
+	{"a hot bucket of 16, 1,000/s", trial{rate: 1000, processes: 16, buckets: 1, limits: wide(1), warm: 2 * time.Second, run: 8 * time.Second}, estimate.Load{}},
+	{"a hot parent of 4", trial{rate: 300, processes: 4, buckets: 50, cascade: true, parents: 1, limits: wide(1), warm: minute, run: 45 * time.Second}, estimate.Load{Cascade: 1, Used: 1e-9}},
 	{"contention of 16, 30 %", trial{rate: 6, processes: 16, buckets: 10, limits: perMinute(120), warm: 2 * minute, run: 18 * minute}, estimate.Load{Used: 0.3}},
 }
 
@@ -124,7 +127,7 @@ func within(t *testing.T, what string, estimated, billed float64) {
 	t.Helper()
 	const tolerance = 0.05
 	off := estimated/billed - 1
-	t.Logf("%s a second: %.3f estimated, %.3f billed (%+.1f %%)", what, estimated, billed, off*100)
+	t.Logf("%s: %.3f estimated, %.3f billed (%+.1f %%)", what, estimated, billed, off*100)
 	if !(math.Abs(off) <= tolerance) {
 		t.Errorf("%s: %.3f estimated, %.3f billed (%+.1f %%)", what, estimated, billed, off*100)
 	}

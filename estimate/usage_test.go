@@ -61,11 +61,7 @@ func checkUsage(t *testing.T, tr *trial) {
 		}
 	}
 	window := 5 * time.Second
-	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
-		s, err := dynamo.OpenID(ctx, w.StoreOptions(dynamo.Options{}), id)
-		return aggregator.Namespace{Keeper: w.NewKeeper(s, tend.Options{}), Usage: s.Usage()}, err
-	}, aggregator.Options{Windows: []usage.Window{usage.Hourly, usage.Daily}, Quiet: -1})
-	w.Must(err)
+	a := counter(w)
 	f := &feed{World: w, after: map[string]string{}}
 	dice := rand.New(rand.NewPCG(3, 4))
 	limiters := []*limiter.Limiter{w.Limiter}
@@ -91,6 +87,17 @@ func checkUsage(t *testing.T, tr *trial) {
 			within(t, "write units of usage", p.Requests, spent/tr.run.Seconds())
 		}
 	}
+}
+
+// counter returns an aggregator that counts usage by hour and by day.
+func counter(w *limitertest.World) *aggregator.Aggregator {
+	w.Helper()
+	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
+		s, err := dynamo.OpenID(ctx, w.StoreOptions(dynamo.Options{}), id)
+		return aggregator.Namespace{Keeper: w.NewKeeper(s, tend.Options{}), Usage: s.Usage()}, err
+	}, aggregator.Options{Windows: []usage.Window{usage.Hourly, usage.Daily}, Quiet: -1})
+	w.Must(err)
+	return a
 }
 
 // A feed reads the stream of a world's table.

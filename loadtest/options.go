@@ -40,7 +40,7 @@ type Options struct {
 	// built-in ones of us-east-1.
 	Target, Version string
 	Prices          *estimate.Prices
-	// Region is the region of Prices, for the result.
+	// Region is the region of Prices, for the result; "" is [DefaultRegion].
 	Region string
 
 	// Now is the clock; nil is time.Now.
@@ -67,10 +67,12 @@ type Progress struct {
 // DefaultMaxLag is the default of [Options.MaxLag].
 const DefaultMaxLag = 5 * time.Millisecond
 
+// DefaultRegion is the default of [Options.Region].
+const DefaultRegion = "us-east-1"
+
 const (
-	defaultRegion = "us-east-1"
-	maxTableName  = 255
-	bareSuffix    = "-bare"
+	maxTableName = 255
+	bareSuffix   = "-bare"
 )
 
 // withDefaults checks o and fills in the defaults.
@@ -103,7 +105,7 @@ func (o Options) withDefaults() (Options, *scenario.Plan, error) {
 		}
 	}
 	o.MaxLag = cmp.Or(o.MaxLag, DefaultMaxLag)
-	o.Region = cmp.Or(o.Region, defaultRegion)
+	o.Region = cmp.Or(o.Region, DefaultRegion)
 	if o.Prices == nil {
 		if o.Prices, err = estimate.BuiltIn(o.Region); err != nil {
 			return o, nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -27,14 +28,22 @@ type options struct {
 	windows []string
 	prices  string // file
 
+	file, name string // of the scenario
+	duration   time.Duration
+	cold       bool
+	plan       *scenario.Plan // nil without a scenario
+
 	flags *pflag.FlagSet
 }
 
 const about = `Work out what a load on a limiter costs: capacity units a second, and a month's bill on
-demand and on provisioned capacity.
+demand and on provisioned capacity. The load is described by flags, or by a scenario of
+loadtest: then the command also says what a run of the scenario costs.
 
-Tests hold the units within 5 % of what the embedded engine bills, one effect at a time.
-Storage, function time and logs rest on assumptions that docs/cost.md names. Prices are a
+A scenario is carried out in virtual time on a model of the limiter. Several effects at
+once are right there. Flags describe one effect at a time.
+
+Tests hold the units within 5 % of what the embedded engine bills. Storage, function time and logs rest on assumptions that docs/cost.md names. Prices are a
 dated table, without free tiers; --prices replaces it. Nothing is sent.`
 
 // New is the command estimate.
@@ -45,7 +54,9 @@ func New(a *app.App) *cobra.Command {
 		Short: "Work out what a load costs",
 		Long:  about,
 		Example: "  zae-limiter estimate --rate 1000/s --limits 2 --cascade 0.5 --refused 0.1 \\\n" +
-			"    --processes 20 --windows hour,day",
+			"    --processes 20 --windows hour,day\n" +
+			"  zae-limiter estimate --scenario llm-gateway --latency 3ms --windows hour,day\n" +
+			"  zae-limiter estimate --file load.yaml --duration 10m",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
@@ -56,7 +67,11 @@ func New(a *app.App) *cobra.Command {
 func (o *options) bind(f *pflag.FlagSet) {
 	l := &o.load
 	o.flags = f
-	f.Var(&o.rate, "rate", "requests of all processes together: 1000/s, 60000/min, 5000000/day\n(required)")
+	f.Var(&o.rate, "rate", "requests of all processes together: 1000/s, 60000/min, 5000000/day\n(required without a scenario)")
+	f.StringVar(&o.name, "scenario", "", "`name` of a scenario of the program")
+	f.StringVar(&o.file, "file", "", "`file` with a scenario; - reads standard input")
+	f.DurationVar(&o.duration, "duration", 0, "run the scenario in this time, with the same shape (default its own)")
+	f.BoolVar(&o.cold, "cold", false, "a run of the scenario does not make the buckets beforehand")
 	f.IntVar(&l.Processes, "processes", 1, "`number` of processes that use each bucket")
 	f.IntVar(&l.Buckets, "buckets", 1000, "`number` of buckets in use: entities times resources")
 	f.Float64Var(&l.Hot, "hot", 0, "`share` of the requests to the busiest bucket (default 1/buckets)")
@@ -69,7 +84,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.IntVar(&l.Limits, "limits", 2, "`number` of limits of a bucket")
 	f.IntVar(&l.ItemBytes, "item-bytes", 0, "size of a bucket item in `bytes` (default by the number of limits,\nwith short names)")
 	f.Float64Var(&l.NewBuckets, "new-buckets", 0, "`number` of buckets used for the first time, a second")
-	f.DurationVar(&l.Latency, "latency", 5*time.Millisecond, "time that a write takes; callers of one process share writes")
+	f.DurationVar(&l.Latency, "latency", 5*time.Millisecond, "time that a request takes; callers of one process share writes, and\nusers of a scenario wait for its end")
 	f.DurationVar(&l.ConfigTTL, "config-ttl", time.Minute, "the limiter's ConfigTTL")
 	f.StringSliceVar(&o.windows, "windows", nil, "usage `windows` that an aggregator counts: hour, day, month\n(default no aggregator)")
 	f.DurationVar(&l.Retention, "usage-ttl", 90*24*time.Hour, "how long usage is kept")
@@ -104,8 +119,8 @@ func (*rate) Type() string { return "requests/time" }
 
 // Validate checks the command line.
 func (o *options) Validate() error {
-	if !o.flags.Changed("rate") {
-		return app.Required("rate", "1000/s")
+	if err := o.validateKind(); err != nil {
+		return err
 	}
 	o.load.Rate = float64(o.rate)
 	order := []string{"hour", "day", "month"}
@@ -124,7 +139,15 @@ func (o *options) Validate() error {
 			return fmt.Errorf("invalid --%s %q: give more than nothing", name, f.Value)
 		}
 	}
+	if o.isScenario() {
+		return o.read()
+	}
 	_, err := estimate.New(o.load)
+	return named(err)
+}
+
+// named gives an error of package estimate the name of the flag.
+func named(err error) error {
 	if wrong, ok := errors.AsType[*store.ValidationError](err); ok {
 		return fmt.Errorf("invalid --%s %q: %s", strings.ReplaceAll(strings.ToLower(wrong.Field), " ", "-"), wrong.Value, wrong.Reason)
 	}
@@ -151,6 +174,9 @@ func (o *options) Run(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.plan != nil {
+		return o.runScenario(prices)
+	}
 	e, err := estimate.New(o.load)
 	if err != nil {
 		return err
@@ -172,19 +198,14 @@ func (o *options) table() (*estimate.Prices, error) {
 
 // text writes the estimate for people.
 func (o *output) text(w *strings.Builder) {
-	var rows [][]string
-	for _, p := range append(slices.Clone(o.Parts), o.Sum) {
-		rows = append(rows, []string{p.Name, figure(p.Requests), figure(p.Writes), figure(p.Reads)})
-	}
-	app.Table(w, []string{"A SECOND", "REQUESTS", "WRITE UNITS", "READ UNITS"}, rows)
-	w.WriteByte('\n')
+	parts(w, "A SECOND", append(slices.Clone(o.Parts), o.Sum))
 	if o.Invocations > 0 {
 		app.Fields(w, "Stream records a second", figure(o.Records), "Function calls a second", figure(o.Invocations))
 	}
 	if o.Shards > 1 {
 		app.Fields(w, "Shards of the busiest bucket", strconv.Itoa(o.Shards))
 	}
-	rows = nil
+	var rows [][]string
 	for _, l := range o.Month.Lines {
 		rows = append(rows, []string{l.Name, dollars(l.Dollars), fmt.Sprintf("%.1f %%", l.Dollars/o.Month.OnDemand*100)})
 	}
@@ -197,6 +218,16 @@ func (o *output) text(w *strings.Builder) {
 	for _, a := range o.Month.Advice {
 		w.WriteString("- " + a + "\n")
 	}
+}
+
+// parts writes a table of parts.
+func parts(w *strings.Builder, title string, all []estimate.Part) {
+	var rows [][]string
+	for _, p := range all {
+		rows = append(rows, []string{p.Name, figure(p.Requests), figure(p.Writes), figure(p.Reads)})
+	}
+	app.Table(w, []string{title, "REQUESTS", "WRITE UNITS", "READ UNITS"}, rows)
+	w.WriteByte('\n')
 }
 
 // figure writes a figure with three digits at least.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
@@ -158,7 +159,10 @@ func named(err error) error {
 
 // Run measures, and shows its measurements even if it was interrupted.
 func (o *runner) Run(ctx context.Context) error {
-	question := fmt.Sprintf("Run %s for %v on %s, table %s?", o.load.Scenario.Name, o.load.Scenario.Duration(), o.target.name(), o.app.Flags.Table)
+	question, err := o.question()
+	if err != nil {
+		return err
+	}
 	if err := o.target.open(ctx, question, &o.load); err != nil {
 		return err
 	}
@@ -170,6 +174,28 @@ func (o *runner) Run(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(err, o.app.Print(r, func(w *strings.Builder) { text(w, r) }), verdict(r))
+}
+
+// question asks for the run, and says what it will cost.
+func (o *runner) question() (string, error) {
+	if o.target.isNear() || o.target.confirm.Given() {
+		return "", nil
+	}
+	plan, err := o.load.Scenario.Plan()
+	if err != nil {
+		return "", err
+	}
+	price, err := estimate.Scenario(plan, estimate.ScenarioOptions{})
+	if err != nil {
+		return "", err
+	}
+	prices, err := estimate.BuiltIn(load.DefaultRegion)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s would put a load on %s, table %s, for %v. It costs about $%.2f at the prices of %s: %.0f write units and %.0f read units. Run it?",
+		o.load.Scenario.Name, o.target.name(), o.app.Flags.Table, o.load.Scenario.Duration(), price.Dollars(prices), load.DefaultRegion,
+		price.Sum.Writes, price.Sum.Reads), nil
 }
 
 // view is the live view for the terminal, or plain lines, or nothing beside JSON.

@@ -1,0 +1,325 @@
+package estimate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/estimate"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// builtin returns a scenario of the program that lasts a time.
+func builtin(t *testing.T, name string, long time.Duration) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Builtin(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Scaled(min(s.Duration(), long))
+}
+
+func planned(t *testing.T, s *scenario.Scenario) *scenario.Plan {
+	t.Helper()
+	p, err := s.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func sumOf(parts []estimate.Cost) (sum estimate.Cost) {
+	for _, p := range parts {
+		sum.Requests += p.Requests
+		sum.Writes += p.Writes
+		sum.Reads += p.Reads
+	}
+	return sum
+}
+
+// Each scenario of the program, each side on its own.
+func TestAScenarioCostsWhatTheLedgerSays(t *testing.T) {
+	t.Parallel()
+	for _, name := range scenario.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := builtin(t, name, 4*time.Second)
+			for _, side := range s.Sides {
+				alone := *s
+				alone.Sides = []scenario.Side{side}
+				checkScenario(t, planned(t, &alone), estimate.ScenarioOptions{Latency: 5 * ms, Cold: name == "stress"})
+			}
+		})
+	}
+}
+
+func checkScenario(t *testing.T, p *scenario.Plan, o estimate.ScenarioOptions) {
+	t.Helper()
+	d := drive(t, p, o)
+	began := time.Now()
+	r, err := estimate.Scenario(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %v operations, %v refused in %v", p.Sides[0], r.Operations, r.Refused, time.Since(began))
+	for _, p := range r.Load {
+		t.Logf("%+v", p)
+	}
+	within(t, "operations", r.Operations, float64(d.operations))
+	if d.refused > 0 {
+		within(t, "refused", r.Refused, float64(d.refused))
+	}
+	setUp, load := sumOf(r.SetUp), sumOf(r.Load)
+	if o.Windows > 0 { // a batch may have records of both
+		within(t, "write units", r.Sum.Writes, d.setUp.WriteUnits+d.load.WriteUnits)
+		return
+	}
+	within(t, "write units of the set-up", setUp.Writes, d.setUp.WriteUnits)
+	within(t, "read units of the set-up", setUp.Reads, d.setUp.ReadUnits)
+	within(t, "write units of the load", load.Writes, d.load.WriteUnits)
+	// A doubling more or less costs few reads, and next to the writes they cost nothing.
+	const few = 0.01
+	if d.load.ReadUnits > few*d.load.WriteUnits {
+		within(t, "read units of the load", load.Reads, d.load.ReadUnits)
+	}
+}
+
+// Loads with several effects at once, which no scenario of the program has.
+var combined = map[string]string{
+	"four processes": `
+name: four
+limiters: 4
+duration: 60s
+resources: {api: [rpm:600000/min]}
+entities: {e: {count: 20}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 40/s, poisson: true}}`,
+	"a hot bucket of four processes": `
+name: hot
+limiters: 4
+warm-up: 2s
+duration: 8s
+resources: {api: [rps:1000000/sec]}
+entities: {e: {count: 1}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rps: 1}}], rate: 1000/s, poisson: true}}`,
+	"a hot bucket of sixteen processes": `
+name: hot
+limiters: 16
+warm-up: 2s
+duration: 8s
+resources: {api: [rps:1000000/sec]}
+entities: {e: {count: 1}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rps: 1}}], rate: 1000/s, poisson: true}}`,
+	"contention": `
+name: contention
+limiters: 4
+warm-up: 10s
+duration: 5m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 6/s, poisson: true}}`,
+	"contention of sixteen": `
+name: contention
+limiters: 16
+warm-up: 10s
+duration: 5m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 6/s, poisson: true}}`,
+	"half used by four processes": `
+name: half
+limiters: 4
+warm-up: 10s
+duration: 5m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 14/s, poisson: true}}`,
+	"refusals": `
+name: refusals
+duration: 5m
+warm-up: 1m
+resources: {api: [rpm:60/min]}
+entities: {e: {count: 4}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 16/s, poisson: true}}`,
+	"refusals among four processes": `
+name: refusals
+limiters: 4
+warm-up: 1m
+duration: 3m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 4}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 16/s, poisson: true}}`,
+	"refusals among sixteen processes": `
+name: refusals
+limiters: 16
+warm-up: 1m
+duration: 2m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 40/s, poisson: true}}`,
+	"refused cascades": `
+name: cascades
+warm-up: 1m
+duration: 3m
+resources: {api: [rpm:60/min]}
+entities: {e: {count: 8, parents: 2}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 8/s, poisson: true}}`,
+	"refused cascades among four processes": `
+name: cascades
+limiters: 4
+warm-up: 1m
+duration: 3m
+resources: {api: [rpm:60/min]}
+entities: {e: {count: 8, parents: 2}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 8/s, poisson: true}}`,
+	"tokens that run out": `
+name: tokens
+duration: 2m
+warm-up: 10s
+resources: {gpt: [rpm:600/min, tpm:60000/min]}
+entities: {e: {count: 6}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1, tpm: 800}, settle: {tpm: 200..2000}, hold: 1s}], users: 30, think: 0.1s..1s}}`,
+	"calls of all kinds": `
+name: calls
+duration: 20s
+resources: {a: [rpm:6000000/min], b: [rpm:6000000/min]}
+entities: {e: {count: 5}, f: {count: 3, limits: [rpm:5000000/min]}}
+load:
+  L:
+    from: [{entities: e}, {entities: f}]
+    calls:
+      - {call: acquire, weight: 5, consume: {rpm: 1}}
+      - {call: available, consume: {rpm: 1}}
+      - {call: set-limits}
+      - {call: get-limits}
+      - {call: get-entity}
+    rate: 20/s`,
+	"four shards": `
+name: four-shards
+warm-up: 3s
+duration: 5s
+resources: {api: [rps:1000000/sec]}
+entities: {e: {count: 1}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rps: 1}}], rate: 2600/s, poisson: true}}`,
+}
+
+func TestACombinedLoadCostsWhatTheLedgerSays(t *testing.T) {
+	t.Parallel()
+	for name, text := range combined {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := scenario.Parse(name, []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := estimate.ScenarioOptions{Latency: 5 * ms}
+			if strings.HasSuffix(name, "shards") { // so fast that clients use up the writes of an item
+				o.Latency = ms / 2
+			}
+			checkScenario(t, planned(t, s), o)
+		})
+	}
+}
+
+// An aggregator counts the usage of a scenario by hour and by day.
+func TestTheUsageOfAScenarioCostsWhatTheLedgerSays(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"llm-gateway", "simple"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkScenario(t, planned(t, builtin(t, name, time.Minute)), estimate.ScenarioOptions{Latency: 5 * ms, Windows: 2})
+		})
+	}
+}
+
+// A load of too many operations is worked out in less time, and multiplied.
+func TestALongLoadIsMultiplied(t *testing.T) {
+	t.Parallel()
+	p := planned(t, builtin(t, "llm-production", time.Hour))
+	whole, err := estimate.Scenario(p, estimate.ScenarioOptions{Windows: 1, Cold: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := estimate.Scenario(p, estimate.ScenarioOptions{Windows: 1, Cold: true, MaxOperations: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole.Simulated != 1 || part.Simulated > 0.5 {
+		t.Errorf("%v and %v of the load were simulated", whole.Simulated, part.Simulated)
+	}
+	within(t, "operations", part.Operations, whole.Operations)
+	within(t, "adjustments", cost(part.Load, estimate.PartAdjusted).Writes, cost(whole.Load, estimate.PartAdjusted).Writes)
+	within(t, "adjustments of a month", rate(part.Month, estimate.PartAdjusted), rate(whole.Month, estimate.PartAdjusted))
+	if got := cost(whole.Load, estimate.PartAdjusted).Writes / rate(whole.Month, estimate.PartAdjusted); got < 3599 || got > 3601 {
+		t.Errorf("the run lasts %v s of the month's rate", got)
+	}
+	if cost(whole.Load, estimate.PartNew).Writes == 0 || rate(whole.Month, estimate.PartNew) != 0 || whole.Month.StoredBytes < 1000 || whole.Month.Invocations <= 0 {
+		t.Errorf("month %+v", whole.Month)
+	}
+}
+
+func cost(of []estimate.Cost, name string) estimate.Cost {
+	for _, c := range of {
+		if c.Name == name {
+			return c
+		}
+	}
+	return estimate.Cost{}
+}
+
+func rate(e *estimate.Estimate, name string) float64 {
+	for _, p := range e.Parts {
+		if p.Name == name {
+			return p.Writes
+		}
+	}
+	return 0
+}
+
+// The price of a run is that of its units, and sides are summed.
+func TestARunHasAPrice(t *testing.T) {
+	t.Parallel()
+	s := builtin(t, "attack", time.Second)
+	all, err := estimate.Scenario(planned(t, s), estimate.ScenarioOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum estimate.Cost
+	for _, side := range s.Sides {
+		alone := *s
+		alone.Sides = []scenario.Side{side}
+		r, err := estimate.Scenario(planned(t, &alone), estimate.ScenarioOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Writes += r.Sum.Writes
+		sum.Reads += r.Sum.Reads
+		if (r.Month == nil) != (side == scenario.Bare) {
+			t.Errorf("%s: month %v", side, r.Month)
+		}
+	}
+	if !near(all.Sum.Writes, sum.Writes) || !near(all.Sum.Reads, sum.Reads) || all.Seconds != 3 {
+		t.Errorf("all sides cost %+v in %v s, each alone %+v", all.Sum, all.Seconds, sum)
+	}
+	if want := (sum.Writes*0.625 + sum.Reads*0.125) / 1e6; !near(all.Dollars(prices(t)), want) {
+		t.Errorf("$%v, want $%v", all.Dollars(prices(t)), want)
+	}
+}
+
+func TestWrongOptionsOfAScenarioAreNamed(t *testing.T) {
+	t.Parallel()
+	p := planned(t, builtin(t, "warm", time.Second))
+	for field, o := range map[string]estimate.ScenarioOptions{
+		"latency":        {Latency: -1},
+		"config TTL":     {ConfigTTL: -1},
+		"windows":        {Windows: 4},
+		"batch records":  {Function: estimate.Function{BatchRecords: -1}},
+		"max operations": {MaxOperations: -1},
+	} {
+		_, err := estimate.Scenario(p, o)
+		if wrong, ok := errors.AsType[*store.ValidationError](err); !ok || wrong.Field != field {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}

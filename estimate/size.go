@@ -1,0 +1,52 @@
+package estimate
+
+import (
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// ItemBytes are about the bytes of a bucket's item: those of its names, which are in keys
+// and indexes, and of numbers of a usual length. parent is "" for an entity that does not
+// cascade.
+func ItemBytes(entity, resource, parent string, limits []string) int {
+	const (
+		base, copies     = 264, 5 // names of an entity and a resource are in five attributes
+		perLimit, fields = 37, 5  // each limit has five attributes
+		owner            = 50
+	)
+	bytes := base + copies*(len(entity)+len(resource))
+	if parent != "" {
+		bytes += owner + len(parent)
+	}
+	for _, name := range limits {
+		bytes += perLimit + fields*len(name)
+	}
+	return bytes
+}
+
+// itemBytes is the size of an item whose limits have names of three characters, and whose
+// entity and resource have about twenty together.
+func itemBytes(limits int) int {
+	const entity, resource = "entity-01234567", "model"
+	names := make([]string, limits)
+	for i := range names {
+		names[i] = "tpm"
+	}
+	return ItemBytes(entity, resource, "", names)
+}
+
+// size are the bytes of a bucket's item.
+func (s *simulation) size(it *item) int {
+	e := &s.p.Entities[it.key.entity]
+	parent := ""
+	if e.Parent >= 0 {
+		parent = s.p.Entities[e.Parent].ID
+	}
+	return ItemBytes(e.ID, s.p.Resources[it.key.resource].Name, parent, names(s.limitsOf(it.key.entity, it.key.resource)))
+}
+
+func names(limits []store.Limit) (all []string) {
+	for i := range limits {
+		all = append(all, limits[i].Name)
+	}
+	return all
+}
