@@ -1,0 +1,154 @@
+package result
+
+import "fmt"
+
+// A Weight says how much a finding matters.
+type Weight string
+
+// The weights.
+const (
+	Good    Weight = "good"
+	Note    Weight = "note"    // the figures hold, with a restriction
+	Serious Weight = "serious" // answers are wrong, or figures are not those of the limiter
+)
+
+// A Finding is one sentence of the judgement on a result.
+type Finding struct {
+	Weight Weight `json:"weight"`
+	Text   string `json:"text"`
+}
+
+// Findings judge the result, the whole run first, then each side: whether the figures are
+// reliable, whether answers were wrong, whether the books balance with the table, and whether
+// there were errors.
+func (r *Result) Findings() []Finding {
+	var all []Finding
+	switch {
+	case r.Unreliable != "":
+		all = append(all, Finding{Serious, "The figures are not those of the limiter: " + r.Unreliable})
+	case r.Operations() == 0:
+		all = append(all, Finding{Serious, "No operation was answered, so nothing was measured."})
+	default:
+		all = append(all, Finding{Good, "The generator kept up: the figures are those of the limiter and its store."})
+	}
+	if r.Interrupted {
+		all = append(all, Finding{Note, "The run was interrupted: what is missing was not measured, and the last phase is shorter than planned."})
+	}
+	for i := range r.Sides {
+		all = append(all, r.Sides[i].findings()...)
+	}
+	return all
+}
+
+// Worst is the greatest weight of some findings, [Good] of none.
+func Worst(findings []Finding) Weight {
+	worst := Good
+	for _, f := range findings {
+		if f.Weight == Serious || f.Weight == Note && worst == Good {
+			worst = f.Weight
+		}
+	}
+	return worst
+}
+
+func (s *Side) findings() []Finding {
+	var all []Finding
+	add := func(w Weight, format string, args ...any) {
+		all = append(all, Finding{w, "Side " + s.Name + ": " + fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case s.Wrong == nil:
+		add(Note, "it is no limiter, so its answers are not judged.")
+	case s.Wrong.Answers() > 0:
+		add(Serious, "%d wrong answers: %d tokens admitted beyond the entitlement, %d refusals although the capacity covered all requests.",
+			s.Wrong.Answers(), s.Wrong.Beyond, s.Wrong.Refusals)
+	default:
+		add(Good, "no wrong answers.")
+	}
+	all = append(all, s.balance()...)
+	answers := s.Answers()
+	if n := answers.Errors(); n > 0 {
+		const percent = 100
+		first := ""
+		if answers.FirstError != "" {
+			first = " The first: " + answers.FirstError
+		}
+		add(Note, "%d of %d operations (%.3g %%) ended without an answer: %d throttled, %d unavailable, %d other errors.%s",
+			n, answers.Operations, percent*Share(n, answers.Operations), answers.Throttled, answers.Unavailable, answers.Failed, first)
+	} else if answers.Operations > 0 {
+		add(Good, "every operation was answered.")
+	}
+	return all
+}
+
+// balance judges the comparison of the books with the table.
+func (s *Side) balance() []Finding {
+	b := s.Balance
+	weight, text := Good, ""
+	switch {
+	case b == nil && s.Wrong == nil:
+		return nil
+	case b == nil:
+		weight, text = Note, "the books could not be compared with the table."
+	case b.Wrong > 0:
+		weight = Serious
+		text = fmt.Sprintf("the books do not balance: %d counters of %d buckets are outside of what the answers allow.", b.Wrong, b.Buckets)
+		if b.FirstWrong != "" {
+			text += " The first: " + b.FirstWrong
+		}
+	default:
+		text = fmt.Sprintf("the books balance with the table: %d tokens booked, %d found in %d buckets.", b.Booked, b.Found, b.Buckets)
+		if b.Open > 0 {
+			text += fmt.Sprintf(" Operations without an answer may have taken %d more.", b.Open)
+		}
+	}
+	if b != nil && b.Expired+b.Left > 0 {
+		weight = heavier(weight, Note)
+		text += fmt.Sprintf(" Not compared: %d buckets whose items expired, and %d beyond the most that are compared.", b.Expired, b.Left)
+	}
+	return []Finding{{weight, "Side " + s.Name + ": " + text}}
+}
+
+// heavier is the greater of two weights.
+func heavier(a, b Weight) Weight { return Worst([]Finding{{Weight: a}, {Weight: b}}) }
+
+// Operations is the number of answered operations of all sides, errors included.
+func (r *Result) Operations() int64 {
+	var n int64
+	for i := range r.Sides {
+		a := r.Sides[i].Answers()
+		n += a.Operations
+	}
+	return n
+}
+
+// Answers is the sum of the answers of all phases and classes.
+func (s *Side) Answers() Answers {
+	var sum Answers
+	for i := range s.Phases {
+		sum.add(s.Phases[i].Answers())
+	}
+	return sum
+}
+
+// Answers is the sum of the answers of all classes.
+func (p *Phase) Answers() Answers {
+	var sum Answers
+	for i := range p.Classes {
+		sum.add(p.Classes[i].Answers)
+	}
+	return sum
+}
+
+// add adds counts, and keeps the first error.
+func (a *Answers) add(b Answers) {
+	a.Operations += b.Operations
+	a.Admitted += b.Admitted
+	a.Refused += b.Refused
+	a.Throttled += b.Throttled
+	a.Unavailable += b.Unavailable
+	a.Failed += b.Failed
+	if a.FirstError == "" {
+		a.FirstError = b.FirstError
+	}
+}
