@@ -92,8 +92,8 @@ func (s *scale) logarithmic(low, high float64) {
 	}
 	const tight = 200 // below this ratio, each decade has three ticks
 	every := s.high/s.low > tight
-	const rounding = 1e-9
-	for t := s.low; t <= s.high*(1+rounding); t = roundUp(t * (1 + rounding)) {
+	const rounding, more = 1e-9, 1.01
+	for t := s.low; t <= s.high*(1+rounding); t = roundUp(t * more) {
 		if !every || math.Abs(math.Log10(t)-math.Round(math.Log10(t))) < rounding {
 			s.ticks = append(s.ticks, t)
 		}

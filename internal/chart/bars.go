@@ -46,7 +46,7 @@ func (c Bars) SVG() template.HTML {
 		top = gap
 	}
 	end := top + float64(lines*line+len(c.Groups)*(label+gap))
-	const ticks, texts = 5, 140 // room for the texts behind the bars
+	const ticks, texts = 5, 200 // room for the texts behind the bars
 	x := Axis{}.over(all, 0, width-texts, ticks)
 	for _, t := range x.ticks {
 		fmt.Fprintf(body, `<path class="grid" d="M%s %sV%s"/>`, at(x.place(t)+1), at(top), at(end))
@@ -56,7 +56,7 @@ func (c Bars) SVG() template.HTML {
 		}
 		body.label(class, x.place(t), end+label, x.format(t))
 	}
-	body.label("start", x.to+gap, end+label, c.Unit)
+	body.label("end", width, end+label, c.Unit)
 	y := top
 	for _, g := range c.Groups {
 		y += label

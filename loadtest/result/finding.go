@@ -1,6 +1,10 @@
 package result
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
+)
 
 // A Weight says how much a finding matters.
 type Weight string
@@ -57,11 +61,10 @@ func (s *Side) findings() []Finding {
 		all = append(all, Finding{w, "Side " + s.Name + ": " + fmt.Sprintf(format, args...)})
 	}
 	switch {
-	case s.Wrong == nil:
-		add(Note, "it is no limiter, so its answers are not judged.")
+	case s.Wrong == nil: // it is no limiter
 	case s.Wrong.Answers() > 0:
-		add(Serious, "%d wrong answers: %d tokens admitted beyond the entitlement, %d refusals although the capacity covered all requests.",
-			s.Wrong.Answers(), s.Wrong.Beyond, s.Wrong.Refusals)
+		add(Serious, "%s wrong answers: %s tokens admitted beyond the entitlement, %s refusals although the capacity covered all requests.",
+			grouped(s.Wrong.Answers()), grouped(s.Wrong.Beyond), grouped(s.Wrong.Refusals))
 	default:
 		add(Good, "no wrong answers.")
 	}
@@ -73,8 +76,9 @@ func (s *Side) findings() []Finding {
 		if answers.FirstError != "" {
 			first = " The first: " + answers.FirstError
 		}
-		add(Note, "%d of %d operations (%.3g %%) ended without an answer: %d throttled, %d unavailable, %d other errors.%s",
-			n, answers.Operations, percent*Share(n, answers.Operations), answers.Throttled, answers.Unavailable, answers.Failed, first)
+		add(Note, "%s of %s operations (%.3g %%) ended without an answer: %s throttled, %s unavailable, %s other errors.%s",
+			grouped(n), grouped(answers.Operations), percent*Share(n, answers.Operations),
+			grouped(answers.Throttled), grouped(answers.Unavailable), grouped(answers.Failed), first)
 	} else if answers.Operations > 0 {
 		add(Good, "every operation was answered.")
 	}
@@ -92,14 +96,14 @@ func (s *Side) balance() []Finding {
 		weight, text = Note, "the books could not be compared with the table."
 	case b.Wrong > 0:
 		weight = Serious
-		text = fmt.Sprintf("the books do not balance: %d counters of %d buckets are outside of what the answers allow.", b.Wrong, b.Buckets)
+		text = fmt.Sprintf("the books do not balance: %s counters of %d buckets are outside of what the answers allow.", grouped(b.Wrong), b.Buckets)
 		if b.FirstWrong != "" {
 			text += " The first: " + b.FirstWrong
 		}
 	default:
-		text = fmt.Sprintf("the books balance with the table: %d tokens booked, %d found in %d buckets.", b.Booked, b.Found, b.Buckets)
+		text = fmt.Sprintf("the books balance with the table: %s tokens booked, %s found in %d buckets.", grouped(b.Booked), grouped(b.Found), b.Buckets)
 		if b.Open > 0 {
-			text += fmt.Sprintf(" Operations without an answer may have taken %d more.", b.Open)
+			text += fmt.Sprintf(" Operations without an answer may have taken %s more.", grouped(b.Open))
 		}
 	}
 	if b != nil && b.Expired+b.Left > 0 {
@@ -109,8 +113,27 @@ func (s *Side) balance() []Finding {
 	return []Finding{{weight, "Side " + s.Name + ": " + text}}
 }
 
+func grouped(n int64) string { return limitarg.Grouped(n) }
+
 // heavier is the greater of two weights.
 func heavier(a, b Weight) Weight { return Worst([]Finding{{Weight: a}, {Weight: b}}) }
+
+// IsWrong reports whether a side gave wrong answers, or has books that do not balance with
+// the table.
+func (r *Result) IsWrong() bool {
+	for i := range r.Sides {
+		if r.Sides[i].IsWrong() {
+			return true
+		}
+	}
+	return false
+}
+
+// IsWrong reports whether the side gave wrong answers, or has books that do not balance with
+// the table.
+func (s *Side) IsWrong() bool {
+	return s.Wrong != nil && s.Wrong.Answers() > 0 || s.Balance != nil && s.Balance.Wrong > 0
+}
 
 // Operations is the number of answered operations of all sides, errors included.
 func (r *Result) Operations() int64 {

@@ -1,0 +1,241 @@
+// Package resulttest makes results of load tests for tests: operations with random latencies
+// and answers, counted as a run counts them.
+package resulttest
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+)
+
+// A Run describes a run.
+type Run struct {
+	Scenario string // "" is "gateway"
+	Sides    []Side
+	Phases   []Phase // nil is one phase "all" of 60 s
+	Classes  []Class // nil is one class "Users" of 100 operations a second
+	// Correlation is that of a second with the one before, and Noise the standard deviation
+	// of the logarithm of what multiplies rates and latencies of a second; 0 is steady.
+	Correlation, Noise float64
+	// Trend multiplies the load at the end of the run, and 1/Trend at its start; 0 is 1.
+	Trend float64
+	// Seed is that of the random numbers, not of the scenario.
+	Seed uint64
+}
+
+// A Side is one side.
+type Side struct {
+	Name string
+	// Slower multiplies the latencies; 0 is 1.
+	Slower float64
+	// Bare is no limiter: its answers are not judged.
+	Bare bool
+}
+
+// A Phase is a phase.
+type Phase struct {
+	Name    string
+	Seconds int
+}
+
+// A Class is a class.
+type Class struct {
+	Name string
+	Rate float64 // operations a second
+	// Paced means that every second has the same number of operations.
+	Paced bool
+	// Median is that of the latencies in milliseconds; 0 is 5. Half of their logarithms are
+	// within 0.67 times Spread of it; 0 is 0.4.
+	Median, Spread     float64
+	Refused, Throttled float64 // shares
+	// Only is the phase in which the class is active; "" is all.
+	Only string
+}
+
+// New makes the result of a run.
+func New(run Run) *result.Result {
+	r := rand.New(rand.NewPCG(run.Seed, 1))
+	if run.Phases == nil {
+		run.Phases = []Phase{{"all", 60}}
+	}
+	if run.Classes == nil {
+		run.Classes = []Class{{Name: "Users", Rate: 100}}
+	}
+	if run.Sides == nil {
+		run.Sides = []Side{{Name: "limiter"}}
+	}
+	if run.Scenario == "" {
+		run.Scenario = "gateway"
+	}
+	out := &result.Result{
+		Format: result.Format, Scenario: run.Scenario, About: "Two models behind one gateway.", Version: "v1.2.3",
+		Target: "an engine in this process", Machine: "linux/amd64, 2 processors", Started: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		Seed: 7, Limiters: 2, Namespace: "load-1", Prices: "us-east-1, 2026-01-01",
+	}
+	for _, side := range run.Sides {
+		out.Sides = append(out.Sides, run.side(r, side))
+	}
+	for _, s := range out.Sides {
+		for _, p := range s.Phases {
+			out.Spent = out.Spent.Plus(p.Cost)
+		}
+	}
+	return out
+}
+
+func (run *Run) side(r *rand.Rand, of Side) result.Side {
+	s := result.Side{Name: of.Name}
+	total, at := 0, 0
+	for _, p := range run.Phases {
+		total += p.Seconds
+	}
+	noise := r.NormFloat64() * run.Noise
+	for i, p := range run.Phases {
+		phase := result.Phase{Name: p.Name}
+		var books []*book
+		for _, c := range run.Classes {
+			if c.Only == "" || c.Only == p.Name {
+				books = append(books, &book{Class: c, bins: map[int]int64{}})
+			}
+		}
+		for range p.Seconds {
+			noise = run.Correlation*noise + math.Sqrt(1-run.Correlation*run.Correlation)*run.Noise*r.NormFloat64()
+			scale := math.Exp(noise)
+			if run.Trend > 0 {
+				scale *= math.Pow(run.Trend, 2*float64(at)/float64(total)-1)
+			}
+			sample := second(r, of, books, scale)
+			sample.Side, sample.Phase, sample.At = of.Name, i, float64(at)
+			if sample.Users = 64; at > total/2 {
+				sample.Users = 96
+			}
+			sample.Shards = min(8, 1<<(4*at/total))
+			s.Samples = append(s.Samples, sample)
+			phase.Cost = phase.Cost.Plus(sample.Cost)
+			at++
+		}
+		writes := result.Writes{Reasons: map[string]int64{}}
+		for _, b := range books {
+			phase.Classes = append(phase.Classes, b.class(float64(p.Seconds)))
+			writes.Sent += b.answers.Admitted + b.answers.Throttled
+			writes.Throttled += b.answers.Throttled
+		}
+		if writes.Throttled > 0 {
+			writes.EarlySent, writes.EarlyThrottled = writes.Sent/10, writes.Throttled/2
+			writes.Reasons["TableWriteKeyRangeThroughputExceeded"] = writes.Throttled - writes.Throttled/5
+			writes.Reasons["unknown"] = writes.Throttled / 5
+		}
+		phase.Populations = []result.Population{{Name: "tenants", Cost: phase.Cost, Writes: writes, Shards: 4}}
+		s.Phases = append(s.Phases, phase)
+	}
+	answers := s.Answers()
+	n := answers.Admitted
+	s.Limits = []result.LimitUse{
+		{Population: "tenants", Resource: "gpt-4o", Limit: "rpm", Demanded: answers.Operations, Entitled: n, Admitted: n},
+		{Population: "tenants", Resource: "gpt-4o", Limit: "tpm", Demanded: 800 * answers.Operations, Entitled: 800 * n, Admitted: 790 * n},
+	}
+	if !of.Bare {
+		s.Wrong = &result.Wrong{}
+		s.Balance = &result.Balance{Buckets: 64, Booked: 801 * n, Found: 801 * n}
+	}
+	return s
+}
+
+// A book counts the operations of a class in a phase.
+type book struct {
+	Class
+	bins    map[int]int64 // by logarithm
+	answers result.Answers
+	all     []float64 // latencies
+	sum     float64
+}
+
+// binWidth is the logarithm of the width of a bin, a little less than 2 %.
+const binWidth = 0.0195
+
+func second(r *rand.Rand, of Side, books []*book, scale float64) result.Sample {
+	sample := result.Sample{Seconds: 1}
+	var all []float64
+	slower := of.Slower
+	if slower == 0 {
+		slower = 1
+	}
+	for _, b := range books {
+		median, spread := b.Median, b.Spread
+		if median == 0 {
+			median = 5
+		}
+		if spread == 0 {
+			spread = 0.4
+		}
+		n := int(b.Rate)
+		if !b.Paced {
+			n = int(max(0, math.Round(b.Rate*scale+math.Sqrt(b.Rate*scale)*r.NormFloat64())))
+		}
+		sample.Due += int64(n)
+		for range n {
+			latency := slower * scale * median * math.Exp(spread*r.NormFloat64())
+			all = append(all, latency)
+			b.bins[int(math.Ceil(math.Log(latency)/binWidth))]++
+			b.all = append(b.all, latency)
+			b.sum += latency
+			b.answers.Operations++
+			sample.Done++
+			refused := b.Refused * scale
+			switch u := r.Float64(); {
+			case u < b.Throttled:
+				b.answers.Throttled++
+				b.answers.FirstError = "acquire: throttled"
+				sample.Throttled++
+				sample.WritesThrottled++
+			case u < b.Throttled+refused:
+				b.answers.Refused++
+				sample.Refused++
+			default:
+				b.answers.Admitted++
+				sample.Admitted++
+				sample.Writes++
+				sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, WCU: 2, Dollars: 2 * 0.625e-6})
+			}
+			if r.Float64() < 0.1 {
+				sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, RCU: 0.5, Dollars: 0.5 * 0.125e-6})
+			}
+		}
+	}
+	slices.Sort(all)
+	sample.P50, sample.P99, sample.P999 = at(all, 0.5), at(all, 0.99), at(all, 0.999)
+	if len(all) > 0 {
+		sample.Lag = result.Milliseconds(0.05 * math.Exp(0.2*r.NormFloat64()))
+	}
+	return sample
+}
+
+// at is a quantile of sorted latencies.
+func at(sorted []float64, p float64) result.Milliseconds {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return result.Milliseconds(sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)])
+}
+
+func (b *book) class(seconds float64) result.Class {
+	slices.Sort(b.all)
+	c := result.Class{Name: b.Name, Seconds: seconds, Due: b.answers.Operations, Answers: b.answers}
+	c.Latency = result.Latency{P50: at(b.all, 0.5), P95: at(b.all, 0.95), P99: at(b.all, 0.99), P999: at(b.all, 0.999), Max: at(b.all, 1)}
+	if len(b.all) > 0 {
+		c.Latency.Mean = result.Milliseconds(b.sum / float64(len(b.all)))
+		c.Lag = result.Latency{P50: 0.02, P99: 0.05, Max: 0.3}
+	}
+	var keys []int
+	for k := range b.bins {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		c.Latency.Histogram = append(c.Latency.Histogram, result.Bin{UpTo: result.Milliseconds(math.Exp(float64(k) * binWidth)), Count: b.bins[k]})
+	}
+	return c
+}
