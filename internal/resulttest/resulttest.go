@@ -98,7 +98,7 @@ func (run *Run) side(r *rand.Rand, of Side) result.Side {
 		var books []*book
 		for _, c := range run.Classes {
 			if c.Only == "" || c.Only == p.Name {
-				books = append(books, &book{Class: c, bins: map[int]int64{}})
+				books = append(books, &book{Class: c, bins: make([]int64, bins)})
 			}
 		}
 		for range p.Seconds {
@@ -147,7 +147,7 @@ func (run *Run) side(r *rand.Rand, of Side) result.Side {
 // A book counts the operations of a class in a phase.
 type book struct {
 	Class
-	bins    map[int]int64 // by logarithm
+	bins    []int64 // by logarithm, from that of the least latency
 	answers result.Answers
 	all     []float64 // latencies
 	sum     float64
@@ -155,6 +155,9 @@ type book struct {
 
 // binWidth is the logarithm of the width of a bin, a little less than 2 %.
 const binWidth = 0.0195
+
+// bins is the number of bins, for latencies from a microsecond to an hour at least.
+const bins = 2000
 
 func second(r *rand.Rand, of Side, books []*book, scale float64) result.Sample {
 	sample := result.Sample{Seconds: 1}
@@ -179,7 +182,7 @@ func second(r *rand.Rand, of Side, books []*book, scale float64) result.Sample {
 		for range n {
 			latency := slower * scale * median * math.Exp(spread*r.NormFloat64())
 			all = append(all, latency)
-			b.bins[int(math.Ceil(math.Log(latency)/binWidth))]++
+			b.bins[int(math.Ceil(math.Log(latency)/binWidth))+bins/2]++
 			b.all = append(b.all, latency)
 			b.sum += latency
 			b.answers.Operations++
@@ -229,13 +232,10 @@ func (b *book) class(seconds float64) result.Class {
 		c.Latency.Mean = result.Milliseconds(b.sum / float64(len(b.all)))
 		c.Lag = result.Latency{P50: 0.02, P99: 0.05, Max: 0.3}
 	}
-	var keys []int
-	for k := range b.bins {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		c.Latency.Histogram = append(c.Latency.Histogram, result.Bin{UpTo: result.Milliseconds(math.Exp(float64(k) * binWidth)), Count: b.bins[k]})
+	for i, n := range b.bins {
+		if n > 0 {
+			c.Latency.Histogram = append(c.Latency.Histogram, result.Bin{UpTo: result.Milliseconds(math.Exp(float64(i-bins/2) * binWidth)), Count: n})
+		}
 	}
 	return c
 }
