@@ -51,6 +51,8 @@ type Class struct {
 	// within 0.67 times Spread of it; 0 is 0.4.
 	Median, Spread     float64
 	Refused, Throttled float64 // shares
+	// Writes multiplies the cost of what is admitted; 0 is 1.
+	Writes float64
 	// Only is the phase in which the class is active; "" is all.
 	Only string
 }
@@ -201,7 +203,11 @@ func second(r *rand.Rand, of Side, books []*book, scale float64) result.Sample {
 				b.answers.Admitted++
 				sample.Admitted++
 				sample.Writes++
-				sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, WCU: 2, Dollars: 2 * 0.625e-6})
+				units := 2.0
+				if b.Writes > 0 {
+					units *= b.Writes
+				}
+				sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, WCU: units, Dollars: units * 0.625e-6})
 			}
 			if r.Float64() < 0.1 {
 				sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, RCU: 0.5, Dollars: 0.5 * 0.125e-6})
@@ -230,7 +236,10 @@ func (b *book) class(seconds float64) result.Class {
 	c.Latency = result.Latency{P50: at(b.all, 0.5), P95: at(b.all, 0.95), P99: at(b.all, 0.99), P999: at(b.all, 0.999), Max: at(b.all, 1)}
 	if len(b.all) > 0 {
 		c.Latency.Mean = result.Milliseconds(b.sum / float64(len(b.all)))
-		c.Lag = result.Latency{P50: 0.02, P99: 0.05, Max: 0.3}
+		n := int64(len(b.all))
+		c.Lag = result.Latency{Mean: 0.02, P50: 0.02, P95: 0.04, P99: 0.05, P999: 0.1, Max: 0.3, Histogram: []result.Bin{
+			{UpTo: 0.02, Count: n - n/2}, {UpTo: 0.04, Count: n/2 - n/50}, {UpTo: 0.05, Count: n/50 - n/200}, {UpTo: 0.3, Count: n / 200},
+		}}
 	}
 	for i, n := range b.bins {
 		if n > 0 {

@@ -24,9 +24,10 @@
 //
 // It assumes that batches are independent of one another: what disturbs a run lasts less than
 // a batch, which has about the square root of the phase in seconds. Samples are of whole
-// sides. So in a phase with several classes, each class has the design effect of the side, and
-// the relative variance of the side's quantile. A test simulates pairs of equal runs: of 1,000
-// intervals, 900 to 990 contain 1.
+// sides. In a phase with several classes, the variance of each class is increased by what
+// that of the side exceeds the variance of independent operations by, so some intervals are
+// wider than necessary. A test simulates pairs of equal runs: of 1,000 intervals, 900 to 990
+// contain 1.
 package compare
 
 import (

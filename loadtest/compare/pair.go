@@ -13,7 +13,7 @@ const (
 	maxBatches = 100
 	// minBeyond is how many operations must be above a quantile, and minSpread over how many
 	// batches they must be spread.
-	minBeyond = 10
+	minBeyond = 20
 	minSpread = 3
 )
 

@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 )
@@ -98,9 +100,14 @@ func (p *pair) quantile(q quantile, a, b *result.Class) figure {
 		f.without = TooFew
 		return f
 	}
-	dependent := student(spread-1) * math.Sqrt(jackknife(a1.quantiles, a2.quantiles))
-	independent := normal * math.Hypot(ha.deviation(q.beyond), hb.deviation(q.beyond))
-	return within(f.a, f.b, max(dependent, independent))
+	t := student(spread-1) / normal
+	dependent := t * t * jackknife(a1.quantiles, a2.quantiles)
+	ofPhase := together(p.a, q).variance(q.beyond) + together(p.b, q).variance(q.beyond)
+	ofClass := ha.variance(q.beyond) + hb.variance(q.beyond)
+	// With several classes, what the variance of the whole phase exceeds that of independent
+	// operations by may be in proportion to it, or the same for all: the greater counts.
+	excess := max(0, dependent-ofPhase)
+	return within(f.a, f.b, normal*math.Sqrt(ofClass+excess*max(1, ofClass/ofPhase)))
 }
 
 // jackknife is the variance of the difference of two logarithms, from their values without
@@ -210,19 +217,35 @@ type histogram struct {
 	total float64
 }
 
-func newHistogram(l *result.Latency) histogram {
-	h := histogram{bins: l.Histogram}
+func newHistogram(l *result.Latency) *histogram {
+	h := &histogram{bins: l.Histogram}
 	for _, b := range h.bins {
 		h.total += float64(b.Count)
 	}
 	return h
 }
 
-// deviation is the standard deviation of the logarithm of a quantile of independent
-// operations, from the interval of order statistics.
-func (h *histogram) deviation(beyond float64) float64 {
+// together is the histogram of all classes of a phase.
+func together(p *phase, q quantile) *histogram {
+	counts := map[result.Milliseconds]int64{}
+	for i := range p.Classes {
+		for _, b := range q.class(&p.Classes[i]).Histogram {
+			counts[b.UpTo] += b.Count
+		}
+	}
+	all := result.Latency{}
+	for _, edge := range slices.Sorted(maps.Keys(counts)) {
+		all.Histogram = append(all.Histogram, result.Bin{UpTo: edge, Count: counts[edge]})
+	}
+	return newHistogram(&all)
+}
+
+// variance is that of the logarithm of a quantile of independent operations, from the
+// interval of order statistics.
+func (h *histogram) variance(beyond float64) float64 {
 	share := binomial(beyond, h.total)
-	return math.Log(h.at(share.low)/h.at(share.high)) / (2 * normal)
+	deviation := math.Log(h.at(share.low)/h.at(share.high)) / (2 * normal)
+	return deviation * deviation
 }
 
 // at is the latency that a share of the operations is above, interpolated within its bin.
