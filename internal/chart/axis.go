@@ -140,13 +140,15 @@ func instant(v, step float64) string {
 }
 
 // Number writes a number for people: three significant digits, and all digits of the whole
-// part; millions as M, and more as G.
+// part; millions as M, and billions as G.
 func Number(v float64) string {
-	const thousand, million, billion, digits = 1e3, 1e6, 1e9, 3
+	const thousand, million, billion, digits = 999.5, 1e6, 1e9, 3
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
-	case a >= 10*billion:
+	case a >= billion*billion:
+		return significant(v, digits)
+	case a >= billion:
 		return Number(v/billion) + " G"
 	case a >= million:
 		return significant(v/million, digits) + " M"
@@ -160,8 +162,8 @@ func Number(v float64) string {
 func significant(v float64, digits int) string {
 	text := strconv.FormatFloat(v, 'g', digits, 64)
 	rounded, err := strconv.ParseFloat(text, 64)
-	const tiny = 1e-6
-	if err != nil || v != 0 && math.Abs(v) < tiny {
+	const tiny, huge = 1e-6, 1e18
+	if err != nil || v != 0 && math.Abs(v) < tiny || math.Abs(v) >= huge {
 		return text
 	}
 	return strconv.FormatFloat(rounded, 'f', -1, 64)

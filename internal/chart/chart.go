@@ -51,7 +51,7 @@ type svg struct{ strings.Builder }
 // open begins a chart with its text alternative.
 func (s *svg) open(w, h int, title, text string) {
 	fmt.Fprintf(s, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s"><title>%s</title>`,
-		w, h, escape(title+". "+text), escape(title))
+		w, h, escape(strings.TrimSuffix(title+". "+text, ". ")), escape(title))
 	if text != "" {
 		fmt.Fprintf(s, `<desc>%s</desc>`, escape(text))
 	}

@@ -130,12 +130,13 @@ func (p *pair) rate(a, b *result.Class) figure {
 		return f
 	}
 	ended := p.series(done)
-	v := p.variance(ended, p.series(seconds), ended)
+	half := p.t * math.Sqrt(p.variance(ended, p.series(seconds), ended))
 	if len(p.a.Classes) > 1 || len(p.b.Classes) > 1 {
-		independent := 1/sum(ended.a) + 1/sum(ended.b)
-		v = max(1, v/independent) * (1/float64(a.Answers.Operations) + 1/float64(b.Answers.Operations))
+		independent := normal * math.Sqrt(1/sum(ended.a)+1/sum(ended.b))
+		ofClass := normal * math.Sqrt(1/float64(a.Answers.Operations)+1/float64(b.Answers.Operations))
+		half = ofClass * max(1, half/independent)
 	}
-	return within(f.a, f.b, p.t*math.Sqrt(v))
+	return within(f.a, f.b, half)
 }
 
 // A cost is one figure of what a phase costs.

@@ -123,6 +123,9 @@ func known(of func(*result.Sample) int) func(*result.Sample) float64 {
 // axes.
 func overTime(sides []side) (all []kind) {
 	for _, d := range drawings {
+		if d.stacked {
+			d.parts = d.present(sides)
+		}
 		var charts []chart.Lines
 		var names []string
 		for i := range sides {
@@ -132,7 +135,7 @@ func overTime(sides []side) (all []kind) {
 			}
 		}
 		low, high, end := d.bounds(charts)
-		if !(high > 0) {
+		if !(high > 0) || math.IsInf(high, 0) {
 			continue // nothing of this kind happened
 		}
 		const farApart = 20
@@ -155,6 +158,18 @@ func overTime(sides []side) (all []kind) {
 		all = append(all, k)
 	}
 	return all
+}
+
+// present are the parts that have a value on any side.
+func (d *drawing) present(sides []side) (parts []part) {
+	for _, p := range d.parts {
+		if slices.ContainsFunc(sides, func(s side) bool {
+			return slices.ContainsFunc(s.points, func(sample result.Sample) bool { return p.of(&sample) > 0 })
+		}) {
+			parts = append(parts, p)
+		}
+	}
+	return parts
 }
 
 // of is the chart of one side.

@@ -112,7 +112,7 @@ func HTML(w io.Writer, r *result.Result) error {
 	for i := range r.Sides {
 		sides[i] = newSide(&r.Sides[i])
 		p.Tiles = append(p.Tiles, tileOf(&r.Sides[i]))
-		if n := len(r.Sides[i].Samples); n > len(sides[i].points) {
+		if len(r.Sides[i].Samples) > MaxPoints {
 			p.Merged = fmt.Sprintf("Samples are merged into about %d points for each side. A point has the sum of the counts, "+
 				"the greatest p99, p99.9 and lag, and the mean p50 of its seconds.", MaxPoints)
 		}

@@ -18,7 +18,7 @@ type side struct {
 }
 
 func newSide(s *result.Side) side {
-	of := side{name: s.Name, points: merge(s.Samples, MaxPoints)}
+	of := side{name: s.Name, points: merge(whole(s.Samples), MaxPoints)}
 	for i := range s.Phases {
 		of.phases = append(of.phases, s.Phases[i].Name)
 	}
@@ -52,6 +52,22 @@ func (s *side) values(of func(*result.Sample) float64) []float64 {
 		}
 	}
 	return values
+}
+
+// whole adds an interval that is much shorter than others to the one before: its rates mean
+// little. The last interval of a phase may be.
+func whole(samples []result.Sample) []result.Sample {
+	const short = 0.5 // seconds
+	var all []result.Sample
+	for _, s := range samples {
+		last := len(all) - 1
+		if s.Seconds < short && last >= 0 && all[last].Phase == s.Phase {
+			all[last] = together([]result.Sample{all[last], s})
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 // merge merges samples that follow one another in one phase, so that about most are left.
