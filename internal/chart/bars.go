@@ -1,9 +1,6 @@
 package chart
 
-import (
-	"fmt"
-	"html/template"
-)
+import "html/template"
 
 // A Bar is one horizontal bar.
 type Bar struct {
@@ -49,7 +46,7 @@ func (c Bars) SVG() template.HTML {
 	const ticks, texts = 5, 200 // room for the texts behind the bars
 	x := Axis{}.over(all, 0, width-texts, ticks)
 	for _, t := range x.ticks {
-		fmt.Fprintf(body, `<path class="grid" d="M%s %sV%s"/>`, at(x.place(t)+1), at(top), at(end))
+		body.add(`<path class="grid" d="M%s %sV%s"/>`, at(x.place(t)+1), at(top), at(end))
 		class := "middle"
 		if t == 0 {
 			class = "start"
@@ -66,7 +63,7 @@ func (c Bars) SVG() template.HTML {
 			if text == "" {
 				text = Number(b.Value)
 			}
-			fmt.Fprintf(body, `<g><title>%s</title><rect class="area %s" x="1" y="%s" width="%s" height="%d"/>`,
+			body.add(`<g><title>%s</title><rect class="area %s" x="1" y="%s" width="%s" height="%d"/>`,
 				escape(g.Label+": "+text), b.Class, at(y), at(max(1, x.place(b.Value))), thick)
 			body.label("start", x.place(b.Value)+gap, y+thick-2, text)
 			body.WriteString(`</g>`)

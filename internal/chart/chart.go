@@ -48,12 +48,15 @@ type Mark struct {
 // svg is a chart being drawn.
 type svg struct{ strings.Builder }
 
+// add writes a part of the chart.
+func (s *svg) add(format string, args ...any) { fmt.Fprintf(&s.Builder, format, args...) }
+
 // open begins a chart with its text alternative.
 func (s *svg) open(w, h int, title, text string) {
-	fmt.Fprintf(s, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s"><title>%s</title>`,
+	s.add(`<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s"><title>%s</title>`,
 		w, h, escape(strings.TrimSuffix(title+". "+text, ". ")), escape(title))
 	if text != "" {
-		fmt.Fprintf(s, `<desc>%s</desc>`, escape(text))
+		s.add(`<desc>%s</desc>`, escape(text))
 	}
 }
 
@@ -64,7 +67,7 @@ func (s *svg) close() template.HTML {
 
 // label writes a text. The class places it relative to its point.
 func (s *svg) label(class string, x, y float64, text string) {
-	fmt.Fprintf(s, `<text class="%s" x="%s" y="%s">%s</text>`, class, at(x), at(y), escape(text))
+	s.add(`<text class="%s" x="%s" y="%s">%s</text>`, class, at(x), at(y), escape(text))
 }
 
 // legend writes the names of series in lines from the top, and returns where the plot may
@@ -79,9 +82,9 @@ func (s *svg) legend(keys []Series, line bool) float64 {
 		}
 		const middle, half, thick = 4, 4, 10
 		if line {
-			fmt.Fprintf(s, `<path class="line %s" d="M%s %sh16"/>`, k.Class, at(x), at(y-middle))
+			s.add(`<path class="line %s" d="M%s %sh16"/>`, k.Class, at(x), at(y-middle))
 		} else {
-			fmt.Fprintf(s, `<rect class="area %s" x="%s" y="%s" width="%d" height="%d"/>`, k.Class, at(x+half), at(y-2*half-1), thick, thick)
+			s.add(`<rect class="area %s" x="%s" y="%s" width="%d" height="%d"/>`, k.Class, at(x+half), at(y-2*half-1), thick, thick)
 		}
 		s.label("start", x+swatch, y, k.Name)
 		x += wide

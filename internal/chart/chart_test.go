@@ -34,8 +34,8 @@ var number = regexp.MustCompile(`-?[0-9.]+(e[-+]?[0-9]+)?`)
 
 // read parses a chart, and fails unless it is well formed and every coordinate is a number
 // within the view box.
-func read(t testing.TB, svg template.HTML) drawn {
-	t.Helper()
+func read(tb testing.TB, svg template.HTML) drawn {
+	tb.Helper()
 	var d drawn
 	var inside []string
 	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
@@ -45,12 +45,12 @@ func read(t testing.TB, svg template.HTML) drawn {
 			break
 		}
 		if err != nil {
-			t.Fatalf("%v in %s", err, svg)
+			tb.Fatalf("%v in %s", err, svg)
 		}
 		switch e := token.(type) {
 		case xml.StartElement:
 			inside = append(inside, e.Name.Local)
-			d.element(t, e)
+			d.element(tb, e)
 		case xml.EndElement:
 			inside = inside[:len(inside)-1]
 		case xml.CharData:
@@ -65,8 +65,8 @@ func read(t testing.TB, svg template.HTML) drawn {
 	return d
 }
 
-func (d *drawn) element(t testing.TB, e xml.StartElement) {
-	t.Helper()
+func (d *drawn) element(tb testing.TB, e xml.StartElement) {
+	tb.Helper()
 	attr := map[string]string{}
 	for _, a := range e.Attr {
 		attr[a.Name.Local] = a.Value
@@ -74,17 +74,17 @@ func (d *drawn) element(t testing.TB, e xml.StartElement) {
 	switch e.Name.Local {
 	case "svg":
 		box := number.FindAllString(attr["viewBox"], -1)
-		d.wide, d.high, d.label = parse(t, box[2]), parse(t, box[3]), attr["aria-label"]
+		d.wide, d.high, d.label = parse(tb, box[2]), parse(tb, box[3]), attr["aria-label"]
 		if attr["role"] != "img" {
-			t.Errorf("the role is %q", attr["role"])
+			tb.Errorf("the role is %q", attr["role"])
 		}
 	case "path":
 		if strings.ContainsAny(attr["d"], "NI") { // NaN, Inf
-			t.Errorf("a path has no number: %s", attr["d"])
+			tb.Errorf("a path has no number: %s", attr["d"])
 		}
 		for _, n := range number.FindAllString(attr["d"], -1) {
-			if v := parse(t, n); v < 0 || v > max(d.wide, d.high) {
-				t.Errorf("%v is outside of the view box: %s", v, attr["d"])
+			if v := parse(tb, n); v < 0 || v > max(d.wide, d.high) {
+				tb.Errorf("%v is outside of the view box: %s", v, attr["d"])
 			}
 		}
 		switch kind, _, _ := strings.Cut(attr["class"], " "); kind {
@@ -95,18 +95,18 @@ func (d *drawn) element(t testing.TB, e xml.StartElement) {
 		}
 	case "rect":
 		d.rects++
-		x, y := parse(t, attr["x"]), parse(t, attr["y"])
-		if w, h := parse(t, attr["width"]), parse(t, attr["height"]); x < 0 || y < 0 || x+w > d.wide+1 || y+h > d.high || w < 0 || h < 0 {
-			t.Errorf("a rectangle is outside of the view box: %v", attr)
+		x, y := parse(tb, attr["x"]), parse(tb, attr["y"])
+		if w, h := parse(tb, attr["width"]), parse(tb, attr["height"]); x < 0 || y < 0 || x+w > d.wide+1 || y+h > d.high || w < 0 || h < 0 {
+			tb.Errorf("a rectangle is outside of the view box: %v", attr)
 		}
 	}
 }
 
-func parse(t testing.TB, s string) float64 {
-	t.Helper()
+func parse(tb testing.TB, s string) float64 {
+	tb.Helper()
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return v
 }

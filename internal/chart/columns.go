@@ -1,9 +1,6 @@
 package chart
 
-import (
-	"fmt"
-	"html/template"
-)
+import "html/template"
 
 // A Column is a height, of which a part has another colour.
 type Column struct {
@@ -29,11 +26,11 @@ func Columns(title string, columns []Column) template.HTML {
 		}
 		const fill = 0.9                                       // the rest is the gap
 		h := max(1, float64(n)/float64(highest)*float64(base)) // a part that is not 0 is seen
-		fmt.Fprintf(s, `<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`, class, x, base-h, step*fill, h)
+		s.add(`<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`, class, x, base-h, step*fill, h)
 	}
 	for i, c := range columns {
 		x := float64(i) * step
-		fmt.Fprintf(s, `<g><title>%s</title>`, escape(c.Label))
+		s.add(`<g><title>%s</title>`, escape(c.Label))
 		part("all", x, c.High)
 		part("hot", x, c.Hot)
 		s.WriteString(`</g>`)

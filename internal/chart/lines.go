@@ -42,10 +42,10 @@ func (l Lines) SVG() template.HTML {
 	for i := range l.Series {
 		if l.Stacked { // from the highest down, so that a lower area covers it
 			i = len(l.Series) - 1 - i
-			fmt.Fprintf(s, `<path class="area %s" d="%s"/>`, l.Series[i].Class, l.area(x, y, stacks[i]))
+			s.add(`<path class="area %s" d="%s"/>`, l.Series[i].Class, l.area(x, y, stacks[i]))
 			continue
 		}
-		fmt.Fprintf(s, `<path class="line %s" d="%s"/>`, l.Series[i].Class, l.path(x, y, stacks[i]))
+		s.add(`<path class="line %s" d="%s"/>`, l.Series[i].Class, l.path(x, y, stacks[i]))
 	}
 	l.hover(s, x, top)
 	return s.close()
@@ -95,16 +95,16 @@ func (s *svg) axes(l Lines, x, y *scale, top float64) {
 		fmt.Fprintf(&down, "M%s %dv5", at(x.place(t)), bottom)
 		s.label("middle", x.place(t), bottom+below, x.format(t))
 	}
-	fmt.Fprintf(s, `<path class="grid" d="%s"/><path class="axis" d="M%d %dH%d%s"/>`, grid.String(), left, bottom, right, down.String())
+	s.add(`<path class="grid" d="%s"/><path class="axis" d="M%d %dH%d%s"/>`, grid.String(), left, bottom, right, down.String())
 	s.label("middle", (left+right)/2, bottom+labelBelow, l.X.Label)
 	const edge = 12
-	fmt.Fprintf(s, `<text class="middle" transform="translate(%d %s) rotate(-90)">%s</text>`, edge, at((top+bottom)/2), escape(l.Y.Label))
+	s.add(`<text class="middle" transform="translate(%d %s) rotate(-90)">%s</text>`, edge, at((top+bottom)/2), escape(l.Y.Label))
 	for i, m := range l.Marks {
 		from, to := x.place(m.At), float64(right)
 		if i+1 < len(l.Marks) {
 			to = x.place(l.Marks[i+1].At)
 		}
-		fmt.Fprintf(s, `<path class="mark" d="M%s %sV%d"/>`, at(from), at(top), bottom)
+		s.add(`<path class="mark" d="M%s %sV%d"/>`, at(from), at(top), bottom)
 		const inset, least = 4, 4
 		if name := clip(m.Name, to-from-inset); len([]rune(name)) >= min(least, len([]rune(m.Name))) {
 			s.label("start mark", from+inset, top+2*inset, name)
@@ -176,7 +176,7 @@ func (l Lines) hover(s *svg, x *scale, top float64) {
 		if to < len(l.At) {
 			end = x.place(l.At[to])
 		}
-		fmt.Fprintf(s, `<rect class="hover" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`,
+		s.add(`<rect class="hover" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`,
 			at(begin), at(top), at(max(1, end-begin)), at(bottom-top), escape(b.String()))
 	}
 }

@@ -3,6 +3,7 @@
 package resulttest
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -53,6 +54,9 @@ type Class struct {
 	Refused, Throttled float64 // shares
 	// Writes multiplies the cost of what is admitted; 0 is 1.
 	Writes float64
+	// Lag is the mean of the generator's lag in milliseconds; 0 is a lag that is the same in
+	// every run.
+	Lag float64
 	// Only is the phase in which the class is active; "" is all.
 	Only string
 }
@@ -152,6 +156,7 @@ type book struct {
 	bins    []int64 // by logarithm, from that of the least latency
 	answers result.Answers
 	all     []float64 // latencies
+	lags    []float64
 	sum     float64
 }
 
@@ -161,65 +166,63 @@ const binWidth = 0.0195
 // bins is the number of bins, for latencies from a microsecond to an hour at least.
 const bins = 2000
 
+// second makes the operations of a second.
 func second(r *rand.Rand, of Side, books []*book, scale float64) result.Sample {
 	sample := result.Sample{Seconds: 1}
-	var all []float64
-	slower := of.Slower
-	if slower == 0 {
-		slower = 1
-	}
+	var all, lags []float64
+	slower := cmp.Or(of.Slower, 1)
 	for _, b := range books {
-		median, spread := b.Median, b.Spread
-		if median == 0 {
-			median = 5
-		}
-		if spread == 0 {
-			spread = 0.4
-		}
 		n := int(b.Rate)
 		if !b.Paced {
 			n = int(max(0, math.Round(b.Rate*scale+math.Sqrt(b.Rate*scale)*r.NormFloat64())))
 		}
 		sample.Due += int64(n)
+		sample.Done += int64(n)
 		for range n {
-			latency := slower * scale * median * math.Exp(spread*r.NormFloat64())
-			all = append(all, latency)
-			b.bins[int(math.Ceil(math.Log(latency)/binWidth))+bins/2]++
-			b.all = append(b.all, latency)
+			latency := slower * scale * cmp.Or(b.Median, 5) * math.Exp(cmp.Or(b.Spread, 0.4)*r.NormFloat64())
+			all, b.all = append(all, latency), append(b.all, latency)
+			b.bins[bin(latency)]++
 			b.sum += latency
-			b.answers.Operations++
-			sample.Done++
-			refused := b.Refused * scale
-			switch u := r.Float64(); {
-			case u < b.Throttled:
-				b.answers.Throttled++
-				b.answers.FirstError = "acquire: throttled"
-				sample.Throttled++
-				sample.WritesThrottled++
-			case u < b.Throttled+refused:
-				b.answers.Refused++
-				sample.Refused++
-			default:
-				b.answers.Admitted++
-				sample.Admitted++
-				sample.Writes++
-				units := 2.0
-				if b.Writes > 0 {
-					units *= b.Writes
-				}
-				sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, WCU: units, Dollars: units * 0.625e-6})
+			if b.Lag > 0 {
+				lag := b.Lag * scale * r.ExpFloat64()
+				lags, b.lags = append(lags, lag), append(b.lags, lag)
 			}
-			if r.Float64() < 0.1 {
-				sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, RCU: 0.5, Dollars: 0.5 * 0.125e-6})
-			}
+			b.answer(r, scale, &sample)
 		}
 	}
 	slices.Sort(all)
 	sample.P50, sample.P99, sample.P999 = at(all, 0.5), at(all, 0.99), at(all, 0.999)
-	if len(all) > 0 {
+	if len(lags) > 0 {
+		slices.Sort(lags)
+		sample.Lag = at(lags, 0.99)
+	} else if len(all) > 0 {
 		sample.Lag = result.Milliseconds(0.05 * math.Exp(0.2*r.NormFloat64()))
 	}
 	return sample
+}
+
+// answer makes the answer to an operation, and its cost.
+func (b *book) answer(r *rand.Rand, scale float64, sample *result.Sample) {
+	b.answers.Operations++
+	switch u := r.Float64(); {
+	case u < b.Throttled:
+		b.answers.Throttled++
+		b.answers.FirstError = "acquire: throttled"
+		sample.Throttled++
+		sample.WritesThrottled++
+	case u < b.Throttled+b.Refused*scale:
+		b.answers.Refused++
+		sample.Refused++
+	default:
+		b.answers.Admitted++
+		sample.Admitted++
+		sample.Writes++
+		units := 2 * cmp.Or(b.Writes, 1)
+		sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, WCU: units, Dollars: units * 0.625e-6})
+	}
+	if r.Float64() < 0.1 {
+		sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, RCU: 0.5, Dollars: 0.5 * 0.125e-6})
+	}
 }
 
 // at is a quantile of sorted latencies.
@@ -234,6 +237,7 @@ func (b *book) class(seconds float64) result.Class {
 	slices.Sort(b.all)
 	c := result.Class{Name: b.Name, Seconds: seconds, Due: b.answers.Operations, Answers: b.answers}
 	c.Latency = result.Latency{P50: at(b.all, 0.5), P95: at(b.all, 0.95), P99: at(b.all, 0.99), P999: at(b.all, 0.999), Max: at(b.all, 1)}
+	c.Latency.Histogram = histogram(b.bins)
 	if len(b.all) > 0 {
 		c.Latency.Mean = result.Milliseconds(b.sum / float64(len(b.all)))
 		n := int64(len(b.all))
@@ -241,10 +245,26 @@ func (b *book) class(seconds float64) result.Class {
 			{UpTo: 0.02, Count: n - n/2}, {UpTo: 0.04, Count: n/2 - n/50}, {UpTo: 0.05, Count: n/50 - n/200}, {UpTo: 0.3, Count: n / 200},
 		}}
 	}
-	for i, n := range b.bins {
-		if n > 0 {
-			c.Latency.Histogram = append(c.Latency.Histogram, result.Bin{UpTo: result.Milliseconds(math.Exp(float64(i-bins/2) * binWidth)), Count: n})
+	if len(b.lags) > 0 {
+		slices.Sort(b.lags)
+		counts := make([]int64, bins)
+		for _, lag := range b.lags {
+			counts[bin(lag)]++
 		}
+		c.Lag = result.Latency{P50: at(b.lags, 0.5), P95: at(b.lags, 0.95), P99: at(b.lags, 0.99), P999: at(b.lags, 0.999), Max: at(b.lags, 1), Histogram: histogram(counts)}
 	}
 	return c
+}
+
+// bin is the index of the bin of a duration.
+func bin(ms float64) int { return max(0, int(math.Ceil(math.Log(ms)/binWidth))+bins/2) }
+
+// histogram has the bins with a count.
+func histogram(counts []int64) (all []result.Bin) {
+	for i, n := range counts {
+		if n > 0 {
+			all = append(all, result.Bin{UpTo: result.Milliseconds(math.Exp(float64(i-bins/2) * binWidth)), Count: n})
+		}
+	}
+	return all
 }

@@ -6,9 +6,9 @@
 //
 // The seconds of a run depend on one another: while a store stalls, many operations are slow.
 // So operations are not treated as independent. Each phase is split into batches of seconds:
-// at least 4, and about as many as a batch has seconds. A batch of A is paired with the batch
-// of B at the same part of the phase, because the load of a scenario changes with time in the
-// same way in both runs. Student's distribution turns the variance between batches into an
+// from 4 to 100, and as many as 0.8 times the square root of the seconds. A batch of A is
+// paired with the batch of B at the same part of the phase, because the load of a scenario
+// changes with time in the same way in both runs. Student's distribution turns the variance between batches into an
 // interval.
 //
 //   - Rates and costs are ratios of sums. The variance is that of their linearized logarithms.
@@ -23,8 +23,7 @@
 //     ratio follows from both (recovery of variance estimates, Zou and Donner 2008).
 //
 // It assumes that batches are independent of one another: what disturbs a run lasts less than
-// a batch, which has about the square root of the phase in seconds. Samples are of whole
-// sides. In a phase with several classes, the variance of each class is increased by what
+// a batch, which is 10 s in a phase of a minute. Samples are of whole sides. In a phase with several classes, the variance of each class is increased by what
 // that of the side exceeds the variance of independent operations by, so some intervals are
 // wider than necessary. A test simulates pairs of equal runs: of 1,000 intervals, 900 to 990
 // contain 1.
@@ -37,6 +36,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
@@ -239,10 +239,10 @@ func (c *Comparison) warnOfRuns(a, b *result.Result) {
 		}
 	}
 	for _, d := range []struct{ what, a, b string }{
-		{"seed", fmt.Sprint(a.Seed), fmt.Sprint(b.Seed)},
+		{"seed", strconv.FormatUint(a.Seed, 10), strconv.FormatUint(b.Seed, 10)},
 		{"target", a.Target, b.Target},
 		{"machine", a.Machine, b.Machine},
-		{"number of limiters", fmt.Sprint(a.Limiters), fmt.Sprint(b.Limiters)},
+		{"number of limiters", strconv.Itoa(a.Limiters), strconv.Itoa(b.Limiters)},
 		{"table of prices", a.Prices, b.Prices},
 	} {
 		if d.a != d.b {

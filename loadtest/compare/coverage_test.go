@@ -18,7 +18,7 @@ var equalRuns = []struct {
 	{"a store that stalls", resulttest.Run{Noise: 0.4, Correlation: 0.8, Phases: []resulttest.Phase{{Name: "all", Seconds: 240}}}},
 	{"two classes", resulttest.Run{
 		Noise: 0.2, Correlation: 0.6, Phases: []resulttest.Phase{{Name: "all", Seconds: 60}},
-		Classes: []resulttest.Class{{Name: "Users", Rate: 50, Refused: 0.1, Throttled: 0.01}, {Name: "Whale", Rate: 20, Refused: 0.3, Median: 20, Spread: 0.8}},
+		Classes: []resulttest.Class{{Name: "Users", Rate: 50, Refused: 0.1, Throttled: 0.01, Lag: 0.1}, {Name: "Whale", Rate: 20, Refused: 0.3, Median: 20, Spread: 0.8}},
 	}},
 	{"a ramp", resulttest.Run{Noise: 0.1, Correlation: 0.5, Trend: 1.5, Phases: []resulttest.Phase{{Name: "all", Seconds: 60}}}},
 }
@@ -50,7 +50,7 @@ func TestMostIntervalsContainOne(t *testing.T) {
 func covers(t *testing.T, run resulttest.Run, pairs int, least, most float64) {
 	t.Helper()
 	if run.Classes == nil {
-		run.Classes = []resulttest.Class{{Name: "Users", Rate: 60, Refused: 0.1, Throttled: 0.01}}
+		run.Classes = []resulttest.Class{{Name: "Users", Rate: 60, Refused: 0.1, Throttled: 0.01, Lag: 0.1}}
 	}
 	type place struct {
 		class  string

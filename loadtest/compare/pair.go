@@ -10,6 +10,9 @@ const (
 	// minSamples is how many samples a phase needs: two in each batch.
 	minSamples = 8
 	minBatches = 4
+	// perRoot is the number of batches by the square root of the number of samples. In the
+	// simulation of a store that stalls, 1 gives batches that are a little too short.
+	perRoot    = 0.8
 	maxBatches = 100
 	// minBeyond is how many operations must be above a quantile, and minSpread over how many
 	// batches they must be spread.
@@ -46,7 +49,7 @@ type pair struct {
 func pairUp(a, b *phase) *pair {
 	p := &pair{a: a, b: b}
 	if n := min(len(a.samples), len(b.samples)); n >= minSamples {
-		p.batches = min(maxBatches, max(minBatches, int(math.Sqrt(float64(n)))))
+		p.batches = min(maxBatches, max(minBatches, int(perRoot*math.Sqrt(float64(n)))))
 		p.t = student(float64(p.batches - 1))
 	}
 	return p

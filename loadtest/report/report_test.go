@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func attack() *result.Result {
 }
 
 // write returns the page of a result.
-func write(t testing.TB, r *result.Result) string {
+func write(t *testing.T, r *result.Result) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := report.HTML(&b, r); err != nil {
@@ -50,7 +51,7 @@ func (e *element) text() string { return strings.Join(strings.Fields(e.words.Str
 
 // parse reads a page, which must be well formed apart from void elements and attributes
 // without a value.
-func parse(t testing.TB, page string) (all []*element) {
+func parse(t *testing.T, page string) (all []*element) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(page))
 	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
@@ -104,7 +105,7 @@ func texts(all []*element, name string) (found []string) {
 	return found
 }
 
-func section(t testing.TB, all []*element, id string) string {
+func section(t *testing.T, all []*element, id string) string {
 	t.Helper()
 	for _, e := range all {
 		if e.id == id {
@@ -176,7 +177,7 @@ func TestThePageHasEveryPart(t *testing.T) {
 }
 
 func grouped(n int64) string {
-	s := fmt.Sprint(n)
+	s := strconv.FormatInt(n, 10)
 	if len(s) > 3 {
 		s = s[:len(s)-3] + "," + s[len(s)-3:]
 	}
@@ -369,7 +370,7 @@ func TestALargeResult(t *testing.T) {
 	}
 	r := resulttest.New(run)
 	for i := range 1000 {
-		r.Sides[0].Limits = append(r.Sides[0].Limits, result.LimitUse{Population: fmt.Sprint(i), Demanded: 1, Entitled: 1})
+		r.Sides[0].Limits = append(r.Sides[0].Limits, result.LimitUse{Population: strconv.Itoa(i), Demanded: 1, Entitled: 1})
 	}
 	page := write(t, r)
 	if len(page) > 1_000_000 {
@@ -387,7 +388,7 @@ func TestALargeResult(t *testing.T) {
 			}
 		}
 	}
-	if got := section(t, all, "latencies"); !strings.Contains(got, fmt.Sprint(missing)+" more are in the result’s file.") {
+	if got := section(t, all, "latencies"); !strings.Contains(got, strconv.Itoa(missing)+" more are in the result’s file.") {
 		t.Errorf("the page does not say what is left out: %s", got[:200])
 	}
 }

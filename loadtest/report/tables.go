@@ -57,20 +57,13 @@ type measured struct {
 // classes lists what was measured: by phase, then by class, then by side.
 func classes(r *result.Result) (all []measured) {
 	for _, name := range places(r) {
-		var order []string
+		var phases []*result.Phase // by side
 		for i := range r.Sides {
-			if p := phase(&r.Sides[i], name); p != nil {
-				for j := range p.Classes {
-					if !slices.Contains(order, p.Classes[j].Name) {
-						order = append(order, p.Classes[j].Name)
-					}
-				}
-			}
+			phases = append(phases, phase(&r.Sides[i], name))
 		}
-		for _, of := range order {
+		for _, of := range active(phases) {
 			var base *result.Class
-			for i := range r.Sides {
-				p := phase(&r.Sides[i], name)
+			for i, p := range phases {
 				if p == nil || class(p, of) == nil {
 					continue
 				}
@@ -84,6 +77,21 @@ func classes(r *result.Result) (all []measured) {
 		}
 	}
 	return all
+}
+
+// active lists the classes of a phase on any side.
+func active(phases []*result.Phase) (order []string) {
+	for _, p := range phases {
+		if p == nil {
+			continue
+		}
+		for i := range p.Classes {
+			if !slices.Contains(order, p.Classes[i].Name) {
+				order = append(order, p.Classes[i].Name)
+			}
+		}
+	}
+	return order
 }
 
 // figures is the table of what was measured.

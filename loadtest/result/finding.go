@@ -88,35 +88,31 @@ func (s *Side) findings() []Finding {
 // balance judges the comparison of the books with the table.
 func (s *Side) balance() []Finding {
 	b := s.Balance
-	weight, text := Good, ""
-	switch {
-	case b == nil && s.Wrong == nil:
-		return nil
-	case b == nil:
-		weight, text = Note, "the books could not be compared with the table."
-	case b.Wrong > 0:
-		weight = Serious
-		text = fmt.Sprintf("the books do not balance: %s counters of %d buckets are outside of what the answers allow.", grouped(b.Wrong), b.Buckets)
+	if b == nil {
+		if s.Wrong == nil {
+			return nil // it is no limiter
+		}
+		return []Finding{{Note, "Side " + s.Name + ": the books could not be compared with the table."}}
+	}
+	f := Finding{Good, fmt.Sprintf("Side %s: the books balance with the table: %s tokens booked, %s found in %d buckets.",
+		s.Name, grouped(b.Booked), grouped(b.Found), b.Buckets)}
+	if b.Wrong > 0 {
+		f = Finding{Serious, fmt.Sprintf("Side %s: the books do not balance: %s counters of %d buckets are outside of what the answers allow.",
+			s.Name, grouped(b.Wrong), b.Buckets)}
 		if b.FirstWrong != "" {
-			text += " The first: " + b.FirstWrong
+			f.Text += " The first: " + b.FirstWrong
 		}
-	default:
-		text = fmt.Sprintf("the books balance with the table: %s tokens booked, %s found in %d buckets.", grouped(b.Booked), grouped(b.Found), b.Buckets)
-		if b.Open > 0 {
-			text += fmt.Sprintf(" Operations without an answer may have taken %s more.", grouped(b.Open))
-		}
+	} else if b.Open > 0 {
+		f.Text += fmt.Sprintf(" Operations without an answer may have taken %s more.", grouped(b.Open))
 	}
-	if b != nil && b.Expired+b.Left > 0 {
-		weight = heavier(weight, Note)
-		text += fmt.Sprintf(" Not compared: %d buckets whose items expired, and %d beyond the most that are compared.", b.Expired, b.Left)
+	if b.Expired+b.Left > 0 {
+		f.Weight = Worst([]Finding{f, {Weight: Note}})
+		f.Text += fmt.Sprintf(" Not compared: %d buckets whose items expired, and %d beyond the most that are compared.", b.Expired, b.Left)
 	}
-	return []Finding{{weight, "Side " + s.Name + ": " + text}}
+	return []Finding{f}
 }
 
 func grouped(n int64) string { return limitarg.Grouped(n) }
-
-// heavier is the greater of two weights.
-func heavier(a, b Weight) Weight { return Worst([]Finding{{Weight: a}, {Weight: b}}) }
 
 // IsWrong reports whether a side gave wrong answers, or has books that do not balance with
 // the table.
