@@ -62,9 +62,12 @@ func (a Axis) over(values []float64, from, to float64, most int) *scale {
 	return s
 }
 
+// least is the least value that an axis tells from 0.
+const least = 1e-12
+
 // linear ends at a round number.
 func (s *scale) linear(high float64, most int) {
-	if !(high > 0) {
+	if !(high > least) {
 		high = 1
 	}
 	step := roundUp(high / float64(most))
@@ -81,21 +84,27 @@ func (s *scale) every(step, high float64) {
 
 // logarithmic begins and ends at 1, 2 or 5 times a power of ten.
 func (s *scale) logarithmic(low, high float64) {
-	if !(low > 0) || math.IsInf(low, 0) || math.IsInf(high, 0) {
-		low, high = 1, 10
+	const decade, widest = 10, 1e15
+	if low > high { // there is no value
+		low, high = 1, decade
 	}
+	high = max(high, least)
 	s.high = roundUp(high)
-	s.low = 1 / roundUp(1/low)
+	s.low = 1 / roundUp(1/max(low, high/widest, least/decade))
 	if s.low >= s.high {
-		const decade = 10
 		s.high = s.low * decade
 	}
 	const tight = 200 // below this ratio, each decade has three ticks
-	every := s.high/s.low > tight
-	const rounding, more = 1e-9, 1.01
-	for t := s.low; t <= s.high*(1+rounding); t = roundUp(t * more) {
-		if !every || math.Abs(math.Log10(t)-math.Round(math.Log10(t))) < rounding {
-			s.ticks = append(s.ticks, t)
+	each := []float64{1, 2, 5}
+	if s.high/s.low > tight {
+		each = each[:1]
+	}
+	const rounding = 1e-9
+	for power := math.Floor(math.Log10(s.low)); power <= math.Log10(s.high)+rounding; power++ {
+		for _, m := range each {
+			if t := m * math.Pow(decade, power); t >= s.low*(1-rounding) && t <= s.high*(1+rounding) {
+				s.ticks = append(s.ticks, t)
+			}
 		}
 	}
 }

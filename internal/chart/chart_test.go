@@ -221,7 +221,7 @@ func TestNamesAreEscaped(t *testing.T) {
 func TestEveryChartIsWithinItsBox(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
-		value := rapid.OneOf(rapid.Float64Range(0, 1e12), rapid.Float64Range(0, 1e-9), rapid.SampledFrom([]float64{0, 1, math.NaN()}))
+		value := rapid.OneOf(rapid.Float64Range(0, 1e12), rapid.Float64Range(0, 1e-9), rapid.Float64Range(0, 1e-300), rapid.SampledFrom([]float64{0, 1, math.NaN(), 5e-324, 1e300}))
 		n := rapid.IntRange(0, 300).Draw(r, "points")
 		l := chart.Lines{
 			Title: "t", Stacked: rapid.Bool().Draw(r, "stacked"),

@@ -100,7 +100,7 @@ func (run *Run) side(r *rand.Rand, of Side) result.Side {
 	}
 	noise := r.NormFloat64() * run.Noise
 	for i, p := range run.Phases {
-		phase := result.Phase{Name: p.Name}
+		phase := phase{result.Phase{Name: p.Name}}
 		var books []*book
 		for _, c := range run.Classes {
 			if c.Only == "" || c.Only == p.Name {
@@ -123,19 +123,8 @@ func (run *Run) side(r *rand.Rand, of Side) result.Side {
 			phase.Cost = phase.Cost.Plus(sample.Cost)
 			at++
 		}
-		writes := result.Writes{Reasons: map[string]int64{}}
-		for _, b := range books {
-			phase.Classes = append(phase.Classes, b.class(float64(p.Seconds)))
-			writes.Sent += b.answers.Admitted + b.answers.Throttled
-			writes.Throttled += b.answers.Throttled
-		}
-		if writes.Throttled > 0 {
-			writes.EarlySent, writes.EarlyThrottled = writes.Sent/10, writes.Throttled/2
-			writes.Reasons["TableWriteKeyRangeThroughputExceeded"] = writes.Throttled - writes.Throttled/5
-			writes.Reasons["unknown"] = writes.Throttled / 5
-		}
-		phase.Populations = []result.Population{{Name: "tenants", Cost: phase.Cost, Writes: writes, Shards: 4}}
-		s.Phases = append(s.Phases, phase)
+		phase.close(books, float64(p.Seconds))
+		s.Phases = append(s.Phases, phase.Phase)
 	}
 	answers := s.Answers()
 	n := answers.Admitted
@@ -148,6 +137,25 @@ func (run *Run) side(r *rand.Rand, of Side) result.Side {
 		s.Balance = &result.Balance{Buckets: 64, Booked: 801 * n, Found: 801 * n}
 	}
 	return s
+}
+
+// A phase is a phase being made.
+type phase struct{ result.Phase }
+
+// close adds what the classes measured, and the writes.
+func (p *phase) close(books []*book, seconds float64) {
+	writes := result.Writes{Reasons: map[string]int64{}}
+	for _, b := range books {
+		p.Classes = append(p.Classes, b.class(seconds))
+		writes.Sent += b.answers.Admitted + b.answers.Throttled
+		writes.Throttled += b.answers.Throttled
+	}
+	if writes.Throttled > 0 {
+		writes.EarlySent, writes.EarlyThrottled = writes.Sent/10, writes.Throttled/2
+		writes.Reasons["TableWriteKeyRangeThroughputExceeded"] = writes.Throttled - writes.Throttled/5
+		writes.Reasons["unknown"] = writes.Throttled / 5
+	}
+	p.Populations = []result.Population{{Name: "tenants", Cost: p.Cost, Writes: writes, Shards: 4}}
 }
 
 // A book counts the operations of a class in a phase.
