@@ -278,13 +278,13 @@ func distribution(r *result.Result, group []measured) template.HTML {
 			}
 		}
 	}
-	const perDecade = 20
+	const perDecade = 40
 	step := math.Log(10) / perDecade
 	first := math.Floor(math.Log(low)/step) - 1
 	bins := int(math.Ceil(math.Log(high)/step)-first) + 1
 	l := chart.Lines{
 		Title: "Latencies of " + names(phaseName(r, group[0].phase), group[0].class), Steps: true,
-		Text: "The share of the operations in bins that are each a twentieth of a decade wide.",
+		Text: "The share of the operations in bins that are each a fortieth of a decade wide.",
 		X:    chart.Axis{Label: "ms (logarithmic)", Log: true}, Y: chart.Axis{Label: "% of the operations"},
 	}
 	for i := range bins + 1 {
@@ -297,16 +297,22 @@ func distribution(r *result.Result, group []measured) template.HTML {
 			sum += b.Count
 		}
 		for _, b := range m.Latency.Histogram {
-			i := 0
-			if b.UpTo > 0 {
-				i = int(math.Ceil(math.Log(float64(b.UpTo))/step-first)) - 1
-			}
 			const percent = 100
-			y[min(max(i, 0), bins-1)] += percent * result.Share(b.Count, sum)
+			spread(y, math.Log(max(low, float64(b.UpTo)))/step-first, step, percent*result.Share(b.Count, sum))
 		}
 		l.Series = append(l.Series, chart.Series{Name: m.side, Class: sideClass(r, m.side), Y: y})
 	}
 	return l.SVG()
+}
+
+// spread adds a share to the bins that its own bin overlaps. Its own bin ends at a position
+// in bins and is 2 % wide; step is the logarithm of the width of the others.
+func spread(y []float64, end, step, share float64) {
+	wide := math.Log(1.02) / step
+	i := min(len(y)-1, int(end))
+	inside := min(1, (end-float64(i))/wide) // the part in bin i; the rest is in the one before
+	y[i] += share * inside
+	y[max(0, i-1)] += share * (1 - inside)
 }
 
 // limitBars draws what was admitted of what limits entitled to.

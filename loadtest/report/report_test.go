@@ -421,3 +421,23 @@ func TestTheErrorOfTheWriter(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A distribution has all operations, in the bins of their latencies.
+func TestDistribution(t *testing.T) {
+	t.Parallel()
+	r := resulttest.New(resulttest.Run{})
+	c := &r.Sides[0].Phases[0].Classes[0]
+	c.Latency.Histogram = []result.Bin{{UpTo: 1, Count: 300}, {UpTo: 10, Count: 100}}
+	page := write(t, r)
+	chart := page[strings.Index(page, `id="latencies"`):]
+	chart = chart[:strings.Index(chart, "</figure>")]
+	shares, sum := map[string]float64{}, 0.0
+	for _, m := range regexp.MustCompile(`([0-9.]+) to ([0-9.]+) ms \(logarithmic\)\nlimiter: ([0-9.]+)<`).FindAllStringSubmatch(chart, -1) {
+		var share float64
+		_, _ = fmt.Sscan(m[3], &share)
+		shares[m[2]], sum = share, sum+share
+	}
+	if shares["1"] != 75 || shares["10"] != 25 || sum != 100 {
+		t.Errorf("%v", shares)
+	}
+}
