@@ -34,8 +34,7 @@ func (s *scale) place(v float64) float64 {
 	if s.log {
 		low, high, v = math.Log(low), math.Log(high), math.Log(max(v, s.low))
 	}
-	part := (v - low) / (high - low)
-	return s.from + min(1, max(0, part))*(s.to-s.from)
+	return s.from + (v-low)/(high-low)*(s.to-s.from)
 }
 
 // over makes the scale of an axis over values.

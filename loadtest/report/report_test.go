@@ -346,14 +346,16 @@ func TestADay(t *testing.T) {
 	if _, err := fmt.Sscanf(summary, "Samples of side limiter: %d rows", &rows); err != nil || rows < 500 || rows > 700 {
 		t.Errorf("%q", summary)
 	}
-	var sum int64
-	for _, cells := range regexp.MustCompile(`<tr><td class="name">(?:morning|evening)</td>(?:<td>[^<]*</td>){2}<td>([0-9,]+)</td>`).FindAllStringSubmatch(page, -1) {
+	sums := map[string]int64{}
+	for _, cells := range regexp.MustCompile(`<tr><td class="name">(morning|evening)</td>(?:<td>[^<]*</td>){2}<td>([0-9,]+)</td>`).FindAllStringSubmatch(page, -1) {
 		var n int64
-		_, _ = fmt.Sscan(strings.ReplaceAll(cells[1], ",", ""), &n)
-		sum += n
+		_, _ = fmt.Sscan(strings.ReplaceAll(cells[2], ",", ""), &n)
+		sums[cells[1]] += n
 	}
-	if due := r.Operations(); sum != due {
-		t.Errorf("the samples have %d operations due, want %d", sum, due)
+	for _, p := range r.Sides[0].Phases {
+		if due := p.Classes[0].Due; sums[p.Name] != due {
+			t.Errorf("the samples of the %s have %d operations due, want %d", p.Name, sums[p.Name], due)
+		}
 	}
 	if page := write(t, resulttest.New(resulttest.Run{})); strings.Contains(page, "are merged") {
 		t.Error("samples of a minute are not merged")
@@ -439,5 +441,24 @@ func TestDistribution(t *testing.T) {
 	}
 	if shares["1"] != 75 || shares["10"] != 25 || sum != 100 {
 		t.Errorf("%v", shares)
+	}
+}
+
+// The charts of one kind have the same axes on every side, so that their heights compare.
+func TestSidesHaveTheSameAxes(t *testing.T) {
+	t.Parallel()
+	page := write(t, attack())
+	from := strings.Index(page, "<h3>Latency over time</h3>")
+	page = page[from : from+strings.Index(page[from:], "</section>")]
+	var ticks []string
+	for chart := range strings.SplitSeq(page, "<figure>") {
+		var of []string
+		for _, m := range regexp.MustCompile(`<text class="end"[^>]*>([^<]*)<`).FindAllStringSubmatch(chart, -1) {
+			of = append(of, m[1])
+		}
+		ticks = append(ticks, strings.Join(of, " "))
+	}
+	if len(ticks) != 4 || ticks[1] == "" || ticks[1] != ticks[2] || ticks[1] != ticks[3] {
+		t.Errorf("the ticks are %q", ticks)
 	}
 }
