@@ -301,7 +301,15 @@ func (c *Comparison) phases(a, b *phase) {
 	}
 }
 
+// dueAlike is how far the rates due of two runs may be apart without a warning.
+const dueAlike = 0.1
+
 func (c *Comparison) classes(p *pair, a, b *result.Class) {
+	// Only operations with a rate have a lag; those of users are due when they are sent.
+	dueA, dueB := float64(a.Due)/a.Seconds, float64(b.Due)/b.Seconds
+	if a.Lag.Max > 0 && b.Lag.Max > 0 && math.Abs(dueB-dueA) > dueAlike*dueA {
+		c.warn("Class %s of phase %s of side %s has another load: %.4g operations per second were due in A, %.4g in B.", a.Name, p.a.Name, p.a.side, dueA, dueB)
+	}
 	c.add(p, a.Name, OperationsPerSecond, p.rate(a, b))
 	for _, q := range quantiles {
 		c.add(p, a.Name, q.metric, p.quantile(q, a, b))

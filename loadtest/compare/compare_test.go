@@ -166,6 +166,7 @@ func TestWarnings(t *testing.T) {
 		"differ in the machine":                   func(r *result.Result) { r.Machine = "darwin/arm64" },
 		"differ in the number of limiters":        func(r *result.Result) { r.Limiters = 9 },
 		"differ in the table of prices":           func(r *result.Result) { r.Prices = "eu-west-1" },
+		"has another load: ":                      func(r *result.Result) { r.Sides[0].Phases[0].Classes[0].Due *= 2 },
 		"Side shared is in B only":                func(r *result.Result) { r.Sides = append(r.Sides, result.Side{Name: "shared"}) },
 		"Phase late of side limiter is in B only": func(r *result.Result) { r.Sides[0].Phases = append(r.Sides[0].Phases, result.Phase{Name: "late"}) },
 		"Class Whale of phase all of side limiter is in B only": func(r *result.Result) {

@@ -45,7 +45,8 @@ func save(t *testing.T, dir, name, content string) string {
 	return path
 }
 
-func load(seed uint64, slower float64) *result.Result {
+// oneSide is a run of one side.
+func oneSide(seed uint64, slower float64) *result.Result {
 	return resulttest.New(resulttest.Run{
 		Seed: seed, Sides: []resulttest.Side{{Name: "limiter", Slower: slower}}, Classes: []resulttest.Class{{Name: "Users", Rate: 200}},
 	})
@@ -54,7 +55,7 @@ func load(seed uint64, slower float64) *result.Result {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	file := save(t, dir, "hot.json", encode(t, load(1, 1)))
+	file := save(t, dir, "hot.json", encode(t, oneSide(1, 1)))
 	page := filepath.Join(dir, "hot.html")
 
 	code, stdout, stderr := program(t, "", "report", file)
@@ -84,7 +85,7 @@ func TestReport(t *testing.T) {
 
 	// From standard input to a named file, and JSON.
 	other := filepath.Join(dir, "other.html")
-	code, stdout, stderr = program(t, encode(t, load(1, 1)), "report", "-", "--html", other, "--output", "json")
+	code, stdout, stderr = program(t, encode(t, oneSide(1, 1)), "report", "-", "--html", other, "--output", "json")
 	if code != 0 || !strings.Contains(stdout, `{"html":"`) {
 		t.Errorf("exit code %d, output %q, errors %q", code, stdout, stderr)
 	}
@@ -96,7 +97,7 @@ func TestReport(t *testing.T) {
 func TestReportRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	good := save(t, dir, "good.json", encode(t, load(1, 1)))
+	good := save(t, dir, "good.json", encode(t, oneSide(1, 1)))
 	for _, tt := range []struct {
 		name  string
 		stdin string
@@ -128,8 +129,8 @@ func TestReportRefuses(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a := save(t, dir, "a.json", encode(t, load(1, 1)))
-	same, slow := save(t, dir, "same.json", encode(t, load(2, 1))), save(t, dir, "slow.json", encode(t, load(3, 1.3)))
+	a := save(t, dir, "a.json", encode(t, oneSide(1, 1)))
+	same, slow := save(t, dir, "same.json", encode(t, oneSide(2, 1))), save(t, dir, "slow.json", encode(t, oneSide(3, 1.3)))
 	short := save(t, dir, "short.json", encode(t, resulttest.New(resulttest.Run{Phases: []resulttest.Phase{{Name: "all", Seconds: 3}}})))
 	for _, tt := range []struct {
 		name string
@@ -157,7 +158,7 @@ func TestCompare(t *testing.T) {
 		})
 	}
 
-	code, stdout, stderr := program(t, encode(t, load(3, 1.3)), "compare", a, "-", "--output", "json")
+	code, stdout, stderr := program(t, encode(t, oneSide(3, 1.3)), "compare", a, "-", "--output", "json")
 	var c compare.Comparison
 	if err := json.Unmarshal([]byte(stdout), &c); err != nil || code != 1 || stderr != "" || c.Verdict != compare.Regression || len(c.Rows) < 8 {
 		t.Errorf("exit code %d, errors %q, output %s: %v", code, stderr, stdout, err)
@@ -167,8 +168,8 @@ func TestCompare(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a := save(t, dir, "a.json", encode(t, load(1, 1)))
-	other := load(1, 1)
+	a := save(t, dir, "a.json", encode(t, oneSide(1, 1)))
+	other := oneSide(1, 1)
 	other.Scenario = "other"
 	b := save(t, dir, "b.json", encode(t, other))
 	for _, tt := range []struct {
