@@ -75,10 +75,12 @@ const (
 	Same    Change = "same"    // the whole interval is within the threshold
 	Unclear Change = "unclear" // the interval is on both sides of the threshold
 	Differs Change = "differs" // beyond the threshold, where neither side is better
-	// TooShort and TooFew are figures without an interval: the phase has too few samples,
-	// there are too few operations, or one run has none at all.
-	TooShort Change = "too short"
-	TooFew   Change = "too few"
+	// These figures have no interval: the phase has too few samples; there are too few
+	// operations, or one run has none at all; the operations above a quantile are in too few
+	// batches.
+	TooShort  Change = "too short"
+	TooFew    Change = "too few"
+	Clustered Change = "clustered"
 )
 
 // A Verdict is the judgement on all figures.
@@ -364,7 +366,7 @@ func (c *Comparison) judge() {
 			if r.Metric.worse() != 0 {
 				judged++
 			}
-		case Differs, TooShort, TooFew:
+		case Differs, TooShort, TooFew, Clustered:
 		}
 	}
 	switch {

@@ -97,7 +97,7 @@ func (p *pair) quantile(q quantile, a, b *result.Class) figure {
 	a1, a2 := without(p.a.samples, p.batches, q), without(p.b.samples, p.batches, q)
 	spread := min(a1.spread, a2.spread)
 	if spread < minSpread {
-		f.without = TooFew
+		f.without = Clustered
 		return f
 	}
 	t := student(spread-1) / normal

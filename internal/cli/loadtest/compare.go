@@ -30,6 +30,8 @@ ratio of B to A with a 95 % confidence interval.
   differs    beyond the threshold; for refusals and the generator's lag no side is better
   too short  the phase has less than 8 samples, of a second each
   too few    there are too few operations for this figure
+  clustered  the operations above the quantile are in less than 3 batches of seconds, as
+             after a few stalls: longer runs have more
 
 Wrong answers that appear are a regression, too. docs/load-testing.md has the method.
 
