@@ -40,10 +40,11 @@ long = TestABusyBucketCostsNoMoreThanEstimated TestACombinedLoadCostsWhatTheLedg
 	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually \
 	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
 	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
+	TestTheIntervalsContainOne \
 	TestUnequalSharesAreSeen TestUnitsAreThoseOfTheLedger \
 	TestUsageCostsWhatTheLedgerSays
 long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite ./estimate \
-	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest
+	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest ./loadtest/compare
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 

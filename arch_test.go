@@ -79,7 +79,9 @@ var mayImport = map[string][]string{
 	"replay/logs":             {"replay", "store"},
 	"estimate":                {"store", "internal/bucket", "loadtest/scenario"},
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "estimate", "internal/schema", "loadtest/result", "loadtest/scenario", sdk + "/..."},
-	"loadtest/result":         {},
+	"loadtest/compare":        {"store", "loadtest/result"},
+	"loadtest/report":         {"internal/chart", "internal/limitarg", "loadtest/result"},
+	"loadtest/result":         {"internal/limitarg"},
 	"loadtest/search":         {"store", "loadtest/result"},
 	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
 	"loadtest/locust":         {"store"},
@@ -100,6 +102,9 @@ var mayImport = map[string][]string{
 	"internal/yamlfile": {"store"},
 	"internal/limitarg": {"store"},
 
+	// Charts in pages.
+	"internal/chart": {"internal/limitarg"},
+
 	// Programs.
 	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest/...", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli", "internal/cli/app"},
@@ -115,6 +120,7 @@ var mayImport = map[string][]string{
 	"internal/dated":      {"internal/calls", sdk + "/..."},
 	"internal/elftest":    {},
 	"internal/faults":     {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	"internal/resulttest": {"loadtest/result"},
 	"conformance/account": {"store", "deploy/stack"},
 
 	// Permissions: what IAM judges about requests, and the tables made of it.
@@ -127,7 +133,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "storetest",
+	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/chart"
 	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/replay"
 )
@@ -25,7 +26,7 @@ type view struct {
 
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent": percent, "wait": wait, "limit": limitarg.Format, "proposed": proposed, "instant": instant,
-	"timeline": timeline, "waits": waits, "headroom": headroom,
+	"style": func() template.CSS { return chart.Style }, "timeline": timeline, "waits": waits, "headroom": headroom,
 }).Parse(page))
 
 // html writes the page.
@@ -63,37 +64,37 @@ func instant(t time.Time) string { return t.Format(time.RFC3339) }
 
 // timeline draws events over time, the refused ones in another color.
 func timeline(slots []replay.Slot) template.HTML {
-	columns := make([]bar, len(slots))
+	columns := make([]chart.Column, len(slots))
 	for i, s := range slots {
-		columns[i] = bar{
-			label: fmt.Sprintf("%s: %d events, %d refused", s.Start.Format(time.RFC3339), s.Events, s.Refused),
-			high:  s.Events, hot: s.Refused,
+		columns[i] = chart.Column{
+			Label: fmt.Sprintf("%s: %d events, %d refused", s.Start.Format(time.RFC3339), s.Events, s.Refused),
+			High:  s.Events, Hot: s.Refused,
 		}
 	}
-	return bars("events over time, and those refused", columns)
+	return chart.Columns("events over time, and those refused", columns)
 }
 
 // waits draws how long refused events would have waited.
 func waits(w *replay.Waits) template.HTML {
-	columns := make([]bar, len(w.Bars))
+	columns := make([]chart.Column, len(w.Bars))
 	for i, b := range w.Bars {
-		columns[i] = bar{
-			label: fmt.Sprintf("over %s, up to %s: %d refused", wait(b.OverMS), wait(b.UpToMS), b.Refused),
-			mark:  "≤ " + wait(b.UpToMS), high: b.Refused, hot: b.Refused,
+		columns[i] = chart.Column{
+			Label: fmt.Sprintf("over %s, up to %s: %d refused", wait(b.OverMS), wait(b.UpToMS), b.Refused),
+			Mark:  "≤ " + wait(b.UpToMS), High: b.Refused, Hot: b.Refused,
 		}
 	}
-	return bars("waits of refused events", columns)
+	return chart.Columns("waits of refused events", columns)
 }
 
 // headroom draws how much of the capacity admitted events left.
 func headroom(h replay.Headroom) template.HTML {
-	columns := make([]bar, len(h.Tenths))
+	columns := make([]chart.Column, len(h.Tenths))
 	for i, n := range h.Tenths {
 		const tenth = 10
-		columns[i] = bar{
-			label: fmt.Sprintf("%d to %d %% left: %d events", i*tenth, (i+1)*tenth, n),
-			mark:  fmt.Sprintf("%d %%", i*tenth), high: n,
+		columns[i] = chart.Column{
+			Label: fmt.Sprintf("%d to %d %% left: %d events", i*tenth, (i+1)*tenth, n),
+			Mark:  fmt.Sprintf("%d %%", i*tenth), High: n,
 		}
 	}
-	return bars("what admitted events left of the capacity", columns)
+	return chart.Columns("what admitted events left of the capacity", columns)
 }

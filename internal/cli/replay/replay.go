@@ -31,8 +31,8 @@ type options struct {
 	window time.Duration
 	held   int
 
-	refuseAtMost    shareFlag
-	malformedAtMost shareFlag
+	refuseAtMost    app.Share
+	malformedAtMost app.Share
 	top             int
 	page            string // the HTML file
 
@@ -100,34 +100,6 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.IntVar(&o.top, "top", top, "`number` of buckets to show, those with the most refusals")
 	f.StringVar(&o.page, "html", "", "`file` to write a page with pictures to")
 }
-
-// shareFlag is the value of a flag that takes a share, as a number or in percent.
-type shareFlag float64
-
-func (s *shareFlag) String() string {
-	if *s == 0 {
-		return "0"
-	}
-	const whole = 100
-	return strconv.FormatFloat(float64(*s)*whole, 'g', -1, 64) + "%"
-}
-
-func (s *shareFlag) Set(text string) error {
-	number, percent := strings.CutSuffix(text, "%")
-	v, err := strconv.ParseFloat(number, 64)
-	if percent {
-		const whole = 100
-		v /= whole
-	}
-	if err != nil || !(v >= 0 && v < 1) {
-		return errors.New("give a share from 0 to less than 1, or percent: 0.001 or 0.1%")
-	}
-	*s = shareFlag(v)
-	return nil
-}
-
-// Type is the value's name in help.
-func (*shareFlag) Type() string { return "share" }
 
 // Validate checks the command line.
 func (o *options) Validate() error {
