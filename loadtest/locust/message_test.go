@@ -73,7 +73,7 @@ func TestReportsAreMerged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for unsent := range len(events) {
+	for unsent := range events {
 		got, err := locust.Reports(at, 1, "box_1", unsent, events...)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%d unsent: %v (-want +got):\n%s", unsent, err, diff)
