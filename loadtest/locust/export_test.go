@@ -60,12 +60,17 @@ type (
 )
 
 // Reports are the bytes of the report of events that happen at an instant, with so many
-// users of class A.
-func Reports(now time.Time, users int64, id string, events ...Event) ([]byte, error) {
+// users of class A. The first ones are in a report that could not be sent.
+func Reports(now time.Time, users int64, id string, unsent int, events ...Event) ([]byte, error) {
 	s := newStats(now)
+	lost := s.take(now)
 	for i := range events {
+		if i == unsent {
+			lost = s.take(now)
+		}
 		s.add(&events[i], now)
 	}
+	s.restore(lost)
 	r := s.take(now)
 	r.ClassesCount, r.UserCount = map[string]int64{"A": users}, users
 	return encode("stats", r, id)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,8 @@ type end struct {
 
 	in, out *stream
 	late    *time.Timer
+	// refuses is set when the connection breaks as soon as a report is written to it.
+	refuses atomic.Bool
 }
 
 func connection() (worker, master *end) {
@@ -79,10 +82,16 @@ func connection() (worker, master *end) {
 }
 
 func (e *end) Read(p []byte) (int, error)     { return e.in.Read(p) }
-func (e *end) Write(p []byte) (int, error)    { return e.out.Write(p) }
 func (e *end) CloseWrite() error              { return e.out.Close() }
 func (*end) SetWriteDeadline(time.Time) error { return nil }
 func (e *end) Close() error                   { return errors.Join(e.in.Close(), e.out.Close()) }
+
+func (e *end) Write(p []byte) (int, error) {
+	if e.refuses.Load() && bytes.Contains(p, []byte("stats_total")) {
+		return 0, errors.Join(net.ErrClosed, e.Close())
+	}
+	return e.out.Write(p)
+}
 
 // SetDeadline is for one goroutine.
 func (e *end) SetDeadline(at time.Time) error {
@@ -117,6 +126,7 @@ type fakeMaster struct {
 	all     []said
 	current *zmq4.Conn
 	wire    net.Conn // of current
+	worker  *end     // its other end
 }
 
 func newMaster(t *testing.T) *fakeMaster {
@@ -133,6 +143,7 @@ func (m *fakeMaster) dial(context.Context) (net.Conn, error) {
 		return nil, errDown
 	}
 	worker, master := connection()
+	m.worker = worker
 	go m.serve(master)
 	return worker, nil
 }

@@ -50,11 +50,34 @@ func TestOurMessagesHaveTheBytesOfLocust(t *testing.T) {
 		}
 	}
 	at := time.Unix(1700000000, 250_000_000)
-	got, err := locust.Reports(at, 2, "box_1", locust.Event{
+	got, err := locust.Reports(at, 2, "box_1", 0, locust.Event{
 		Method: "ACQUIRE", Name: "gpt-4", Took: 147 * time.Millisecond, Size: 3, Err: errors.New("throttled"),
 	})
 	if diff := cmp.Diff(want["stats"], got); diff != "" || err != nil {
 		t.Errorf("stats: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A report that could not be sent is in the next one, as if it had never been made.
+func TestReportsAreMerged(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1700000000, 0)
+	failed := errors.New("throttled")
+	events := []locust.Event{
+		{Method: "DO", Name: "x", Took: 1100 * time.Microsecond, Size: 1, Err: failed},
+		{Method: "DO", Name: "x", Took: 900 * time.Microsecond, Size: 2},
+		{Method: "DO", Name: "x", Took: 1200 * time.Microsecond, Size: 4, Err: failed},
+		{Method: "DO", Name: "x", Took: 1000 * time.Microsecond, Size: 8},
+	}
+	want, err := locust.Reports(at, 1, "box_1", 0, events...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unsent := range events {
+		got, err := locust.Reports(at, 1, "box_1", unsent, events...)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%d unsent: %v (-want +got):\n%s", unsent, err, diff)
+		}
 	}
 }
 

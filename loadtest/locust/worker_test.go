@@ -287,7 +287,7 @@ func TestAReportIsNotLost(t *testing.T) {
 		s.spawn(1, 2, nil)
 		pass(4500 * time.Millisecond)
 		s.mu.Lock()
-		_ = s.wire.(*end).in.Close() // the worker notices when it writes
+		s.worker.refuses.Store(true)
 		s.mu.Unlock()
 		pass(10 * time.Second)
 		s.ends()
@@ -302,7 +302,7 @@ func TestAReportIsNotLost(t *testing.T) {
 func TestANewMaster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, &tasks{holding: hour})
+		s := serve(t, &tasks{think: 400 * time.Millisecond})
 		s.spawn(2, 2, nil)
 		pass(10 * time.Second)
 		before, when := len(s.heard("")), time.Since(s.began)
@@ -321,13 +321,15 @@ func TestANewMaster(t *testing.T) {
 				t.Errorf("reported to the new master: %v", m)
 			}
 		}
-		if got := s.active(); got != 0 {
-			t.Errorf("%d operations are under way", got)
+		did := s.load.done.Load()
+		pass(10 * time.Second)
+		if more := s.load.done.Load() - did; more != 0 {
+			t.Errorf("%d requests of users that the new master does not know of", more)
 		}
 		// Its clock may be behind that of the old one.
 		s.send("spawn", map[string]any{"timestamp": 1.0, "user_classes_count": map[string]any{"Writer": 3}})
-		if got := s.active(); got != 3 {
-			t.Errorf("%d users", got)
+		if got := s.last("spawning_complete"); got.counts() != [2]int64{0, 3} {
+			t.Errorf("users %v", got.counts())
 		}
 		s.ends()
 	})
@@ -401,6 +403,24 @@ func TestNoMaster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker that has announced itself on a connection that is lost does so at once on the
+// next one.
+func TestTheFirstConnectionIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMaster(t)
+		m.silent = true
+		s := start(t, m, &tasks{})
+		synctest.Wait()
+		m.becomes(func() { m.silent = false })
+		pass(1500 * time.Millisecond)
+		if n := len(m.heard("client_ready")); n != 2 || len(m.distinct()) != 1 {
+			t.Errorf("%d announcements, IDs %v", n, m.distinct())
+		}
+		s.ends()
+	})
 }
 
 func TestTheMasterAsksForANewConnection(t *testing.T) {

@@ -88,6 +88,16 @@ func TestFilesAndTables(t *testing.T) {
 	}
 }
 
+// Without a set-up, the command writes nothing.
+func TestWithoutSetUp(t *testing.T) {
+	t.Parallel()
+	w := limitertest.New(t, limitertest.Options{})
+	code, _, stderr := run(t.Context(), w.Engine, "--locust=127.0.0.1:1", "--namespace=load", "--setup=false", "simple")
+	if code != app.ExitError || !strings.Contains(stderr, "zae-limiter namespace register load") {
+		t.Errorf("exit code %d, errors %q", code, stderr)
+	}
+}
+
 // lead is a master over TCP: it asks a worker for users, lets some reports come, and ends
 // with a message of some type, or with a call.
 func lead(t *testing.T, users map[string]any, end func(send func(kind string, data any))) (address string, kinds <-chan string) {

@@ -150,6 +150,12 @@ func TestFailures(t *testing.T) {
 				if err := s.SetUp(t.Context()); err != nil {
 					t.Fatal(err)
 				}
+				if err := s.Store.SetSystem(t.Context(), nil, store.Allow); err != nil {
+					t.Fatal(err)
+				}
+				if c.name == "unavailable" { // although the limiter knows that the system allows
+					s.do(t.Context(), 1)
+				}
 				s.faults.Set(c.hook)
 				events, _ := s.do(t.Context(), 0)
 				var got []string
