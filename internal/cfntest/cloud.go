@@ -133,6 +133,18 @@ func (c *Cloud) Exists(resourceType, name string) bool {
 	return c.exists[resourceType+" "+name]
 }
 
+// Properties returns the properties of a resource of a stack, with the functions in them
+// resolved. They are nil if the stack has no such resource.
+func (c *Cloud) Properties(stackName, logicalID string) map[string]any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance()
+	if s := c.live(stackName); s != nil {
+		return s.resources[logicalID].values
+	}
+	return nil
+}
+
 // call runs one request: it does what was due, and applies the fault.
 func call[Out any](c *Cloud, op string, do func() (*Out, error)) (*Out, error) {
 	c.mu.Lock()

@@ -105,18 +105,15 @@ func (o *Orchestrator) Run(ctx context.Context, end time.Time) (Summary, error) 
 	for {
 		view, err := o.Master.Look(ctx)
 		now := o.Now()
-		if ctx.Err() != nil {
-			s.Reason = WasStopped
-			return s, nil
-		}
 		switch {
+		case ctx.Err() != nil: // the pause ends the loop
 		case err == nil:
 			heard = now
 			s.Looks++
 			if now.Before(end.Add(-Startup)) {
 				o.start(ctx, log, &s, f.Plan(now, view))
 			}
-		case heard.IsZero() || now.Sub(heard) >= Silence:
+		case now.Sub(heard) >= Silence: // as it is before the first answer
 			log.WarnContext(ctx, NoMaster, "error", err)
 			s.Reason = NoMaster
 			return s, nil
