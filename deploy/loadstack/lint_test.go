@@ -73,7 +73,7 @@ func withValues(t *testing.T, spec *loadstack.Spec) string {
 		for i, line := range lines {
 			if rest, ok := strings.CutPrefix(line, "  "+p.Key+": {"); ok {
 				var kept []string
-				for _, part := range strings.SplitSeq(rest, ", ") {
+				for part := range strings.SplitSeq(rest, ", ") {
 					if !strings.HasPrefix(part, "Default: ") {
 						kept = append(kept, part)
 					}
