@@ -78,7 +78,8 @@ var mayImport = map[string][]string{
 	"replay":                  {"store", "internal/bucket"},
 	"replay/logs":             {"replay", "store"},
 	"estimate":                {"store"},
-	"loadtest":                {".", "store", "dynamo", "dynamolite", "internal/schema", sdk + "/..."},
+	"loadtest":                {".", "store", "dynamo", "dynamolite", "estimate", "internal/schema", "loadtest/result", "loadtest/scenario", sdk + "/..."},
+	"loadtest/result":         {},
 	"loadtest/fleet":          {"store"},
 	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
 	"manifest":                {"store", "dynamo/...", "internal/yamlfile"},
@@ -99,7 +100,7 @@ var mayImport = map[string][]string{
 	"internal/limitarg": {"store"},
 
 	// Programs.
-	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
+	"internal/cli": {".", "store", "tend", "aggregator/...", "archive", "deploy/...", "dynamo/...", "dynamolite", "loadtest/...", "manifest/...", "replay/...", "estimate", "internal/...", sdk + "/..."},
 	"cmd":          {"internal/cli", "internal/cli/app"},
 	"examples":     {".", "dynamo", "dynamolite"},
 

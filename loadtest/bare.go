@@ -5,66 +5,78 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // bare is an actor without a limiter. It has one item for each entity and resource, in the
-// form of a bucket, and sends one conditional write for each operation. It never refills an
-// item. So items hold more than all requests together, except exhausted ones, which hold
-// nothing.
+// form of a bucket, and sends one conditional write for each operation, and another for a
+// settlement. It never refills an item. So items hold more than all requests together,
+// except exhausted ones, which hold nothing.
 type bare struct {
-	api   dynamo.API
-	table string
-	ns    string // the namespace's id
-	w     *workload
-	now   func() int64
+	side *side
+	ns   string // the namespace's id
+	// shapes are the expressions, by resource.
+	shapes []shape
+}
 
+type shape struct {
 	update, condition string
 	names             map[string]string
 }
 
-// writeBare makes the side use bare writes.
-func (s *side) writeBare() {
+func newBare(s *side) *bare {
 	_, ns := s.store.Namespace()
-	b := &bare{
-		api: s.watch, table: s.table, ns: ns, w: s.w, now: func() int64 { return s.o.Now().UnixMilli() },
-		update: "ADD", condition: "attribute_exists(PK)", names: map[string]string{},
-	}
-	for i, l := range s.w.limits {
-		n := strconv.Itoa(i)
-		b.names["#t"+n] = schema.LimitAttr(l.Name, schema.FieldTokens)
-		b.names["#c"+n] = schema.LimitAttr(l.Name, schema.FieldConsumed)
-		if i > 0 {
-			b.update += ","
+	b := &bare{side: s, ns: ns}
+	for _, r := range s.plan.Resources {
+		sh := shape{update: "ADD", condition: "attribute_exists(PK)", names: map[string]string{}}
+		for i, l := range r.Limits {
+			n := strconv.Itoa(i)
+			sh.names["#t"+n] = schema.LimitAttr(l.Name, schema.FieldTokens)
+			sh.names["#c"+n] = schema.LimitAttr(l.Name, schema.FieldConsumed)
+			if i > 0 {
+				sh.update += ","
+			}
+			sh.update += " #t" + n + " :d" + n + ", #c" + n + " :a" + n
+			sh.condition += " AND #t" + n + " >= :a" + n
 		}
-		b.update += " #t" + n + " :d" + n + ", #c" + n + " :a" + n
-		b.condition += " AND #t" + n + " >= :a" + n
+		b.shapes = append(b.shapes, sh)
 	}
-	s.actor = b
+	return b
 }
 
 // milli is the number of millitokens in a token.
 const milli = 1000
 
-func (b *bare) bucket(entity, resource int) limiter.Bucket {
-	return limiter.Bucket{Entity: b.w.entities[entity], Resource: b.w.resources[resource]}
+func (b *bare) bucket(entity, resource int) store.Bucket {
+	return store.Bucket{Entity: b.side.plan.Entities[entity].ID, Resource: b.side.plan.Resources[resource].Name}
 }
 
 // prime writes the items.
-func (b *bare) prime(ctx context.Context, _ func(context.Context, int, draw) error) error {
-	n := len(b.w.resources)
-	return each(ctx, n*len(b.w.entities), func(ctx context.Context, i int) error {
-		bucket := b.bucket(i/n, i%n)
+func (b *bare) prime(ctx context.Context) error {
+	var all [][2]int
+	seen := map[[2]int]bool{}
+	for c := range b.side.plan.Classes {
+		for _, at := range b.side.bucketsOf(c) {
+			if !seen[at] {
+				seen[at] = true
+				all = append(all, at)
+			}
+		}
+	}
+	return each(ctx, len(all), func(ctx context.Context, i int) error {
+		bucket := b.bucket(all[i][0], all[i][1])
+		item := schema.EncodeNewBucket(b.ns, b.item(bucket, all[i][0], all[i][1]))
 		err := patiently(ctx, func() error {
-			_, err := b.api.PutItem(ctx, &dynamodb.PutItemInput{TableName: &b.table, Item: schema.EncodeNewBucket(b.ns, b.item(bucket))}, onlyOnce)
+			_, err := b.side.router.PutItem(ctx, &dynamodb.PutItemInput{TableName: &b.side.table, Item: item}, onlyOnce)
 			return err
 		})
 		if err != nil {
@@ -75,18 +87,18 @@ func (b *bare) prime(ctx context.Context, _ func(context.Context, int, draw) err
 }
 
 // item is an item in the form that the limiter creates.
-func (b *bare) item(bucket limiter.Bucket) *store.Create {
-	c := &store.Create{Bucket: bucket, Now: b.now(), ShardCount: 1, Writes: store.NewLimit{
+func (b *bare) item(bucket store.Bucket, entity, resource int) *store.Create {
+	c := &store.Create{Bucket: bucket, Now: b.side.run.o.Now().UnixMilli(), ShardCount: 1, Writes: store.NewLimit{
 		NamedParams: store.NamedParams{Limit: schema.WCU, Params: store.Params{
 			Capacity: schema.WCUCapacity, Amount: schema.WCUAmount, Period: schema.WCUPeriod,
 		}},
 		Tokens: schema.WCUCapacity,
 	}}
-	for _, l := range b.w.limits {
-		tokens := int64(limiter.MaxTokens * milli)
-		if b.w.exhausted {
-			tokens = 0
-		}
+	tokens := int64(limiter.MaxTokens * milli)
+	if b.side.plan.Populations[b.side.plan.Entities[entity].Population].Exhausted {
+		tokens = 0
+	}
+	for _, l := range b.side.plan.Resources[resource].Limits {
 		c.Limits = append(c.Limits, store.NewLimit{Tokens: tokens, NamedParams: store.NamedParams{
 			Limit: l.Name, Params: store.Params{Capacity: l.Capacity * milli, Amount: l.Amount * milli, Period: l.Period.Milliseconds()},
 		}})
@@ -94,27 +106,57 @@ func (b *bare) item(bucket limiter.Bucket) *store.Create {
 	return c
 }
 
-func (b *bare) act(ctx context.Context, _ int, d draw) (taken, error) {
+func (b *bare) act(ctx context.Context, _, _ int, op *scenario.Op) answer {
+	if err := b.write(ctx, op, op.Consume, true); err != nil {
+		took := tookMaybe
+		if errors.Is(err, limiter.ErrExceeded) {
+			took = tookNothing
+		}
+		return answer{took: took, err: err}
+	}
+	if op.Hold > 0 {
+		alarm := time.NewTimer(op.Hold)
+		defer alarm.Stop()
+		if !until(ctx, alarm, op.Hold) {
+			return answer{took: tookAll, err: context.Cause(ctx)}
+		}
+	}
+	if !op.Adjusts() {
+		return answer{took: tookAll, held: op.Hold}
+	}
+	rest := make([]int64, len(op.Consume))
+	for i := range rest {
+		rest[i] = op.Settle[i] - op.Consume[i]
+	}
+	if err := b.write(ctx, op, rest, false); err != nil {
+		return answer{took: tookEither, held: op.Hold, err: err}
+	}
+	return answer{took: tookUsed, held: op.Hold}
+}
+
+// write takes tokens, if the item has them or need not.
+func (b *bare) write(ctx context.Context, op *scenario.Op, amounts []int64, must bool) error {
 	const perLimit = 2
-	values := make(map[string]types.AttributeValue, perLimit*len(b.w.limits))
-	for i := range b.w.limits {
-		n, amount := strconv.Itoa(i), b.w.asked(d, i)*milli
-		values[":d"+n], values[":a"+n] = schema.N(-amount), schema.N(amount)
+	sh := &b.shapes[op.Resource]
+	values := make(map[string]types.AttributeValue, perLimit*len(amounts))
+	for i, amount := range amounts {
+		n := strconv.Itoa(i)
+		values[":d"+n], values[":a"+n] = schema.N(-amount*milli), schema.N(amount*milli)
 	}
-	_, err := b.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &b.table, Key: schema.BucketKey(b.ns, b.bucket(d.entity, d.resource)).Item(),
-		UpdateExpression: &b.update, ConditionExpression: &b.condition,
-		ExpressionAttributeNames: b.names, ExpressionAttributeValues: values,
-		ReturnValues:                        types.ReturnValueAllNew,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, onlyOnce)
+	in := &dynamodb.UpdateItemInput{
+		TableName: &b.side.table, Key: schema.BucketKey(b.ns, b.bucket(op.Entity, op.Resource)).Item(),
+		UpdateExpression: &sh.update, ExpressionAttributeNames: sh.names, ExpressionAttributeValues: values,
+		ReturnValues: types.ReturnValueAllNew,
+	}
+	if must {
+		in.ConditionExpression = &sh.condition
+		in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	}
+	_, err := b.side.router.UpdateItem(ctx, in, onlyOnce)
 	if _, failed := errors.AsType[*types.ConditionalCheckFailedException](err); failed {
-		return tookNothing, limiter.ErrExceeded
+		return limiter.ErrExceeded
 	}
-	if err != nil {
-		return tookNothing, err
-	}
-	return tookAll, nil
+	return err
 }
 
 // onlyOnce prevents the SDK from repeating throttled requests.

@@ -3,101 +3,157 @@ package loadtest
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// LimitUse is the demand on one limit and its result, in tokens, over all buckets since
-// they were created.
-type LimitUse struct {
-	Limit string `json:"limit"`
-	// Demanded is the number of tokens requested; for settled operations, the number used.
-	Demanded int64 `json:"demanded"`
-	// Entitled is the part of the demand that the buckets could admit.
-	Entitled int64 `json:"entitled"`
-	Admitted int64 `json:"admitted"`
-}
+// taken is how much of its request an operation took.
+type taken uint8
 
-// Percent is the admitted part of the entitlement; 100 if nothing was demanded.
-func (u LimitUse) Percent() float64 {
-	if u.Entitled == 0 {
-		return 100
-	}
-	return 100 * share(u.Admitted, u.Entitled)
-}
+const (
+	tookNothing taken = iota
+	tookAll           // what it asked for
+	tookUsed          // what it used, after a settlement
+	tookEither        // what it asked for or what it used: its settlement has no answer
+	tookMaybe         // all or nothing: it has no answer
+)
 
 // books record the requests to buckets and their results. They are safe for concurrent use.
 type books struct {
-	w        *workload
-	accounts []account // by entity and resource
-	parents  []account // by parent and resource
+	plan *scenario.Plan
+	// accounts are by entity and resource; nil for buckets that nobody asked.
+	accounts []atomic.Pointer[account]
+	// busiest is the account with the highest demand, by population.
+	busiest []atomic.Pointer[account]
 }
 
 // An account records one bucket.
 type account struct {
+	entity, resource int
+	population       int
+	limits           []store.Limit // in the order of the resource's; without name if the bucket lacks one
+
 	mu          sync.Mutex
 	first, last int64 // start of the first operation and end of the last, in milliseconds
-	limits      []use
+	made        int64 // when the bucket existed for certain, in milliseconds; 0 is unknown
+	requests    int64
+	uses        []use
 	falsely     int64 // refusals that are certainly wrong
 }
 
-// use counts tokens.
+// use counts tokens of a limit.
 type use struct {
-	// asked is the sum of all requests so far, including those in flight. So it is an upper
-	// bound of what was taken.
+	// asked is the sum of all requests so far, including those in flight, and what they use
+	// beyond what they ask for. So it is an upper bound of what was taken.
 	asked int64
-	// wanted and admitted count completed operations.
-	wanted, admitted int64
+	// wanted and admitted count completed operations. granted is like admitted, but counts
+	// for an operation that used more than it asked for only what it asked for: the rest is
+	// debt, which no bucket refuses.
+	wanted, admitted, granted int64
+	// least and most are what the operations consumed, which is not known exactly if some
+	// have no answer.
+	least, most int64
 }
 
-func newBooks(w *workload) *books {
-	b := &books{w: w, accounts: make([]account, len(w.entities)*len(w.resources)), parents: make([]account, len(w.parents)*len(w.resources))}
-	for _, accounts := range [...][]account{b.accounts, b.parents} {
-		for i := range accounts {
-			accounts[i].limits = make([]use, len(w.limits))
+func newBooks(p *scenario.Plan) *books {
+	return &books{
+		plan: p, accounts: make([]atomic.Pointer[account], len(p.Entities)*len(p.Resources)),
+		busiest: make([]atomic.Pointer[account], len(p.Populations)),
+	}
+}
+
+// limitsOf are the limits of a bucket, in the order of the resource's.
+func limitsOf(p *scenario.Plan, entity, resource int) []store.Limit {
+	of := p.Resources[resource].Limits
+	own := p.Entities[entity].Limits
+	if own == nil {
+		return of
+	}
+	limits := make([]store.Limit, len(of))
+	for i := range of {
+		if k := slices.IndexFunc(own, func(l store.Limit) bool { return l.Name == of[i].Name }); k >= 0 {
+			limits[i] = own[k]
 		}
 	}
-	return b
+	return limits
+}
+
+// account returns the account of a bucket.
+func (b *books) account(entity, resource int) *account {
+	at := &b.accounts[entity*len(b.plan.Resources)+resource]
+	if a := at.Load(); a != nil {
+		return a
+	}
+	limits := limitsOf(b.plan, entity, resource)
+	a := &account{
+		entity: entity, resource: resource, population: b.plan.Entities[entity].Population,
+		limits: limits, uses: make([]use, len(limits)),
+	}
+	if at.CompareAndSwap(nil, a) {
+		return a
+	}
+	return at.Load()
 }
 
 // of returns the accounts of an operation: the entity's, and its parent's or nil.
-func (b *books) of(d draw) (own, parent *account) {
-	n := len(b.w.resources)
-	own = &b.accounts[d.entity*n+d.resource]
-	if len(b.parents) > 0 {
-		parent = &b.parents[b.w.parent(d.entity)*n+d.resource]
+func (b *books) of(op *scenario.Op) (own, parent *account) {
+	own = b.account(op.Entity, op.Resource)
+	if p := b.plan.Entities[op.Entity].Parent; p >= 0 {
+		parent = b.account(p, op.Resource)
 	}
 	return own, parent
 }
 
 // begin records an operation before it is sent.
-func (b *books) begin(d draw, at time.Time) {
-	own, parent := b.of(d)
-	own.begin(b.w, d, at.UnixMilli())
+func (b *books) begin(op *scenario.Op, at time.Time) {
+	own, parent := b.of(op)
+	b.note(own, own.begin(op, at.UnixMilli()))
 	if parent != nil {
-		parent.begin(b.w, d, at.UnixMilli())
+		b.note(parent, parent.begin(op, at.UnixMilli()))
 	}
 }
 
-func (a *account) begin(w *workload, d draw, at int64) {
+// note keeps the busiest account of each population.
+func (b *books) note(a *account, requests int64) {
+	is := &b.busiest[a.population]
+	for was := is.Load(); was != a; was = is.Load() {
+		if was != nil && was.demand() >= requests || is.CompareAndSwap(was, a) {
+			return
+		}
+	}
+}
+
+func (a *account) demand() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.requests
+}
+
+func (a *account) begin(op *scenario.Op, at int64) (requests int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.first == 0 || at < a.first {
 		a.first = at
 	}
-	for i := range a.limits {
-		a.limits[i].asked += w.asked(d, i)
+	for i := range a.uses {
+		a.uses[i].asked += max(op.Consume[i], op.Settle[i])
 	}
+	a.requests++
+	return a.requests
 }
 
 // end records the answer to an operation.
-func (b *books) end(d draw, at time.Time, took taken, refused bool) {
-	own, parent := b.of(d)
-	fits := own.end(b.w, d, at.UnixMilli(), took)
+func (b *books) end(op *scenario.Op, at time.Time, took taken, refused bool) {
+	own, parent := b.of(op)
+	fits := own.end(op, at.UnixMilli(), took)
 	if parent != nil {
-		fits = parent.end(b.w, d, at.UnixMilli(), took) && fits
+		fits = parent.end(op, at.UnixMilli(), took) && fits
 	}
 	if refused && fits {
 		own.mu.Lock()
@@ -107,67 +163,130 @@ func (b *books) end(d draw, at time.Time, took taken, refused bool) {
 }
 
 // end reports whether the sum of all requests to the bucket so far fits into its capacity.
-func (a *account) end(w *workload, d draw, at int64, took taken) (fits bool) {
+func (a *account) end(op *scenario.Op, at int64, took taken) (fits bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = max(a.last, at)
+	if a.made == 0 && took != tookNothing && took != tookMaybe {
+		a.made = at
+	}
 	fits = true
-	for i := range a.limits {
-		u := &a.limits[i]
-		switch took {
-		case tookNothing:
-			u.wanted += w.asked(d, i)
-		case tookAll:
-			u.wanted += w.asked(d, i)
-			u.admitted += w.asked(d, i)
-		case tookUsed:
-			u.wanted += w.used(d, i)
-			u.admitted += w.used(d, i)
-		case tookUnknown:
-		}
-		fits = fits && u.asked <= w.limits[i].Capacity
+	for i := range a.uses {
+		a.uses[i].end(op.Consume[i], op.Settle[i], took)
+		fits = fits && a.uses[i].asked <= a.limits[i].Capacity
 	}
 	return fits
 }
 
-// sums returns the use of each limit over all entities' buckets, and the number of wrong
-// results, those of parents' buckets included.
-func (b *books) sums() (uses []LimitUse, wrong int64) {
-	uses = make([]LimitUse, len(b.w.limits))
-	for i, l := range b.w.limits {
-		uses[i].Limit = l.Name
-		for k := range b.accounts {
-			u, beyond := b.accounts[k].use(i, l)
-			uses[i].Demanded += u.Demanded
-			uses[i].Entitled += u.Entitled
-			uses[i].Admitted += u.Admitted
-			wrong += beyond
-		}
-		for k := range b.parents {
-			_, beyond := b.parents[k].use(i, l)
-			wrong += beyond
+func (u *use) end(asked, used int64, took taken) {
+	switch took {
+	case tookNothing:
+		u.wanted += asked
+		return
+	case tookMaybe:
+		u.wanted += asked
+		u.most += asked
+		return
+	case tookUsed:
+		u.least, u.most = u.least+used, u.most+used
+	case tookAll:
+		used = asked
+		u.least, u.most = u.least+asked, u.most+asked
+	case tookEither:
+		u.least, u.most = u.least+min(asked, used), u.most+max(asked, used)
+		used = min(asked, used)
+	}
+	u.wanted += used
+	u.admitted += used
+	u.granted += min(asked, used)
+}
+
+// all returns the accounts with at least one request.
+func (b *books) all() (all []*account) {
+	for i := range b.accounts {
+		if a := b.accounts[i].Load(); a != nil {
+			all = append(all, a)
 		}
 	}
-	for k := range b.accounts {
-		b.accounts[k].mu.Lock()
-		wrong += b.accounts[k].falsely
-		b.accounts[k].mu.Unlock()
+	return all
+}
+
+// A group is a number of buckets whose use is added up: those of a population, or of its
+// parents, for one resource.
+type group struct {
+	population int
+	isParent   bool
+	resource   int
+}
+
+// groups are all groups, in the order of the scenario.
+func (b *books) groups() (all []group) {
+	for p := range b.plan.Populations {
+		for r := range b.plan.Resources {
+			all = append(all, group{p, false, r})
+		}
+		if b.plan.Populations[p].Parents == 0 {
+			continue
+		}
+		for r := range b.plan.Resources {
+			all = append(all, group{p, true, r})
+		}
+	}
+	return all
+}
+
+// empty returns the use of the limits of a group, at 0.
+func (b *books) empty(g group) []result.LimitUse {
+	name := b.plan.Populations[g.population].Name
+	if g.isParent {
+		name += scenario.ParentSuffix
+	}
+	r := &b.plan.Resources[g.resource]
+	uses := make([]result.LimitUse, len(r.Limits))
+	for i := range uses {
+		uses[i] = result.LimitUse{Population: name, Resource: r.Name, Limit: r.Limits[i].Name}
+	}
+	return uses
+}
+
+// sums returns the use of the limits of each group that was asked, and the wrong answers.
+func (b *books) sums() (uses []result.LimitUse, wrong *result.Wrong) {
+	sums := map[group][]result.LimitUse{}
+	wrong = &result.Wrong{}
+	for _, a := range b.all() {
+		g := group{a.population, b.plan.Entities[a.entity].IsParent, a.resource}
+		if sums[g] == nil {
+			sums[g] = b.empty(g)
+		}
+		a.mu.Lock()
+		wrong.Refusals += a.falsely
+		for i := range a.uses {
+			wrong.Beyond += a.addTo(&sums[g][i], i)
+		}
+		a.mu.Unlock()
+	}
+	for _, g := range b.groups() {
+		uses = append(uses, slices.DeleteFunc(sums[g], func(u result.LimitUse) bool { return u.Demanded == 0 })...)
 	}
 	return uses, wrong
 }
 
-// use returns the use of one limit, and the tokens admitted beyond the possible.
-func (a *account) use(i int, l limiter.Limit) (u LimitUse, beyond int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	most := entitlement(l, a.last-a.first)
-	u = LimitUse{Demanded: a.limits[i].wanted, Admitted: a.limits[i].admitted}
-	u.Entitled = min(u.Demanded, most)
-	return u, max(0, u.Admitted-most)
+// addTo adds the use of one limit to a sum, and returns the tokens admitted beyond the
+// possible.
+func (a *account) addTo(sum *result.LimitUse, i int) (beyond int64) {
+	u := &a.uses[i]
+	if a.limits[i].Name == "" {
+		return u.granted
+	}
+	most := entitlement(a.limits[i], a.last-a.first)
+	sum.Demanded += u.wanted
+	sum.Entitled += min(u.wanted, most)
+	sum.Admitted += u.admitted
+	return max(0, u.granted-most)
 }
 
 // entitlement is what a bucket that starts full can admit within ms milliseconds.
-func entitlement(l limiter.Limit, ms int64) int64 {
+func entitlement(l store.Limit, ms int64) int64 {
 	hi, lo := bits.Mul64(uint64(max(ms, 0)), uint64(l.Amount))
 	period := uint64(l.Period.Milliseconds())
 	if hi >= period {
@@ -178,19 +297,4 @@ func entitlement(l limiter.Limit, ms int64) int64 {
 		return math.MaxInt64
 	}
 	return l.Capacity + int64(earned)
-}
-
-// busiest is the bucket with the highest demand.
-func (b *books) busiest() limiter.Bucket {
-	most, at := int64(-1), 0
-	for k := range b.accounts {
-		a := &b.accounts[k]
-		a.mu.Lock()
-		if a.limits[0].asked > most {
-			most, at = a.limits[0].asked, k
-		}
-		a.mu.Unlock()
-	}
-	n := len(b.w.resources)
-	return limiter.Bucket{Entity: b.w.entities[at/n], Resource: b.w.resources[at%n]}
 }

@@ -2,7 +2,6 @@ package loadtest_test
 
 import (
 	"context"
-	"flag"
 	"slices"
 	"testing"
 	"time"
@@ -14,12 +13,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-var update = flag.Bool("update", false, "write golden files")
-
 // run runs a scenario that must succeed.
-func run(t *testing.T, o loadtest.Options) *loadtest.Result {
+func run(t *testing.T, o loadtest.Options) *result.Result {
 	t.Helper()
 	r, err := loadtest.Run(t.Context(), o)
 	if err != nil {
@@ -28,11 +28,45 @@ func run(t *testing.T, o loadtest.Options) *loadtest.Result {
 	return r
 }
 
-// options are the options of a short run on its own engine.
-func options(s loadtest.Scenario, engine dynamolite.Options) (o loadtest.Options, db *dynamolite.DB) {
-	db = dynamolite.New(engine)
-	return loadtest.Options{Scenario: s, API: db, Table: "limits", Namespace: "bench-test", Duration: time.Second, Seed: 1}, db
+// builtin returns a scenario of the program that lasts a time.
+func builtin(t *testing.T, name string, lasting time.Duration) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Builtin(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Scaled(lasting)
 }
+
+// at gives the first class of a scenario a constant rate.
+func at(s *scenario.Scenario, rate float64, clients int) *scenario.Scenario {
+	s.Classes = slices.Clone(s.Classes)
+	s.Classes[0].Arrival = scenario.Arrival{Stages: []scenario.Stage{{FromRate: rate, ToRate: rate}}, Clients: clients}
+	return s
+}
+
+// limited gives the only resource of a scenario one limit.
+func limited(s *scenario.Scenario, l store.Limit) *scenario.Scenario {
+	s.Resources = []scenario.Resource{{Name: s.Resources[0].Name, Limits: []store.Limit{l}}}
+	s.Classes[0].Calls = []scenario.Call{{Weight: 1, Consume: []scenario.Amount{{Limit: l.Name, Least: 1, Most: 1}}}}
+	return s
+}
+
+// of gives the only population of a scenario a number of entities.
+func of(s *scenario.Scenario, entities int) *scenario.Scenario {
+	s.Populations = slices.Clone(s.Populations)
+	s.Populations[0].Count = entities
+	return s
+}
+
+// options are the options of a run on its own engine.
+func options(s *scenario.Scenario, engine dynamolite.Options) (o loadtest.Options, db *dynamolite.DB) {
+	db = dynamolite.New(engine)
+	return loadtest.Options{Scenario: s, API: db, Table: "limits", Namespace: "load-test"}, db
+}
+
+// class is the first class of the first phase of a side.
+func class(s *result.Side) *result.Class { return &s.Phases[0].Classes[0] }
 
 // stall answers no updates from an instant on for some time.
 func stall(from time.Time, d time.Duration) faults.Hook {

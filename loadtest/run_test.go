@@ -17,52 +17,58 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
 
 const latency = 10 * time.Millisecond
 
-func TestScenarios(t *testing.T) {
+func TestScenariosOfSingleEffects(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		scenario   loadtest.Scenario
-		rate       int64
-		roundTrips float64
-		wcu        float64
-		admitted   bool
+		scenario string
+		rate     int64
+		requests float64
+		wcu      float64
+		admitted bool
 	}{
-		{loadtest.Warm, 100, 1, 1, true},
-		{loadtest.Cascade, 100, 2, 2, true},
-		{loadtest.Refused, 100, 1, 1, false},
-		{loadtest.Hot, 100, 1, 1, true},
-		{loadtest.Spread, 200, 1, 1, true},
-		{loadtest.LLM, 100, 2, 2, true},
+		{"warm", 100, 1, 1, true},
+		{"cascade", 100, 2, 2, true},
+		{"refused", 100, 1, 1, false},
+		{"hot", 100, 1, 1, true},
+		{"spread", 200, 1, 1, true},
+		{"llm", 100, 2, 2, true},
 	} {
-		t.Run(string(tt.scenario), func(t *testing.T) {
+		t.Run(tt.scenario, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o, _ := options(tt.scenario, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
-				o.Rate, o.Limiters, o.Clients = tt.rate, 2, 8
-				m := run(t, o).Limiter
-				if m.Due != tt.rate || m.Answers.Operations != tt.rate || m.Elapsed < o.Duration {
-					t.Errorf("%d due, %+v in %v", m.Due, m.Answers, m.Elapsed)
+				s := at(builtin(t, tt.scenario, time.Second), float64(tt.rate), 8)
+				s.Limiters = 2
+				o, _ := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
+				r := run(t, o)
+				side := &r.Sides[0]
+				c := class(side)
+				if c.Due != tt.rate || c.Seconds < 1 || r.Unreliable != "" {
+					t.Errorf("%d due in %v s, unreliable: %s", c.Due, c.Seconds, r.Unreliable)
 				}
-				want := loadtest.Answers{Operations: tt.rate, Refused: tt.rate}
+				want := result.Answers{Operations: tt.rate, Refused: tt.rate}
 				if tt.admitted {
 					want.Refused, want.Admitted = 0, tt.rate
 				}
-				if m.Answers != want {
-					t.Errorf("answers %+v, want %+v", m.Answers, want)
+				if c.Answers != want {
+					t.Errorf("answers %+v, want %+v", c.Answers, want)
 				}
-				if c := m.Cost; c.RoundTrips > tt.roundTrips || c.WCU > tt.wcu || c.RCU != 0 {
-					t.Errorf("cost of an operation %+v, want %v round trips and %v WCU at most", c, tt.roundTrips, tt.wcu)
+				if cost := side.Phases[0].Cost.Per(tt.rate); cost.Requests > tt.requests || cost.WCU > tt.wcu || cost.RCU != 0 {
+					t.Errorf("cost of an operation %+v, want %v requests and %v WCU at most", cost, tt.requests, tt.wcu)
 				}
-				if tt.scenario == loadtest.LLM && m.Cost.RoundTrips < 1.9 {
-					t.Errorf("%v round trips: it is not settled", m.Cost.RoundTrips)
+				if tt.scenario == "llm" && side.Phases[0].Cost.Per(tt.rate).Requests < 1.9 {
+					t.Errorf("%+v: it is not settled", side.Phases[0].Cost)
 				}
-				if *m.Wrong != 0 || m.Writes.Throttled != 0 || m.Shards != 1 {
-					t.Errorf("%d wrong answers, %+v, %d shards", *m.Wrong, m.Writes, m.Shards)
+				p := &side.Phases[0].Populations[0]
+				if side.Wrong.Answers() != 0 || p.Writes.Throttled != 0 || p.Shards != 1 {
+					t.Errorf("%+v, %+v, %d shards", side.Wrong, p.Writes, p.Shards)
 				}
-				for _, u := range m.Limits {
+				for _, u := range side.Limits {
 					if u.Percent() != 100 || u.Entitled == 0 {
 						t.Errorf("%+v", u)
 					}
@@ -72,16 +78,88 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// Buckets of scenario Refused are empty before the load begins.
+// In every scenario the meter agrees with the engine's bill, the books with the table, and
+// the samples with the whole; no answer is wrong and nothing is left.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	for _, name := range scenario.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := builtin(t, name, 4*time.Second)
+				if name != "attack" {
+					s.Sides = []scenario.Side{scenario.Limiter}
+				}
+				if name == "stress" {
+					of(s, s.Populations[0].Count).Populations[2].Count = 500
+				}
+				o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
+				r := run(t, o)
+				if bill := db.Ledger().Total(); r.Spent.RCU != bill.ReadUnits || r.Spent.WCU != bill.WriteUnits {
+					t.Errorf("spent %+v, the engine billed %+v", r.Spent, bill)
+				}
+				for i := range r.Sides {
+					checkSide(t, &r.Sides[i])
+				}
+				gone(t, db, o)
+			})
+		})
+	}
+}
+
+func checkSide(t *testing.T, s *result.Side) {
+	t.Helper()
+	if s.Wrong != nil && s.Wrong.Answers() != 0 {
+		t.Errorf("%s: %+v", s.Name, s.Wrong)
+	}
+	b := s.Balance
+	if b.Wrong != 0 || b.Buckets == 0 || b.Expired+b.Left != 0 || b.Found < b.Booked || b.Found > b.Booked+b.Open {
+		t.Errorf("%s: %+v", s.Name, b)
+	}
+	for i := range s.Phases {
+		var whole, sum result.Answers
+		var wcu float64
+		for k := range s.Phases[i].Classes {
+			c := &s.Phases[i].Classes[k]
+			if c.Answers.Failed != 0 || c.Answers.Operations == 0 || c.Due != c.Answers.Operations {
+				t.Errorf("%s, %s: %d due, %+v", s.Name, c.Name, c.Due, c.Answers)
+			}
+			var inBins int64
+			for _, bin := range c.Latency.Histogram {
+				inBins += bin.Count
+			}
+			if inBins != c.Answers.Operations {
+				t.Errorf("%s, %s: %d operations in the histogram, want %d", s.Name, c.Name, inBins, c.Answers.Operations)
+			}
+			whole.Operations += c.Answers.Operations
+			whole.Admitted += c.Answers.Admitted
+			whole.Refused += c.Answers.Refused
+		}
+		for _, sample := range s.Samples {
+			if sample.Phase == i {
+				sum.Operations += sample.Done
+				sum.Admitted += sample.Admitted
+				sum.Refused += sample.Refused
+				wcu += sample.Cost.WCU
+			}
+		}
+		whole.Throttled, whole.Unavailable = 0, 0
+		if sum != whole || math.Abs(wcu-s.Phases[i].Cost.WCU) > 1e-6 {
+			t.Errorf("%s: samples of phase %d: %+v and %v WCU, want %+v and %v", s.Name, i, sum, wcu, whole, s.Phases[i].Cost.WCU)
+		}
+	}
+}
+
+// Buckets of an exhausted population are empty before the load begins.
 func TestExhaustedBucketsAreEmpty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, _ := options(loadtest.Refused, dynamolite.Options{})
-		o.Rate, o.Limiters, o.Clients, o.Entities = 100, 3, 3, 4
-		o.Limits = []limiter.Limit{limiter.PerDay("rpd", 5)}
-		m := run(t, o).Limiter
-		if m.Answers != (loadtest.Answers{Operations: 100, Refused: 100}) || m.Limits[0].Admitted != 4*5 || *m.Wrong != 0 {
-			t.Errorf("%+v, %+v, %d wrong", m.Answers, m.Limits, *m.Wrong)
+		s := limited(of(at(builtin(t, "refused", time.Second), 100, 3), 4), limiter.PerDay("rpd", 5))
+		s.Limiters = 3
+		o, _ := options(s, dynamolite.Options{})
+		side := &run(t, o).Sides[0]
+		if a := class(side).Answers; a != (result.Answers{Operations: 100, Refused: 100}) || side.Limits[0].Admitted != 4*5 || side.Wrong.Answers() != 0 {
+			t.Errorf("%+v, %+v, %+v", a, side.Limits, side.Wrong)
 		}
 	})
 }
@@ -90,88 +168,88 @@ func TestExhaustedBucketsAreEmpty(t *testing.T) {
 func TestAStallIsSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, db := options(loadtest.Hot, dynamolite.Options{})
+		o, db := options(at(builtin(t, "hot", 10*time.Second), 100, 2), dynamolite.Options{})
 		o.API = faults.Wrap(db, stall(time.Now().Add(4*time.Second), time.Second))
-		o.Rate, o.Clients, o.Duration = 100, 2, 10*time.Second
-		l := run(t, o).Limiter.Latency
-		if l.P50 != 0 || l.Max != time.Second {
-			t.Errorf("p50 %v, max %v, want 0 and 1s", l.P50, l.Max)
+		r := run(t, o)
+		l := class(&r.Sides[0]).Latency
+		if l.P50 != 0 || l.Max != 1000 {
+			t.Errorf("p50 %v, max %v, want 0 and 1000 ms", l.P50, l.Max)
 		}
 		// A tenth of the operations became due in that second, so 5 % of all waited for
 		// more than half of it.
-		if !near(l.P95, 500*time.Millisecond) || !near(l.P99, 900*time.Millisecond) {
-			t.Errorf("p95 %v, p99 %v, want 500ms and 900ms", l.P95, l.P99)
+		if !near(l.P95, 500) || !near(l.P99, 900) || !near(l.P999, 990) {
+			t.Errorf("%+v, want 500, 900 and 990 ms", l)
+		}
+		// The system was late, not the generator.
+		if lag := class(&r.Sides[0]).Lag; lag.Max != 0 || r.Unreliable != "" {
+			t.Errorf("lag %+v, %s", lag, r.Unreliable)
 		}
 	})
 }
 
 // near allows for instants 10 ms apart, and for the three digits of the histogram.
-func near(got, want time.Duration) bool {
-	return math.Abs(float64(got-want)) <= float64(11*time.Millisecond)
-}
+func near(got, want result.Milliseconds) bool { return math.Abs(float64(got-want)) <= 11 }
 
 func TestTheEntitlementIsExact(t *testing.T) {
 	t.Parallel()
-	for _, raw := range []bool{false, true} {
-		t.Run(map[bool]string{false: "limiter", true: "beside bare writes"}[raw], func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				o, _ := options(loadtest.Hot, dynamolite.Options{})
-				o.Limits = []limiter.Limit{limiter.PerSecond("rps", 10, limiter.Burst(100))}
-				o.Rate, o.Duration, o.Raw = 50, 10*time.Second, raw
-				m := run(t, o).Limiter
-				// The last of 500 operations and the one before the load are 9.98 s apart:
-				// 100 tokens and 99.8.
-				want := loadtest.LimitUse{Limit: "rps", Demanded: 501, Entitled: 199, Admitted: 199}
-				if m.Limits[0] != want || *m.Wrong != 0 {
-					t.Errorf("%+v, %d wrong, want %+v", m.Limits[0], *m.Wrong, want)
-				}
-				if m.Answers.Admitted != 198 || m.Answers.Refused != 302 {
-					t.Errorf("%+v", m.Answers)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := limited(at(builtin(t, "hot", 10*time.Second), 50, 64), limiter.PerSecond("rps", 10, limiter.Burst(100)))
+		o, _ := options(s, dynamolite.Options{})
+		side := &run(t, o).Sides[0]
+		// The last of 500 operations and the one before the load are 9.98 s apart: 100
+		// tokens and 99.8.
+		want := result.LimitUse{Population: "entity", Resource: "api", Limit: "rps", Demanded: 501, Entitled: 199, Admitted: 199}
+		if side.Limits[0] != want || side.Wrong.Answers() != 0 {
+			t.Errorf("%+v, %+v, want %+v", side.Limits[0], side.Wrong, want)
+		}
+		if a := class(side).Answers; a.Admitted != 198 || a.Refused != 302 {
+			t.Errorf("%+v", a)
+		}
+	})
 }
 
-// In every scenario, the meter agrees with the engine's bill.
-func TestTheBillIsTheEngines(t *testing.T) {
+// What an operation uses beyond what it asked for becomes debt, and is not wrong.
+func TestDebtIsNotWrong(t *testing.T) {
 	t.Parallel()
-	for _, s := range loadtest.Scenarios() {
-		t.Run(string(s), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
-				o.Rate, o.Clients, o.Raw = 100, 4, s != loadtest.Attack
-				if s != loadtest.Hot {
-					o.Entities = 8
-				}
-				spent, bill := run(t, o).Spent, db.Ledger().Total()
-				if spent.RCU != bill.ReadUnits || spent.WCU != bill.WriteUnits {
-					t.Errorf("spent %+v, the engine billed %+v", spent, bill)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := limited(at(builtin(t, "hot", 10*time.Second), 50, 64), limiter.PerSecond("rps", 10, limiter.Burst(100)))
+		s.Classes[0].Calls[0].Settle = []scenario.Amount{{Limit: "rps", Least: 0, Most: 40}}
+		o, _ := options(s, dynamolite.Options{})
+		side := &run(t, o).Sides[0]
+		checkSide(t, side)
+		if u := side.Limits[0]; u.Admitted < u.Entitled/2 {
+			t.Errorf("%+v", u)
+		}
+	})
 }
 
 func TestBareWritesRunBeside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, _ := options(loadtest.Hot, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
-		o.Raw, o.Clients, o.WarmUp = true, 4, time.Second
-		raw := run(t, o).Raw
-		// Four clients, each with an operation every 10 ms.
-		if raw.Answers != (loadtest.Answers{Operations: 400, Admitted: 400}) || raw.PerSecond() != 400 {
-			t.Errorf("%+v, %v a second", raw.Answers, raw.PerSecond())
+		s := builtin(t, "hot", time.Second)
+		s.Sides, s.WarmUp = []scenario.Side{scenario.Limiter, scenario.Bare}, time.Second
+		s.Classes[0].Arrival.Stages[0].Users = 4
+		o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
+		r := run(t, o)
+		bare := &r.Sides[1]
+		// Four users, each with an operation every 10 ms, which also writes to the index.
+		if c := class(bare); c.Answers != (result.Answers{Operations: 400, Admitted: 400}) || c.PerSecond() != 400 || c.Latency.P50.Duration() != latency {
+			t.Errorf("%+v, %v a second", c, c.PerSecond())
 		}
-		if raw.Cost != (loadtest.Cost{RoundTrips: 1, WCU: 1}) || raw.Latency.P50 != latency || raw.Wrong != nil {
-			t.Errorf("%+v, %+v, %v", raw.Cost, raw.Latency, raw.Wrong)
+		if cost := bare.Phases[0].Cost; cost.Requests != 400 || cost.WCU != 2*400 || cost.RCU != 0 || bare.Wrong != nil || bare.Balance.Wrong != 0 {
+			t.Errorf("%+v, %v, %+v", cost, bare.Wrong, bare.Balance)
 		}
-		o.Scenario, o.Namespace = loadtest.Refused, "bench-refused"
-		if raw := run(t, o).Raw; raw.Answers.Refused != raw.Answers.Operations || raw.Answers.Refused == 0 {
-			t.Errorf("of exhausted items: %+v", raw.Answers)
+		gone(t, db, o)
+		refused := builtin(t, "refused", time.Second)
+		refused.Sides = []scenario.Side{scenario.Bare}
+		o.Scenario = refused
+		if a := class(&run(t, o).Sides[0]).Answers; a.Refused != a.Operations || a.Refused == 0 {
+			t.Errorf("of exhausted items: %+v", a)
 		}
+		llm := builtin(t, "llm", time.Second)
+		llm.Sides = []scenario.Side{scenario.Bare}
+		o.Scenario = llm
+		checkSide(t, &run(t, o).Sides[0])
 	})
 }
 
@@ -179,24 +257,39 @@ func TestBareWritesRunBeside(t *testing.T) {
 func TestThrottlesAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, _ := options(loadtest.Hot, dynamolite.Options{Limits: dynamolite.Limits{PartitionWriteUnits: 100}})
-		o.Rate, o.Duration, o.Raw = 300, 10*time.Second, true
-		m := run(t, o).Raw
+		s := at(builtin(t, "hot", 10*time.Second), 300, 64)
+		s.Sides = []scenario.Side{scenario.Bare}
+		o, _ := options(s, dynamolite.Options{Limits: dynamolite.Limits{PartitionWriteUnits: 100}})
+		side := &run(t, o).Sides[0]
 		// The capacity for one second at once, and ten seconds of 100.
-		if a := m.Answers; a.Throttled < 1890 || a.Throttled > 1910 || a.Admitted+a.Throttled != 3000 || a.FirstError == "" {
+		a := class(side).Answers
+		if a.Throttled < 1890 || a.Throttled > 1910 || a.Admitted+a.Throttled != 3000 || a.FirstError == "" {
 			t.Errorf("%+v", a)
 		}
-		w := m.Writes
-		if w.Sent != 3000 || w.Throttled != m.Answers.Throttled || w.EarlySent != 600 || w.Reasons["TableWriteKeyRangeThroughputExceeded"] != w.Throttled {
+		w := side.Phases[0].Populations[0].Writes
+		if w.Sent != 3000 || w.Throttled != a.Throttled || w.EarlySent != 600 || w.Reasons["TableWriteKeyRangeThroughputExceeded"] != w.Throttled {
 			t.Errorf("%+v", w)
 		}
 		if w.Early() < 0.49 || w.Early() > 0.51 || w.Late() < 0.66 || w.Late() > 0.67 {
 			t.Errorf("%v throttled early, %v late", w.Early(), w.Late())
 		}
-		if u := m.Limits[0]; u.Demanded != 3000 || u.Entitled != 3000 || u.Admitted != m.Answers.Admitted {
+		if u := side.Limits[0]; u.Demanded != 3000 || u.Entitled != 3000 || u.Admitted != a.Admitted {
 			t.Errorf("%+v", u)
 		}
+		if b := side.Balance; b.Open != a.Throttled || b.Found != a.Admitted || b.Wrong != 0 {
+			t.Errorf("%+v", b)
+		}
 	})
+}
+
+// population finds a population of a phase.
+func population(p *result.Phase, name string) *result.Population {
+	return &p.Populations[slices.IndexFunc(p.Populations, func(p result.Population) bool { return p.Name == name })]
+}
+
+// use finds the use of the limit of a population.
+func use(s *result.Side, population string) *result.LimitUse {
+	return &s.Limits[slices.IndexFunc(s.Limits, func(u result.LimitUse) bool { return u.Population == population })]
 }
 
 // On bare items, on a table as in the advisory, the neighbours suffer through the index. On
@@ -206,79 +299,55 @@ func TestTheAttack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// All requests take equally long, so that a percentile of few operations does not
 		// depend on chance.
-		o, _ := options(loadtest.Attack, dynamolite.Options{Limits: dynamolite.AWSLimits(), Latency: dynamolite.Latency{P50: 5 * time.Millisecond}})
-		o.Duration = 4 * time.Second
-		r := run(t, o).Attack
-		bare := r.Bare
+		o, _ := options(builtin(t, "attack", 8*time.Second), dynamolite.Options{Limits: dynamolite.AWSLimits(), Latency: dynamolite.Latency{P50: 5 * time.Millisecond}})
+		r := run(t, o)
 		const asked = 20 * 10 * 4
-		for name, m := range map[string]*loadtest.Measurement{"bare": bare.Quiet, "limiter": r.Limiter.Quiet, "shared": r.Shared.Quiet} {
-			if a := m.Answers; a.Errors() != 0 || a.Operations != asked {
-				t.Errorf("%s, neighbours, quiet: %+v", name, a)
+		for i := range r.Sides {
+			if a := class(&r.Sides[i]).Answers; a.Errors() != 0 || a.Operations != asked {
+				t.Errorf("%s, neighbours, quiet: %+v", r.Sides[i].Name, a)
 			}
 		}
-		if w := bare.Attacker.Writes; w.Late() < 0.7 || w.Reasons["IndexWriteKeyRangeThroughputExceeded"] == 0 {
+		bare := &r.Sides[0].Phases[1]
+		if w := population(bare, "attacker").Writes; w.Late() < 0.7 || w.Reasons["IndexWriteKeyRangeThroughputExceeded"] == 0 {
 			t.Errorf("bare, attacker: %+v", w)
 		}
-		if a := bare.Neighbours.Answers; a.Throttled < asked/2 || a.Operations != asked {
+		if a := bare.Classes[0].Answers; a.Throttled < asked/2 || a.Operations != asked {
 			t.Errorf("bare, neighbours: %+v", a)
 		}
-
-		for name, ours := range map[string]*loadtest.AttackSide{"limiter": r.Limiter, "shared": r.Shared} {
-			if w := ours.Attacker.Writes; w.Late() > 0.001 || w.Sent == 0 {
-				t.Errorf("%s, attacker: %+v", name, w)
+		for i := range r.Sides[1:] {
+			side := &r.Sides[1+i]
+			attack := &side.Phases[1]
+			if w := population(attack, "attacker").Writes; w.Late() > 0.001 || w.Sent == 0 {
+				t.Errorf("%s, attacker: %+v", side.Name, w)
 			}
-			if u := ours.Attacker.Limits[0]; u.Percent() < 99 || u.Demanded < 4*5000 || *ours.Attacker.Wrong != 0 {
-				t.Errorf("%s, attacker: %+v, %d wrong", name, u, *ours.Attacker.Wrong)
+			if u := use(side, "attacker"); u.Percent() < 99 || u.Demanded < 4*5000 || side.Wrong.Answers() != 0 {
+				t.Errorf("%s, attacker: %+v, %+v", side.Name, u, side.Wrong)
 			}
-			if m := ours.Neighbours; m.Answers.Admitted != asked || *m.Wrong != 0 {
-				t.Errorf("%s, neighbours: %+v, %d wrong", name, m.Answers, *m.Wrong)
+			if a := attack.Classes[0].Answers; a.Admitted != asked {
+				t.Errorf("%s, neighbours: %+v", side.Name, a)
 			}
 			// Each request of a neighbour is its own write, and none of the attacker's
 			// writes counts as a neighbour's.
-			if w := ours.Neighbours.Writes; w.Sent != asked {
-				t.Errorf("%s, neighbours: %+v, want %d", name, w, asked)
+			if p := population(attack, "neighbour"); p.Writes.Sent != asked || p.Shards != 1 {
+				t.Errorf("%s, neighbours: %+v, want %d", side.Name, p, asked)
 			}
-			if quiet, attacked := ours.Quiet.Latency.P99, ours.Neighbours.Latency.P99; float64(attacked) > 1.2*float64(quiet) {
-				t.Errorf("%s, neighbours: p99 %v, quiet %v", name, attacked, quiet)
+			if quiet, attacked := class(side).Latency.P99, attack.Classes[0].Latency.P99; float64(attacked) > 1.2*float64(quiet) {
+				t.Errorf("%s, neighbours: p99 %v, quiet %v", side.Name, attacked, quiet)
 			}
 		}
 	})
 }
 
-func TestTheAttackHasThreeSides(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		o, _ := options(loadtest.Attack, dynamolite.Options{Latency: dynamolite.Latency{P50: time.Millisecond}})
-		o.Rate, o.Entities, o.WarmUp = 100, 5, time.Second
-		r := run(t, o)
-		for name, s := range map[string]*loadtest.AttackSide{"bare": r.Attack.Bare, "limiter": r.Attack.Limiter, "shared": r.Attack.Shared} {
-			for phase, m := range map[string]*loadtest.Measurement{"quiet": s.Quiet, "neighbours": s.Neighbours, "attacker": s.Attacker} {
-				want := int64(50)
-				if phase == "attacker" {
-					want = 100
-				}
-				if m.Answers != (loadtest.Answers{Operations: want, Admitted: want}) || m.Limits[0].Percent() != 100 {
-					t.Errorf("%s, %s: %+v, %+v", name, phase, m.Answers, m.Limits)
-				}
-			}
-			if s.Attacker.Shards != 1 || (s.Attacker.Wrong == nil) != (name == "bare") {
-				t.Errorf("%s: %d shards, wrong %v", name, s.Attacker.Shards, s.Attacker.Wrong)
-			}
-		}
-		if r.Limiter != nil || r.Raw != nil {
-			t.Error("the attack has figures of other scenarios")
-		}
-	})
-}
-
-// The attacker uses the neighbours' limiters in Shared, and its own otherwise.
+// The attacker uses the neighbours' limiters on side shared, and its own otherwise.
 func TestTheAttackSharesLimiters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		opened := func(limiters int) int {
-			o, db := options(loadtest.Attack, dynamolite.Options{})
+			s := builtin(t, "attack", 200*time.Millisecond)
+			s.Limiters = limiters
+			o, db := options(s, dynamolite.Options{})
 			seen := &faults.Recorder{}
-			o.API, o.Limiters, o.Rate, o.Duration = faults.Wrap(db, seen.Record), limiters, 10, 100*time.Millisecond
+			o.API = faults.Wrap(db, seen.Record)
 			run(t, o)
 			return opens(seen.Requests())
 		}
@@ -292,43 +361,46 @@ func TestTheAttackSharesLimiters(t *testing.T) {
 func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		scenario loadtest.Scenario
+		scenario string
 		after    time.Duration
-		check    func(t *testing.T, r *loadtest.Result)
+		check    func(t *testing.T, r *result.Result)
 	}{
-		{loadtest.Hot, 3005 * time.Millisecond, func(t *testing.T, r *loadtest.Result) {
+		{"hot", 3005 * time.Millisecond, func(t *testing.T, r *result.Result) {
 			t.Helper()
 			// The set-up takes some tens of milliseconds of latency.
-			m := r.Limiter
-			if m.Elapsed < 2*time.Second || m.Elapsed > 3005*time.Millisecond || m.Answers.Operations < 200 || m.Answers.Errors() != 0 || r.Raw != nil {
-				t.Errorf("%v, %+v, %v", m.Elapsed, m.Answers, r.Raw)
+			c := class(&r.Sides[0])
+			if c.Seconds < 2 || c.Seconds > 3.005 || c.Answers.Operations < 200 || c.Answers.Errors() != 0 || len(r.Sides) > 1 {
+				t.Errorf("%+v, %d sides", c, len(r.Sides))
 			}
-			if u := m.Limits[0]; u.Demanded != u.Admitted {
+			if u := r.Sides[0].Limits[0]; u.Demanded-u.Admitted > 1 {
 				t.Errorf("what was cut off counts: %+v", u)
 			}
-			if m.Due-m.Answers.Operations > 1 {
-				t.Errorf("%d were due and %d answered", m.Due, m.Answers.Operations)
+			if c.Due-c.Answers.Operations > 2 || r.Unreliable != "" {
+				t.Errorf("%d were due and %d answered: %s", c.Due, c.Answers.Operations, r.Unreliable)
 			}
 		}},
-		{loadtest.Attack, 15 * time.Second, func(t *testing.T, r *loadtest.Result) {
+		{"attack", 15 * time.Second, func(t *testing.T, r *result.Result) {
 			t.Helper()
-			b := r.Attack.Bare
-			if b.Quiet == nil || b.Neighbours == nil || b.Attacker.Answers.Operations == 0 || r.Attack.Limiter != nil {
-				t.Errorf("%+v", r.Attack)
+			if len(r.Sides) != 1 || len(r.Sides[0].Phases) != 2 || r.Sides[0].Phases[1].Classes[1].Answers.Operations == 0 {
+				t.Errorf("%+v", r.Sides)
 			}
 		}},
-		{loadtest.Attack, 5 * time.Second, func(t *testing.T, r *loadtest.Result) {
+		{"attack", 5 * time.Second, func(t *testing.T, r *result.Result) {
 			t.Helper()
-			if b := r.Attack.Bare; b.Quiet == nil || b.Neighbours != nil || b.Attacker != nil {
-				t.Errorf("%+v", b)
+			if len(r.Sides) != 1 || len(r.Sides[0].Phases) != 1 {
+				t.Errorf("%+v", r.Sides)
 			}
 		}},
 	} {
-		t.Run(string(tt.scenario)+" after "+tt.after.String(), func(t *testing.T) {
+		t.Run(tt.scenario+" after "+tt.after.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o, db := options(tt.scenario, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
-				o.Duration, o.Rate, o.Raw = 10*time.Second, 100, tt.scenario == loadtest.Hot
+				s := builtin(t, tt.scenario, 20*time.Second)
+				if tt.scenario == "hot" {
+					s.Sides = []scenario.Side{scenario.Limiter, scenario.Bare}
+					at(s, 100, 64)
+				}
+				o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
 				ctx, cancel := context.WithTimeout(t.Context(), tt.after)
 				defer cancel()
 				r, err := loadtest.Run(ctx, o)
@@ -336,9 +408,6 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 					t.Fatalf("%+v, error %v", r, err)
 				}
 				tt.check(t, r)
-				if _, rows := r.Table(); len(rows) < 10 {
-					t.Errorf("the table has %d rows", len(rows))
-				}
 				gone(t, db, o)
 			})
 		})
@@ -348,20 +417,22 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 // gone checks that a run leaves only tables, and audit events until they expire.
 func gone(t *testing.T, db *dynamolite.DB, o loadtest.Options) {
 	t.Helper()
-	tables := []string{o.Table}
-	if o.Scenario == loadtest.Attack {
-		tables = []string{o.Table + "-bare"} // the run may have been interrupted before it created the other table
+	tables, err := db.ListTables(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, table := range tables {
-		_, err := dynamo.Open(t.Context(), dynamo.Options{API: db, Table: table, Namespace: o.Namespace})
-		if missing := (*limiter.NotFoundError)(nil); !errors.As(err, &missing) || missing.Kind != "namespace" {
-			t.Errorf("the namespace in %s: %v", table, err)
+	for _, table := range tables.TableNames {
+		for _, ns := range []string{o.Namespace, o.Namespace + "-bare", o.Namespace + "-limiter", o.Namespace + "-shared"} {
+			_, err := dynamo.Open(t.Context(), dynamo.Options{API: db, Table: table, Namespace: ns})
+			if missing := (*limiter.NotFoundError)(nil); !errors.As(err, &missing) || missing.Kind != "namespace" {
+				t.Errorf("namespace %s in %s: %v", ns, table, err)
+			}
 		}
 		// A table's own items are its version and the default namespace. A deleted
-		// namespace leaves a record and its empty registry of resources.
+		// namespace leaves a record and its empty registries of resources.
 		left := slices.DeleteFunc(itemsOf(t, db, table), func(key string) bool {
 			return strings.HasPrefix(key, "_/SYSTEM# #NSID#") || strings.HasSuffix(key, "/SYSTEM# #RESOURCES") ||
-				strings.Contains(key, "/AUDIT#")
+				strings.HasSuffix(key, "/SYSTEM# #ENTITY_CONFIG_RESOURCES") || strings.Contains(key, "/AUDIT#")
 		})
 		if diff := cmp.Diff([]string{"_/SYSTEM# #NAMESPACE#default", "_/SYSTEM# #VERSION"}, left); diff != "" {
 			t.Errorf("left in %s (-want +got):\n%s", table, diff)
@@ -369,42 +440,115 @@ func gone(t *testing.T, db *dynamolite.DB, o loadtest.Options) {
 	}
 }
 
-func TestNothingIsLeft(t *testing.T) {
+func TestItemsMayBeKept(t *testing.T) {
 	t.Parallel()
-	for _, s := range loadtest.Scenarios() {
-		t.Run(string(s), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				o, db := options(s, dynamolite.Options{})
-				o.Raw, o.Rate = s != loadtest.Attack, 50
-				run(t, o)
-				gone(t, db, o)
-				o.Keep = true
-				run(t, o)
-				if left := itemsOf(t, db, o.Table); !slices.ContainsFunc(left, func(key string) bool { return strings.Contains(key, "/BUCKET#") }) {
-					t.Errorf("no bucket was kept: %v", left)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		o, db := options(at(builtin(t, "spread", time.Second), 50, 4), dynamolite.Options{})
+		o.Keep = true
+		run(t, o)
+		if left := itemsOf(t, db, o.Table); !slices.ContainsFunc(left, func(key string) bool { return strings.Contains(key, "/BUCKET#") }) {
+			t.Errorf("no bucket was kept: %v", left)
+		}
+	})
 }
 
+// What is observed tells the preparation, and then each second.
 func TestProgressIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, _ := options(loadtest.Hot, dynamolite.Options{})
-		o.Rate, o.WarmUp, o.Raw = 10, time.Second, true
-		var last, times time.Duration
-		o.Progress = func(done, planned time.Duration) {
-			if planned != 4*time.Second || done < last {
-				t.Errorf("%v of %v after %v", done, planned, last)
+		s := at(builtin(t, "hot", 3*time.Second), 10, 4)
+		s.WarmUp, s.Sides = time.Second, []scenario.Side{scenario.Limiter, scenario.Bare}
+		o, _ := options(s, dynamolite.Options{})
+		var last time.Duration
+		var samples, done int64
+		var prepared []string
+		o.Observe = func(p loadtest.Progress) {
+			if p.Planned != 6*time.Second || p.Done < last {
+				t.Errorf("%v of %v after %v", p.Done, p.Planned, last)
 			}
-			last, times = done, times+1
+			last = p.Done
+			if p.Sample == nil {
+				prepared = append(prepared, string(p.Side)+": "+p.Preparing)
+				return
+			}
+			samples, done = samples+1, done+p.Sample.Done
+			if p.Sample.Due < 9 || p.Sample.Due > 11 || p.Sample.Seconds != 1 || p.Sample.Shards != 1 {
+				t.Errorf("%+v", p.Sample)
+			}
 		}
-		run(t, o)
-		if last != 4*time.Second || times < 20 {
-			t.Errorf("told %d times, at last %v", times, last)
+		r := run(t, o)
+		if last != 6*time.Second || samples != 6 || done != 60 || len(r.Sides[0].Samples) != 3 {
+			t.Errorf("%d samples of %d operations, at last %v", samples, done, last)
 		}
+		if len(prepared) != 10 || prepared[2] != "limiter: warming up" {
+			t.Errorf("%q", prepared)
+		}
+	})
+}
+
+// Users start and stop as the scenario says, and think between operations.
+func TestUsersComeAndGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := builtin(t, "hot", 30*time.Second)
+		s.Classes[0].Arrival = scenario.Arrival{
+			Think:  scenario.Span{Least: 90 * time.Millisecond, Most: 90 * time.Millisecond},
+			Stages: []scenario.Stage{{For: 10 * time.Second, Users: 10, Spawn: 1}, {For: 10 * time.Second, Users: 10}, {Users: 2, Spawn: 4}},
+		}
+		o, _ := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
+		side := &run(t, o).Sides[0]
+		var users []int
+		for _, sample := range side.Samples {
+			users = append(users, sample.Users)
+		}
+		if len(users) != 30 || users[4] < 5 || users[4] > 6 || users[15] != 10 || users[25] != 2 {
+			t.Errorf("users by second: %v", users)
+		}
+		// Each user has ten operations a second.
+		for _, i := range []int{15, 25} {
+			if sample := side.Samples[i]; sample.Done < int64(10*users[i]-2) || sample.Done > int64(10*users[i]+2) {
+				t.Errorf("second %d: %+v", i, sample)
+			}
+		}
+	})
+}
+
+// Time in which a lease is held is no latency.
+func TestHoldingIsNoLatency(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := at(builtin(t, "llm", 5*time.Second), 10, 64)
+		s.Classes[0].Calls = slices.Clone(s.Classes[0].Calls)
+		s.Classes[0].Calls[0].Hold = scenario.Span{Least: time.Second, Most: time.Second}
+		o, _ := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
+		c := class(&run(t, o).Sides[0])
+		if c.Latency.P50.Duration() > 3*latency || c.Latency.P50.Duration() < latency || c.Seconds < 5.5 {
+			t.Errorf("p50 %v in %v s", c.Latency.P50, c.Seconds)
+		}
+	})
+}
+
+// Calls that consume nothing are answered and cost reads.
+func TestOtherCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := at(of(builtin(t, "spread", time.Second), 3), 100, 8)
+		consume := []scenario.Amount{{Limit: s.Resources[0].Limits[0].Name, Least: 1, Most: 1}}
+		s.Classes[0].Calls = []scenario.Call{
+			{Weight: 1, Kind: scenario.Available, Consume: consume},
+			{Weight: 1, Kind: scenario.SetLimits},
+			{Weight: 1, Kind: scenario.GetLimits},
+			{Weight: 1, Kind: scenario.GetEntity},
+		}
+		o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
+		side := &run(t, o).Sides[0]
+		if a := class(side).Answers; a.Admitted != 100 || a.Operations != 100 {
+			t.Errorf("%+v", a)
+		}
+		if cost := side.Phases[0].Cost; cost.RCU == 0 || cost.Requests < 100 {
+			t.Errorf("%+v", cost)
+		}
+		gone(t, db, o)
 	})
 }
 
@@ -414,8 +558,9 @@ func TestLimitersAreIndependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const entities = 4
 		reads := func(limiters int) float64 {
-			o, _ := options(loadtest.Spread, dynamolite.Options{})
-			o.Rate, o.Entities, o.Limiters = 10, entities, limiters
+			s := of(at(builtin(t, "spread", time.Second), 10, 64), entities)
+			s.Limiters = limiters
+			o, _ := options(s, dynamolite.Options{})
 			return run(t, o).Spent.RCU
 		}
 		if one, three := reads(1), reads(3); three-one < 2*entities*0.5 {
@@ -427,10 +572,14 @@ func TestLimitersAreIndependent(t *testing.T) {
 func TestTheSameSeedAsksForTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		demanded := func(seed uint64, clients int) int64 {
-			o, _ := options(loadtest.LLM, dynamolite.Options{})
-			o.Rate, o.Seed, o.Clients = 100, seed, clients
-			return run(t, o).Limiter.Limits[1].Demanded
+		demanded := func(seed uint64, clients int) (sum int64) {
+			s := at(builtin(t, "llm", time.Second), 100, clients)
+			s.Seed = seed
+			o, _ := options(s, dynamolite.Options{})
+			for _, u := range run(t, o).Sides[0].Limits {
+				sum += u.Demanded
+			}
+			return sum
 		}
 		if a, b, c := demanded(1, 64), demanded(1, 3), demanded(2, 64); a != b || a == c {
 			t.Errorf("%d and %d tokens of one seed, %d of another", a, b, c)
@@ -445,33 +594,28 @@ func TestBadOptions(t *testing.T) {
 		option string
 		change func(o *loadtest.Options)
 	}{
-		{"scenario", func(o *loadtest.Options) { o.Scenario = "cold" }},
-		{"rate", func(o *loadtest.Options) { o.Rate = -1 }},
-		{"rate", func(o *loadtest.Options) { o.Rate = 1_000_001 }},
-		{"clients", func(o *loadtest.Options) { o.Clients = -1 }},
-		{"limiters", func(o *loadtest.Options) { o.Limiters = 65 }},
-		{"limiters", func(o *loadtest.Options) { o.Limiters = -1 }},
-		{"entities", func(o *loadtest.Options) { o.Entities = 2 }},
-		{"entities", func(o *loadtest.Options) { o.Scenario, o.Entities = loadtest.Spread, -2 }},
-		{"duration", func(o *loadtest.Options) { o.Duration = -time.Second }},
-		{"duration", func(o *loadtest.Options) { o.Duration = 25 * time.Hour }},
-		{"warm-up", func(o *loadtest.Options) { o.WarmUp = -time.Second }},
-		{"raw", func(o *loadtest.Options) { o.Scenario, o.Raw = loadtest.Attack, true }},
+		{"scenario", func(o *loadtest.Options) { o.Scenario = nil }},
 		{"table", func(o *loadtest.Options) { o.Table = "" }},
 		{"table", func(o *loadtest.Options) {
-			o.Scenario, o.Entities, o.Table = loadtest.Attack, 1, strings.Repeat("t", 251)
+			o.Scenario, o.Table = builtin(t, "attack", time.Second), strings.Repeat("t", 251)
 		}},
-		{"limit", func(o *loadtest.Options) { o.Limits = []limiter.Limit{{Name: "rpm"}} }},
 		{"namespace", func(o *loadtest.Options) { o.Namespace = "_" }},
 		{"API", func(o *loadtest.Options) { o.API = nil }},
+		{"max lag", func(o *loadtest.Options) { o.MaxLag = -1 }},
 	} {
-		o := loadtest.Options{Scenario: loadtest.Hot, API: db, Table: "limits", Duration: time.Millisecond}
+		o := loadtest.Options{Scenario: builtin(t, "hot", time.Second), API: db, Table: "limits"}
 		tt.change(&o)
 		_, err := loadtest.Run(t.Context(), o)
 		bad, ok := errors.AsType[*limiter.ValidationError](err)
 		if !ok || bad.Field != tt.option || bad.Reason == "" || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), tt.option) {
 			t.Errorf("%s: error %v", tt.option, err)
 		}
+	}
+	broken := builtin(t, "hot", time.Second)
+	broken.Limiters = -1
+	_, err := loadtest.Run(t.Context(), loadtest.Options{Scenario: broken, API: db, Table: "limits"})
+	if _, ok := errors.AsType[*scenario.ParseError](err); !ok {
+		t.Errorf("a broken scenario: %v", err)
 	}
 	if bill := db.Ledger().Total(); bill.Requests != 0 {
 		t.Errorf("something was sent: %+v", bill)
@@ -485,7 +629,7 @@ func TestASetUpThatFails(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := loadtest.Run(t.Context(), loadtest.Options{Scenario: loadtest.Hot, API: db, Table: "limits"})
+	r, err := loadtest.Run(t.Context(), loadtest.Options{Scenario: builtin(t, "hot", time.Second), API: db, Table: "limits"})
 	if r != nil || !errors.Is(err, dynamolite.ErrClosed) {
 		t.Errorf("%v, error %v", r, err)
 	}
@@ -496,47 +640,43 @@ func TestASetUpThatFails(t *testing.T) {
 func TestWrongAnswersAreFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name        string
-		limit       limiter.Limit
-		meddle      func(ctx context.Context, s *dynamo.Store) error
-		least, most int64
+		name             string
+		limit            limiter.Limit
+		meddle           func(ctx context.Context, s *dynamo.Store) error
+		least, most      int64 // wrong answers
+		unequal, expired int64
 	}{
 		{
-			"nobody",
-			limiter.PerSecond("rps", 10, limiter.Burst(100)),
-			func(context.Context, *dynamo.Store) error { return nil },
-			0, 0,
+			name: "nobody", limit: limiter.PerSecond("rps", 10, limiter.Burst(100)),
+			meddle: func(context.Context, *dynamo.Store) error { return nil },
 		},
 		{
 			// A new bucket has 100 tokens that the old one had already given.
-			"the bucket is deleted",
-			limiter.PerSecond("rps", 10, limiter.Burst(100)),
-			func(ctx context.Context, s *dynamo.Store) error {
+			name: "the bucket is deleted", limit: limiter.PerSecond("rps", 10, limiter.Burst(100)),
+			meddle: func(ctx context.Context, s *dynamo.Store) error {
 				_, err := s.DeleteEntity(ctx, "entity-0")
 				return err
 			},
-			80, 100,
+			least: 80, most: 100, expired: 1,
 		},
 		{
 			// 250 more are requested, and without other users the bucket would have them.
-			"the bucket is emptied",
-			limiter.PerDay("rpd", 1000),
-			func(ctx context.Context, s *dynamo.Store) error {
+			name: "the bucket is emptied", limit: limiter.PerDay("rpd", 1000),
+			meddle: func(ctx context.Context, s *dynamo.Store) error {
 				l, err := limiter.New(s, limiter.Options{})
 				if err != nil {
 					return err
 				}
-				_, err = l.Acquire(ctx, limiter.Request{Entity: "entity-0", Resource: "bench-0", Consume: map[string]int64{"rpd": 740}})
+				_, err = l.Acquire(ctx, limiter.Request{Entity: "entity-0", Resource: "api", Consume: map[string]int64{"rpd": 740}})
 				return errors.Join(err, l.Close())
 			},
-			230, 250,
+			least: 230, most: 250, unequal: 1,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o, db := options(loadtest.Hot, dynamolite.Options{})
-				o.Rate, o.Limits = 500, []limiter.Limit{tt.limit}
+				o, db := options(limited(at(builtin(t, "hot", time.Second), 500, 64), tt.limit), dynamolite.Options{})
 				meddled := make(chan error, 1)
 				go func() {
 					time.Sleep(510 * time.Millisecond)
@@ -546,14 +686,72 @@ func TestWrongAnswersAreFound(t *testing.T) {
 					}
 					meddled <- err
 				}()
-				m := run(t, o).Limiter
+				side := &run(t, o).Sides[0]
 				if err := <-meddled; err != nil {
 					t.Fatal(err)
 				}
-				if *m.Wrong < tt.least || *m.Wrong > tt.most {
-					t.Errorf("%d wrong answers, want %d to %d: %+v", *m.Wrong, tt.least, tt.most, m.Limits)
+				if n := side.Wrong.Answers(); n < tt.least || n > tt.most {
+					t.Errorf("%+v, want %d to %d wrong answers: %+v", side.Wrong, tt.least, tt.most, side.Limits)
+				}
+				if b := side.Balance; b.Wrong != tt.unequal || int64(b.Expired) != tt.expired || (b.FirstWrong == "") != (b.Wrong == 0) {
+					t.Errorf("%+v", b)
 				}
 			})
 		})
+	}
+}
+
+// A rate that the clients cannot carry out is not measured for ever.
+func TestARateBeyondTheClients(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := options(at(builtin(t, "spread", 20*time.Second), 50, 2), dynamolite.Options{Latency: dynamolite.Latency{P50: 100 * time.Millisecond}})
+		r := run(t, o)
+		c := class(&r.Sides[0])
+		// Two clients carry out 20 a second. An operation is begun within 20 s of its due instant.
+		if c.Due != 1000 || c.Answers.Operations < 600 || c.Answers.Operations > 700 || c.Latency.Max.Duration() > 21*time.Second {
+			t.Errorf("%d due, %+v, at most %v ms", c.Due, c.Answers, c.Latency.Max)
+		}
+		if !strings.Contains(r.Unreliable, "never begun") {
+			t.Errorf("unreliable: %q", r.Unreliable)
+		}
+	})
+}
+
+// A generator that is late itself spoils what it measures, unless its delay is small beside
+// the latency.
+func TestALateGenerator(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		lag, latency result.Milliseconds
+		unreliable   bool
+	}{
+		{0, 1, false}, {5, 1, false}, {6, 20, true}, {6, 61, false}, {60, 61, true},
+	} {
+		r := &result.Result{Sides: []result.Side{{Name: "limiter", Phases: []result.Phase{{Name: "all", Classes: []result.Class{{
+			Name: "c", Lag: result.Latency{P99: tt.lag}, Latency: result.Latency{P99: tt.latency},
+		}}}}}}}
+		if got := loadtest.Unreliable(r, 5*time.Millisecond); (got != "") != tt.unreliable {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+func TestEntitlement(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		limit limiter.Limit
+		after time.Duration
+		want  int64
+	}{
+		{limiter.PerSecond("l", 10, limiter.Burst(100)), 0, 100},
+		{limiter.PerSecond("l", 10, limiter.Burst(100)), -time.Second, 100},
+		{limiter.PerSecond("l", 10, limiter.Burst(100)), 199 * time.Millisecond, 101},
+		{limiter.PerSecond("l", 10, limiter.Burst(100)), time.Hour, 36_100},
+		{limiter.Limit{Name: "l", Capacity: 1, Amount: limiter.MaxTokens, Period: time.Millisecond}, 24 * 365 * 100 * time.Hour, math.MaxInt64},
+	} {
+		if got := loadtest.Entitlement(tt.limit, tt.after); got != tt.want {
+			t.Errorf("%v after %v: %d, want %d", tt.limit, tt.after, got, tt.want)
+		}
 	}
 }

@@ -4,70 +4,148 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// An actor carries operations out.
-type actor interface {
-	// prime creates the buckets. It sends its operations through ask.
-	prime(ctx context.Context, ask func(ctx context.Context, client int, d draw) error) error
-	// act carries out one operation. A refusal is an error, [limiter.ErrExceeded].
-	act(ctx context.Context, client int, d draw) (taken, error)
-	// close waits for background work.
-	close() error
-}
-
-// A side is a population of entities and the actor for their operations.
+// A side is a system that carries out the load.
 type side struct {
-	o     *Options
-	w     *workload
-	store *dynamo.Store // for set-up and inspection, outside the measurement
-	table string
-	watch *watch
-	books *books
-	actor actor
-	next  int64 // number of the next operation
+	run              *run
+	plan             *scenario.Plan
+	kind             scenario.Side
+	table, namespace string
+	store            *dynamo.Store // for what is not part of the load
+	router           *router
+	books            *books
+	actor            actor
+	next             []atomic.Int64 // number of the next operation, by class
 }
 
-func (r *run) newSide(table string, store *dynamo.Store, w *workload) *side {
-	s := &side{o: &r.o, w: w, store: store, table: table, watch: newWatch(r.o.API, r.o.Now), books: newBooks(w)}
-	r.sides = append(r.sides, s)
-	return s
+func (r *run) newSide(ctx context.Context, i int) (*side, error) {
+	st, err := r.open(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	s := &side{
+		run: r, plan: r.plan, kind: r.plan.Sides[i], table: r.o.table(r.plan.Sides[i]), namespace: r.o.namespace(i), store: st,
+		router: newRouter(r.o.API, r.plan.Populations, r.o.Now), books: newBooks(r.plan),
+		next: make([]atomic.Int64, len(r.plan.Classes)),
+	}
+	if s.kind == scenario.Bare {
+		s.actor = newBare(s)
+		return s, nil
+	}
+	s.actor, err = newLimited(ctx, s)
+	return s, err
 }
 
-// setUp writes the entities and limits of the workload.
+// setUp writes the limits and the entities.
 func (s *side) setUp(ctx context.Context) error {
-	for _, r := range s.w.resources {
-		if err := s.store.SetLimits(ctx, limiter.ConfigKey{Resource: r}, s.w.limits); err != nil {
+	if s.kind == scenario.Bare {
+		return nil
+	}
+	for _, r := range s.plan.Resources {
+		if err := s.store.SetLimits(ctx, store.ConfigKey{Resource: r.Name}, r.Limits); err != nil {
 			return err
 		}
 	}
 	// Children of one parent are created one after another: their transactions would
 	// conflict at its record.
-	return each(ctx, len(s.w.parents), func(ctx context.Context, p int) error {
-		if _, err := s.store.CreateEntity(ctx, limiter.Entity{ID: s.w.parents[p]}); err != nil {
-			return err
+	families := make([][]int, len(s.plan.Entities))
+	for i, e := range s.plan.Entities {
+		switch {
+		case e.Parent >= 0:
+			families[e.Parent] = append(families[e.Parent], i)
+		case e.IsParent || s.needsRecord():
+			families[i] = append([]int{i}, families[i]...)
 		}
-		for i, id := range s.w.entities {
-			if s.w.parent(i) != p {
-				continue
-			}
-			if _, err := s.store.CreateEntity(ctx, limiter.Entity{ID: id, Parent: s.w.parents[p], Cascade: true}); err != nil {
+	}
+	err := each(ctx, len(families), func(ctx context.Context, i int) error {
+		for _, k := range families[i] {
+			if err := s.create(ctx, k); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	// One after another, too: limits of entities conflict at the registry of resources.
+	for _, e := range s.plan.Entities {
+		if e.Limits == nil {
+			continue
+		}
+		if err := s.store.SetLimits(ctx, store.ConfigKey{Entity: e.ID, Resource: store.DefaultResource}, e.Limits); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// ready creates the buckets.
-func (s *side) ready(ctx context.Context) error { return s.actor.prime(ctx, s.ask) }
+// needsRecord reports whether every entity needs a record, because a call reads it.
+func (s *side) needsRecord() bool {
+	for i := range s.plan.Classes {
+		for _, c := range s.plan.Classes[i].Calls {
+			if c.Kind == scenario.GetEntity {
+				return true
+			}
+		}
+	}
+	return false
+}
 
-// patiently repeats the creation or deletion of a bucket while it is throttled: an index
-// cannot take so many at once.
+// create creates an entity.
+func (s *side) create(ctx context.Context, i int) error {
+	e := &s.plan.Entities[i]
+	record := store.Entity{ID: e.ID}
+	if e.Parent >= 0 {
+		record.Parent, record.Cascade = s.plan.Entities[e.Parent].ID, true
+	}
+	_, err := s.store.CreateEntity(ctx, record)
+	return err
+}
+
+// bucketsOf are the buckets that a class may use, as entity and resource, without parents.
+func (s *side) bucketsOf(class int) (all [][2]int) {
+	c := &s.plan.Classes[class]
+	for _, from := range c.From {
+		first := s.plan.First[from.Population]
+		for e := first; e < first+s.plan.Populations[from.Population].Count; e++ {
+			for _, r := range c.Resources {
+				all = append(all, [2]int{e, r.Index})
+			}
+		}
+	}
+	return all
+}
+
+// first is the operation that makes a bucket. It takes one token of each limit, or all.
+func (s *side) first(entity, resource int, all bool) *scenario.Op {
+	limits := limitsOf(s.plan, entity, resource)
+	op := &scenario.Op{Kind: scenario.Acquire, Entity: entity, Resource: resource, Call: -1, Consume: make([]int64, len(limits))}
+	for i, l := range limits {
+		if l.Name == "" {
+			continue
+		}
+		op.Limits = append(op.Limits, i)
+		if op.Consume[i] = 1; all {
+			op.Consume[i] = l.Capacity
+		}
+	}
+	op.Settle = op.Consume
+	return op
+}
+
+// patiently repeats a write of the set-up or the cleanup while it is throttled, or conflicts
+// with others: an index, or the registry of resources, cannot take so many at once.
 func patiently(ctx context.Context, do func() error) error {
 	const attempts, pause = 200, 50 * time.Millisecond
 	alarm := time.NewTimer(pause)
@@ -75,7 +153,7 @@ func patiently(ctx context.Context, do func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := do()
 		_, throttled := throttledBy(err)
-		if !throttled && !errors.Is(err, limiter.ErrUnavailable) || attempt == attempts {
+		if !throttled && !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, store.ErrConflict) || attempt == attempts {
 			return err
 		}
 		if !until(ctx, alarm, pause) {
@@ -85,131 +163,204 @@ func patiently(ctx context.Context, do func() error) error {
 }
 
 // ask carries out an operation and records it in the books.
-func (s *side) ask(ctx context.Context, client int, d draw) error {
-	s.books.begin(d, s.o.Now())
-	took, err := s.actor.act(ctx, client, d)
-	if err != nil && ended(ctx) {
-		took = tookUnknown
+func (s *side) ask(ctx context.Context, class, client int, op *scenario.Op) answer {
+	if op.Kind != scenario.Acquire {
+		return s.actor.act(ctx, class, client, op)
 	}
-	s.books.end(d, s.o.Now(), took, errors.Is(err, limiter.ErrExceeded))
-	return err
+	s.books.begin(op, s.run.o.Now())
+	a := s.actor.act(ctx, class, client, op)
+	s.books.end(op, s.run.o.Now(), a.took, errors.Is(a.err, limiter.ErrExceeded))
+	return a
 }
 
-// warmUp runs a load without measuring it.
-func (s *side) warmUp(ctx context.Context, rate int64, clients int) {
-	if s.o.WarmUp > 0 {
-		s.drive(ctx, Pace{rate, s.o.WarmUp}, clients, newTally())
-	}
+// A stretch is a part of the load: the warm-up, or a phase.
+type stretch struct {
+	from, length time.Duration
+	drivers      []*driver
+	classes      []int
+	tallies      []*tally
+	start        time.Time
 }
 
-func (s *side) drive(ctx context.Context, p Pace, clients int, t *tally) (start time.Time, begun int64) {
-	start = s.o.Now()
-	begun = load{Pace: p, clients: clients, first: s.next, do: func(ctx context.Context, client int, n int64, due time.Time) {
-		err := s.ask(ctx, client, s.w.draw(s.o.Seed, n))
-		if err != nil && ctx.Err() != nil {
-			return // cut off
+// stretch prepares the drivers of the classes of a phase, or of its warm-up.
+func (s *side) stretch(phase int, from, length time.Duration) *stretch {
+	st := &stretch{from: from, length: length}
+	for c := range s.plan.Classes {
+		if !s.plan.Classes[c].Active(phase) {
+			continue
 		}
-		t.add(due, s.o.Now(), err)
-	}}.drive(ctx, s.o.Now, start)
-	s.next += begun
-	return start, begun
+		t := newTally()
+		const leastPatience = 10 * time.Second
+		d := &driver{
+			plan: s.plan, class: c, now: s.run.o.Now, from: from, length: length, patience: max(length, leastPatience),
+			next: &s.next[c], tally: t,
+		}
+		d.do = func(ctx context.Context, client int, op *scenario.Op, due time.Time) {
+			a := s.ask(ctx, c, client, op)
+			if a.err != nil && ctx.Err() != nil {
+				return // cut off
+			}
+			end := s.run.o.Now()
+			t.end(end.Sub(due)-a.held, end, a.err)
+		}
+		st.drivers, st.classes, st.tallies = append(st.drivers, d), append(st.classes, c), append(st.tallies, t)
+	}
+	return st
 }
 
-// measure runs a load and returns its measurement.
-func (s *side) measure(ctx context.Context, rate int64, clients int) *Measurement {
-	t, p := newTally(), Pace{rate, s.o.Duration}
-	s.watch.begin()
-	before := s.watch.meter.Totals()
-	start, begun := s.drive(ctx, p, clients, t)
-	p.For = max(p.For, t.last.Sub(start))
-	if ctx.Err() != nil {
-		p.For = s.o.Now().Sub(start)
+// drive carries out a stretch. It takes at least the stretch's length.
+func (st *stretch) drive(ctx context.Context, now func() time.Time) {
+	st.start = now()
+	var drivers sync.WaitGroup
+	for _, d := range st.drivers {
+		d.start = st.start
+		drivers.Go(func() { d.drive(ctx) })
 	}
-	m := &Measurement{Elapsed: p.For, Due: begun, Answers: t.counts, Latency: t.latency(), Writes: s.watch.counted()}
-	if rate > 0 {
-		m.Due = Pace{rate, min(p.For, s.o.Duration)}.Count()
-	}
-	m.Cost = costOf(s.watch.meter.Totals().Sub(before).Sum()).per(t.counts.Operations)
-	uses, wrong := s.books.sums()
-	m.Limits = uses
-	if _, unjudged := s.actor.(*bare); !unjudged {
-		m.Wrong = &wrong
-	}
-	return m
+	drivers.Wait()
+	rest := time.NewTimer(st.length)
+	defer rest.Stop()
+	until(ctx, rest, st.length-now().Sub(st.start))
 }
 
-// shards is the number of items of the busiest bucket.
-func (s *side) shards(ctx context.Context) (int, error) {
-	b := s.books.busiest()
-	images, err := s.store.Buckets(ctx, b.Entity, b.Resource, 1)
+// warmUp runs the load of the first phase without measuring it.
+func (s *side) warmUp(ctx context.Context) {
+	s.stretch(0, -s.plan.WarmUp, s.plan.WarmUp).drive(ctx, s.run.o.Now)
+}
+
+// measure runs the phases.
+func (s *side) measure(ctx context.Context, to *result.Side) error {
+	var from time.Duration
+	var errs []error
+	sampler := &sampler{side: s, to: to, start: s.run.o.Now()}
+	for i, p := range s.plan.Phases {
+		if ctx.Err() != nil {
+			break
+		}
+		st := s.stretch(i, from, p.For)
+		s.router.begin()
+		before := s.costs()
+		sampler.during(ctx, i, st, func() { st.drive(ctx, s.run.o.Now) })
+		measured := s.measured(ctx, st, p.Name)
+		errs = append(errs, s.count(ctx, &measured, before))
+		to.Phases = append(to.Phases, measured)
+		from += p.For
+		s.run.over += p.For
+	}
+	return errors.Join(errs...)
+}
+
+// measured is what the classes of a phase did.
+func (s *side) measured(ctx context.Context, st *stretch, name string) result.Phase {
+	p := result.Phase{Name: name}
+	for i, t := range st.tallies {
+		took := max(st.length, t.last.Sub(st.start))
+		due := t.whole.begun
+		if ctx.Err() != nil {
+			took = s.run.o.Now().Sub(st.start)
+		}
+		if class := st.classes[i]; s.plan.Classes[class].Arrival.Open() {
+			due = s.plan.Schedule(class, st.from).Skip(min(st.length, took))
+		}
+		p.Classes = append(p.Classes, result.Class{
+			Name: s.plan.Classes[st.classes[i]].Name, Seconds: took.Seconds(), Due: due, Answers: t.whole.answers,
+			Latency: t.whole.latency.latency(), Lag: t.whole.lag.latency(),
+		})
+	}
+	return p
+}
+
+// costs are the costs of the populations so far, and of all requests at the end.
+func (s *side) costs() (all []dynamo.Usage) {
+	for _, w := range s.router.watches {
+		all = append(all, w.meter.Totals().Sum())
+	}
+	return append(all, s.router.total())
+}
+
+// count adds to a phase what the populations cost, and their shards.
+func (s *side) count(ctx context.Context, to *result.Phase, before []dynamo.Usage) error {
+	after := s.costs()
+	since := func(i int) result.Cost {
+		a, b := after[i], before[i]
+		return s.run.cost(dynamo.Usage{Requests: a.Requests - b.Requests, RCU: a.RCU - b.RCU, WCU: a.WCU - b.WCU})
+	}
+	var errs []error
+	for i, w := range s.router.watches {
+		p := result.Population{Name: s.plan.Populations[i].Name, Cost: since(i), Writes: w.counted()}
+		shards, err := s.shards(ctx, i)
+		p.Shards = shards
+		errs = append(errs, err)
+		to.Populations = append(to.Populations, p)
+	}
+	to.Cost = since(len(after) - 1)
+	return errors.Join(errs...)
+}
+
+// shards is the number of items of the busiest bucket of a population; 0 if nobody has
+// asked one.
+func (s *side) shards(ctx context.Context, population int) (int, error) {
+	a := s.books.busiest[population].Load()
+	if a == nil {
+		return 0, nil
+	}
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	entity := s.plan.Entities[a.entity].ID
+	images, err := s.store.Buckets(ctx, entity, s.plan.Resources[a.resource].Name, 1)
 	if err != nil {
-		return 0, fmt.Errorf("count the shards of %s: %w", b.Entity, err)
+		return 0, fmt.Errorf("count the shards of %s: %w", entity, err)
 	}
 	return len(images), nil
 }
 
-// limited is an actor on limiters.
-type limited struct {
-	w        *workload
-	limiters []*limiter.Limiter
-}
-
-// limit makes limiters for the side, each with its own store.
-func (s *side) limit(ctx context.Context, api dynamo.API) (*limited, error) {
-	a := &limited{w: s.w}
-	for range s.o.Limiters {
-		store, err := dynamo.Open(ctx, dynamo.Options{API: api, Table: s.table, Namespace: s.o.Namespace, Now: s.o.Now, Logger: s.o.Logger})
-		if err != nil {
-			return nil, err
-		}
-		l, err := limiter.New(store, limiter.Options{Logger: s.o.Logger})
-		if err != nil {
-			return nil, err
-		}
-		a.limiters = append(a.limiters, l)
+// conclude adds to a side what its books say.
+func (s *side) conclude(ctx context.Context, to *result.Side) (err error) {
+	uses, wrong := s.books.sums()
+	to.Limits = uses
+	if s.kind != scenario.Bare {
+		to.Wrong = wrong
 	}
-	return a, nil
+	to.Balance, err = s.balance(ctx)
+	return err
 }
 
-// prime makes every limiter acquire once from every bucket, or take its whole content.
-func (a *limited) prime(ctx context.Context, ask func(context.Context, int, draw) error) error {
-	n := len(a.w.resources)
-	for k := range a.limiters {
-		err := each(ctx, n*len(a.w.entities), func(ctx context.Context, i int) error {
-			d := draw{entity: i / n, resource: i % n, reserve: 1, use: 1, all: a.w.exhausted && k == 0}
-			err := patiently(ctx, func() error { return ask(ctx, k, d) })
-			if err != nil && !errors.Is(err, limiter.ErrExceeded) {
-				return fmt.Errorf("make the bucket of %s for %s: %w", a.w.entities[d.entity], a.w.resources[d.resource], err)
+// delete deletes the items of a side.
+func (s *side) delete(ctx context.Context) error {
+	touched := map[int]bool{}
+	for i, e := range s.plan.Entities {
+		if e.IsParent || e.Parent >= 0 || e.Limits != nil || s.needsRecord() {
+			touched[i] = true
+		}
+	}
+	for _, a := range s.books.all() {
+		touched[a.entity] = true
+	}
+	if b, isBare := s.actor.(*bare); isBare {
+		for c := range b.side.plan.Classes {
+			for _, at := range s.bucketsOf(c) {
+				touched[at[0]] = true
 			}
-			return nil
+		}
+	}
+	all := make([]int, 0, len(touched))
+	for i := range touched {
+		all = append(all, i)
+	}
+	errs := []error{each(ctx, len(all), func(ctx context.Context, i int) error {
+		return patiently(ctx, func() error {
+			_, err := s.store.DeleteEntity(ctx, s.plan.Entities[all[i]].ID)
+			return ignoreMissing(err)
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *limited) act(ctx context.Context, client int, d draw) (taken, error) {
-	lease, err := a.limiters[client%len(a.limiters)].Acquire(ctx, a.w.request(d))
-	if err != nil {
-		return tookNothing, err
-	}
-	if d.use != d.reserve {
-		if err := lease.Adjust(settled, d.use-d.reserve); err != nil {
-			return tookAll, err
-		}
-		if err := lease.Commit(ctx); err != nil {
-			return tookAll, err
-		}
-	}
-	return tookUsed, nil
-}
-
-func (a *limited) close() error {
-	errs := make([]error, len(a.limiters))
-	for i, l := range a.limiters {
-		errs[i] = l.Close()
+	})}
+	for _, r := range s.plan.Resources {
+		errs = append(errs, ignoreMissing(s.store.DeleteLimits(ctx, store.ConfigKey{Resource: r.Name})))
 	}
 	return errors.Join(errs...)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, limiter.ErrNotFound) {
+		return nil
+	}
+	return err
 }

@@ -1,74 +1,132 @@
 package loadtest
 
 import (
-	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
 )
-
-// taken is how much of its request an operation took.
-type taken uint8
 
 const (
-	tookNothing taken = iota
-	tookAll
-	tookUsed    // its tokens were settled
-	tookUnknown // cut off: counts as neither wanted nor admitted
+	longest = time.Hour // the longest duration in a histogram
+	digits  = 3         // significant digits of a duration
 )
 
-// A tally counts the answers to a load. It is safe for concurrent use.
+// durations are a distribution of durations.
+type durations struct {
+	histogram *hdrhistogram.Histogram // in nanoseconds
+	most, sum time.Duration
+	count     int64
+}
+
+func newDurations() *durations {
+	return &durations{histogram: hdrhistogram.New(1, int64(longest), digits)}
+}
+
+func (d *durations) add(took time.Duration) {
+	_ = d.histogram.RecordValue(min(int64(took), int64(longest))) // cannot fail in this range
+	d.most, d.sum = max(d.most, took), d.sum+took
+	d.count++
+}
+
+func (d *durations) reset() {
+	d.histogram.Reset()
+	d.most, d.sum, d.count = 0, 0, 0
+}
+
+func (d *durations) merge(e *durations) {
+	d.histogram.Merge(e.histogram)
+	d.most, d.sum, d.count = max(d.most, e.most), d.sum+e.sum, d.count+e.count
+}
+
+func (d *durations) at(percent float64) result.Milliseconds {
+	return result.InMilliseconds(min(d.most, time.Duration(d.histogram.ValueAtQuantile(percent))))
+}
+
+// latency summarizes the durations.
+func (d *durations) latency() result.Latency {
+	l := result.Latency{P50: d.at(50), P95: d.at(95), P99: d.at(99), P999: d.at(99.9), Max: result.InMilliseconds(d.most)}
+	if d.count > 0 {
+		l.Mean = result.InMilliseconds(d.sum / time.Duration(d.count))
+	}
+	l.Histogram = d.bins()
+	return l
+}
+
+// binWidth is the ratio of the bounds of a bin.
+const binWidth = 1.02
+
+// bins returns the distribution in bins whose bounds are powers of binWidth.
+func (d *durations) bins() (bins []result.Bin) {
+	for _, bar := range d.histogram.Distribution() {
+		if bar.Count == 0 {
+			continue
+		}
+		exponent := math.Ceil(math.Log(max(float64(bar.To), 1)) / math.Log(binWidth))
+		bound := result.InMilliseconds(time.Duration(math.Ceil(math.Pow(binWidth, exponent))))
+		if n := len(bins); n > 0 && bins[n-1].UpTo == bound {
+			bins[n-1].Count += bar.Count
+			continue
+		}
+		bins = append(bins, result.Bin{UpTo: bound, Count: bar.Count})
+	}
+	return bins
+}
+
+// A tally counts the operations of a class in a phase. It is safe for concurrent use.
 type tally struct {
-	mu        sync.Mutex
-	latencies *hdrhistogram.Histogram // in nanoseconds
-	most      time.Duration
-	sum       time.Duration
-	last      time.Time
-	counts    Answers
+	mu       sync.Mutex
+	whole    counts
+	interval counts // since the last sample
+	last     time.Time
 }
 
-// Answers counts operations by their result. It excludes those cut off by an interruption.
-type Answers struct {
-	Operations int64 `json:"operations"`
-	Admitted   int64 `json:"admitted"`
-	Refused    int64 `json:"refused"`
-	// Throttled and Unavailable are errors of those kinds; Unavailable excludes Throttled.
-	Throttled   int64 `json:"throttled"`
-	Unavailable int64 `json:"unavailable"`
-	// Failed counts all other errors.
-	Failed int64 `json:"failed"`
-	// FirstError is the first error of any kind.
-	FirstError string `json:"first_error,omitempty"`
+// counts are what a tally counts.
+type counts struct {
+	begun        int64
+	answers      result.Answers
+	latency, lag *durations
 }
-
-// Errors is the number of operations without an answer.
-func (a Answers) Errors() int64 { return a.Throttled + a.Unavailable + a.Failed }
-
-const (
-	longest = time.Hour // the longest latency in the histogram
-	digits  = 3         // significant digits of a latency
-)
 
 func newTally() *tally {
-	return &tally{latencies: hdrhistogram.New(1, int64(longest), digits)}
+	fresh := func() counts { return counts{latency: newDurations(), lag: newDurations()} }
+	return &tally{whole: fresh(), interval: fresh()}
 }
 
-// add counts an operation by the instants at which it was due and ended.
-func (t *tally) add(due, end time.Time, err error) {
-	d := max(0, end.Sub(due))
-	_, throttled := throttledBy(err)
+// begin counts an operation that is sent. late is how late a free client sent it; negative
+// if no client was free.
+func (t *tally) begin(late time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_ = t.latencies.RecordValue(min(int64(d), int64(longest))) // cannot fail in this range
-	t.most, t.sum = max(t.most, d), t.sum+d
-	if end.After(t.last) {
-		t.last = end
+	t.whole.begun++
+	t.interval.begun++
+	if late >= 0 {
+		t.whole.lag.add(late)
+		t.interval.lag.add(late)
 	}
-	c := &t.counts
+}
+
+// end counts an operation by how long it took and its answer.
+func (t *tally) end(took time.Duration, at time.Time, err error) {
+	_, throttled := throttledBy(err)
+	took = max(0, took)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at.After(t.last) {
+		t.last = at
+	}
+	t.whole.latency.add(took)
+	t.interval.latency.add(took)
+	countAnswer(&t.whole.answers, throttled, err)
+	countAnswer(&t.interval.answers, throttled, err)
+}
+
+func countAnswer(c *result.Answers, throttled bool, err error) {
 	c.Operations++
 	switch {
 	case err == nil:
@@ -89,44 +147,21 @@ func (t *tally) add(due, end time.Time, err error) {
 	}
 }
 
-// latency summarizes the latencies.
-func (t *tally) latency() Latency {
+// take adds the counts since the last sample to others.
+func (t *tally) take(to *counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := func(percent float64) time.Duration {
-		return min(t.most, time.Duration(t.latencies.ValueAtQuantile(percent)))
-	}
-	l := Latency{P50: at(50), P95: at(95), P99: at(99), Max: t.most}
-	if n := t.counts.Operations; n > 0 {
-		l.Mean = t.sum / time.Duration(n)
-	}
-	return l
-}
-
-// each calls f for 0 to n-1, some at a time, until one fails.
-func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	const atATime = 16
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var calls sync.WaitGroup
-	var mu sync.Mutex
-	next := 0
-	for range min(atATime, n) {
-		calls.Go(func() {
-			for ctx.Err() == nil {
-				mu.Lock()
-				i := next
-				next++
-				mu.Unlock()
-				if i >= n {
-					return
-				}
-				if err := f(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	calls.Wait()
-	return context.Cause(ctx)
+	to.begun += t.interval.begun
+	a, b := &to.answers, &t.interval.answers
+	a.Operations += b.Operations
+	a.Admitted += b.Admitted
+	a.Refused += b.Refused
+	a.Throttled += b.Throttled
+	a.Unavailable += b.Unavailable
+	a.Failed += b.Failed
+	to.latency.merge(t.interval.latency)
+	to.lag.merge(t.interval.lag)
+	t.interval.latency.reset()
+	t.interval.lag.reset()
+	t.interval.begun, t.interval.answers = 0, result.Answers{}
 }

@@ -14,35 +14,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
-
-// Writes counts item writes as the API saw them; a transaction counts as one.
-type Writes struct {
-	Sent      int64 `json:"sent"`
-	Throttled int64 `json:"throttled"`
-	// EarlySent and EarlyThrottled count those that were sent in the first two seconds.
-	EarlySent      int64 `json:"early_sent"`
-	EarlyThrottled int64 `json:"early_throttled"`
-	// Reasons counts throttled writes by DynamoDB's reason, "unknown" without one.
-	Reasons map[string]int64 `json:"reasons,omitempty"`
-}
 
 // early is the time in which an adaptive system may adapt.
 const early = 2 * time.Second
-
-// Early is the throttled share of the writes in the first two seconds.
-func (w Writes) Early() float64 { return share(w.EarlyThrottled, w.EarlySent) }
-
-// Late is the throttled share of the later writes.
-func (w Writes) Late() float64 { return share(w.Throttled-w.EarlyThrottled, w.Sent-w.EarlySent) }
-
-// share is a part of a whole, 0 if there is no whole.
-func share(part, whole int64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
-}
 
 // A watch is an API that meters its requests and counts throttled writes.
 type watch struct {
@@ -52,7 +29,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	since  time.Time
-	writes Writes
+	writes result.Writes
 }
 
 func newWatch(api dynamo.API, now func() time.Time) *watch {
@@ -60,18 +37,15 @@ func newWatch(api dynamo.API, now func() time.Time) *watch {
 	return &watch{API: meter, meter: meter, now: now, since: now()}
 }
 
-// Immediate reports whether the wrapped API never waits.
-func (w *watch) Immediate() bool { return w.meter.Immediate() }
-
 // begin restarts the counts.
 func (w *watch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.since, w.writes = w.now(), Writes{}
+	w.since, w.writes = w.now(), result.Writes{}
 }
 
 // counted returns the counts since begin.
-func (w *watch) counted() Writes {
+func (w *watch) counted() result.Writes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	counted := w.writes
@@ -163,37 +137,90 @@ func (w *watch) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 	return out, err
 }
 
-// A fork is an API for limiters that two sides share. It sends requests about the
-// attacker's items to the attacker's watch, and all others to the neighbours'.
-type fork struct {
-	dynamo.API // the neighbours' API
-	attacker   *watch
-	mark       string // part of the partition keys of the attacker's items
+// A router is the API of a side. It sends requests about buckets to the watch of their
+// population, and all others to a watch for the rest.
+type router struct {
+	dynamo.API // the watch of the rest
+	rest       *watch
+	watches    []*watch // by population
+	population map[string]int
+}
+
+func newRouter(api dynamo.API, populations []scenario.Population, now func() time.Time) *router {
+	r := &router{rest: newWatch(api, now), population: map[string]int{}}
+	r.API = r.rest
+	for i := range populations {
+		r.watches = append(r.watches, newWatch(api, now))
+		r.population[populations[i].Name] = i
+	}
+	return r
 }
 
 // Immediate reports whether the wrapped API never waits.
-func (f *fork) Immediate() bool { return f.attacker.Immediate() }
+func (r *router) Immediate() bool { return r.rest.meter.Immediate() }
+
+// begin restarts the counts.
+func (r *router) begin() {
+	r.rest.begin()
+	for _, w := range r.watches {
+		w.begin()
+	}
+}
+
+// total is the cost of all requests so far.
+func (r *router) total() dynamo.Usage {
+	sum := r.rest.meter.Totals().Sum()
+	for _, w := range r.watches {
+		u := w.meter.Totals().Sum()
+		sum = dynamo.Usage{Requests: sum.Requests + u.Requests, Failed: sum.Failed + u.Failed, RCU: sum.RCU + u.RCU, WCU: sum.WCU + u.WCU}
+	}
+	return sum
+}
+
+// writes is the number of writes since begin, and of throttled ones.
+func (r *router) writes() (sent, throttled int64) {
+	for _, w := range append([]*watch{r.rest}, r.watches...) {
+		w.mu.Lock()
+		sent, throttled = sent+w.writes.Sent, throttled+w.writes.Throttled
+		w.mu.Unlock()
+	}
+	return sent, throttled
+}
 
 // of returns the API for requests about an item.
-func (f *fork) of(key schema.Item) dynamo.API {
-	if pk, ok := key[schema.PK].(*types.AttributeValueMemberS); ok && strings.Contains(pk.Value, f.mark) {
-		return f.attacker
+func (r *router) of(key schema.Item) dynamo.API {
+	pk, isText := key[schema.PK].(*types.AttributeValueMemberS)
+	if !isText {
+		return r.API
 	}
-	return f.API
+	_, bucket, ok := schema.ParseBucketPK(pk.Value)
+	if !ok {
+		return r.API
+	}
+	name := strings.TrimRight(bucket.Entity, "0123456789")
+	name = strings.TrimSuffix(name, "-")
+	i, known := r.population[name]
+	if !known {
+		i, known = r.population[strings.TrimSuffix(name, scenario.ParentSuffix)]
+	}
+	if !known {
+		return r.API
+	}
+	return r.watches[i]
 }
 
 // PutItem passes the request on.
-func (f *fork) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return f.of(in.Item).PutItem(ctx, in, opts...)
+func (r *router) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return r.of(in.Item).PutItem(ctx, in, opts...)
 }
 
 // UpdateItem passes the request on.
-func (f *fork) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return f.of(in.Key).UpdateItem(ctx, in, opts...)
+func (r *router) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return r.of(in.Key).UpdateItem(ctx, in, opts...)
 }
 
 // TransactWriteItems passes the request on. All its items are of one bucket.
-func (f *fork) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+func (r *router) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	var key schema.Item
 	switch first := in.TransactItems[0]; {
 	case first.Update != nil:
@@ -203,18 +230,18 @@ func (f *fork) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrit
 	case first.ConditionCheck != nil:
 		key = first.ConditionCheck.Key
 	}
-	return f.of(key).TransactWriteItems(ctx, in, opts...)
+	return r.of(key).TransactWriteItems(ctx, in, opts...)
 }
 
-// BatchGetItem passes the request on. All its keys are of one bucket, or of the
-// configuration of one entity.
-func (f *fork) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+// BatchGetItem passes the request on. Its keys are of a bucket and its parent, or of
+// configuration.
+func (r *router) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	for _, keys := range in.RequestItems {
 		for _, key := range keys.Keys {
-			if to := f.of(key); to != f.API {
+			if to := r.of(key); to != r.API {
 				return to.BatchGetItem(ctx, in, opts...)
 			}
 		}
 	}
-	return f.API.BatchGetItem(ctx, in, opts...)
+	return r.API.BatchGetItem(ctx, in, opts...)
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
-	"github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/estimate"
 )
 
 // envZip is the path of the code of the functions, which make aws exports.
@@ -77,8 +77,12 @@ func TestOnARealAccount(t *testing.T) {
 		t.Error(err)
 	}
 	sum := meter.Totals().Sum()
+	prices, err := estimate.BuiltIn("us-east-1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Logf("the library's requests: %d, %.1f read units, %.1f write units, $%.6f at the on-demand prices of us-east-1",
-		sum.Requests, sum.RCU, sum.WCU, (sum.RCU*loadtest.DollarsPerMillionRCU+sum.WCU*loadtest.DollarsPerMillionWCU)/1e6)
+		sum.Requests, sum.RCU, sum.WCU, (sum.RCU*prices.ReadUnits.Dollars+sum.WCU*prices.WriteUnits.Dollars)/1e6)
 }
 
 // described are the options of a stack of its own, and the code that make aws exported.

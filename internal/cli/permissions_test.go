@@ -50,11 +50,11 @@ const (
 var withoutScripts = []string{"provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
-var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "local", "replay", "template", "version"}
+var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest list", "loadtest show", "local", "replay", "template", "version"}
 
-// byTiming lists the commands whose requests depend on how much they get done: bench makes
+// byTiming lists the commands whose requests depend on how much they get done: loadtest run makes
 // and deletes as many items as it has time for. The file may have more than one run sends.
-var byTiming = []string{"bench"}
+var byTiming = []string{"loadtest run"}
 
 // onWhole lists the commands that need more of DynamoDB than items.
 var onWhole = []string{

@@ -14,7 +14,7 @@ import (
 var madeOf = map[string][]string{
 	"acquire":             decides,
 	"available":           {"dynamo.Open", "Limiter.Available"},
-	"bench":               append([]string{"dynamo.Store.DeleteEntity"}, decides...),
+	"loadtest run":        loads,
 	"provision":           {"customresource.Handler.Handle"},
 	"redrive":             {"dynamo.OpenID", "stream.Follower.ReadRange", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put"},
 	"aggregate":           follows,
@@ -23,6 +23,12 @@ var madeOf = map[string][]string{
 
 // decides are the calls of a process that decides requests.
 var decides = []string{"dynamo.Open", "Limiter.Acquire", "Lease.Commit", "Lease.Rollback"}
+
+// loads are the calls of a load test, with those that only some scenarios make.
+var loads = append([]string{
+	"Limiter.Available", "dynamo.Store.SetLimits", "dynamo.Store.Limits", "dynamo.Store.CreateEntity", "dynamo.Store.Entity",
+	"dynamo.Store.DeleteEntity", "dynamo.Store.Buckets",
+}, decides...)
 
 // follows are the calls of a process that follows the stream.
 var follows = []string{"stream.Follower.Check", "stream.Follower.Run", "aggregator.Aggregator.Follow", "aggregator.Aggregator.Process"}

@@ -237,7 +237,7 @@ func (c *checker) populations() {
 		if len(p.Name) > maxName {
 			c.find(path, "use at most %d characters: the entities' names begin with it", maxName)
 		}
-		if slices.ContainsFunc(c.Populations, func(o Population) bool { return o.Parents > 0 && o.Name+parentSuffix == p.Name }) {
+		if slices.ContainsFunc(c.Populations, func(o Population) bool { return o.Parents > 0 && o.Name+ParentSuffix == p.Name }) {
 			c.find(path, "the parents of another population have these names: choose another name")
 		}
 		c.within(path+".count", p.Count, 1, maxEntities)

@@ -94,12 +94,12 @@ func (p *Plan) addEntities(population int) {
 		p.Entities = append(p.Entities, e)
 	}
 	for i := range of.Parents {
-		p.Entities = append(p.Entities, Entity{ID: of.Name + parentSuffix + "-" + strconv.Itoa(i), Population: population, Parent: -1, IsParent: true})
+		p.Entities = append(p.Entities, Entity{ID: of.Name + ParentSuffix + "-" + strconv.Itoa(i), Population: population, Parent: -1, IsParent: true})
 	}
 }
 
-// parentSuffix follows the name of a population in the names of its parents.
-const parentSuffix = "-parent"
+// ParentSuffix follows the name of a population in the names of its parents.
+const ParentSuffix = "-parent"
 
 // limited is the number of entities that have limits of their own.
 func (p *Population) limited() int {

@@ -1,0 +1,146 @@
+// Package loadtest has the commands that put a load on a limiter.
+package loadtest
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+)
+
+// New is the command loadtest.
+func New(a *app.App) *cobra.Command {
+	return app.Group("loadtest", "Put a load on a limiter: speed, cost and correctness", newRun(a), newList(a), newShow(a))
+}
+
+// source names a scenario: one of the program's, or a file.
+type source struct {
+	name, file string
+}
+
+// args takes one name, or none beside --file.
+func (s *source) args(cmd *cobra.Command, args []string) error {
+	switch given := cmd.Flags().Changed("file"); {
+	case len(args) > 1:
+		return app.Usagef("unexpected argument %q", args[1])
+	case len(args) == 1 && given:
+		return app.Usagef("give SCENARIO or --file, not both")
+	case len(args) == 0 && !given:
+		return app.Usagef("missing argument SCENARIO: give one of %s, or --file", strings.Join(scenario.Names(), ", "))
+	case len(args) == 1:
+		s.name = args[0]
+	}
+	return nil
+}
+
+// bind adds the flag to a command.
+func (s *source) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.file, "file", "", "`file` of the scenario (docs/load-testing.md), instead of one of the\nprogram")
+	cmd.ValidArgsFunction = completeNames
+}
+
+// read reads the scenario.
+func (s *source) read() (*scenario.Scenario, error) {
+	if s.file == "" {
+		return scenario.Builtin(s.name)
+	}
+	data, err := os.ReadFile(s.file)
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Parse(s.file, data)
+}
+
+// completeNames completes the names of the program's scenarios.
+func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return scenario.Names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// lister is the command list.
+type lister struct{ app *app.App }
+
+func newList(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the scenarios of the program", Args: app.Args(),
+		Long: "List the scenarios of the program. `loadtest show` prints the file of one, to copy and\nchange; `loadtest run` runs it. Nothing is sent.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), &lister{a}) },
+	}
+}
+
+// Validate accepts everything.
+func (*lister) Validate() error { return nil }
+
+// listed is a scenario of the program.
+type listed struct {
+	Name     string   `json:"name"`
+	About    string   `json:"about"`
+	Seconds  float64  `json:"seconds"`
+	Sides    []string `json:"sides"`
+	Entities int      `json:"entities"`
+}
+
+// Run lists the scenarios.
+func (l *lister) Run(context.Context) error {
+	all := []listed{}
+	for _, name := range scenario.Names() {
+		s, err := scenario.Builtin(name)
+		if err != nil {
+			return err
+		}
+		of := listed{Name: name, About: s.About, Seconds: s.Duration().Seconds()}
+		for _, side := range s.Sides {
+			of.Sides = append(of.Sides, string(side))
+		}
+		for i := range s.Populations {
+			of.Entities += s.Populations[i].Count + s.Populations[i].Parents
+		}
+		all = append(all, of)
+	}
+	return l.app.Print(all, func(w *strings.Builder) {
+		rows := make([][]string, len(all))
+		for i, s := range all {
+			rows[i] = []string{s.Name, seconds(s.Seconds), strconv.Itoa(s.Entities), strings.Join(s.Sides, ","), s.About}
+		}
+		app.Table(w, []string{"SCENARIO", "LASTS", "ENTITIES", "SIDES", "ABOUT"}, rows)
+	})
+}
+
+// shower is the command show.
+type shower struct {
+	app  *app.App
+	name string
+}
+
+func newShow(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "show SCENARIO", Short: "Print the file of a scenario, to copy and change", Args: app.Args("SCENARIO"),
+		Example:           "  zae-limiter loadtest show llm-gateway > mine.yaml\n  zae-limiter loadtest run --file mine.yaml --local :memory:",
+		ValidArgsFunction: completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.Run(cmd.Context(), &shower{a, args[0]})
+		},
+	}
+}
+
+// Validate checks the name.
+func (s *shower) Validate() error {
+	_, err := scenario.Source(s.name)
+	return err
+}
+
+// Run prints the file.
+func (s *shower) Run(context.Context) error {
+	text, err := scenario.Source(s.name)
+	if err != nil {
+		return err
+	}
+	return s.app.Print(map[string]string{"name": s.name, "file": string(text)}, func(w *strings.Builder) { w.Write(text) })
+}

@@ -1,0 +1,272 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
+	load "github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// runner is the command run.
+type runner struct {
+	app      *app.App
+	source   source
+	load     load.Options
+	duration time.Duration
+	warmUp   time.Duration
+	rate     float64
+	users    int
+	clients  int
+	limiters int
+	seed     uint64
+	sides    []string
+	engine   app.EngineFlags
+	confirm  *app.Confirmation
+
+	flags *pflag.FlagSet
+}
+
+const aboutRun = `Drive a load, and measure how fast the limiter decides, what its decisions cost, and
+whether they are right. The load is a scenario: one of the program (loadtest list), or a
+file (--file; docs/load-testing.md).
+
+Latency counts from the instant at which an operation was due, so it includes the wait of
+operations behind a stalled store. The time for which a lease is held is not part of it.
+Of a limit, the entitlement is what the buckets could admit from their first use to their
+last, or the demand if that is less. Afterwards the books of all answers are compared with
+the counters in the table. Dollars are on-demand prices of us-east-1.
+
+The command creates the table if it does not exist; a scenario with the side bare also
+creates NAME-bare. It leaves its tables in place. At the end it deletes its namespaces,
+and keeps only their audit events and some small records. Ctrl-C ends the load, and shows
+what was measured. A load on DynamoDB itself, or on any other machine, costs money and
+capacity: the command asks first.
+
+The exit code is 1 if an answer was wrong, if the books and the table differ, or if the
+generator itself was too late to measure (--max-lag).`
+
+func newRun(a *app.App) *cobra.Command {
+	o := &runner{app: a}
+	cmd := &cobra.Command{
+		Use:   "run [SCENARIO]",
+		Short: "Run a scenario",
+		Long:  aboutRun,
+		Example: "  zae-limiter loadtest run llm-gateway --local :memory: --latency 5ms --duration 30s\n" +
+			"  zae-limiter loadtest run attack --local :memory: --partition-limits aws --latency 5ms\n" +
+			"  zae-limiter loadtest run spread --endpoint-url http://localhost:8000 --rate 500 --output json\n" +
+			"  zae-limiter loadtest run hot --local :memory: --latency 5ms --side limiter,bare",
+		Args: o.source.args,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.source.bind(cmd)
+	o.flags = cmd.Flags()
+	o.flags.DurationVar(&o.duration, "duration", 0, "length of the measurement; phases and stages change in proportion\n(default the scenario's)")
+	o.flags.DurationVar(&o.warmUp, "warm-up", 0, "how long the load runs before the measurement (default the\nscenario's)")
+	o.flags.Float64Var(&o.rate, "rate", 0, "constant `rate` of operations due per second, for a scenario with\none class")
+	o.flags.IntVar(&o.users, "users", 0, "`number` of users instead, each of which sends its next operation\nwhen the last has ended")
+	o.flags.IntVar(&o.clients, "clients", 0, "most concurrent operations of a --rate (default 256)")
+	o.flags.IntVar(&o.limiters, "limiters", 0, "`number` of limiters that share the load, each with its own\nmemory, as in that many processes (default the scenario's)")
+	o.flags.Uint64Var(&o.seed, "seed", 0, "`number` that determines the operations (default the scenario's)")
+	o.flags.StringSliceVar(&o.sides, "side", nil, "`systems` that carry out the load, one after another: limiter,\nshared, bare (default the scenario's)")
+	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
+	o.flags.BoolVar(&o.load.Keep, "keep", false, "leave the namespaces and their items in place")
+	o.confirm = a.Confirmation(cmd)
+	o.engine.Bind(o.flags, "off", "off")
+	return cmd
+}
+
+// Validate checks the command line and the scenario.
+func (o *runner) Validate() error {
+	f := &o.app.Flags
+	if _, ok := f.Given("namespace"); ok {
+		return errors.New("--namespace has no meaning here: the command makes namespaces of its own")
+	}
+	for _, name := range []string{"duration", "rate", "users", "clients", "limiters", "max-lag"} {
+		if flag := o.flags.Lookup(name); flag.Changed && strings.Trim(flag.Value.String(), "0s") == "" {
+			return fmt.Errorf("invalid --%s %q: give more than nothing", name, flag.Value)
+		}
+	}
+	local := f.Local != ""
+	for _, name := range []string{"partition-limits", "latency"} {
+		if o.flags.Changed(name) && !local {
+			return fmt.Errorf("--%s has no meaning without --local: it configures an engine in this process", name)
+		}
+	}
+	s, err := o.scenario()
+	if err != nil {
+		return named(err)
+	}
+	o.load.Scenario, o.load.Table = s, f.Table
+	if o.load.MaxLag < 0 {
+		return fmt.Errorf("invalid --max-lag %q: give a duration above 0", o.load.MaxLag)
+	}
+	if !o.isNear() && !o.confirm.Given() && !o.app.Terminal {
+		return fmt.Errorf("this would put a load on %s: give --local %s for an engine in this process, "+
+			"--endpoint-url for one on this machine, or --yes", o.target(), app.Memory)
+	}
+	return nil
+}
+
+// scenario reads the scenario, and changes it as the flags say.
+func (o *runner) scenario() (*scenario.Scenario, error) {
+	s, err := o.source.read()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.flags.Changed("rate") && o.flags.Changed("users"):
+		return nil, errors.New("give --rate or --users, not both")
+	case o.flags.Changed("clients") && !o.flags.Changed("rate"):
+		return nil, errors.New("--clients has no meaning without --rate")
+	case o.flags.Changed("rate"):
+		s, err = s.WithRate(o.rate, o.clients)
+	case o.flags.Changed("users"):
+		s, err = s.WithUsers(o.users)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.flags.Changed("duration") {
+		if o.duration < 0 {
+			return nil, &store.ValidationError{Field: "duration", Value: o.duration.String(), Reason: "give from 1ms to 24h"}
+		}
+		s = s.Scaled(o.duration)
+	}
+	if o.flags.Changed("warm-up") {
+		s.WarmUp = o.warmUp
+	}
+	if o.flags.Changed("limiters") {
+		s.Limiters = o.limiters
+	}
+	if o.flags.Changed("seed") {
+		s.Seed = o.seed
+	}
+	if o.flags.Changed("side") {
+		s.Sides = nil
+		for _, side := range o.sides {
+			s.Sides = append(s.Sides, scenario.Side(side))
+		}
+	}
+	return s, s.Validate()
+}
+
+// named gives a wrong option its name on the command line.
+func named(err error) error {
+	wrong, ok := errors.AsType[*store.ValidationError](err)
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("invalid --%s %q: %s", wrong.Field, wrong.Value, wrong.Reason)
+}
+
+// isNear reports whether the load stays on this machine.
+func (o *runner) isNear() bool {
+	return o.app.Flags.Local != "" || connect.IsLoopback(o.endpoint())
+}
+
+// endpoint is the URL that the connection will use, as far as the command line and the
+// environment tell. "" is AWS, or the endpoint in an SDK file.
+func (o *runner) endpoint() string {
+	if o.app.Flags.EndpointURL != "" {
+		return o.app.Flags.EndpointURL
+	}
+	if strings.EqualFold(o.app.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), "true") {
+		return ""
+	}
+	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
+		if url := o.app.Getenv(name); url != "" {
+			return url
+		}
+	}
+	return ""
+}
+
+// target is where the load goes, for people.
+func (o *runner) target() string {
+	switch {
+	case o.app.Flags.Local == app.Memory:
+		return "the engine in this process"
+	case o.app.Flags.Local != "":
+		return "the engine in this process, on disk"
+	}
+	if url := o.endpoint(); url != "" {
+		return url
+	}
+	return "DynamoDB at AWS"
+}
+
+// Run measures, and shows its measurements even if it was interrupted.
+func (o *runner) Run(ctx context.Context) error {
+	if !o.isNear() {
+		question := fmt.Sprintf("Run %s for %v on %s, table %s?", o.load.Scenario.Name, o.load.Scenario.Duration(), o.target(), o.load.Table)
+		if err := o.confirm.Ask(ctx, question); err != nil {
+			return err
+		}
+	}
+	api, err := o.api(ctx)
+	if err != nil {
+		return err
+	}
+	o.load.API, o.load.Logger, o.load.Target = api, o.app.Logger(), o.target()
+	o.load.Keep = o.load.Keep || o.app.Flags.Local == app.Memory // the database ends with the program
+	view := o.view()
+	o.load.Observe = view.show
+	r, err := load.Run(ctx, o.load)
+	view.clear()
+	if r == nil {
+		return err
+	}
+	return errors.Join(err, o.app.Print(r, func(w *strings.Builder) { text(w, r) }), verdict(r))
+}
+
+func (o *runner) api(ctx context.Context) (dynamo.API, error) {
+	if o.app.Flags.Local != "" {
+		return o.app.Engine(dynamolite.Options{Limits: o.engine.Limits, Latency: o.engine.Latency})
+	}
+	return o.app.API(ctx)
+}
+
+// view is the live view for the terminal, or plain lines, or nothing beside JSON.
+func (o *runner) view() *view {
+	v := &view{names: o.load.Scenario}
+	if o.app.Flags.JSON() {
+		return v
+	}
+	v.w = o.app.Stderr
+	f, isFile := o.app.Stderr.(*os.File)
+	v.redraws = isFile && app.IsTerminal(f)
+	return v
+}
+
+// verdict says what is wrong with a result, nil if nothing is.
+func verdict(r *result.Result) error {
+	var errs []error
+	for i := range r.Sides {
+		s := &r.Sides[i]
+		if s.Wrong != nil && s.Wrong.Answers() > 0 {
+			errs = append(errs, fmt.Errorf("side %s: %d tokens were admitted beyond the limits, and %d requests were refused although the bucket covered them",
+				s.Name, s.Wrong.Beyond, s.Wrong.Refusals))
+		}
+		if s.Balance != nil && s.Balance.Wrong > 0 {
+			errs = append(errs, fmt.Errorf("side %s: %d counters of the table differ from the books, first %s", s.Name, s.Balance.Wrong, s.Balance.FirstWrong))
+		}
+	}
+	if r.Unreliable != "" {
+		errs = append(errs, errors.New("the figures are not reliable: "+r.Unreliable))
+	}
+	return errors.Join(errs...)
+}
