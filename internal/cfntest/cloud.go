@@ -57,6 +57,8 @@ type Cloud struct {
 	fault    func(op string) Fault
 	asked    []string
 	serial   int
+	task     string // status of the tasks of ECS
+	agent    string // status of the agent of Session Manager in them
 }
 
 // New returns an empty cloud.
@@ -70,6 +72,7 @@ func New(o Options) *Cloud {
 	return &Cloud{
 		o: o, exists: map[string]bool{}, buckets: map[string]map[string][]byte{},
 		mappings: map[string]string{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
+		task: "RUNNING", agent: "RUNNING",
 	}
 }
 

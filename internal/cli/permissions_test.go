@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -151,10 +152,10 @@ func (c *commands) connectStack(args []string, connect func(context.Context, app
 	path, _ := cli.CommandOf(args)
 	return func(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		o, err := connect(ctx, e)
-		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database)
+		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database, o.Tasks)
 		return stack.Clients{
 			CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Mappings: lambda.NewFromConfig(cfg),
-			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg),
+			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg), Tasks: ecs.NewFromConfig(cfg),
 		}, err
 	}
 }
