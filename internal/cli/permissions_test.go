@@ -48,7 +48,7 @@ const (
 
 // withoutScripts lists the commands that only AWS Lambda runs. Their requests are those of
 // the library calls of which they are made.
-var withoutScripts = []string{"provision"}
+var withoutScripts = []string{"loadtest orchestrate", "loadtest serve-worker", "provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
 var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest list", "loadtest show", "local", "replay", "template", "version"}

@@ -20,6 +20,7 @@ var exempt = map[string]string{
 	"dynamo/fastclient":  "passes on the requests of others",
 	"dynamolite":         "is the engine, which answers requests",
 	"loadtest":           "makes requests with a limiter",
+	"loadtest/fleet":     "asks a Locust master, and calls what it is given",
 	"replay":             "reads logs and sends no request",
 	"storetest":          "is for tests",
 	"store":              "declares what stores do",

@@ -13,8 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func job(id string, now time.Time) fleet.Job {
-	return fleet.Job{ID: id, Master: "m:5557", Namespace: "n", Scenario: "simple", ConnectBy: now.Add(fleet.Startup), Until: now.Add(10 * time.Minute)}
+// job is one for ten minutes.
+func job(now time.Time) fleet.Job {
+	return fleet.Job{ID: "w", Master: "m:5557", Namespace: "n", Scenario: "simple", ConnectBy: now.Add(fleet.Startup), Until: now.Add(10 * time.Minute)}
 }
 
 // until carries load until it is stopped, and says when.
@@ -45,7 +46,7 @@ func TestAWorkerLeavesInTime(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 				defer cancel()
 				w := &fleet.Function{Carry: until(&left, now), Now: time.Now}
-				got, err := w.Handle(ctx, job("w", now))
+				got, err := w.Handle(ctx, job(now))
 				if want := (fleet.Leave{ID: "w", Reason: fleet.Replaced, Seconds: c.want.Seconds()}); err != nil || got != want || left != c.want {
 					t.Errorf("it left after %v: %+v, %v", left, got, err)
 				}
@@ -61,13 +62,13 @@ func TestAJobThatIsLateIsNotCarriedOut(t *testing.T) {
 		return nil
 	}}
 	for _, age := range []time.Duration{fleet.Startup, time.Hour} {
-		if got, err := w.Handle(t.Context(), job("w", time.Now().Add(-age))); err != nil || got.Reason != fleet.Late {
+		if got, err := w.Handle(t.Context(), job(time.Now().Add(-age))); err != nil || got.Reason != fleet.Late {
 			t.Errorf("after %v: %+v, %v", age, got, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), fleet.Margin)
 	defer cancel()
-	if got, err := w.Handle(ctx, job("w", time.Now())); err != nil || got.Reason != fleet.Late {
+	if got, err := w.Handle(ctx, job(time.Now())); err != nil || got.Reason != fleet.Late {
 		t.Errorf("without time: %+v, %v", got, err)
 	}
 }
@@ -83,7 +84,7 @@ func TestAWorkerThatDoesNotStopIsCutOff(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
-		_, err := w.Handle(ctx, job("w", began))
+		_, err := w.Handle(ctx, job(began))
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took >= 5*time.Minute || took < 5*time.Minute-fleet.Margin {
 			t.Errorf("it ended after %v: %v", took, err)
 		}
@@ -98,7 +99,7 @@ func TestWhatAWorkerReports(t *testing.T) {
 		reason string
 	}{{nil, fleet.Sent}, {broken, fleet.Sent}} {
 		w := &fleet.Function{Now: time.Now, Carry: func(context.Context, fleet.Job, <-chan struct{}) error { return c.err }}
-		got, err := w.Handle(t.Context(), job("w", time.Now()))
+		got, err := w.Handle(t.Context(), job(time.Now()))
 		if !errors.Is(err, c.err) || got.Reason != c.reason {
 			t.Errorf("%v: %+v, %v", c.err, got, err)
 		}

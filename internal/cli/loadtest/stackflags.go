@@ -215,4 +215,3 @@ func version() string {
 	}
 	return info.Main.Version
 }
-
