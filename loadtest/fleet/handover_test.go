@@ -132,6 +132,7 @@ type account struct {
 	done    int // what the users did
 	running int // functions of workers
 	most    int
+	hours   time.Duration // of all functions of workers
 	calls   sync.WaitGroup
 	worker  *fleet.Function
 	timeout time.Duration
@@ -162,7 +163,10 @@ func (a *account) Start(ctx context.Context, j fleet.Job) error {
 		defer cancel()
 		a.count(1)
 		defer a.count(-1)
-		_, _ = a.worker.Handle(ctx, j)
+		left, _ := a.worker.Handle(ctx, j)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.hours += time.Duration(left.Seconds * float64(time.Second))
 	})
 	return nil
 }
@@ -211,7 +215,7 @@ func (a *account) carry(ctx context.Context, j fleet.Job, stop <-chan struct{}) 
 // reserved.
 func TestReplacementsLoseNoStatistics(t *testing.T) {
 	t.Parallel()
-	for _, timeout := range []time.Duration{fleet.MinTimeout, 15 * time.Minute} {
+	for timeout, cost := range map[time.Duration]float64{fleet.MinTimeout: 1.45, 15 * time.Minute: 1.22} {
 		t.Run(timeout.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -221,7 +225,8 @@ func TestReplacementsLoseNoStatistics(t *testing.T) {
 					Master: a, Starter: a, Now: time.Now, Job: fleet.Job{Master: "m:5557", Namespace: "n", Scenario: "simple"},
 					Options: fleet.Options{Min: 1, Max: 30, UsersPerWorker: 10, Timeout: timeout},
 				}
-				ends := time.Now().Add(2 * time.Hour)
+				const lasts = 2 * time.Hour
+				ends := time.Now().Add(lasts)
 				for time.Now().Before(ends) { // the schedule
 					called := time.Now()
 					if _, err := o.Run(t.Context(), fleet.EndOf(called, called.Add(15*time.Minute))); err != nil {
@@ -235,6 +240,9 @@ func TestReplacementsLoseNoStatistics(t *testing.T) {
 				a.calls.Wait()
 				if a.sum != a.done || a.done < 200*2*60*60 {
 					t.Errorf("the master has %d of %d", a.sum, a.done)
+				}
+				if got := float64(a.hours) / float64(20*lasts); got > cost || got < 1 {
+					t.Errorf("the functions ran for %.2f of the time of 20 workers, docs/load-testing.md has less than %.2f", got, cost)
 				}
 				if a.most > o.Options.Concurrency() {
 					t.Errorf("%d functions at a time, %d are reserved", a.most, o.Options.Concurrency())
