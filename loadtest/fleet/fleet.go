@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"crypto/rand"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -103,15 +103,19 @@ func newID(until time.Time) string {
 	return prefix + strconv.FormatInt(until.Unix(), 10) + "-" + rand.Text()
 }
 
-// untilOf reads the instant in an ID. ok is false for a worker that somebody else started.
-func untilOf(id string) (until time.Time, ok bool) {
-	rest, ours := strings.CutPrefix(id, prefix)
-	text, _, more := strings.Cut(rest, "-")
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if !ours || !more || err != nil {
-		return time.Time{}, false
+// started matches the ID that newID has made. A worker may add to it after another character:
+// it gives each of its connections a name of its own.
+var started = regexp.MustCompile(`\A` + prefix + `(\d{1,12})-[A-Z2-7]+`)
+
+// startOf reads in the ID of a worker which start it belongs to, and the instant at which it
+// ends. ok is false for a worker that somebody else started.
+func startOf(id string) (name string, until time.Time, ok bool) {
+	m := started.FindStringSubmatch(id)
+	if m == nil {
+		return "", time.Time{}, false
 	}
-	return time.Unix(seconds, 0), true
+	seconds, err := strconv.ParseInt(m[1], 10, 64)
+	return m[0], time.Unix(seconds, 0), err == nil
 }
 
 // A member is a worker that the fleet started, or found at the master.
@@ -174,11 +178,11 @@ type Start struct {
 // somebody else started.
 func (f *Fleet) see(now time.Time, v View) (foreign int) {
 	for _, w := range v.Workers {
-		until, ours := untilOf(w.ID)
+		name, until, ours := startOf(w.ID)
 		switch {
 		case w.State == Missing:
 		case ours:
-			f.members[w.ID] = member{until, now.Add(Silence)}
+			f.members[name] = member{until, now.Add(Silence)}
 		default:
 			foreign++
 		}

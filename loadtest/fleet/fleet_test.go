@@ -91,6 +91,20 @@ func TestAnotherOrchestratorContinues(t *testing.T) {
 	}
 }
 
+// A worker connects again under another name, after a restart of the master for instance.
+func TestANameThatAWorkerAddsToIsItsOwn(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, usual)
+	view := fleet.View{State: fleet.Running, Users: 100}
+	for _, s := range f.Plan(start, view) {
+		view.Workers = append(view.Workers, fleet.Worker{ID: s.ID + "_0123abcd", State: fleet.Running})
+	}
+	view.Users = 150
+	if got := len(f.Plan(start.Add(5*time.Second), view)); got != 5 {
+		t.Errorf("%d workers are started besides ten, for 150 users", got)
+	}
+}
+
 // The peer's orchestrator reads a count that older masters do not have, takes it for 0, and
 // starts the maximum again at each look.
 func TestAViewWithoutChangesStartsNothing(t *testing.T) {
@@ -274,7 +288,7 @@ func TestEndsAreApart(t *testing.T) {
 
 func TestIDsOfOthersAreNotOurs(t *testing.T) {
 	t.Parallel()
-	for _, id := range []string{"", "zael-", "zael-x-y", "zael-1700000000", "host_0123", strconv.Itoa(1)} {
+	for _, id := range []string{"", "zael-", "zael-x-y", "zael-1700000000", "zael-1700000000-", "zael-99999999999999999999-A", "xzael-1700000000-A", "host_0123", strconv.Itoa(1)} {
 		v := fleet.View{State: fleet.Running, Users: 20, Workers: []fleet.Worker{{id, fleet.Running}}}
 		if got := len(newFleet(t, usual).Plan(start, v)); got != 1 {
 			t.Errorf("%q: %d workers are started besides it, want 1", id, got)
@@ -293,7 +307,7 @@ func TestTheConcurrencyBoundsReplacements(t *testing.T) {
 	t.Parallel()
 	view := fleet.View{State: fleet.Running, Users: 1000}
 	for i := range 110 {
-		id := "zael-" + strconv.FormatInt(start.Add(time.Minute).Unix(), 10) + "-" + strconv.Itoa(i)
+		id := "zael-" + strconv.FormatInt(start.Add(time.Minute).Unix(), 10) + "-" + strings.Repeat("A", i+1)
 		view.Workers = append(view.Workers, fleet.Worker{ID: id, State: fleet.Running})
 	}
 	if got := len(newFleet(t, usual).Plan(start, view)); got != usual.Concurrency()-110 {

@@ -11,7 +11,7 @@ import (
 
 // A Job is what a worker is started with, the event of its function.
 type Job struct {
-	// ID is the worker's name at the master.
+	// ID begins the worker's name at the master.
 	ID string `json:"id"`
 	// Master is HOST:PORT of the master.
 	Master string `json:"master"`

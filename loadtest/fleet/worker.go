@@ -7,7 +7,7 @@ import (
 )
 
 // A Carry carries load as a worker of a Locust master. It must connect by Job.ConnectBy under
-// the name Job.ID, or return. It runs users as the master asks until stop is closed. Then it
+// a name that is Job.ID, or begins with it and an underscore, or return. It runs users as the master asks until stop is closed. Then it
 // stops its users, sends its last statistics, says that it has stopped, in this order, and
 // returns. It also returns when the master tells it to quit, and as soon as the context ends.
 type Carry func(ctx context.Context, j Job, stop <-chan struct{}) error
