@@ -81,6 +81,7 @@ var mayImport = map[string][]string{
 	"loadtest":                {".", "store", "dynamo", "dynamolite", "estimate", "internal/schema", "loadtest/result", "loadtest/scenario", sdk + "/..."},
 	"loadtest/result":         {},
 	"loadtest/fleet":          {"store"},
+	"loadtest/search":         {"store", "loadtest/result"},
 	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
 	"manifest":                {"store", "dynamo/...", "internal/yamlfile"},
 	"manifest/customresource": {"manifest", "store", "dynamo/..."},

@@ -1,14 +1,54 @@
 package loadtest
 
 import (
+	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Unreliable says why the figures of a result are not those of the limiter.
 func Unreliable(r *result.Result, maxLag time.Duration) string { return unreliable(r, maxLag) }
 
+// Busiest is the entity whose bucket the books take for the busiest one, after requests for
+// some entities.
+func Busiest(p *scenario.Plan, entities []int) int {
+	b := newBooks(p)
+	for _, e := range entities {
+		n := len(p.Resources[0].Limits)
+		b.begin(&scenario.Op{Entity: e, Consume: make([]int64, n), Settle: make([]int64, n)}, time.Now())
+	}
+	return b.busiest[0].Load().entity
+}
+
 // Entitlement is what a bucket that starts full can admit.
 func Entitlement(l store.Limit, d time.Duration) int64 { return entitlement(l, d.Milliseconds()) }
+
+// A nothing is an actor that does nothing.
+type nothing struct{}
+
+func (nothing) prime(context.Context) error { return nil }
+
+func (nothing) act(context.Context, int, int, *scenario.Op) answer { return answer{took: tookUsed} }
+
+func (nothing) close() error { return nil }
+
+// Generator returns a function that carries out n operations of the first class, one after
+// another, as users do, with an actor that does nothing. It is what a run adds to the work of
+// a limiter.
+func Generator(p *scenario.Plan) func(ctx context.Context, n int) {
+	s := &side{run: &run{o: Options{Now: time.Now}}, plan: p, books: newBooks(p), actor: nothing{}, next: make([]atomic.Int64, len(p.Classes))}
+	d := s.stretch(0, 0, time.Hour).drivers[0]
+	var op scenario.Op
+	return func(ctx context.Context, n int) {
+		for range n {
+			due := d.now()
+			d.plan.Op(d.class, d.next.Add(1)-1, 0, &op)
+			d.tally.begin(-1)
+			d.do(ctx, 0, &op, due)
+		}
+	}
+}

@@ -29,11 +29,11 @@ func run(t *testing.T, o loadtest.Options) *result.Result {
 }
 
 // builtin returns a scenario of the program that lasts a time.
-func builtin(t *testing.T, name string, lasting time.Duration) *scenario.Scenario {
-	t.Helper()
+func builtin(tb testing.TB, name string, lasting time.Duration) *scenario.Scenario {
+	tb.Helper()
 	s, err := scenario.Builtin(name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s.Scaled(lasting)
 }

@@ -193,39 +193,52 @@ const maxPrimed = 10_000
 
 // prime makes every limiter acquire one token of each limit of every bucket that it will
 // use. So it knows them, and the measurement has no creations. Of exhausted populations, the
-// first limiter takes everything. Loads of more than maxPrimed buckets make theirs as they
-// go, but for exhausted ones.
+// first limiter takes everything before the others ask. Loads of more than maxPrimed buckets
+// make theirs as they go, but for exhausted ones.
 func (a *limited) prime(ctx context.Context) error {
-	type target struct {
-		class, process, entity, resource int
-		all                              bool
+	targets := a.targets()
+	isLarge := len(targets)*a.side.plan.Limiters > maxPrimed
+	for k := range a.side.plan.Limiters {
+		err := each(ctx, len(targets), func(ctx context.Context, i int) error {
+			t := &targets[i]
+			if isLarge && !t.isExhausted {
+				return nil
+			}
+			op := a.side.first(t.entity, t.resource, t.isExhausted && k == 0)
+			err := patiently(ctx, func() error {
+				asked, _ := a.side.ask(ctx, t.class, k, op)
+				return asked.err
+			})
+			if err != nil && !errors.Is(err, limiter.ErrExceeded) {
+				return fmt.Errorf("make the bucket of %s for %s: %w", a.side.plan.Entities[t.entity].ID, a.side.plan.Resources[t.resource].Name, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
-	var targets []target
-	seen := map[[4]int]bool{}
+	return nil
+}
+
+// A target is a bucket that a class uses.
+type target struct {
+	class, entity, resource int
+	isExhausted             bool
+}
+
+// targets are the buckets of all classes, once for each group of limiters.
+func (a *limited) targets() (all []target) {
+	seen := map[[3]int]bool{}
 	for c := range a.side.plan.Classes {
 		for _, b := range a.side.bucketsOf(c) {
-			isExhausted := a.side.plan.Populations[a.side.plan.Entities[b[0]].Population].Exhausted
-			for k := range a.groups[a.group[c]] {
-				if at := [4]int{a.group[c], k, b[0], b[1]}; !seen[at] {
-					seen[at] = true
-					targets = append(targets, target{c, k, b[0], b[1], isExhausted && k == 0})
-				}
+			if at := [3]int{a.group[c], b[0], b[1]}; !seen[at] {
+				seen[at] = true
+				all = append(all, target{c, b[0], b[1], a.side.plan.Populations[a.side.plan.Entities[b[0]].Population].Exhausted})
 			}
 		}
 	}
-	isLarge := len(targets) > maxPrimed
-	return each(ctx, len(targets), func(ctx context.Context, i int) error {
-		t := targets[i]
-		if isLarge && !t.all {
-			return nil
-		}
-		op := a.side.first(t.entity, t.resource, t.all)
-		err := patiently(ctx, func() error { return a.side.ask(ctx, t.class, t.process, op).err })
-		if err != nil && !errors.Is(err, limiter.ErrExceeded) {
-			return fmt.Errorf("make the bucket of %s for %s: %w", a.side.plan.Entities[t.entity].ID, a.side.plan.Resources[t.resource].Name, err)
-		}
-		return nil
-	})
+	return all
 }
 
 func (a *limited) close() error {

@@ -34,6 +34,8 @@ type Options struct {
 	// which it is later, and later than a tenth of the 99th percentile of the latency, is
 	// unreliable. 0 is [DefaultMaxLag].
 	MaxLag time.Duration
+	// Slow, if not 0, is the duration above which samples count an operation as slow.
+	Slow time.Duration
 	// Target, Version and Prices describe the run in its result. Prices nil are the
 	// built-in ones of us-east-1.
 	Target, Version string
@@ -89,6 +91,8 @@ func (o Options) withDefaults() (Options, *scenario.Plan, error) {
 		return o, nil, invalid("table", o.Table, "give a shorter name: another table is made with "+bareSuffix+" appended")
 	case o.MaxLag < 0:
 		return o, nil, invalid("max lag", o.MaxLag.String(), "give a duration above 0")
+	case o.Slow < 0:
+		return o, nil, invalid("slow", o.Slow.String(), "give a duration above 0")
 	}
 	if o.Namespace == "" {
 		o.Namespace = fmt.Sprintf("load-%08x", rand.Uint32())

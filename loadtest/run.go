@@ -33,7 +33,8 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 		Format: result.Format, Scenario: plan.Name, About: plan.About, Version: o.Version, Target: o.Target,
 		Machine: fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)),
 		Started: o.Now().UTC(), Seed: plan.Seed, Limiters: plan.Limiters, Namespace: o.Namespace,
-		Prices: fmt.Sprintf("on demand, %s, %s", o.Region, o.Prices.WriteUnits.Date),
+		SlowAfter: result.InMilliseconds(o.Slow),
+		Prices:    fmt.Sprintf("on demand, %s, %s", o.Region, o.Prices.WriteUnits.Date),
 	}
 	err = r.all(ctx)
 	err = errors.Join(err, r.cleanUp(ctx))

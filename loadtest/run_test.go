@@ -3,6 +3,7 @@ package loadtest_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -68,6 +69,9 @@ func TestScenariosOfSingleEffects(t *testing.T) {
 				if side.Wrong.Answers() != 0 || p.Writes.Throttled != 0 || p.Shards != 1 {
 					t.Errorf("%+v, %+v, %d shards", side.Wrong, p.Writes, p.Shards)
 				}
+				if writes := int64(tt.wcu) * tt.rate; tt.scenario == "cascade" && p.Writes.Sent != writes {
+					t.Errorf("%d writes to items of the population and its parents, want %d", p.Writes.Sent, writes)
+				}
 				for _, u := range side.Limits {
 					if u.Percent() != 100 || u.Entitled == 0 {
 						t.Errorf("%+v", u)
@@ -119,6 +123,7 @@ func checkSide(t *testing.T, s *result.Side) {
 	for i := range s.Phases {
 		var whole, sum result.Answers
 		var wcu float64
+		var sampled int64
 		for k := range s.Phases[i].Classes {
 			c := &s.Phases[i].Classes[k]
 			if c.Answers.Failed != 0 || c.Answers.Operations == 0 || c.Due != c.Answers.Operations {
@@ -140,10 +145,20 @@ func checkSide(t *testing.T, s *result.Side) {
 				sum.Operations += sample.Done
 				sum.Admitted += sample.Admitted
 				sum.Refused += sample.Refused
+				sampled += sample.Writes
 				wcu += sample.Cost.WCU
 			}
 		}
-		whole.Throttled, whole.Unavailable = 0, 0
+		var writes int64
+		for k := range s.Phases[i].Populations {
+			writes += s.Phases[i].Populations[k].Writes.Sent
+		}
+		if sampled < writes {
+			t.Errorf("%s: samples of phase %d have %d writes, want %d at least", s.Name, i, sampled, writes)
+		}
+		if i == 0 && len(s.Phases) == 1 && sampled > writes+writes/10+100 {
+			t.Errorf("%s: samples have %d writes, the populations %d", s.Name, sampled, writes)
+		}
 		if sum != whole || math.Abs(wcu-s.Phases[i].Cost.WCU) > 1e-6 {
 			t.Errorf("%s: samples of phase %d: %+v and %v WCU, want %+v and %v", s.Name, i, sum, wcu, whole, s.Phases[i].Cost.WCU)
 		}
@@ -158,7 +173,8 @@ func TestExhaustedBucketsAreEmpty(t *testing.T) {
 		s.Limiters = 3
 		o, _ := options(s, dynamolite.Options{})
 		side := &run(t, o).Sides[0]
-		if a := class(side).Answers; a != (result.Answers{Operations: 100, Refused: 100}) || side.Limits[0].Admitted != 4*5 || side.Wrong.Answers() != 0 {
+		if a := class(side).Answers; a != (result.Answers{Operations: 100, Refused: 100}) || side.Limits[0].Admitted != 4*5 ||
+			side.Limits[0].Demanded != 4*5+2*4+100 || side.Wrong.Answers() != 0 {
 			t.Errorf("%+v, %+v, %+v", a, side.Limits, side.Wrong)
 		}
 	})
@@ -549,6 +565,59 @@ func TestOtherCalls(t *testing.T) {
 			t.Errorf("%+v", cost)
 		}
 		gone(t, db, o)
+	})
+}
+
+// Clients are spread over the limiters: each of these reads the configuration again after a
+// minute.
+func TestClientsUseAllLimiters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reads := func(limiters int) float64 {
+			s := at(builtin(t, "hot", 130*time.Second), 20, 8)
+			s.Limiters = limiters
+			o, _ := options(s, dynamolite.Options{})
+			return run(t, o).Sides[0].Phases[0].Cost.RCU
+		}
+		if one, four := reads(1), reads(4); one == 0 || four < 3.5*one {
+			t.Errorf("%v RCU with one limiter, %v with four", one, four)
+		}
+	})
+}
+
+// The busiest bucket of a population is the one with the most requests.
+func TestTheBusiestBucket(t *testing.T) {
+	t.Parallel()
+	plan, err := builtin(t, "spread", time.Second).Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, asked := range [][]int{{1}, {1, 2, 2}, {2, 1, 2}, {3, 3, 2, 2, 2, 3, 3}, {1, 1, 2, 2, 2, 1, 1}} {
+		requests := map[int]int{}
+		for _, e := range asked {
+			requests[e]++
+		}
+		if got := loadtest.Busiest(plan, asked); requests[got] < slices.Max(slices.Collect(maps.Values(requests))) {
+			t.Errorf("%v: entity %d", asked, got)
+		}
+	}
+}
+
+// A generator that wakes up late measures how late it was.
+func TestTheLagIsMeasured(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := options(at(builtin(t, "hot", 2*time.Second), 100, 4), dynamolite.Options{})
+		begin := time.Now()
+		const tick = 19 * time.Millisecond
+		o.Now = func() time.Time { // the clock shows the end of each tick
+			return begin.Add((time.Since(begin) + tick - 1).Truncate(tick))
+		}
+		r := run(t, o)
+		lag := class(&r.Sides[0]).Lag
+		if lag.Max < 10 || lag.Max > 19.1 || !strings.Contains(r.Unreliable, "the generator itself was ") {
+			t.Errorf("%+v, %s", lag, r.Unreliable)
+		}
 	})
 }
 

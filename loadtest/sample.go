@@ -71,7 +71,7 @@ func (s *sampler) take(ctx context.Context) {
 	m := &s.merged
 	m.latency.reset()
 	m.lag.reset()
-	m.begun, m.answers = 0, result.Answers{}
+	m.begun, m.slow, m.answers = 0, 0, result.Answers{}
 	users, due := 0, int64(0)
 	for i, t := range s.stretch.tallies {
 		begun := m.begun
@@ -89,7 +89,7 @@ func (s *sampler) take(ctx context.Context) {
 	sample := result.Sample{
 		Side: string(s.side.kind), Phase: s.phase, At: s.last.Sub(s.start).Seconds(), Seconds: now.Sub(s.last).Seconds(),
 		Due: due, Done: m.answers.Operations, Admitted: m.answers.Admitted, Refused: m.answers.Refused,
-		Throttled: m.answers.Throttled, Unavailable: m.answers.Unavailable, Failed: m.answers.Failed,
+		Throttled: m.answers.Throttled, Unavailable: m.answers.Unavailable, Failed: m.answers.Failed, Slow: m.slow,
 		P50: m.latency.at(50), P99: m.latency.at(99), P999: m.latency.at(99.9), Lag: m.lag.at(99),
 		Cost: s.side.run.cost(since), Writes: sent - s.sent, WritesThrottled: throttled - s.throttled, Users: users,
 		Shards: s.shards(ctx),

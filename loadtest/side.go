@@ -162,15 +162,17 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// ask carries out an operation and records it in the books.
-func (s *side) ask(ctx context.Context, class, client int, op *scenario.Op) answer {
+// ask carries out an operation, records it in the books, and returns when it ended.
+func (s *side) ask(ctx context.Context, class, client int, op *scenario.Op) (answer, time.Time) {
 	if op.Kind != scenario.Acquire {
-		return s.actor.act(ctx, class, client, op)
+		a := s.actor.act(ctx, class, client, op)
+		return a, s.run.o.Now()
 	}
 	s.books.begin(op, s.run.o.Now())
 	a := s.actor.act(ctx, class, client, op)
-	s.books.end(op, s.run.o.Now(), a.took, errors.Is(a.err, limiter.ErrExceeded))
-	return a
+	end := s.run.o.Now()
+	s.books.end(op, end, a.took, errors.Is(a.err, limiter.ErrExceeded))
+	return a, end
 }
 
 // A stretch is a part of the load: the warm-up, or a phase.
@@ -189,18 +191,17 @@ func (s *side) stretch(phase int, from, length time.Duration) *stretch {
 		if !s.plan.Classes[c].Active(phase) {
 			continue
 		}
-		t := newTally()
+		t := newTally(s.run.o.Slow)
 		const leastPatience = 10 * time.Second
 		d := &driver{
 			plan: s.plan, class: c, now: s.run.o.Now, from: from, length: length, patience: max(length, leastPatience),
 			next: &s.next[c], tally: t,
 		}
 		d.do = func(ctx context.Context, client int, op *scenario.Op, due time.Time) {
-			a := s.ask(ctx, c, client, op)
+			a, end := s.ask(ctx, c, client, op)
 			if a.err != nil && ctx.Err() != nil {
 				return // cut off
 			}
-			end := s.run.o.Now()
 			t.end(end.Sub(due)-a.held, end, a.err)
 		}
 		st.drivers, st.classes, st.tallies = append(st.drivers, d), append(st.classes, c), append(st.tallies, t)

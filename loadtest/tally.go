@@ -80,6 +80,7 @@ func (d *durations) bins() (bins []result.Bin) {
 
 // A tally counts the operations of a class in a phase. It is safe for concurrent use.
 type tally struct {
+	slow     time.Duration // see [Options.Slow]; 0 counts none
 	mu       sync.Mutex
 	whole    counts
 	interval counts // since the last sample
@@ -88,14 +89,14 @@ type tally struct {
 
 // counts are what a tally counts.
 type counts struct {
-	begun        int64
+	begun, slow  int64
 	answers      result.Answers
 	latency, lag *durations
 }
 
-func newTally() *tally {
+func newTally(slow time.Duration) *tally {
 	fresh := func() counts { return counts{latency: newDurations(), lag: newDurations()} }
-	return &tally{whole: fresh(), interval: fresh()}
+	return &tally{slow: slow, whole: fresh(), interval: fresh()}
 }
 
 // begin counts an operation that is sent. late is how late a free client sent it; negative
@@ -119,6 +120,9 @@ func (t *tally) end(took time.Duration, at time.Time, err error) {
 	defer t.mu.Unlock()
 	if at.After(t.last) {
 		t.last = at
+	}
+	if t.slow > 0 && took > t.slow {
+		t.interval.slow++
 	}
 	t.whole.latency.add(took)
 	t.interval.latency.add(took)
@@ -152,6 +156,7 @@ func (t *tally) take(to *counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to.begun += t.interval.begun
+	to.slow += t.interval.slow
 	a, b := &to.answers, &t.interval.answers
 	a.Operations += b.Operations
 	a.Admitted += b.Admitted
@@ -163,5 +168,5 @@ func (t *tally) take(to *counts) {
 	to.lag.merge(t.interval.lag)
 	t.interval.latency.reset()
 	t.interval.lag.reset()
-	t.interval.begun, t.interval.answers = 0, result.Answers{}
+	t.interval.begun, t.interval.slow, t.interval.answers = 0, 0, result.Answers{}
 }

@@ -53,9 +53,9 @@ var withoutScripts = []string{"loadtest orchestrate", "loadtest serve-worker", "
 // withoutRequests lists the commands that send no request to AWS.
 var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest list", "loadtest show", "local", "replay", "template", "version"}
 
-// byTiming lists the commands whose requests depend on how much they get done: loadtest run makes
+// byTiming lists the commands whose requests depend on how much they get done: a load test makes
 // and deletes as many items as it has time for. The file may have more than one run sends.
-var byTiming = []string{"loadtest run"}
+var byTiming = []string{"loadtest ceiling", "loadtest run", "loadtest tune"}
 
 // onWhole lists the commands that need more of DynamoDB than items.
 var onWhole = []string{

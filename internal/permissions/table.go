@@ -14,7 +14,9 @@ import (
 var madeOf = map[string][]string{
 	"acquire":             decides,
 	"available":           {"dynamo.Open", "Limiter.Available"},
+	"loadtest ceiling":    loads,
 	"loadtest run":        loads,
+	"loadtest tune":       loads,
 	"provision":           {"customresource.Handler.Handle"},
 	"redrive":             {"dynamo.OpenID", "stream.Follower.ReadRange", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put"},
 	"aggregate":           follows,

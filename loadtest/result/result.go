@@ -24,6 +24,8 @@ type Result struct {
 	Namespace string `json:"namespace"`
 	// Prices says which prices the dollars come from.
 	Prices string `json:"prices"`
+	// SlowAfter is the duration above which samples count an operation as slow; 0 counts none.
+	SlowAfter Milliseconds `json:"slow_after_ms,omitempty"`
 	// Interrupted means that the run ended early: what is missing was not measured, and the
 	// last phase is shorter than planned.
 	Interrupted bool `json:"interrupted"`
@@ -227,20 +229,22 @@ type Sample struct {
 	Side  string `json:"-"`
 	Phase int    `json:"phase"` // its index
 	// At is the start of the interval in seconds since the start of the side's measurement.
-	At          float64      `json:"at_seconds"`
-	Seconds     float64      `json:"seconds"` // the interval's length
-	Due         int64        `json:"due"`     // for users, operations begun
-	Done        int64        `json:"done"`
-	Admitted    int64        `json:"admitted"`
-	Refused     int64        `json:"refused"`
-	Throttled   int64        `json:"throttled"`
-	Unavailable int64        `json:"unavailable"`
-	Failed      int64        `json:"failed"`
-	P50         Milliseconds `json:"p50_ms"`
-	P99         Milliseconds `json:"p99_ms"`
-	P999        Milliseconds `json:"p99_9_ms"`
-	Lag         Milliseconds `json:"generator_lag_p99_ms"`
-	Cost        Cost         `json:"cost"`
+	At          float64 `json:"at_seconds"`
+	Seconds     float64 `json:"seconds"` // the interval's length
+	Due         int64   `json:"due"`     // for users, operations begun
+	Done        int64   `json:"done"`
+	Admitted    int64   `json:"admitted"`
+	Refused     int64   `json:"refused"`
+	Throttled   int64   `json:"throttled"`
+	Unavailable int64   `json:"unavailable"`
+	Failed      int64   `json:"failed"`
+	// Slow is the number of operations that took longer than [Result.SlowAfter].
+	Slow int64        `json:"slow,omitempty"`
+	P50  Milliseconds `json:"p50_ms"`
+	P99  Milliseconds `json:"p99_ms"`
+	P999 Milliseconds `json:"p99_9_ms"`
+	Lag  Milliseconds `json:"generator_lag_p99_ms"`
+	Cost Cost         `json:"cost"`
 	// Writes is the number of item writes, and WritesThrottled those among them that were
 	// throttled.
 	Writes          int64 `json:"writes"`

@@ -15,7 +15,7 @@ import (
 
 // New is the command loadtest.
 func New(a *app.App) *cobra.Command {
-	return app.Group("loadtest", "Put a load on a limiter: speed, cost and correctness", newRun(a), newList(a), newShow(a),
+	return app.Group("loadtest", "Put a load on a limiter: speed, cost and correctness", newRun(a), newList(a), newShow(a), newCeiling(a), newTune(a),
 		NewDeploy(a), NewUI(a), NewStacks(a), NewDelete(a), NewServeWorker(a, unwired), NewOrchestrate(a))
 }
 

@@ -11,10 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
@@ -34,8 +31,7 @@ type runner struct {
 	limiters int
 	seed     uint64
 	sides    []string
-	engine   app.EngineFlags
-	confirm  *app.Confirmation
+	target   target
 
 	flags *pflag.FlagSet
 }
@@ -84,41 +80,24 @@ func newRun(a *app.App) *cobra.Command {
 	o.flags.StringSliceVar(&o.sides, "side", nil, "`systems` that carry out the load, one after another: limiter,\nshared, bare (default the scenario's)")
 	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
 	o.flags.BoolVar(&o.load.Keep, "keep", false, "leave the namespaces and their items in place")
-	o.confirm = a.Confirmation(cmd)
-	o.engine.Bind(o.flags, "off", "off")
+	o.target.bind(a, cmd)
 	return cmd
 }
 
 // Validate checks the command line and the scenario.
 func (o *runner) Validate() error {
-	f := &o.app.Flags
-	if _, ok := f.Given("namespace"); ok {
-		return errors.New("--namespace has no meaning here: the command makes namespaces of its own")
-	}
-	for _, name := range []string{"duration", "rate", "users", "clients", "limiters", "max-lag"} {
-		if flag := o.flags.Lookup(name); flag.Changed && strings.Trim(flag.Value.String(), "0s") == "" {
-			return fmt.Errorf("invalid --%s %q: give more than nothing", name, flag.Value)
-		}
-	}
-	local := f.Local != ""
-	for _, name := range []string{"partition-limits", "latency"} {
-		if o.flags.Changed(name) && !local {
-			return fmt.Errorf("--%s has no meaning without --local: it configures an engine in this process", name)
-		}
+	if err := positive(o.flags, "duration", "rate", "users", "clients", "limiters", "max-lag"); err != nil {
+		return err
 	}
 	s, err := o.scenario()
 	if err != nil {
 		return named(err)
 	}
-	o.load.Scenario, o.load.Table = s, f.Table
 	if o.load.MaxLag < 0 {
 		return fmt.Errorf("invalid --max-lag %q: give a duration above 0", o.load.MaxLag)
 	}
-	if !o.isNear() && !o.confirm.Given() && !o.app.Terminal {
-		return fmt.Errorf("this would put a load on %s: give --local %s for an engine in this process, "+
-			"--endpoint-url for one on this machine, or --yes", o.target(), app.Memory)
-	}
-	return nil
+	o.load.Scenario = s
+	return o.target.validate()
 }
 
 // scenario reads the scenario, and changes it as the flags say.
@@ -170,59 +149,19 @@ func named(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("invalid --%s %q: %s", wrong.Field, wrong.Value, wrong.Reason)
-}
-
-// isNear reports whether the load stays on this machine.
-func (o *runner) isNear() bool {
-	return o.app.Flags.Local != "" || connect.IsLoopback(o.endpoint())
-}
-
-// endpoint is the URL that the connection will use, as far as the command line and the
-// environment tell. "" is AWS, or the endpoint in an SDK file.
-func (o *runner) endpoint() string {
-	if o.app.Flags.EndpointURL != "" {
-		return o.app.Flags.EndpointURL
+	flag := strings.ReplaceAll(wrong.Field, " ", "-")
+	if flag == "efficiency" {
+		flag = "threshold"
 	}
-	if strings.EqualFold(o.app.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), "true") {
-		return ""
-	}
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
-		if url := o.app.Getenv(name); url != "" {
-			return url
-		}
-	}
-	return ""
-}
-
-// target is where the load goes, for people.
-func (o *runner) target() string {
-	switch {
-	case o.app.Flags.Local == app.Memory:
-		return "the engine in this process"
-	case o.app.Flags.Local != "":
-		return "the engine in this process, on disk"
-	}
-	if url := o.endpoint(); url != "" {
-		return url
-	}
-	return "DynamoDB at AWS"
+	return fmt.Errorf("invalid --%s %q: %s", flag, wrong.Value, wrong.Reason)
 }
 
 // Run measures, and shows its measurements even if it was interrupted.
 func (o *runner) Run(ctx context.Context) error {
-	if !o.isNear() {
-		question := fmt.Sprintf("Run %s for %v on %s, table %s?", o.load.Scenario.Name, o.load.Scenario.Duration(), o.target(), o.load.Table)
-		if err := o.confirm.Ask(ctx, question); err != nil {
-			return err
-		}
-	}
-	api, err := o.api(ctx)
-	if err != nil {
+	question := fmt.Sprintf("Run %s for %v on %s, table %s?", o.load.Scenario.Name, o.load.Scenario.Duration(), o.target.name(), o.app.Flags.Table)
+	if err := o.target.open(ctx, question, &o.load); err != nil {
 		return err
 	}
-	o.load.API, o.load.Logger, o.load.Target = api, o.app.Logger(), o.target()
-	o.load.Keep = o.load.Keep || o.app.Flags.Local == app.Memory // the database ends with the program
 	view := o.view()
 	o.load.Observe = view.show
 	r, err := load.Run(ctx, o.load)
@@ -231,13 +170,6 @@ func (o *runner) Run(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(err, o.app.Print(r, func(w *strings.Builder) { text(w, r) }), verdict(r))
-}
-
-func (o *runner) api(ctx context.Context) (dynamo.API, error) {
-	if o.app.Flags.Local != "" {
-		return o.app.Engine(dynamolite.Options{Limits: o.engine.Limits, Latency: o.engine.Latency})
-	}
-	return o.app.API(ctx)
 }
 
 // view is the live view for the terminal, or plain lines, or nothing beside JSON.

@@ -1,0 +1,170 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	load "github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+	"github.com/zeroae/zae-limiter-go/loadtest/search"
+)
+
+// ceiling is the command ceiling.
+type ceiling struct {
+	app     *app.App
+	source  source
+	target  target
+	search  search.CeilingOptions
+	step    time.Duration
+	warmUp  time.Duration
+	clients int
+	load    load.Options
+	plain   *scenario.Scenario
+
+	flags *pflag.FlagSet
+}
+
+const aboutCeiling = `Find the highest rate that keeps a service level: at most one operation of a hundred takes
+longer than --p99, at most a share of --errors has no answer, and no answer is wrong. The
+scenario needs one class; its arrival is replaced by a constant rate.
+
+The rate is doubled, or halved, until one rate keeps the level and another does not. Then
+the ceiling between the two is found by bisection. Each rate is measured until it is certain at
+95 % confidence whether it keeps the level, up to --repeats times; a rate that stays
+uncertain counts as too high. If the generator itself is too late at a rate, the ceiling is
+the generator's, and the result says so.`
+
+func newCeiling(a *app.App) *cobra.Command {
+	o := &ceiling{app: a}
+	cmd := &cobra.Command{
+		Use:   "ceiling [SCENARIO]",
+		Short: "Find the highest rate that keeps a service level",
+		Long:  aboutCeiling,
+		Example: "  zae-limiter loadtest ceiling hot --p99 20ms --local :memory: --latency 5ms\n" +
+			"  zae-limiter loadtest ceiling --file mine.yaml --p99 50ms --endpoint-url http://localhost:8000",
+		Args: o.source.args,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.source.bind(cmd)
+	o.flags = cmd.Flags()
+	o.flags.DurationVar(&o.search.Level.Slow, "p99", 0, "highest 99th percentile of the latency (required)")
+	o.flags.Float64Var(&o.search.Level.Errors, "errors", 0.001, "highest `share` of operations without an answer")
+	o.flags.Float64Var(&o.search.From, "from", 100, "first `rate`, in operations per second")
+	o.flags.Float64Var(&o.search.To, "to", 100_000, "highest `rate`")
+	o.flags.Float64Var(&o.search.Within, "within", 0.05, "how close the search ends, as a `share` of the rate")
+	o.flags.IntVar(&o.search.Repeats, "repeats", 3, "`number` of measurements of a rate that is not certain")
+	o.flags.DurationVar(&o.step, "step-duration", 10*time.Second, "length of each measurement")
+	o.flags.DurationVar(&o.warmUp, "warm-up", time.Second, "how long the load runs before each measurement")
+	o.flags.IntVar(&o.clients, "clients", 0, "most concurrent operations (default 256)")
+	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
+	o.target.bind(a, cmd)
+	return cmd
+}
+
+// leastStep has enough samples for an interval.
+const leastStep = 3 * time.Second
+
+// Validate checks the command line and the scenario.
+func (o *ceiling) Validate() error {
+	if !o.flags.Changed("p99") {
+		return app.Required("p99", "20ms")
+	}
+	if err := positive(o.flags, "p99", "from", "to", "within", "repeats", "step-duration", "clients", "max-lag"); err != nil {
+		return err
+	}
+	if o.step < leastStep {
+		return fmt.Errorf("invalid --step-duration %q: give at least %v: one second tells nothing about others", o.step, leastStep)
+	}
+	s, err := o.source.read()
+	if err != nil {
+		return err
+	}
+	o.plain = s
+	if _, err := o.at(o.search.From); err != nil {
+		return named(err)
+	}
+	o.search.Run = func(context.Context, float64) (*result.Result, error) { return nil, errNotYet }
+	if _, err := search.Ceiling(context.Background(), o.search); !errors.Is(err, errNotYet) {
+		return named(err)
+	}
+	return o.target.validate()
+}
+
+// errNotYet ends a search that only checks its options.
+var errNotYet = errors.New("nothing is measured yet")
+
+// at is the scenario with a rate.
+func (o *ceiling) at(rate float64) (*scenario.Scenario, error) {
+	s, err := o.plain.WithRate(rate, o.clients)
+	if err != nil {
+		return nil, err
+	}
+	s.Sides = s.Sides[:1]
+	s = s.Scaled(o.step)
+	s.WarmUp = o.warmUp
+	return s, s.Validate()
+}
+
+// Run searches, and shows what it has found even if it was interrupted.
+func (o *ceiling) Run(ctx context.Context) error {
+	question := fmt.Sprintf("Search the ceiling of %s, up to %v operations per second, on %s, table %s?", o.plain.Name, o.search.To, o.target.name(), o.app.Flags.Table)
+	if err := o.target.open(ctx, question, &o.load); err != nil {
+		return err
+	}
+	o.load.Slow = o.search.Level.Slow
+	o.search.Run = func(ctx context.Context, rate float64) (*result.Result, error) {
+		s, err := o.at(rate)
+		if err != nil {
+			return nil, err
+		}
+		with := o.load
+		with.Scenario = s
+		return load.Run(ctx, with)
+	}
+	o.search.Tell = func(p search.Probe) { tell(o.app, fmt.Sprintf("%.0f/s: %s %s", p.Rate, p.Verdict, p.Reason)) }
+	found, err := search.Ceiling(ctx, o.search)
+	if found == nil || len(found.Probes) == 0 {
+		return err
+	}
+	return errors.Join(err, o.app.Print(found, func(w *strings.Builder) { ceilingText(w, found) }))
+}
+
+// tell writes a line about the progress, unless the output is JSON.
+func tell(a *app.App, line string) {
+	if !a.Flags.JSON() {
+		_, _ = fmt.Fprintln(a.Stderr, strings.TrimSpace(line)) // the progress is no result
+	}
+}
+
+func ceilingText(w *strings.Builder, r *search.CeilingResult) {
+	var rows [][]string
+	for _, p := range r.Probes {
+		rows = append(rows, []string{
+			count(p.Rate), string(p.Verdict), strconv.Itoa(p.Runs), count(p.PerSecond), share(p.Slow), share(p.Errors),
+		})
+	}
+	app.Table(w, []string{"RATE", "VERDICT", "RUNS", "DONE/S", "SLOW", "ERRORS"}, rows)
+	w.WriteByte('\n')
+	kept, above := "none", "none"
+	if r.Kept > 0 {
+		kept = count(r.Kept) + " operations per second"
+	}
+	if r.Above > 0 {
+		above = count(r.Above) + " operations per second"
+	}
+	app.Fields(w, "Highest rate kept", kept, "Lowest rate not kept", above, "Limited by", r.Limit)
+}
+
+// share formats a share with its interval.
+func share(i search.Interval) string {
+	return fmt.Sprintf("%s (%.2f to %.2f)", percent(i.Is), 100*i.Least, 100*i.Most)
+}

@@ -1,0 +1,142 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	load "github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
+	"github.com/zeroae/zae-limiter-go/loadtest/search"
+)
+
+// tuner is the command tune.
+type tuner struct {
+	app    *app.App
+	source source
+	target target
+	search search.TuneOptions
+	load   load.Options
+	plain  *scenario.Scenario
+
+	flags *pflag.FlagSet
+}
+
+const aboutTune = `Find how many users one process carries. The efficiency of a number of users is the median
+latency of one user alone, divided by that of the many. The search finds the highest number
+whose efficiency is at least --threshold. The scenario needs one class; its arrival is
+replaced by users, who think as the scenario says.
+
+Run it on a machine like those of the workers. The result says how many of them a load of
+100, 500 and 1,000 users needs.`
+
+func newTune(a *app.App) *cobra.Command {
+	o := &tuner{app: a}
+	cmd := &cobra.Command{
+		Use:     "tune [SCENARIO]",
+		Short:   "Find how many users one process carries",
+		Long:    aboutTune,
+		Example: "  zae-limiter loadtest tune spread --endpoint-url http://localhost:8000 --max-users 100",
+		Args:    o.source.args,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.source.bind(cmd)
+	o.flags = cmd.Flags()
+	o.flags.IntVar(&o.search.MaxUsers, "max-users", 40, "highest `number` of users tried")
+	o.flags.Float64Var(&o.search.Efficiency, "threshold", 0.8, "lowest `efficiency` accepted, up to 1")
+	o.flags.DurationVar(&o.search.Step, "step-duration", 30*time.Second, "how long each number of users is measured")
+	o.flags.DurationVar(&o.search.Baseline, "baseline-duration", time.Minute, "how long one user alone is measured; longer, up to 10 min, if\nthat gives fewer than 100 operations")
+	o.target.bind(a, cmd)
+	return cmd
+}
+
+// Validate checks the command line and the scenario.
+func (o *tuner) Validate() error {
+	if err := positive(o.flags, "max-users", "threshold", "step-duration", "baseline-duration"); err != nil {
+		return err
+	}
+	s, err := o.source.read()
+	if err != nil {
+		return err
+	}
+	o.plain = s
+	if _, err := o.with(1, o.search.Step); err != nil {
+		return named(err)
+	}
+	o.search.Run = func(context.Context, int, time.Duration) (*result.Result, error) { return nil, errNotYet }
+	if _, err := search.Tune(context.Background(), o.search); !errors.Is(err, errNotYet) {
+		return named(err)
+	}
+	return o.target.validate()
+}
+
+// with is the scenario with a number of users.
+func (o *tuner) with(users int, lasting time.Duration) (*scenario.Scenario, error) {
+	s, err := o.plain.WithUsers(users)
+	if err != nil {
+		return nil, err
+	}
+	s.Sides, s.Limiters = s.Sides[:1], 1
+	s = s.Scaled(lasting)
+	return s, s.Validate()
+}
+
+// Run searches, and shows what it has found even if it was interrupted.
+func (o *tuner) Run(ctx context.Context) error {
+	question := fmt.Sprintf("Run %s with up to %d users on %s, table %s?", o.plain.Name, o.search.MaxUsers, o.target.name(), o.app.Flags.Table)
+	if err := o.target.open(ctx, question, &o.load); err != nil {
+		return err
+	}
+	o.search.Run = func(ctx context.Context, users int, lasting time.Duration) (*result.Result, error) {
+		s, err := o.with(users, lasting)
+		if err != nil {
+			return nil, err
+		}
+		with := o.load
+		with.Scenario = s
+		return load.Run(ctx, with)
+	}
+	o.search.Tell = func(s search.Step) {
+		tell(o.app, fmt.Sprintf("%d users: %.0f/s, p50 %s, efficiency %.2f", s.Users, s.PerSecond, took(float64(s.P50)), s.Efficiency))
+	}
+	found, err := search.Tune(ctx, o.search)
+	if found == nil || len(found.Steps) == 0 {
+		return err
+	}
+	return errors.Join(err, o.app.Print(found, func(w *strings.Builder) { tuneText(w, found) }))
+}
+
+func tuneText(w *strings.Builder, r *search.TuneResult) {
+	var rows [][]string
+	for i, s := range r.Steps {
+		mark := ""
+		switch {
+		case i == 0:
+			mark = "(baseline)"
+		case s.Users == r.Users:
+			mark = "<- highest"
+		}
+		rows = append(rows, []string{
+			strconv.Itoa(s.Users), count(s.PerSecond), took(float64(s.P50)), took(float64(s.P95)), took(float64(s.P99)),
+			strconv.FormatInt(s.Operations, 10), fmt.Sprintf("%.2f", s.Efficiency), mark,
+		})
+	}
+	app.Table(w, []string{"USERS", "DONE/S", "P50", "P95", "P99", "OPERATIONS", "EFFICIENCY", "NOTE"}, rows)
+	w.WriteByte('\n')
+	pairs := []string{"Users of a process", strconv.Itoa(r.Users), "Operations of a process", count(r.PerSecond) + " per second"}
+	for _, users := range []int{100, 500, 1000} {
+		if r.Users > 0 {
+			pairs = append(pairs, fmt.Sprintf("Processes for %d users", users), count(math.Ceil(float64(users)/float64(r.Users))))
+		}
+	}
+	app.Fields(w, pairs...)
+}
