@@ -50,8 +50,8 @@ func account(t *testing.T) stack.Clients {
 	return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine, Tasks: cloud}
 }
 
-// command runs a command line.
-func command(t *testing.T, clients stack.Clients, args ...string) (stdout, stderr string, err error) {
+// onAccount runs a command line on an account.
+func onAccount(t *testing.T, clients stack.Clients, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	a := &app.App{
@@ -73,7 +73,7 @@ func command(t *testing.T, clients stack.Clients, args ...string) (stdout, stder
 func deployed(t *testing.T) stack.Clients {
 	t.Helper()
 	clients := account(t)
-	if _, stderr, err := command(t, clients, "deploy", "-n", "limits", "--vpc-id", "vpc-01234567", "--subnet-ids", "subnet-01234567", "--yes"); err != nil {
+	if _, stderr, err := onAccount(t, clients, "deploy", "-n", "limits", "--vpc-id", "vpc-01234567", "--subnet-ids", "subnet-01234567", "--yes"); err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
 	return clients
@@ -90,24 +90,24 @@ func program(t *testing.T, folder, name, script string) {
 // ui --open runs the command that ui prints, and says which program it lacks.
 func TestUIOpensAPortForward(t *testing.T) {
 	clients := deployed(t)
-	printed, _, err := command(t, clients, "ui", "-n", "limits")
+	printed, _, err := onAccount(t, clients, "ui", "-n", "limits")
 	if err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)
 	for _, name := range []string{"aws", "session-manager-plugin"} {
-		if _, _, err := command(t, clients, "ui", "-n", "limits", "--open"); err == nil || !strings.Contains(err.Error(), name+" is missing on this machine: install ") {
+		if _, _, err := onAccount(t, clients, "ui", "-n", "limits", "--open"); err == nil || !strings.Contains(err.Error(), name+" is missing on this machine: install ") {
 			t.Errorf("without %s: %v", name, err)
 		}
 		program(t, folder, name, `echo "aws $*"`)
 	}
-	stdout, stderr, err := command(t, clients, "ui", "-n", "limits", "--open")
+	stdout, stderr, err := onAccount(t, clients, "ui", "-n", "limits", "--open")
 	if want := strings.ReplaceAll(printed, "'", ""); err != nil || stdout != want || !strings.Contains(stderr, "http://localhost:8089") {
 		t.Errorf("%v: it runs %q, and printed %q\n%s", err, stdout, printed, stderr)
 	}
 	program(t, folder, "aws", "exit 255")
-	if _, _, err := command(t, clients, "ui", "-n", "limits", "--open"); err == nil || !strings.Contains(err.Error(), "ssm:StartSession") {
+	if _, _, err := onAccount(t, clients, "ui", "-n", "limits", "--open"); err == nil || !strings.Contains(err.Error(), "ssm:StartSession") {
 		t.Errorf("a session that fails: %v", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		"worker-timeout": "1h", "fargate-workers": "-1", "code-bucket": "A", "log-retention-days": "2", "permission-boundary": "a b",
 		"role-name-format": "x", "tag": "aws:x=y", "locustfile": empty, "worker-image": "A", "scenario": "none",
 	} {
-		_, _, err := command(t, clients, append(usual, "--"+flag, value)...)
+		_, _, err := onAccount(t, clients, append(usual, "--"+flag, value)...)
 		if err == nil || !strings.Contains(err.Error(), "--"+flag) && flag != "scenario" {
 			t.Errorf("--%s %s: %v", flag, value, err)
 		}
@@ -155,10 +155,10 @@ func TestAStackOfThePythonPackageIsUpdated(t *testing.T) {
 	if _, err := clients.CloudFormation.ExecuteChangeSet(t.Context(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name}); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, err := command(t, clients, "deploy", "-n", "limits", "--vpc-id", "vpc-01234567", "--yes"); err != nil {
+	if _, stderr, err := onAccount(t, clients, "deploy", "-n", "limits", "--vpc-id", "vpc-01234567", "--yes"); err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	if out, _, err := command(t, clients, "stacks"); err != nil || !strings.Contains(out, "simple") || !strings.Contains(out, " 50 ") {
+	if out, _, err := onAccount(t, clients, "stacks"); err != nil || !strings.Contains(out, "simple") || !strings.Contains(out, " 50 ") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
