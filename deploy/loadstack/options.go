@@ -83,8 +83,9 @@ type Options struct {
 	Image string
 	// Arguments are more arguments of the master.
 	Arguments []string
-	// Locustfile is what the master runs; nil makes one from Classes. It has the classes of
-	// users by their names, without the load: the workers have that.
+	// Locustfile is what the master runs, at most 4,096 characters as a parameter; nil makes
+	// one from Classes. It has the classes of users by their names, without the load: the
+	// workers have that.
 	Locustfile []byte
 	Classes    []Class
 	// CPU is in units of which 1024 are a processor: 256, 512, 1024, 2048 or 4096; 0 is 1024.
@@ -102,7 +103,8 @@ type Options struct {
 	Architecture deploy.Architecture
 	// Scenario is the name of a scenario of the program, which the workers carry out.
 	Scenario string
-	// File is the text of a scenario of a user, instead of Scenario.
+	// File is the text of a scenario of a user, instead of Scenario: at most 128 KB, and 3,000
+	// characters as a parameter.
 	File []byte
 	// WorkerMemoryMB is the memory of a worker in MB, 128 to 10240; 0 is 1769, which is one
 	// processor.

@@ -2,6 +2,7 @@ package loadstack_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"math/rand/v2"
@@ -66,6 +67,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"no scenario":            {func(o *loadstack.Options) { o.Scenario = "" }, "Scenario", "either"},
 		"a scenario":             {func(o *loadstack.Options) { o.Scenario = "A B" }, "Scenario", "of the program"},
 		"a long scenario":        {func(o *loadstack.Options) { o.Scenario, o.File = "", noise(3000) }, "File", "3000 have room"},
+		"a file for an event":    {func(o *loadstack.Options) { o.Scenario, o.File = "", bytes.Repeat([]byte("a"), 1<<17+1) }, "File", "at most 131072"},
 		"the peer's timeout":     {func(o *loadstack.Options) { o.WorkerTimeout = 5 * time.Minute }, "WorkerTimeout", "7m30s to 15m0s"},
 		"a long timeout":         {func(o *loadstack.Options) { o.WorkerTimeout = time.Hour }, "WorkerTimeout", "Lambda has no more"},
 		"a fraction":             {func(o *loadstack.Options) { o.WorkerTimeout = fleet.MinTimeout + time.Millisecond }, "WorkerTimeout", "whole seconds"},
@@ -195,16 +197,16 @@ func TestTheConcurrencyHasRoomForReplacements(t *testing.T) {
 
 func TestPackedTextsAreBounded(t *testing.T) {
 	t.Parallel()
-	o := ownFile()
-	o.File = bytes.Repeat([]byte("a"), 1<<21) // it is short as a parameter
-	var file string
-	for _, p := range newSpec(t, o).Parameters() {
-		if p.Key == "ScenarioFile" {
-			file = p.Value
-		}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(make([]byte, 1<<21)); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := loadstack.Unpack(file); err == nil || !strings.Contains(err.Error(), "at most") {
-		t.Errorf("a parameter of %d characters becomes 2 MB: %v", len(file), err)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadstack.Unpack(base64.StdEncoding.EncodeToString(packed.Bytes())); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("a parameter of %d bytes becomes 2 MB: %v", packed.Len(), err)
 	}
 	if text, err := loadstack.Unpack(""); err != nil || text != nil {
 		t.Errorf("the empty parameter is %q, %v", text, err)

@@ -191,7 +191,7 @@ func pack(text []byte) (string, error) {
 }
 
 // maxUnpacked is the longest text that a parameter is unpacked to, that of a scenario.
-const maxUnpacked = 1 << 20
+const maxUnpacked = maxFileBytes
 
 // Unpack returns the text of a parameter that has a file.
 func Unpack(value string) ([]byte, error) {

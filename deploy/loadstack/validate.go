@@ -22,6 +22,8 @@ const (
 	maxWorkers                           = 1000
 	maxUsersPerWorker                    = 100_000
 	maxRoleChars                         = 64
+	// maxFileBytes leaves room for JSON below the 256 KB of an event of Lambda.
+	maxFileBytes = 128 << 10
 
 	// Memory of a task on Fargate.
 	minMBPerCPU, maxMBPerCPU = 2, 8
@@ -154,6 +156,8 @@ func (o *Options) validateWorkers() error {
 		return invalid("Scenario", o.Scenario, "give the name of a scenario of the program")
 	case o.WorkerTimeout < fleet.MinTimeout || o.WorkerTimeout > DefaultTimeout || o.WorkerTimeout%time.Second != 0:
 		return invalid("WorkerTimeout", o.WorkerTimeout.String(), fmt.Sprintf("give whole seconds from %v to %v: a worker and its replacement need that time, and Lambda has no more", fleet.MinTimeout, DefaultTimeout))
+	case len(o.File) > maxFileBytes:
+		return invalid("File", fmt.Sprintf("%d bytes", len(o.File)), fmt.Sprintf("give at most %d bytes: the file is part of the event of each worker", maxFileBytes))
 	case o.FargateWorkers > 0 && o.WorkerImage == "":
 		return invalid("WorkerImage", "", "workers on Fargate need an image whose entry point is this program")
 	case o.WorkerImage != "" && len(o.File) > 0:
