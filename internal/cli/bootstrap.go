@@ -80,10 +80,11 @@ func provisionerArgs(getenv func(string) string) ([]string, error) {
 	return []string{"provision", "--table", table, "--log-level", level}, err
 }
 
-// loadWorkerArgs reads the environment of the workers of load tests.
+// loadWorkerArgs reads the environment of the workers of load tests. They have a principal,
+// because AWS STS, which would tell who they are, may be out of their network's reach.
 func loadWorkerArgs(getenv func(string) string) ([]string, error) {
 	table, level, err := environment(getenv).tableAndLevel()
-	return []string{"loadtest", "serve-worker", "--table", table, "--log-level", level}, err
+	return []string{"loadtest", "serve-worker", "--table", table, "--log-level", level, "--principal", "loadtest-worker"}, err
 }
 
 // loadOrchestratorArgs reads the environment of the orchestrator of load tests. The command

@@ -75,7 +75,7 @@ func carried(_ context.Context, a *app.App, _ *slog.Logger) (fleet.Carry, error)
 	return func(ctx context.Context, j fleet.Job, stop <-chan struct{}) error {
 		select {
 		case <-stop:
-			return os.WriteFile(a.Getenv(serveWorker), []byte(a.Flags.Table+" "+j.Master+" "+j.File), 0o600)
+			return os.WriteFile(a.Getenv(serveWorker), []byte(a.Flags.Table+" "+a.Principal()+" "+j.Master+" "+j.File), 0o600)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -92,7 +92,7 @@ func TestServeWorker(t *testing.T) {
 	root := &cobra.Command{Use: "zae-limiter"}
 	a.Flags.Bind(root.PersistentFlags())
 	root.AddCommand(loadtest.NewServeWorker(a, carried))
-	root.SetArgs([]string{"serve-worker", "--table", "limits"})
+	root.SetArgs([]string{"serve-worker", "--table", "limits", "--principal", "worker"})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -119,7 +119,7 @@ func worksForLocust(t *testing.T, _ string) {
 	if answer := <-api.answers; !strings.Contains(answer, "/response ") || !strings.Contains(answer, `"id":"w1","reason":"its time was up"`) {
 		t.Errorf("Lambda was told %s", answer)
 	}
-	if got, err := os.ReadFile(out); err != nil || string(got) != "limits m:5557 name: mine" {
+	if got, err := os.ReadFile(out); err != nil || string(got) != "limits worker m:5557 name: mine" {
 		t.Errorf("it carried %q: %v", got, err)
 	}
 }

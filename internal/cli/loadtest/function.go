@@ -73,10 +73,12 @@ func unwired(context.Context, *app.App, *slog.Logger) (fleet.Carry, error) {
 // not list it.
 func NewServeWorker(a *app.App, carry NewCarry) *cobra.Command {
 	o := &workerServer{serve{app: a}, carry}
-	return o.bind(&cobra.Command{
+	cmd := o.bind(&cobra.Command{
 		Use: "serve-worker", Short: "Work for a Locust master on AWS Lambda",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	})
+	a.BindPrincipal(cmd)
+	return cmd
 }
 
 // Validate checks that AWS Lambda runs the program.
