@@ -105,7 +105,7 @@ conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AW
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust
+		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/loadstack ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made
@@ -122,7 +122,7 @@ golden: ## record again what DynamoDB Local answers to the differential cases
 .PHONY: permissions
 permissions: ## record again what calls and commands ask of IAM, judge it, and write docs/permissions.md
 	conformance/install
-	go test -count=1 -run '^TestTheJudgedPolicies' ./deploy -update.policies
+	go test -count=1 -run '^TestTheJudgedPolic' ./deploy ./deploy/loadstack -update.policies
 	go test -count=1 -run '^TestLibrary$$' ./internal/permissions -update
 	go test -count=1 -run '^TestScripts$$' ./internal/cli -update.permissions
 	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' ./internal/permissions -update

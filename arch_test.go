@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"loadtest/compare":        {"store", "loadtest/result"},
 	"loadtest/report":         {"internal/chart", "internal/limitarg", "loadtest/result"},
 	"loadtest/result":         {"internal/limitarg"},
+	"loadtest/fleet":          {"store"},
 	"loadtest/search":         {"store", "loadtest/result"},
 	"loadtest/scenario":       {"store", "internal/limitarg", "internal/yamlfile"},
 	"loadtest/locust":         {"store"},
@@ -94,6 +95,7 @@ var mayImport = map[string][]string{
 	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"deploy":            {"store"},
+	"deploy/loadstack":  {"store", "deploy", "loadtest/fleet"},
 	"deploy/health":     {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
 	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
@@ -149,7 +151,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "conformance/emulated", "deploy", "deploy/health", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "loadtest/locust", "benchmarks"}
+var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "conformance/emulated", "deploy", "deploy/loadstack", "deploy/health", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "loadtest/locust", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

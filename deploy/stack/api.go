@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -65,6 +66,12 @@ type Tagging interface {
 	GetResources(context.Context, *resourcegroupstaggingapi.GetResourcesInput, ...func(*resourcegroupstaggingapi.Options)) (*resourcegroupstaggingapi.GetResourcesOutput, error)
 }
 
+// A Tasks finds the tasks of a service of ECS.
+type Tasks interface {
+	ListTasks(context.Context, *ecs.ListTasksInput, ...func(*ecs.Options)) (*ecs.ListTasksOutput, error)
+	DescribeTasks(context.Context, *ecs.DescribeTasksInput, ...func(*ecs.Options)) (*ecs.DescribeTasksOutput, error)
+}
+
 // A Database is the part of DynamoDB that this package calls: it writes the first records of
 // a table, and deletes a table that no stack deletes.
 type Database interface {
@@ -79,6 +86,7 @@ type Clients struct {
 	Mappings       Mappings
 	Tagging        Tagging
 	Database       Database
+	Tasks          Tasks // may be nil; [Manager.Task] needs it
 }
 
 var (
@@ -87,4 +95,5 @@ var (
 	_ Mappings       = (*lambda.Client)(nil)
 	_ Tagging        = (*resourcegroupstaggingapi.Client)(nil)
 	_ Database       = (*dynamodb.Client)(nil)
+	_ Tasks          = (*ecs.Client)(nil)
 )

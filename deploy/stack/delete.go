@@ -42,7 +42,7 @@ type Remainder struct {
 // protection, and that CloudFormation retains the data that is to stay.
 //
 // Delete fails with [store.ErrNotFound] if there is no stack, with a
-// [*store.ValidationError] if the stack is not a limiter's, and with a [*ProtectedError] if
+// [*store.ValidationError] if the stack is of another type than the manager's, and with a [*ProtectedError] if
 // something is protected. It fails with a [*StateError] while another operation runs, and
 // with a [*FailedError] if the stack cannot be deleted.
 func (m *Manager) Delete(ctx context.Context, d Deletion) (Remainder, error) {
@@ -54,7 +54,7 @@ func (m *Manager) Delete(ctx context.Context, d Deletion) (Remainder, error) {
 	if err != nil {
 		return Remainder{}, err
 	}
-	if err := s.checkLimiter(resources); err != nil {
+	if err := m.checkOwn(s, resources); err != nil {
 		return Remainder{}, err
 	}
 	var data, codeBuckets []Resource

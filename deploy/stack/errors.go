@@ -125,12 +125,13 @@ func (e *ChangeSetError) Error() string {
 type InterruptedError struct {
 	Stack string
 	Err   error
+	Next  string // how to follow the operation
 }
 
 // Error says how to follow the operation.
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("waiting for stack %s ended: %v: the operation continues in CloudFormation, follow it with zae-limiter status --watch -n %s",
-		e.Stack, e.Err, e.Stack)
+	return fmt.Sprintf("waiting for stack %s ended: %v: the operation continues in CloudFormation, %s",
+		e.Stack, e.Err, e.Next)
 }
 
 // Unwrap is the reason for which the wait ended.

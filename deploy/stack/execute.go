@@ -54,7 +54,7 @@ func (m *Manager) unlessExecuted(ctx context.Context, p *Plan, failure error) er
 	}
 	if err != nil {
 		// The execution may run or not.
-		return &InterruptedError{p.Stack, translate(op, failure)}
+		return m.interrupted(p.Stack, translate(op, failure))
 	}
 	switch out.ExecutionStatus {
 	case types.ExecutionStatusExecuteInProgress, types.ExecutionStatusExecuteComplete, types.ExecutionStatusExecuteFailed:

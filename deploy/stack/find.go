@@ -41,20 +41,26 @@ func (s *Stack) UserName() string {
 	return cmp.Or(s.Tags[TagName], strings.TrimPrefix(s.Name, LegacyPrefix))
 }
 
-// isLimiter reports whether the stack is of a limiter, from this program or the Python
-// package.
-func (s *Stack) isLimiter() bool {
-	if t := s.Tags[TagType]; t != "" && t != TypeLimiter {
+// isOf reports whether the stack is of a type, from this program or the Python package.
+func (s *Stack) isOf(kind string) bool {
+	if t := s.Tags[TagType]; t != kind && (t != "" || kind != TypeLimiter) {
 		return false
 	}
-	return s.Tags[TagManagedBy] == ManagedBy || strings.HasPrefix(s.Name, LegacyPrefix)
+	return s.Tags[TagManagedBy] == ManagedBy || kind == TypeLimiter && strings.HasPrefix(s.Name, LegacyPrefix)
 }
 
-// checkLimiter fails if a stack is of something else: an update or a deletion would destroy
-// it. A stack without tags may come from the template, which has the table.
-func (s *Stack) checkLimiter(resources []Resource) error {
+// checkOwn fails if a stack is of something else than the manager operates: an update or a
+// deletion would destroy it. A stack without tags may come from the template of a limiter,
+// which has the table.
+func (m *Manager) checkOwn(s *Stack, resources []Resource) error {
 	live := slices.DeleteFunc(slices.Clone(resources), func(r Resource) bool { return r.Status == string(types.ResourceStatusDeleteComplete) })
-	if s.isLimiter() || len(live) == 0 || slices.ContainsFunc(live, func(r Resource) bool { return r.LogicalID == TableID && r.Type == typeTable }) {
+	if s.isOf(m.o.Type) || len(live) == 0 {
+		return nil
+	}
+	if m.o.Type == TypeLoadTest {
+		return &store.ValidationError{Field: "stack", Value: s.Name, Reason: "it is not for load tests, its tag " + TagType + " is not " + TypeLoadTest + ": delete it by other means, or choose another limiter"}
+	}
+	if slices.ContainsFunc(live, func(r Resource) bool { return r.LogicalID == TableID && r.Type == typeTable }) {
 		return nil
 	}
 	return &store.ValidationError{Field: "stack", Value: s.Name, Reason: "it is not of a limiter, it has neither the tags nor a table " + TableID + ": choose another name"}

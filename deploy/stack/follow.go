@@ -152,7 +152,7 @@ func (m *Manager) follow(ctx context.Context, name, id string, after Mark, progr
 			unanswered++
 			pace.slower()
 		case err != nil:
-			return nil, &InterruptedError{name, err}
+			return nil, m.interrupted(name, err)
 		default:
 			unanswered = 0
 			pace.steady()
@@ -169,9 +169,14 @@ func (m *Manager) follow(ctx context.Context, name, id string, after Mark, progr
 			}
 		}
 		if err := pace.wait(ctx); err != nil {
-			return nil, &InterruptedError{name, err}
+			return nil, m.interrupted(name, err)
 		}
 	}
+}
+
+// interrupted is the error for a caller who stops waiting.
+func (m *Manager) interrupted(name string, err error) error {
+	return &InterruptedError{name, err, adviseOn(m.o.Type, name, "follow it with zae-limiter status --watch -n NAME")}
 }
 
 // ended returns the stack after an operation, or the error that the operation ended with.
@@ -179,7 +184,7 @@ func (m *Manager) ended(ctx context.Context, name, id, status string, events []E
 	if isSuccess(status) {
 		return m.Find(ctx, id)
 	}
-	return nil, &FailedError{name, status, FirstCause(events), events, nextAfter(name, status)}
+	return nil, &FailedError{name, status, FirstCause(events), events, m.nextAfter(name, status)}
 }
 
 // FirstCause is the event that made an operation fail: the first failure of a resource that

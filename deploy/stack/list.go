@@ -24,7 +24,7 @@ type Listing struct {
 	Problem error
 }
 
-// List finds the stacks of limiters in the region. It looks for tagged stacks with the
+// List finds the stacks of the manager's type in the region. It looks for tagged stacks with the
 // tagging API, and through all stacks for tags and for the name prefix of early versions.
 // One way is enough: few roles may use both. It fails if both ways fail.
 func (m *Manager) List(ctx context.Context) (Listing, error) {
@@ -62,7 +62,7 @@ func (m *Manager) tagged(ctx context.Context) ([]*Stack, error) {
 		}
 		for _, r := range page.ResourceTagMappingList {
 			s, err := m.Find(ctx, aws.ToString(r.ResourceARN))
-			if errors.Is(err, store.ErrNotFound) || err == nil && (s.Status == "DELETE_COMPLETE" || !s.isLimiter()) {
+			if errors.Is(err, store.ErrNotFound) || err == nil && (s.Status == "DELETE_COMPLETE" || !s.isOf(m.o.Type)) {
 				continue
 			}
 			if err != nil {
@@ -83,7 +83,7 @@ func (m *Manager) scan(ctx context.Context) ([]*Stack, error) {
 			return nil, translate("look through the stacks", err)
 		}
 		for i := range page.Stacks {
-			if s := stackOf(&page.Stacks[i]); s.isLimiter() {
+			if s := stackOf(&page.Stacks[i]); s.isOf(m.o.Type) {
 				found = append(found, s)
 			}
 		}

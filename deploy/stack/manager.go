@@ -13,6 +13,9 @@ import (
 type Options struct {
 	// Clients are required.
 	Clients Clients
+	// Type is the type of the stacks that the manager operates, as their tag has it:
+	// [TypeLimiter] or [TypeLoadTest]. Default: TypeLimiter.
+	Type string
 	// Poll is the time between two looks at a running operation. Default: 2 s. After a
 	// throttled look it doubles, up to 16 times this value.
 	Poll time.Duration
@@ -32,6 +35,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if err := store.CheckNotNegative("MappingTimeout", o.MappingTimeout); err != nil {
 		return o, err
+	}
+	if o.Type = cmp.Or(o.Type, TypeLimiter); o.Type != TypeLimiter && o.Type != TypeLoadTest {
+		return o, &store.ValidationError{Field: "Type", Value: o.Type, Reason: "give " + TypeLimiter + " or " + TypeLoadTest}
 	}
 	for _, c := range []struct {
 		name    string

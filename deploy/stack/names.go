@@ -39,6 +39,10 @@ const (
 	ManagedBy = "zae-limiter"
 	// TypeLimiter is the value of [TagType] on a limiter's stack.
 	TypeLimiter = "limiter"
+	// TypeLoadTest is the value of [TagType] on a stack for load tests of a limiter.
+	TypeLoadTest = "load-test"
+	// LoadSuffix follows the name of a limiter's stack in that of its stack for load tests.
+	LoadSuffix = "-load"
 	// LegacyPrefix begins the names of stacks of early versions of the Python package.
 	LegacyPrefix = "ZAEL-"
 )

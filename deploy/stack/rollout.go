@@ -108,20 +108,24 @@ func (m *Manager) begin(ctx context.Context, r Rollout) (live *Stack, bucket str
 	if live, err = m.Find(ctx, r.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, "", err
 	}
-	if err := m.checkFree(ctx, r, live); err != nil {
-		return nil, "", err
+	if m.o.Type == TypeLimiter {
+		if err := m.checkFree(ctx, r, live); err != nil {
+			return nil, "", err
+		}
 	}
 	var resources []Resource
 	if live != nil {
 		if resources, err = m.Resources(ctx, live.ID); err != nil {
 			return nil, "", err
 		}
-		if err := live.checkLimiter(resources); err != nil {
+		if err := m.checkOwn(live, resources); err != nil {
 			return nil, "", err
 		}
 	}
-	if err := m.checkDowngrade(ctx, r, live); err != nil {
-		return nil, "", err
+	if m.o.Type == TypeLimiter {
+		if err := m.checkDowngrade(ctx, r, live); err != nil {
+			return nil, "", err
+		}
 	}
 	return live, bucketFor(r.Code, resources), nil
 }
@@ -267,10 +271,12 @@ func (m *Manager) leave(ctx context.Context, r Rollout, p *Plan, bucket string, 
 	if r.Code != nil && bucket == "" {
 		out.Remaining = append(out.Remaining, "upload the code and add the functions")
 	}
-	if r.Code != nil {
+	if r.Code != nil && m.o.Type == TypeLimiter {
 		out.Remaining = append(out.Remaining, "wait for the event source mapping")
 	}
-	out.Remaining = append(out.Remaining, "write the version record", "register the namespace "+dynamo.DefaultNamespace)
+	if m.o.Type == TypeLimiter {
+		out.Remaining = append(out.Remaining, "write the version record", "register the namespace "+dynamo.DefaultNamespace)
+	}
 	var err error
 	out.Stack, err = m.Find(ctx, p.StackID)
 	return err
@@ -304,8 +310,11 @@ func (m *Manager) table(s *Stack) dynamo.Options {
 	return dynamo.Options{API: m.o.Clients.Database, Table: cmp.Or(s.Outputs[OutputTable], s.Name)}
 }
 
-// finish makes a deployed table ready for clients.
+// finish makes a deployed table ready for clients. Only the stack of a limiter has a table.
 func (m *Manager) finish(ctx context.Context, r Rollout, s *Stack) error {
+	if m.o.Type != TypeLimiter {
+		return nil
+	}
 	if err := m.AwaitMapping(ctx, s); err != nil {
 		return err
 	}

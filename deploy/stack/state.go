@@ -50,7 +50,7 @@ func stateError(s *Stack) error {
 	if !ok {
 		a = advice{"an operation is running", "wait for it with zae-limiter status --watch -n NAME, then try again"}
 	}
-	e.Means, e.Next = a.means, strings.ReplaceAll(a.next, "NAME", s.Name)
+	e.Means, e.Next = a.means, adviseOn(s.Tags[TagType], s.Name, a.next)
 	return e
 }
 
@@ -68,7 +68,7 @@ func (s *Stack) Problem() error {
 		Means: "the last update failed, and the stack works as before it", Next: "correct the cause, which the events name, and deploy again",
 	}
 	if s.Status == string(types.StackStatusReviewInProgress) {
-		e.Means, e.Next = "it is empty, nobody executed its change set", "deploy it with zae-limiter deploy -n "+s.Name
+		e.Means, e.Next = "it is empty, nobody executed its change set", adviseOn(s.Tags[TagType], s.Name, "deploy it with zae-limiter deploy -n NAME")
 	}
 	return e
 }
@@ -86,10 +86,27 @@ func checkChangeable(s *Stack) (creates bool, err error) {
 	return false, nil
 }
 
+// loadTestCommands are the commands on a stack for load tests, by those on a limiter's.
+var loadTestCommands = strings.NewReplacer(
+	"zae-limiter delete -n NAME", "zae-limiter loadtest delete -n LIMITER",
+	"zae-limiter deploy -n NAME", "zae-limiter loadtest deploy -n LIMITER",
+	"zae-limiter status --watch -n NAME", "zae-limiter loadtest stacks",
+	"zae-limiter status -n NAME", "aws cloudformation describe-stack-events --stack-name NAME",
+)
+
+// adviseOn puts the name of a stack into an advice. The stacks for load tests have commands
+// of their own, which take the name of the limiter.
+func adviseOn(kind, name, next string) string {
+	if kind == TypeLoadTest {
+		next = strings.ReplaceAll(loadTestCommands.Replace(next), "LIMITER", strings.TrimSuffix(name, LoadSuffix))
+	}
+	return strings.ReplaceAll(next, "NAME", name)
+}
+
 // nextAfter is the advice for the status in which an operation left a stack.
-func nextAfter(name, status string) string {
+func (m *Manager) nextAfter(name, status string) string {
 	if a, ok := adviceFor[types.StackStatus(status)]; ok {
-		return strings.ReplaceAll(a.next, "NAME", name)
+		return adviseOn(m.o.Type, name, a.next)
 	}
 	return "correct the cause and try again"
 }

@@ -57,6 +57,8 @@ type Cloud struct {
 	fault    func(op string) Fault
 	asked    []string
 	serial   int
+	task     string // status of the tasks of ECS
+	agent    string // status of the agent of Session Manager in them
 }
 
 // New returns an empty cloud.
@@ -70,6 +72,7 @@ func New(o Options) *Cloud {
 	return &Cloud{
 		o: o, exists: map[string]bool{}, buckets: map[string]map[string][]byte{},
 		mappings: map[string]string{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
+		task: "RUNNING", agent: "RUNNING",
 	}
 }
 
@@ -131,6 +134,18 @@ func (c *Cloud) Exists(resourceType, name string) bool {
 	defer c.mu.Unlock()
 	c.advance()
 	return c.exists[resourceType+" "+name]
+}
+
+// Properties returns the properties of a resource of a stack, with the functions in them
+// resolved. They are nil if the stack has no such resource.
+func (c *Cloud) Properties(stackName, logicalID string) map[string]any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance()
+	if s := c.live(stackName); s != nil {
+		return s.resources[logicalID].values
+	}
+	return nil
 }
 
 // call runs one request: it does what was due, and applies the fault.

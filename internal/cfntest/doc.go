@@ -1,6 +1,6 @@
 // Package cfntest is a strict CloudFormation in memory, for tests. It parses real templates,
 // resolves parameters, conditions and functions, computes change sets and runs operations
-// with events. It also has the parts of S3, Lambda and the tagging API that deployments call:
+// with events. It also has the parts of S3, Lambda, ECS and the tagging API that deployments call:
 // for instance, a stack can be deleted only if its buckets are empty.
 //
 // It refuses what AWS refuses, with AWS's error codes and texts. Its rules come from public

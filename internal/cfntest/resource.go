@@ -33,6 +33,8 @@ var names = map[string]string{
 	"AWS::CloudWatch::Dashboard": "DashboardName",
 	"AWS::IAM::Role":             "RoleName",
 	"AWS::IAM::ManagedPolicy":    "ManagedPolicyName",
+	"AWS::ECS::Cluster":          "ClusterName",
+	"AWS::Events::Rule":          "Name",
 }
 
 // always and conditionally are the properties whose change replaces a resource, after the
@@ -51,6 +53,17 @@ var always = map[string][]string{
 	"AWS::CloudWatch::Dashboard":                  {"DashboardName"},
 	"AWS::IAM::Role":                              {"RoleName", "Path"},
 	"AWS::IAM::ManagedPolicy":                     {"ManagedPolicyName", "Description", "Path"},
+	"AWS::EC2::SecurityGroup":                     {"GroupDescription", "GroupName", "VpcId"},
+	"AWS::EC2::SecurityGroupEgress":               {"DestinationSecurityGroupId", "FromPort", "GroupId", "IpProtocol", "ToPort"},
+	"AWS::EC2::SecurityGroupIngress":              {"FromPort", "GroupId", "IpProtocol", "SourceSecurityGroupId", "ToPort"},
+	"AWS::EC2::VPCEndpoint":                       {"ServiceName", "VpcEndpointType", "VpcId"},
+	"AWS::ECS::Cluster":                           {"ClusterName"},
+	"AWS::ECS::Service":                           {"Cluster", "LaunchType", "SchedulingStrategy", "ServiceName"},
+	"AWS::ECS::TaskDefinition":                    {"ContainerDefinitions", "Cpu", "ExecutionRoleArn", "Family", "Memory", "NetworkMode", "RequiresCompatibilities", "RuntimePlatform", "TaskRoleArn", "Volumes"},
+	"AWS::Events::Rule":                           {"EventBusName", "Name"},
+	"AWS::Lambda::EventInvokeConfig":              {"FunctionName", "Qualifier"},
+	"AWS::ServiceDiscovery::PrivateDnsNamespace":  {"Name", "Vpc"},
+	"AWS::ServiceDiscovery::Service":              {"Name", "NamespaceId"},
 	"AWS::ApplicationAutoScaling::ScalableTarget": {"ResourceId", "ScalableDimension", "ServiceNamespace"},
 	"AWS::ApplicationAutoScaling::ScalingPolicy":  {"PolicyName", "ResourceId", "ScalableDimension", "ScalingTargetId", "ServiceNamespace"},
 }
@@ -130,6 +143,9 @@ func (r resource) attribute(name string) string {
 		return fmt.Sprintf("arn:aws:iam::%s:role/%s", Account, r.physical)
 	case name == "Arn":
 		return fmt.Sprintf("arn:aws:%s:%s:%s:%s/%s", service, Region, Account, strings.ToLower(parts[len(parts)-1]), r.physical)
+	case name == "Name" && r.kind == "AWS::ECS::Service":
+		text, _ := r.values["ServiceName"].(string)
+		return text
 	case name == "StreamArn":
 		return r.attribute("Arn") + "/stream/2026-01-02T03:04:05.000"
 	case name == "QueueName", name == "TopicName":

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -132,6 +133,7 @@ func (w *taken) events() (all []string) {
 type runtimeAPI struct {
 	events  []string
 	answers chan string
+	lasts   time.Duration // of an event; 0 is a minute
 
 	mu   sync.Mutex
 	next int
@@ -150,7 +152,7 @@ func (a *runtimeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Lambda-Runtime-Aws-Request-Id", "request-"+strconv.Itoa(n))
-		w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
+		w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(cmp.Or(a.lasts, time.Minute)).UnixMilli(), 10))
 		w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:aggregate")
 		_, _ = io.WriteString(w, a.events[n])
 	case r.Method == http.MethodPost:

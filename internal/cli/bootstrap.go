@@ -20,6 +20,9 @@ const envHandler = "_HANDLER"
 var handlers = map[string]func(getenv func(string) string) (args []string, err error){
 	"aggregator":  aggregatorArgs,
 	"provisioner": provisionerArgs,
+
+	"loadworker":       loadWorkerArgs,
+	"loadorchestrator": loadOrchestratorArgs,
 }
 
 // lambdaArgs returns the command line of a Lambda function whose code is this program.
@@ -27,7 +30,7 @@ func lambdaArgs(getenv func(string) string) ([]string, error) {
 	name := getenv(envHandler)
 	handler, ok := handlers[name]
 	if !ok {
-		return nil, fmt.Errorf("invalid $%s %q: set the function's Handler to %s", envHandler, name, strings.Join(slices.Sorted(maps.Keys(handlers)), " or "))
+		return nil, fmt.Errorf("invalid $%s %q: set the function's Handler to one of %s", envHandler, name, strings.Join(slices.Sorted(maps.Keys(handlers)), ", "))
 	}
 	return handler(getenv)
 }
@@ -77,6 +80,33 @@ func provisionerArgs(getenv func(string) string) ([]string, error) {
 	return []string{"provision", "--table", table, "--log-level", level}, err
 }
 
+// loadWorkerArgs reads the environment of the workers of load tests. They have a principal,
+// because AWS STS, which would tell who they are, may be out of their network's reach.
+func loadWorkerArgs(getenv func(string) string) ([]string, error) {
+	table, level, err := environment(getenv).tableAndLevel()
+	return []string{"loadtest", "serve-worker", "--table", table, "--log-level", level, "--principal", "loadtest-worker"}, err
+}
+
+// loadOrchestratorArgs reads the environment of the orchestrator of load tests. The command
+// checks the values, whose flags have the names of the variables.
+func loadOrchestratorArgs(getenv func(string) string) ([]string, error) {
+	env := environment(getenv)
+	level, err := env.level()
+	if err != nil {
+		return nil, err
+	}
+	seconds := env.get("WORKER_TIMEOUT", "900")
+	if n, err := strconv.Atoi(seconds); err != nil || n < 1 {
+		return nil, fmt.Errorf("invalid $WORKER_TIMEOUT %q: give a number of seconds, at least 1", seconds)
+	}
+	return []string{
+		"loadtest", "orchestrate", "--log-level", level, "--worker-timeout", seconds + "s",
+		"--master", env.get("MASTER_ADDRESS", ""), "--page", env.get("MASTER_PAGE", ""), "--function", env.get("WORKER_FUNCTION", ""), "--namespace", env.get("NAMESPACE", "default"),
+		"--scenario", env.get("SCENARIO", ""), "--scenario-file", env.get("SCENARIO_FILE", ""),
+		"--min-workers", env.get("MIN_WORKERS", "1"), "--max-workers", env.get("MAX_WORKERS", "1"), "--users-per-worker", env.get("USERS_PER_WORKER", "1"),
+	}, nil
+}
+
 // An environment is what a function is configured by.
 type environment func(string) string
 
@@ -87,14 +117,20 @@ func (e environment) get(name, otherwise string) string {
 
 // tableAndLevel returns what both functions need: the table and the lowest level to log.
 func (e environment) tableAndLevel() (table, level string, err error) {
-	table, level = e.get("TABLE_NAME", ""), strings.ToLower(e.get("LOG_LEVEL", "info"))
-	switch {
-	case table == "":
+	if table = e.get("TABLE_NAME", ""); table == "" {
 		return "", "", errors.New(`invalid $TABLE_NAME "": give the name of the table`)
-	case !slices.Contains([]string{"debug", "info", "warn", "error"}, level):
-		return "", "", fmt.Errorf("invalid $LOG_LEVEL %q: choose from debug, info, warn, error", level)
 	}
-	return table, level, nil
+	level, err = e.level()
+	return table, level, err
+}
+
+// level returns the lowest level to log.
+func (e environment) level() (string, error) {
+	level := strings.ToLower(e.get("LOG_LEVEL", "info"))
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, level) {
+		return "", fmt.Errorf("invalid $LOG_LEVEL %q: choose from debug, info, warn, error", level)
+	}
+	return level, nil
 }
 
 // windowsOf checks a list of windows, and removes the spaces in it.

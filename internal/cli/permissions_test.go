@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -48,7 +49,7 @@ const (
 // withoutScripts lists the commands that only AWS Lambda runs, or that need a master of
 // Locust. Their requests are those of
 // the library calls of which they are made.
-var withoutScripts = []string{"loadtest worker", "provision"}
+var withoutScripts = []string{"loadtest orchestrate", "loadtest serve-worker", "loadtest worker", "provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
 var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest compare", "loadtest list", "loadtest report", "loadtest show", "local", "replay", "template", "version"}
@@ -152,10 +153,10 @@ func (c *commands) connectStack(args []string, connect func(context.Context, app
 	path, _ := cli.CommandOf(args)
 	return func(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		o, err := connect(ctx, e)
-		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database)
+		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database, o.Tasks)
 		return stack.Clients{
 			CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Mappings: lambda.NewFromConfig(cfg),
-			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg),
+			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg), Tasks: ecs.NewFromConfig(cfg),
 		}, err
 	}
 }

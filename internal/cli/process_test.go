@@ -38,6 +38,8 @@ func TestProcess(t *testing.T) {
 		"what it acknowledged is there after kill -9": survives,
 		"AWS Lambda has it count":                     servesLambda,
 		"AWS Lambda has it set limits":                provisionsLambda,
+		"AWS Lambda has it start workers":             orchestratesLambda,
+		"AWS Lambda has it work for Locust":           worksForLocust,
 		"it follows a stream that is served":          followsOverHTTP,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, bin) })

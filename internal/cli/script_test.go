@@ -165,7 +165,7 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 }
 
 func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
-	return stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine}, nil
+	return stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine, Tasks: w.cloud}, nil
 }
 
 // executable is the program in the form that Lambda runs.
@@ -198,12 +198,14 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 				w.cloud.Store(*r.PhysicalResourceId, args[3], []byte("text"))
 			}
 		}
+	case len(args) == 3 && args[0] == "tasks":
+		w.cloud.SetTasks(args[1], args[2])
 	case len(args) >= 3 && args[0] == "fail":
 		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
 	case len(args) == 3 && args[0] == "make":
 		ts.Check(makeStack(w.cloud, args[1], ts.ReadFile(args[2])))
 	default:
-		ts.Fatalf("usage: cloud make NAME FILE, cloud put NAME RESOURCE KEY, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…]")
+		ts.Fatalf("usage: cloud make NAME FILE, cloud put NAME RESOURCE KEY, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…], cloud tasks STATUS AGENT")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -113,6 +114,10 @@ func ofParts(input any) []Access {
 	switch in := input.(type) {
 	case *resourcegroupstaggingapi.GetResourcesInput:
 		return one(Access{Action: "tag:GetResources", Resource: anything})
+	case *ecs.ListTasksInput:
+		return one(Access{Action: "ecs:ListTasks", Resource: anything}) // it is restricted by a condition on the cluster
+	case *ecs.DescribeTasksInput:
+		return one(Access{Action: "ecs:DescribeTasks", Resource: "task/" + aws.ToString(in.Cluster) + "/*"})
 	case *lambda.ListEventSourceMappingsInput:
 		return one(Access{Action: "lambda:ListEventSourceMappings", Resource: anything})
 	case *lambda.GetFunctionConfigurationInput:

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -94,6 +95,8 @@ func TestOf(t *testing.T) {
 		{"a change set is judged by its stack", &cloudformation.ExecuteChangeSetInput{ChangeSetName: arn, StackName: stackARN}, []string{"cloudformation:ExecuteChangeSet stack/limits/1"}},
 		{"a queue", &sqs.ReceiveMessageInput{QueueUrl: aws.String("https://sqs.eu-west-1.amazonaws.com/123456789012/dlq")}, []string{"sqs:ReceiveMessage dlq"}},
 		{"a log group", &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String("/aws/lambda/f")}, []string{"logs:FilterLogEvents log-group:/aws/lambda/f:*"}},
+		{"the tasks of a cluster", &ecs.ListTasksInput{Cluster: aws.String("c")}, []string{"ecs:ListTasks *"}},
+		{"tasks", &ecs.DescribeTasksInput{Cluster: aws.String("c"), Tasks: []string{"t"}}, []string{"ecs:DescribeTasks task/c/*"}},
 		{"a function", &lambda.GetFunctionConfigurationInput{FunctionName: aws.String("f")}, []string{"lambda:GetFunctionConfiguration function:f"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

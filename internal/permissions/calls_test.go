@@ -20,6 +20,7 @@ var exempt = map[string]string{
 	"dynamo/fastclient":       "passes on the requests of others",
 	"dynamolite":              "is the engine, which answers requests",
 	"loadtest":                "makes requests with a limiter",
+	"loadtest/fleet":          "asks a Locust master, and calls what it is given",
 	"loadtest/locust":         "makes requests with a limiter",
 	"loadtest/locust/perform": "makes requests with a limiter",
 	"loadtest/search":         "measures with a function of the caller",

@@ -45,18 +45,7 @@ func judge(t *testing.T, names []string, requests []permissions.Request) (allowe
 	for _, name := range names {
 		policies = append(policies, documents[name])
 	}
-	input, err := json.Marshal(map[string]any{"policies": policies, "requests": requests})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var verdicts [][]bool
-	if err := json.Unmarshal(peers.RunNode(t, judgeModule, input), &verdicts); err != nil {
-		t.Fatal(err)
-	}
-	if len(verdicts) != len(requests) {
-		t.Fatalf("%d verdicts on %d requests", len(verdicts), len(requests))
-	}
-	for _, verdict := range verdicts {
+	for _, verdict := range verdicts(t, policies, requests) {
 		allows := []string{}
 		for i, yes := range verdict {
 			if yes {
@@ -66,6 +55,22 @@ func judge(t *testing.T, names []string, requests []permissions.Request) (allowe
 		allowed = append(allowed, allows)
 	}
 	return allowed
+}
+
+// verdicts asks IAM Simulate for each request which of the policies allow it.
+func verdicts(t *testing.T, policies []json.RawMessage, requests []permissions.Request) (all [][]bool) {
+	t.Helper()
+	input, err := json.Marshal(map[string]any{"policies": policies, "requests": requests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(peers.RunNode(t, judgeModule, input), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != len(requests) {
+		t.Fatalf("%d verdicts on %d requests", len(all), len(requests))
+	}
+	return all
 }
 
 func request(t *testing.T, access, ns string) permissions.Request {

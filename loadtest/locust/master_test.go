@@ -339,13 +339,19 @@ func serve(t *testing.T, load *tasks) *service {
 
 func start(t *testing.T, m *fakeMaster, load locust.Load) *service {
 	t.Helper()
-	w, err := locust.New(locust.Options{Master: "master:5557", Name: "box", Load: load, Dial: m.dial})
+	return startWith(t, m, locust.Options{Load: load})
+}
+
+func startWith(t *testing.T, m *fakeMaster, o locust.Options) *service {
+	t.Helper()
+	o.Master, o.Name, o.Dial = "master:5557", "box", m.dial
+	w, err := locust.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	s := &service{fakeMaster: m, Worker: w, leave: leave, ended: make(chan error, 1)}
-	s.load, _ = load.(*tasks)
+	s.load, _ = o.Load.(*tasks)
 	go func() { s.ended <- w.Run(ctx) }()
 	return s
 }

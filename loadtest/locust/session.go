@@ -66,8 +66,8 @@ func (w *Worker) beat(ctx context.Context, l *link) error {
 	lost := now.Sub(w.heard)
 	if !w.known {
 		switch {
-		case lost >= patience:
-			return &UnreachableError{Master: w.o.Master, For: patience}
+		case lost >= w.o.Patience:
+			return &UnreachableError{Master: w.o.Master, For: w.o.Patience}
 		case now.Sub(w.greeted) < greetInterval:
 			return nil
 		}

@@ -26,8 +26,8 @@ const (
 	// unknownAfter is how long a worker waits on a new connection for the answer to a
 	// heartbeat. A master that does not know the worker never answers.
 	unknownAfter = 5 * time.Second
-	// patience is how long a worker looks for a master.
-	patience = 5 * time.Minute
+	// defaultPatience is how long a worker looks for a master.
+	defaultPatience = 5 * time.Minute
 )
 
 // Options configure a [Worker].
@@ -38,6 +38,12 @@ type Options struct {
 	Load Load
 	// Name is the beginning of the worker's ID. Default: the name of the machine.
 	Name string
+	// Patience is how long the worker looks for a master that it does not know yet. Default:
+	// five minutes.
+	Patience time.Duration
+	// MaxGrace bounds the time that users get to end their operations when the context of
+	// [Worker.Run] ends. Default: no bound, so that the master's stop timeout counts.
+	MaxGrace time.Duration
 	// Logger gets what happens, and messages that are ignored. Default: discarded.
 	Logger *slog.Logger
 	// Dial connects to the master. Default: over TCP.
@@ -108,6 +114,9 @@ func New(o Options) (*Worker, error) {
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default clock
 	}
+	if o.Patience <= 0 {
+		o.Patience = defaultPatience
+	}
 	if o.Dial == nil {
 		dialer := net.Dialer{Timeout: dialTimeout}
 		o.Dial = func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", o.Master) }
@@ -120,7 +129,7 @@ func New(o Options) (*Worker, error) {
 // include requests that have not been reported yet. It is safe for concurrent use.
 func (w *Worker) Totals() []Total { return w.stats.sums() }
 
-// UnreachableError says that there was no master for minutes.
+// UnreachableError says that there was no master for Options.Patience.
 type UnreachableError struct {
 	Master string
 	For    time.Duration
@@ -151,7 +160,7 @@ var (
 var errQuit = errors.New("the master asks to quit")
 
 // Run works for the master until the master asks to quit, or ctx ends: both are no error.
-// It fails with an [*UnreachableError] when there has been no master for five minutes. It
+// It fails with an [*UnreachableError] when there has been no master for Options.Patience. It
 // returns after all users have stopped, and may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	// Users outlive ctx for a moment: the worker reports what they did.
@@ -160,6 +169,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		cancel()
 		<-w.users.stop(0)
 	}()
+	if most := w.o.MaxGrace; most > 0 {
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(most, cancel) })()
+	}
 	w.rename()
 	w.heard, w.state = w.o.Now(), stateReady
 	for {
@@ -226,8 +238,8 @@ func (w *Worker) connect(ctx context.Context) (*link, error) {
 		case w.known && lost >= silentAfter:
 			w.log.WarnContext(ctx, "worker stops its users and looks for a master again", "error", err)
 			w.forget()
-		case !w.known && lost >= patience:
-			return nil, &UnreachableError{Master: w.o.Master, For: patience, Err: err}
+		case !w.known && lost >= w.o.Patience:
+			return nil, &UnreachableError{Master: w.o.Master, For: w.o.Patience, Err: err}
 		}
 		again.Reset(dialInterval)
 	}

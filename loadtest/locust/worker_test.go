@@ -252,6 +252,30 @@ func TestStopWithGrace(t *testing.T) {
 	}
 }
 
+// A worker with a bound on the grace ends its users within it when it is interrupted, also
+// after a stop of the master. It reports what they did.
+func TestMaxGrace(t *testing.T) {
+	t.Parallel()
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := startWith(t, newMaster(t), locust.Options{Load: &tasks{holding: hour, think: hour}, MaxGrace: 20 * time.Second})
+			synctest.Wait()
+			s.spawn(2, 3, 7200)
+			pass(time.Second)
+			if stopped {
+				s.send("stop", nil)
+				pass(time.Second)
+			}
+			if took, err := s.ends(); took != 20*time.Second || err != nil {
+				t.Errorf("stopped %v: it ended after %v: %v", stopped, took, err)
+			}
+			if requests, _, _ := s.reported(); requests != 5 || len(s.heard("quit")) != 1 {
+				t.Errorf("stopped %v: %d requests reported, %d farewells", stopped, requests, len(s.heard("quit")))
+			}
+		})
+	}
+}
+
 // A connection that is lost does not stop users. What they do meanwhile is reported once.
 func TestAConnectionIsLost(t *testing.T) {
 	t.Parallel()
@@ -376,7 +400,7 @@ func TestASilentMaster(t *testing.T) {
 	}
 }
 
-// Without a master, the worker gives up after five minutes.
+// Without a master, the worker gives up after five minutes, or what it is told.
 func TestNoMaster(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*fakeMaster){
@@ -388,7 +412,15 @@ func TestNoMaster(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMaster(t)
 				change(m)
-				s := start(t, m, &tasks{})
+				hasty := newMaster(t)
+				change(hasty)
+				s, other := start(t, m, &tasks{}), startWith(t, hasty, locust.Options{Load: &tasks{}, Patience: 30 * time.Second})
+				if err := <-other.ended; !strings.Contains(err.Error(), "for 30s") {
+					t.Error(err)
+				}
+				if took := time.Since(m.began); took < 30*time.Second || took > 32*time.Second {
+					t.Errorf("after %v", took)
+				}
 				err := <-s.ended
 				gone, ok := errors.AsType[*locust.UnreachableError](err)
 				if took := time.Since(m.began); !ok || took < 300*time.Second || took > 302*time.Second {

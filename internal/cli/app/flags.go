@@ -136,6 +136,15 @@ func (f *Flags) given() string {
 	return b.String()
 }
 
+// CommandLine writes a command and its arguments as a shell reads them.
+func CommandLine(args []string) string {
+	words := make([]string, len(args))
+	for i, word := range args {
+		words[i] = quoted(word)
+	}
+	return strings.Join(words, " ")
+}
+
 // quoted quotes a word for a shell.
 func quoted(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,"

@@ -32,12 +32,17 @@ func (a *App) CheckStack() error {
 	return nil
 }
 
-// Stacks connects to the services that stacks need.
+// Stacks connects to the services that the stacks of limiters need.
 func (a *App) Stacks(ctx context.Context) (*stack.Manager, stack.Clients, error) {
+	return a.StacksOf(ctx, stack.TypeLimiter)
+}
+
+// StacksOf connects to the services that stacks of a type need.
+func (a *App) StacksOf(ctx context.Context, kind string) (*stack.Manager, stack.Clients, error) {
 	clients, err := a.ConnectStack(ctx, a.Endpoint())
 	if err != nil {
 		return nil, clients, err
 	}
-	m, err := stack.New(stack.Options{Clients: clients})
+	m, err := stack.New(stack.Options{Clients: clients, Type: kind})
 	return m, clients, err
 }

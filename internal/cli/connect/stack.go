@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -30,5 +31,6 @@ func Stack(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		Mappings:       lambda.NewFromConfig(cfg),
 		Tagging:        resourcegroupstaggingapi.NewFromConfig(cfg),
 		Database:       dynamodb.NewFromConfig(cfg),
+		Tasks:          ecs.NewFromConfig(cfg),
 	}, nil
 }

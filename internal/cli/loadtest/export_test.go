@@ -12,3 +12,6 @@ func LiveView(w io.Writer, s *scenario.Scenario) (show func(load.Progress), remo
 	v := &view{w: w, redraws: true, names: s}
 	return v.show, v.clear
 }
+
+// CarryWithLocust is what the function of workers carries jobs out with.
+var CarryWithLocust = carryWithLocust

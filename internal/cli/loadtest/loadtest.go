@@ -16,7 +16,8 @@ import (
 // New is the command loadtest.
 func New(a *app.App) *cobra.Command {
 	return app.Group("loadtest", "Put a load on a limiter: speed, cost and correctness",
-		newRun(a), newList(a), newShow(a), NewReport(a), NewCompare(a), newCeiling(a), newTune(a), NewWorker(a))
+		newRun(a), newList(a), newShow(a), NewReport(a), NewCompare(a), newCeiling(a), newTune(a), NewWorker(a),
+		NewDeploy(a), NewUI(a), NewStacks(a), NewDelete(a), NewServeWorker(a, carryWithLocust), NewOrchestrate(a))
 }
 
 // source names a scenario: one of the program's, or a file.

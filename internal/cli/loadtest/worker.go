@@ -60,6 +60,7 @@ func NewWorker(a *app.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.source.bind(cmd)
+	a.BindPrincipal(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.master, "locust", "", "`host:port` of the master; Locust's port is 5557 (required)")
 	f.BoolVar(&o.setUp, "setup", true, "write limits and entities of the scenario first, if they are\nnot there yet")
@@ -82,15 +83,8 @@ func (o *workerOptions) Validate() error {
 	if err != nil {
 		return err
 	}
-	return o.prepare(s)
-}
-
-// prepare checks the scenario.
-func (o *workerOptions) prepare(s *scenario.Scenario) (err error) {
-	if o.plan, err = s.Plan(); err != nil {
-		return err
-	}
-	return perform.Check(o.plan)
+	o.plan, err = planOf(s)
+	return err
 }
 
 // logger writes what happens to standard error: the worker has no other output until it
@@ -107,15 +101,11 @@ func (o *workerOptions) Run(ctx context.Context) (err error) {
 	if err := o.register(ctx); err != nil {
 		return err
 	}
-	clients, err := o.clients(ctx)
-	defer func() {
-		for _, c := range clients {
-			err = errors.Join(err, c.Limiter.Close())
-		}
-	}()
+	clients, err := clientsOf(ctx, o.app, o.plan)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, closeAll(clients)) }()
 	actor, err := perform.New(o.plan, clients, o.app.Now)
 	if err != nil {
 		return err
@@ -145,22 +135,6 @@ func (o *workerOptions) register(ctx context.Context) error {
 	}
 	_, err = namespaces.Register(ctx, o.app.Flags.Namespace)
 	return err
-}
-
-// clients makes as many clients as the scenario has limiters.
-func (o *workerOptions) clients(ctx context.Context) (all []perform.Client, err error) {
-	for range max(o.plan.Limiters, 1) {
-		s, err := o.app.Store(ctx)
-		if err != nil {
-			return all, err
-		}
-		l, err := o.app.Limiter(s)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, perform.Client{Limiter: l, Store: s})
-	}
-	return all, nil
 }
 
 func (o *workerOptions) print(totals []locust.Total) error {

@@ -92,7 +92,7 @@ func TestFilesAndTables(t *testing.T) {
 func TestWithoutSetUp(t *testing.T) {
 	t.Parallel()
 	w := limitertest.New(t, limitertest.Options{})
-	code, _, stderr := run(t.Context(), w.Engine, "--locust=127.0.0.1:1", "--namespace=load", "--setup=false", "simple")
+	code, _, stderr := work(t.Context(), w.Engine, "--locust=127.0.0.1:1", "--namespace=load", "--setup=false", "simple")
 	if code != app.ExitError || !strings.Contains(stderr, "zae-limiter namespace register load") {
 		t.Errorf("exit code %d, errors %q", code, stderr)
 	}

@@ -2,30 +2,12 @@ package stack
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
 )
-
-// artefact is the code of the functions: a zip file, an executable, or else the running
-// program.
-func (f *rolloutFlags) artefact(a *app.App) (*deploy.Artefact, error) {
-	if f.zip == "" {
-		return stackarg.Executable(a, f.binary)
-	}
-	packed, err := os.ReadFile(f.zip)
-	if err != nil {
-		return nil, fmt.Errorf("read the code of the functions: %w", err)
-	}
-	made, err := deploy.ReadArtefact(packed)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.zip, err)
-	}
-	return made, nil
-}
 
 // codeFor is the code for a stack, nil if the stack has no functions. The architecture of
 // the options follows the code, unless the user gave another.
@@ -34,7 +16,7 @@ func (f *rolloutFlags) codeFor(a *app.App, o *deploy.Options, given bool) (*stac
 	if err != nil || !spec.Aggregator() && !spec.Provisioner() {
 		return nil, err
 	}
-	of, err := f.artefact(a)
+	of, err := f.code.Artefact(a)
 	if err != nil {
 		return nil, err
 	}
@@ -70,19 +52,4 @@ func optionsOf(s *stack.Stack, table stack.Shape) (deploy.Options, error) {
 		o.GSI2Projection = deploy.ProjectKeys
 	}
 	return o, nil
-}
-
-// specOf is what a stack is to become.
-func specOf(of *deploy.Spec, allow []string) stack.Spec {
-	s := stack.Spec{
-		Name: of.Name(), Template: string(of.Template()), AllowReplacement: allow,
-		Parameters: map[string]string{}, Tags: map[string]string{},
-	}
-	for _, p := range of.Parameters() {
-		s.Parameters[p.Key] = p.Value
-	}
-	for _, t := range of.Tags() {
-		s.Tags[t.Key] = t.Value
-	}
-	return s
 }

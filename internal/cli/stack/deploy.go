@@ -3,9 +3,6 @@ package stack
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +49,7 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 
 // Validate checks the flags as they are for a new stack.
 func (o *deployOptions) Validate() error {
-	if err := errors.Join(o.app.CheckStack(), o.flags.Validate(), o.rollout.validate()); err != nil {
+	if err := errors.Join(o.app.CheckStack(), o.flags.Validate(), o.rollout.code.Validate()); err != nil {
 		return err
 	}
 	given := deploy.Options{Name: o.app.Flags.Table}
@@ -91,18 +88,18 @@ func (o *deployOptions) Run(ctx context.Context) error {
 	for _, note := range spec.Notes() {
 		printer{o.app}.printf("Note: %s\n", note)
 	}
-	run := stack.Rollout{Spec: specOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
+	run := stack.Rollout{Spec: SpecOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
 	if o.dryRun {
-		return o.show(ctx, m, run, spec)
+		return ShowPlan(ctx, o.app, m, run, spec)
 	}
-	out, err := rollout(ctx, o.app, m, o.confirm, run)
+	out, err := Rollout(ctx, o.app, m, o.confirm, run)
 	if err != nil {
 		return err
 	}
 	if err := o.retain(ctx, clients, options.AuditRetentionDays, &out); err != nil {
 		return err
 	}
-	return printOutcome(o.app, out)
+	return PrintOutcome(o.app, out, nextOf(o.app.Flags.Table))
 }
 
 // options are those of the stack as it is, with the given flags over them.
@@ -136,40 +133,4 @@ func (o *deployOptions) retain(ctx context.Context, clients stack.Clients, days 
 		return err
 	}
 	return s.SetAuditRetention(ctx, days)
-}
-
-// show prints what would be deployed: template, parameters, and the first change set.
-func (o *deployOptions) show(ctx context.Context, m *stack.Manager, run stack.Rollout, spec *deploy.Spec) error {
-	p, err := m.Preview(ctx, run)
-	if err != nil {
-		return err
-	}
-	exists := p.StackID != ""
-	return o.app.Print(struct {
-		Stack      string             `json:"stack"`
-		Exists     bool               `json:"exists"`
-		Changes    []changeView       `json:"changes"`
-		Later      string             `json:"later,omitempty"`
-		Parameters []deploy.Parameter `json:"parameters"`
-		Tags       []deploy.Tag       `json:"tags"`
-		Template   string             `json:"template"`
-	}{spec.Name(), exists, changeViews(p.Changes), p.Later, spec.Parameters(), spec.Tags(), string(spec.Template())}, func(w *strings.Builder) {
-		w.Write(spec.Template())
-		w.WriteString("\n# Parameters\n")
-		for _, p := range spec.Parameters() {
-			fmt.Fprintf(w, "# %s=%s\n", p.Key, p.Value)
-		}
-		switch {
-		case !exists:
-			fmt.Fprintf(w, "# Stack %s does not exist: everything is new. CloudFormation lists changes only\n# of a stack, and a dry run makes none.\n", spec.Name())
-		case len(p.Changes) == 0:
-			fmt.Fprintf(w, "# Stack %s: no changes.\n", spec.Name())
-		}
-		for _, row := range changeRows(p.Changes) {
-			fmt.Fprintf(w, "# %s\n", strings.Join(slices.DeleteFunc(row, func(s string) bool { return s == "" }), "  "))
-		}
-		if p.Later != "" {
-			fmt.Fprintf(w, "# Later: %s.\n", p.Later)
-		}
-	})
 }

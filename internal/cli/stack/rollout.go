@@ -2,7 +2,6 @@ package stack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -10,38 +9,42 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
 )
 
 // rolloutFlags are the flags that deploy and upgrade share.
 type rolloutFlags struct {
-	zip, binary string
-	allow       []string
-	noWait      bool
+	code   stackarg.CodeFlags
+	allow  []string
+	noWait bool
 }
 
 func (f *rolloutFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.binary, "binary", "", "`file` of the program that the functions run, built for Linux\n(default the running program)")
-	cmd.Flags().StringVar(&f.zip, "lambda-zip", "", "`file` with the code of the functions, as lambda-export writes it,\ninstead of --binary")
+	f.code.Bind(cmd)
 	cmd.Flags().StringArrayVar(&f.allow, "allow-replacement", nil, "logical ID of a `resource` with data that the change may remove or\nreplace; may be repeated")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when the first operation has started")
 }
 
-func (f *rolloutFlags) validate() error {
-	if f.zip != "" && f.binary != "" {
-		return errors.New("--binary and --lambda-zip contradict each other: give one of them")
-	}
-	return nil
-}
-
-// rollout deploys, with the plans and the progress on standard error.
-func rollout(ctx context.Context, a *app.App, m *stack.Manager, confirm *app.Confirmation, r stack.Rollout) (stack.Outcome, error) {
+// Rollout deploys, with the plans and the progress on standard error.
+func Rollout(ctx context.Context, a *app.App, m *stack.Manager, confirm *app.Confirmation, r stack.Rollout) (stack.Outcome, error) {
 	r.Approve = approval{a, confirm}.approve
 	r.Progress = printer{a}.event
 	return m.Deploy(ctx, r)
 }
 
-// printOutcome writes what a deployment did.
-func printOutcome(a *app.App, out stack.Outcome) error {
+// Next are the commands that continue after a deployment.
+type Next struct {
+	Follow string // shows what becomes of an operation that runs
+	Again  string // does what is left undone
+}
+
+// nextOf are the commands on the stack of a limiter.
+func nextOf(name string) Next {
+	return Next{"zae-limiter status --watch -n " + name, "zae-limiter deploy"}
+}
+
+// PrintOutcome writes what a deployment did.
+func PrintOutcome(a *app.App, out stack.Outcome, next Next) error {
 	return a.Print(struct {
 		Stack     string            `json:"stack"`
 		ID        string            `json:"id"`
@@ -53,11 +56,13 @@ func printOutcome(a *app.App, out stack.Outcome) error {
 		switch {
 		case len(out.Changes) == 0:
 			fmt.Fprintf(w, "stack %s is up to date\n", out.Stack.Name)
-		case len(out.Remaining) == 0:
+		case len(out.Remaining) == 0 && !out.Stack.Running():
 			fmt.Fprintf(w, "stack %s is deployed, with %d changes\n", out.Stack.Name, len(out.Changes))
 		default:
-			fmt.Fprintf(w, "stack %s is %s; follow it with zae-limiter status --watch -n %s\n", out.Stack.Name, out.Stack.Status, out.Stack.Name)
-			fmt.Fprintf(w, "To do the rest, run zae-limiter deploy again: %s\n", strings.Join(out.Remaining, ", "))
+			fmt.Fprintf(w, "stack %s is %s; follow it with %s\n", out.Stack.Name, out.Stack.Status, next.Follow)
+			if len(out.Remaining) > 0 {
+				fmt.Fprintf(w, "To do the rest, run %s again: %s\n", next.Again, strings.Join(out.Remaining, ", "))
+			}
 		}
 	})
 }

@@ -39,6 +39,12 @@ func (p printer) printf(format string, args ...any) {
 // event writes one event.
 func (p printer) event(e stack.Event) { p.printf("%s\n", eventLine(e)) }
 
+// Progress writes each event of an operation on standard error.
+func Progress(a *app.App) func(stack.Event) { return printer{a}.event }
+
+// Notef writes a line on standard error, and nothing with JSON output.
+func Notef(a *app.App, format string, args ...any) { printer{a}.printf(format, args...) }
+
 // eventLine is an event on a line.
 func eventLine(e stack.Event) string {
 	line := e.Time.UTC().Format(time.TimeOnly) + "  " + e.Status + "  " + e.LogicalID

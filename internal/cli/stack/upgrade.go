@@ -43,7 +43,7 @@ func (o *upgradeOptions) Validate() error {
 	if err := o.app.CheckStack(); err != nil {
 		return err
 	}
-	return errors.Join(o.rollout.validate(), o.confirm.Validate())
+	return errors.Join(o.rollout.code.Validate(), o.confirm.Validate())
 }
 
 // Run upgrades.
@@ -77,14 +77,14 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	run := stack.Rollout{
-		Spec: specOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, Downgrade: o.force, By: "cli:" + o.version,
+		Spec: SpecOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, Downgrade: o.force, By: "cli:" + o.version,
 	}
 	if o.lambdaOnly {
 		run.Spec = stack.Spec{Name: spec.Name(), Tags: run.Tags}
 	}
-	out, err := rollout(ctx, o.app, m, o.confirm, run)
+	out, err := Rollout(ctx, o.app, m, o.confirm, run)
 	if err != nil {
 		return err
 	}
-	return printOutcome(o.app, out)
+	return PrintOutcome(o.app, out, nextOf(o.app.Flags.Table))
 }
