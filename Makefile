@@ -167,3 +167,8 @@ benchengine: ## the engine and its storage beside DynamoDB Local, the disk, Pebb
 benchlocal: ## what the client adds to the calls it makes, on DynamoDB Local
 	conformance/install
 	go test -C benchmarks -count=1 -timeout 30m -v -tags conformance -run '^Test' ./...
+
+.PHONY: benchload
+benchload: ## a load test beside the Python peer's, on DynamoDB Local
+	conformance/install
+	go test -C benchmarks -count=1 -timeout 30m -v -tags conformance -run '^TestLoadTestsSideBySide$$' .

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -36,6 +37,26 @@ func BenchmarkGenerator(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			carryOut(b.Context(), b.N)
+		})
+	}
+}
+
+// What a sample costs that is taken each second, of as many operations as one process carries
+// out in that time.
+func BenchmarkSample(b *testing.B) {
+	for _, name := range []string{"hot", "llm", "stress"} {
+		b.Run(name, func(b *testing.B) {
+			o, _ := options(builtin(b, name, time.Minute), dynamolite.Options{})
+			carryOut, take, err := loadtest.Sampling(b.Context(), o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				b.StopTimer()
+				carryOut(50_000)
+				b.StartTimer()
+				take()
+			}
 		})
 	}
 }

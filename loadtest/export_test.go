@@ -2,9 +2,11 @@ package loadtest
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -43,12 +45,39 @@ func Generator(p *scenario.Plan) func(ctx context.Context, n int) {
 	s := &side{run: &run{o: Options{Now: time.Now}}, plan: p, books: newBooks(p), actor: nothing{}, next: make([]atomic.Int64, len(p.Classes))}
 	d := s.stretch(0, 0, time.Hour).drivers[0]
 	var op scenario.Op
-	return func(ctx context.Context, n int) {
-		for range n {
-			due := d.now()
-			d.plan.Op(d.class, d.next.Add(1)-1, 0, &op)
-			d.tally.begin(-1)
-			d.do(ctx, 0, &op, due)
-		}
+	return func(ctx context.Context, n int) { d.carryOut(ctx, n, &op) }
+}
+
+func (d *driver) carryOut(ctx context.Context, n int, op *scenario.Op) {
+	for range n {
+		due := d.now()
+		d.plan.Op(d.class, d.next.Add(1)-1, 0, op)
+		d.tally.begin(-1)
+		d.do(ctx, 0, op, due)
 	}
+}
+
+// Sampling prepares the first side of a scenario. carryOut carries out n operations of the
+// first class, with an actor that does nothing; take takes a sample of them, and shows it.
+func Sampling(ctx context.Context, o Options) (carryOut func(n int), take func(), err error) {
+	o, plan, err := o.withDefaults()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &run{o: o, plan: plan, admin: dynamo.NewMeter(o.API)}
+	s, err := r.newSide(ctx, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := errors.Join(s.setUp(ctx), s.actor.prime(ctx), s.actor.close()); err != nil {
+		return nil, nil, err
+	}
+	s.actor = nothing{}
+	st := s.stretch(0, 0, time.Hour)
+	st.start = o.Now()
+	of := &sampler{side: s, to: &result.Side{}, start: st.start}
+	of.during(ctx, 0, st, func() {})
+	d := st.drivers[0]
+	var op scenario.Op
+	return func(n int) { d.carryOut(ctx, n, &op) }, func() { of.take(ctx) }, nil
 }

@@ -39,6 +39,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/confidence"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -197,7 +198,7 @@ func Compare(a, b *result.Result, o Options) (*Comparison, error) {
 		return nil, fmt.Errorf("%w: A is of scenario %q, and B of %q: run the same scenario twice", ErrIncomparable, a.Scenario, b.Scenario)
 	}
 	c := &Comparison{
-		Format: Format, Scenario: a.Scenario, A: runOf(a), B: runOf(b), Threshold: o.Threshold, Confidence: confidence,
+		Format: Format, Scenario: a.Scenario, A: runOf(a), B: runOf(b), Threshold: o.Threshold, Confidence: confidence.Level,
 		Regressions: []string{}, Warnings: []string{}, Rows: []Row{},
 	}
 	c.warnOfRuns(a, b)

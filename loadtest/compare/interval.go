@@ -3,37 +3,16 @@ package compare
 import (
 	"math"
 
-	"gonum.org/v1/gonum/mathext"
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/confidence"
 )
-
-const (
-	confidence = 0.95
-	tail       = (1 - confidence) / 2
-	// normal is the quantile of the normal distribution at 1 - tail.
-	normal = 1.959963984540054
-)
-
-// student is the quantile of Student's distribution at 1 - tail.
-func student(degrees float64) float64 {
-	x := mathext.InvRegIncBeta(degrees/2, 0.5, 2*tail)
-	return math.Sqrt(degrees * (1 - x) / x)
-}
 
 // An interval is a value with its bounds.
 type interval struct{ value, low, high float64 }
 
-// binomial is the interval of Clopper and Pearson for a share of n operations. n need not be
-// whole.
+// binomial is the interval of a share of n operations. n need not be whole.
 func binomial(share, n float64) interval {
-	k := share * n
-	i := interval{share, 0, 1}
-	if k > 0 {
-		i.low = min(share, mathext.InvRegIncBeta(k, n-k+1, tail))
-	}
-	if k < n {
-		i.high = max(share, mathext.InvRegIncBeta(k+1, n-k, 1-tail))
-	}
-	return i
+	low, high := confidence.Binomial(share, n)
+	return interval{share, low, high}
 }
 
 // over is the interval of b/a, by recovery of the variances from both intervals on the

@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/confidence"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 )
 
@@ -50,7 +51,7 @@ func pairUp(a, b *phase) *pair {
 	p := &pair{a: a, b: b}
 	if n := min(len(a.samples), len(b.samples)); n >= minSamples {
 		p.batches = min(maxBatches, max(minBatches, int(perRoot*math.Sqrt(float64(n)))))
-		p.t = student(float64(p.batches - 1))
+		p.t = confidence.Student(float64(p.batches - 1))
 	}
 	return p
 }
@@ -135,8 +136,8 @@ func (p *pair) rate(a, b *result.Class) figure {
 	ended := p.series(done)
 	half := p.t * math.Sqrt(p.variance(ended, p.series(seconds), ended))
 	if len(p.a.Classes) > 1 || len(p.b.Classes) > 1 {
-		independent := normal * math.Sqrt(1/sum(ended.a)+1/sum(ended.b))
-		ofClass := normal * math.Sqrt(1/float64(a.Answers.Operations)+1/float64(b.Answers.Operations))
+		independent := confidence.Normal * math.Sqrt(1/sum(ended.a)+1/sum(ended.b))
+		ofClass := confidence.Normal * math.Sqrt(1/float64(a.Answers.Operations)+1/float64(b.Answers.Operations))
 		half = ofClass * max(1, half/independent)
 	}
 	return within(f.a, f.b, half)
@@ -203,5 +204,5 @@ func (p *pair) effect(hits series) float64 {
 	if independent == 0 {
 		return 1
 	}
-	return max(1, p.variance(hits, ended, ended)/independent*p.t*p.t/(normal*normal))
+	return max(1, p.variance(hits, ended, ended)/independent*p.t*p.t/(confidence.Normal*confidence.Normal))
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/confidence"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 )
 
@@ -100,14 +101,14 @@ func (p *pair) quantile(q quantile, a, b *result.Class) figure {
 		f.without = Clustered
 		return f
 	}
-	t := student(spread-1) / normal
+	t := confidence.Student(spread-1) / confidence.Normal
 	dependent := t * t * jackknife(a1.quantiles, a2.quantiles)
 	ofPhase := together(p.a, q).variance(q.beyond) + together(p.b, q).variance(q.beyond)
 	ofClass := ha.variance(q.beyond) + hb.variance(q.beyond)
 	// With several classes, what the variance of the whole phase exceeds that of independent
 	// operations by may be in proportion to it, or the same for all: the greater counts.
 	excess := max(0, dependent-ofPhase)
-	return within(f.a, f.b, normal*math.Sqrt(ofClass+excess*max(1, ofClass/ofPhase)))
+	return within(f.a, f.b, confidence.Normal*math.Sqrt(ofClass+excess*max(1, ofClass/ofPhase)))
 }
 
 // jackknife is the variance of the difference of two logarithms, from their values without
@@ -244,7 +245,7 @@ func together(p *phase, q quantile) *histogram {
 // interval of order statistics.
 func (h *histogram) variance(beyond float64) float64 {
 	share := binomial(beyond, h.total)
-	deviation := math.Log(h.at(share.low)/h.at(share.high)) / (2 * normal)
+	deviation := math.Log(h.at(share.low)/h.at(share.high)) / (2 * confidence.Normal)
 	return deviation * deviation
 }
 

@@ -1,6 +1,10 @@
 package search
 
-import "math"
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/confidence"
+)
 
 // perRun is the number of batches of a run, if it has that many samples.
 const perRun = 10
@@ -20,20 +24,10 @@ func (b batches) plus(hits, of int64) batches {
 	return append(b, batch{hits, of})
 }
 
-// student are the 97.5th percentiles of Student's t distribution by degrees of freedom,
-// from 1.
-var student = [...]float64{
-	12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-	2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-	2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-}
-
-// normal is the 97.5th percentile of the normal distribution.
-const normal = 1.960
-
 // interval returns the share of all, and an interval that has the true share with 95 %
 // confidence. It is the wider one of two: of batch means, which is right if operations of a
-// batch depend on each other, and Wilson's, which is right if few have the property.
+// batch depend on each other, and the exact one of independent operations, which is right if
+// few have the property.
 func (b batches) interval() Interval {
 	var hits, of float64
 	for _, one := range b {
@@ -43,11 +37,9 @@ func (b batches) interval() Interval {
 		return Interval{Most: 1}
 	}
 	is := hits / of
-	const z2 = normal * normal
-	middle := (is + z2/(2*of)) / (1 + z2/of)
-	half := normal * math.Sqrt(is*(1-is)/of+z2/(4*of*of)) / (1 + z2/of)
+	low, high := confidence.Binomial(is, of)
 	wide := b.deviation(is, of)
-	return Interval{Is: is, Least: max(0, min(middle-half, is-wide)), Most: min(1, max(middle+half, is+wide))}
+	return Interval{Is: is, Least: max(0, min(low, is-wide)), Most: min(1, max(high, is+wide))}
 }
 
 // deviation is half of the width of the interval of batch means.
@@ -61,11 +53,7 @@ func (b batches) deviation(is, of float64) float64 {
 		squares += rest * rest
 	}
 	k := float64(len(b))
-	t := normal
-	if dof := len(b) - 1; dof <= len(student) {
-		t = student[dof-1]
-	}
-	return t * math.Sqrt(k/(k-1)*squares) / of
+	return confidence.Student(k-1) * math.Sqrt(k/(k-1)*squares) / of
 }
 
 // verdict compares the share with the highest one allowed.

@@ -2,6 +2,7 @@ package loadtest_test
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -40,5 +41,18 @@ func TestTheLiveView(t *testing.T) {
 		"\x1b[6A\r\x1b[J"
 	if got := out.String(); got != want {
 		t.Errorf("%q, want\n%q", strings.ReplaceAll(got, "\x1b", "ESC"), want)
+	}
+}
+
+// What the live view costs each second.
+func BenchmarkLiveView(b *testing.B) {
+	s, err := scenario.Builtin("attack")
+	if err != nil {
+		b.Fatal(err)
+	}
+	show, _ := cliload.LiveView(io.Discard, s)
+	sample := &result.Sample{Seconds: 1, Due: 50_000, Done: 49_998, Admitted: 900, Refused: 49_000, P50: 5, P99: 9.5, P999: 20, Lag: 0.5}
+	for b.Loop() {
+		show(load.Progress{Side: "limiter", Done: 10 * time.Second, Planned: 40 * time.Second, Sample: sample})
 	}
 }
