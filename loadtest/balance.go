@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -22,7 +23,7 @@ func (s *side) balance(ctx context.Context) (*result.Balance, error) {
 	b := &result.Balance{Left: max(0, len(all)-maxCompared)}
 	all = all[:len(all)-b.Left]
 	var mu sync.Mutex
-	err := each(ctx, len(all), func(ctx context.Context, i int) error {
+	err := setup.Each(ctx, len(all), func(ctx context.Context, i int) error {
 		a := all[i]
 		images, err := s.store.Buckets(ctx, s.plan.Entities[a.entity].ID, s.plan.Resources[a.resource].Name, 1)
 		if err != nil {

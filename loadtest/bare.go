@@ -13,6 +13,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -72,7 +73,7 @@ func (b *bare) prime(ctx context.Context) error {
 			}
 		}
 	}
-	return each(ctx, len(all), func(ctx context.Context, i int) error {
+	return setup.Each(ctx, len(all), func(ctx context.Context, i int) error {
 		bucket := b.bucket(all[i][0], all[i][1])
 		item := schema.EncodeNewBucket(b.ns, b.item(bucket, all[i][0], all[i][1]))
 		err := patiently(ctx, func() error {

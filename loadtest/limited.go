@@ -8,6 +8,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -199,7 +200,7 @@ func (a *limited) prime(ctx context.Context) error {
 	targets := a.targets()
 	isLarge := len(targets)*a.side.plan.Limiters > maxPrimed
 	for k := range a.side.plan.Limiters {
-		err := each(ctx, len(targets), func(ctx context.Context, i int) error {
+		err := setup.Each(ctx, len(targets), func(ctx context.Context, i int) error {
 			t := &targets[i]
 			if isLarge && !t.isExhausted {
 				return nil

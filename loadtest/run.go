@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -178,32 +177,4 @@ func (r *run) cleanUp(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// each calls f for 0 to n-1, some at a time, until one fails.
-func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	const atATime = 16
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var calls sync.WaitGroup
-	var mu sync.Mutex
-	next := 0
-	for range min(atATime, n) {
-		calls.Go(func() {
-			for ctx.Err() == nil {
-				mu.Lock()
-				i := next
-				next++
-				mu.Unlock()
-				if i >= n {
-					return
-				}
-				if err := f(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	calls.Wait()
-	return context.Cause(ctx)
 }

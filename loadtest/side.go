@@ -10,6 +10,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -51,66 +52,7 @@ func (s *side) setUp(ctx context.Context) error {
 	if s.kind == scenario.Bare {
 		return nil
 	}
-	for _, r := range s.plan.Resources {
-		if err := s.store.SetLimits(ctx, store.ConfigKey{Resource: r.Name}, r.Limits); err != nil {
-			return err
-		}
-	}
-	// Children of one parent are created one after another: their transactions would
-	// conflict at its record.
-	families := make([][]int, len(s.plan.Entities))
-	for i, e := range s.plan.Entities {
-		switch {
-		case e.Parent >= 0:
-			families[e.Parent] = append(families[e.Parent], i)
-		case e.IsParent || s.needsRecord():
-			families[i] = append([]int{i}, families[i]...)
-		}
-	}
-	err := each(ctx, len(families), func(ctx context.Context, i int) error {
-		for _, k := range families[i] {
-			if err := s.create(ctx, k); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	// One after another, too: limits of entities conflict at the registry of resources.
-	for _, e := range s.plan.Entities {
-		if e.Limits == nil {
-			continue
-		}
-		if err := s.store.SetLimits(ctx, store.ConfigKey{Entity: e.ID, Resource: store.DefaultResource}, e.Limits); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// needsRecord reports whether every entity needs a record, because a call reads it.
-func (s *side) needsRecord() bool {
-	for i := range s.plan.Classes {
-		for _, c := range s.plan.Classes[i].Calls {
-			if c.Kind == scenario.GetEntity {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// create creates an entity.
-func (s *side) create(ctx context.Context, i int) error {
-	e := &s.plan.Entities[i]
-	record := store.Entity{ID: e.ID}
-	if e.Parent >= 0 {
-		record.Parent, record.Cascade = s.plan.Entities[e.Parent].ID, true
-	}
-	_, err := s.store.CreateEntity(ctx, record)
-	return err
+	return setup.Write(ctx, s.store, s.plan)
 }
 
 // bucketsOf are the buckets that a class may use, as entity and resource, without parents.
@@ -147,19 +89,10 @@ func (s *side) first(entity, resource int, all bool) *scenario.Op {
 // patiently repeats a write of the set-up or the cleanup while it is throttled, or conflicts
 // with others: an index, or the registry of resources, cannot take so many at once.
 func patiently(ctx context.Context, do func() error) error {
-	const attempts, pause = 200, 50 * time.Millisecond
-	alarm := time.NewTimer(pause)
-	defer alarm.Stop()
-	for attempt := 0; ; attempt++ {
-		err := do()
+	return setup.Patiently(ctx, func(err error) bool {
 		_, throttled := throttledBy(err)
-		if !throttled && !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, store.ErrConflict) || attempt == attempts {
-			return err
-		}
-		if !until(ctx, alarm, pause) {
-			return context.Cause(ctx)
-		}
-	}
+		return throttled || setup.Again(err)
+	}, do)
 }
 
 // ask carries out an operation, records it in the books, and returns when it ended.
@@ -329,7 +262,7 @@ func (s *side) conclude(ctx context.Context, to *result.Side) (err error) {
 func (s *side) delete(ctx context.Context) error {
 	touched := map[int]bool{}
 	for i, e := range s.plan.Entities {
-		if e.IsParent || e.Parent >= 0 || e.Limits != nil || s.needsRecord() {
+		if e.IsParent || e.Parent >= 0 || e.Limits != nil || setup.NeedsRecords(s.plan) {
 			touched[i] = true
 		}
 	}
@@ -347,7 +280,7 @@ func (s *side) delete(ctx context.Context) error {
 	for i := range touched {
 		all = append(all, i)
 	}
-	errs := []error{each(ctx, len(all), func(ctx context.Context, i int) error {
+	errs := []error{setup.Each(ctx, len(all), func(ctx context.Context, i int) error {
 		return patiently(ctx, func() error {
 			_, err := s.store.DeleteEntity(ctx, s.plan.Entities[all[i]].ID)
 			return ignoreMissing(err)

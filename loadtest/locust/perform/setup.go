@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // SetUp writes the limits and entities of the scenario, and empties the buckets that it
@@ -17,71 +15,10 @@ import (
 // may do it, also at the same time. It deletes nothing.
 func (a *Actor) SetUp(ctx context.Context) error {
 	c := &a.clients[0]
-	for i := range a.plan.Resources {
-		r := &a.plan.Resources[i]
-		if err := patiently(ctx, func() error { return c.Store.SetLimits(ctx, store.ConfigKey{Resource: r.Name}, r.Limits) }); err != nil {
-			return fmt.Errorf("set the limits of resource %s: %w", r.Name, err)
-		}
-	}
-	// Entities of one parent are created one after another: their transactions would
-	// conflict at its record.
-	families := a.families()
-	err := each(ctx, len(families), func(ctx context.Context, i int) error {
-		for _, e := range families[i] {
-			if err := a.create(ctx, c, e); err != nil {
-				return fmt.Errorf("set up entity %s: %w", a.plan.Entities[e].ID, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := setup.Write(ctx, c.Store, a.plan); err != nil {
 		return err
 	}
 	return a.exhaust(ctx, c)
-}
-
-// families are the entities that need a record or limits, each with its parent, which comes
-// first.
-func (a *Actor) families() (all [][]int) {
-	of := map[int]int{} // index of a parent's family
-	for i := range a.plan.Entities {
-		e := &a.plan.Entities[i]
-		switch {
-		case e.Parent >= 0:
-			at, ok := of[e.Parent]
-			if !ok {
-				at = len(all)
-				of[e.Parent], all = at, append(all, []int{e.Parent})
-			}
-			all[at] = append(all[at], i)
-		case e.Limits != nil:
-			all = append(all, []int{i})
-		}
-	}
-	return all
-}
-
-func (a *Actor) create(ctx context.Context, c *Client, index int) error {
-	e := &a.plan.Entities[index]
-	if e.Parent >= 0 || e.IsParent {
-		record := store.Entity{ID: e.ID}
-		if e.Parent >= 0 {
-			record.Parent, record.Cascade = a.plan.Entities[e.Parent].ID, true
-		}
-		err := patiently(ctx, func() error {
-			_, err := c.Store.CreateEntity(ctx, record)
-			return err
-		})
-		if err != nil && !errors.Is(err, store.ErrExists) {
-			return err
-		}
-	}
-	if e.Limits == nil {
-		return nil
-	}
-	return patiently(ctx, func() error {
-		return c.Store.SetLimits(ctx, store.ConfigKey{Entity: e.ID, Resource: store.DefaultResource}, e.Limits)
-	})
 }
 
 // exhaust takes all tokens of the buckets of populations that are to be exhausted.
@@ -105,9 +42,9 @@ func (a *Actor) exhaust(ctx context.Context, c *Client) error {
 			}
 		}
 	}
-	return each(ctx, len(buckets), func(ctx context.Context, i int) error {
+	return setup.Each(ctx, len(buckets), func(ctx context.Context, i int) error {
 		entity, resource := a.plan.Entities[buckets[i].entity].ID, &a.plan.Resources[buckets[i].resource]
-		err := patiently(ctx, func() error { return empty(ctx, c, entity, resource) })
+		err := setup.Patiently(ctx, setup.Again, func() error { return empty(ctx, c, entity, resource) })
 		if err != nil {
 			return fmt.Errorf("exhaust %s of %s: %w", resource.Name, entity, err)
 		}
@@ -135,46 +72,4 @@ func empty(ctx context.Context, c *Client, entity string, of *scenario.Resource)
 		return nil
 	}
 	return err
-}
-
-// patiently repeats what other workers and a table that is throttled may hinder.
-func patiently(ctx context.Context, do func() error) error {
-	const attempts, interval = 100, 50 * time.Millisecond
-	for attempt := 1; ; attempt++ {
-		err := do()
-		again := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrThrottled) || errors.Is(err, store.ErrUnavailable)
-		if !again || attempt == attempts {
-			return err
-		}
-		if !pause(ctx, interval) {
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// each calls f with the numbers up to n, some at a time, until one fails.
-func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	const atATime = 16
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	numbers := make(chan int)
-	var calls sync.WaitGroup
-	for range min(atATime, n) {
-		calls.Go(func() {
-			for i := range numbers {
-				if err := f(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for i := 0; i < n && ctx.Err() == nil; i++ {
-		select {
-		case numbers <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(numbers)
-	calls.Wait()
-	return context.Cause(ctx)
 }
