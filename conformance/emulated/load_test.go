@@ -3,7 +3,9 @@
 package emulated_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,9 +13,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Under the emulator, the orchestrator of load tests reads its environment and the deadline,
@@ -63,4 +69,52 @@ func TestTheOrchestratorStartsWorkers(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+}
+
+// Under the emulator, a worker carries load for a real Locust master until the time of its
+// function is nearly up. The master then has counted what the table has.
+func TestAFunctionWorksForLocust(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, "loadworker")
+	if err := f.store.SetLimits(t.Context(), store.ConfigKey{Resource: "api"}, []store.Limit{limiter.PerMinute("rpm", 1_000_000)}); err != nil {
+		t.Fatal(err)
+	}
+	l := peers.StartLocust(t, "../../examples/locust/simple.py", "--stop-timeout", "5")
+	now := time.Now()
+	job, err := json.Marshal(fleet.Job{
+		ID: "w1", Master: l.Master, Namespace: dynamo.DefaultNamespace, Scenario: "simple", ConnectBy: now.Add(time.Minute), Until: now.Add(time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan string, 1)
+	go func() {
+		answer, err := f.Invoke(t.Context(), job)
+		answers <- fmt.Sprintf("%s %v", answer, err)
+	}()
+	until(t, "the worker is ready", func(context.Context) (bool, error) {
+		of := l.Stats(t).Workers
+		return len(of) == 1 && strings.HasPrefix(of[0].ID, "w1_") && of[0].State == fleet.Ready, nil
+	})
+	l.Swarm(t, 8, 8)
+	if answer := <-answers; !strings.Contains(answer, `"id":"w1","reason":"`+fleet.Replaced+`"`) || !strings.HasSuffix(answer, " <nil>") {
+		t.Errorf("the function answers %s; it wrote:\n%s", answer, f.Log(t))
+	}
+	images, err := f.store.ResourceBuckets(t.Context(), "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken int64
+	for _, image := range images {
+		taken += image.Limits[0].ConsumedSince(&store.LimitState{}) / 1000
+	}
+	until(t, fmt.Sprintf("Locust has counted %d acquires", taken), func(context.Context) (bool, error) {
+		var counted, failed int64
+		for _, e := range l.Stats(t).Stats {
+			if e.Method == "ACQUIRE" {
+				counted, failed = counted+e.Requests, failed+e.Failures
+			}
+		}
+		return counted == taken && failed == 0 && counted > 0, nil
+	})
 }
