@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -114,9 +115,33 @@ func (o *ceiling) at(rate float64) (*scenario.Scenario, error) {
 	return s, s.Validate()
 }
 
+// question asks for the search, and says what it costs at most. The rates up to the highest
+// are doubled, so together they cost twice as much as that; each bisection costs at most as
+// much again.
+func (o *ceiling) question() (string, error) {
+	if !o.target.asks() {
+		return "", nil
+	}
+	first, err := o.at(o.search.From)
+	if err != nil {
+		return "", err
+	}
+	_, dollars, err := priceOf(first)
+	if err != nil {
+		return "", err
+	}
+	highest := dollars * o.search.To / o.search.From
+	most := highest * (2 + math.Ceil(math.Log2(1/o.search.Within))) * float64(o.search.Repeats)
+	return fmt.Sprintf("%s would run at up to %v operations per second on %s, table %s. A measurement of that rate costs about $%.2f at the prices of %s, the search at most about $%.2f. Run it?",
+		o.plain.Name, o.search.To, o.target.name(), o.app.Flags.Table, highest, load.DefaultRegion, most), nil
+}
+
 // Run searches, and shows what it has found even if it was interrupted.
 func (o *ceiling) Run(ctx context.Context) error {
-	question := fmt.Sprintf("Search the ceiling of %s, up to %v operations per second, on %s, table %s?", o.plain.Name, o.search.To, o.target.name(), o.app.Flags.Table)
+	question, err := o.question()
+	if err != nil {
+		return err
+	}
 	if err := o.target.open(ctx, question, &o.load); err != nil {
 		return err
 	}

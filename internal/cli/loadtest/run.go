@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
@@ -178,23 +177,15 @@ func (o *runner) Run(ctx context.Context) error {
 
 // question asks for the run, and says what it will cost.
 func (o *runner) question() (string, error) {
-	if o.target.isNear() || o.target.confirm.Given() {
+	if !o.target.asks() {
 		return "", nil
 	}
-	plan, err := o.load.Scenario.Plan()
-	if err != nil {
-		return "", err
-	}
-	price, err := estimate.Scenario(plan, estimate.ScenarioOptions{})
-	if err != nil {
-		return "", err
-	}
-	prices, err := estimate.BuiltIn(load.DefaultRegion)
+	price, dollars, err := priceOf(o.load.Scenario)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s would put a load on %s, table %s, for %v. It costs about $%.2f at the prices of %s: %.0f write units and %.0f read units. Run it?",
-		o.load.Scenario.Name, o.target.name(), o.app.Flags.Table, o.load.Scenario.Duration(), price.Dollars(prices), load.DefaultRegion,
+		o.load.Scenario.Name, o.target.name(), o.app.Flags.Table, o.load.Scenario.Duration(), dollars, load.DefaultRegion,
 		price.Sum.Writes, price.Sum.Reads), nil
 }
 

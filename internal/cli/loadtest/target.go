@@ -11,9 +11,11 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
 
 // A target is the DynamoDB that a load is put on.
@@ -60,6 +62,26 @@ func (t *target) open(ctx context.Context, question string, o *load.Options) (er
 	o.Table, o.Logger, o.Target = t.app.Flags.Table, t.app.Logger(), t.name()
 	o.Keep = o.Keep || t.app.Flags.Local == app.Memory // the database ends with the program
 	return err
+}
+
+// asks reports whether the command asks before it puts a load on the target.
+func (t *target) asks() bool { return !t.isNear() && !t.confirm.Given() }
+
+// priceOf is the estimate of a run, and its price in dollars in the default region.
+func priceOf(s *scenario.Scenario) (*estimate.Run, float64, error) {
+	plan, err := s.Plan()
+	if err != nil {
+		return nil, 0, err
+	}
+	run, err := estimate.Scenario(plan, estimate.ScenarioOptions{})
+	if err != nil {
+		return nil, 0, err
+	}
+	prices, err := estimate.BuiltIn(load.DefaultRegion)
+	if err != nil {
+		return nil, 0, err
+	}
+	return run, run.Dollars(prices), nil
 }
 
 // positive refuses flags that were given as 0.

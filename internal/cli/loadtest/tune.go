@@ -90,9 +90,29 @@ func (o *tuner) with(users int, lasting time.Duration) (*scenario.Scenario, erro
 	return s, s.Validate()
 }
 
+// question asks for the search, and says what its largest measurement costs.
+func (o *tuner) question() (string, error) {
+	if !o.target.asks() {
+		return "", nil
+	}
+	largest, err := o.with(o.search.MaxUsers, o.search.Step)
+	if err != nil {
+		return "", err
+	}
+	_, dollars, err := priceOf(largest)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s would run with up to %d users on %s, table %s. A measurement of so many costs about $%.2f at the prices of %s; the search needs some, of fewer users each. Run it?",
+		o.plain.Name, o.search.MaxUsers, o.target.name(), o.app.Flags.Table, dollars, load.DefaultRegion), nil
+}
+
 // Run searches, and shows what it has found even if it was interrupted.
 func (o *tuner) Run(ctx context.Context) error {
-	question := fmt.Sprintf("Run %s with up to %d users on %s, table %s?", o.plain.Name, o.search.MaxUsers, o.target.name(), o.app.Flags.Table)
+	question, err := o.question()
+	if err != nil {
+		return err
+	}
 	if err := o.target.open(ctx, question, &o.load); err != nil {
 		return err
 	}
