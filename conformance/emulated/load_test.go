@@ -92,8 +92,8 @@ func TestAFunctionWorksForLocust(t *testing.T) {
 		answer, err := f.Invoke(t.Context(), job)
 		answers <- fmt.Sprintf("%s %v", answer, err)
 	}()
-	until(t, "the worker is ready", func(context.Context) (bool, error) {
-		of := l.Stats(t).Workers
+	until(t, "the worker is ready", func(ctx context.Context) (bool, error) {
+		of := l.Stats(ctx, t).Workers
 		return len(of) == 1 && strings.HasPrefix(of[0].ID, "w1_") && of[0].State == fleet.Ready, nil
 	})
 	l.Swarm(t, 8, 8)
@@ -108,9 +108,9 @@ func TestAFunctionWorksForLocust(t *testing.T) {
 	for _, image := range images {
 		taken += image.Limits[0].ConsumedSince(&store.LimitState{}) / 1000
 	}
-	until(t, fmt.Sprintf("Locust has counted %d acquires", taken), func(context.Context) (bool, error) {
+	until(t, fmt.Sprintf("Locust has counted %d acquires", taken), func(ctx context.Context) (bool, error) {
 		var counted, failed int64
-		for _, e := range l.Stats(t).Stats {
+		for _, e := range l.Stats(ctx, t).Stats {
 			if e.Method == "ACQUIRE" {
 				counted, failed = counted+e.Requests, failed+e.Failures
 			}

@@ -109,9 +109,9 @@ type LocustEntry struct {
 }
 
 // Stats asks the master for its statistics.
-func (l *Locust) Stats(tb testing.TB) *LocustStats {
+func (l *Locust) Stats(ctx context.Context, tb testing.TB) *LocustStats {
 	tb.Helper()
-	s, err := l.stats(tb.Context())
+	s, err := l.stats(ctx)
 	if err != nil {
 		tb.Fatalf("peers: %v", err)
 	}

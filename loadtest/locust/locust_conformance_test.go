@@ -93,7 +93,7 @@ func users(t *testing.T, master *peers.Locust, perWorker ...int) *peers.LocustSt
 	t.Helper()
 	var stats *peers.LocustStats
 	eventually(t, func() (string, bool) {
-		stats = master.Stats(t)
+		stats = master.Stats(t.Context(), t)
 		left := append([]int{}, perWorker...)
 		for _, w := range stats.Workers {
 			if w.State == "missing" {
@@ -119,7 +119,7 @@ func users(t *testing.T, master *peers.Locust, perWorker ...int) *peers.LocustSt
 func settled(t *testing.T, master *peers.Locust, hands ...*hand) {
 	t.Helper()
 	eventually(t, func() (string, bool) {
-		diff := cmp.Diff(booked(hands...), reported(master.Stats(t).Stats))
+		diff := cmp.Diff(booked(hands...), reported(master.Stats(t.Context(), t).Stats))
 		return "books (-) and Locust's totals (+):\n" + diff, diff == ""
 	})
 }
@@ -147,7 +147,7 @@ func TestAMasterLeadsWorkers(t *testing.T) {
 	master.Stop(t)
 	users(t, master, 0, 0)
 	settled(t, master, hands...)
-	check(t, master.Stats(t), hands)
+	check(t, master.Stats(t.Context(), t), hands)
 
 	first := booked(hands...)
 	master.Swarm(t, 4, 4)
