@@ -144,7 +144,7 @@ func (o *searchOptions) print(page *archive.Page) error {
 		}
 		rows[i] = row
 		if o.all {
-			rows[i] = append([]string{plain(cmp.Or(e.Namespace, e.NamespaceID))}, row...)
+			rows[i] = append([]string{cmp.Or(e.Namespace, e.NamespaceID)}, row...)
 		}
 	}
 	if o.all {
@@ -166,5 +166,5 @@ func rowOf(e *audit.TrailEvent) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the details of event %s: %w", e.ID, err)
 	}
-	return []string{e.Time.Format(time.RFC3339), plain(e.Entity), plain(e.Action), plain(e.Principal), plain(e.Resource), string(details)}, nil
+	return []string{e.Time.Format(time.RFC3339), e.Entity, e.Action, e.Principal, e.Resource, string(details)}, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
@@ -96,7 +95,7 @@ func positive(flags *pflag.FlagSet, names ...string) error {
 
 // isNear reports whether the load stays on this machine.
 func (t *target) isNear() bool {
-	return t.app.Flags.Local != "" || connect.IsLoopback(t.endpoint())
+	return t.app.Flags.Local != "" || app.IsLoopback(t.endpoint())
 }
 
 // endpoint is the URL that the connection will use, as far as the command line and the
