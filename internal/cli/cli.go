@@ -146,28 +146,12 @@ func newRoot(a *app.App, v Version) *cobra.Command {
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.SetFlagErrorFunc(app.FlagError)
-	root.SetUsageTemplate(help)
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))
+		return err
+	})
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	a.Flags.Bind(root.PersistentFlags())
 	addVersionFlag(root, a, v)
+	bindGlobal(a, root)
 	return root
 }
-
-// help is the template of help below the description.
-const help = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
-{{- if .HasExample}}
-
-Examples:
-{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
-
-Commands:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
-
-Global flags:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
-`

@@ -62,9 +62,6 @@ func newSearch(a *app.App) *cobra.Command {
 
 // Validate reads the flags into the query.
 func (o *searchOptions) Validate() (err error) {
-	if name, ok := o.app.Flags.Given("table", "local", "endpoint-url"); ok {
-		return fmt.Errorf("--%s has no meaning here: the archive is searched, and no table", name)
-	}
 	if _, ok := o.app.Flags.Given("namespace"); ok && o.all {
 		return errors.New("--namespace and --all-namespaces contradict each other")
 	}

@@ -2,7 +2,6 @@ package loadtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -35,9 +34,6 @@ func (t *target) bind(a *app.App, cmd *cobra.Command) {
 // validate checks the flags. A load on another machine must be confirmed.
 func (t *target) validate() error {
 	f := &t.app.Flags
-	if _, ok := f.Given("namespace"); ok {
-		return errors.New("--namespace has no meaning here: the command makes namespaces of its own")
-	}
 	for _, name := range []string{"partition-limits", "latency"} {
 		if t.flags.Changed(name) && f.Local == "" {
 			return fmt.Errorf("--%s has no meaning without --local: it configures an engine in this process", name)
