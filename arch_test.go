@@ -116,6 +116,7 @@ var mayImport = map[string][]string{
 
 	// Help for tests.
 	"storetest":           {".", "store"},
+	"limitertest":         {".", "dynamo", "dynamolite", "internal/faults", "internal/limitertest", sdkDB + "/types"},
 	"internal/sim":        {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
 	"internal/s3test":     {sdk + "/..."},
@@ -137,7 +138,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
+	"limitertest", "internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
