@@ -103,3 +103,10 @@ var (
 	// ErrIncompatible: the table asks for another version of this library.
 	ErrIncompatible = store.ErrIncompatible
 )
+
+// EncodeName makes an entity's ID of any name, "auth0|5f7c" for instance: see
+// [store.EncodeName].
+func EncodeName(name string) string { return store.EncodeName(name) }
+
+// DecodeName reverses [EncodeName]: see [store.DecodeName].
+func DecodeName(id string) (string, error) { return store.DecodeName(id) }
