@@ -71,6 +71,9 @@ func TestTheClientIsTheLastAddressThatIsNotTrusted(t *testing.T) {
 		"forwarded, a semicolon quoted":  {inner, fwd, "10.0.0.1:80", []string{`host="a;for=1.2.3.4";for=198.51.100.1`}, "198.51.100.1"},
 		"forwarded, two":                 {inner, fwd, "10.0.0.1:80", []string{`for=192.0.2.43, for="198.51.100.17", for=10.0.0.2`}, "198.51.100.17"},
 		"forwarded, a comma quoted":      {inner, fwd, "10.0.0.1:80", []string{`for=1.2.3.4, for=198.51.100.1;host="a, for=5.6.7.8"`}, "198.51.100.1"},
+		"forwarded, a quote escaped":     {inner, fwd, "10.0.0.1:80", []string{`for=6.6.6.6;z=", for=198.51.100.1;host="a\"b"`}, "198.51.100.1"},
+		"forwarded, a comma after it":    {inner, fwd, "10.0.0.1:80", []string{`for=6.6.6.6, for=198.51.100.1;host="a\"b, for=5.6.7.8;for=1.2.3.4"`}, "198.51.100.1"},
+		"forwarded, a backslash at last": {inner, fwd, "10.0.0.1:80", []string{`for=6.6.6.6, host="a\\\\";for=198.51.100.1`}, "198.51.100.1"},
 		"forwarded, an open quote":       {inner, fwd, "10.0.0.1:80", []string{`for="1.2.3.4, for=198.51.100.1`}, "198.51.100.1"},
 		"forwarded, obfuscated":          {inner, fwd, "10.0.0.1:80", []string{`for=198.51.100.1, for="_gazonk"`}, "10.0.0.1"},
 		"forwarded, unknown":             {inner, fwd, "10.0.0.1:80", []string{`for=unknown, for=10.0.0.2`}, "10.0.0.2"},
@@ -130,7 +133,7 @@ func FuzzForwarded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, lie string) {
 		for field, entries := range map[string][2]string{
 			httplimit.XForwardedFor: {"198.51.100.7", "10.0.0.2"},
-			httplimit.Forwarded:     {`proto=https;for="198.51.100.7:80"`, `for=10.0.0.2;host="a,b;c"`},
+			httplimit.Forwarded:     {`proto=https;for="198.51.100.7:80"`, `for=10.0.0.2;host="a\"b,c;d\\\\"`},
 		} {
 			k := clientAddr(t, httplimit.AddrOptions{Trusted: inner, Field: field})
 			for _, lines := range [][]string{
