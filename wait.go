@@ -110,7 +110,7 @@ func (l *Limiter) mustWait(c *waiter) bool {
 // waitBehind waits behind earlier callers. What it is up against it takes from memory, or
 // else reads it.
 func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
-	refusal := l.recallForWaiters(req, 0)
+	refusal, _ := l.recallForWaiters(req, 0)
 	if refusal == nil {
 		statuses, err := l.Available(ctx, *req)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
@@ -130,7 +130,7 @@ func (l *Limiter) waitAfter(ctx context.Context, req *Request, c *waiter, refusa
 func (l *Limiter) join(ctx context.Context, req *Request, c *waiter, refusal *ExceededError, until time.Duration) (*Lease, error) {
 	ahead, _ := l.waiting.Ahead(c)
 	refusal = refusal.behind(ahead)
-	if err := tooLate(ctx, req, refusal); err != nil {
+	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return nil, err
 	}
 	if n, joined := l.waiting.Join(c, exceeded(refusal), until, l.maxWaiters); !joined {
@@ -142,7 +142,7 @@ func (l *Limiter) join(ctx context.Context, req *Request, c *waiter, refusal *Ex
 
 // tooLate is the error of a caller whose wait would not end in time. It is nil if the wait
 // would.
-func tooLate(ctx context.Context, req *Request, refusal *ExceededError) error {
+func (l *Limiter) tooLate(ctx context.Context, req *Request, refusal *ExceededError) error {
 	wait := refusal.RetryAfter()
 	if wait == Never {
 		return refusal
@@ -151,7 +151,7 @@ func tooLate(ctx context.Context, req *Request, refusal *ExceededError) error {
 	if !ok {
 		return nil
 	}
-	if left := time.Until(deadline); wait > left {
+	if left := l.driver.Until(deadline); wait > left {
 		return fmt.Errorf("%s: the wait of %v would end after the deadline of the context, which is in %v: %w",
 			req.op("wait for"), wait, left, refusal)
 	}
@@ -202,16 +202,16 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 // try tries to acquire for the caller that leads, if memory does not tell that it is too
 // early. An error ends the wait.
 func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError) error {
-	early := l.recallForWaiters(req, turn.Ahead)
+	early, knows := l.recallForWaiters(req, turn.Ahead)
 	switch {
-	case early == nil && turn.Ahead > 0 && turn.Until == 0: // their answers will tell
+	case !knows && turn.Ahead > 0 && turn.Until == 0: // their answers will tell
 		l.waiting.Postpone(c, l.driver.Uptime()+l.driver.Part())
 		return nil
 	case early != nil && turn.Ahead > 0 && early.RetryAfter() == Never: // the bucket never holds enough for all of them
 		l.waiting.Postpone(c, waiting.Forever)
 		return nil
 	case early != nil:
-		if err := tooLate(ctx, req, early); err != nil && turn.Ahead == 0 {
+		if err := l.tooLate(ctx, req, early); err != nil && turn.Ahead == 0 {
 			return err
 		}
 		l.waiting.Postpone(c, l.due(early))
@@ -229,7 +229,7 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		return err
 	}
 	*last = refusal
-	if err := tooLate(ctx, req, refusal); err != nil {
+	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return err
 	}
 	l.waiting.Refuse(c, exceeded(refusal), l.due(refusal))
@@ -239,7 +239,7 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 // recallForWaiters returns the refusal of a request that comes after ahead others like it,
 // as far as memory can tell. Waiting longer is no decision, so it rests on memory even if
 // [Options.Trust] forbids refusals from memory.
-func (l *Limiter) recallForWaiters(req *Request, ahead int) *ExceededError {
+func (l *Limiter) recallForWaiters(req *Request, ahead int) (refusal *ExceededError, knows bool) {
 	all := *req
 	if ahead > 0 {
 		all.Consume = make(map[string]int64, len(req.Consume))
