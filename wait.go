@@ -29,7 +29,8 @@ import (
 // already that [Options.MaxWaiters] is reached, it is [ErrQueueFull] too. If ctx ends
 // while Wait waits, the error is that of ctx. It is also ErrExceeded if that was the
 // deadline: then others took the tokens first. [Limiter.Close] ends the wait with
-// [ErrClosed]. All other errors are those of Acquire, and end the wait.
+// [ErrClosed]. All other errors are those of Acquire, and end the wait. But after
+// [ErrConflict] a waiting caller tries again.
 //
 // A caller that leaves has taken nothing, and those behind it move up. Nothing bounds the
 // wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for
@@ -63,7 +64,10 @@ const (
 	mostLook  = time.Minute
 	// spreadAsks is for how many requests a shared bucket earns tokens in the time over
 	// which its processes spread their tries.
-	spreadAsks = 4
+	spreadAsks = 8
+	// unheardTries is how many tries in a row must be refused before the process tells
+	// others that it waits.
+	unheardTries = 5
 )
 
 // newWaiter returns a waiter for a request, in the line of everybody that may take from
@@ -224,6 +228,10 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		l.returnSpare(ctx, l.waiting.Admit(c, lease))
 		return nil
 	}
+	if errors.Is(err, ErrConflict) { // nothing was applied, and the caller would wait
+		l.waiting.Refuse(c, nil, l.driver.Uptime())
+		return nil
+	}
 	refusal, refused := errors.AsType[*ExceededError](err)
 	if !refused {
 		return err
@@ -232,8 +240,26 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return err
 	}
-	l.waiting.Refuse(c, exceeded(refusal), l.due(refusal))
+	if l.waiting.Refuse(c, exceeded(refusal), l.due(refusal)) >= unheardTries {
+		l.makeHeard(ctx, refusal)
+	}
 	return nil
+}
+
+// makeHeard tells other processes that this one waits for the limits that refused. A
+// process knows of others by the writes that were applied. So without it, a process that
+// happens to take all tokens would know of none, and go on to be the first.
+func (l *Limiter) makeHeard(ctx context.Context, refusal *ExceededError) {
+	ctx = context.WithoutCancel(ctx)
+	for i := range refusal.Statuses {
+		s := &refusal.Statuses[i]
+		if s.Exceeded && l.driver.IsShared(s.Entity, s.Resource) && l.driver.Begin() {
+			l.driver.Run(func() {
+				defer l.driver.End()
+				l.driver.MakeHeard(l.driver.Detach(ctx), s.Entity, s.Resource)
+			})
+		}
+	}
 }
 
 // recallForWaiters returns the refusal of a request that comes after ahead others like it,
@@ -277,8 +303,8 @@ func (l *Limiter) due(refusal *ExceededError) time.Duration {
 
 // earnedIn is the time in which a limit earns tokens.
 func earnedIn(limit *Limit, tokens int64) time.Duration {
-	periods := float64(tokens) / float64(max(1, limit.Amount))
-	return time.Duration(math.Ceil(min(periods*float64(limit.Period), math.MaxInt64/2)))
+	ns := float64(tokens) / float64(max(1, limit.Amount)) * float64(limit.Period)
+	return time.Duration(min(ns, math.MaxInt64/4)).Truncate(time.Millisecond)
 }
 
 // behind returns the refusal for a caller behind others, which take what they ask for
@@ -290,10 +316,13 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 	late := &ExceededError{Statuses: slices.Clone(e.Statuses)}
 	for i := range late.Statuses {
 		s := &late.Statuses[i]
-		first, ok := ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}]
-		if missing := first + s.Requested - s.Available; ok && s.RetryAfter != Never && missing > 0 {
-			s.Exceeded = true
-			s.RetryAfter = max(s.RetryAfter, earnedIn(&s.Limit, missing).Truncate(time.Millisecond))
+		first := ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}]
+		switch missing := first + s.Requested - s.Available; {
+		case first == 0 || s.RetryAfter == Never || missing <= 0:
+		case s.Exceeded:
+			s.RetryAfter += earnedIn(&s.Limit, first)
+		default:
+			s.Exceeded, s.RetryAfter = true, earnedIn(&s.Limit, missing)
 		}
 	}
 	return late
