@@ -29,8 +29,8 @@ import (
 // already that [Options.MaxWaiters] is reached, it is [ErrQueueFull] too. If ctx ends
 // while Wait waits, the error is that of ctx. It is also ErrExceeded if that was the
 // deadline: then others took the tokens first. [Limiter.Close] ends the wait with
-// [ErrClosed]. All other errors are those of Acquire, and end the wait. But after
-// [ErrConflict] a waiting caller tries again.
+// [ErrClosed]. After [ErrConflict] Wait tries again. All other errors are those of Acquire,
+// and end the wait.
 //
 // A caller that leaves has taken nothing, and those behind it move up. Nothing bounds the
 // wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for
@@ -46,6 +46,9 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 		}
 	}
 	lease, err := l.Acquire(ctx, req)
+	if errors.Is(err, ErrConflict) { // nothing was applied: a place in the order helps
+		return l.waitBehind(ctx, &req, l.newWaiter(&req, arrival))
+	}
 	refusal, refused := errors.AsType[*ExceededError](err)
 	if !refused {
 		return lease, err
@@ -111,8 +114,8 @@ func (l *Limiter) mustWait(c *waiter) bool {
 	return must
 }
 
-// waitBehind waits behind earlier callers. What it is up against it takes from memory, or
-// else reads it.
+// waitBehind waits for a caller that has not been refused, behind earlier callers if there
+// are any. It takes from memory what the caller is up against, or else reads it.
 func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
 	refusal, _ := l.recallForWaiters(req, 0)
 	if refusal == nil {
