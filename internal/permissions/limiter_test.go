@@ -77,8 +77,8 @@ func oddities(w *world) {
 	})
 }
 
-// waits has what callers that wait send.
-func waits(w *world) {
+// queues has what callers that wait send.
+func queues(w *world) {
 	const wait = "Limiter.Wait"
 	w.family()
 	waitFor := func(entity string, n int64) { w.Must(errOf(w.Wait(w.Context(), limitertest.Ask(entity, "rph", n)))) }
