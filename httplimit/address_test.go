@@ -59,6 +59,7 @@ func TestTheClientIsTheLastAddressThatIsNotTrusted(t *testing.T) {
 		"a port":                         {inner, xff, "10.0.0.1:80", []string{"198.51.100.1:1234"}, "198.51.100.1"},
 		"IPv6":                           {inner, xff, "[fd00::1]:80", []string{"2001:db8:1:2:3::4"}, "2001:db8:1:2::Z_2F64"},
 		"IPv6 in brackets, with a port":  {inner, xff, "[fd00::1]:80", []string{"[2001:db8:1:2:3::4]:99"}, "2001:db8:1:2::Z_2F64"},
+		"IPv4 in brackets":               {inner, xff, "10.0.0.1:80", []string{"[198.51.100.1]"}, "10.0.0.1"},
 		"IPv4 mapped to IPv6":            {inner, xff, "[::ffff:10.0.0.1]:80", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
 		"a zone":                         {nil, xff, "[fe80::1%eth0]:80", nil, "fe80::Z_2F64"},
 		"the loopback":                   {nil, xff, "[::1]:80", nil, "Z_3A:Z_2F64"},
@@ -107,6 +108,10 @@ func TestIPv6AddressesAreGrouped(t *testing.T) {
 		if got, err := clientAddr(t, httplimit.AddrOptions{IPv6Bits: bits})(from("[2001:db8:1:2:3::4]:80", "")); got != want || err != nil {
 			t.Errorf("%d: got %q, %v", bits, got, err)
 		}
+	}
+	got, err := clientAddr(t, httplimit.AddrOptions{IPv6Bits: 128})(from("[fe80::1%eth0]:80", ""))
+	if got != "fe80::1" || err != nil {
+		t.Errorf("a zone is not part of an address: got %q, %v", got, err)
 	}
 }
 
