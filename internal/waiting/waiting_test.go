@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/waiting"
@@ -92,7 +93,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 func TestNothingIsLostOrOvertaken(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			dice := rand.New(rand.NewPCG(seed, 1))
 			var r room
