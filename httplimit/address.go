@@ -130,7 +130,7 @@ func lastEntry(s string) (rest, entry string) {
 	quoted := false
 	for i := len(s) - 1; i >= 0; i-- {
 		switch {
-		case s[i] == '"' && !(quoted && isEscaped(s, i)):
+		case s[i] == '"' && (!quoted || !isEscaped(s, i)):
 			quoted = !quoted
 		case s[i] == ',' && !quoted:
 			return s[:i], strings.Trim(s[i+1:], " \t")
@@ -170,7 +170,7 @@ func cutPair(s string) (pair, rest string) {
 	quoted := false
 	for i := range len(s) {
 		switch {
-		case s[i] == '"' && !(quoted && isEscaped(s, i)):
+		case s[i] == '"' && (!quoted || !isEscaped(s, i)):
 			quoted = !quoted
 		case s[i] == ';' && !quoted:
 			return s[:i], s[i+1:]
