@@ -254,6 +254,32 @@ func TestAPauseIsNotShortened(t *testing.T) {
 	})
 }
 
+// While the limiter decides about one request, the upstream refuses another.
+func TestAPauseHoldsRequestsThatWereJustAdmitted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u, first := &upstream{T: t, limits: limitertest.New(t, limiter.PerMinute("requests", 10))}, true
+		slow := func(ctx context.Context, req limiter.Request) (*limiter.Lease, error) {
+			if first {
+				first = false
+				if _, err := u.get(); err != nil {
+					t.Error(err)
+				}
+			}
+			return u.limits.Acquire(ctx, req)
+		}
+		base := func(*http.Request) (*http.Response, error) {
+			u.sent.Add(1)
+			return answer(http.StatusTooManyRequests, "", "Retry-After", "30"), nil
+		}
+		u.client = &http.Client{Transport: transport(t, httplimit.AcquirerFunc(slow), httplimit.TransportOptions{Base: roundTripper(base)})}
+		if _, err := u.get(); !errors.Is(err, httplimit.ErrHeld) || u.sent.Load() != 1 {
+			t.Errorf("got %v, sent %d", err, u.sent.Load())
+		}
+		u.wantLeft(10)
+	})
+}
+
 func TestAHeldRequestWaitsIfItHasTheTime(t *testing.T) {
 	refused := false
 	base := func(*http.Request) (*http.Response, error) {
