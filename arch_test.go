@@ -34,7 +34,7 @@ const (
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
 	// Users meet these two; they are thin.
-	".":    {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "store"},
+	".":    {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "internal/waiting", "store"},
 	"tend": {"internal/memory", "internal/process", "internal/upkeep", "store"},
 
 	// The drivers.
@@ -50,6 +50,8 @@ var mayImport = map[string][]string{
 	"internal/plan":   {"internal/bucket", "store"},
 	"internal/lane":   {"internal/calls"},
 	"internal/calls":  {},
+	// The order of callers that wait for tokens has no clock and no I/O.
+	"internal/waiting": {},
 
 	// The contract, and the arithmetic.
 	"store":           {},
@@ -116,6 +118,7 @@ var mayImport = map[string][]string{
 
 	// Help for tests.
 	"storetest":           {".", "store"},
+	"limitertest":         {".", "dynamo", "dynamolite", "internal/faults", "internal/limitertest", sdkDB + "/types"},
 	"internal/sim":        {".", "store", "tend", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
 	"internal/peers":      {sdk + "/..."},
 	"internal/s3test":     {sdk + "/..."},
@@ -137,7 +140,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
+	"limitertest", "internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard

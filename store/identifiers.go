@@ -15,6 +15,9 @@ const DefaultResource = "_default_"
 // token for each write to the item's partition.
 const WriteLimit = "wcu"
 
+// entityMarks are the characters of an entity's ID besides letters and digits.
+const entityMarks = "_.-:@"
+
 // Lengths of identifiers, in characters.
 const (
 	maxEntity    = 256
@@ -26,9 +29,10 @@ const (
 
 // CheckEntity reports why id cannot name an entity, as a [*ValidationError]. A valid ID
 // has 1 to 256 characters: first a letter or digit, then letters, digits and "_.-:@".
-// The whole string must match, so a trailing newline is invalid.
+// The whole string must match, so a trailing newline is invalid. [EncodeName] makes a valid
+// ID of other names.
 func CheckEntity(id string) error {
-	return check("entity", id, maxEntity, isAlphanumeric, "_.-:@", "a letter or digit")
+	return check("entity", id, maxEntity, isAlphanumeric, entityMarks, "a letter or digit")
 }
 
 // CheckResource reports why name cannot name a resource, as a [*ValidationError]. A

@@ -1,5 +1,7 @@
-// Package limitertest is the world of the tests: a table on the embedded engine, stores on
-// it, and limiters on these. A package's tests embed [World] where they need more.
+// Package limitertest is the world of this project's own tests: a table on the embedded
+// engine, stores on it, and limiters on these. A package's tests embed [World] where they
+// need more. The public package of the same name is made of it: that one is for tests of
+// programs that use a limiter, and shows neither tables nor hooks.
 //
 // A world may be made in a testing/synctest bubble or outside. Everything that it opens
 // closes when its test ends.

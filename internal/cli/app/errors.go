@@ -88,7 +88,8 @@ func (a *App) Report(err error, command string) int {
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
 		next = command + " --help"
 	}
-	message := "Error: " + err.Error() + "\n"
+	text := a.textOf(err)
+	message := "Error: " + text + "\n"
 	if next != "" {
 		message += "Try: " + next + "\n"
 	}
@@ -100,7 +101,7 @@ func (a *App) Report(err error, command string) int {
 			Error   string `json:"error"`
 			Message string `json:"message"`
 			Next    string `json:"next,omitempty"`
-		}{kindOf(err), err.Error(), next})
+		}{kindOf(err), text, next})
 		message = b.String()
 	}
 	_, _ = io.WriteString(a.Stderr, Shown(message)) // there is nowhere left to report to
@@ -121,8 +122,23 @@ func (a *App) exitCode(err error) int {
 	return ExitError
 }
 
+// textOf is the text of an error, with advice for the command line.
+func (a *App) textOf(err error) string {
+	unknown := (*limiter.NotConfiguredError)(nil)
+	if !errors.As(err, &unknown) {
+		return err.Error()
+	}
+	if unknown.IsEmpty() {
+		return unknown.Found() + ": configure some, or give --fallback"
+	}
+	return unknown.Found() + ": name one of them with --consume, or configure it"
+}
+
 // next is the command that helps, "" if there is none.
 func (a *App) next(err error) string {
+	if unknown := (*limiter.NotConfiguredError)(nil); errors.As(err, &unknown) {
+		return a.nextFor(unknown)
+	}
 	missing := (*limiter.NotFoundError)(nil)
 	if !errors.As(err, &missing) {
 		return a.nextAddress(err)
@@ -157,6 +173,23 @@ func IsUnreached(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
+// nextFor is the command that configures missing limits. It is "" if the level has other
+// limits, which the command would replace.
+func (a *App) nextFor(e *limiter.NotConfiguredError) string {
+	if !e.IsEmpty() {
+		return ""
+	}
+	limits := e.Limits
+	if len(limits) == 0 {
+		limits = []string{"rpm"}
+	}
+	args := []string{"zae-limiter", "resource", "set-defaults", e.Resource}
+	for _, name := range limits {
+		args = append(args, "--limit", name+":100/min")
+	}
+	return CommandLine(append(args, "-n", a.Flags.Table, "-N", a.Flags.Namespace)) + a.Flags.given()
+}
+
 // kinds name the conditions in the JSON form of an error. An error may match several: the
 // most specific comes first.
 var kinds = []struct {
@@ -173,6 +206,7 @@ var kinds = []struct {
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},
 	{limiter.ErrConflict, "conflict"},
+	{limiter.ErrNotConfigured, "not_configured"},
 	{limiter.ErrNotFound, "not_found"},
 	{limiter.ErrExists, "exists"},
 	{limiter.ErrDisabled, "disabled"},
