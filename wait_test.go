@@ -72,7 +72,10 @@ func TestAHundredWorkersWaitWithFewTries(t *testing.T) {
 				w.System(limiter.PerSecond("rps", 200))
 				w.Take(l, ask("user", "rps", 200))
 				before, refused := w.Meter.Totals()["UpdateItem"].Requests, l.Stats().LocallyRefused
-				end := time.Now().Add(20 * time.Second)
+				// All workers begin at one instant, when nobody waits yet. Then the store decides who
+				// is first, and one of them may be outrun for a second.
+				const total, startUp = 20 * time.Second, 2 * time.Second
+				end, admitted := time.Now().Add(total), 0
 				var mu sync.Mutex
 				var took []time.Duration
 				var all sync.WaitGroup
@@ -86,7 +89,10 @@ func TestAHundredWorkersWaitWithFewTries(t *testing.T) {
 								return
 							}
 							mu.Lock()
-							took = append(took, time.Since(begun))
+							admitted++
+							if end.Sub(begun) < total-startUp {
+								took = append(took, time.Since(begun))
+							}
 							mu.Unlock()
 							w.Check(lease.Commit(w.Context()))
 						}
@@ -96,15 +102,15 @@ func TestAHundredWorkersWaitWithFewTries(t *testing.T) {
 				tries := int(w.Meter.Totals()["UpdateItem"].Requests-before) + int(l.Stats().LocallyRefused-refused)
 				slices.Sort(took)
 				median, slowest := took[len(took)/2], took[len(took)-1]
-				w.Logf("%d admitted, %d tries, median %v, slowest %v", len(took), tries, median, slowest)
-				if per := float64(tries) / float64(len(took)); per > 1.2 {
+				w.Logf("%d admitted, %d tries, median %v, slowest %v", admitted, tries, median, slowest)
+				if per := float64(tries) / float64(admitted); per > 1.2 {
 					w.Errorf("%.2f tries for each admission", per)
 				}
 				if slowest > 2*median {
 					w.Errorf("the slowest waited %v, the median is %v", slowest, median)
 				}
-				if len(took) < 200*19 {
-					w.Errorf("%d were admitted in 20 s, of 200 a second", len(took))
+				if admitted < 200*19 {
+					w.Errorf("%d were admitted in 20 s, of 200 a second", admitted)
 				}
 			})
 		})
