@@ -18,6 +18,7 @@ import (
 type Lease struct {
 	limiter  *Limiter
 	entity   string
+	resource string
 	degraded bool
 	// pending is the acquisition that may still debit the amounts requested from a
 	// degraded lease; nil if none will.
@@ -42,7 +43,7 @@ const (
 )
 
 func newLease(l *Limiter, req *Request, child, parent *acquire.Claim) *Lease {
-	lease := &Lease{limiter: l, entity: req.Entity}
+	lease := &Lease{limiter: l, entity: req.Entity, resource: req.Resource}
 	lease.sides = lease.room[:0]
 	for _, c := range [...]*acquire.Claim{child, parent} {
 		if c != nil && c.Granted {
