@@ -97,8 +97,9 @@ type CallResult struct {
 	// rollback.
 	Consume map[string]int64
 	// Settled is what a commit or rollback has changed, in millitokens: positive for a
-	// further debit, negative for a return. It is nil if nothing was written, and for a
-	// degraded lease.
+	// further debit, negative for a return. Like [Lease.Consumed], it counts the lease's
+	// own entity, or the parent where only the parent has the limit. It is nil if nothing
+	// was written, and for a degraded lease.
 	Settled []store.Amount
 	// FromMemory says that the limiter refused without asking the store.
 	FromMemory bool
@@ -255,7 +256,11 @@ func (o *observation) settles(sides []acquire.Taken, how *ending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range sides {
-		o.result.Settled = sides[i].AppendUnsettled(o.result.Settled, how.target)
+		for _, a := range sides[i].Unsettled(how.target) {
+			if i == 0 || !slices.ContainsFunc(sides[0].Entries, func(e acquire.Entry) bool { return e.Limit == a.Limit }) {
+				o.result.Settled = append(o.result.Settled, a)
+			}
+		}
 	}
 }
 

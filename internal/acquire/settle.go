@@ -100,9 +100,9 @@ func (t *Taken) IsSettled(target func(*Entry) int64) bool {
 	return true
 }
 
-// AppendUnsettled appends the difference between the target of each entry and what the
-// store has debited, where there is any.
-func (t *Taken) AppendUnsettled(deltas []store.Amount, target func(*Entry) int64) []store.Amount {
+// Unsettled returns the difference between the target of each entry and what the store has
+// debited, where there is any.
+func (t *Taken) Unsettled(target func(*Entry) int64) (deltas []store.Amount) {
 	for i := range t.Entries {
 		if diff := target(&t.Entries[i]) - t.written(i); diff != 0 {
 			deltas = append(deltas, store.Amount{Limit: t.Entries[i].Limit, Milli: diff})
