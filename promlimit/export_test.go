@@ -1,10 +1,7 @@
 package promlimit
 
-// Internals that the tests use.
-var (
-	Families = families
-	Other    = other
-)
+// Families are all metrics.
+var Families = families
 
 // A Family is the description of a metric.
 type Family = family

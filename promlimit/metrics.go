@@ -109,8 +109,8 @@ func (f *family) counter() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help}, f.Labels)
 }
 
-func (f *family) gauge() *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.Name, Help: f.Help}, f.Labels)
+func (f *family) desc() *prometheus.Desc {
+	return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 }
 
 func (f *family) histogram() *prometheus.HistogramVec {

@@ -13,6 +13,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/labels"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/promlimit"
 )
@@ -41,12 +42,12 @@ func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	samples := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			var labels []string
+			var pairs []string
 			for _, l := range m.GetLabel() {
-				labels = append(labels, l.GetName()+"="+l.GetValue())
+				pairs = append(pairs, l.GetName()+"="+l.GetValue())
 			}
 			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			samples[strings.TrimPrefix(f.GetName(), "zae_limiter_")+"{"+strings.Join(labels, " ")+"}"] = value
+			samples[strings.TrimPrefix(f.GetName(), "zae_limiter_")+"{"+strings.Join(pairs, " ")+"}"] = value
 		}
 	}
 	return samples
@@ -96,7 +97,8 @@ func TestMetricsOfAHistory(t *testing.T) {
 		"refusals_total{bucket=parent limit=rph resource=gpt-4 source=memory}":  1,
 		"tokens_taken_total{limit=tph resource=gpt-4}":                          75,
 		"tokens_taken_total{limit=rph resource=gpt-4}":                          2,
-		"tokens_returned_total{limit=rph resource=gpt-4}":                       2, // the entity's and its parent's
+		"tokens_returned_total{limit=rph resource=gpt-4}":                       1,
+		"tokens_returned_total{limit=tph resource=gpt-4}":                       20,
 		"settlements_total{call=commit resource=gpt-4 result=completed}":        2,
 		"settlements_total{call=rollback resource=gpt-4 result=completed}":      1,
 		"errors_total{call=acquire kind=invalid resource=gpt-4}":                1,
@@ -166,11 +168,11 @@ func TestInventedResourcesDoNotMakeSeries(t *testing.T) {
 	}
 	use("named")
 	counts := map[string]int{}
-	for _, l := range labels(t, registry, "resource") {
+	for _, l := range distinct(t, registry, "resource") {
 		kind, _, _ := strings.Cut(l, "-")
 		counts[kind]++
 	}
-	if counts["invented"] != 5 || counts["real"] != 5 || counts["named"] != 1 || counts[promlimit.Other] != 1 || len(counts) != 5 { // and "" of the system
+	if counts["invented"] != 5 || counts["real"] != 5 || counts["named"] != 1 || counts[labels.Other] != 1 || len(counts) != 5 { // and "" of the system
 		t.Errorf("labels of resources: %v", counts)
 	}
 	if n := len(values(t, registry)); n > 12*40 {
@@ -178,8 +180,8 @@ func TestInventedResourcesDoNotMakeSeries(t *testing.T) {
 	}
 }
 
-// labels returns the distinct values of a label.
-func labels(t *testing.T, registry *prometheus.Registry, name string) (distinct []string) {
+// distinct returns the distinct values of a label.
+func distinct(t *testing.T, registry *prometheus.Registry, name string) (all []string) {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
@@ -188,13 +190,13 @@ func labels(t *testing.T, registry *prometheus.Registry, name string) (distinct 
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
-				if l.GetName() == name && !slices.Contains(distinct, l.GetValue()) {
-					distinct = append(distinct, l.GetValue())
+				if l.GetName() == name && !slices.Contains(all, l.GetValue()) {
+					all = append(all, l.GetValue())
 				}
 			}
 		}
 	}
-	return distinct
+	return all
 }
 
 // Limits beyond the most of a resource share a label.
@@ -207,7 +209,7 @@ func TestInventedLimitsDoNotMakeSeries(t *testing.T) {
 		req.Fallback = []limiter.Limit{limiter.PerHour(fmt.Sprint("limit-", i), 10)}
 		w.Take(w.Limiter, req)
 	}
-	if got := labels(t, registry, "limit"); len(got) != 65 || !slices.Contains(got, promlimit.Other) {
+	if got := distinct(t, registry, "limit"); len(got) != 65 || !slices.Contains(got, labels.Other) {
 		t.Errorf("%d labels of limits", len(got))
 	}
 }
