@@ -85,8 +85,8 @@ func New(s Store, o Options) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight}), observer: o.Observer}
-	l.begin = l.acquireApart
+	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight})}
+	l.begin, l.observer = l.acquireApart, o.Observer
 	if p.IsInline() {
 		l.begin = l.acquireHere
 	}
