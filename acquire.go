@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/calls"
@@ -114,11 +115,14 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)
 	if isAbandoned && a.lease != nil {
-		ctx = context.WithoutCancel(ctx)
-		l.driver.LogKept(ctx, Bucket{Entity: req.Entity, Resource: req.Resource}, l.driver.Insist(ctx, func(ctx context.Context) error {
-			return a.lease.settleNow(ctx, rollBack)
-		}))
+		a.lease.giveBack(context.WithoutCancel(ctx))
 	}
+}
+
+// giveBack returns what a lease took, because its caller has gone.
+func (l *Lease) giveBack(ctx context.Context) {
+	d := l.limiter.driver
+	d.LogKept(ctx, Bucket{Entity: l.entity, Resource: l.resource}, d.Insist(ctx, func(ctx context.Context) error { return l.settleNow(ctx, rollBack) }))
 }
 
 // answer returns to the caller the result of an acquisition that has ended.
@@ -163,9 +167,9 @@ func (l *Limiter) degrades(req *Request, err error) bool {
 // acquisition that may still debit the amounts; nil if none will.
 func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisition, err error) *Lease {
 	l.driver.Logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
-	lease := &Lease{limiter: l, entity: req.Entity, resource: req.Resource, degraded: true, pending: pending}
-	lease.sides = lease.room[:1]
-	lease.sides[0].Assume(req.Consume)
+	lease := l.makeLease(req)
+	lease.degraded, lease.pending = true, pending
+	lease.addSide().Assume(req.Consume)
 	return lease
 }
 
@@ -180,24 +184,35 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 	}
 	if err != nil {
 		l.driver.Refund(ctx, child, parent)
+		l.rouse(child)
 		return nil, err
 	}
-	return newLease(l, req, child, parent), nil
+	return l.debited(req, child, parent), nil
 }
 
-// refuseFromMemory refuses a request from memory, if the remembered images of its buckets
-// show that it would be refused. It returns nil if the limiter must ask the store.
+// refuseFromMemory is recall for a request that is then refused. It counts the refusal.
+func (l *Limiter) refuseFromMemory(req *Request) error {
+	if e, _ := l.recall(req, l.driver.Trust()); e != nil {
+		l.driver.Counts.Refused.Add(1)
+		return e
+	}
+	return nil
+}
+
+// recall returns the refusal of a request, if the images of its buckets that were seen up
+// to trust ago show that it would be refused. It returns nil if the limiter must ask the
+// store: either it knows that the images suffice, or they cannot tell.
 //
 // The last image of a bucket, refilled to now, shows the most that the bucket can hold,
 // unless somebody returned tokens or merged shards. So such an image may refuse, for a
 // short time; it never admits. There must be an image of every shard, compared with its
 // configuration within the time to live. No item may need a write. Then the answer is
 // the same as the store's, with the same wait.
-func (l *Limiter) refuseFromMemory(req *Request) error {
+func (l *Limiter) recall(req *Request, trust time.Duration) (refusal *ExceededError, knows bool) {
 	asked, m := req.asked(), l.driver.Moment()
-	of, refuses := l.driver.RefusesFromMemory(&asked, m)
+	of, refuses, knows := l.driver.RefusesFromMemory(&asked, m, trust)
 	if !refuses {
-		return nil
+		return nil, knows
 	}
 	e := &ExceededError{Statuses: make([]Status, 0, len(req.Consume))}
 	var room [1]*store.Image
@@ -208,9 +223,9 @@ func (l *Limiter) refuseFromMemory(req *Request) error {
 		if w := acct.Wanted(); i > 0 && w != nil && w.IsUnlimited() {
 			continue
 		}
-		images, all := l.driver.LastImages(room[:0], acct, m)
+		images, all := acct.AppendImages(room[:0], m.Up, trust)
 		if !all {
-			return nil
+			return nil, false
 		}
 		c, limits := acquire.Claim{Bucket: images[0].Bucket}, images[0].Limits
 		for k := range limits {
@@ -220,8 +235,7 @@ func (l *Limiter) refuseFromMemory(req *Request) error {
 		}
 	}
 	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
-		return nil // tokens were returned meanwhile
+		return nil, true // tokens were returned meanwhile
 	}
-	l.driver.Counts.Refused.Add(1)
-	return e
+	return e, true
 }

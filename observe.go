@@ -52,14 +52,26 @@ type Observer interface {
 type CallKind string
 
 // The calls that an observer is told of. [Limiter.Do] is an acquire, and then a commit or
-// rollback. [Limiter.TimeUntilAvailable] is CallAvailable. A commit or rollback of a
+// rollback. [Limiter.TimeUntilAvailable] is CallAvailable. A wait is one call, however often
+// it tries; the tries are not told. A commit or rollback of a
 // closed lease does nothing, and observers are not told of it.
 const (
 	CallAcquire   CallKind = "acquire"
+	CallWait      CallKind = "wait"
+	CallTake      CallKind = "take"
+	CallRelease   CallKind = "release"
 	CallAvailable CallKind = "available"
 	CallCommit    CallKind = "commit"
 	CallRollback  CallKind = "rollback"
 )
+
+// IsDecision reports whether the call asks for tokens, so that a limit may refuse it.
+func (k CallKind) IsDecision() bool { return k == CallAcquire || k == CallWait || k == CallTake }
+
+// IsSettlement reports whether the call changes what a lease has taken.
+func (k CallKind) IsSettlement() bool {
+	return k == CallCommit || k == CallRollback || k == CallRelease
+}
 
 // A Call is a call of a [Limiter] or [Lease], as observers see it.
 type Call struct {
@@ -87,8 +99,8 @@ type CallResult struct {
 	// Err is the error that the call returned. If the acquire was degraded, it is the
 	// reason.
 	Err error
-	// Lease is what an acquire took; nil if nothing. For a commit or rollback it is the
-	// settled lease.
+	// Lease is what an acquire or wait took; nil if nothing. For the calls of a lease it is
+	// that lease.
 	Lease *Lease
 	// Statuses has the limits of a refused acquire: those that refused, with Exceeded, and
 	// the others that the request named. It is nil after any other result.
@@ -96,7 +108,7 @@ type CallResult struct {
 	// Consume is what the request asked for, in tokens by limit; nil for a commit and a
 	// rollback.
 	Consume map[string]int64
-	// Settled is what a commit or rollback has changed, in millitokens: positive for a
+	// Settled is what a commit, rollback or release has changed, in millitokens: positive for a
 	// further debit, negative for a return. Like [Lease.Consumed], it counts the lease's
 	// own entity, or the parent where only the parent has the limit. It is nil if nothing
 	// was written, and for a degraded lease.
@@ -249,7 +261,7 @@ func (o *observation) degraded(because error) {
 }
 
 // settles notes what a settlement is about to write.
-func (o *observation) settles(sides []acquire.Taken, how *ending) {
+func (o *observation) settles(sides []*acquire.Taken, how *ending) {
 	if o == nil {
 		return
 	}
@@ -274,6 +286,18 @@ func (o *observation) end(ctx context.Context, result Result, lease *Lease, err 
 		r.Err, r.Settled = err, nil
 	}
 	o.limiter.observer.EndCall(ctx, r)
+}
+
+// released notes what a release returns.
+func (o *observation) released(tokens map[string]int64) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for limit, n := range tokens {
+		o.result.Settled = append(o.result.Settled, store.Amount{Limit: limit, Milli: -n * milli})
+	}
 }
 
 // endAcquire tells the observer how an acquire ended.

@@ -135,7 +135,7 @@ func TestAnObserverIsToldOfEachDecision(t *testing.T) {
 			{"refused by memory", ask("key", "rph", 9), limiter.Refused, "exceeded", func(r limiter.CallResult) bool {
 				return r.FromMemory && r.Operations == 0 && len(r.Statuses) == 1 && r.Statuses[0].Exceeded && r.Statuses[0].Limit.Name == "rph"
 			}},
-			{"no such limit", ask("key", "nope", 1), limiter.Failed, "invalid", nil},
+			{"no such limit", ask("key", "nope", 1), limiter.Failed, "not_configured", nil},
 			{"malformed", ask("a b", "rph", 1), limiter.Failed, "invalid", func(r limiter.CallResult) bool { return r.Operations == 0 }},
 		} {
 			d.take()
@@ -223,6 +223,40 @@ func TestAnObserverIsToldOfSettlements(t *testing.T) {
 		}
 		if r := d.one(w); r.Kind != limiter.CallAvailable || r.Result != limiter.Completed || r.Operations == 0 {
 			w.Errorf("available: told %+v", r)
+		}
+	})
+}
+
+// A wait is one call, however often it tries. A take and a release are calls of their own.
+func TestAnObserverIsToldOfWaitsAndPartsOfALease(t *testing.T) {
+	inDiary(t, func(w *world, d *diary) {
+		w.System(limiter.PerHour("rph", 3600, limiter.Burst(10)))
+		lease := w.lease(w.Limiter, ask("key", "rph", 6))
+		d.take()
+		w.Must(lease.Take(w.Context(), tokens{"rph": 4}))
+		if r := d.one(w); r.Kind != limiter.CallTake || r.Result != limiter.Admitted || r.Consume["rph"] != 4 || r.Lease != lease || r.Operations == 0 {
+			w.Errorf("take: told %+v", r)
+		}
+		if err := lease.Take(w.Context(), tokens{"rph": 4}); !errors.Is(err, limiter.ErrExceeded) {
+			w.Error(err)
+		}
+		if r := d.one(w); r.Result != limiter.Refused || len(r.Statuses) != 1 {
+			w.Errorf("refused take: told %+v", r)
+		}
+		w.Must(lease.Release(w.Context(), tokens{"rph": 3}))
+		if r := d.one(w); r.Kind != limiter.CallRelease || r.Result != limiter.Completed || !slices.Equal(r.Settled, []store.Amount{{Limit: "rph", Milli: -3_000}}) || r.Operations != 1 {
+			w.Errorf("release: told %+v", r)
+		}
+		waited, err := w.Wait(w.Context(), ask("key", "rph", 8))
+		w.Must(err)
+		if r := d.one(w); r.Kind != limiter.CallWait || r.Result != limiter.Admitted || r.Lease != waited || r.Latency < 4*time.Second || r.Operations == 0 {
+			w.Errorf("wait: told %+v", r)
+		}
+		if _, err := w.Wait(w.Context(), ask("key", "rph", 11)); !errors.Is(err, limiter.ErrExceeded) {
+			w.Error(err)
+		}
+		if r := d.one(w); r.Kind != limiter.CallWait || r.Result != limiter.Refused {
+			w.Errorf("wait for too much: told %+v", r)
 		}
 	})
 }
@@ -363,7 +397,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 				"call=acquire entity=key resource=gpt-4 result=admitted",
 				"result=refused latency=0s requests=0 from_memory=true refused_by.entity=key refused_by.limit=rph refused_by.requested=1 refused_by.available=0 refused_by.retry_after=1h0m0s",
 				"result=failed",
-				"kind=invalid error=",
+				"kind=not_configured error=",
 			} {
 				if strings.Contains(text.String(), want) != (level == slog.LevelDebug) {
 					t.Errorf("at %v, the log says:\n%s\nlooked for %s", level, text.String(), want)
@@ -377,7 +411,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 func TestErrorKinds(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
-		nil: "", limiter.ErrExceeded: "exceeded", limiter.ErrClosed: "closed", limiter.ErrLeaseClosed: "lease_closed", limiter.ErrInvalid: "invalid",
+		nil: "", limiter.ErrExceeded: "exceeded", limiter.ErrClosed: "closed", limiter.ErrLeaseClosed: "lease_closed", limiter.ErrInvalid: "invalid", limiter.ErrNotConfigured: "not_configured",
 		limiter.ErrUnavailable: "unavailable", errors.New("?"): "other", context.Canceled: "canceled",
 		fmt.Errorf("%w: %w", limiter.ErrUnavailable, context.DeadlineExceeded): "timeout",
 		fmt.Errorf("%w: %w", limiter.ErrUnavailable, limiter.ErrThrottled):     "throttled",
@@ -423,8 +457,8 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 
 const (
 	// warmAllocations are those of a warm acquire on an engine in the same process, behind a
-	// meter. They were 59 before there were observers.
-	warmAllocations = 59
+	// meter. They were as many before there were observers.
+	warmAllocations = 60
 	// observedAllocations are the observation with its context, and the bill of the one
 	// operation with its context.
 	observedAllocations = 7

@@ -30,7 +30,7 @@ type instrument struct {
 var (
 	decisions = &instrument{
 		"zae_limiter.decisions", "counter", "{decision}",
-		"Acquires by result, and by what decided.",
+		"Acquires, waits and takes by result, and by what decided.",
 		[]attribute.Key{ResourceKey, ResultKey, SourceKey},
 	}
 	refusals = &instrument{
@@ -40,12 +40,12 @@ var (
 	}
 	taken = &instrument{
 		"zae_limiter.tokens.taken", "counter", "{token}",
-		"Tokens that acquires and commits debited. A cascaded request counts once.",
+		"Tokens that acquires, waits, takes and commits debited. A cascaded request counts once.",
 		[]attribute.Key{ResourceKey, LimitKey},
 	}
 	returned = &instrument{
 		"zae_limiter.tokens.returned", "counter", "{token}",
-		"Tokens that commits and rollbacks returned. A cascaded request counts once.",
+		"Tokens that commits, rollbacks and releases returned. A cascaded request counts once.",
 		[]attribute.Key{ResourceKey, LimitKey},
 	}
 	callDuration = &instrument{
@@ -160,7 +160,7 @@ func (in *instruments) called(ctx context.Context, of *labels.Resource, r *limit
 			in.returned.Add(ctx, -amount, of)
 		}
 	}
-	if r.Kind != limiter.CallAcquire {
+	if !r.Kind.IsDecision() {
 		return
 	}
 	source := SourceKey.String(labels.Source(r))

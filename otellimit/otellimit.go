@@ -149,7 +149,7 @@ func (o *Observer) EndCall(ctx context.Context, r limiter.CallResult) {
 	}
 	span.SetAttributes(ResultKey.String(string(r.Result)), RequestsKey.Int(r.Cost.Requests),
 		ReadUnitsKey.Float64(r.Cost.ReadUnits), WriteUnitsKey.Float64(r.Cost.WriteUnits))
-	if r.Kind == limiter.CallAcquire {
+	if r.Kind.IsDecision() {
 		span.SetAttributes(SourceKey.String(labels.Source(&r)))
 	}
 	if r.Shards > 0 {

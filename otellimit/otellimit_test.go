@@ -223,7 +223,7 @@ func TestMetricsOfAHistory(t *testing.T) {
 		"zae_limiter.refusals{bucket=entity limit=tph resource=gpt-4 source=memory}":                                                                 1,
 		"zae_limiter.tokens.taken{limit=tph resource=gpt-4}":                                                                                         60,
 		"zae_limiter.tokens.returned{limit=tph resource=gpt-4}":                                                                                      20,
-		"zae_limiter.call.duration{error.type=invalid call=acquire resource=gpt-4 result=failed}":                                                    1,
+		"zae_limiter.call.duration{error.type=not_configured call=acquire resource=gpt-4 result=failed}":                                             1,
 		"zae_limiter.call.duration{call=commit resource=gpt-4 result=completed}":                                                                     1,
 		"zae_limiter.bucket.shards{resource=gpt-4}":                                                                                                  1,
 		"zae_limiter.limit.capacity{level=resource limit=rph resource=gpt-4}":                                                                        7200,

@@ -45,7 +45,7 @@ var families = []*family{
 var (
 	decisions = &family{
 		Name: prefix + "decisions_total", Type: "counter", Labels: []string{"resource", "result", "source"},
-		Help: "Acquires by result: admitted, refused, degraded (admitted without the store) or failed; and by what decided: store, memory, or shared (a write that another caller sent).",
+		Help: "Acquires, waits and takes by result: admitted, refused, degraded (admitted without the store) or failed; and by what decided: store, memory, or shared (a write that another caller sent).",
 	}
 	refusals = &family{
 		Name: prefix + "refusals_total", Type: "counter", Labels: []string{"resource", "limit", "bucket", "source"},
@@ -53,15 +53,15 @@ var (
 	}
 	taken = &family{
 		Name: prefix + "tokens_taken_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit"},
-		Help: "Tokens that acquires and commits debited. A cascaded request counts once.",
+		Help: "Tokens that acquires, waits, takes and commits debited. A cascaded request counts once.",
 	}
 	returned = &family{
 		Name: prefix + "tokens_returned_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit"},
-		Help: "Tokens that commits and rollbacks returned. A cascaded request counts once.",
+		Help: "Tokens that commits, rollbacks and releases returned. A cascaded request counts once.",
 	}
 	settlements = &family{
 		Name: prefix + "settlements_total", Type: "counter", Labels: []string{"resource", "call", "result"},
-		Help: "Commits and rollbacks of open leases by result: completed or failed.",
+		Help: "Commits, rollbacks and releases of open leases by result: completed or failed.",
 	}
 	callErrors = &family{
 		Name: prefix + "errors_total", Type: "counter", Labels: []string{"resource", "call", "kind"},

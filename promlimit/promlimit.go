@@ -114,12 +114,11 @@ func (c *Collector) EndCall(_ context.Context, r limiter.CallResult) {
 	if kind := limiter.ErrorKind(r.Err); kind != "" && r.Result != limiter.Refused {
 		c.errors.WithLabelValues(of.Label, string(r.Kind), kind).Inc()
 	}
-	switch r.Kind {
-	case limiter.CallAcquire:
+	switch {
+	case r.Kind.IsDecision():
 		c.decided(of, &r)
-	case limiter.CallCommit, limiter.CallRollback:
+	case r.Kind.IsSettlement():
 		c.settled(of, &r)
-	case limiter.CallAvailable:
 	}
 }
 

@@ -82,7 +82,7 @@ func TestMetricsOfAHistory(t *testing.T) {
 	if w.Take(w.Limiter, ask("key", "tph", 90)) == nil || w.Take(w.Limiter, ask("key", "rph", 2)) == nil {
 		t.Fatal("admitted")
 	}
-	if _, err := w.Acquire(w.Context(), ask("key", "nope", 1)); !errors.Is(err, limiter.ErrInvalid) {
+	if _, err := w.Acquire(w.Context(), ask("key", "nope", 1)); !errors.Is(err, limiter.ErrNotConfigured) {
 		t.Fatal(err)
 	}
 	_, err = w.Available(w.Context(), ask("key", "rph", 1))
@@ -101,7 +101,7 @@ func TestMetricsOfAHistory(t *testing.T) {
 		"tokens_returned_total{limit=tph resource=gpt-4}":                       20,
 		"settlements_total{call=commit resource=gpt-4 result=completed}":        2,
 		"settlements_total{call=rollback resource=gpt-4 result=completed}":      1,
-		"errors_total{call=acquire kind=invalid resource=gpt-4}":                1,
+		"errors_total{call=acquire kind=not_configured resource=gpt-4}":         1,
 		"call_duration_seconds{call=acquire resource=gpt-4 result=admitted}":    3,
 		"call_duration_seconds{call=available resource=gpt-4 result=completed}": 1,
 		"limit_capacity_tokens{level=resource limit=rph resource=gpt-4}":        7200,

@@ -114,6 +114,7 @@ var kinds = []struct {
 	name string
 }{
 	{ErrInvalid, "invalid"},
+	{ErrNotConfigured, "not_configured"},
 	{ErrThrottled, "throttled"},
 	{ErrAccessDenied, "access_denied"},
 	{ErrConflict, "conflict"},
