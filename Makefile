@@ -1,5 +1,5 @@
 # make help lists the targets. Everything needs Go; conformance, golden and permissions
-# also need java, mvn, python3, python3.13 and npm.
+# also need java, mvn, python3, python3.13, npm and prometheus.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -48,6 +48,11 @@ long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamoli
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 
+# Modules of their own: what they need must not get into everybody else's go.mod. make test
+# runs the tests of the libraries among them, and make bench those of benchmarks.
+libraries = otellimit
+modules   = benchmarks $(libraries)
+
 golangci-lint = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
 
@@ -68,6 +73,7 @@ test: ## every test that needs nothing but Go, except the long ones, under the r
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
 	@echo 'go test $(race) ./... without the long tests'
 	@go test $(race) -shuffle=on -timeout 20m -skip $(long_pattern) ./...
+	@for m in $(libraries); do echo "go test $(race) in $$m"; go test -C $$m $(race) -shuffle=on ./...; done
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
@@ -79,7 +85,7 @@ long: ## the long tests under the race detector, with their largest cases
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
 	$(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
-	cd benchmarks && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
+	@for m in $(modules); do (cd $$m && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...); done
 
 .PHONY: format
 format: ## rewrite the files as lint wants them
@@ -98,14 +104,15 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go build ./...
 	go vet -tags conformance ./...
 	go vet -tags aws ./conformance/account
-	go vet -C benchmarks -tags conformance ./...
+	for m in $(modules); do go vet -C $$m -tags conformance ./...; done
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate and LocalStack
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate, LocalStack, Prometheus and the OpenTelemetry collector
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/loadstack ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust
+		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/loadstack ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust ./promlimit
+	@for m in $(libraries); do go test -C $$m -race -count=1 -tags conformance ./...; done
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made

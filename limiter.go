@@ -65,6 +65,9 @@ type Options struct {
 	// Rand draws a number from [0, n). The limiter chooses shards and pauses with it.
 	// Default: [rand.Int64N].
 	Rand func(n int64) int64
+	// Observer is told of every call and of every operation of the store. Default: nobody
+	// is, which costs nothing.
+	Observer Observer
 }
 
 // A Limiter decides requests against a [Store]. It is safe for concurrent use,
@@ -73,6 +76,8 @@ type Limiter struct {
 	driver *acquire.Driver
 	// begin carries out an acquisition, in the way that suits the store.
 	begin func(context.Context, Request, *acquisition) (*Lease, error)
+	// observer is told of calls; nil if nobody is.
+	observer Observer
 
 	waiting    waiting.Room[*Lease]
 	maxWaiters int
@@ -80,9 +85,13 @@ type Limiter struct {
 
 // New makes a limiter on a store. It does no I/O.
 func New(s Store, o Options) (*Limiter, error) {
-	p, err := process.New(s, process.Options{
+	of := process.Options{
 		ConfigTTL: o.ConfigTTL, Timeout: o.Timeout, Memory: o.Memory, TTLMultiplier: o.TTLMultiplier, Logger: o.Logger, Rand: o.Rand,
-	})
+	}
+	if o.Observer != nil {
+		of.Observer = operations{o.Observer}
+	}
+	p, err := process.New(s, of)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +99,7 @@ func New(s Store, o Options) (*Limiter, error) {
 	if l.maxWaiters == 0 {
 		l.maxWaiters = DefaultMaxWaiters
 	}
-	l.begin = l.acquireApart
+	l.begin, l.observer = l.acquireApart, o.Observer
 	if p.IsInline() {
 		l.begin = l.acquireHere
 	}

@@ -42,19 +42,27 @@ import (
 // Take is under way, Take returns what it debited.
 func (l *Lease) Take(ctx context.Context, consume map[string]int64) error {
 	req := Request{Entity: l.entity, Resource: l.resource, Consume: consume, Fallback: l.fallback, OnUnavailable: Block}
+	ctx, seen := l.limiter.observe(ctx, Call{CallTake, l.entity, l.resource})
+	err := l.take(ctx, req, seen)
+	seen.endAcquire(ctx, &req, l, err)
+	return err
+}
+
+// take takes what a request asks for.
+func (l *Lease) take(ctx context.Context, req Request, seen *observation) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
 	what := req.op("take more")
-	if done, err := l.admitsTake(what, consume); done || err != nil {
+	if done, err := l.admitsTake(what, req.Consume); done || err != nil {
 		return err
 	}
-	more, err := l.limiter.Acquire(ctx, req)
+	more, err := l.limiter.admit(ctx, req, seen)
 	if err != nil {
 		return err
 	}
 	if err := l.absorb(ctx, what, more); err != nil {
-		return errors.Join(err, more.Rollback(ctx))
+		return errors.Join(err, more.settleUneven(ctx, rollBack, nil))
 	}
 	return nil
 }
@@ -143,6 +151,17 @@ func (l *Lease) lockOpen(ctx context.Context, what string) error {
 // completes the writes nevertheless. A degraded lease has nothing to return at once:
 // Release only adjusts it.
 func (l *Lease) Release(ctx context.Context, tokens map[string]int64) error {
+	ctx, seen := l.limiter.observe(ctx, Call{CallRelease, l.entity, l.resource})
+	if !l.degraded {
+		seen.released(tokens)
+	}
+	err := l.release(ctx, tokens)
+	seen.endOther(ctx, l, err)
+	return err
+}
+
+// release returns a part of what the lease has taken.
+func (l *Lease) release(ctx context.Context, tokens map[string]int64) error {
 	what, d := "release a part of the lease of "+l.entity, l.limiter.driver
 	if !d.Begin() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)

@@ -36,6 +36,14 @@ import (
 // wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for
 // how often that is.
 func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
+	ctx, seen := l.observe(ctx, Call{CallWait, req.Entity, req.Resource})
+	lease, err := l.await(ctx, req)
+	seen.endAcquire(ctx, &req, lease, err)
+	return lease, err
+}
+
+// await acquires, or waits until it can.
+func (l *Limiter) await(ctx context.Context, req Request) (*Lease, error) {
 	arrival := l.waiting.Arrive()
 	if l.waiting.Size() > 0 {
 		if err := req.Validate(); err != nil {
@@ -45,7 +53,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 			return l.waitBehind(ctx, &req, c)
 		}
 	}
-	lease, err := l.Acquire(ctx, req)
+	lease, err := l.admit(ctx, req, nil)
 	if errors.Is(err, ErrConflict) { // nothing was applied: a place in the order helps
 		return l.waitBehind(ctx, &req, l.newWaiter(&req, arrival))
 	}
@@ -119,7 +127,7 @@ func (l *Limiter) mustWait(c *waiter) bool {
 func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
 	refusal, _ := l.recallForWaiters(req, 0)
 	if refusal == nil {
-		statuses, err := l.Available(ctx, *req)
+		statuses, err := l.ask(ctx, *req)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
 			return nil, err // the try would say the same
 		}
@@ -226,7 +234,7 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 	case !l.waiting.Try(c):
 		return nil
 	}
-	lease, err := l.Acquire(ctx, *req)
+	lease, err := l.admit(ctx, *req, nil)
 	if err == nil {
 		l.returnSpare(ctx, l.waiting.Admit(c, lease))
 		return nil
