@@ -148,9 +148,9 @@ func (l *Limiter) degrades(req *Request, err error) bool {
 // acquisition that may still debit the amounts; nil if none will.
 func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisition, err error) *Lease {
 	l.driver.Logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
-	lease := &Lease{limiter: l, entity: req.Entity, degraded: true, pending: pending}
-	lease.sides = lease.room[:1]
-	lease.sides[0].Assume(req.Consume)
+	lease := l.makeLease(req)
+	lease.degraded, lease.pending = true, pending
+	lease.addSide().Assume(req.Consume)
 	return lease
 }
 
@@ -166,7 +166,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 		l.driver.Refund(ctx, child, parent)
 		return nil, err
 	}
-	return newLease(l, req, child, parent), nil
+	return l.debited(req, child, parent), nil
 }
 
 // refuseFromMemory refuses a request from memory, if the remembered images of its buckets

@@ -210,7 +210,7 @@ func TestALimitTakenOffIsUnknownAtOnce(t *testing.T) {
 		w.Take(w.Limiter, askAll("user", tokens{"rph": 1, "tph": 1}))
 		w.Must(w.OpenOn(w.Engine).SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, ""))
 		cold := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
-		if _, err := cold.Acquire(w.Context(), askAll("user", tokens{"rph": 1, "tph": 1})); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := cold.Acquire(w.Context(), askAll("user", tokens{"rph": 1, "tph": 1})); !errors.Is(err, limiter.ErrNotConfigured) {
 			w.Errorf("got %v, want tph to be unknown", err)
 		}
 		w.holds("user", "rph", 9)
@@ -229,7 +229,7 @@ func TestALimitAddedLaterIsAddedToTheBucket(t *testing.T) {
 		w.System(limiter.PerHour("tph", 100))
 		w.Take(w.Limiter, ask("user", "tph", 1))
 		w.Settle() // the comparison is done
-		if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, limiter.ErrNotConfigured) {
 			w.Errorf("a limit taken off: %v, want it unknown", err)
 		}
 		w.holds("user", "tph", 69)

@@ -108,7 +108,7 @@ func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 		}
 		w.Settle()
 		w.all("user", others, 3993)
-		if _, err := w.Acquire(w.Context(), askEach("user", limits, 1)); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := w.Acquire(w.Context(), askEach("user", limits, 1)); !errors.Is(err, limiter.ErrNotConfigured) {
 			w.Errorf("limits that were replaced: %v", err)
 		}
 	})

@@ -27,13 +27,13 @@ func (w *world) elsewhere() *dynamo.Store {
 	return w.OpenOn(w.Engine)
 }
 
-// invalid checks that an acquire is refused as invalid, and returns the text of the
-// error.
-func (w *world) invalid(l *limiter.Limiter, req limiter.Request) (text string) {
+// unconfigured checks that an acquire names limits that are not configured, which is not
+// an invalid request, and returns the text of the error.
+func (w *world) unconfigured(l *limiter.Limiter, req limiter.Request) (text string) {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), req)
-	if !errors.Is(err, limiter.ErrInvalid) {
-		w.Errorf("%+v: got %v, %v, want a request that is invalid", req, lease, err)
+	if !errors.Is(err, limiter.ErrNotConfigured) || errors.Is(err, limiter.ErrInvalid) {
+		w.Errorf("%+v: got %v, %v, want limits that are not configured", req, lease, err)
 		return ""
 	}
 	return err.Error()
@@ -231,7 +231,7 @@ func TestABucketNotUsedForLongIsCompared(t *testing.T) {
 			"lowered, for what it has now":   {set(limiter.PerDay("rpd", 10)), ask("user", "rpd", 10), nil, map[string]int{"rpd": 0}},
 			"raised":                         {set(limiter.PerSecond("rpd", 1000, limiter.Burst(5000))), ask("user", "rpd", 1001), limiter.ErrExceeded, nil},
 			"a limit added":                  {set(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 10)), askAll("user", tokens{"rpd": 1, "tpd": 10}), nil, map[string]int{"tpd": 0}},
-			"the limit removed":              {set(limiter.PerDay("tpd", 10)), ask("user", "rpd", 1), limiter.ErrInvalid, map[string]int{"tpd": 10}},
+			"the limit removed":              {set(limiter.PerDay("tpd", 10)), ask("user", "rpd", 1), limiter.ErrNotConfigured, map[string]int{"tpd": 10}},
 		} {
 			t.Run(fmt.Sprint(name, " ", pause), func(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
@@ -468,7 +468,7 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 					if got := w.capacities("user"); got != "rph 10" {
 						w.Errorf("the item has %s", got)
 					}
-					if _, err := l.Acquire(w.Context(), ask("user", "tph", 1)); !errors.Is(err, limiter.ErrInvalid) {
+					if _, err := l.Acquire(w.Context(), ask("user", "tph", 1)); !errors.Is(err, limiter.ErrNotConfigured) {
 						w.Errorf("a limit that neither has: %v", err)
 					}
 				})

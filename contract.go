@@ -56,6 +56,9 @@ type (
 	ValidationError = store.ValidationError
 	// A NotFoundError names a table, namespace or entity that does not exist.
 	NotFoundError = store.NotFoundError
+	// A NotConfiguredError names limits that a request asks for and its bucket is not to
+	// have.
+	NotConfiguredError = store.NotConfiguredError
 	// An ExistsError names the thing that exists already.
 	ExistsError = store.ExistsError
 	// A DisabledError names an entity and resource that an operator disabled.
@@ -88,6 +91,9 @@ var (
 	ErrAccessDenied = store.ErrAccessDenied
 	// ErrNotFound: the table, namespace or entity does not exist. See [NotFoundError].
 	ErrNotFound = store.ErrNotFound
+	// ErrNotConfigured: a request names a limit that no level configures, nor its
+	// Fallback. The request is well formed. See [NotConfiguredError].
+	ErrNotConfigured = store.ErrNotConfigured
 	// ErrExists: the thing to create exists already. See [ExistsError].
 	ErrExists = store.ErrExists
 	// ErrDisabled: an operator has disabled the resource. See [DisabledError].

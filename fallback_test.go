@@ -46,7 +46,7 @@ func TestAFallbackLimitIsNotGivenBackFull(t *testing.T) {
 		req  limiter.Request
 		want error
 	}{
-		"without any":         {ask("user", "rph", 1), limiter.ErrInvalid},
+		"without any":         {ask("user", "rph", 1), limiter.ErrNotConfigured},
 		"with another":        {with(ask("user", "rph", 1), rph), nil},
 		"with more":           {with(ask("user", "rph", 1), rph, rpd), nil},
 		"with another amount": {with(ask("user", "rpd", 0), limiter.PerDay("rpd", 5)), nil},
@@ -83,7 +83,7 @@ func TestALimitBroughtBesideConfiguredOnesIsInvalid(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 1_000_000))
 		for range 200 {
-			w.invalid(w.Limiter, with(ask("user", "rpd", 10), limiter.PerDay("rpd", 10)))
+			w.unconfigured(w.Limiter, with(ask("user", "rpd", 10), limiter.PerDay("rpd", 10)))
 			w.Take(w.Limiter, ask("user", "rph", 1))
 			time.Sleep(time.Second)
 		}
@@ -101,7 +101,7 @@ func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 			if refused := w.Take(w.Limiter, with(ask("key", "rpm", 1), brought)); refused != nil {
 				w.Errorf("with %v: %v", brought, refused)
 			}
-			w.invalid(w.Limiter, with(ask("key", brought.Name+"x", 0), brought))
+			w.unconfigured(w.Limiter, with(ask("key", brought.Name+"x", 0), brought))
 		}
 		w.holds("key", "rpm", 97, "project", "rpm", 97)
 		if got := w.capacities("key") + ", " + w.capacities("project"); got != "rpm 100, rpm 100" {
@@ -146,7 +146,7 @@ func TestFallbackLimitsAreNotTheParents(t *testing.T) {
 	})
 }
 
-// A request for a limit that the deciding level lacks is invalid, whether the bucket
+// A request for a limit that the deciding level lacks fails, whether the bucket
 // exists or not. The error names the level that decided.
 func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 	rpm, tpm := limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10)
@@ -158,30 +158,30 @@ func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 	}{
 		"the system": {
 			func(w *world) { w.System(rpm) }, ask("user", "rpm", 0), with(askAll("user", tokens{"rpm": 1, "tpm": 1}), tpm),
-			`"tpm": the limits configured for the system are rpm:`,
+			`limit tpm of gpt-4 for user is not configured: the limits configured for the system are rpm:`,
 		},
 		"a resource": {
 			func(w *world) {
 				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, []limiter.Limit{rpm, limiter.PerDay("rpd", 1)}))
-			}, ask("user", "rpm", 0), ask("user", "tpm", 1), `"tpm": the limits configured for resource gpt-4 are rpd, rpm:`,
+			}, ask("user", "rpm", 0), ask("user", "tpm", 1), `limit tpm of gpt-4 for user is not configured: the limits configured for resource gpt-4 are rpd, rpm:`,
 		},
 		"an entity": {
 			func(w *world) {
 				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, []limiter.Limit{rpm}))
-			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `"tpm": the limits configured for entity user for gpt-4 are rpm:`,
+			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `limit tpm of gpt-4 for user is not configured: the limits configured for entity user for gpt-4 are rpm:`,
 		},
 		"an entity's default": {
 			func(w *world) {
 				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}, []limiter.Limit{rpm}))
-			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `"tpm": the limits configured for entity user for every resource are rpm:`,
+			}, ask("user", "rpm", 0), with(ask("user", "tpm", 1), tpm), `limit tpm of gpt-4 for user is not configured: the limits configured for entity user for every resource are rpm:`,
 		},
 		"the fallback": {
 			func(*world) {}, with(askAll("user", tokens{"rpm": 0, "tpm": 0}), rpm, tpm), with(askAll("user", tokens{"rpm": 1, "tpm": 1}), rpm),
-			`"tpm": no level configures limits of gpt-4 for user, and the request's fallback limits are rpm:`,
+			`limit tpm of gpt-4 for user is not configured: no level configures limits, and the request's fallback limits are rpm:`,
 		},
 		"none": {
 			func(*world) {}, with(ask("user", "rpm", 0), rpm), ask("user", "rpm", 1),
-			`"rpm": no level configures limits of gpt-4 for user: configure some, or pass Fallback with the request`,
+			`limit rpm of gpt-4 for user is not configured: no level configures limits: configure some, or pass Fallback with the request`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,10 +189,10 @@ func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 				tt.set(w)
 				check := func(when string, l *limiter.Limiter) {
 					w.Helper()
-					if text := w.invalid(l, tt.bad); !strings.Contains(text, tt.want) {
+					if text := w.unconfigured(l, tt.bad); !strings.Contains(text, tt.want) {
 						w.Errorf("%s: %q, want %q", when, text, tt.want)
 					}
-					if _, err := l.Available(w.Context(), tt.bad); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
+					if _, err := l.Available(w.Context(), tt.bad); !errors.Is(err, limiter.ErrNotConfigured) || !strings.Contains(err.Error(), tt.want) {
 						w.Errorf("available, %s: %v, want %q", when, err, tt.want)
 					}
 				}
@@ -207,7 +207,7 @@ func TestTheErrorSaysWhichLevelDecides(t *testing.T) {
 				check("a bucket not used for long", w.Limiter)
 				// The limiter neither writes the bucket nor sends a useless request.
 				before := w.requests()
-				w.invalid(w.Limiter, tt.bad)
+				w.unconfigured(w.Limiter, tt.bad)
 				if w.requests() != before {
 					w.Error("the store was asked about a request that is known to be invalid")
 				}
@@ -309,14 +309,14 @@ func TestABucketWithoutConfigurationAnswersAsANewOne(t *testing.T) {
 					for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
 						_, _ = w.Acquire(w.Context(), ask(entity, "rpd", 0))
 					}
-					want := w.invalid(w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{}), ask("stranger", "rpd", 1))
+					want := w.unconfigured(w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{}), ask("stranger", "rpd", 1))
 					for _, l := range []*limiter.Limiter{w.Limiter, w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})} {
-						if got := w.invalid(l, ask(entity, "rpd", 1)); strings.ReplaceAll(got, entity, "stranger") != want {
+						if got := w.unconfigured(l, ask(entity, "rpd", 1)); strings.ReplaceAll(got, entity, "stranger") != want {
 							w.Errorf("a bucket in use answers %q, a new one %q", got, want)
 						}
 					}
 					before := w.requests()
-					w.invalid(w.Limiter, ask(entity, "rpd", 1))
+					w.unconfigured(w.Limiter, ask(entity, "rpd", 1))
 					if w.requests() != before {
 						w.Error("the store was asked again within the time to live")
 					}

@@ -197,7 +197,7 @@ func TestCallersOfABucketThatNeverIs(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{}, func(w *far) {
 		for i, c := range w.queue(nil, of(32, ask("stranger", "x", 1))...) {
-			if !errors.Is(c.err, limiter.ErrInvalid) {
+			if !errors.Is(c.err, limiter.ErrNotConfigured) {
 				t.Errorf("caller %d: %v", i, c.err)
 			}
 			if c.took > 6*w.wire.wait {

@@ -510,7 +510,7 @@ func TestAnOddClaimGoesAlone(t *testing.T) {
 		)
 		for i, c := range all {
 			if i == 4 {
-				if !errors.Is(c.err, limiter.ErrInvalid) {
+				if !errors.Is(c.err, limiter.ErrNotConfigured) {
 					t.Errorf("an unknown limit: %v", c.err)
 				}
 				continue

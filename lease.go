@@ -2,52 +2,78 @@ package limiter
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 )
 
-// A Lease is what an acquire took. Use it like a transaction. Adjust it to what was
-// really used, then [Lease.Commit] it. [Lease.Rollback] returns what was taken, does
-// nothing after a commit, and is safe to defer.
+// A Lease is what an acquire took. Use it like a transaction. Set what was really used
+// with [Lease.Settle] or [Lease.Adjust], then [Lease.Commit] it. [Lease.Rollback] returns
+// what was taken, does nothing after a commit, and is safe to defer. While the lease is
+// open, [Lease.Take] takes more if the limits admit it, and [Lease.Release] returns a part
+// at once.
 //
 // A lease holds no resources. A dropped lease stays as if committed without
 // adjustments. A lease is safe for concurrent use. Methods without a context never
 // wait, not even for a commit under way.
 type Lease struct {
-	limiter  *Limiter
-	entity   string
-	degraded bool
+	limiter          *Limiter
+	entity, resource string
+	fallback         []Limit // of the request
+	degraded         bool
 	// pending is the acquisition that may still debit the amounts requested from a
 	// degraded lease; nil if none will.
 	pending *acquisition
 
 	mu      sync.Mutex // held briefly, never during a wait
 	state   leaseState
-	settled chan struct{} // closed when the state is no longer leaseSettling
-	// The entries' totals change under mu while the lease is open. All other fields
-	// below belong to the goroutine that settles the lease.
-	sides []acquire.Taken // of the entity's bucket, then of its parent's
-	room  [2]acquire.Taken
+	settled chan struct{} // closed when the state is no longer leaseReleasing or leaseSettling
+	// The sides, and the entries and parts of each, change under mu while the lease is
+	// open. While it is being released, only the entries' totals do. Otherwise they belong
+	// to the goroutine that settles the lease.
+	sides []*acquire.Taken // of the entity's bucket, then of its parent's
+	room  struct {
+		taken [2]acquire.Taken
+		sides [2]*acquire.Taken
+	}
 }
 
 // A leaseState is the state of a lease.
 type leaseState uint8
 
 const (
-	leaseOpen     leaseState = iota
-	leaseSettling            // a commit or rollback is under way
+	leaseOpen      leaseState = iota
+	leaseReleasing            // a release is under way; the lease is open again afterwards
+	leaseSettling             // a commit or rollback is under way
 	leaseClosed
 )
 
-func newLease(l *Limiter, req *Request, child, parent *acquire.Claim) *Lease {
-	lease := &Lease{limiter: l, entity: req.Entity}
-	lease.sides = lease.room[:0]
+// makeLease makes a lease that has taken nothing yet.
+func (l *Limiter) makeLease(req *Request) *Lease {
+	lease := &Lease{limiter: l, entity: req.Entity, resource: req.Resource, fallback: slices.Clone(req.Fallback)}
+	lease.sides = lease.room.sides[:0]
+	return lease
+}
+
+// addSide adds a bucket to what the lease takes from.
+func (l *Lease) addSide() *acquire.Taken {
+	side := new(acquire.Taken)
+	if n := len(l.sides); n < len(l.room.taken) {
+		side = &l.room.taken[n]
+	}
+	l.sides = append(l.sides, side)
+	return side
+}
+
+// debited makes the lease for claims that were granted.
+func (l *Limiter) debited(req *Request, child, parent *acquire.Claim) *Lease {
+	lease := l.makeLease(req)
 	for _, c := range [...]*acquire.Claim{child, parent} {
 		if c != nil && c.Granted {
-			lease.sides = lease.sides[:len(lease.sides)+1]
-			lease.sides[len(lease.sides)-1].Init(l.driver, c)
+			lease.addSide().Init(l.driver, c)
 		}
 	}
 	return lease
@@ -62,12 +88,15 @@ func newLease(l *Limiter, req *Request, child, parent *acquire.Claim) *Lease {
 func (l *Lease) Degraded() bool { return l.degraded }
 
 // Statuses returns the limits named by the request as the acquire left them, first the
-// entity's and then its parent's. If a bucket has several shards, the shards that the
+// entity's and then its parent's. What the lease took or released later does not count. If a bucket has several shards, the shards that the
 // acquire did not touch count as this process last saw them.
 func (l *Lease) Statuses() []Status {
+	l.mu.Lock()
+	sides := l.sides
+	l.mu.Unlock()
 	var statuses []Status
-	for i := range l.sides {
-		if c := l.sides[i].Claim; c != nil {
+	for _, side := range sides {
+		if c := side.Claim; c != nil {
 			statuses = append(statuses, standing(c, c.Shards(l.limiter.driver.Uptime()), c.At)...)
 		}
 	}
@@ -84,8 +113,8 @@ func (l *Lease) Consumed() map[string]int64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.sides {
-		for _, e := range l.sides[i].Entries {
+	for _, side := range l.sides {
+		for _, e := range side.Entries {
 			if _, ok := consumed[e.Limit]; !ok {
 				consumed[e.Limit] = e.Total / milli
 			}
@@ -94,47 +123,72 @@ func (l *Lease) Consumed() map[string]int64 {
 	return consumed
 }
 
+// Settle sets the tokens that the lease takes of a limit to what was really used, at least
+// 0. It is Adjust by used less [Lease.Consumed], and has the same bounds and errors. Both
+// may be mixed: the last call counts.
+func (l *Lease) Settle(limit string, used int64) error {
+	return l.change("settle", limit, used, func(int64) int64 { return used })
+}
+
 // Adjust changes the tokens that the lease takes of a limit by delta. A positive delta
 // takes more, into debt if necessary; a negative one takes less, at least 0. The change
-// is local until [Lease.Commit]. The request must have named the limit. A debt ends at
-// four times [MaxTokens] a shard: tokens taken beyond that count as consumed, but the
-// shard does not owe them.
+// is local until [Lease.Commit]. The request, or a [Lease.Take], must have named the
+// limit. A debt ends at four times [MaxTokens] a shard: tokens taken beyond that count as
+// consumed, but the shard does not owe them.
 //
 // Adjust fails with [ErrLeaseClosed] once a commit or rollback has begun. If that
 // leaves the lease open, Adjust works again.
 func (l *Lease) Adjust(limit string, delta int64) error {
+	return l.change("adjust", limit, delta, func(total int64) int64 { return total + delta })
+}
+
+// change sets the total of a limit to what becomes of it, in tokens. given is the
+// caller's amount, which becomes must add at most once.
+func (l *Lease) change(verb, limit string, given int64, becomes func(total int64) int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != leaseOpen {
-		return fmt.Errorf("adjust %s: %w", limit, ErrLeaseClosed)
+	if err := l.openLocked(verb + " " + limit); err != nil {
+		return err
 	}
 	found := false
-	for i := range l.sides {
-		for _, e := range l.sides[i].Entries {
-			if e.Limit != limit {
-				continue
-			}
-			found = true
-			if delta > MaxTokens || delta < -MaxTokens || e.Total+delta*milli > MaxTokens*milli || e.Total+delta*milli < 0 {
-				return &ValidationError{
-					Field: "adjust " + limit, Value: strconv.FormatInt(delta, 10),
-					Reason: fmt.Sprintf("keep what the lease takes, now %d, between 0 and %d tokens", e.Total/milli, int64(MaxTokens)),
-				}
+	for e := range l.entriesLocked(limit) {
+		found = true
+		if total := becomes(e.Total / milli); given > MaxTokens || given < -MaxTokens || total > MaxTokens || total < 0 {
+			return &ValidationError{
+				Field: verb + " " + limit, Value: strconv.FormatInt(given, 10),
+				Reason: fmt.Sprintf("keep what the lease takes, now %d, between 0 and %d tokens", e.Total/milli, int64(MaxTokens)),
 			}
 		}
 	}
 	if !found {
 		return &ValidationError{
-			Field: "adjust", Value: limit,
+			Field: verb, Value: limit,
 			Reason: "the request did not name this limit; name it in Consume, with an amount of 0 if need be",
 		}
 	}
-	for i := range l.sides {
-		for j := range l.sides[i].Entries {
-			if e := &l.sides[i].Entries[j]; e.Limit == limit {
-				e.Total += delta * milli
+	for e := range l.entriesLocked(limit) {
+		e.Total = becomes(e.Total/milli) * milli
+	}
+	return nil
+}
+
+// openLocked fails if a commit or rollback of the lease has begun.
+func (l *Lease) openLocked(what string) error {
+	if l.state == leaseOpen || l.state == leaseReleasing {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, ErrLeaseClosed)
+}
+
+// entriesLocked are the entries of a limit, of the entity's bucket and of its parent's.
+func (l *Lease) entriesLocked(limit string) iter.Seq[*acquire.Entry] {
+	return func(yield func(*acquire.Entry) bool) {
+		for _, side := range l.sides {
+			for i := range side.Entries {
+				if e := &side.Entries[i]; e.Limit == limit && !yield(e) {
+					return
+				}
 			}
 		}
 	}
-	return nil
 }

@@ -30,7 +30,7 @@ type Request struct {
 	// The bucket gets those of these limits that it lacks, full. If two requests bring
 	// the same limit with different parameters, the later request's parameters hold. A
 	// balance is trimmed to a lower capacity and never raised. Without Fallback, a
-	// request for limits that no level configures is [ErrInvalid].
+	// request for limits that no level configures is [ErrNotConfigured].
 	Fallback []Limit
 	// OnUnavailable, if not "", overrides the system's configuration.
 	OnUnavailable OnUnavailable

@@ -122,7 +122,7 @@ func (l *Lease) begin() (was leaseState) {
 	return was
 }
 
-// end sets the state of a lease after a settlement.
+// end sets the state of a lease after a settlement or a release.
 func (l *Lease) end(state leaseState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,14 +130,14 @@ func (l *Lease) end(state leaseState) {
 	close(l.settled)
 }
 
-// wait waits until no other caller settles the lease, and then begins, as begin does.
+// wait waits until no other caller settles or releases the lease, and then begins, as begin does.
 func (l *Lease) wait() (was leaseState) {
 	for {
 		l.mu.Lock()
 		settled := l.settled
 		l.mu.Unlock()
 		<-settled
-		if was = l.begin(); was != leaseSettling {
+		if was = l.begin(); !was.isBusy() {
 			return was
 		}
 	}
@@ -148,12 +148,15 @@ func (l *Lease) settleNow(ctx context.Context, how *ending) error {
 	return l.settleFrom(ctx, l.begin(), how, nil)
 }
 
+// isBusy reports whether another caller's writes are under way.
+func (s leaseState) isBusy() bool { return s == leaseReleasing || s == leaseSettling }
+
 // settleFrom settles a lease after [Lease.begin]. hasReturned says that the call has
 // returned, so that its caller cannot retry a throttled write; nil means that it never
 // has. A settlement that waits in the lane for too long leaves the lease open: the
 // store may be unreachable.
 func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool) error {
-	if was == leaseSettling {
+	if was.isBusy() {
 		was = l.wait()
 		ctx = l.limiter.driver.Detach(ctx) // the wait may have used up the time of the call
 	}
@@ -178,7 +181,7 @@ func (l *Lease) write(ctx context.Context, how *ending) error {
 		return l.writeLate(ctx, how)
 	}
 	var errs [2]error
-	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settle(ctx, &l.sides[i], how.target) })
+	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settle(ctx, l.sides[i], how.target) })
 	return errors.Join(errs[:]...)
 }
 

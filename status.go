@@ -39,6 +39,21 @@ type Status struct {
 	RetryAfter time.Duration
 }
 
+// RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
+// takes it. It is not ok if no wait helps: then send no such header.
+func (s *Status) RetryAfterSeconds() (seconds int64, ok bool) { return wholeSeconds(s.RetryAfter) }
+
+func wholeSeconds(d time.Duration) (seconds int64, ok bool) {
+	if d == Never {
+		return 0, false
+	}
+	seconds = int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds, true
+}
+
 // statusJSON has the member names of the peer's error body, so that a client can read
 // both bodies.
 type statusJSON struct {
@@ -91,6 +106,12 @@ func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
 // limiter refused on, see [Status]. It covers the parent's limits too, if the limiter
 // could ask for the parent's bucket.
 func (e *ExceededError) RetryAfter() time.Duration { return longestWait(e.Statuses) }
+
+// RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
+// takes it. It is not ok if no wait helps: then send no such header.
+func (e *ExceededError) RetryAfterSeconds() (seconds int64, ok bool) {
+	return wholeSeconds(e.RetryAfter())
+}
 
 func longestWait(statuses []Status) time.Duration {
 	var wait time.Duration

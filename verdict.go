@@ -3,7 +3,6 @@ package limiter
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
@@ -14,7 +13,7 @@ import (
 // verdict returns the refusal that follows from both claims, if any.
 func verdict(child, parent *acquire.Claim, up time.Duration) error {
 	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
-		return &ValidationError{Field: "consume", Value: strings.Join(unknown, ", "), Reason: child.Terms.Target.Decides(&child.Bucket)}
+		return child.Terms.Target.NotConfigured(&child.Bucket, unknown)
 	}
 	if !child.Refused && (parent == nil || !parent.Refused) {
 		return nil

@@ -61,7 +61,7 @@ var compareCases = []interopCase{
 		if refused := b.take("user", "gpt-4", args{"rpd": 11}); refused == nil || refused.RetryAfter() != limiter.Never {
 			b.Errorf("11 of 10: %v", refused)
 		}
-		if _, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"tpd": 1})); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"tpd": 1})); !errors.Is(err, limiter.ErrNotConfigured) {
 			b.Errorf("a limit that Python removed: %v", err)
 		}
 		if b.py.take("user", "gpt-4", args{"rpd": 7}) || !b.py.take("user", "gpt-4", args{"rpd": 1}) {

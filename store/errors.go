@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -30,6 +31,9 @@ var (
 	// ErrNotFound: the table, namespace or entity does not exist. See
 	// [NotFoundError].
 	ErrNotFound = errors.New("not found")
+	// ErrNotConfigured: a request names a limit that its bucket is not to have. See
+	// [NotConfiguredError].
+	ErrNotConfigured = errors.New("limit not configured")
 	// ErrExists: the thing to be created exists already. See [ExistsError].
 	ErrExists = errors.New("already exists")
 	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
@@ -95,6 +99,56 @@ func (e *NotFoundError) Error() string {
 
 // Is reports whether target is [ErrNotFound].
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// A NotConfiguredError names limits that a request asks for, and that neither the bucket
+// of its entity nor its parent's is to have. The request is well formed: either the
+// configuration lacks these limits, or the program asks for the wrong ones. It is
+// [ErrNotConfigured], and not [ErrInvalid].
+type NotConfiguredError struct {
+	Entity, Resource string
+	Limits           []string // the limits that are missing; empty if any would do
+	// Level is the level of configuration that decides, for example "resource gpt-4". It
+	// is "" if no level configures limits.
+	Level string
+	// Known are the limits of that level. If no level configures limits, they are the
+	// request's fallback limits.
+	Known []string
+}
+
+// Error says which limits are missing, which there are, and what to do.
+func (e *NotConfiguredError) Error() string {
+	if e.IsEmpty() {
+		return e.Found() + ": configure some, or pass Fallback with the request"
+	}
+	return e.Found() + ": name one of them, or configure it"
+}
+
+// IsEmpty reports whether there are no limits at all, so that no other name would do.
+func (e *NotConfiguredError) IsEmpty() bool { return len(e.Known) == 0 }
+
+// Found says which limits are missing, and which limits there are, without advice.
+func (e *NotConfiguredError) Found() string {
+	missing, verb := "limits", "are"
+	switch len(e.Limits) {
+	case 0: // the request asked for whatever there is
+	case 1:
+		missing, verb = "limit "+e.Limits[0], "is"
+	default:
+		missing = "limits " + strings.Join(e.Limits, ", ")
+	}
+	s := fmt.Sprintf("%s of %s for %s %s not configured: ", missing, e.Resource, e.Entity, verb)
+	known := strings.Join(e.Known, ", ")
+	switch {
+	case e.Level != "":
+		return s + "the limits configured for " + e.Level + " are " + known
+	case known != "":
+		return s + "no level configures limits, and the request's fallback limits are " + known
+	}
+	return s + "no level configures limits"
+}
+
+// Is reports whether target is [ErrNotConfigured].
+func (e *NotConfiguredError) Is(target error) bool { return target == ErrNotConfigured }
 
 // An ExistsError names a thing that exists already. It is [ErrExists].
 type ExistsError struct {

@@ -26,6 +26,7 @@ type Taken struct {
 type Entry struct {
 	Limit string
 	Total int64 // what the request is to have taken in the end
+	Due   int64 // what a settlement that leaves the lease open is to leave debited
 }
 
 // A part is what a request took of one shard.
@@ -65,7 +66,7 @@ func (t *Taken) Assume(consume map[string]int64) {
 func (t *Taken) expect(amounts []store.Amount) {
 	t.Entries = make([]Entry, 0, len(amounts))
 	for _, a := range amounts {
-		t.Entries = append(t.Entries, Entry{a.Limit, a.Milli})
+		t.Entries = append(t.Entries, Entry{Limit: a.Limit, Total: a.Milli})
 	}
 }
 
@@ -80,6 +81,40 @@ func (t *Taken) add(img *store.Image, amounts []store.Amount) {
 		}
 	}
 	t.parts = append(t.parts, p)
+}
+
+// Absorb adds what another granted claim has taken of the same bucket.
+func (t *Taken) Absorb(c *Claim) {
+	t.raise(c.Terms.Amounts)
+	for _, p := range c.parts() {
+		j := slices.IndexFunc(t.parts, func(q part) bool { return q.image.Shard == p.Image.Shard })
+		if j < 0 {
+			t.add(p.Image, p.Amounts)
+			continue
+		}
+		t.parts[j].image = p.Image
+		for i := range t.Entries {
+			t.parts[j].written[i] += plan.AmountOf(p.Amounts, t.Entries[i].Limit)
+		}
+	}
+}
+
+// Raise adds what a request would take, in tokens by limit name, if the store could be
+// reached.
+func (t *Taken) Raise(consume map[string]int64) { t.raise(claimAmounts(consume)) }
+
+// raise adds amounts to the entries, which stay ordered by limit name.
+func (t *Taken) raise(amounts []store.Amount) {
+	for _, a := range amounts {
+		i, found := slices.BinarySearchFunc(t.Entries, a.Limit, func(e Entry, name string) int { return cmp.Compare(e.Limit, name) })
+		if !found {
+			t.Entries = slices.Insert(t.Entries, i, Entry{Limit: a.Limit})
+			for j := range t.parts {
+				t.parts[j].written = slices.Insert(t.parts[j].written, i, 0)
+			}
+		}
+		t.Entries[i].Total += a.Milli
+	}
 }
 
 // written is the amount of an entry that is debited in the store.

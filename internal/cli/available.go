@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,8 +112,7 @@ func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) 
 		}
 	}
 	if len(consume) == 0 {
-		return nil, fmt.Errorf("no limits are configured for %s of %s at any level: set some, or give --fallback: %w",
-			o.request.Resource, o.request.Entity, limiter.ErrNotFound)
+		return nil, &limiter.NotConfiguredError{Entity: o.request.Entity, Resource: o.request.Resource}
 	}
 	return consume, nil
 }

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -84,22 +82,16 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != OwnerOf(img)
 }
 
-// Decides says where the limits come from, as errors quote it.
-func (w *Wanted) Decides(b *store.Bucket) string {
-	names := make([]string, 0, len(w.Limits))
+// NotConfigured is the error of a request for limits that a bucket is not to have.
+func (w *Wanted) NotConfigured(b *store.Bucket, missing []string) *store.NotConfiguredError {
+	e := &store.NotConfiguredError{Entity: b.Entity, Resource: b.Resource, Limits: missing}
 	for i := range w.Limits {
-		names = append(names, w.Limits[i].Name)
+		e.Known = append(e.Known, w.Limits[i].Name)
 	}
-	limits := strings.Join(names, ", ")
-	switch {
-	case len(names) == 0:
-		return fmt.Sprintf("no level configures limits of %s for %s: configure some, or pass Fallback with the request", b.Resource, b.Entity)
-	case !w.IsWhole():
-		return fmt.Sprintf("no level configures limits of %s for %s, and the request's fallback limits are %s: name one of them, or configure it",
-			b.Resource, b.Entity, limits)
+	if w.IsWhole() {
+		e.Level = levelName(ConfigKeys(b.Entity, b.Resource)[w.Level])
 	}
-	return fmt.Sprintf("the limits configured for %s are %s: name one of them, or configure it",
-		levelName(ConfigKeys(b.Entity, b.Resource)[w.Level]), limits)
+	return e
 }
 
 // ConfigLevels is the number of levels at which limits may be configured.

@@ -132,7 +132,7 @@ func (c *checker) plumbing(k *call) {
 	}
 	seen := slices.ContainsFunc(statuses, func(st limiter.Status) bool { return st.Limit.Name == hidden })
 	if _, asked := k.req.Consume[hidden]; asked {
-		seen = class(k.err) != limiter.ErrInvalid.Error()
+		seen = class(k.err) != limiter.ErrInvalid.Error() && class(k.err) != limiter.ErrNotConfigured.Error()
 	} else if k.err != nil {
 		seen = seen || strings.Contains(strings.ReplaceAll(k.err.Error(), c.ns, ""), hidden) // the namespace's ID is random
 	}
@@ -153,7 +153,7 @@ func (c *checker) explained(k *call) {
 	}
 	faults, kind := c.odds.faulty(), class(k.err)
 	switch kind {
-	case limiter.ErrExceeded.Error(), limiter.ErrInvalid.Error():
+	case limiter.ErrExceeded.Error(), limiter.ErrInvalid.Error(), limiter.ErrNotConfigured.Error():
 		return
 	case context.Canceled.Error():
 		faults = k.leaves != 0

@@ -326,7 +326,7 @@ func class(err error) string {
 		return "<nil>"
 	}
 	for _, is := range []error{
-		limiter.ErrExceeded, limiter.ErrInvalid, limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrNotFound,
+		limiter.ErrExceeded, limiter.ErrInvalid, limiter.ErrNotConfigured, limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrNotFound,
 		limiter.ErrDisabled, limiter.ErrUnsupported, limiter.ErrLeaseClosed, limiter.ErrCorrupt, limiter.ErrAccessDenied,
 		context.Canceled, context.DeadlineExceeded, errCrashed,
 	} {

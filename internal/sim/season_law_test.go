@@ -109,7 +109,7 @@ func (s *season) decided(c *checker, k *call) {
 		if !anyOf(func(_ bucketKey, v version) bool { return v.off }) {
 			bad("nothing was switched off")
 		}
-	case kind == limiter.ErrInvalid.Error():
+	case kind == limiter.ErrNotConfigured.Error():
 		if !anyOf(func(_ bucketKey, v version) bool {
 			for name := range k.req.Consume {
 				if _, ok := v.limits[name]; !ok {

@@ -87,7 +87,8 @@ func (a *App) Report(err error, command string) int {
 			exit = ExitUsage
 		}
 	}
-	message := "Error: " + err.Error() + "\n"
+	text := a.textOf(err)
+	message := "Error: " + text + "\n"
 	if next != "" {
 		message += "Try: " + next + "\n"
 	}
@@ -99,15 +100,30 @@ func (a *App) Report(err error, command string) int {
 			Error   string `json:"error"`
 			Message string `json:"message"`
 			Next    string `json:"next,omitempty"`
-		}{kindOf(err), err.Error(), next})
+		}{kindOf(err), text, next})
 		message = b.String()
 	}
 	_, _ = io.WriteString(a.Stderr, message) // there is nowhere left to report to
 	return exit
 }
 
+// textOf is the text of an error, with advice for the command line.
+func (a *App) textOf(err error) string {
+	unknown := (*limiter.NotConfiguredError)(nil)
+	if !errors.As(err, &unknown) {
+		return err.Error()
+	}
+	if unknown.IsEmpty() {
+		return unknown.Found() + ": configure some, or give --fallback"
+	}
+	return unknown.Found() + ": name one of them with --consume, or configure it"
+}
+
 // next is the command that helps, "" if there is none.
 func (a *App) next(err error) string {
+	if unknown := (*limiter.NotConfiguredError)(nil); errors.As(err, &unknown) {
+		return a.nextFor(unknown)
+	}
 	missing := (*limiter.NotFoundError)(nil)
 	if !errors.As(err, &missing) {
 		return ""
@@ -123,6 +139,23 @@ func (a *App) next(err error) string {
 		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
 	}
 	return ""
+}
+
+// nextFor is the command that configures missing limits. It is "" if the level has other
+// limits, which the command would replace.
+func (a *App) nextFor(e *limiter.NotConfiguredError) string {
+	if !e.IsEmpty() {
+		return ""
+	}
+	limits := e.Limits
+	if len(limits) == 0 {
+		limits = []string{"rpm"}
+	}
+	next := "zae-limiter resource set-defaults " + quoted(e.Resource)
+	for _, name := range limits {
+		next += " --limit " + quoted(name) + ":100/min"
+	}
+	return next + " -n " + a.Flags.Table + " -N " + a.Flags.Namespace + a.Flags.given()
 }
 
 // kinds name the conditions in the JSON form of an error. An error may match several: the
@@ -141,6 +174,7 @@ var kinds = []struct {
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},
 	{limiter.ErrConflict, "conflict"},
+	{limiter.ErrNotConfigured, "not_configured"},
 	{limiter.ErrNotFound, "not_found"},
 	{limiter.ErrExists, "exists"},
 	{limiter.ErrDisabled, "disabled"},

@@ -1,0 +1,198 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+)
+
+// A lease is extended and reduced by calls that write while it is open. They may run at
+// the same time as each other and as a commit or rollback:
+//
+//	Take             the lease
+//	  │ debits ─────▶ │ open: absorbs the debit
+//	                  │ being released: Take waits for the end
+//	                  │ being settled, or closed: Take returns the debit, ErrLeaseClosed
+//	Release
+//	  │ reduces ────▶ │ open: the lease is being released; writes; is open again
+//	                  │ being released: Release waits for the end
+//	                  │ being settled, or closed: ErrLeaseClosed
+//	Commit, Rollback
+//	  │ ────────────▶ │ being released: waits for the end, then settles
+
+// Take takes more of the lease's entity and resource under enforcement: it debits every
+// amount, or none. consume maps limit names to tokens like [Request.Consume], and may name
+// limits that the request did not. What Take debits is part of the lease from then on:
+// Commit keeps it, and Rollback returns it. If the entity cascades, Take debits its parent
+// too.
+//
+// A refusal is an [*ExceededError], and leaves the lease as it is. So do all other errors,
+// which are those of [Limiter.Acquire]. Take fails with [ErrUnavailable] if the store
+// cannot be reached, even if the request or the configuration says to allow. The caller
+// then decides: [Lease.Adjust] takes more without asking. On a lease that is itself
+// degraded, Take is not metered, like the lease, and succeeds.
+//
+// Take fails with [ErrLeaseClosed] if a commit or rollback has begun. If one begins while
+// Take is under way, Take returns what it debited.
+func (l *Lease) Take(ctx context.Context, consume map[string]int64) error {
+	req := Request{Entity: l.entity, Resource: l.resource, Consume: consume, Fallback: l.fallback, OnUnavailable: Block}
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	what := req.op("take more")
+	if done, err := l.admitsTake(what, consume); done || err != nil {
+		return err
+	}
+	more, err := l.limiter.Acquire(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := l.absorb(ctx, what, more); err != nil {
+		return errors.Join(err, more.Rollback(ctx))
+	}
+	return nil
+}
+
+// admitsTake checks whether the lease has room for more tokens. done says that the lease
+// is degraded and has counted them.
+func (l *Lease) admitsTake(what string, consume map[string]int64) (done bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.openLocked(what); err != nil {
+		return false, err
+	}
+	if err := l.checkRoomLocked(consume); err != nil || !l.degraded {
+		return false, err
+	}
+	l.sides[0].Raise(consume)
+	return true, nil
+}
+
+// checkRoomLocked fails if the lease would take more than [MaxTokens] of a limit.
+func (l *Lease) checkRoomLocked(consume map[string]int64) error {
+	for limit, tokens := range consume {
+		for e := range l.entriesLocked(limit) {
+			if tokens > MaxTokens-e.Total/milli {
+				return &ValidationError{
+					Field: "take " + limit, Value: strconv.FormatInt(tokens, 10),
+					Reason: fmt.Sprintf("keep what the lease takes, now %d, within %d tokens", e.Total/milli, int64(MaxTokens)),
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// absorb makes what another lease has debited a part of this one.
+func (l *Lease) absorb(ctx context.Context, what string, more *Lease) error {
+	if err := l.lockOpen(ctx, what); err != nil {
+		return err
+	}
+	defer l.mu.Unlock()
+	if err := l.checkRoomLocked(more.Consumed()); err != nil {
+		return err
+	}
+	for _, taken := range more.sides {
+		c := taken.Claim
+		if i := slices.IndexFunc(l.sides, func(side *acquire.Taken) bool { return side.Claim.Entity == c.Entity }); i >= 0 {
+			l.sides[i].Absorb(c)
+		} else {
+			l.addSide().Init(l.limiter.driver, c)
+		}
+	}
+	return nil
+}
+
+// lockOpen waits until no release is under way, and returns with mu held if the lease is
+// open.
+func (l *Lease) lockOpen(ctx context.Context, what string) error {
+	for {
+		l.mu.Lock()
+		if l.state == leaseOpen {
+			return nil
+		}
+		err, settled := l.openLocked(what), l.settled
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return process.OutOfTime(ctx, what)
+		}
+	}
+}
+
+// Release returns a part of what the lease has taken at once, instead of at the commit.
+// It suits a lease that stays open for long. tokens maps limit names to tokens, which the
+// lease must have. The same write makes the adjustments so far.
+//
+// Some errors say that nothing was written: [ErrThrottled], [ErrConflict]. The tokens are
+// then an adjustment that the next Release or the Commit writes. After any other error of
+// the store they may or may not have been returned. [ErrInvalid], [ErrClosed] and
+// [ErrLeaseClosed] leave the lease as it is.
+//
+// Release returns when ctx ends, with its error, or after [Options.Timeout]. The limiter
+// completes the writes nevertheless. A degraded lease has nothing to return at once:
+// Release only adjusts it.
+func (l *Lease) Release(ctx context.Context, tokens map[string]int64) error {
+	what, d := "release a part of the lease of "+l.entity, l.limiter.driver
+	if !d.Begin() {
+		return fmt.Errorf("%s: %w", what, ErrClosed)
+	}
+	if err := l.beginRelease(ctx, what, tokens); err != nil {
+		d.End()
+		return err
+	}
+	_, err := process.CarryOut(ctx, d.Process, what, func(bound context.Context) (struct{}, error) {
+		defer l.end(leaseOpen)
+		if l.degraded {
+			return struct{}{}, nil
+		}
+		errs := make([]error, len(l.sides))
+		d.AtOnce(len(l.sides), func(i int) {
+			errs[i] = d.Settle(bound, l.sides[i], func(e *acquire.Entry) int64 { return e.Due })
+		})
+		return struct{}{}, errors.Join(errs...)
+	})
+	return err
+}
+
+// beginRelease reduces the totals, and makes the caller the one that writes them.
+func (l *Lease) beginRelease(ctx context.Context, what string, tokens map[string]int64) error {
+	if err := l.lockOpen(ctx, what); err != nil {
+		return err
+	}
+	defer l.mu.Unlock()
+	for _, limit := range slices.Sorted(maps.Keys(tokens)) {
+		has := int64(-1)
+		for e := range l.entriesLocked(limit) {
+			has = e.Total / milli
+		}
+		if n := tokens[limit]; has < 0 || n < 0 || n > has {
+			return &ValidationError{
+				Field: "release " + limit, Value: strconv.FormatInt(n, 10),
+				Reason: fmt.Sprintf("release from 0 to %d tokens, which is what the lease has", max(0, has)),
+			}
+		}
+	}
+	for limit, n := range tokens {
+		for e := range l.entriesLocked(limit) {
+			e.Total -= n * milli
+		}
+	}
+	for _, side := range l.sides {
+		for i := range side.Entries {
+			side.Entries[i].Due = side.Entries[i].Total
+		}
+	}
+	l.state, l.settled = leaseReleasing, make(chan struct{})
+	return nil
+}
