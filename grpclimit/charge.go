@@ -32,14 +32,14 @@ func (c *charge) take(ctx context.Context, cost MessageCost, message any) error 
 	}
 	if c.costs.unenforced {
 		for limit, n := range tokens {
-			if err := c.lease.Adjust(limit, n); err != nil {
+			if err := c.lease.Adjust(limit, n); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) {
 				c.costs.logger.WarnContext(ctx, "message not charged", "method", c.call.Method, "limit", limit, "error", err)
 			}
 		}
 		return nil
 	}
 	err := c.lease.Take(ctx, tokens)
-	if err == nil {
+	if err == nil || errors.Is(err, limiter.ErrLeaseClosed) { // the handler has ended the lease itself
 		return nil
 	}
 	c.refused.CompareAndSwap(nil, c.costs.errorOf(ctx, c.call, err))

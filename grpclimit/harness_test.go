@@ -29,6 +29,7 @@ type service struct {
 	pb.UnimplementedTestServiceServer
 	unary  func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error)
 	duplex func(pb.TestService_FullDuplexCallServer) error
+	input  func(pb.TestService_StreamingInputCallServer) error
 }
 
 func (s *service) UnaryCall(ctx context.Context, req *pb.SimpleRequest) (*pb.SimpleResponse, error) {
@@ -42,20 +43,24 @@ func (s *service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) err
 	return s.duplex(stream)
 }
 
+func (s *service) StreamingInputCall(stream pb.TestService_StreamingInputCallServer) error {
+	return s.input(stream)
+}
+
 // options are those of a server whose callers name themselves and pay one token of "rpm".
-func options(l grpclimit.Acquirer) grpclimit.Options {
-	return grpclimit.Options{Limiter: l, Entity: grpclimit.Metadata("x-user"), Cost: grpclimit.Tokens("rpm", 1)}
+func options() grpclimit.Options {
+	return grpclimit.Options{Entity: grpclimit.Metadata("x-user"), Consume: map[string]int64{"rpm": 1}}
 }
 
 // serve starts a server in memory, and returns a connection to it. Both end with the test.
-func serve(tb testing.TB, s *service, o grpclimit.Options, opts ...grpc.DialOption) *grpc.ClientConn {
+func serve(tb testing.TB, s *service, limits grpclimit.Acquirer, o grpclimit.Options, opts ...grpc.DialOption) *grpc.ClientConn {
 	tb.Helper()
-	limits, err := grpclimit.NewServer(o)
+	limit, err := grpclimit.NewServer(limits, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	server := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(recovering, limits.Unary), grpc.ChainStreamInterceptor(limits.Stream),
+		grpc.ChainUnaryInterceptor(recovering, limit.Unary), grpc.ChainStreamInterceptor(recoveringStream, limit.Stream),
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "unknown") }),
 	)
 	pb.RegisterTestServiceServer(server, s)
@@ -70,6 +75,15 @@ func recovering(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler g
 		}
 	}()
 	return handler(ctx, req)
+}
+
+func recoveringStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = status.Error(codes.Internal, "panic")
+		}
+	}()
+	return handler(srv, stream)
 }
 
 func dial(tb testing.TB, server *grpc.Server, opts ...grpc.DialOption) *grpc.ClientConn {
@@ -132,9 +146,11 @@ func details(tb testing.TB, err error) (limits []string, retry time.Duration, ha
 func newWorld(tb testing.TB) *limitertest.World {
 	tb.Helper()
 	w := limitertest.New(tb, limitertest.Options{})
-	w.System(limiter.PerHour("rpm", 6), limiter.PerHour("tpm", 100))
+	w.System(limitsOfWorld...)
 	return w
 }
+
+var limitsOfWorld = []limiter.Limit{limiter.PerHour("rpm", 6), limiter.PerHour("tpm", 100)}
 
 // balance is what an entity has left of a resource.
 func balance(w *limitertest.World, entity, resource, limit string) int64 {

@@ -59,9 +59,9 @@ type Outcome struct {
 	Err error
 }
 
-// A MessageCost is what one message of a stream costs, in tokens by limit. It names only
-// limits that the call names as well, with 0 if the call itself takes none of them. nil means
-// that the message costs nothing.
+// A MessageCost is what one message of a stream costs, in tokens by limit. With Unenforced it
+// names only limits that the call names as well. nil means that the message costs nothing. So
+// do messages after the handler has ended the lease itself.
 type MessageCost func(ctx context.Context, call *Call, message any) map[string]int64
 
 // costs say what calls and messages cost. Servers and clients have the same.

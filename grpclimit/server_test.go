@@ -20,6 +20,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/grpclimit"
+	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
@@ -39,7 +40,7 @@ func TestACallIsAdmittedAndRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		conn := serve(t, &service{}, options(w))
+		conn := serve(t, &service{}, w, options())
 		ctx := as(t.Context(), "alice")
 		for left := 5; left >= 0; left-- {
 			header, trailer, err := call(ctx, conn)
@@ -63,7 +64,7 @@ func TestACallIsAdmittedAndRefused(t *testing.T) {
 			t.Errorf("the header has %v: gRPC does not retry then", header)
 		}
 		for key, want := range map[string]string{
-			"ratelimit": `"rpm";r=0;t=3600`, "retry-after": "600", "grpc-retry-pushback-ms": "600000",
+			"ratelimit": `"rpm";r=0;t=600`, "retry-after": "600", "grpc-retry-pushback-ms": "600000",
 		} {
 			if got := first(t, trailer, key); got != want {
 				t.Errorf("%s: %s, want %s", key, got, want)
@@ -85,7 +86,7 @@ func TestAClientOfGRPCObeysThePushback(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		conn := serve(t, &service{}, options(w), grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
+		conn := serve(t, &service{}, w, options(), grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
 			"maxAttempts": 2, "initialBackoff": "1s", "maxBackoff": "1s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`))
 		ctx := as(t.Context(), "alice")
 		began := time.Now()
@@ -104,9 +105,9 @@ func TestAClientOfGRPCObeysThePushback(t *testing.T) {
 func TestACallThatAsksTooMuchIsNotRetried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := options(w)
-	o.Cost = grpclimit.Tokens("rpm", 7)
-	_, trailer, err := call(as(t.Context(), "alice"), serve(t, &service{}, o))
+	o := options()
+	o.Consume = map[string]int64{"rpm": 7}
+	_, trailer, err := call(as(t.Context(), "alice"), serve(t, &service{}, w, o))
 	if limits, retry, ok := details(t, err); ok || !slices.Equal(limits, []string{"rpm"}) {
 		t.Errorf("refused by %q for %v", limits, retry)
 	}
@@ -127,11 +128,9 @@ func TestNothingOfAnotherTenantLeaks(t *testing.T) {
 		_, err := w.Store.CreateEntity(t.Context(), e)
 		w.Must(err)
 	}
-	o := options(w)
-	o.Cost = func(context.Context, *grpclimit.Call) (map[string]int64, error) {
-		return map[string]int64{"rpm": 1, "budget": 30}, nil
-	}
-	conn := serve(t, &service{}, o)
+	o := options()
+	o.Consume = map[string]int64{"rpm": 1, "budget": 30}
+	conn := serve(t, &service{}, w, o)
 	header, _, err := call(as(t.Context(), "alice"), conn)
 	w.Must(err)
 	_, trailer, err := call(as(t.Context(), "alice"), conn)
@@ -147,56 +146,53 @@ func TestNothingOfAnotherTenantLeaks(t *testing.T) {
 }
 
 // The handler settles what it used, and the interceptor commits that, even when the call
-// fails. Refund returns everything.
-func TestTheHandlerSettles(t *testing.T) {
+// fails. The server's own Settle decides last.
+func TestWhatWasUsedIsSettled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		lease, ok := grpclimit.LeaseFrom(ctx)
-		if !ok {
-			return nil, errors.New("no lease")
-		}
-		if err := lease.Adjust("tpm", -20); err != nil {
+		if err := grpclimit.Settle(ctx, "tpm", 30); err != nil {
 			return nil, err
 		}
 		return nil, status.Error(codes.DataLoss, "the upstream broke")
 	}}
-	o := options(w)
-	o.Cost = func(context.Context, *grpclimit.Call) (map[string]int64, error) {
-		return map[string]int64{"rpm": 1, "tpm": 50}, nil
-	}
-	if _, _, err := call(as(t.Context(), "alice"), serve(t, s, o)); status.Code(err) != codes.DataLoss {
+	o := options()
+	o.Consume = map[string]int64{"rpm": 1, "tpm": 50}
+	if _, _, err := call(as(t.Context(), "alice"), serve(t, s, w, o)); status.Code(err) != codes.DataLoss {
 		t.Error(err)
 	}
 	if left := balance(w, "alice", resource, "tpm"); left != 70 {
 		t.Errorf("%d tokens are left, want 70", left)
 	}
-	o.Refund = func(_ context.Context, _ *grpclimit.Call, err error) bool { return status.Code(err) == codes.DataLoss }
-	if _, _, err := call(as(t.Context(), "bob"), serve(t, s, o)); status.Code(err) != codes.DataLoss {
+	o.Settle = func(_ context.Context, _ *grpclimit.Call, outcome *grpclimit.Outcome) map[string]int64 {
+		if status.Code(outcome.Err) != codes.DataLoss || outcome.Answer != nil {
+			t.Errorf("the outcome is %+v", outcome)
+		}
+		return map[string]int64{"rpm": 0, "tpm": 0}
+	}
+	if _, _, err := call(as(t.Context(), "bob"), serve(t, s, w, o)); status.Code(err) != codes.DataLoss {
 		t.Error(err)
 	}
-	if left := balance(w, "bob", resource, "tpm"); left != 100 {
-		t.Errorf("%d tokens are left, want 100", left)
+	if calls, tokens := balance(w, "bob", resource, "rpm"), balance(w, "bob", resource, "tpm"); calls != 6 || tokens != 100 {
+		t.Errorf("%d calls and %d tokens are left, want all", calls, tokens)
 	}
 }
 
-// A request costs its message before the handler runs, and its answer afterwards.
-func TestTheMessagesOfAUnaryCallCost(t *testing.T) {
+// The cost may depend on the request, and what was used on the answer.
+func TestMessagesOfAUnaryCallHaveACost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := options(w)
-	o.Cost = func(context.Context, *grpclimit.Call) (map[string]int64, error) {
-		return map[string]int64{"rpm": 1, "tpm": 0}, nil
+	o := options()
+	o.Consume = nil
+	o.Cost = func(_ context.Context, call *grpclimit.Call) (map[string]int64, error) {
+		return map[string]int64{"tpm": int64(call.Message.(*pb.SimpleRequest).GetResponseSize())}, nil
 	}
-	o.Received = func(_ context.Context, _ *grpclimit.Call, m any) map[string]int64 {
-		return map[string]int64{"tpm": int64(m.(*pb.SimpleRequest).GetResponseSize())}
-	}
-	o.Sent = func(_ context.Context, _ *grpclimit.Call, m any) map[string]int64 {
-		return map[string]int64{"tpm": int64(len(m.(*pb.SimpleResponse).GetPayload().GetBody()))}
+	o.Settle = func(_ context.Context, _ *grpclimit.Call, outcome *grpclimit.Outcome) map[string]int64 {
+		return map[string]int64{"tpm": int64(len(outcome.Answer.(*pb.SimpleResponse).GetPayload().GetBody()))}
 	}
 	conn := serve(t, &service{unary: func(_ context.Context, req *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		return &pb.SimpleResponse{Payload: &pb.Payload{Body: make([]byte, 2*req.GetResponseSize())}}, nil
-	}}, o)
+		return &pb.SimpleResponse{Payload: &pb.Payload{Body: make([]byte, 3*req.GetResponseSize())}}, nil
+	}}, w, o)
 	ask := func(size int32) error {
 		_, err := pb.NewTestServiceClient(conn).UnaryCall(as(t.Context(), "alice"), &pb.SimpleRequest{ResponseSize: size})
 		return err
@@ -222,31 +218,33 @@ func TestEveryErrorHasACode(t *testing.T) {
 		want codes.Code
 	}{
 		{&limiter.ValidationError{Field: "entity", Value: "a b"}, codes.InvalidArgument},
-		{&limiter.ValidationError{Field: "resource", Value: errOther.Error()}, codes.Internal},
+		{&limiter.ValidationError{Field: "fallback", Value: errOther.Error()}, codes.Internal},
+		{&limiter.NotConfiguredError{Entity: errOther.Error()}, codes.Internal},
+		{&httplimit.RequestError{Status: 401}, codes.Unauthenticated},
 		{&limiter.DisabledError{Entity: errOther.Error()}, codes.PermissionDenied},
 		{errors.Join(limiter.ErrUnavailable, errOther), codes.Unavailable},
 		{errors.Join(limiter.ErrThrottled, errOther), codes.Unavailable},
 		{errors.Join(limiter.ErrClosed, errOther), codes.Unavailable},
 		{errors.Join(limiter.ErrAccessDenied, errOther), codes.Internal},
-		{errors.Join(limiter.ErrExceeded, errOther), codes.ResourceExhausted},
+		{errors.Join(limiter.ErrQueueFull, limiter.ErrExceeded, errOther), codes.ResourceExhausted},
 		{status.Error(codes.Aborted, "the limiter's own"), codes.Aborted},
 		{errOther, codes.Internal},
 	} {
 		var log bytes.Buffer
-		o := options(failing{test.err})
+		o := options()
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		_, trailer, err := call(as(t.Context(), "alice"), serve(t, &service{}, o))
+		_, trailer, err := call(as(t.Context(), "alice"), serve(t, &service{}, failing{test.err}, o))
 		if status.Code(err) != test.want || strings.Contains(err.Error(), errOther.Error()) {
 			t.Errorf("%v is %v", test.err, err)
 		}
 		if logged := log.Len() > 0; logged != (test.want == codes.Internal) {
 			t.Errorf("%v is logged as %q", test.err, &log)
 		}
-		if pushback := trailer.Get("grpc-retry-pushback-ms"); test.want == codes.Unavailable && !slices.Equal(pushback, []string{"1000"}) {
+		if pushback := trailer.Get("grpc-retry-pushback-ms"); test.want == codes.Unavailable && !slices.Equal(pushback, []string{"5000"}) {
 			t.Errorf("%v: the pushback is %v", test.err, pushback)
 		}
 	}
-	if _, _, err := call(t.Context(), serve(t, &service{}, options(failing{errOther}))); status.Code(err) != codes.Unauthenticated {
+	if _, _, err := call(t.Context(), serve(t, &service{}, failing{errOther}, options())); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a call without a name: %v", err)
 	}
 }
@@ -255,6 +253,10 @@ func TestEveryErrorHasACode(t *testing.T) {
 // work pays for it.
 func TestACallerLeaves(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testACallerLeaves)
+}
+
+func testACallerLeaves(t *testing.T) {
 	w := newWorld(t)
 	entered, ended := make(chan struct{}), make(chan struct{})
 	conn := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
@@ -263,7 +265,7 @@ func TestACallerLeaves(t *testing.T) {
 		<-ctx.Done()
 		lease, _ := grpclimit.LeaseFrom(ctx)
 		return nil, lease.Adjust("rpm", 2)
-	}}, options(w))
+	}}, w, options())
 	ctx, cancel := context.WithCancel(as(t.Context(), "alice"))
 	go func() {
 		<-entered
@@ -273,8 +275,7 @@ func TestACallerLeaves(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
-	for balance(w, "alice", resource, "rpm") == 5 { // the commit is under way
-	}
+	synctest.Wait() // the server commits
 	if left := balance(w, "alice", resource, "rpm"); left != 3 {
 		t.Errorf("%d calls are left, want 3", left)
 	}
@@ -286,7 +287,7 @@ func TestACallerLeaves(t *testing.T) {
 func TestAPanicReturnsTheTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	conn := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) { panic("a defect") }}, options(w))
+	conn := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) { panic("a defect") }}, w, options())
 	if _, _, err := call(as(t.Context(), "alice"), conn); status.Code(err) != codes.Internal {
 		t.Error(err)
 	}
@@ -295,15 +296,23 @@ func TestAPanicReturnsTheTokens(t *testing.T) {
 	}
 }
 
-// In shadow mode every call is served, what can be taken is taken, and the log tells of
-// refusals.
+// In shadow mode every call is served and what can be taken is taken. Observe tells what would
+// happen.
 func TestTheShadowRefusesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var log bytes.Buffer
-	o := options(w)
-	o.Shadow, o.Logger = true, slog.New(slog.NewTextHandler(&log, nil))
-	conn := serve(t, &service{}, o)
+	refused := 0
+	o := options()
+	o.Shadow = true
+	o.Observe = func(_ context.Context, call *grpclimit.Call, d *grpclimit.Decision) {
+		if !d.Shadow || d.Request.Entity != "alice" || call.Method != "/"+resource {
+			t.Errorf("observed %+v of %+v", d, call)
+		}
+		if errors.Is(d.Err, limiter.ErrExceeded) {
+			refused++
+		}
+	}
+	conn := serve(t, &service{}, w, o)
 	for range 8 {
 		header, trailer, err := call(as(t.Context(), "alice"), conn)
 		w.Must(err)
@@ -311,22 +320,24 @@ func TestTheShadowRefusesNothing(t *testing.T) {
 			t.Errorf("metadata: %v %v", header, trailer)
 		}
 	}
-	if n := strings.Count(log.String(), "rate limit exceeded"); n != 2 || balance(w, "alice", resource, "rpm") != 0 {
-		t.Errorf("%d refusals are logged:\n%s", n, &log)
+	if refused != 2 || balance(w, "alice", resource, "rpm") != 0 {
+		t.Errorf("%d calls would be refused, want 2", refused)
 	}
 }
 
 func TestACallIsSkipped(t *testing.T) {
 	t.Parallel()
-	o := options(failing{errOther})
-	o.Skip = func(_ context.Context, call *grpclimit.Call) bool { return strings.HasSuffix(call.Method, "/UnaryCall") }
+	o := options()
+	o.Skip = func(_ context.Context, call *grpclimit.Call) bool {
+		return strings.HasSuffix(call.Method, "/UnaryCall")
+	}
 	s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 		if _, ok := grpclimit.LeaseFrom(ctx); ok {
 			return nil, errors.New("a lease")
 		}
 		return &pb.SimpleResponse{}, nil
 	}}
-	if _, _, err := call(t.Context(), serve(t, s, o)); err != nil {
+	if _, _, err := call(t.Context(), serve(t, s, failing{errOther}, o)); err != nil {
 		t.Error(err)
 	}
 }
@@ -335,7 +346,7 @@ func TestACallIsSkipped(t *testing.T) {
 func TestUnknownMethodsShareAResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	conn := serve(t, &service{}, options(w))
+	conn := serve(t, &service{}, w, options())
 	for i := range 7 {
 		stream, err := conn.NewStream(as(t.Context(), "mallory"), &grpc.StreamDesc{}, fmt.Sprintf("/made.up/Method%d", i))
 		w.Must(err)
@@ -352,20 +363,33 @@ func TestUnknownMethodsShareAResource(t *testing.T) {
 	}
 }
 
-func TestOptionsOfAServer(t *testing.T) {
+func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	for field, change := range map[string]func(*grpclimit.Options){
-		"Limiter": func(o *grpclimit.Options) { o.Limiter = nil },
-		"Entity":  func(o *grpclimit.Options) { o.Entity = nil },
-		"Cost":    func(o *grpclimit.Options) { o.Cost = nil },
-		"Wait":    func(o *grpclimit.Options) { o.Wait = true },
+	cost := func(context.Context, *grpclimit.Call) (map[string]int64, error) { return nil, nil }
+	one := map[string]int64{"rpm": 1}
+	for _, test := range []struct {
+		field  string
+		limits grpclimit.Acquirer
+		o      grpclimit.Options
+	}{
+		{"limits", nil, grpclimit.Options{}},
+		{"cost", failing{}, grpclimit.Options{Consume: one, Cost: cost}},
+		{"consume rpm", failing{}, grpclimit.Options{Consume: map[string]int64{"rpm": -1}}},
+		{"on unavailable", failing{}, grpclimit.Options{OnUnavailable: "perhaps"}},
+		{"retry unavailable", failing{}, grpclimit.Options{RetryUnavailable: -1}},
 	} {
-		o := options(failing{})
-		change(&o)
-		_, err := grpclimit.NewServer(o)
-		var invalid *limiter.ValidationError
-		if !errors.As(err, &invalid) || invalid.Field != "grpclimit.Options."+field {
-			t.Errorf("%s: %v", field, err)
+		_, err := grpclimit.NewServer(test.limits, test.o)
+		if invalid := (*limiter.ValidationError)(nil); !errors.As(err, &invalid) || invalid.Field != test.field {
+			t.Errorf("%s: %v", test.field, err)
+		}
+		if test.field == "retry unavailable" {
+			continue // clients have no such option
+		}
+		_, err = grpclimit.NewClient(test.limits, grpclimit.ClientOptions{
+			Consume: test.o.Consume, Cost: test.o.Cost, OnUnavailable: test.o.OnUnavailable,
+		})
+		if invalid := (*limiter.ValidationError)(nil); !errors.As(err, &invalid) || invalid.Field != test.field {
+			t.Errorf("client, %s: %v", test.field, err)
 		}
 	}
 }
@@ -376,9 +400,9 @@ func TestADegradedCallHasNoFields(t *testing.T) {
 	w := limitertest.New(t, limitertest.Options{})
 	w.System(limiter.PerHour("rpm", 6))
 	w.Must(w.Engine.Close())
-	o := options(w)
+	o := options()
 	o.OnUnavailable = limiter.Allow
-	header, _, err := call(as(t.Context(), "alice"), serve(t, &service{}, o))
+	header, _, err := call(as(t.Context(), "alice"), serve(t, &service{}, w, o))
 	if err != nil || len(header.Get("ratelimit")) > 0 {
 		t.Errorf("%v: %v", header, err)
 	}
