@@ -1,0 +1,170 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+)
+
+// StatusClientGone is the status of a request whose client has left before the limiter had
+// decided. Nobody receives it; it is for logs. nginx uses the same number.
+const StatusClientGone = 499
+
+// Types and title of problems (RFC 9457), from draft-ietf-httpapi-ratelimit-headers-11,
+// sections 5.1 and 5.2.
+const (
+	problemQuota     = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	titleQuota       = "Request cannot be satisfied as assigned quota has been exceeded"
+	problemUndefined = "about:blank"
+)
+
+// A problem is the body of a refusal. Its members tell nothing of other tenants, nor of the
+// server.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail,omitempty"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+// StatusOf returns the status code that answers an error of a limiter, or of a [Key].
+//
+//	429  ErrExceeded, and a HeldError of a Transport
+//	400  ErrInvalid: the request gave a malformed name or amount
+//	403  ErrDisabled
+//	503  ErrUnavailable, ErrThrottled, ErrConflict, ErrClosed: retry later
+//	500  ErrAccessDenied, ErrNotConfigured, and everything else that only the server's
+//	     operator can correct
+//
+// A [RequestError] has a status of its own. A nil error is 200.
+func StatusOf(err error) int {
+	own, invalid := (*RequestError)(nil), (*limiter.ValidationError)(nil)
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, &own) && own.Status != 0:
+		return own.Status
+	case errors.As(err, &own):
+		return http.StatusBadRequest
+	case errors.Is(err, limiter.ErrExceeded), errors.Is(err, ErrHeld):
+		return http.StatusTooManyRequests
+	case errors.Is(err, limiter.ErrDisabled):
+		return http.StatusForbidden
+	case errors.Is(err, limiter.ErrAccessDenied):
+		return http.StatusInternalServerError
+	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrThrottled), errors.Is(err, limiter.ErrConflict), errors.Is(err, limiter.ErrClosed):
+		return http.StatusServiceUnavailable
+	case errors.As(err, &invalid) && isClients(invalid.Field):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+// isClients reports whether a field that is not valid came with the request: its names or an
+// amount, but not the names of limits.
+func isClients(field string) bool {
+	return field == "entity" || field == "resource" || strings.HasPrefix(field, "consume ")
+}
+
+// refuse answers a request that was not admitted.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity string, err error) {
+	h := w.Header()
+	status := StatusOf(err)
+	exceeded := (*limiter.ExceededError)(nil)
+	switch {
+	case r.Context().Err() != nil && !errors.As(err, &exceeded):
+		w.WriteHeader(StatusClientGone)
+		return
+	case errors.As(err, &exceeded):
+		bound := noBound
+		if seconds, ok := exceeded.RetryAfterSeconds(); ok {
+			bound = seconds
+			h.Set(fieldRetryAfter, strconv.FormatInt(seconds, 10))
+		}
+		f := fields{units: m.o.Units, x: m.o.XHeaders}
+		f.write(h, entity, exceeded.Statuses, bound)
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
+		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(m.o.RetryUnavailable), 10))
+	case status == http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if m.o.Refuse != nil {
+		m.o.Refuse(w, r, err)
+		return
+	}
+	writeProblem(w, problemOf(err, status, entity))
+}
+
+func writeProblem(w http.ResponseWriter, p *problem) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Del("Content-Encoding")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body) // the client may have left
+}
+
+// problemOf describes an error to the client of an entity.
+func problemOf(err error, status int, entity string) *problem {
+	p := &problem{Type: problemUndefined, Title: http.StatusText(status), Status: status}
+	own, exceeded := (*RequestError)(nil), (*limiter.ExceededError)(nil)
+	switch {
+	case errors.As(err, &own):
+		p.Detail = own.Reason
+	case errors.As(err, &exceeded):
+		p.Type, p.Title = problemQuota, titleQuota
+		p.Violated, p.Detail = violated(exceeded, entity)
+	case status == http.StatusTooManyRequests:
+		p.Detail = "Too many requests wait. Retry later."
+	case status == http.StatusForbidden:
+		p.Detail = "Requests of this client are disabled."
+	case status == http.StatusBadRequest:
+		p.Detail = "The request gives a name or an amount that is not valid."
+	case status == http.StatusServiceUnavailable:
+		p.Detail = "The rate limiter is not available. Retry later."
+	}
+	return p
+}
+
+// violated returns the names of the limits that refused, and says what to do.
+func violated(e *limiter.ExceededError, entity string) (names []string, detail string) {
+	shared := true
+	for i := range e.Statuses {
+		s := &e.Statuses[i]
+		if !s.Exceeded {
+			continue
+		}
+		shared = shared && s.Entity != entity
+		if !slices.Contains(names, s.Limit.Name) {
+			names = append(names, s.Limit.Name)
+		}
+	}
+	subject := "The limit"
+	if shared {
+		subject = "The shared limit"
+	}
+	if len(names) != 1 {
+		subject += "s"
+	}
+	seconds, ok := e.RetryAfterSeconds()
+	advice := fmt.Sprintf("Retry in %d seconds.", seconds)
+	if seconds == 1 {
+		advice = "Retry in 1 second."
+	}
+	if !ok {
+		advice = "The request asks for more than the limit can hold: ask for less."
+	}
+	return names, fmt.Sprintf("%s %s left no room for this request. %s", subject, strings.Join(names, " and "), advice)
+}

@@ -1,0 +1,19 @@
+package httplimit
+
+import (
+	"net/http"
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+)
+
+// WriteFields sets the header fields of an admitted request.
+func WriteFields(h http.Header, entity string, statuses []limiter.Status, units map[string]string) {
+	f := fields{units: units}
+	f.write(h, entity, statuses, noBound)
+}
+
+// PauseOf returns the pause for which a response asks, within five minutes.
+func PauseOf(res *http.Response, now time.Time) time.Duration {
+	return min(pauseOf(res, now, DefaultMaxHold), DefaultMaxHold)
+}

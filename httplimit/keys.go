@@ -1,0 +1,208 @@
+package httplimit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+)
+
+// A Key reads the name of an entity or a resource from a request. An error refuses the
+// request: with the status of a [*RequestError], otherwise as [StatusOf] says.
+//
+// The name must be valid, see [limiter.Request]. [limiter.EncodeName] makes a valid entity
+// of any name. The keys of this package encode what they read.
+type Key func(*http.Request) (string, error)
+
+// ErrNoKey says that a request has nothing that a [Key] could read. [FirstOf] then tries the
+// next key.
+var ErrNoKey = errors.New("the request does not say who sends it")
+
+// A RequestError is a request that a [Key] or Options.Cost does not accept.
+type RequestError struct {
+	// Status is the status code of the answer. Default 400.
+	Status int
+	// Reason is part of the answer. It is for whoever sent the request.
+	Reason string
+	// Missing says that the request lacks a key: the error is [ErrNoKey].
+	Missing bool
+}
+
+// Error returns the reason.
+func (e *RequestError) Error() string { return e.Reason }
+
+// Is reports whether target is [ErrNoKey] and the request lacks a key.
+func (e *RequestError) Is(target error) bool { return target == ErrNoKey && e.Missing }
+
+// Constant is the same name for every request.
+func Constant(name string) Key {
+	return func(*http.Request) (string, error) { return name, nil }
+}
+
+// Header is the value of a header field, encoded. A request without it has no key, and is
+// answered 400.
+//
+// Use it for fields that a gateway in front of the server sets and strips from requests.
+// Otherwise the client chooses whom its requests count against.
+func Header(name string) Key {
+	missing := &RequestError{Reason: "the header field " + name + " is missing", Missing: true}
+	return func(r *http.Request) (string, error) {
+		value := r.Header.Get(name)
+		if value == "" {
+			return "", missing
+		}
+		return limiter.EncodeName(value), nil
+	}
+}
+
+// errNoAPIKey is answered 401.
+var errNoAPIKey = &RequestError{
+	Status: http.StatusUnauthorized, Missing: true,
+	Reason: "no API key: send Authorization: Bearer KEY, or X-API-Key: KEY",
+}
+
+// APIKey is [KeyName] of the API key in "Authorization: Bearer KEY" or in "X-API-Key: KEY".
+// A request without one has no key, and is answered 401.
+//
+// APIKey does not check the API key: authenticate first. Otherwise a client gets a new, full
+// bucket with every key that it makes up.
+func APIKey() Key {
+	return func(r *http.Request) (string, error) {
+		scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+		if key = strings.TrimLeft(key, " "); ok && key != "" && strings.EqualFold(scheme, "Bearer") {
+			return KeyName(key), nil
+		}
+		if key := r.Header.Get("X-Api-Key"); key != "" {
+			return KeyName(key), nil
+		}
+		return "", errNoAPIKey
+	}
+}
+
+// KeyName is the entity of an API key: "key-" and the first 128 bits of the key's SHA-256 in
+// hexadecimal digits. So neither tables nor logs have the key itself. Use KeyName to
+// configure limits of one API key.
+func KeyName(apiKey string) string {
+	const prefix = "key-"
+	sum := sha256.Sum256([]byte(apiKey))
+	name := [len(prefix) + len(sum)]byte{} // half of the sum takes two digits a byte
+	copy(name[:], prefix)
+	hex.Encode(name[len(prefix):], sum[:len(sum)/2])
+	return string(name[:])
+}
+
+// Claim is a claim of a token, encoded: "sub" for instance. verified returns the claims of
+// the token that the server has verified for this request, and false if it has verified
+// none: usually from the request's context, where an authenticating middleware has put them.
+// A request without the claim has no key, and is answered 401.
+//
+// This package parses no tokens. Anybody can write any claim into a token that nobody
+// verifies.
+func Claim(name string, verified func(*http.Request) (claims map[string]any, ok bool)) Key {
+	missing := &RequestError{
+		Status: http.StatusUnauthorized, Missing: true, Reason: "no verified token with the claim " + name,
+	}
+	return func(r *http.Request) (string, error) {
+		claims, ok := verified(r)
+		if !ok {
+			return "", missing
+		}
+		value, ok := claims[name].(string)
+		if !ok || value == "" {
+			return "", missing
+		}
+		return limiter.EncodeName(value), nil
+	}
+}
+
+// FirstOf is the first key that the request has. The last key decides about requests that
+// have none of them.
+func FirstOf(first Key, others ...Key) Key {
+	return func(r *http.Request) (string, error) {
+		name, err := first(r)
+		for _, key := range others {
+			if !errors.Is(err, ErrNoKey) {
+				break
+			}
+			name, err = key(r)
+		}
+		return name, err
+	}
+}
+
+// unmatched is the resource of requests that no pattern matches.
+const unmatched = "unmatched"
+
+// Pattern is the pattern of [http.ServeMux] that a request matches, as the name of a
+// resource: "GET /items/{id}" is "GET:/items/:id". There are as many resources as
+// patterns, whatever paths clients send. A request that matches none is "unmatched".
+//
+// A ServeMux sets [http.Request.Pattern] when it calls a handler. Pass the mux if the
+// middleware wraps the mux itself, and nil if the mux calls the middleware. Other routers
+// have a pattern of their own: write a function that returns it, and wrap it in [Resource].
+func Pattern(mux *http.ServeMux) Key {
+	return Resource(func(r *http.Request) (string, error) {
+		pattern := r.Pattern
+		if mux != nil {
+			_, pattern = mux.Handler(r)
+		}
+		if pattern == "" {
+			return unmatched, nil
+		}
+		return pattern, nil
+	})
+}
+
+// Resource makes a valid resource name of any route: "GET /items/{id}" becomes
+// "GET:/items/:id", and "/items/{id}" becomes "ANY:/items/:id". Routes of one router stay
+// distinct: if characters are lost, or the name is longer than 64 characters, it ends with a
+// hash of the route. The key must return few different routes, since each is remembered.
+func Resource(route Key) Key {
+	var known sync.Map // from routes to names; as many as there are routes
+	return func(r *http.Request) (string, error) {
+		s, err := route(r)
+		if err != nil {
+			return "", err
+		}
+		if name, ok := known.Load(s); ok {
+			return name.(string), nil //nolint:errcheck // only strings are stored
+		}
+		name := resourceName(s)
+		known.Store(s, name)
+		return name, nil
+	}
+}
+
+// route replaces what Go's patterns write with characters that resources do not have. A "."
+// cannot be part of a parameter's name.
+var route = strings.NewReplacer("{$}", ":.", "...}", "..", "{", ":", "}", "", " ", ":")
+
+// maxResource is the most characters of a resource's name.
+const maxResource = 64
+
+// resourceName is the name of a route.
+func resourceName(s string) string {
+	name := route.Replace(s)
+	if name == "" || !isLetter(name[0]) {
+		name = "ANY:" + name
+	}
+	clean := strings.Map(func(c rune) rune {
+		if c < 0x80 && (isLetter(byte(c)) || '0' <= c && c <= '9' || strings.ContainsRune("_.-/:", c)) {
+			return c
+		}
+		return '_'
+	}, name)
+	if clean == name && len(name) <= maxResource {
+		return name
+	}
+	sum := sha256.Sum256([]byte(s))
+	hash := fmt.Sprintf("-%x", sum[:4])
+	return clean[:min(len(clean), maxResource-len(hash))] + hash
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
