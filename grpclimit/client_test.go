@@ -68,7 +68,7 @@ func TestAClientWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		conn := unlimited(t, &service{}, limited(t, grpclimit.AcquirerFunc(w.Wait), clientOptions())...)
+		conn := unlimited(t, &service{}, limited(t, grpclimit.AcquirerFunc(w.Acquire), clientOptions())...)
 		began := time.Now()
 		for range 8 {
 			_, _, err := call(t.Context(), conn)

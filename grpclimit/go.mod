@@ -5,7 +5,6 @@ go 1.26.0
 replace github.com/zeroae/zae-limiter-go => ../
 
 require (
-	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/zeroae/zae-limiter-go v0.0.0-00010101000000-000000000000
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c
 	google.golang.org/grpc v1.85.0
@@ -29,6 +28,7 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/btree v1.1.3 // indirect
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/oklog/ulid/v2 v2.1.2 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
