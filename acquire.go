@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/calls"
@@ -101,11 +102,14 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)
 	if isAbandoned && a.lease != nil {
-		ctx = context.WithoutCancel(ctx)
-		l.driver.LogKept(ctx, Bucket{Entity: req.Entity, Resource: req.Resource}, l.driver.Insist(ctx, func(ctx context.Context) error {
-			return a.lease.settleNow(ctx, rollBack)
-		}))
+		a.lease.giveBack(context.WithoutCancel(ctx))
 	}
+}
+
+// giveBack returns what a lease took, because its caller has gone.
+func (l *Lease) giveBack(ctx context.Context) {
+	d := l.limiter.driver
+	d.LogKept(ctx, Bucket{Entity: l.entity, Resource: l.resource}, d.Insist(ctx, func(ctx context.Context) error { return l.settleNow(ctx, rollBack) }))
 }
 
 // answer returns to the caller the result of an acquisition that has ended.
@@ -164,22 +168,33 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 	}
 	if err != nil {
 		l.driver.Refund(ctx, child, parent)
+		l.rouse(child)
 		return nil, err
 	}
 	return l.debited(req, child, parent), nil
 }
 
-// refuseFromMemory refuses a request from memory, if the remembered images of its buckets
-// show that it would be refused. It returns nil if the limiter must ask the store.
+// refuseFromMemory is recall for a request that is then refused. It counts the refusal.
+func (l *Limiter) refuseFromMemory(req *Request) error {
+	if e := l.recall(req, l.driver.Trust()); e != nil {
+		l.driver.Counts.Refused.Add(1)
+		return e
+	}
+	return nil
+}
+
+// recall returns the refusal of a request, if the images of its buckets that were seen up
+// to trust ago show that it would be refused. It returns nil if the limiter must ask the
+// store.
 //
 // The last image of a bucket, refilled to now, shows the most that the bucket can hold,
 // unless somebody returned tokens or merged shards. So such an image may refuse, for a
 // short time; it never admits. There must be an image of every shard, compared with its
 // configuration within the time to live. No item may need a write. Then the answer is
 // the same as the store's, with the same wait.
-func (l *Limiter) refuseFromMemory(req *Request) error {
+func (l *Limiter) recall(req *Request, trust time.Duration) *ExceededError {
 	asked, m := req.asked(), l.driver.Moment()
-	of, refuses := l.driver.RefusesFromMemory(&asked, m)
+	of, refuses := l.driver.RefusesFromMemory(&asked, m, trust)
 	if !refuses {
 		return nil
 	}
@@ -192,7 +207,7 @@ func (l *Limiter) refuseFromMemory(req *Request) error {
 		if w := acct.Wanted(); i > 0 && w != nil && w.IsUnlimited() {
 			continue
 		}
-		images, all := l.driver.LastImages(room[:0], acct, m)
+		images, all := acct.AppendImages(room[:0], m.Up, trust)
 		if !all {
 			return nil
 		}
@@ -206,6 +221,5 @@ func (l *Limiter) refuseFromMemory(req *Request) error {
 	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
 		return nil // tokens were returned meanwhile
 	}
-	l.driver.Counts.Refused.Add(1)
 	return e
 }

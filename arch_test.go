@@ -34,7 +34,7 @@ const (
 // stands apart and knows nothing of limits.
 var mayImport = map[string][]string{
 	// Users meet these two; they are thin.
-	".":    {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "store"},
+	".":    {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "internal/waiting", "store"},
 	"tend": {"internal/memory", "internal/process", "internal/upkeep", "store"},
 
 	// The drivers.
@@ -50,6 +50,8 @@ var mayImport = map[string][]string{
 	"internal/plan":   {"internal/bucket", "store"},
 	"internal/lane":   {"internal/calls"},
 	"internal/calls":  {},
+	// The order of callers that wait for tokens has no clock and no I/O.
+	"internal/waiting": {},
 
 	// The contract, and the arithmetic.
 	"store":           {},

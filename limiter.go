@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/waiting"
 )
 
 // Defaults of [Options].
@@ -18,6 +19,7 @@ const (
 	DefaultTTLMultiplier = process.DefaultTTLMultiplier // 7
 	DefaultTrust         = acquire.DefaultTrust         // 1 second
 	DefaultInFlight      = acquire.DefaultInFlight      // 2
+	DefaultMaxWaiters    = 1000
 )
 
 // Options configure a [Limiter]. The zero value works.
@@ -53,6 +55,11 @@ type Options struct {
 	// Negative lets every caller write for itself. A store in the same process answers
 	// at once, so its callers share no writes.
 	InFlight int
+	// MaxWaiters is how many callers of [Limiter.Wait] may wait at the same time for one
+	// bucket. If the bucket's entity has a parent to which it cascades, all buckets that
+	// cascade to the parent's count together. Further callers get [ErrQueueFull]. Default
+	// [DefaultMaxWaiters]; negative is no bound.
+	MaxWaiters int
 	// Logger gets what the limiter cannot return. Default: discarded.
 	Logger *slog.Logger
 	// Rand draws a number from [0, n). The limiter chooses shards and pauses with it.
@@ -66,6 +73,9 @@ type Limiter struct {
 	driver *acquire.Driver
 	// begin carries out an acquisition, in the way that suits the store.
 	begin func(context.Context, Request, *acquisition) (*Lease, error)
+
+	waiting    waiting.Room[*Lease]
+	maxWaiters int
 }
 
 // New makes a limiter on a store. It does no I/O.
@@ -76,7 +86,10 @@ func New(s Store, o Options) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight})}
+	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight}), maxWaiters: o.MaxWaiters}
+	if l.maxWaiters == 0 {
+		l.maxWaiters = DefaultMaxWaiters
+	}
 	l.begin = l.acquireApart
 	if p.IsInline() {
 		l.begin = l.acquireHere
@@ -84,7 +97,8 @@ func New(s Store, o Options) (*Limiter, error) {
 	return l, nil
 }
 
-// Close ends the limiter. Calls that begin from now on return [ErrClosed]. Close waits
+// Close ends the limiter. Calls that begin from now on return [ErrClosed], and so do calls
+// of [Limiter.Wait] that are waiting. Close waits
 // for the calls under way, and for work that goes on after calls have returned. Such
 // work is rollbacks for callers that left, and comparisons of buckets with their
 // configuration. Close gives up the doubling of a throttled bucket.
@@ -102,8 +116,12 @@ func New(s Store, o Options) (*Limiter, error) {
 func (l *Limiter) Close() error { return l.driver.Close() }
 
 // InvalidateConfig drops the remembered configuration. The next acquire then sees
-// changes made elsewhere, instead of within [Options.ConfigTTL].
-func (l *Limiter) InvalidateConfig() { l.driver.Config.Invalidate() }
+// changes made elsewhere, instead of within [Options.ConfigTTL], and callers of
+// [Limiter.Wait] look again at once.
+func (l *Limiter) InvalidateConfig() {
+	l.driver.Config.Invalidate()
+	l.waiting.RouseAll()
+}
 
 // CacheStats counts what the configuration cache did.
 type CacheStats struct {
@@ -116,6 +134,7 @@ type CacheStats struct {
 type Stats struct {
 	Config  CacheStats
 	Buckets int // buckets remembered
+	Waiting int // callers of [Limiter.Wait] that wait now
 	// LocallyRefused counts requests that were refused from memory, without the store.
 	LocallyRefused uint64
 	// Carried counts claims and adjustments that another caller's write included.
@@ -137,7 +156,7 @@ func (l *Limiter) Stats() Stats {
 	config, c := l.driver.Config.Stats(), &l.driver.Counts
 	return Stats{
 		Config:  CacheStats{Hits: config.Hits, Misses: config.Misses, Size: config.Size, TTL: l.driver.Config.TTL()},
-		Buckets: l.driver.Buckets(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
+		Buckets: l.driver.Buckets(), Waiting: l.waiting.Size(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
 		Healed: c.Healed.Load(),
 	}

@@ -167,6 +167,7 @@ func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, has
 	if errors.Is(err, ErrThrottled) && hasReturned != nil && hasReturned() {
 		err = l.limiter.driver.Insist(ctx, func(ctx context.Context) error { return l.write(ctx, how) })
 	}
+	l.rouse()
 	if process.IsTurnedAway(err) {
 		l.end(leaseOpen)
 	} else {

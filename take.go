@@ -160,6 +160,7 @@ func (l *Lease) Release(ctx context.Context, tokens map[string]int64) error {
 		d.AtOnce(len(l.sides), func(i int) {
 			errs[i] = d.Settle(bound, l.sides[i], func(e *acquire.Entry) int64 { return e.Due })
 		})
+		l.rouse()
 		return struct{}{}, errors.Join(errs...)
 	})
 	return err

@@ -136,11 +136,33 @@ func (d *Driver) isDisabled(acct *account, up time.Duration) bool {
 	return w != nil && w.Disabled && d.Config.IsYoung(w, up) || acct.IsDisabled(up, d.Config.TTL(), d.Config.Epoch())
 }
 
-// RefusesFromMemory reports whether a request would be refused, by what is remembered. It
-// also returns the memories that it used: the entity's, and its parent's if the entity
-// cascades. It allocates nothing.
-func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment) (of [2]*memory.Account, refuses bool) {
-	if d.trust < 0 {
+// Trust is how long an image may refuse; negative is never.
+func (d *Driver) Trust() time.Duration { return d.trust }
+
+// Payer is the parent to which an entity cascades, by what is remembered; "" if there is
+// none, or nothing is remembered.
+func (d *Driver) Payer(entity, resource string) string {
+	acct, ok := d.accounts.Get(memory.Key{Entity: entity, Resource: resource})
+	if !ok {
+		return ""
+	}
+	if w := acct.Wanted(); w != nil {
+		return plan.PayerOf(&w.Owner)
+	}
+	return acct.Owner(d.Uptime(), memory.ImageAge)
+}
+
+// IsShared reports whether other processes write to the bucket of an entity, too.
+func (d *Driver) IsShared(entity, resource string) bool {
+	acct, ok := d.accounts.Get(memory.Key{Entity: entity, Resource: resource})
+	return ok && acct.IsShared(d.Uptime())
+}
+
+// RefusesFromMemory reports whether a request would be refused, by what was seen up to
+// trust ago. It also returns the memories that it used: the entity's, and its parent's if
+// the entity cascades. It allocates nothing.
+func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment, trust time.Duration) (of [2]*memory.Account, refuses bool) {
+	if trust < 0 {
 		return of, false
 	}
 	acct, ok := d.accounts.Get(memory.Key{Entity: req.Entity, Resource: req.Resource})
@@ -148,7 +170,7 @@ func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment) (of [2]*memory
 		return of, false
 	}
 	of[0] = &acct.Account
-	short, parent, ok := d.recall(of[0], req, false, m)
+	short, parent, ok := d.recall(of[0], req, false, m, trust)
 	if !ok || parent == "" {
 		return of, ok && short
 	}
@@ -156,20 +178,14 @@ func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment) (of [2]*memory
 		return of, false
 	}
 	of[1] = &acct.Account
-	parentShort, _, ok := d.recall(of[1], req, true, m)
+	parentShort, _, ok := d.recall(of[1], req, true, m, trust)
 	return of, ok && (short || parentShort)
-}
-
-// LastImages appends the last images of all shards. all says that none is missing, or too
-// old to refuse.
-func (d *Driver) LastImages(images []*store.Image, acct *memory.Account, m memory.Moment) (_ []*store.Image, all bool) {
-	return acct.AppendImages(images, m.Up, d.trust)
 }
 
 // recall reports whether the last images show that a bucket is short for a request, and
 // the parent to which it cascades. It is not ok if the images cannot tell. An optional
 // bucket may lack limits, or have none.
-func (d *Driver) recall(a *memory.Account, req *Request, optional bool, m memory.Moment) (short bool, parent string, ok bool) {
+func (d *Driver) recall(a *memory.Account, req *Request, optional bool, m memory.Moment, trust time.Duration) (short bool, parent string, ok bool) {
 	w := a.Wanted()
 	switch {
 	case w == nil || w.Disabled || !d.Config.IsYoung(w, m.Up):
@@ -183,7 +199,7 @@ func (d *Driver) recall(a *memory.Account, req *Request, optional bool, m memory
 	if w.IsUnlimited() {
 		in = req.Fallback
 	}
-	return a.IsShort(w, in, req.Consume, optional, m, d.trust)
+	return a.IsShort(w, in, req.Consume, optional, m, trust)
 }
 
 // isIn reports whether limits has every limit that a request names.

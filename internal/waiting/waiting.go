@@ -1,0 +1,378 @@
+// Package waiting orders the callers of one process that wait for tokens. It has no clock
+// and does no I/O: its callers ask what their turn is, and tell what became of it.
+package waiting
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Key names one limit of one entity's bucket.
+type Key struct{ Entity, Limit string }
+
+// A Line names the buckets whose callers may have to wait for each other: the bucket of an
+// entity, or of a parent and of everybody that cascades to it.
+type Line struct{ Entity, Resource string }
+
+// Forever is an instant that never comes.
+const Forever time.Duration = math.MaxInt64
+
+// A Room has the callers of a process that wait. L is what a caller is admitted with. The
+// zero value is empty.
+//
+// Two callers of a line are in order if the one waits for a limit that the other names, or
+// names a limit that the other waits for. The earlier one is then served first, whatever
+// they ask for. Callers with nothing in common do not wait for each other.
+//
+// The first of the callers in order leads: it alone looks whether it would be admitted,
+// and tries. Only callers that ask for exactly the same may try at the same time, each
+// once the tokens suffice for all of them. What they are admitted with is then shared out
+// in the order of their arrival, so no caller overtakes another one:
+//
+//	first   tries ───────────────── refused: gets what the second was admitted with
+//	second     tries ── admitted ──▶ waits for the first ──▶ goes on waiting
+type Room[L any] struct {
+	arrivals atomic.Uint64
+	size     atomic.Int64 // callers in all lines
+
+	mu    sync.Mutex
+	lines map[Line]*line[L]
+}
+
+// A line is the callers of a [Line], in the order of their arrival.
+type line[L any] struct {
+	callers []*Caller[L]
+	classes map[string]*class[L]
+}
+
+// A class is the callers of a line that ask for exactly the same.
+type class[L any] struct {
+	callers int
+	trying  int           // how many of them try now
+	free    []L           // what others of them were admitted with, for those that arrived first
+	until   time.Duration // when the next of them may try
+
+	// rank and found are scratch of [line.rouse].
+	rank  int
+	found bool
+}
+
+// A Caller waits in a line. Its exported fields must not change once it has joined.
+type Caller[L any] struct {
+	Line    Line
+	Arrival uint64          // by [Room.Arrive]
+	Class   string          // callers of a line with the same class ask for exactly the same
+	Asks    map[Key]int64   // tokens of each limit that the caller names
+	Wake    <-chan struct{} // receives when the caller's turn may have changed
+	wake    chan<- struct{}
+	class   *class[L]
+	waits   []Key // limits that the caller has waited for
+	tries   bool
+	gift    *L // what the caller is admitted with
+}
+
+// A Turn is what a caller may do.
+type Turn[L any] struct {
+	// Gift is what the caller is admitted with; nil if it still waits. The caller has then
+	// left the line.
+	Gift *L
+	// Leads says that the caller is the next one to try, and Until when it may. Ahead is
+	// how many callers of its class are trying, whose tokens come first.
+	Leads bool
+	Until time.Duration
+	Ahead int
+	// Hopes says that the caller gets what another one is about to be admitted with.
+	Hopes bool
+}
+
+// Arrive counts an arrival.
+func (r *Room[L]) Arrive() uint64 { return r.arrivals.Add(1) }
+
+// Size is how many callers wait.
+func (r *Room[L]) Size() int { return int(r.size.Load()) }
+
+// NewCaller returns a caller that has not joined.
+func NewCaller[L any](at Line, arrival uint64, class string, asks map[Key]int64) *Caller[L] {
+	wake := make(chan struct{}, 1)
+	return &Caller[L]{Line: at, Arrival: arrival, Class: class, Asks: asks, Wake: wake, wake: wake}
+}
+
+// Ahead reports whether a caller must wait for earlier ones, and what these ask for.
+func (r *Room[L]) Ahead(c *Caller[L]) (asks map[Key]int64, must bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ln := r.lines[c.Line]
+	if ln == nil {
+		return nil, false
+	}
+	for _, other := range ln.callers {
+		if other.Arrival > c.Arrival {
+			break
+		}
+		if other != c && other.isInTheWayOf(c) {
+			if asks == nil {
+				asks = make(map[Key]int64)
+			}
+			for key, tokens := range other.Asks {
+				asks[key] += tokens
+			}
+		}
+	}
+	return asks, asks != nil
+}
+
+// Join puts a caller into its line, unless that has most callers already; a negative most
+// is no bound. The caller waits for the given limits, and for those for which earlier
+// callers wait that it names, too. The first of its class may try from the given instant
+// on. others is how many callers the line had.
+func (r *Room[L]) Join(c *Caller[L], waits []Key, until time.Duration, most int) (others int, joined bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ln := r.lines[c.Line]
+	if ln != nil && most >= 0 && len(ln.callers) >= most || ln == nil && most == 0 {
+		return most, false
+	}
+	if ln == nil {
+		if r.lines == nil {
+			r.lines = make(map[Line]*line[L])
+		}
+		ln = &line[L]{classes: make(map[string]*class[L])}
+		r.lines[c.Line] = ln
+	}
+	c.waitFor(waits)
+	at, _ := slices.BinarySearchFunc(ln.callers, c.Arrival, func(other *Caller[L], arrival uint64) int {
+		if other.Arrival < arrival {
+			return -1
+		}
+		return 1
+	})
+	for _, other := range ln.callers[:at] {
+		c.waitFor(other.waits)
+	}
+	others = len(ln.callers)
+	ln.callers = slices.Insert(ln.callers, at, c)
+	if c.class = ln.classes[c.Class]; c.class == nil {
+		c.class = &class[L]{until: until}
+		ln.classes[c.Class] = c.class
+	}
+	c.class.callers++
+	r.size.Add(1)
+	ln.rouse()
+	return others, true
+}
+
+// Turn returns what a caller may do now.
+func (r *Room[L]) Turn(c *Caller[L]) (t Turn[L]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.gift != nil {
+		return Turn[L]{Gift: c.gift}
+	}
+	return r.lines[c.Line].turn(c)
+}
+
+// Postpone notes that a caller may try from an instant on, because the tokens do not yet
+// suffice.
+func (r *Room[L]) Postpone(c *Caller[L], until time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.gift == nil {
+		c.class.until = until
+	}
+}
+
+// Try begins a try. It reports whether the caller still leads; otherwise its turn has
+// changed.
+func (r *Room[L]) Try(c *Caller[L]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.gift != nil {
+		return false
+	}
+	ln := r.lines[c.Line]
+	if !ln.turn(c).Leads {
+		return false
+	}
+	c.tries, c.class.until = true, 0
+	c.class.trying++
+	ln.rouse()
+	return true
+}
+
+// Admit ends a try with what the caller was admitted with, which goes to the first caller
+// of the class. It returns what nobody is left to be admitted with.
+func (r *Room[L]) Admit(c *Caller[L], with L) (spare []L) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.endTry()
+	c.class.free, c.class.until = append(c.class.free, with), 0
+	return r.shareLocked(r.lines[c.Line], c.class)
+}
+
+// Refuse ends a try that was refused for some limits. The class may try again from an
+// instant on.
+func (r *Room[L]) Refuse(c *Caller[L], waits []Key, until time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.endTry()
+	c.waitFor(waits)
+	c.class.until = until
+	r.shareLocked(r.lines[c.Line], c.class) // the caller stays, so nothing is spare
+}
+
+// Leave takes a caller out of its line. It returns what nobody is left to be admitted with.
+func (r *Room[L]) Leave(c *Caller[L]) (spare []L) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.gift != nil { // it has left the line already
+		c.class.free = append(c.class.free, *c.gift)
+		return r.shareLocked(r.lines[c.Line], c.class)
+	}
+	if c.tries {
+		c.endTry()
+	}
+	ln := r.lines[c.Line]
+	r.removeLocked(ln, c)
+	return r.shareLocked(ln, c.class)
+}
+
+// Rouse lets the callers of a line look again at once: tokens may have come back.
+func (r *Room[L]) Rouse(at Line) {
+	if r.size.Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ln := r.lines[at]; ln != nil {
+		ln.lookAgain()
+	}
+}
+
+// RouseAll is Rouse for all lines.
+func (r *Room[L]) RouseAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ln := range r.lines {
+		ln.lookAgain()
+	}
+}
+
+func (c *Caller[L]) endTry() {
+	c.tries = false
+	c.class.trying--
+}
+
+// shareLocked gives what is free to the first callers of a class. A caller that tries is
+// waited for: it may be admitted itself. shareLocked returns what is free when no caller
+// is left, and wakes the callers of the line whose turn has come. The line is nil if all
+// its callers have left.
+func (r *Room[L]) shareLocked(ln *line[L], cl *class[L]) (spare []L) {
+	for len(cl.free) > 0 && cl.callers > 0 {
+		first := ln.callers[slices.IndexFunc(ln.callers, func(c *Caller[L]) bool { return c.class == cl })]
+		if first.tries {
+			break
+		}
+		with := cl.free[0]
+		first.gift, cl.free = &with, cl.free[1:]
+		r.removeLocked(ln, first)
+		first.poke()
+	}
+	if cl.callers == 0 {
+		spare, cl.free = cl.free, nil
+	}
+	if ln != nil {
+		ln.rouse()
+	}
+	return spare
+}
+
+// removeLocked takes a caller out of its line, and the line and the class away with their
+// last caller.
+func (r *Room[L]) removeLocked(ln *line[L], c *Caller[L]) {
+	i := slices.Index(ln.callers, c)
+	ln.callers = slices.Delete(ln.callers, i, i+1)
+	if c.class.callers--; c.class.callers == 0 {
+		delete(ln.classes, c.Class)
+	}
+	if len(ln.callers) == 0 {
+		delete(r.lines, c.Line)
+	}
+	r.size.Add(-1)
+}
+
+// turn returns what a caller of the line may do.
+func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
+	cl, rank := c.class, 0
+	served := cl.trying + len(cl.free)
+	for _, other := range ln.callers {
+		switch {
+		case other == c:
+			return Turn[L]{Leads: rank == served && !c.tries, Until: cl.until, Ahead: cl.trying, Hopes: rank < served}
+		case other.class == cl:
+			rank++
+		case other.isInTheWayOf(c):
+			return Turn[L]{Hopes: rank < served}
+		}
+	}
+	return t
+}
+
+// rouse wakes the callers that lead, and perhaps others, once for each class.
+func (ln *line[L]) rouse() {
+	for _, cl := range ln.classes {
+		cl.rank, cl.found = 0, false
+	}
+	var waits []Key // for which callers wait that were passed
+	for left, i := len(ln.classes), 0; left > 0 && i < len(ln.callers); i++ {
+		c := ln.callers[i]
+		cl := c.class
+		if !cl.found {
+			isBlocked := cl.rank == 0 && slices.ContainsFunc(waits, func(key Key) bool { _, names := c.Asks[key]; return names })
+			leads := cl.rank == cl.trying+len(cl.free)
+			if leads && !isBlocked && !c.tries {
+				c.poke()
+			}
+			if isBlocked || leads {
+				cl.found = true
+				left--
+			}
+		}
+		cl.rank++
+		for _, key := range c.waits {
+			if !slices.Contains(waits, key) {
+				waits = append(waits, key)
+			}
+		}
+	}
+}
+
+func (ln *line[L]) lookAgain() {
+	for _, cl := range ln.classes {
+		cl.until = 0
+	}
+	ln.rouse()
+}
+
+// isInTheWayOf reports whether a later caller must wait for this one.
+func (c *Caller[L]) isInTheWayOf(later *Caller[L]) bool {
+	return slices.ContainsFunc(c.waits, func(key Key) bool { _, names := later.Asks[key]; return names })
+}
+
+// waitFor adds limits that the caller names to those that it waits for.
+func (c *Caller[L]) waitFor(keys []Key) {
+	for _, key := range keys {
+		if _, names := c.Asks[key]; names && !slices.Contains(c.waits, key) {
+			c.waits = append(c.waits, key)
+		}
+	}
+}
+
+func (c *Caller[L]) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,357 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/waiting"
+)
+
+// Wait is [Limiter.Acquire] for a caller that would rather wait than be refused. It waits
+// until the request is admitted, and returns the lease.
+//
+// Callers of one limiter that wait for the same limit of a bucket are admitted in the
+// order of their arrival, whatever they ask for: a small request does not overtake a large
+// one. A caller that names no limit for which an earlier one waits does not wait behind it.
+// Callers in other processes compete: there is no order among processes, but their shares
+// are about equal. Acquire knows nothing of the order.
+//
+// Wait gives up at once if no wait helps, and if the wait would not end before the deadline
+// of ctx. The callers in front count, as if all of them stayed. The error is then the
+// refusal: [ErrExceeded], with the wait in its [*ExceededError]. If so many callers wait
+// already that [Options.MaxWaiters] is reached, it is [ErrQueueFull] too. If ctx ends
+// while Wait waits, the error is that of ctx. It is also ErrExceeded if that was the
+// deadline: then others took the tokens first. [Limiter.Close] ends the wait with
+// [ErrClosed]. All other errors are those of Acquire, and end the wait.
+//
+// A caller that leaves has taken nothing, and those behind it move up. Nothing bounds the
+// wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for
+// how often that is.
+func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
+	arrival := l.waiting.Arrive()
+	if l.waiting.Size() > 0 {
+		if err := req.Validate(); err != nil {
+			return nil, err
+		}
+		if c := l.newWaiter(&req, arrival); l.mustWait(c) {
+			return l.waitBehind(ctx, &req, c)
+		}
+	}
+	lease, err := l.Acquire(ctx, req)
+	refusal, refused := errors.AsType[*ExceededError](err)
+	if !refused {
+		return lease, err
+	}
+	return l.waitAfter(ctx, &req, l.newWaiter(&req, arrival), refusal)
+}
+
+type waiter = waiting.Caller[*Lease]
+
+const (
+	// A waiter looks again before its wait has passed, because tokens may come back or a
+	// limit may be raised: after lookPart of the wait, at least after leastLook and at most
+	// after mostLook.
+	lookPart  = 4
+	leastLook = 5 * time.Second
+	mostLook  = time.Minute
+	// spreadAsks is for how many requests a shared bucket earns tokens in the time over
+	// which its processes spread their tries.
+	spreadAsks = 4
+)
+
+// newWaiter returns a waiter for a request, in the line of everybody that may take from
+// the same buckets.
+func (l *Limiter) newWaiter(req *Request, arrival uint64) *waiter {
+	line := waiting.Line{Entity: req.Entity, Resource: req.Resource}
+	asks := make(map[waiting.Key]int64, 2*len(req.Consume))
+	payer := l.driver.Payer(req.Entity, req.Resource)
+	for limit, tokens := range req.Consume {
+		if tokens == 0 { // it only declares the limit
+			continue
+		}
+		asks[waiting.Key{Entity: req.Entity, Limit: limit}] = tokens
+		if payer != "" {
+			asks[waiting.Key{Entity: payer, Limit: limit}] = tokens
+		}
+	}
+	if payer != "" {
+		line.Entity = payer
+	}
+	return waiting.NewCaller[*Lease](line, arrival, classOf(req), asks)
+}
+
+// classOf is equal for requests that ask for exactly the same, so that one may have the
+// other's lease.
+func classOf(req *Request) string {
+	var b strings.Builder
+	b.WriteString(req.Entity + " " + string(req.OnUnavailable))
+	for _, name := range slices.Sorted(maps.Keys(req.Consume)) {
+		fmt.Fprintf(&b, " %s=%d", name, req.Consume[name])
+	}
+	for _, limit := range req.Fallback {
+		fmt.Fprintf(&b, " %v", limit)
+	}
+	return b.String()
+}
+
+// mustWait reports whether earlier callers wait for limits that a request names.
+func (l *Limiter) mustWait(c *waiter) bool {
+	_, must := l.waiting.Ahead(c)
+	return must
+}
+
+// waitBehind waits behind earlier callers. What it is up against it takes from memory, or
+// else reads it.
+func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
+	refusal := l.recallForWaiters(req, 0)
+	if refusal == nil {
+		statuses, err := l.Available(ctx, *req)
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			return nil, err // the try would say the same
+		}
+		refusal = &ExceededError{Statuses: statuses}
+	}
+	return l.join(ctx, req, c, refusal, 0)
+}
+
+// waitAfter waits after a refusal.
+func (l *Limiter) waitAfter(ctx context.Context, req *Request, c *waiter, refusal *ExceededError) (*Lease, error) {
+	return l.join(ctx, req, c, refusal, l.due(refusal))
+}
+
+// join joins the line, unless the wait would be too long, and waits.
+func (l *Limiter) join(ctx context.Context, req *Request, c *waiter, refusal *ExceededError, until time.Duration) (*Lease, error) {
+	ahead, _ := l.waiting.Ahead(c)
+	refusal = refusal.behind(ahead)
+	if err := tooLate(ctx, req, refusal); err != nil {
+		return nil, err
+	}
+	if n, joined := l.waiting.Join(c, exceeded(refusal), until, l.maxWaiters); !joined {
+		return nil, fmt.Errorf("%s: %w: %d already: %w", req.op("wait for"), ErrQueueFull, n, refusal)
+	}
+	cloned := req.clone()
+	return l.wait(ctx, &cloned, c, refusal)
+}
+
+// tooLate is the error of a caller whose wait would not end in time. It is nil if the wait
+// would.
+func tooLate(ctx context.Context, req *Request, refusal *ExceededError) error {
+	wait := refusal.RetryAfter()
+	if wait == Never {
+		return refusal
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	if left := time.Until(deadline); wait > left {
+		return fmt.Errorf("%s: the wait of %v would end after the deadline of the context, which is in %v: %w",
+			req.op("wait for"), wait, left, refusal)
+	}
+	return nil
+}
+
+// wait waits in the line until the request is admitted.
+func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *ExceededError) (*Lease, error) {
+	closing, alarm := l.driver.Closing(), time.NewTimer(waiting.Forever)
+	defer alarm.Stop()
+	for {
+		turn := l.waiting.Turn(c)
+		up := l.driver.Uptime()
+		switch {
+		case turn.Gift != nil:
+			return *turn.Gift, nil
+		case ctx.Err() != nil:
+			l.leaveLine(ctx, c)
+			return nil, endOfWait(ctx, req, refusal)
+		case l.driver.IsClosed() && !turn.Hopes:
+			l.leaveLine(ctx, c)
+			return nil, fmt.Errorf("%s: %w", req.op("wait for"), ErrClosed)
+		case l.driver.IsClosed():
+			closing = nil
+		}
+		if turn.Leads && turn.Until <= up {
+			err := l.try(ctx, req, c, turn, &refusal)
+			if err != nil {
+				l.leaveLine(ctx, c)
+				return nil, err
+			}
+			continue
+		}
+		if turn.Leads {
+			alarm.Reset(turn.Until - up)
+		} else {
+			alarm.Stop()
+		}
+		select {
+		case <-c.Wake:
+		case <-alarm.C:
+		case <-ctx.Done():
+		case <-closing:
+		}
+	}
+}
+
+// try tries to acquire for the caller that leads, if memory does not tell that it is too
+// early. An error ends the wait.
+func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError) error {
+	early := l.recallForWaiters(req, turn.Ahead)
+	switch {
+	case early == nil && turn.Ahead > 0 && turn.Until == 0: // their answers will tell
+		l.waiting.Postpone(c, l.driver.Uptime()+l.driver.Part())
+		return nil
+	case early != nil && turn.Ahead > 0 && early.RetryAfter() == Never: // the bucket never holds enough for all of them
+		l.waiting.Postpone(c, waiting.Forever)
+		return nil
+	case early != nil:
+		if err := tooLate(ctx, req, early); err != nil && turn.Ahead == 0 {
+			return err
+		}
+		l.waiting.Postpone(c, l.due(early))
+		return nil
+	case !l.waiting.Try(c):
+		return nil
+	}
+	lease, err := l.Acquire(ctx, *req)
+	if err == nil {
+		l.returnSpare(ctx, l.waiting.Admit(c, lease))
+		return nil
+	}
+	refusal, refused := errors.AsType[*ExceededError](err)
+	if !refused {
+		return err
+	}
+	*last = refusal
+	if err := tooLate(ctx, req, refusal); err != nil {
+		return err
+	}
+	l.waiting.Refuse(c, exceeded(refusal), l.due(refusal))
+	return nil
+}
+
+// recallForWaiters returns the refusal of a request that comes after ahead others like it,
+// as far as memory can tell. Waiting longer is no decision, so it rests on memory even if
+// [Options.Trust] forbids refusals from memory.
+func (l *Limiter) recallForWaiters(req *Request, ahead int) *ExceededError {
+	all := *req
+	if ahead > 0 {
+		all.Consume = make(map[string]int64, len(req.Consume))
+		for limit, tokens := range req.Consume {
+			if n := int64(ahead + 1); tokens <= MaxTokens/n {
+				all.Consume[limit] = tokens * n
+			} else {
+				all.Consume[limit] = MaxTokens + 1 // more than any capacity
+			}
+		}
+	}
+	return l.recall(&all, max(l.driver.Trust(), DefaultTrust))
+}
+
+// due is the instant, by the limiter's uptime, at which a refused request is to be tried
+// again. If other processes use the bucket, too, all of them have been told the same
+// instant. So the tries spread over the time in which the bucket earns the tokens for
+// several such requests.
+func (l *Limiter) due(refusal *ExceededError) time.Duration {
+	wait := refusal.RetryAfter()
+	if look := min(max(wait/lookPart, leastLook), mostLook); wait > look {
+		wait = look
+	}
+	var spread time.Duration
+	for i := range refusal.Statuses {
+		if s := &refusal.Statuses[i]; s.Exceeded && l.driver.IsShared(s.Entity, s.Resource) {
+			spread = max(spread, spreadAsks*earnedIn(&s.Limit, s.Requested))
+		}
+	}
+	if spread > 0 {
+		wait += time.Duration(l.driver.Rand(int64(spread)))
+	}
+	return l.driver.Uptime() + wait
+}
+
+// earnedIn is the time in which a limit earns tokens.
+func earnedIn(limit *Limit, tokens int64) time.Duration {
+	periods := float64(tokens) / float64(max(1, limit.Amount))
+	return time.Duration(math.Ceil(min(periods*float64(limit.Period), math.MaxInt64/2)))
+}
+
+// behind returns the refusal for a caller behind others, which take what they ask for
+// first.
+func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
+	if len(ahead) == 0 {
+		return e
+	}
+	late := &ExceededError{Statuses: slices.Clone(e.Statuses)}
+	for i := range late.Statuses {
+		s := &late.Statuses[i]
+		first, ok := ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}]
+		if missing := first + s.Requested - s.Available; ok && s.RetryAfter != Never && missing > 0 {
+			s.Exceeded = true
+			s.RetryAfter = max(s.RetryAfter, earnedIn(&s.Limit, missing).Truncate(time.Millisecond))
+		}
+	}
+	return late
+}
+
+// exceeded are the limits that refused.
+func exceeded(e *ExceededError) (keys []waiting.Key) {
+	for i := range e.Statuses {
+		if s := &e.Statuses[i]; s.Exceeded {
+			keys = append(keys, waiting.Key{Entity: s.Entity, Limit: s.Limit.Name})
+		}
+	}
+	return keys
+}
+
+// endOfWait is the error of a caller whose context ended while it waited.
+func endOfWait(ctx context.Context, req *Request, refusal *ExceededError) error {
+	why := context.Cause(ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w: %w", req.op("wait for"), why, refusal)
+	}
+	return fmt.Errorf("%s: %w", req.op("wait for"), why)
+}
+
+// leaveLine takes a caller out of its line.
+func (l *Limiter) leaveLine(ctx context.Context, c *waiter) {
+	l.returnSpare(ctx, l.waiting.Leave(c))
+}
+
+// returnSpare returns what was acquired for callers that have left, in the background.
+func (l *Limiter) returnSpare(ctx context.Context, spare []*Lease) {
+	ctx = context.WithoutCancel(ctx)
+	for _, lease := range spare {
+		if !l.driver.Begin() {
+			l.driver.LogKept(ctx, Bucket{Entity: lease.entity, Resource: lease.resource}, ErrClosed)
+			continue
+		}
+		l.driver.Run(func() {
+			defer l.driver.End()
+			lease.giveBack(ctx)
+		})
+	}
+}
+
+// rouse lets callers that wait for a bucket look again, because tokens may have come back.
+func (l *Limiter) rouse(c *acquire.Claim) {
+	line := waiting.Line{Entity: c.Entity, Resource: c.Resource}
+	if c.Parent != "" {
+		line.Entity = c.Parent
+	}
+	l.waiting.Rouse(line)
+}
+
+// rouse is [Limiter.rouse] for all that the lease took.
+func (l *Lease) rouse() {
+	for _, side := range l.sides {
+		if side.Claim != nil {
+			l.limiter.rouse(side.Claim)
+		}
+	}
+}
