@@ -3,6 +3,7 @@ package httplimit
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,9 +100,8 @@ func (p *proxies) client(r *http.Request) (client netip.Addr, ok bool) {
 	if len(p.trusted) == 0 || ok && !p.trusts(client) {
 		return client, ok
 	}
-	lines := r.Header[p.field]
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest := lines[i]; rest != ""; {
+	for _, line := range slices.Backward(r.Header[p.field]) {
+		for rest := line; rest != ""; {
 			var entry string
 			rest, entry = lastEntry(rest)
 			if entry == "" { // an empty entry of a list means nothing

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -15,17 +16,17 @@ import (
 
 var inner = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 
-func clientAddr(t testing.TB, o httplimit.AddrOptions) httplimit.Key {
-	t.Helper()
+func clientAddr(tb testing.TB, o httplimit.AddrOptions) httplimit.Key {
+	tb.Helper()
 	k, err := httplimit.ClientAddr(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return k
 }
 
 func from(remote, field string, lines ...string) *http.Request {
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
 	r.RemoteAddr = remote
 	for _, line := range lines {
 		r.Header.Add(field, line)

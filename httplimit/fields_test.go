@@ -84,7 +84,7 @@ func TestWhatIsLeftIsAdmittedWithinTheWindow(t *testing.T) {
 	inBubble(t, httplimit.Options{}, nil, func(s *server) {
 		for range 4 {
 			left := parseItems(s.T, s.get().Header(), "RateLimit")[0].params
-			r, window := left["r"].(int64), time.Duration(left["t"].(int64))*time.Second
+			r, window := left["r"].(int64), time.Duration(left["t"].(int64)*int64(time.Second))
 			for range r {
 				time.Sleep(window / time.Duration(r+1))
 				s.want(s.get(), http.StatusNoContent, nil)
@@ -126,7 +126,8 @@ func TestTheDraftsExamples(t *testing.T) {
 		policy, limit string
 	}{
 		"3, two policies": {
-			[]limiter.Status{at(limiter.PerMinute("burst", 100), 100), at(limiter.PerDay("daily", 1000), 1000)}, nil,
+			[]limiter.Status{at(limiter.PerMinute("burst", 100), 100), at(limiter.PerDay("daily", 1000), 1000)},
+			nil,
 			`"burst";q=100;w=60, "daily";q=1000;w=86400`, `"burst";r=100, "daily";r=1000`,
 		},
 		"3.2, a window": {
@@ -138,14 +139,16 @@ func TestTheDraftsExamples(t *testing.T) {
 			`"peruser";q=65535;w=10;qu="content-bytes"`, `"peruser";r=65535`,
 		},
 		"B.1.2, the parent's limits are left out": {
-			[]limiter.Status{at(limiter.PerDay("day", 5000), 100), {Entity: "acme", Limit: limiter.PerHour("hour", 1000)}}, nil,
+			[]limiter.Status{at(limiter.PerDay("day", 5000), 100), {Entity: "acme", Limit: limiter.PerHour("hour", 1000)}},
+			nil,
 			`"day";q=5000;w=86400`, `"day";r=100;t=84672`,
 		},
 		"B.1.3, in debt": {
 			[]limiter.Status{at(limiter.PerMinute("basic", 100), -20)}, nil, `"basic";q=100;w=60`, `"basic";r=0;t=72`,
 		},
 		"8.5, ten thousand in 1000 seconds": {
-			[]limiter.Status{at(limiter.Custom("somepolicy", 10000, 1000*time.Second), 9900)}, nil,
+			[]limiter.Status{at(limiter.Custom("somepolicy", 10000, 1000*time.Second), 9900)},
+			nil,
 			`"somepolicy";q=10000;w=1000`, `"somepolicy";r=9900;t=10`,
 		},
 	} {

@@ -160,11 +160,11 @@ func exhausted(h http.Header, longest time.Duration) (pause time.Duration) {
 
 // parameter returns a parameter that is a non-negative integer.
 func parameter(item httpsfv.Item, name string) (value int64, ok bool) {
-	any, ok := item.Params.Get(name)
+	bare, ok := item.Params.Get(name)
 	if !ok {
 		return 0, false
 	}
-	value, ok = any.(int64)
+	value, ok = bare.(int64)
 	return value, ok && value >= 0
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func withFields(fields map[string]string) *http.Request {
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
 	for name, value := range fields {
 		r.Header.Set(name, value)
 	}
@@ -49,8 +49,8 @@ func TestKeysOfARequest(t *testing.T) {
 		"the first":                 {anyKey, as(map[string]any{"sub": "me"}), "me"},
 		"the second":                {anyKey, withFields(map[string]string{"X-API-Key": "s3cret"}), secret},
 		"none of them":              {anyKey, withFields(nil), "anonymous"},
-		"host":                      {httplimit.Host(), httptest.NewRequest(http.MethodGet, "https://API.example.com:8443/x", nil), "upstream/api.example.com"},
-		"host, IPv6":                {httplimit.Host(), httptest.NewRequest(http.MethodGet, "http://[::1]:80/x", nil), "upstream/::1"},
+		"host":                      {httplimit.Host(), httptest.NewRequestWithContext(context.Background(), http.MethodGet, "https://API.example.com:8443/x", nil), "upstream/api.example.com"},
+		"host, IPv6":                {httplimit.Host(), httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://[::1]:80/x", nil), "upstream/::1"},
 	} {
 		if got, err := c.key(c.r); got != c.want || err != nil {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
@@ -130,21 +130,20 @@ func TestAResourceIsThePatternAndNotThePath(t *testing.T) {
 	o.Resource = httplimit.Pattern(nil)
 	mux.Handle("GET /in/{id}", wrap(t, s.limits, o, http.NotFoundHandler()))
 	mux.Handle("GET /out/{id}", http.NotFoundHandler())
-	inside, outside := mux, http.Handler(nil)
 	o.Resource = httplimit.Pattern(mux)
-	outside = wrap(t, s.limits, o, mux)
+	outside := wrap(t, s.limits, o, mux)
 	for _, c := range []struct {
 		h    http.Handler
 		path string
 		want []string
 	}{
-		{inside, "/in/1", []string{"GET:/in/:id"}},
+		{mux, "/in/1", []string{"GET:/in/:id"}},
 		{outside, "/out/1", []string{"GET:/out/:id"}},
 		{outside, "/out/2", []string{"GET:/out/:id"}},
 		{outside, "/elsewhere", []string{"unmatched"}},
 	} {
 		seen = nil
-		c.h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, c.path, nil))
+		c.h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodGet, c.path, nil))
 		if strings.Join(seen, " ") != strings.Join(c.want, " ") {
 			t.Errorf("%s: got %q", c.path, seen)
 		}

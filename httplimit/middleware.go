@@ -179,11 +179,11 @@ func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Req
 		answer.fields.units, answer.fields.x = m.o.Units, m.o.XHeaders
 		answer.fields.write(w.Header(), entity, lease.Statuses(), noBound)
 	}
-	returned := false
-	// The client may have left; what was taken is settled nevertheless. A panic goes on.
+	// The client may leave; what was taken is settled nevertheless. A panic goes on.
+	ctx, returned := context.WithoutCancel(r.Context()), false
 	defer func() {
-		if err := m.settle(context.WithoutCancel(r.Context()), r, answer, lease, returned); err != nil {
-			m.o.Logger.WarnContext(r.Context(), "lease not settled", "entity", entity, "error", err)
+		if err := m.settle(ctx, r, answer, lease, returned); err != nil {
+			m.o.Logger.WarnContext(ctx, "lease not settled", "entity", entity, "error", err)
 		}
 	}()
 	next.ServeHTTP(answer.seen(), r.WithContext(withLease(r.Context(), lease)))

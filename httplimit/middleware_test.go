@@ -60,7 +60,7 @@ func TestSeveralLimitsHaveOneItemEach(t *testing.T) {
 	}
 	inBubble(t, o, nil, func(s *server) {
 		post := func(body string) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+			r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/", strings.NewReader(body))
 			r.Header.Set("Key", "key-1")
 			return s.serve(r)
 		}
@@ -150,13 +150,23 @@ func TestAStatusForEachError(t *testing.T) {
 		want int
 	}{
 		{nil, 200},
-		{&limiter.ExceededError{}, 429}, {limiter.ErrExceeded, 429}, {&httplimit.HeldError{}, 429},
-		{&limiter.ValidationError{Field: "entity"}, 400}, {&limiter.ValidationError{Field: "consume tpm"}, 400},
-		{&limiter.ValidationError{Field: "limit name"}, 500}, {limiter.ErrInvalid, 500},
+		{&limiter.ExceededError{}, 429},
+		{limiter.ErrExceeded, 429},
+		{&httplimit.HeldError{}, 429},
+		{&limiter.ValidationError{Field: "entity"}, 400},
+		{&limiter.ValidationError{Field: "consume tpm"}, 400},
+		{&limiter.ValidationError{Field: "limit name"}, 500},
+		{limiter.ErrInvalid, 500},
 		{&limiter.DisabledError{}, 403},
-		{limiter.ErrUnavailable, 503}, {limiter.ErrThrottled, 503}, {limiter.ErrConflict, 503}, {limiter.ErrClosed, 503},
-		{errors.Join(limiter.ErrAccessDenied, limiter.ErrUnavailable), 500}, {limiter.ErrCorrupt, 500}, {errors.New("other"), 500},
-		{&httplimit.RequestError{}, 400}, {&httplimit.RequestError{Status: 402}, 402},
+		{limiter.ErrUnavailable, 503},
+		{limiter.ErrThrottled, 503},
+		{limiter.ErrConflict, 503},
+		{limiter.ErrClosed, 503},
+		{errors.Join(limiter.ErrAccessDenied, limiter.ErrUnavailable), 500},
+		{limiter.ErrCorrupt, 500},
+		{errors.New("other"), 500},
+		{&httplimit.RequestError{}, 400},
+		{&httplimit.RequestError{Status: 402}, 402},
 	} {
 		if got := httplimit.StatusOf(c.err); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
@@ -301,7 +311,7 @@ func TestAClientThatLeavesIsChargedForWhatWasUsed(t *testing.T) {
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 		r.Header.Set("Key", "key-1")
 		s.serve(r)
-		s.wantLeft("requests", 6)
+		s.wantLeft("requests", 6) //nolint:contextcheck // the client's context has ended
 	}, limiter.PerMinute("requests", 10))
 }
 
@@ -385,7 +395,7 @@ func start(t *testing.T, o httplimit.Options, h http.HandlerFunc, limits ...limi
 	return s, listener.URL
 }
 
-func request(t *testing.T, ctx context.Context, url string) *http.Request { //nolint:revive // t first, as everywhere
+func request(t *testing.T, ctx context.Context, url string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // time, which take no real time.
 func ExampleNew() {
 	test := func(t *testing.T) {
+		t.Helper()
 		limits := limitertest.New(t, limiter.PerMinute("rpm", 3))
 		request := limiter.Request{Entity: "key-1", Resource: "api", Consume: map[string]int64{"rpm": 1}}
 
@@ -37,7 +38,10 @@ func ExampleNew() {
 		}
 	}
 	passed := testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{
-		{Name: "TestHandler", F: func(t *testing.T) { synctest.Test(t, test) }},
+		{Name: "TestHandler", F: func(t *testing.T) {
+			t.Helper()
+			synctest.Test(t, test)
+		}},
 	})
 	fmt.Println("passed:", passed)
 	// Output: passed: true

@@ -1,0 +1,130 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+)
+
+// open makes a limiter on a table in memory. A program opens a table on AWS.
+func open(limits ...limiter.Limit) *limiter.Limiter {
+	ctx, engine := context.Background(), dynamolite.New(dynamolite.Options{})
+	if err := dynamo.CreateTable(ctx, engine, dynamo.TableOptions{Name: "limits"}); err != nil {
+		panic(err)
+	}
+	store, err := dynamo.Open(ctx, dynamo.Options{API: engine, Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	if err := store.SetSystem(ctx, limits, ""); err != nil {
+		panic(err)
+	}
+	l, err := limiter.New(store, limiter.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func Example() {
+	limits := open(limiter.PerHour("rph", 1))
+	limit, err := httplimit.New(limits, httplimit.Options{
+		Entity:  httplimit.APIKey(),
+		Consume: map[string]int64{"rph": 1},
+	})
+	if err != nil {
+		panic(err)
+	}
+	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "hello")
+	}))
+
+	for range 2 {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", "Bearer s3cret")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("RateLimit"))
+		fmt.Println(w.Body)
+	}
+	// Output:
+	// 200 "rph";q=1;w=3600 "rph";r=0;t=3600
+	// hello
+	// 429 "rph";q=1;w=3600 "rph";r=0;t=3600
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"The limit rph left no room for this request. Retry in 3600 seconds.","violated-policies":["rph"]}
+}
+
+// A handler reserves 500 tokens, and settles what it has really used. If the client leaves,
+// what was used so far is charged.
+func ExampleSettle() {
+	limits := open(limiter.PerHour("tph", 1000))
+	limit, err := httplimit.New(limits, httplimit.Options{
+		Entity:  httplimit.APIKey(),
+		Consume: map[string]int64{"tph": 500},
+	})
+	if err != nil {
+		panic(err)
+	}
+	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		used := int64(0)
+		for _, piece := range []string{"hello ", "world"} {
+			_, _ = io.WriteString(w, piece)
+			used += 10
+			if err := httplimit.Settle(r.Context(), "tph", used); err != nil {
+				panic(err)
+			}
+		}
+	}))
+
+	for range 2 {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", "Bearer s3cret")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		left, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";t=")
+		fmt.Println(left)
+	}
+	// Output:
+	// "tph";r=500
+	// "tph";r=480
+}
+
+// A client that keeps to one request an hour, and holds back when the upstream says so.
+func ExampleTransport() {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "30")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer upstream.Close()
+
+	transport, err := httplimit.NewTransport(open(limiter.PerHour("requests", 1)), httplimit.TransportOptions{
+		Resource: httplimit.Constant("upstream/geocoder"),
+	})
+	if err != nil {
+		panic(err)
+	}
+	client := &http.Client{Transport: transport}
+
+	res, err := client.Get(upstream.URL) //nolint:noctx // an example
+	if err != nil {
+		panic(err)
+	}
+	defer res.Body.Close()
+	fmt.Println(res.Status)
+	_, err = client.Get(upstream.URL) //nolint:noctx,bodyclose // an example; nothing was sent
+	held := (*httplimit.HeldError)(nil)
+	fmt.Println(errors.As(err, &held), held.RetryAfter.Round(time.Second))
+	// Output:
+	// 429 Too Many Requests
+	// true 30s
+}
