@@ -48,6 +48,10 @@ long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamoli
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 
+# The modules beside the root's: each has a go.mod of its own in its folder, and programs without their
+# dependencies do not get them. test, lint, format, vet and build cover them all.
+modules := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
+
 golangci-lint = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
 
@@ -59,6 +63,7 @@ help: ## list the targets
 quick: ## most tests, with few seeds and without the race detector; under a minute
 	@echo 'go test -short ./... without the long tests'
 	@go test -short -vet=off -skip $(long_pattern) ./...
+	@$(foreach module,$(filter-out benchmarks,$(modules)),go test -C $(module) -short -vet=off ./... &&) true
 
 .PHONY: check
 check: lint test ## what to run before a commit
@@ -68,6 +73,7 @@ test: ## every test that needs nothing but Go, except the long ones, under the r
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
 	@echo 'go test $(race) ./... without the long tests'
 	@go test $(race) -shuffle=on -timeout 20m -skip $(long_pattern) ./...
+	@$(foreach module,$(filter-out benchmarks,$(modules)),go test -C $(module) $(race) -shuffle=on -timeout 20m ./... &&) true
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
@@ -79,11 +85,12 @@ long: ## the long tests under the race detector, with their largest cases
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
 	$(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
-	cd benchmarks && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
+	@$(foreach module,$(modules),(cd $(module) && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...) &&) true
 
 .PHONY: format
 format: ## rewrite the files as lint wants them
 	$(golangci-lint) fmt ./...
+	@$(foreach module,$(modules),(cd $(module) && $(golangci-lint) fmt ./...) &&) true
 
 .PHONY: build
 build: ## the programs, in bin/
@@ -98,7 +105,7 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go build ./...
 	go vet -tags conformance ./...
 	go vet -tags aws ./conformance/account
-	go vet -C benchmarks -tags conformance ./...
+	@$(foreach module,$(modules),go build -C $(module) ./... && go vet -C $(module) -tags conformance ./... &&) true
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate and LocalStack
