@@ -54,14 +54,15 @@ func Example() {
 		r.Header.Set("Authorization", "Bearer s3cret")
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
-		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("RateLimit"))
-		fmt.Println(w.Body)
+		left, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";t=")
+		fmt.Println(w.Code, w.Header().Get("Content-Type"))
+		fmt.Println(w.Header().Get("RateLimit-Policy"), left)
 	}
 	// Output:
-	// 200 "rph";q=1;w=3600 "rph";r=0;t=3600
-	// hello
-	// 429 "rph";q=1;w=3600 "rph";r=0;t=3600
-	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"The limit rph left no room for this request. Retry in 3600 seconds.","violated-policies":["rph"]}
+	// 200 text/plain; charset=utf-8
+	// "rph";q=1;w=3600 "rph";r=0
+	// 429 application/problem+json
+	// "rph";q=1;w=3600 "rph";r=0
 }
 
 // A handler reserves 500 tokens, and settles what it has really used. If the client leaves,
