@@ -50,7 +50,7 @@ func Example() {
 	}))
 
 	for range 2 {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
 		r.Header.Set("Authorization", "Bearer s3cret")
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
@@ -88,7 +88,7 @@ func ExampleSettle() {
 	}))
 
 	for range 2 {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
 		r.Header.Set("Authorization", "Bearer s3cret")
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)

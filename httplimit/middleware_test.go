@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -261,6 +262,38 @@ func TestWhatWasUsedIsSettled(t *testing.T) {
 				s.wantLeft("tpm", c.tpm)
 				s.wantLeft("rpm", c.rpm)
 			}, limiter.PerMinute("tpm", 1000), limiter.PerMinute("rpm", 10))
+		})
+	}
+}
+
+// A lease that is not settled as it should be is logged. That the handler has closed it is no
+// mistake.
+func TestWhatIsNotSettledIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		used    map[string]int64
+		handler http.HandlerFunc
+		logged  bool
+	}{
+		"a limit of the request":     {map[string]int64{"requests": 2}, func(http.ResponseWriter, *http.Request) {}, false},
+		"a limit that was not named": {map[string]int64{"other": 2}, func(http.ResponseWriter, *http.Request) {}, true},
+		"a lease that is closed": {map[string]int64{"requests": 2}, func(_ http.ResponseWriter, r *http.Request) {
+			lease, _ := httplimit.LeaseFrom(r.Context())
+			_ = lease.Commit(r.Context())
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := new(strings.Builder)
+			o := httplimit.Options{
+				Settle: func(*http.Request, *httplimit.Response) map[string]int64 { return c.used },
+				Logger: slog.New(slog.NewTextHandler(log, nil)),
+			}
+			inBubble(t, o, c.handler, func(s *server) {
+				s.want(s.get(), http.StatusOK, nil)
+				if (log.Len() > 0) != c.logged {
+					s.Errorf("logged: %q", log)
+				}
+			}, limiter.PerMinute("requests", 10))
 		})
 	}
 }
