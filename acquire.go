@@ -176,7 +176,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 
 // refuseFromMemory is recall for a request that is then refused. It counts the refusal.
 func (l *Limiter) refuseFromMemory(req *Request) error {
-	if e := l.recall(req, l.driver.Trust()); e != nil {
+	if e, _ := l.recall(req, l.driver.Trust()); e != nil {
 		l.driver.Counts.Refused.Add(1)
 		return e
 	}
@@ -185,18 +185,18 @@ func (l *Limiter) refuseFromMemory(req *Request) error {
 
 // recall returns the refusal of a request, if the images of its buckets that were seen up
 // to trust ago show that it would be refused. It returns nil if the limiter must ask the
-// store.
+// store: either it knows that the images suffice, or they cannot tell.
 //
 // The last image of a bucket, refilled to now, shows the most that the bucket can hold,
 // unless somebody returned tokens or merged shards. So such an image may refuse, for a
 // short time; it never admits. There must be an image of every shard, compared with its
 // configuration within the time to live. No item may need a write. Then the answer is
 // the same as the store's, with the same wait.
-func (l *Limiter) recall(req *Request, trust time.Duration) *ExceededError {
+func (l *Limiter) recall(req *Request, trust time.Duration) (refusal *ExceededError, knows bool) {
 	asked, m := req.asked(), l.driver.Moment()
-	of, refuses := l.driver.RefusesFromMemory(&asked, m, trust)
+	of, refuses, knows := l.driver.RefusesFromMemory(&asked, m, trust)
 	if !refuses {
-		return nil
+		return nil, knows
 	}
 	e := &ExceededError{Statuses: make([]Status, 0, len(req.Consume))}
 	var room [1]*store.Image
@@ -209,7 +209,7 @@ func (l *Limiter) recall(req *Request, trust time.Duration) *ExceededError {
 		}
 		images, all := acct.AppendImages(room[:0], m.Up, trust)
 		if !all {
-			return nil
+			return nil, false
 		}
 		c, limits := acquire.Claim{Bucket: images[0].Bucket}, images[0].Limits
 		for k := range limits {
@@ -219,7 +219,7 @@ func (l *Limiter) recall(req *Request, trust time.Duration) *ExceededError {
 		}
 	}
 	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
-		return nil // tokens were returned meanwhile
+		return nil, true // tokens were returned meanwhile
 	}
-	return e
+	return e, true
 }

@@ -29,7 +29,8 @@ import (
 // already that [Options.MaxWaiters] is reached, it is [ErrQueueFull] too. If ctx ends
 // while Wait waits, the error is that of ctx. It is also ErrExceeded if that was the
 // deadline: then others took the tokens first. [Limiter.Close] ends the wait with
-// [ErrClosed]. All other errors are those of Acquire, and end the wait.
+// [ErrClosed]. After [ErrConflict] Wait tries again. All other errors are those of Acquire,
+// and end the wait.
 //
 // A caller that leaves has taken nothing, and those behind it move up. Nothing bounds the
 // wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for
@@ -45,6 +46,9 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 		}
 	}
 	lease, err := l.Acquire(ctx, req)
+	if errors.Is(err, ErrConflict) { // nothing was applied: a place in the order helps
+		return l.waitBehind(ctx, &req, l.newWaiter(&req, arrival))
+	}
 	refusal, refused := errors.AsType[*ExceededError](err)
 	if !refused {
 		return lease, err
@@ -63,7 +67,10 @@ const (
 	mostLook  = time.Minute
 	// spreadAsks is for how many requests a shared bucket earns tokens in the time over
 	// which its processes spread their tries.
-	spreadAsks = 4
+	spreadAsks = 8
+	// unheardTries is how many tries in a row must be refused before the process tells
+	// others that it waits.
+	unheardTries = 5
 )
 
 // newWaiter returns a waiter for a request, in the line of everybody that may take from
@@ -107,10 +114,10 @@ func (l *Limiter) mustWait(c *waiter) bool {
 	return must
 }
 
-// waitBehind waits behind earlier callers. What it is up against it takes from memory, or
-// else reads it.
+// waitBehind waits for a caller that has not been refused, behind earlier callers if there
+// are any. It takes from memory what the caller is up against, or else reads it.
 func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
-	refusal := l.recallForWaiters(req, 0)
+	refusal, _ := l.recallForWaiters(req, 0)
 	if refusal == nil {
 		statuses, err := l.Available(ctx, *req)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
@@ -130,7 +137,7 @@ func (l *Limiter) waitAfter(ctx context.Context, req *Request, c *waiter, refusa
 func (l *Limiter) join(ctx context.Context, req *Request, c *waiter, refusal *ExceededError, until time.Duration) (*Lease, error) {
 	ahead, _ := l.waiting.Ahead(c)
 	refusal = refusal.behind(ahead)
-	if err := tooLate(ctx, req, refusal); err != nil {
+	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return nil, err
 	}
 	if n, joined := l.waiting.Join(c, exceeded(refusal), until, l.maxWaiters); !joined {
@@ -142,7 +149,7 @@ func (l *Limiter) join(ctx context.Context, req *Request, c *waiter, refusal *Ex
 
 // tooLate is the error of a caller whose wait would not end in time. It is nil if the wait
 // would.
-func tooLate(ctx context.Context, req *Request, refusal *ExceededError) error {
+func (l *Limiter) tooLate(ctx context.Context, req *Request, refusal *ExceededError) error {
 	wait := refusal.RetryAfter()
 	if wait == Never {
 		return refusal
@@ -151,7 +158,7 @@ func tooLate(ctx context.Context, req *Request, refusal *ExceededError) error {
 	if !ok {
 		return nil
 	}
-	if left := time.Until(deadline); wait > left {
+	if left := l.driver.Until(deadline); wait > left {
 		return fmt.Errorf("%s: the wait of %v would end after the deadline of the context, which is in %v: %w",
 			req.op("wait for"), wait, left, refusal)
 	}
@@ -202,16 +209,16 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 // try tries to acquire for the caller that leads, if memory does not tell that it is too
 // early. An error ends the wait.
 func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError) error {
-	early := l.recallForWaiters(req, turn.Ahead)
+	early, knows := l.recallForWaiters(req, turn.Ahead)
 	switch {
-	case early == nil && turn.Ahead > 0 && turn.Until == 0: // their answers will tell
+	case !knows && turn.Ahead > 0 && turn.Until == 0: // their answers will tell
 		l.waiting.Postpone(c, l.driver.Uptime()+l.driver.Part())
 		return nil
 	case early != nil && turn.Ahead > 0 && early.RetryAfter() == Never: // the bucket never holds enough for all of them
 		l.waiting.Postpone(c, waiting.Forever)
 		return nil
 	case early != nil:
-		if err := tooLate(ctx, req, early); err != nil && turn.Ahead == 0 {
+		if err := l.tooLate(ctx, req, early); err != nil && turn.Ahead == 0 {
 			return err
 		}
 		l.waiting.Postpone(c, l.due(early))
@@ -224,22 +231,44 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		l.returnSpare(ctx, l.waiting.Admit(c, lease))
 		return nil
 	}
+	if errors.Is(err, ErrConflict) { // nothing was applied, and the caller would wait
+		l.waiting.Refuse(c, nil, l.driver.Uptime())
+		return nil
+	}
 	refusal, refused := errors.AsType[*ExceededError](err)
 	if !refused {
 		return err
 	}
 	*last = refusal
-	if err := tooLate(ctx, req, refusal); err != nil {
+	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return err
 	}
-	l.waiting.Refuse(c, exceeded(refusal), l.due(refusal))
+	if l.waiting.Refuse(c, exceeded(refusal), l.due(refusal)) >= unheardTries {
+		l.makeHeard(ctx, refusal)
+	}
 	return nil
+}
+
+// makeHeard tells other processes that this one waits for the limits that refused. A
+// process knows of others by the writes that were applied. So without it, a process that
+// happens to take all tokens would know of none, and go on to be the first.
+func (l *Limiter) makeHeard(ctx context.Context, refusal *ExceededError) {
+	ctx = context.WithoutCancel(ctx)
+	for i := range refusal.Statuses {
+		s := &refusal.Statuses[i]
+		if s.Exceeded && l.driver.IsShared(s.Entity, s.Resource) && l.driver.Begin() {
+			l.driver.Run(func() {
+				defer l.driver.End()
+				l.driver.MakeHeard(l.driver.Detach(ctx), s.Entity, s.Resource)
+			})
+		}
+	}
 }
 
 // recallForWaiters returns the refusal of a request that comes after ahead others like it,
 // as far as memory can tell. Waiting longer is no decision, so it rests on memory even if
 // [Options.Trust] forbids refusals from memory.
-func (l *Limiter) recallForWaiters(req *Request, ahead int) *ExceededError {
+func (l *Limiter) recallForWaiters(req *Request, ahead int) (refusal *ExceededError, knows bool) {
 	all := *req
 	if ahead > 0 {
 		all.Consume = make(map[string]int64, len(req.Consume))
@@ -277,8 +306,8 @@ func (l *Limiter) due(refusal *ExceededError) time.Duration {
 
 // earnedIn is the time in which a limit earns tokens.
 func earnedIn(limit *Limit, tokens int64) time.Duration {
-	periods := float64(tokens) / float64(max(1, limit.Amount))
-	return time.Duration(math.Ceil(min(periods*float64(limit.Period), math.MaxInt64/2)))
+	ns := float64(tokens) / float64(max(1, limit.Amount)) * float64(limit.Period)
+	return time.Duration(min(ns, math.MaxInt64/4)).Truncate(time.Millisecond)
 }
 
 // behind returns the refusal for a caller behind others, which take what they ask for
@@ -290,10 +319,13 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 	late := &ExceededError{Statuses: slices.Clone(e.Statuses)}
 	for i := range late.Statuses {
 		s := &late.Statuses[i]
-		first, ok := ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}]
-		if missing := first + s.Requested - s.Available; ok && s.RetryAfter != Never && missing > 0 {
-			s.Exceeded = true
-			s.RetryAfter = max(s.RetryAfter, earnedIn(&s.Limit, missing).Truncate(time.Millisecond))
+		first := ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}]
+		switch missing := first + s.Requested - s.Available; {
+		case first == 0 || s.RetryAfter == Never || missing <= 0:
+		case s.Exceeded:
+			s.RetryAfter += earnedIn(&s.Limit, first)
+		default:
+			s.Exceeded, s.RetryAfter = true, earnedIn(&s.Limit, missing)
 		}
 	}
 	return late

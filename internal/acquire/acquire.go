@@ -160,26 +160,26 @@ func (d *Driver) IsShared(entity, resource string) bool {
 
 // RefusesFromMemory reports whether a request would be refused, by what was seen up to
 // trust ago. It also returns the memories that it used: the entity's, and its parent's if
-// the entity cascades. It allocates nothing.
-func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment, trust time.Duration) (of [2]*memory.Account, refuses bool) {
+// the entity cascades. It does not know if these cannot tell. It allocates nothing.
+func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment, trust time.Duration) (of [2]*memory.Account, refuses, knows bool) {
 	if trust < 0 {
-		return of, false
+		return of, false, false
 	}
 	acct, ok := d.accounts.Get(memory.Key{Entity: req.Entity, Resource: req.Resource})
 	if !ok {
-		return of, false
+		return of, false, false
 	}
 	of[0] = &acct.Account
 	short, parent, ok := d.recall(of[0], req, false, m, trust)
 	if !ok || parent == "" {
-		return of, ok && short
+		return of, ok && short, ok
 	}
 	if acct, ok = d.accounts.Get(memory.Key{Entity: parent, Resource: req.Resource}); !ok {
-		return of, false
+		return of, false, false
 	}
 	of[1] = &acct.Account
 	parentShort, _, ok := d.recall(of[1], req, true, m, trust)
-	return of, ok && (short || parentShort)
+	return of, ok && (short || parentShort), ok
 }
 
 // recall reports whether the last images show that a bucket is short for a request, and

@@ -99,12 +99,30 @@ func (p *pursuit) makeHeard(ctx context.Context) {
 	if p.img == nil || !p.fresh || !p.d.sharing.isQueued() || !p.acct.IsUnheard(p.c.Shard, p.d.Uptime()) {
 		return
 	}
-	m := p.d.Moment()
-	take := (&plan.Debit{Bucket: p.img.Bucket}).Take(p.img, m.Now)
-	out, err := p.d.Send(ctx, &p.acct.Account, p.img.Bucket, memory.StampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Take(ctx, take) })
-	if err == nil && out.Image != nil {
-		p.see(out.Image, true)
+	if img := p.d.writeNothing(ctx, p.acct, p.img); img != nil {
+		p.see(img, true)
 		p.met = p.d.Uptime()
+	}
+}
+
+// writeNothing sends a write that debits nothing, and returns the item after it; nil if
+// that is unknown.
+func (d *Driver) writeNothing(ctx context.Context, acct *account, img *store.Image) *store.Image {
+	m := d.Moment()
+	take := (&plan.Debit{Bucket: img.Bucket}).Take(img, m.Now)
+	out, err := d.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return d.Store.Take(ctx, take) })
+	if err != nil {
+		return nil
+	}
+	return out.Image
+}
+
+// MakeHeard tells the other processes that write to a bucket that this one does so, too,
+// although all its requests are refused.
+func (d *Driver) MakeHeard(ctx context.Context, entity, resource string) {
+	acct := d.account(entity, resource)
+	if img := acct.Last(); img != nil && img.IsEvaluable() {
+		d.writeNothing(ctx, acct, img)
 	}
 }
 

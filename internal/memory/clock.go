@@ -31,6 +31,9 @@ func (c *Clock) Now() int64 { return c.store().UnixMilli() }
 // machineNow is read for its monotonic time.
 var machineNow = time.Now //nolint:forbidigo // ages depend on no clock that can be set
 
+// Until is the time until an instant by the machine's clock, by which contexts end.
+func (c *Clock) Until(at time.Time) time.Duration { return at.Sub(machineNow()) }
+
 // firstUptime is the uptime of a new clock. It is longer than a process remembers
 // anything. So an instant of 0 is long ago: it stands for never.
 const firstUptime = 365 * 24 * time.Hour

@@ -54,6 +54,7 @@ type class[L any] struct {
 	trying  int           // how many of them try now
 	free    []L           // what others of them were admitted with, for those that arrived first
 	until   time.Duration // when the next of them may try
+	refused int           // tries since one was last admitted
 
 	// rank and found are scratch of [line.rouse].
 	rank  int
@@ -208,19 +209,21 @@ func (r *Room[L]) Admit(c *Caller[L], with L) (spare []L) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.endTry()
-	c.class.free, c.class.until = append(c.class.free, with), 0
+	c.class.free, c.class.until, c.class.refused = append(c.class.free, with), 0, 0
 	return r.shareLocked(r.lines[c.Line], c.class)
 }
 
 // Refuse ends a try that was refused for some limits. The class may try again from an
-// instant on.
-func (r *Room[L]) Refuse(c *Caller[L], waits []Key, until time.Duration) {
+// instant on. times is how often it was refused since it was last admitted.
+func (r *Room[L]) Refuse(c *Caller[L], waits []Key, until time.Duration) (times int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.endTry()
 	c.waitFor(waits)
 	c.class.until = until
+	c.class.refused++
 	r.shareLocked(r.lines[c.Line], c.class) // the caller stays, so nothing is spare
+	return c.class.refused
 }
 
 // Leave takes a caller out of its line. It returns what nobody is left to be admitted with.
