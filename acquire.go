@@ -31,6 +31,17 @@ import (
 // its tokens. If the caller got a degraded lease, the lease decides about them
 // instead, see [Lease.Degraded].
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
+	if l.observer == nil {
+		return l.admit(ctx, req, nil)
+	}
+	ctx, seen := l.observe(ctx, Call{CallAcquire, req.Entity, req.Resource})
+	lease, err := l.admit(ctx, req, seen)
+	seen.endAcquire(ctx, &req, lease, err)
+	return lease, err
+}
+
+// admit acquires, and notes what seen is to tell the observer.
+func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*Lease, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
@@ -41,19 +52,20 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
 	}
 	if err := l.refuseFromMemory(&req); err != nil {
+		seen.recalled()
 		return nil, err
 	}
 	if !l.driver.Begin() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx)})
+	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), seen: seen})
 }
 
 // acquireHere runs an acquisition on the caller's goroutine, because the store never
 // waits.
 func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, &req, ctx.Done()) //nolint:contextcheck // it has the values of ctx
+	a.lease, a.err = l.acquire(&a.bound, &req, ctx.Done(), a.seen) //nolint:contextcheck // it has the values of ctx
 	return l.answer(ctx, &req, a)
 }
 
@@ -68,6 +80,7 @@ func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) 
 // The side that first moves state away from underWay decides.
 type acquisition struct {
 	bound calls.Detached // ends this call
+	seen  *observation   // what the observer will be told; nil if there is no observer
 	state atomic.Int32
 	done  chan struct{} // closed once lease and err are set
 	lease *Lease
@@ -98,7 +111,7 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition)
 
 func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, req, ctx.Done()) //nolint:contextcheck // it has the values of ctx
+	a.lease, a.err = l.acquire(&a.bound, req, ctx.Done(), a.seen) //nolint:contextcheck // it has the values of ctx
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)
 	if isAbandoned && a.lease != nil {
@@ -121,6 +134,7 @@ func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Le
 	if !l.degrades(req, err) {
 		return a.lease, err
 	}
+	a.seen.degraded(err)
 	return l.degraded(ctx, req, nil, err), nil
 }
 
@@ -137,6 +151,7 @@ func (l *Limiter) leave(ctx, ended context.Context, req *Request, a *acquisition
 		<-a.done
 		return l.answer(ctx, req, a)
 	case degrades:
+		a.seen.degraded(err)
 		return l.degraded(ctx, req, a, err), nil
 	}
 	return nil, err
@@ -159,9 +174,10 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 }
 
 // acquire debits the entity and its parent, and makes the lease.
-func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}) (*Lease, error) {
+func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}, seen *observation) (*Lease, error) {
 	asked := req.asked()
 	child, parent, err := l.driver.Acquire(ctx, &asked, left)
+	seen.decided(child)
 	if !errors.Is(err, ErrDisabled) {
 		// A refusal is an answer, whatever happened on the other side.
 		err = cmp.Or(verdict(child, parent, l.driver.Uptime()), err)

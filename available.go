@@ -18,6 +18,14 @@ import (
 // It returns by its context's deadline and within [Options.Timeout], with
 // [ErrUnavailable].
 func (l *Limiter) Available(ctx context.Context, req Request) ([]Status, error) {
+	ctx, seen := l.observe(ctx, Call{CallAvailable, req.Entity, req.Resource})
+	statuses, err := l.ask(ctx, req)
+	seen.endOther(ctx, nil, err)
+	return statuses, err
+}
+
+// ask returns the status of every limit that a request names, within the time of a call.
+func (l *Limiter) ask(ctx context.Context, req Request) ([]Status, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}

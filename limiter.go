@@ -65,6 +65,9 @@ type Options struct {
 	// Rand draws a number from [0, n). The limiter chooses shards and pauses with it.
 	// Default: [rand.Int64N].
 	Rand func(n int64) int64
+	// Observer is told of every call and of every operation of the store. Default: nobody
+	// is, which costs nothing.
+	Observer Observer
 }
 
 // A Limiter decides requests against a [Store]. It is safe for concurrent use,
@@ -73,6 +76,8 @@ type Limiter struct {
 	driver *acquire.Driver
 	// begin carries out an acquisition, in the way that suits the store.
 	begin func(context.Context, Request, *acquisition) (*Lease, error)
+	// observer is told of calls; nil if nobody is.
+	observer Observer
 
 	waiting    waiting.Room[*Lease]
 	maxWaiters int
@@ -80,13 +85,17 @@ type Limiter struct {
 
 // New makes a limiter on a store. It does no I/O.
 func New(s Store, o Options) (*Limiter, error) {
-	p, err := process.New(s, process.Options{
+	of := process.Options{
 		ConfigTTL: o.ConfigTTL, Timeout: o.Timeout, Memory: o.Memory, TTLMultiplier: o.TTLMultiplier, Logger: o.Logger, Rand: o.Rand,
-	})
+	}
+	if o.Observer != nil {
+		of.Observer = operations{o.Observer}
+	}
+	p, err := process.New(s, of)
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight}), maxWaiters: o.MaxWaiters}
+	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight}), maxWaiters: o.MaxWaiters, observer: o.Observer}
 	if l.maxWaiters == 0 {
 		l.maxWaiters = DefaultMaxWaiters
 	}

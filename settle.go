@@ -11,13 +11,14 @@ import (
 
 // An ending is one of the two ways to end a lease.
 type ending struct {
+	kind   CallKind
 	name   string
 	target func(*acquire.Entry) int64 // the amount that stays debited
 }
 
 var (
-	commit   = &ending{"commit", func(e *acquire.Entry) int64 { return e.Total }}
-	rollBack = &ending{"roll back", func(*acquire.Entry) int64 { return 0 }}
+	commit   = &ending{CallCommit, "commit", func(e *acquire.Entry) int64 { return e.Total }}
+	rollBack = &ending{CallRollback, "roll back", func(*acquire.Entry) int64 { return 0 }}
 )
 
 // Commit writes the adjustments, one write for each bucket that has any, and closes the
@@ -43,9 +44,21 @@ func (l *Lease) Rollback(ctx context.Context) error { return l.settle(ctx, rollB
 // settle makes the written amounts the target, and closes the lease. The first of
 // several calls settles the lease, even if its context has ended.
 func (l *Lease) settle(ctx context.Context, how *ending) error {
-	if l.closeIfEven(how) {
+	was, isEven := l.closeIfEven(how)
+	if isEven && (was == leaseClosed || l.limiter.observer == nil) {
 		return nil
 	}
+	ctx, seen := l.limiter.observe(ctx, Call{how.kind, l.entity, l.resource})
+	var err error
+	if !isEven {
+		err = l.settleUneven(ctx, how, seen)
+	}
+	seen.endOther(ctx, l, err)
+	return err
+}
+
+// settleUneven settles a lease for which something may have to be written.
+func (l *Lease) settleUneven(ctx context.Context, how *ending, seen *observation) error {
 	what := how.name + " lease of " + l.entity
 	if !l.limiter.driver.Begin() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
@@ -53,12 +66,12 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 	was := l.begin()
 	if l.degraded && how == commit {
 		defer l.limiter.driver.End()
-		l.limiter.driver.InBackground(func() { l.logUnsettled(ctx, what, l.settleFrom(ctx, was, how, nil)) })
+		l.limiter.driver.InBackground(func() { l.logUnsettled(ctx, what, l.settleFrom(ctx, was, how, nil, nil)) })
 		return nil
 	}
 	_, err := process.CarryOut(ctx, l.limiter.driver.Process, what, func(bound context.Context) (struct{}, error) {
 		hasReturned := func() bool { return l.limiter.driver.HasReturned(ctx, bound) }
-		err := l.settleFrom(bound, was, how, hasReturned)
+		err := l.settleFrom(bound, was, how, hasReturned, seen)
 		if hasReturned() {
 			l.logUnsettled(ctx, what, err)
 		}
@@ -73,15 +86,16 @@ func (l *Lease) logUnsettled(ctx context.Context, what string, err error) {
 	}
 }
 
-// closeIfEven closes a lease if that needs no write. It reports whether the lease is
-// closed.
-func (l *Lease) closeIfEven(how *ending) bool {
+// closeIfEven closes a lease if that needs no write. It returns the previous state, and
+// whether the lease is now closed.
+func (l *Lease) closeIfEven(how *ending) (was leaseState, isClosed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == leaseOpen && l.isEvenLocked(how) {
+	was = l.state
+	if was == leaseOpen && l.isEvenLocked(how) {
 		l.state = leaseClosed
 	}
-	return l.state == leaseClosed
+	return was, l.state == leaseClosed
 }
 
 // isEvenLocked reports whether the written amounts are the target.
@@ -145,7 +159,7 @@ func (l *Lease) wait() (was leaseState) {
 
 // settleNow settles a lease, without a limit on time.
 func (l *Lease) settleNow(ctx context.Context, how *ending) error {
-	return l.settleFrom(ctx, l.begin(), how, nil)
+	return l.settleFrom(ctx, l.begin(), how, nil, nil)
 }
 
 // isBusy reports whether another caller's writes are under way.
@@ -155,13 +169,16 @@ func (s leaseState) isBusy() bool { return s == leaseReleasing || s == leaseSett
 // returned, so that its caller cannot retry a throttled write; nil means that it never
 // has. A settlement that waits in the lane for too long leaves the lease open: the
 // store may be unreachable.
-func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool) error {
+func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool, seen *observation) error {
 	if was.isBusy() {
 		was = l.wait()
 		ctx = l.limiter.driver.Detach(ctx) // the wait may have used up the time of the call
 	}
 	if was == leaseClosed {
 		return nil
+	}
+	if !l.degraded {
+		seen.settles(l.sides, how)
 	}
 	err := l.write(ctx, how)
 	if errors.Is(err, ErrThrottled) && hasReturned != nil && hasReturned() {

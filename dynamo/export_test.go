@@ -2,11 +2,13 @@ package dynamo
 
 import (
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 )
 
 // Internals that the tests use.
 var (
-	ItemSize       = itemSize
+	ItemSize       = conn.ItemSize
 	NewNamespaceID = newNamespaceID
 )
 

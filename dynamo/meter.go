@@ -1,13 +1,8 @@
 package dynamo
 
 import (
-	"errors"
 	"maps"
-	"strconv"
-	"strings"
 	"sync"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -78,120 +73,15 @@ func (m *Meter) Totals() Totals {
 	return maps.Clone(m.totals)
 }
 
-const (
-	readUnits  = true
-	writeUnits = false
-)
-
-// count adds one request. read tells the kind of the units in consumed.
-func (m *Meter) count(op string, read bool, err error, consumed ...*types.ConsumedCapacity) {
-	u := Usage{Requests: 1}
+// count adds one request.
+func (m *Meter) count(op string, err error, read, write float64) {
+	u := Usage{Requests: 1, RCU: read, WCU: write}
 	if err != nil {
-		u.Failed, u.WCU = 1, failureUnits(err)
-	}
-	for _, c := range consumed {
-		switch {
-		case c == nil || c.CapacityUnits == nil:
-		case c.ReadCapacityUnits != nil || c.WriteCapacityUnits != nil:
-			u.RCU += value(c.ReadCapacityUnits)
-			u.WCU += value(c.WriteCapacityUnits)
-		case read:
-			u.RCU += *c.CapacityUnits
-		default:
-			u.WCU += *c.CapacityUnits
-		}
+		u = Usage{Requests: 1, Failed: 1, WCU: conn.FailureUnits(err)}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.totals[op] = m.totals[op].plus(u)
-}
-
-func value(f *float64) float64 {
-	if f == nil {
-		return 0
-	}
-	return *f
-}
-
-// failureUnits returns the cost of a write that a condition refused.
-func failureUnits(err error) float64 {
-	const kb, transactional = 1024, 2
-	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
-		return float64(max(1, (itemSize(failed.Item)+kb-1)/kb))
-	}
-	return float64(transactional * len(conn.Cancellation(err)))
-}
-
-// itemSize returns the size of an item by DynamoDB's rules, in bytes.
-func itemSize(it item) int {
-	n := 0
-	for name, v := range it {
-		n += len(name) + valueSize(v)
-	}
-	return n
-}
-
-func valueSize(v types.AttributeValue) int {
-	const container, element = 3, 1
-	n := 0
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		n = len(v.Value)
-	case *types.AttributeValueMemberN:
-		n = numberSize(v.Value)
-	case *types.AttributeValueMemberB:
-		n = len(v.Value)
-	case *types.AttributeValueMemberSS:
-		for _, s := range v.Value {
-			n += len(s)
-		}
-	case *types.AttributeValueMemberNS:
-		for _, s := range v.Value {
-			n += numberSize(s)
-		}
-	case *types.AttributeValueMemberBS:
-		for _, b := range v.Value {
-			n += len(b)
-		}
-	case *types.AttributeValueMemberL:
-		n = container
-		for _, e := range v.Value {
-			n += element + valueSize(e)
-		}
-	case *types.AttributeValueMemberM:
-		n = container + element*len(v.Value) + itemSize(v.Value)
-	default: // BOOL, NULL
-		n = 1
-	}
-	return n
-}
-
-// numberSize is one byte for each pair of digits from the first significant digit to
-// the last, one for the exponent, and one for a sign. Pairs are counted from the
-// decimal point.
-func numberSize(s string) int {
-	mantissa, exponent, _ := strings.Cut(strings.ToUpper(s), "E")
-	shift, _ := strconv.Atoi(exponent) // "" is 0, and DynamoDB returns no other
-	size := 1
-	if strings.HasPrefix(mantissa, "-") {
-		size = 2
-	}
-	whole, fraction, _ := strings.Cut(strings.TrimLeft(mantissa, "+-"), ".")
-	digits := whole + fraction
-	first, last := strings.IndexAny(digits, "123456789"), strings.LastIndexAny(digits, "123456789")
-	if first < 0 {
-		return 1
-	}
-	pair := func(digit int) int { return (len(whole) - 1 - digit + shift) >> 1 }
-	return size + pair(first) - pair(last) + 1
-}
-
-func pointers(consumed []types.ConsumedCapacity) []*types.ConsumedCapacity {
-	all := make([]*types.ConsumedCapacity, len(consumed))
-	for i := range consumed {
-		all[i] = &consumed[i]
-	}
-	return all
 }
 
 // Immediate reports whether the API behind the meter says that it never waits.

@@ -5,6 +5,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 )
 
 // GetItem passes the request on and counts it.
@@ -13,10 +15,11 @@ func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.GetItem(ctx, &ask, opts...)
 	if err != nil {
-		m.count("GetItem", readUnits, err)
+		m.count("GetItem", err, 0, 0)
 		return out, err
 	}
-	m.count("GetItem", readUnits, nil, out.ConsumedCapacity)
+	read, write := conn.Units(out)
+	m.count("GetItem", nil, read, write)
 	return out, nil
 }
 
@@ -26,10 +29,11 @@ func (m *Meter) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.PutItem(ctx, &ask, opts...)
 	if err != nil {
-		m.count("PutItem", writeUnits, err)
+		m.count("PutItem", err, 0, 0)
 		return out, err
 	}
-	m.count("PutItem", writeUnits, nil, out.ConsumedCapacity)
+	read, write := conn.Units(out)
+	m.count("PutItem", nil, read, write)
 	return out, nil
 }
 
@@ -39,10 +43,11 @@ func (m *Meter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, op
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.UpdateItem(ctx, &ask, opts...)
 	if err != nil {
-		m.count("UpdateItem", writeUnits, err)
+		m.count("UpdateItem", err, 0, 0)
 		return out, err
 	}
-	m.count("UpdateItem", writeUnits, nil, out.ConsumedCapacity)
+	read, write := conn.Units(out)
+	m.count("UpdateItem", nil, read, write)
 	return out, nil
 }
 
@@ -52,10 +57,11 @@ func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.Query(ctx, &ask, opts...)
 	if err != nil {
-		m.count("Query", readUnits, err)
+		m.count("Query", err, 0, 0)
 		return out, err
 	}
-	m.count("Query", readUnits, nil, out.ConsumedCapacity)
+	read, write := conn.Units(out)
+	m.count("Query", nil, read, write)
 	return out, nil
 }
 
@@ -65,10 +71,11 @@ func (m *Meter) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.Scan(ctx, &ask, opts...)
 	if err != nil {
-		m.count("Scan", readUnits, err)
+		m.count("Scan", err, 0, 0)
 		return out, err
 	}
-	m.count("Scan", readUnits, nil, out.ConsumedCapacity)
+	read, write := conn.Units(out)
+	m.count("Scan", nil, read, write)
 	return out, nil
 }
 
@@ -78,10 +85,11 @@ func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.BatchGetItem(ctx, &ask, opts...)
 	if err != nil {
-		m.count("BatchGetItem", readUnits, err)
+		m.count("BatchGetItem", err, 0, 0)
 		return out, err
 	}
-	m.count("BatchGetItem", readUnits, nil, pointers(out.ConsumedCapacity)...)
+	read, write := conn.Units(out)
+	m.count("BatchGetItem", nil, read, write)
 	return out, nil
 }
 
@@ -91,10 +99,11 @@ func (m *Meter) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemI
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.BatchWriteItem(ctx, &ask, opts...)
 	if err != nil {
-		m.count("BatchWriteItem", writeUnits, err)
+		m.count("BatchWriteItem", err, 0, 0)
 		return out, err
 	}
-	m.count("BatchWriteItem", writeUnits, nil, pointers(out.ConsumedCapacity)...)
+	read, write := conn.Units(out)
+	m.count("BatchWriteItem", nil, read, write)
 	return out, nil
 }
 
@@ -104,37 +113,38 @@ func (m *Meter) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 	ask.ReturnConsumedCapacity = types.ReturnConsumedCapacityIndexes
 	out, err := m.api.TransactWriteItems(ctx, &ask, opts...)
 	if err != nil {
-		m.count("TransactWriteItems", writeUnits, err)
+		m.count("TransactWriteItems", err, 0, 0)
 		return out, err
 	}
-	m.count("TransactWriteItems", writeUnits, nil, pointers(out.ConsumedCapacity)...)
+	read, write := conn.Units(out)
+	m.count("TransactWriteItems", nil, read, write)
 	return out, nil
 }
 
 // CreateTable passes the request on and counts it; it consumes nothing.
 func (m *Meter) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	out, err := m.api.CreateTable(ctx, in, opts...)
-	m.count("CreateTable", writeUnits, err)
+	m.count("CreateTable", err, 0, 0)
 	return out, err
 }
 
 // DescribeTable passes the request on and counts it; it consumes nothing.
 func (m *Meter) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	out, err := m.api.DescribeTable(ctx, in, opts...)
-	m.count("DescribeTable", writeUnits, err)
+	m.count("DescribeTable", err, 0, 0)
 	return out, err
 }
 
 // UpdateTimeToLive passes the request on and counts it; it consumes nothing.
 func (m *Meter) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
 	out, err := m.api.UpdateTimeToLive(ctx, in, opts...)
-	m.count("UpdateTimeToLive", writeUnits, err)
+	m.count("UpdateTimeToLive", err, 0, 0)
 	return out, err
 }
 
 // DescribeTimeToLive passes the request on and counts it; it consumes nothing.
 func (m *Meter) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
 	out, err := m.api.DescribeTimeToLive(ctx, in, opts...)
-	m.count("DescribeTimeToLive", writeUnits, err)
+	m.count("DescribeTimeToLive", err, 0, 0)
 	return out, err
 }

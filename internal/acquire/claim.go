@@ -27,6 +27,7 @@ type Claim struct {
 type Outcome struct {
 	Granted bool    // the amounts are debited
 	Refused bool    // the bucket cannot serve the amounts
+	Carried bool    // another caller's write decided it
 	Looked  bool    // the claim was only to look at the bucket, see [Driver.Look]
 	At      int64   // the instant for which it was decided, in milliseconds
 	Parent  string  // the parent to which the entity cascades
@@ -97,6 +98,18 @@ func (c *Claim) Shards(up time.Duration) []*store.Image {
 	}
 	images[c.image.Shard] = c.image
 	return images
+}
+
+// ShardCount is the bucket's number of shards, by the images that decided a claim; 0 if
+// there are none.
+func (c *Claim) ShardCount() int {
+	switch {
+	case c.images != nil:
+		return len(c.images)
+	case c.image != nil:
+		return c.image.ShardCount
+	}
+	return 0
 }
 
 // parts returns the amounts that a claim has debited, shard by shard.

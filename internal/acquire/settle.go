@@ -135,6 +135,17 @@ func (t *Taken) IsSettled(target func(*Entry) int64) bool {
 	return true
 }
 
+// Unsettled returns the difference between the target of each entry and what the store has
+// debited, where there is any.
+func (t *Taken) Unsettled(target func(*Entry) int64) (deltas []store.Amount) {
+	for i := range t.Entries {
+		if diff := target(&t.Entries[i]) - t.written(i); diff != 0 {
+			deltas = append(deltas, store.Amount{Limit: t.Entries[i].Limit, Milli: diff})
+		}
+	}
+	return deltas
+}
+
 // Settle makes the store debit exactly the target of each entry. It returns tokens to
 // the shards from which they were taken. If more is to be taken, it debits whichever
 // shards hold it. If an error says that nothing was applied, Settle may be called again.

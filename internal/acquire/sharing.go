@@ -83,6 +83,7 @@ func (q queued) attend(ctx context.Context, ln *lane.Lane[*Claim], t *ticket, ps
 	}
 	if told == lane.Done {
 		q.Counts.Carried.Add(1)
+		t.Claim.Carried = true
 	}
 	return told, nil
 }

@@ -47,10 +47,10 @@ const (
 	healingTries = 2
 )
 
-// newHealer returns a store that heals. If the store does not tell whether it has
-// checked its clock, newHealer returns the store itself.
-func newHealer(inner store.Store, p *Process) store.Store {
-	clock, ok := inner.(store.CheckedClock)
+// newHealer returns a store that heals what inner returns. If the store s, whose operations
+// inner has, does not tell whether it has checked its clock, newHealer returns inner.
+func newHealer(s, inner store.Store, p *Process) store.Store {
+	clock, ok := s.(store.CheckedClock)
 	if !ok {
 		return inner
 	}

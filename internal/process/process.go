@@ -52,6 +52,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Rand draws a number from [0, n). Default: [rand.Int64N].
 	Rand func(n int64) int64
+	// Observer is told of the store's operations. Default: nobody is.
+	Observer Observer
 }
 
 // withDefaults validates the options and fills in the defaults.
@@ -131,7 +133,7 @@ func New(s store.Store, o Options) (*Process, error) {
 		Memory: o.Memory, Multiplier: int64(o.TTLMultiplier), Logger: o.Logger, Rand: o.Rand,
 		unwatch: func() {}, closed: make(chan struct{}),
 	}
-	p.Store = newHealer(s, p)
+	p.Store = newHealer(s, newObserved(s, o.Observer, p.Uptime), p)
 	p.Config = config.NewReader(p.Store, p.Uptime, o.ConfigTTL, o.Memory, o.TTLMultiplier >= 0)
 	if w, ok := s.(store.ConfigWatcher); ok {
 		p.unwatch = w.WatchConfig(p.Config.Evict)

@@ -89,15 +89,23 @@ func (c *Conn) Bounded(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // Send sends one request and returns its error as it is. It lets the clock learn from
-// the answer.
+// the answer. If the context has a bill, Send asks what the request consumes, and charges
+// it.
 func Send[In, Out any](
 	ctx context.Context, c *Conn, metadata func(*Out) middleware.Metadata,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In, options ...func(*dynamodb.Options),
 ) (*Out, error) {
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
+	bill, name := store.BillOf(ctx), ""
+	if bill != nil {
+		name = askForUnits(in)
+	}
 	sent := c.Clock.sending()
 	out, err := send(ctx, in, options...)
+	if bill != nil {
+		c.charge(bill, name, out, err)
+	}
 	if err != nil {
 		c.Clock.failed(err, sent)
 		return nil, err

@@ -1,0 +1,313 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// What observers see of a store. Package store documents it.
+type (
+	// An Operation is a call of a method of a [Store].
+	Operation = store.Operation
+	// An OperationResult is how an [Operation] ended.
+	OperationResult = store.OperationResult
+	// An OperationKind names a method of a [Store].
+	OperationKind = store.OperationKind
+)
+
+// An Observer is told what a limiter does: of each call, and of each operation of the
+// store. Packages promlimit and otellimit have observers for Prometheus and
+// OpenTelemetry. [LogDecisions] writes log records, and [Observers] joins several.
+//
+// The limiter calls an observer's methods synchronously and concurrently. So the methods
+// must be safe for concurrent use, and what they take lengthens the call. They must not
+// call the limiter or the lease's Commit and Rollback. They must not panic: the methods
+// for operations may run on a goroutine of the limiter, where a panic ends the program.
+// They must neither keep nor change what a result refers to.
+//
+// An operation gets the context of the call that needs it. A write that carries several
+// callers has the context of the caller at the front. An operation may begin and end
+// after its call has ended: the limiter returns tokens for callers that left, and
+// doubles buckets in the background.
+type Observer interface {
+	// BeginCall is called as a call begins. The call works with the context that it
+	// returns, which may carry a span.
+	BeginCall(ctx context.Context, c Call) context.Context
+	// EndCall is called once for each BeginCall, before the call returns.
+	EndCall(ctx context.Context, r CallResult)
+	// BeginOperation is called before an operation of the store, which gets the context
+	// that it returns.
+	BeginOperation(ctx context.Context, op Operation) context.Context
+	// EndOperation is called once for each BeginOperation, with that context.
+	EndOperation(ctx context.Context, r OperationResult)
+}
+
+// A CallKind names a method of a [Limiter] or [Lease].
+type CallKind string
+
+// The calls that an observer is told of. [Limiter.Do] is an acquire, and then a commit or
+// rollback. [Limiter.TimeUntilAvailable] is CallAvailable. A commit or rollback of a
+// closed lease does nothing, and observers are not told of it.
+const (
+	CallAcquire   CallKind = "acquire"
+	CallAvailable CallKind = "available"
+	CallCommit    CallKind = "commit"
+	CallRollback  CallKind = "rollback"
+)
+
+// A Call is a call of a [Limiter] or [Lease], as observers see it.
+type Call struct {
+	Kind CallKind
+	// Entity and Resource are the request's. An invalid request may have any.
+	Entity, Resource string
+}
+
+// A Result is how a call ended.
+type Result string
+
+// The values of [Result].
+const (
+	Admitted  Result = "admitted"  // the acquire took what was requested
+	Refused   Result = "refused"   // a limit refused the acquire
+	Degraded  Result = "degraded"  // admitted without the store
+	Failed    Result = "failed"    // the call returned another error than a refusal
+	Completed Result = "completed" // a call other than an acquire succeeded
+)
+
+// A CallResult is how a [Call] ended.
+type CallResult struct {
+	Call
+	Result Result
+	// Err is the error that the call returned. If the acquire was degraded, it is the
+	// reason.
+	Err error
+	// Lease is what an acquire took; nil if nothing. For a commit or rollback it is the
+	// settled lease.
+	Lease *Lease
+	// Statuses has the limits of a refused acquire: those that refused, with Exceeded, and
+	// the others that the request named. It is nil after any other result.
+	Statuses []Status
+	// Consume is what the request asked for, in tokens by limit; nil for a commit and a
+	// rollback.
+	Consume map[string]int64
+	// Settled is what a commit or rollback has changed, in millitokens: positive for a
+	// further debit, negative for a return. Like [Lease.Consumed], it counts the lease's
+	// own entity, or the parent where only the parent has the limit. It is nil if nothing
+	// was written, and for a degraded lease.
+	Settled []store.Amount
+	// FromMemory says that the limiter refused without asking the store.
+	FromMemory bool
+	// Carried says that another caller's write debited what the acquire asked for.
+	Carried bool
+	// Shards is the entity's bucket's number of shards; 0 if the call did not see it.
+	Shards int
+	// Latency is the time that the call took.
+	Latency time.Duration
+	// Operations counts the operations of the store that ended during the call and had
+	// its context, and Throttled those of them that the store rejected for their rate.
+	Operations, Throttled int
+	// Cost is what those operations cost. Cost.Requests are the round trips.
+	Cost store.Cost
+}
+
+// ErrorKind returns one of a fixed set of names for an error of a limiter, in lower case,
+// for metrics and logs: "throttled", "timeout" or "closed", for example. It is "" for
+// nil, and "other" for an error of no known kind.
+func ErrorKind(err error) string {
+	switch {
+	case errors.Is(err, ErrExceeded):
+		return "exceeded"
+	case errors.Is(err, ErrLeaseClosed):
+		return "lease_closed"
+	case errors.Is(err, ErrClosed):
+		return "closed"
+	}
+	return store.ErrorKind(err)
+}
+
+// Observers is an [Observer] that tells each of its observers, at the end in the opposite
+// order. The context of one contains those of the ones before it.
+type Observers []Observer
+
+var _ Observer = Observers(nil)
+
+// BeginCall tells each observer.
+func (o Observers) BeginCall(ctx context.Context, c Call) context.Context {
+	for _, each := range o {
+		ctx = each.BeginCall(ctx, c)
+	}
+	return ctx
+}
+
+// EndCall tells each observer.
+func (o Observers) EndCall(ctx context.Context, r CallResult) {
+	for _, each := range slices.Backward(o) {
+		each.EndCall(ctx, r)
+	}
+}
+
+// BeginOperation tells each observer.
+func (o Observers) BeginOperation(ctx context.Context, op Operation) context.Context {
+	for _, each := range o {
+		ctx = each.BeginOperation(ctx, op)
+	}
+	return ctx
+}
+
+// EndOperation tells each observer.
+func (o Observers) EndOperation(ctx context.Context, r OperationResult) {
+	for _, each := range slices.Backward(o) {
+		each.EndOperation(ctx, r)
+	}
+}
+
+// An observation is what a limiter notes of a call for its observer. Its methods may be
+// called on a nil observation: nobody observes then. They are safe for concurrent use,
+// because the work of a call may go on after its caller has left.
+type observation struct {
+	limiter *Limiter
+	began   time.Duration // by the process's uptime
+
+	mu     sync.Mutex
+	result CallResult
+}
+
+// observationKey is the key of the observation in the context of a call.
+type observationKey struct{}
+
+// observe begins the observation of a call, if there is an observer.
+func (l *Limiter) observe(ctx context.Context, c Call) (context.Context, *observation) {
+	if l.observer == nil {
+		return ctx, nil
+	}
+	ctx = l.observer.BeginCall(ctx, c)
+	seen := &observation{limiter: l, began: l.driver.Uptime(), result: CallResult{Call: c}}
+	return context.WithValue(ctx, observationKey{}, seen), seen
+}
+
+// operations is the observer of a limiter's store. It adds each operation to the call
+// whose context it has.
+type operations struct{ Observer }
+
+// EndOperation adds the operation to its call, and tells the observer.
+func (o operations) EndOperation(ctx context.Context, r OperationResult) {
+	if seen, ok := ctx.Value(observationKey{}).(*observation); ok {
+		seen.ended(&r)
+	}
+	o.Observer.EndOperation(ctx, r)
+}
+
+// ended notes that an operation of the call has ended.
+func (o *observation) ended(r *OperationResult) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.result.Operations++
+	if errors.Is(r.Err, ErrThrottled) {
+		o.result.Throttled++
+	}
+	cost := &o.result.Cost
+	cost.Requests += r.Cost.Requests
+	cost.ReadUnits += r.Cost.ReadUnits
+	cost.WriteUnits += r.Cost.WriteUnits
+	cost.Name, cost.Table = r.Cost.Name, r.Cost.Table
+}
+
+// recalled notes that the call was refused from memory.
+func (o *observation) recalled() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.result.FromMemory = true
+}
+
+// decided notes how the entity's claim was decided.
+func (o *observation) decided(child *acquire.Claim) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.result.Carried, o.result.Shards = child.Carried, child.ShardCount()
+}
+
+// degraded notes why the call was admitted without the store.
+func (o *observation) degraded(because error) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.result.Err = because
+}
+
+// settles notes what a settlement is about to write.
+func (o *observation) settles(sides []*acquire.Taken, how *ending) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range sides {
+		for _, a := range sides[i].Unsettled(how.target) {
+			if i == 0 || !slices.ContainsFunc(sides[0].Entries, func(e acquire.Entry) bool { return e.Limit == a.Limit }) {
+				o.result.Settled = append(o.result.Settled, a)
+			}
+		}
+	}
+}
+
+// end tells the observer how a call ended.
+func (o *observation) end(ctx context.Context, result Result, lease *Lease, err error) {
+	o.mu.Lock()
+	r := o.result
+	o.mu.Unlock()
+	r.Result, r.Lease, r.Latency = result, lease, o.limiter.driver.Uptime()-o.began
+	if err != nil {
+		r.Err, r.Settled = err, nil
+	}
+	o.limiter.observer.EndCall(ctx, r)
+}
+
+// endAcquire tells the observer how an acquire ended.
+func (o *observation) endAcquire(ctx context.Context, req *Request, lease *Lease, err error) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.result.Consume = req.Consume
+	refusal, isRefused := errors.AsType[*ExceededError](err)
+	if isRefused {
+		o.result.Statuses = refusal.Statuses
+	}
+	o.mu.Unlock()
+	result := Failed
+	switch {
+	case isRefused:
+		result = Refused
+	case err == nil && lease.degraded:
+		result = Degraded
+	case err == nil:
+		result = Admitted
+	}
+	o.end(ctx, result, lease, err)
+}
+
+// endOther tells the observer how a call other than an acquire ended.
+func (o *observation) endOther(ctx context.Context, lease *Lease, err error) {
+	if o == nil {
+		return
+	}
+	result := Completed
+	if err != nil {
+		result = Failed
+	}
+	o.end(ctx, result, lease, err)
+}

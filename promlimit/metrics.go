@@ -1,0 +1,121 @@
+package promlimit
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// prefix begins the name of every metric.
+const prefix = "zae_limiter_"
+
+// durationBuckets are the upper bounds of the classic buckets of durations, in seconds.
+// 1, 5, 10, 50, 100, 500 ms, 1, 5 and 10 s are those that OpenTelemetry recommends for
+// db.client.operation.duration. 0.1 ms separates decisions from memory from those by the
+// store. 2.5, 25 and 250 ms halve the widest of the others, as client_golang's
+// [prometheus.DefBuckets] does. 5 s is also [limiter.DefaultTimeout].
+var durationBuckets = []float64{.0001, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10}
+
+// shardBuckets are the numbers of shards that a bucket can have, up to
+// [limiter.MaxShards].
+var shardBuckets = []float64{1, 2, 4, 8, 16, 32}
+
+// Parameters of native histograms: buckets that are at most a tenth wider than the one
+// before, which client_golang calls a good trade-off, and at most 160 of them, as
+// OpenTelemetry's exponential histograms have.
+const (
+	nativeFactor     = 1.1
+	nativeMaxBuckets = 160
+	nativeResetAfter = time.Hour
+)
+
+// A family describes one metric.
+type family struct {
+	Name, Type, Unit, Help string
+	Labels                 []string
+	buckets                []float64 // of a histogram
+}
+
+// families are all metrics, in the order of the documentation.
+var families = []*family{
+	decisions, refusals, taken, returned, settlements, callErrors, callDuration,
+	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
+}
+
+var (
+	decisions = &family{
+		Name: prefix + "decisions_total", Type: "counter", Labels: []string{"resource", "result", "source"},
+		Help: "Acquires by result: admitted, refused, degraded (admitted without the store) or failed; and by what decided: store, memory, or shared (a write that another caller sent).",
+	}
+	refusals = &family{
+		Name: prefix + "refusals_total", Type: "counter", Labels: []string{"resource", "limit", "bucket", "source"},
+		Help: "Limits that refused an acquire, of the entity's own bucket or its parent's. Several limits may refuse one acquire.",
+	}
+	taken = &family{
+		Name: prefix + "tokens_taken_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit"},
+		Help: "Tokens that acquires and commits debited. A cascaded request counts once.",
+	}
+	returned = &family{
+		Name: prefix + "tokens_returned_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit"},
+		Help: "Tokens that commits and rollbacks returned. A cascaded request counts once.",
+	}
+	settlements = &family{
+		Name: prefix + "settlements_total", Type: "counter", Labels: []string{"resource", "call", "result"},
+		Help: "Commits and rollbacks of open leases by result: completed or failed.",
+	}
+	callErrors = &family{
+		Name: prefix + "errors_total", Type: "counter", Labels: []string{"resource", "call", "kind"},
+		Help: "Calls that failed, and degraded acquires, by kind of error. A refusal is no error.",
+	}
+	callDuration = &family{
+		Name: prefix + "call_duration_seconds", Type: "histogram", Unit: "seconds", Labels: []string{"resource", "call", "result"},
+		Help: "Time that calls took.", buckets: durationBuckets,
+	}
+	shards = &family{
+		Name: prefix + "bucket_shards", Type: "histogram", Labels: []string{"resource"},
+		Help: "Number of shards of the bucket at each acquire that saw it.", buckets: shardBuckets,
+	}
+	operations = &family{
+		Name: prefix + "store_operations_total", Type: "counter", Labels: []string{"resource", "operation", "result"},
+		Help: "Operations of the store by result: done, refused (the state of the item refused the write) or failed.",
+	}
+	operationErrors = &family{
+		Name: prefix + "store_errors_total", Type: "counter", Labels: []string{"resource", "operation", "kind"},
+		Help: "Operations of the store that failed, by kind of error.",
+	}
+	operationDuration = &family{
+		Name: prefix + "store_operation_duration_seconds", Type: "histogram", Unit: "seconds", Labels: []string{"operation"},
+		Help: "Time that operations of the store took.", buckets: durationBuckets,
+	}
+	requests = &family{
+		Name: prefix + "store_requests_total", Type: "counter", Labels: []string{"resource", "operation"},
+		Help: "Requests that the store sent: round trips.",
+	}
+	units = &family{
+		Name: prefix + "capacity_units_total", Type: "counter", Labels: []string{"resource", "kind"},
+		Help: "Consumed read and write capacity units.",
+	}
+	capacity = &family{
+		Name: prefix + "limit_capacity_tokens", Type: "gauge", Unit: "tokens", Labels: []string{"level", "resource", "limit"},
+		Help: "Capacity of the limits configured for a resource or the system, as this process last read them.",
+	}
+	rate = &family{
+		Name: prefix + "limit_rate_tokens_per_second", Type: "gauge", Unit: "tokens per second", Labels: []string{"level", "resource", "limit"},
+		Help: "Tokens that these limits earn each second.",
+	}
+)
+
+func (f *family) counter() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help}, f.Labels)
+}
+
+func (f *family) desc() *prometheus.Desc {
+	return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+}
+
+func (f *family) histogram() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: f.Name, Help: f.Help, Buckets: f.buckets,
+		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeMaxBuckets, NativeHistogramMinResetDuration: nativeResetAfter,
+	}, f.Labels)
+}
