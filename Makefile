@@ -1,5 +1,5 @@
 # make help lists the targets. Everything needs Go; conformance, golden and permissions
-# also need java, mvn, python3, python3.13 and npm.
+# also need java, mvn, python3, python3.13, npm and prometheus.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -48,9 +48,11 @@ long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamoli
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 
-# The modules beside the root's: each has a go.mod of its own in its folder, and programs without their
-# dependencies do not get them. test, lint, format, vet and build cover them all.
-modules := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
+# Modules of their own, in folders with a go.mod: what they need must not get into everybody else's
+# go.mod. lint, format and vet cover them all. make test runs the tests of the libraries among them, and
+# make bench those of benchmarks.
+modules   = $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
+libraries = $(filter-out benchmarks,$(modules))
 
 golangci-lint = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
@@ -63,7 +65,7 @@ help: ## list the targets
 quick: ## most tests, with few seeds and without the race detector; under a minute
 	@echo 'go test -short ./... without the long tests'
 	@go test -short -vet=off -skip $(long_pattern) ./...
-	@$(foreach module,$(filter-out benchmarks,$(modules)),go test -C $(module) -short -vet=off ./... &&) true
+	@for m in $(libraries); do go test -C $$m -short -vet=off ./...; done
 
 .PHONY: check
 check: lint test ## what to run before a commit
@@ -73,7 +75,7 @@ test: ## every test that needs nothing but Go, except the long ones, under the r
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
 	@echo 'go test $(race) ./... without the long tests'
 	@go test $(race) -shuffle=on -timeout 20m -skip $(long_pattern) ./...
-	@$(foreach module,$(filter-out benchmarks,$(modules)),go test -C $(module) $(race) -shuffle=on -timeout 20m ./... &&) true
+	@for m in $(libraries); do echo "go test $(race) in $$m"; go test -C $$m $(race) -shuffle=on ./...; done
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
@@ -85,12 +87,12 @@ long: ## the long tests under the race detector, with their largest cases
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
 	$(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
-	@$(foreach module,$(modules),(cd $(module) && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...) &&) true
+	@for m in $(modules); do (cd $$m && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...); done
 
 .PHONY: format
 format: ## rewrite the files as lint wants them
 	$(golangci-lint) fmt ./...
-	@$(foreach module,$(modules),(cd $(module) && $(golangci-lint) fmt ./...) &&) true
+	@for m in $(modules); do (cd $$m && $(golangci-lint) fmt ./...); done
 
 .PHONY: build
 build: ## the programs, in bin/
@@ -105,14 +107,15 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go build ./...
 	go vet -tags conformance ./...
 	go vet -tags aws ./conformance/account
-	@$(foreach module,$(modules),go build -C $(module) ./... && go vet -C $(module) -tags conformance ./... &&) true
+	@for m in $(modules); do go build -C $$m ./...; go vet -C $$m -tags conformance ./...; done
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate and LocalStack
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate, LocalStack, Prometheus and the OpenTelemetry collector
 	conformance/install
 	@echo 'go test -race -tags conformance, without the long tests'
 	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/loadstack ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust
+		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/loadstack ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust ./promlimit
+	@for m in $(libraries); do go test -C $$m -race -count=1 -tags conformance ./...; done
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made

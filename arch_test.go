@@ -97,6 +97,9 @@ var mayImport = map[string][]string{
 	// Rooms for what comes next; an entry without a folder holds its place.
 	"httplimit":         {".", "store", "internal/hold"},
 	"grpclimit":         {".", "store", "httplimit", "internal/hold"}, // a module of its own
+	"promlimit":         {".", "store", "internal/labels"},
+	"otellimit":         {".", "store", "internal/labels"},
+	"internal/labels":   {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"deploy":            {"store"},
 	"deploy/loadstack":  {"store", "deploy", "loadtest/fleet"},
@@ -159,7 +162,7 @@ var mayKnowTheTime = []string{"cmd", "internal/cli", "examples", "benchmarks"}
 
 // tagged lists the folders whose tests need the real counterparts. The Makefile runs
 // these tests with the tag.
-var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "conformance/emulated", "deploy", "deploy/loadstack", "deploy/health", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "loadtest/locust", "benchmarks"}
+var tagged = []string{"aggregator", "aggregator/redrive", "archive", "conformance", "conformance/emulated", "deploy", "deploy/loadstack", "deploy/health", "deploy/stack", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite/internal/differential", "internal/peers", "internal/permissions", "loadtest/locust", "promlimit", "otellimit", "benchmarks"}
 
 // maxLines is the maximum length of a file that is not a test.
 const maxLines = 600

@@ -140,7 +140,7 @@ var _ Observer = Observers(nil)
 // BeginCall tells each observer.
 func (o Observers) BeginCall(ctx context.Context, c Call) context.Context {
 	for _, each := range o {
-		ctx = each.BeginCall(ctx, c)
+		ctx = each.BeginCall(ctx, c) //nolint:fatcontext // one observer's context contains the others'
 	}
 	return ctx
 }
@@ -155,7 +155,7 @@ func (o Observers) EndCall(ctx context.Context, r CallResult) {
 // BeginOperation tells each observer.
 func (o Observers) BeginOperation(ctx context.Context, op Operation) context.Context {
 	for _, each := range o {
-		ctx = each.BeginOperation(ctx, op)
+		ctx = each.BeginOperation(ctx, op) //nolint:fatcontext // as in BeginCall
 	}
 	return ctx
 }

@@ -36,7 +36,7 @@ type recording struct {
 	reader *metric.ManualReader
 }
 
-func record(t testing.TB, o otellimit.Options) *recording {
+func record(t *testing.T, o otellimit.Options) *recording {
 	t.Helper()
 	r := &recording{spans: tracetest.NewSpanRecorder(), reader: metric.NewManualReader()}
 	r.tracer = trace.NewTracerProvider(trace.WithSpanProcessor(r.spans))
@@ -68,7 +68,7 @@ func (r *recording) values(t *testing.T) map[string]float64 {
 			note := func(set attribute.Set, value float64) {
 				var pairs []string
 				for _, kv := range set.ToSlice() {
-					pairs = append(pairs, strings.TrimPrefix(string(kv.Key), "zae_limiter.")+"="+kv.Value.Emit())
+					pairs = append(pairs, strings.TrimPrefix(string(kv.Key), "zae_limiter.")+"="+kv.Value.String())
 				}
 				points[m.Name+"{"+strings.Join(pairs, " ")+"}"] = value
 			}
@@ -109,7 +109,7 @@ func (r *recording) values(t *testing.T) map[string]float64 {
 func attributesOf(span trace.ReadOnlySpan) map[attribute.Key]string {
 	all := map[attribute.Key]string{}
 	for _, kv := range span.Attributes() {
-		all[kv.Key] = kv.Value.Emit()
+		all[kv.Key] = kv.Value.String()
 	}
 	return all
 }

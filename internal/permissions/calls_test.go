@@ -26,6 +26,8 @@ var exempt = map[string]string{
 	"loadtest/locust":         "makes requests with a limiter",
 	"loadtest/locust/perform": "makes requests with a limiter",
 	"loadtest/search":         "measures with a function of the caller",
+	"otellimit":               "is told what a limiter does, and asks the table for nothing",
+	"promlimit":               "is told what a limiter does, and asks the table for nothing",
 	"replay":                  "reads logs and sends no request",
 	"storetest":               "is for tests",
 	"store":                   "declares what stores do",

@@ -51,4 +51,5 @@ func TestLibrary(t *testing.T) {
 var indirect = []string{
 	"audit.Trail.",  // part of the calls of dynamo.Store and dynamo.Namespaces
 	"dynamo.Meter.", // passes on the requests of others
+	"Observers.",    // is told what a limiter does
 }
