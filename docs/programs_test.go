@@ -36,7 +36,7 @@ var block = regexp.MustCompile("(?ms)^<!-- (file|output): ([a-z_/.]+) -->\n```[a
 const every = "every"
 
 // modules are the folders of this repository's modules that programs import.
-var modules = []string{".", "grpclimit"}
+var modules = []string{".", "grpclimit", "otellimit"}
 
 // timeout bounds the build and each program.
 const timeout = 5 * time.Minute
@@ -121,7 +121,7 @@ func extract(t *testing.T, root string) map[string]output {
 			write(t, filepath.Join(root, program, file), text)
 		}
 	}
-	if len(programs) < 6 {
+	if len(programs) < 10 {
 		t.Fatalf("found the programs %q: does the pattern still fit the documents?", programs)
 	}
 	for name := range outputs {

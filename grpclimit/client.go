@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +106,7 @@ func (c *Client) Stream(
 	ctx, cancel := context.WithCancel(ctx)
 	s := &clientStream{ctx: ctx, cancel: cancel, trip: t, isSingle: !desc.ServerStreams}
 	// gRPC calls this when the stream ends, however it ends.
-	opts = append(opts[:len(opts):len(opts)], grpc.OnFinish(func(err error) {
+	opts = append(slices.Clip(opts), grpc.OnFinish(func(err error) {
 		if err != nil || !s.isSingle { // else RecvMsg is about to charge the answer
 			s.finish(err)
 		}
