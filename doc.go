@@ -20,7 +20,9 @@
 // A refusal is an [ExceededError]; it carries the status of every limit and
 // the exact wait, and marshals to the body of an HTTP 429.
 //
-// Every call returns within [Options.Timeout], and when its context ends. After
+// [Limiter.Wait] waits instead of being refused, in the order of arrival.
+//
+// Every call but Wait returns within [Options.Timeout], and every call when its context ends. After
 // [Limiter.Close] calls fail with [ErrClosed].
 //
 // # Where limits come from

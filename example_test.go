@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -93,6 +94,11 @@ func ExampleLogDecisions() {
 		},
 	}))
 	limits, err := limiter.New(openExample(ctx), limiter.Options{Observer: limiter.LogDecisions(toOutput)})
+// A worker waits for its turn instead of being refused. The context bounds the wait.
+func ExampleLimiter_Wait() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	limits, err := limiter.New(openExample(ctx), limiter.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -127,6 +133,36 @@ func ExampleObserver() {
 	ctx := context.Background()
 	refused := refusals{}
 	limits, err := limiter.New(openExample(ctx), limiter.Options{Observer: refused})
+	request := limiter.Request{
+		Entity: "key-1", Resource: "gpt-4", Consume: map[string]int64{"rps": 1},
+		Fallback: []limiter.Limit{limiter.PerSecond("rps", 100, limiter.Burst(2))},
+	}
+	for i := range 4 { // the third has to wait
+		lease, err := limits.Wait(ctx, request)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("admitted:", i+1)
+		if err := lease.Commit(ctx); err != nil {
+			panic(err)
+		}
+	}
+
+	request.Consume = map[string]int64{"rps": 3} // more than the bucket ever holds
+	_, err = limits.Wait(ctx, request)
+	fmt.Println("refused at once:", errors.Is(err, limiter.ErrExceeded))
+	// Output:
+	// admitted: 1
+	// admitted: 2
+	// admitted: 3
+	// admitted: 4
+	// refused at once: true
+}
+
+// A gateway streams an answer and charges what was streamed, also if the upstream breaks.
+func ExampleLease_Settle() {
+	ctx := context.Background()
+	limits, err := limiter.New(openExample(ctx), limiter.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -140,4 +176,101 @@ func ExampleObserver() {
 	}
 	fmt.Println(refused)
 	// Output: map[key-1:2]
+	broken := errors.New("connection reset")
+	stream := func(send func(tokens int64)) error { // the upstream breaks after 200 tokens
+		send(120)
+		send(80)
+		return broken
+	}
+
+	request := limiter.Request{
+		Entity: "key-1", Resource: "gpt-4", Consume: map[string]int64{"tph": 500},
+		Fallback: []limiter.Limit{limiter.PerHour("tph", 1_000)},
+	}
+	serve := func() (err error) {
+		lease, err := limits.Acquire(ctx, request)
+		if err != nil {
+			return err
+		}
+		used := int64(0)
+		defer func() {
+			ended := context.WithoutCancel(ctx) // the client may have left
+			err = errors.Join(err, lease.Settle("tph", used), lease.Commit(ended))
+		}()
+		return stream(func(tokens int64) { used += tokens })
+	}
+	fmt.Println("upstream broke:", errors.Is(serve(), broken))
+
+	request.Consume["tph"] = 0
+	statuses, err := limits.Available(ctx, request)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("left:", statuses[0].Available)
+	// Output:
+	// upstream broke: true
+	// left: 800
+}
+
+// A long stream takes more as it goes on, under enforcement, and returns early what it will
+// not need.
+func ExampleLease_Take() {
+	ctx := context.Background()
+	limits, err := limiter.New(openExample(ctx), limiter.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer limits.Close()
+
+	lease, err := limits.Acquire(ctx, limiter.Request{
+		Entity: "key-1", Resource: "gpt-4", Consume: map[string]int64{"tpd": 600},
+		Fallback: []limiter.Limit{limiter.PerDay("tpd", 1_000)},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("300 more:", lease.Take(ctx, map[string]int64{"tpd": 300}))
+	err = lease.Take(ctx, map[string]int64{"tpd": 300})
+	fmt.Println("300 more refused:", errors.Is(err, limiter.ErrExceeded))
+	fmt.Println("500 returned:", lease.Release(ctx, map[string]int64{"tpd": 500}))
+	fmt.Println("300 more:", lease.Take(ctx, map[string]int64{"tpd": 300}))
+	fmt.Println("taken:", lease.Consumed()["tpd"], lease.Commit(ctx))
+	// Output:
+	// 300 more: <nil>
+	// 300 more refused: true
+	// 500 returned: <nil>
+	// 300 more: <nil>
+	// taken: 700 <nil>
+}
+
+// Errors as statuses of HTTP. A refusal may have no wait that helps; then there is no
+// header Retry-After.
+func ExampleExceededError_RetryAfterSeconds() {
+	respond := func(err error) string {
+		var refused *limiter.ExceededError
+		switch {
+		case errors.As(err, &refused): // ErrQueueFull, too
+			if seconds, ok := refused.RetryAfterSeconds(); ok {
+				return fmt.Sprintf("429, Retry-After: %d", seconds)
+			}
+			return "429"
+		case errors.Is(err, limiter.ErrInvalid):
+			return "400" // the client's key or model, for instance
+		case errors.Is(err, limiter.ErrDisabled):
+			return "403"
+		case errors.Is(err, limiter.ErrNotConfigured):
+			return "500" // this service's own fault
+		default:
+			return "503" // ErrUnavailable, ErrClosed and others
+		}
+	}
+	fmt.Println(respond(&limiter.ExceededError{Statuses: []limiter.Status{{Exceeded: true, RetryAfter: 400 * time.Millisecond}}}))
+	fmt.Println(respond(&limiter.ExceededError{Statuses: []limiter.Status{{Exceeded: true, RetryAfter: limiter.Never}}}))
+	fmt.Println(respond(&limiter.NotConfiguredError{Entity: "key-1", Resource: "gpt-4", Limits: []string{"tpm"}}))
+	fmt.Println(respond(&limiter.ValidationError{Field: "entity", Value: "a|b", Reason: "no |"}))
+	// Output:
+	// 429, Retry-After: 1
+	// 429
+	// 500
+	// 400
 }

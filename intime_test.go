@@ -52,6 +52,15 @@ func methods(images []*store.Image) []method {
 		{"Acquire much", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
 			return errOf(l.Acquire(ctx, many))
 		}},
+		{"Wait", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
+			return errOf(l.Wait(ctx, req))
+		}},
+		{"Take", func(ctx context.Context, _ *limiter.Limiter, lease *limiter.Lease) error {
+			return lease.Take(ctx, tokens{"rph": 1})
+		}},
+		{"Release", func(ctx context.Context, _ *limiter.Limiter, lease *limiter.Lease) error {
+			return lease.Release(ctx, tokens{"rph": 2})
+		}},
 		{"Do", func(ctx context.Context, l *limiter.Limiter, _ *limiter.Lease) error {
 			return l.Do(ctx, req, func(context.Context, *limiter.Lease) error { return nil })
 		}},

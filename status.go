@@ -41,7 +41,7 @@ type Status struct {
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
 // takes it. It is not ok if no wait helps: then send no such header.
-func (s *Status) RetryAfterSeconds() (seconds int64, ok bool) { return wholeSeconds(s.RetryAfter) }
+func (s Status) RetryAfterSeconds() (seconds int64, ok bool) { return wholeSeconds(s.RetryAfter) }
 
 func wholeSeconds(d time.Duration) (seconds int64, ok bool) {
 	if d == Never {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,17 +19,20 @@ type acquireOptions struct {
 	request  limiter.Request
 	consume  limitarg.Amounts
 	fallback app.LimitsFlag
+	wait     time.Duration
 }
 
 func newAcquire(a *app.App) *cobra.Command {
 	o := &acquireOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "acquire ENTITY RESOURCE",
-		Short: "Take tokens, or report the exact wait",
+		Short: "Take tokens, wait for them, or report the exact wait",
 		Long: "Take tokens of a resource for an entity, and for its parent if it cascades. The command\n" +
 			"takes all of them or none, and never gives back what it took. Limits come from the\n" +
 			"configuration. If no level configures any for the entity and the resource, they come\n" +
 			"from --fallback.\n\n" +
+			"With --wait, the command waits until it is admitted. If the wait would end too late, it\n" +
+			"is refused at once.\n\n" +
 			"Exit code 0 means admitted, 3 means refused.",
 		Example: "  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500\n" +
 			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --fallback rpm:100/min:150 --output json",
@@ -39,6 +43,7 @@ func newAcquire(a *app.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to take of each limit, separated by commas")
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait at most until admitted, 30s for instance; 0\nmeans not at all")
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
 	return cmd
@@ -48,6 +53,9 @@ func newAcquire(a *app.App) *cobra.Command {
 func (o *acquireOptions) Validate() error {
 	if len(o.consume) == 0 {
 		return app.Required("consume", "rpm=1,tpm=500")
+	}
+	if o.wait < 0 {
+		return app.Usagef("invalid --wait %v: give a time to wait, or 0", o.wait)
 	}
 	o.request.Consume, o.request.Fallback = o.consume, o.fallback.Limits
 	return o.request.Validate()
@@ -80,7 +88,7 @@ type decision struct {
 }
 
 func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error {
-	lease, err := l.Acquire(ctx, o.request)
+	lease, err := o.ask(ctx, l)
 	if refusal := (*limiter.ExceededError)(nil); errors.As(err, &refusal) {
 		after := refusal.RetryAfter()
 		headline := fmt.Sprintf("refused: retry after %v", after)
@@ -103,6 +111,16 @@ func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error 
 		return o.print(decision{Admitted: true, Degraded: why, RetryAfter: millis(0)}, "admitted without metering: "+why)
 	}
 	return o.print(decision{Admitted: true, RetryAfter: millis(0), Statuses: lease.Statuses()}, "admitted")
+}
+
+// ask acquires, or waits as long as the flag says.
+func (o *acquireOptions) ask(ctx context.Context, l *limiter.Limiter) (*limiter.Lease, error) {
+	if o.wait == 0 {
+		return l.Acquire(ctx, o.request)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.wait)
+	defer cancel()
+	return l.Wait(ctx, o.request)
 }
 
 func (o *acquireOptions) print(d decision, headline string) error {

@@ -20,7 +20,7 @@ func TestLibrary(t *testing.T) {
 	recorder := permissions.NewRecorder()
 	t.Run("scenarios", func(t *testing.T) {
 		for name, f := range map[string]func(*world){
-			"acquires": acquires, "cascades": cascades, "oddities": oddities, "sharded": sharded, "throttled": throttled,
+			"acquires": acquires, "cascades": cascades, "oddities": oddities, "queues": queues, "sharded": sharded, "throttled": throttled,
 			"leases": leases, "questions": questions, "upkeep": upkeep,
 			"tables": tables, "namespaces": namespaces, "configuration": configuration, "entities": entities,
 			"usages": usages, "aggregation": aggregation, "following": following, "delivered": delivered,

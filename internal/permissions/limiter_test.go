@@ -77,6 +77,25 @@ func oddities(w *world) {
 	})
 }
 
+// queues has what callers that wait send.
+func queues(w *world) {
+	const wait = "Limiter.Wait"
+	w.family()
+	waitFor := func(entity string, n int64) { w.Must(errOf(w.Wait(w.Context(), limitertest.Ask(entity, "rph", n)))) }
+	w.record(wait, "admitted at once", func() { waitFor("user", 3600) })
+	w.record(wait, "after a wait", func() { waitFor("user", 1) })
+	w.record(wait, "many at once", func() { w.together(20, func() { waitFor("user", 1) }) })
+	w.record(wait, "with a parent", func() { waitFor("key", 3600); waitFor("key", 1) })
+	w.record(wait, "behind others, by other limits", func() {
+		w.together(2, func() {
+			ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+			defer cancel()
+			_, _ = w.Wait(ctx, limitertest.Ask("user", "rph", 15)) // one of the two is too late
+			waitFor("user", 1)
+		})
+	})
+}
+
 // sharded has what an acquire on a bucket of several items meets.
 func sharded(w *world) {
 	w.System(hourly)
@@ -177,6 +196,10 @@ func leases(w *world) {
 	settle("Lease.Commit", "more was used", "user", 1, 100, commit)
 	settle("Lease.Commit", "less was used", "user", 100, -50, commit)
 	settle("Lease.Commit", "more was used, with a parent", "key", 1, 100, commit)
+	settle("Lease.Take", "one bucket", "user", 1, 0, func(l *limiter.Lease) error { return l.Take(w.Context(), tokens{"rph": 1}) })
+	settle("Lease.Take", "with a parent", "key", 1, 0, func(l *limiter.Lease) error { return l.Take(w.Context(), tokens{"rph": 1}) })
+	settle("Lease.Release", "one bucket", "user", 2, 0, func(l *limiter.Lease) error { return l.Release(w.Context(), tokens{"rph": 1}) })
+	settle("Lease.Release", "with a parent", "key", 2, 0, func(l *limiter.Lease) error { return l.Release(w.Context(), tokens{"rph": 1}) })
 	settle("Lease.Rollback", "one bucket", "user", 1, 0, rollback)
 	settle("Lease.Rollback", "with a parent", "key", 1, 0, rollback)
 	time.Sleep(time.Hour)

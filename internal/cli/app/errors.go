@@ -151,11 +151,11 @@ func (a *App) nextFor(e *limiter.NotConfiguredError) string {
 	if len(limits) == 0 {
 		limits = []string{"rpm"}
 	}
-	next := "zae-limiter resource set-defaults " + quoted(e.Resource)
+	args := []string{"zae-limiter", "resource", "set-defaults", e.Resource}
 	for _, name := range limits {
-		next += " --limit " + quoted(name) + ":100/min"
+		args = append(args, "--limit", name+":100/min")
 	}
-	return next + " -n " + a.Flags.Table + " -N " + a.Flags.Namespace + a.Flags.given()
+	return CommandLine(append(args, "-n", a.Flags.Table, "-N", a.Flags.Namespace)) + a.Flags.given()
 }
 
 // kinds name the conditions in the JSON form of an error. An error may match several: the

@@ -1,0 +1,153 @@
+package waiting_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/waiting"
+)
+
+type room = waiting.Room[string]
+
+type caller = waiting.Caller[string]
+
+var (
+	bucket   = waiting.Line{Entity: "user", Resource: "gpt-4"}
+	tpm, rpm = waiting.Key{Entity: "user", Limit: "tpm"}, waiting.Key{Entity: "user", Limit: "rpm"}
+)
+
+// comes lets a caller join that waits for all that it asks for.
+func comes(r *room, class string, asks ...waiting.Key) *caller {
+	all := make(map[waiting.Key]int64)
+	for _, key := range asks {
+		all[key] = 1
+	}
+	c := waiting.NewCaller[string](bucket, r.Arrive(), class, all)
+	r.Join(c, asks, 0, -1)
+	return c
+}
+
+func gift(r *room, c *caller) string {
+	if g := r.Turn(c).Gift; g != nil {
+		return *g
+	}
+	return ""
+}
+
+func TestALeaseGoesToTheFirstOfThoseThatAskTheSame(t *testing.T) {
+	t.Parallel()
+	var r room
+	a, b, c := comes(&r, "one", tpm), comes(&r, "one", tpm), comes(&r, "one", tpm)
+	if r.Try(b) || !r.Try(a) || !r.Try(b) || r.Turn(c).Ahead != 2 {
+		t.Fatal("they do not try in order")
+	}
+	r.Admit(b, "lease of b")
+	if gift(&r, a)+gift(&r, b) != "" || !r.Turn(b).Hopes || r.Turn(c).Hopes || !r.Turn(c).Leads {
+		t.Fatal("the second got its lease before the first one's try ended")
+	}
+	if n := r.Refuse(a, []waiting.Key{tpm}, 7); n != 1 || gift(&r, a) != "lease of b" {
+		t.Errorf("the first got %q, refused %d times", gift(&r, a), n)
+	}
+	if turn := r.Turn(b); !turn.Leads || turn.Until != 7 || turn.Hopes {
+		t.Errorf("the second: %+v", turn)
+	}
+	if spare := r.Leave(a); len(spare) != 0 || gift(&r, b) != "lease of b" {
+		t.Errorf("after the first left: %v", spare)
+	}
+	if spare := append(r.Leave(c), r.Leave(b)...); !slices.Equal(spare, []string{"lease of b"}) || r.Size() != 0 {
+		t.Errorf("nobody is left: %v", spare)
+	}
+}
+
+func TestWhoWaitsForWhom(t *testing.T) {
+	t.Parallel()
+	var r room
+	big := comes(&r, "big", tpm, rpm)
+	r.Leave(big)
+	a := waiting.NewCaller[string](bucket, r.Arrive(), "a", map[waiting.Key]int64{tpm: 10, rpm: 1})
+	r.Join(a, []waiting.Key{tpm}, 0, 2)
+	onlyRPM, onlyTPM := comes(&r, "b", rpm), waiting.NewCaller[string](bucket, r.Arrive(), "c", map[waiting.Key]int64{tpm: 1})
+	if !r.Turn(onlyRPM).Leads {
+		t.Error("a caller for rpm waits behind one that waits for tpm")
+	}
+	if asks, must := r.Ahead(onlyTPM); !must || asks[tpm] != 10 {
+		t.Errorf("ahead of a caller for tpm: %v", asks)
+	}
+	if n, joined := r.Join(onlyTPM, nil, 0, 2); joined || n != 2 {
+		t.Errorf("a third of two callers joined")
+	}
+	r.Join(onlyTPM, nil, 0, 3)
+	r.Try(a)
+	r.Refuse(a, []waiting.Key{rpm}, 0)
+	late := waiting.NewCaller[string](bucket, r.Arrive(), "d", map[waiting.Key]int64{rpm: 1})
+	if _, must := r.Ahead(late); !must || r.Turn(onlyTPM).Leads {
+		t.Error("a caller no longer waits for what it has waited for")
+	}
+}
+
+// Whatever happens in a line, callers that ask for the same are admitted in the order of
+// their arrival, each lease goes to one caller or is spare, and somebody can always go on.
+func TestNothingIsLostOrOvertaken(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			dice := rand.New(rand.NewPCG(seed, 1))
+			var r room
+			made, got := 0, 0
+			var waits, tries []*caller
+			last := make(map[string]uint64)
+			take := func() {
+				waits = slices.DeleteFunc(waits, func(c *caller) bool {
+					if gift(&r, c) == "" {
+						return false
+					}
+					if got++; last[c.Class] > c.Arrival {
+						t.Errorf("%d was admitted after %d", c.Arrival, last[c.Class])
+					}
+					last[c.Class] = c.Arrival
+					return true
+				})
+			}
+			end := func(c *caller) { tries = slices.DeleteFunc(tries, func(other *caller) bool { return other == c }) }
+			for range 400 {
+				switch n := dice.IntN(8); {
+				case n < 2 && len(waits) < 12:
+					waits = append(waits, comes(&r, []string{"one", "two"}[dice.IntN(2)], tpm))
+				case n < 5 && len(waits) > 0:
+					leads := slices.IndexFunc(waits, func(c *caller) bool { return r.Turn(c).Leads })
+					if leads < 0 && len(tries) == 0 {
+						t.Fatal("nobody leads, and nobody tries")
+					}
+					if leads >= 0 && r.Try(waits[leads]) {
+						tries = append(tries, waits[leads])
+					}
+				case n < 7 && len(tries) > 0:
+					c := tries[dice.IntN(len(tries))]
+					end(c)
+					if dice.IntN(2) == 0 {
+						r.Refuse(c, []waiting.Key{tpm}, 0)
+						break
+					}
+					made++
+					got += len(r.Admit(c, fmt.Sprint("lease ", made)))
+				case len(waits) > 0:
+					i := dice.IntN(len(waits))
+					end(waits[i])
+					got += len(r.Leave(waits[i]))
+					waits = slices.Delete(waits, i, i+1)
+				}
+				take()
+			}
+			for _, c := range waits {
+				got += len(r.Leave(c))
+			}
+			if got != made || r.Size() != 0 {
+				t.Errorf("%d leases, %d went somewhere; %d callers are left", made, got, r.Size())
+			}
+		})
+	}
+}
