@@ -130,13 +130,18 @@ func lastEntry(s string) (rest, entry string) {
 	quoted := false
 	for i := len(s) - 1; i >= 0; i-- {
 		switch {
-		case s[i] == '"':
+		case s[i] == '"' && !(quoted && isEscaped(s, i)):
 			quoted = !quoted
 		case s[i] == ',' && !quoted:
 			return s[:i], strings.Trim(s[i+1:], " \t")
 		}
 	}
 	return "", strings.Trim(s, " \t")
+}
+
+// isEscaped reports whether a character follows an odd number of backslashes.
+func isEscaped(s string, i int) bool {
+	return (i-len(strings.TrimRight(s[:i], `\`)))%2 == 1
 }
 
 // forwardedFor returns the node of the parameter "for" of an entry, "" if it has not
@@ -165,7 +170,7 @@ func cutPair(s string) (pair, rest string) {
 	quoted := false
 	for i := range len(s) {
 		switch {
-		case s[i] == '"':
+		case s[i] == '"' && !(quoted && isEscaped(s, i)):
 			quoted = !quoted
 		case s[i] == ';' && !quoted:
 			return s[:i], s[i+1:]

@@ -59,6 +59,7 @@ func TestTheClientIsTheLastAddressThatIsNotTrusted(t *testing.T) {
 		"a port":                         {inner, xff, "10.0.0.1:80", []string{"198.51.100.1:1234"}, "198.51.100.1"},
 		"IPv6":                           {inner, xff, "[fd00::1]:80", []string{"2001:db8:1:2:3::4"}, "2001:db8:1:2::Z_2F64"},
 		"IPv6 in brackets, with a port":  {inner, xff, "[fd00::1]:80", []string{"[2001:db8:1:2:3::4]:99"}, "2001:db8:1:2::Z_2F64"},
+		"IPv4 in brackets":               {inner, xff, "10.0.0.1:80", []string{"[198.51.100.1]"}, "10.0.0.1"},
 		"IPv4 mapped to IPv6":            {inner, xff, "[::ffff:10.0.0.1]:80", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
 		"a zone":                         {nil, xff, "[fe80::1%eth0]:80", nil, "fe80::Z_2F64"},
 		"the loopback":                   {nil, xff, "[::1]:80", nil, "Z_3A:Z_2F64"},
@@ -71,6 +72,9 @@ func TestTheClientIsTheLastAddressThatIsNotTrusted(t *testing.T) {
 		"forwarded, a semicolon quoted":  {inner, fwd, "10.0.0.1:80", []string{`host="a;for=1.2.3.4";for=198.51.100.1`}, "198.51.100.1"},
 		"forwarded, two":                 {inner, fwd, "10.0.0.1:80", []string{`for=192.0.2.43, for="198.51.100.17", for=10.0.0.2`}, "198.51.100.17"},
 		"forwarded, a comma quoted":      {inner, fwd, "10.0.0.1:80", []string{`for=1.2.3.4, for=198.51.100.1;host="a, for=5.6.7.8"`}, "198.51.100.1"},
+		"forwarded, a quote escaped":     {inner, fwd, "10.0.0.1:80", []string{`for=6.6.6.6;z=", for=198.51.100.1;host="a\"b"`}, "198.51.100.1"},
+		"forwarded, a comma after it":    {inner, fwd, "10.0.0.1:80", []string{`for=6.6.6.6, for=198.51.100.1;host="a\"b, for=5.6.7.8;for=1.2.3.4"`}, "198.51.100.1"},
+		"forwarded, a backslash at last": {inner, fwd, "10.0.0.1:80", []string{`for=6.6.6.6, host="a\\\\";for=198.51.100.1`}, "198.51.100.1"},
 		"forwarded, an open quote":       {inner, fwd, "10.0.0.1:80", []string{`for="1.2.3.4, for=198.51.100.1`}, "198.51.100.1"},
 		"forwarded, obfuscated":          {inner, fwd, "10.0.0.1:80", []string{`for=198.51.100.1, for="_gazonk"`}, "10.0.0.1"},
 		"forwarded, unknown":             {inner, fwd, "10.0.0.1:80", []string{`for=unknown, for=10.0.0.2`}, "10.0.0.2"},
@@ -105,6 +109,10 @@ func TestIPv6AddressesAreGrouped(t *testing.T) {
 			t.Errorf("%d: got %q, %v", bits, got, err)
 		}
 	}
+	got, err := clientAddr(t, httplimit.AddrOptions{IPv6Bits: 128})(from("[fe80::1%eth0]:80", ""))
+	if got != "fe80::1" || err != nil {
+		t.Errorf("a zone is not part of an address: got %q, %v", got, err)
+	}
 }
 
 func TestBadAddrOptions(t *testing.T) {
@@ -130,7 +138,7 @@ func FuzzForwarded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, lie string) {
 		for field, entries := range map[string][2]string{
 			httplimit.XForwardedFor: {"198.51.100.7", "10.0.0.2"},
-			httplimit.Forwarded:     {`proto=https;for="198.51.100.7:80"`, `for=10.0.0.2;host="a,b;c"`},
+			httplimit.Forwarded:     {`proto=https;for="198.51.100.7:80"`, `for=10.0.0.2;host="a\"b,c;d\\\\"`},
 		} {
 			k := clientAddr(t, httplimit.AddrOptions{Trusted: inner, Field: field})
 			for _, lines := range [][]string{

@@ -223,6 +223,9 @@ func TestSkippedRequestsAreNotLimited(t *testing.T) {
 	})
 }
 
+// file is a reader that leaves the copying to the writer, as a file does.
+func file(s string) io.Reader { return io.LimitReader(strings.NewReader(s), int64(len(s))) }
+
 func TestWhatWasUsedIsSettled(t *testing.T) {
 	t.Parallel()
 	consume := map[string]int64{"tpm": 500, "rpm": 1}
@@ -244,8 +247,9 @@ func TestWhatWasUsedIsSettled(t *testing.T) {
 		"the handler, into debt": {nil, func(_ http.ResponseWriter, r *http.Request) {
 			_ = httplimit.Settle(r.Context(), "tpm", 1200)
 		}, -200, 9},
-		"by bytes":  {settle, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "twelve bytes") }, 988, 9},
-		"by status": {settle, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 1000, 10},
+		"by bytes":           {settle, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "twelve bytes") }, 988, 9},
+		"by bytes of a file": {settle, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, file("twelve bytes")) }, 988, 9},
+		"by status":          {settle, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 1000, 10},
 		"by the handler, which commits": {settle, func(_ http.ResponseWriter, r *http.Request) {
 			lease, _ := httplimit.LeaseFrom(r.Context())
 			_ = lease.Settle("tpm", 100)
@@ -309,7 +313,7 @@ func TestAPanicBeforeTheResponseReturnsWhatWasTaken(t *testing.T) {
 		"after the status":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }, 9},
 		"after some bytes":    {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "x") }, 9},
 		"after a flush":       {func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, 9},
-		"after a file":        {func(w http.ResponseWriter) { _, _ = io.Copy(w, strings.NewReader("x")) }, 9},
+		"after a file":        {func(w http.ResponseWriter) { _, _ = io.Copy(w, file("x")) }, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := func(w http.ResponseWriter, _ *http.Request) {
