@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -407,7 +408,11 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 		w.System(limiter.PerHour("rph", 1_000_000))
 		req := ask("key", "rph", 1)
 		w.Take(w.Limiter, req)
-		return testing.AllocsPerRun(200, func() { w.Take(w.Limiter, req) })
+		least := math.Inf(1) // a run with more refills among its takes makes more
+		for range 10 {
+			least = min(least, testing.AllocsPerRun(50, func() { w.Take(w.Limiter, req) }))
+		}
+		return least
 	}
 	without, with := acquire(nil), acquire(nobody{})
 	t.Logf("a warm acquire makes %v allocations, and %v with an observer", without, with)
