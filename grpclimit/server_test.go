@@ -257,7 +257,11 @@ func TestACallerLeaves(t *testing.T) {
 }
 
 func testACallerLeaves(t *testing.T) {
-	w := newWorld(t)
+	w := limitertest.New(t, limitertest.Options{Remote: true})
+	w.System(limitsOfWorld...)
+	var log bytes.Buffer
+	o := options()
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	entered, ended := make(chan struct{}), make(chan struct{})
 	conn := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 		defer close(ended)
@@ -265,7 +269,7 @@ func testACallerLeaves(t *testing.T) {
 		<-ctx.Done()
 		lease, _ := grpclimit.LeaseFrom(ctx)
 		return nil, lease.Adjust("rpm", 2)
-	}}, w, options())
+	}}, w, o)
 	ctx, cancel := context.WithCancel(as(t.Context(), "alice"))
 	go func() {
 		<-entered
@@ -276,6 +280,9 @@ func testACallerLeaves(t *testing.T) {
 	}
 	<-ended
 	synctest.Wait() // the server commits
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
 	if left := balance(w, "alice", resource, "rpm"); left != 3 {
 		t.Errorf("%d calls are left, want 3", left)
 	}
