@@ -48,10 +48,11 @@ long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamoli
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 
-# Modules of their own: what they need must not get into everybody else's go.mod. make test
-# runs the tests of the libraries among them, and make bench those of benchmarks.
-libraries = otellimit
-modules   = benchmarks $(libraries)
+# Modules of their own, in folders with a go.mod: what they need must not get into everybody else's
+# go.mod. lint, format and vet cover them all. make test runs the tests of the libraries among them, and
+# make bench those of benchmarks.
+modules   = $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
+libraries = $(filter-out benchmarks,$(modules))
 
 golangci-lint = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
@@ -64,6 +65,7 @@ help: ## list the targets
 quick: ## most tests, with few seeds and without the race detector; under a minute
 	@echo 'go test -short ./... without the long tests'
 	@go test -short -vet=off -skip $(long_pattern) ./...
+	@for m in $(libraries); do go test -C $$m -short -vet=off ./...; done
 
 .PHONY: check
 check: lint test ## what to run before a commit
@@ -90,6 +92,7 @@ lint: ## linters and formatters, over the tagged files too
 .PHONY: format
 format: ## rewrite the files as lint wants them
 	$(golangci-lint) fmt ./...
+	@for m in $(modules); do (cd $$m && $(golangci-lint) fmt ./...); done
 
 .PHONY: build
 build: ## the programs, stripped, in bin/
@@ -104,7 +107,7 @@ vet: ## compile every package and test, the tagged ones too, and vet them
 	go build ./...
 	go vet -tags conformance ./...
 	go vet -tags aws ./conformance/account
-	for m in $(modules); do go vet -C $$m -tags conformance ./...; done
+	@for m in $(modules); do go build -C $$m ./...; go vet -C $$m -tags conformance ./...; done
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate, LocalStack, Prometheus and the OpenTelemetry collector

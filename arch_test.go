@@ -95,17 +95,20 @@ var mayImport = map[string][]string{
 	"manifest/customresource":      {"manifest", "store", "dynamo/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
-	"httplimit":         {".", "store"},
+	"httplimit":         {".", "store", "internal/hold"},
+	"grpclimit":         {".", "store", "httplimit", "internal/hold"}, // a module of its own
 	"promlimit":         {".", "store", "internal/labels"},
 	"otellimit":         {".", "store", "internal/labels"},
 	"internal/labels":   {".", "store"},
-	"grpclimit":         {".", "store"},
 	"service":           {".", "store", "tend", "dynamo/..."},
 	"deploy":            {"store"},
 	"deploy/loadstack":  {"store", "deploy", "loadtest/fleet"},
 	"deploy/health":     {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
 	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
 	"internal/calendar": {"store", "internal/bucket"},
+
+	// What clients of every protocol share.
+	"internal/hold": {},
 
 	// Files and spellings.
 	"internal/yamlfile": {"store"},
@@ -324,6 +327,28 @@ func TestPackagesAreDocumented(t *testing.T) {
 		if !ok {
 			t.Errorf("no file in %s has a package comment", folder)
 		}
+	}
+}
+
+// The Makefile finds the nested modules in the folders of the root. They are built with the
+// rest of the repository, and not with a published version.
+func TestNestedModulesAreCovered(t *testing.T) {
+	t.Parallel()
+	found := documents(t, "go.mod")
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(file, "/") > 1 {
+			t.Errorf("%s is too deep for the variable modules of the Makefile", file)
+		}
+		if file != "go.mod" && file != "tools/go.mod" && !strings.Contains(string(text), "\nreplace "+module+" => ../\n") {
+			t.Errorf("%s does not replace %s with ../", file, module)
+		}
+	}
+	if len(found) < 4 {
+		t.Errorf("found only %q", found)
 	}
 }
 

@@ -60,12 +60,12 @@ func (l *Limiter) makeLease(req *Request) *Lease {
 
 // addSide adds a bucket to what the lease takes from.
 func (l *Lease) addSide() *acquire.Taken {
-	side := new(acquire.Taken)
 	if n := len(l.sides); n < len(l.room.taken) {
-		side = &l.room.taken[n]
+		l.sides = append(l.sides, &l.room.taken[n])
+	} else {
+		l.sides = append(l.sides, new(acquire.Taken))
 	}
-	l.sides = append(l.sides, side)
-	return side
+	return l.sides[len(l.sides)-1]
 }
 
 // debited makes the lease for claims that were granted.

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/dunglas/httpsfv"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // ErrHeld says that the upstream has asked for a pause. See [HeldError].
@@ -31,61 +29,8 @@ func (e *HeldError) Error() string {
 // Is reports whether target is [ErrHeld].
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-const (
-	// maxHolds is how many pauses a transport remembers. The least recently used one is
-	// forgotten first: its next request is then sent, and learns the pause again.
-	maxHolds = 10_000
-	// silentHold is the pause after a 429 that names none.
-	silentHold = time.Second
-)
-
-// held names what an upstream holds.
-type held struct{ entity, resource string }
-
-// holds are the pauses for which upstreams have asked.
-type holds struct {
-	longest time.Duration // negative: none is learnt
-
-	mu  sync.Mutex
-	end *simplelru.LRU[held, time.Time]
-}
-
-func newHolds(longest time.Duration) *holds {
-	end, err := simplelru.NewLRU[held, time.Time](maxHolds, nil)
-	if err != nil {
-		panic(err) // the size is positive
-	}
-	return &holds{longest: longest, end: end}
-}
-
-// until returns when a pause ends, the zero time if there is none.
-func (h *holds) until(at held, now time.Time) time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	end, ok := h.end.Get(at)
-	if ok && !end.After(now) {
-		h.end.Remove(at)
-	}
-	return end
-}
-
-// learn remembers the pause for which a response asks. It never shortens a pause: responses
-// arrive in any order.
-func (h *holds) learn(at held, res *http.Response, now time.Time) {
-	if h.longest < 0 {
-		return
-	}
-	pause := min(pauseOf(res, now, h.longest), h.longest)
-	if pause <= 0 {
-		return
-	}
-	end := now.Add(pause)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if was, ok := h.end.Get(at); !ok || was.Before(end) {
-		h.end.Add(at, end)
-	}
-}
+// silentHold is the pause after a 429 that names none.
+const silentHold = time.Second
 
 // pauseOf returns the pause for which a response asks. Retry-After takes precedence over
 // RateLimit. A response from a cache says nothing about now.

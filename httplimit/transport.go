@@ -13,6 +13,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/hold"
 )
 
 // Defaults of [TransportOptions].
@@ -75,7 +76,7 @@ type Transport struct {
 	limits Acquirer
 	ask    asker
 	o      TransportOptions
-	holds  *holds
+	holds  *hold.Holds
 }
 
 // now is the local clock.
@@ -109,7 +110,7 @@ func NewTransport(limits Acquirer, o TransportOptions) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Transport{limits, ask, o, newHolds(o.MaxHold)}, nil
+	return &Transport{limits, ask, o, hold.New(o.MaxHold, o.Now)}, nil
 }
 
 // Host is the host of an outbound request, without its port, as the name of a resource:
@@ -140,7 +141,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.end(ctx, lease, written.Load())
 		return nil, err
 	}
-	t.holds.learn(at, res, t.o.Now())
+	if t.o.MaxHold >= 0 {
+		t.holds.Learn(at, pauseOf(res, t.o.Now(), t.o.MaxHold))
+	}
 	res.Request = sent
 	if res.StatusCode == http.StatusTooManyRequests {
 		t.end(ctx, lease, false)
@@ -152,12 +155,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // admit waits until nothing holds the request, and asks the limiter. at is what the upstream
 // may hold.
-func (t *Transport) admit(r *http.Request) (lease *limiter.Lease, at held, err error) {
+func (t *Transport) admit(r *http.Request) (lease *limiter.Lease, at hold.Key, err error) {
 	req, err := t.ask.request(r)
 	if err != nil {
 		return nil, at, err
 	}
-	at = held{req.Entity, req.Resource}
+	at = hold.Key{Entity: req.Entity, Resource: req.Resource}
 	if err := t.pass(r.Context(), at); err != nil {
 		return nil, at, err
 	}
@@ -173,25 +176,12 @@ func (t *Transport) admit(r *http.Request) (lease *limiter.Lease, at held, err e
 }
 
 // pass returns when nothing holds a request.
-func (t *Transport) pass(ctx context.Context, at held) error {
-	for {
-		now := t.o.Now()
-		wait := t.holds.until(at, now).Sub(now)
-		if wait <= 0 {
-			return nil
-		}
-		deadline, bounded := ctx.Deadline()
-		if !t.o.WaitHeld || bounded && deadline.Before(now.Add(wait)) {
-			return &HeldError{Entity: at.entity, Resource: at.resource, RetryAfter: wait}
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
+func (t *Transport) pass(ctx context.Context, at hold.Key) error {
+	rest, err := t.holds.Pass(ctx, at, t.o.WaitHeld)
+	if err != nil || rest == 0 {
+		return err
 	}
+	return &HeldError{Entity: at.Entity, Resource: at.Resource, RetryAfter: rest}
 }
 
 // end commits a lease, or returns what it took.

@@ -1,0 +1,251 @@
+// Package docs_test builds and runs the programs that the documents contain.
+package docs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write what the programs print into the documents")
+
+// A block is a fenced block of a document that a comment names: a file of a program, or the
+// output of a program.
+var block = regexp.MustCompile("(?ms)^<!-- (file|output): ([a-z_/.]+) -->\n```[a-z]+\n(.*?)^```$")
+
+// every names the files that each program of their document has.
+const every = "every"
+
+// modules are the folders of this repository's modules that programs import.
+var modules = []string{".", "grpclimit", "otellimit"}
+
+// timeout bounds the build and each program.
+const timeout = 5 * time.Minute
+
+// A user who copies a block of a document gets a program that builds outside this repository
+// and prints what the document says.
+func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
+	t.Parallel()
+	root, bin := t.TempDir(), t.TempDir()
+	outside(t, root)
+	want := extract(t, root)
+	command(t, root, nil, "go", "vet", "./...")
+	command(t, root, nil, "go", "build", "-o", bin, "./...")
+	for name, output := range want {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, filepath.Join(bin, name))
+			if *update {
+				record(t, output.document, name, got)
+			} else if diff := cmp.Diff(rounded(output.text), rounded(got)); diff != "" {
+				t.Errorf("%s: %s prints something else (-document +program); run go test ./docs -update\n%s", output.document, name, diff)
+			}
+		})
+	}
+	t.Run("tests", func(t *testing.T) {
+		t.Parallel()
+		if out := command(t, root, nil, "go", "test", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
+			t.Errorf("the test of the handler did not run:\n%s", out)
+		}
+	})
+}
+
+// outside writes a module that has this repository's modules in place of published ones. Its
+// checksums are theirs, so that the build needs no network.
+func outside(t *testing.T, root string) {
+	t.Helper()
+	mod, sum := "module example.com/outside\n\ngo 1.26.0\n", ""
+	for _, folder := range modules {
+		dir, err := filepath.Abs(filepath.Join("..", folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := path.Join("github.com/zeroae/zae-limiter-go", folder)
+		mod += fmt.Sprintf("\nrequire %s v0.0.0-00010101000000-000000000000\nreplace %[1]s => %s\n", name, dir)
+		sum += read(t, filepath.Join(dir, "go.sum"))
+	}
+	write(t, filepath.Join(root, "go.mod"), mod)
+	write(t, filepath.Join(root, "go.sum"), sum)
+}
+
+// An output is what a program prints, and the document that says so.
+type output struct{ document, text string }
+
+// extract writes the files of all programs, and returns the outputs by program.
+func extract(t *testing.T, root string) map[string]output {
+	t.Helper()
+	documents, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents = append(documents, "../README.md")
+	outputs, programs, shared := map[string]output{}, []string{}, map[string]string{}
+	for _, document := range documents {
+		for _, m := range block.FindAllStringSubmatch(read(t, document), -1) {
+			kind, name, text := m[1], m[2], m[3]
+			program, file := path.Split(name)
+			program = path.Clean(program)
+			switch {
+			case kind == "output":
+				outputs[name] = output{document, text}
+			case program == every:
+				shared[file] = text
+			default:
+				write(t, filepath.Join(root, program, file), text)
+				programs = append(programs, program)
+			}
+		}
+	}
+	programs = slices.Compact(slices.Sorted(slices.Values(programs)))
+	for _, program := range programs {
+		for file, text := range shared {
+			write(t, filepath.Join(root, program, file), text)
+		}
+	}
+	if len(programs) < 10 {
+		t.Fatalf("found the programs %q: does the pattern still fit the documents?", programs)
+	}
+	for name := range outputs {
+		if !slices.Contains(programs, name) {
+			t.Errorf("there is an output of %s, but no such program", name)
+		}
+	}
+	return outputs
+}
+
+// number matches a number of four digits or more.
+var number = regexp.MustCompile(`[0-9]{4,}`)
+
+// rounded is a text with its large numbers rounded to tens. A new bucket earns from an instant
+// of a fixed grid, so a wait is up to two seconds shorter than the limit's period says.
+func rounded(text string) string {
+	return number.ReplaceAllStringFunc(text, func(s string) string {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return s
+		}
+		return strconv.FormatInt((n+5)/10*10, 10)
+	})
+}
+
+// run runs a program, and returns what it prints. A function of AWS Lambda prints what it
+// answers.
+func run(t *testing.T, program string) string {
+	t.Helper()
+	if path.Base(program) == "lambda" {
+		return invoke(t, program, `{"Tenant":"acme"}`, `{"Tenant":"acme"}`, `{"Tenant":"acme"}`)
+	}
+	return command(t, ".", nil, program)
+}
+
+// invoke runs a function of AWS Lambda on the events, and returns the answers, a line each. It
+// has the part of Lambda's runtime API that functions call.
+func invoke(t *testing.T, program string, events ...string) string {
+	t.Helper()
+	var mu sync.Mutex
+	var answers []string
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		next := len(answers)
+		mu.Unlock()
+		if next == len(events) {
+			cancel() // Lambda ends the process
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Lambda-Runtime-Aws-Request-Id", fmt.Sprint(next))
+		w.Header().Set("Lambda-Runtime-Deadline-Ms", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+		_, _ = io.WriteString(w, events[next])
+	})
+	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/{kind}", func(w http.ResponseWriter, r *http.Request) {
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(r.Body); err != nil || r.PathValue("kind") != "response" || !json.Valid(b.Bytes()) {
+			t.Errorf("%s: %s, %v", r.URL, &b, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		answers = append(answers, b.String())
+		w.WriteHeader(http.StatusAccepted)
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(server.URL, "http://"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); ctx.Err() == nil {
+		t.Errorf("the function ended: %v\n%s", err, &out)
+	}
+	return strings.Join(answers, "\n") + "\n"
+}
+
+// command runs a command in a folder, and returns its standard output.
+func command(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, exit.Stderr)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+var recording sync.Mutex // of documents
+
+// record writes the output of a program into its document.
+func record(t *testing.T, document, program, text string) {
+	t.Helper()
+	recording.Lock()
+	defer recording.Unlock()
+	was := read(t, document)
+	at := regexp.MustCompile("(?ms)(^<!-- output: " + program + " -->\n```[a-z]+\n).*?(^```$)")
+	write(t, document, at.ReplaceAllString(was, "${1}"+strings.ReplaceAll(text, "$", "$$")+"${2}"))
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
