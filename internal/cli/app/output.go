@@ -28,6 +28,14 @@ func (a *App) Print(v any, text func(*strings.Builder)) error {
 	return nil
 }
 
+// Notef writes a line about what the command does to standard error. With JSON output it
+// writes nothing: there, only errors are on standard error, each as an object.
+func (a *App) Notef(format string, args ...any) {
+	if !a.Flags.JSON() {
+		_, _ = fmt.Fprintf(a.Stderr, format+"\n", args...) // a lost line ends nothing
+	}
+}
+
 // Table writes rows in columns under a header. An empty cell becomes "-".
 func Table(w *strings.Builder, header []string, rows [][]string) {
 	columns(w, append([][]string{header}, rows...))

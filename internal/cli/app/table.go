@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
@@ -38,10 +37,10 @@ func (a *App) tellWaiting() func(admin.Progress) {
 		if p.For < told {
 			told = 0 // it waits for something else now
 		}
-		if a.Flags.JSON() || p.For-told < every {
+		if p.For-told < every {
 			return
 		}
 		told = p.For
-		_, _ = fmt.Fprintf(a.Stderr, "waiting for %s, %s so far\n", p.Waiting, p.For.Round(time.Second)) // the result follows in any case
+		a.Notef("waiting for %s, %s so far", p.Waiting, p.For.Round(time.Second))
 	}
 }

@@ -40,8 +40,8 @@ func newRestore(a *app.App) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.restore.Backup, "backup", "", "`ARN` of an on-demand backup")
-	f.StringVar(&o.to, "to-time", "", "`time` to restore, 2026-01-02T15:04:05Z for instance; needs\npoint-in-time recovery")
+	f.Var(app.Named(&o.restore.Backup), "backup", "`ARN` of an on-demand backup")
+	f.Var(app.Named(&o.to), "to-time", "`time` to restore, 2026-01-02T15:04:05Z for instance; needs\npoint-in-time recovery")
 	f.BoolVar(&o.restore.Resume, "resume", false, "complete a restoration into NEW-TABLE that was interrupted")
 	return cmd
 }

@@ -33,7 +33,7 @@ func newDelete(a *app.App) *cobra.Command {
 	}
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().StringVar(&o.data, "delete-data", "", "delete table and archive, too: `NAME` repeats the stack's name")
-	cmd.Flags().StringArrayVar(&o.retain, "retain", nil, "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
+	cmd.Flags().Var(app.NamedList(&o.retain), "retain", "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun to delete")
 	return cmd
 }
@@ -71,7 +71,7 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 		return err
 	}
 	left, err := m.Delete(ctx, stack.Deletion{
-		Name: live.ID, Data: o.data != "", Retain: o.retain, NoWait: o.noWait, Progress: printer{o.app}.event,
+		Name: live.ID, Data: o.data != "", Retain: o.retain, NoWait: o.noWait, Progress: Progress(o.app),
 	})
 	switch {
 	case err != nil:

@@ -71,7 +71,7 @@ func (f *Flags) bindUsage() {
 }
 
 func (f *Flags) bindTable() {
-	word(f, "gsi2-projection", map[string]deploy.Projection{"keys": deploy.ProjectKeys, "all": deploy.ProjectAll},
+	word(f, "gsi2-projection", []choice[deploy.Projection]{{"keys", deploy.ProjectKeys}, {"all", deploy.ProjectAll}},
 		func(o *deploy.Options) *deploy.Projection { return &o.GSI2Projection },
 		"attributes in the index of a resource's buckets: keys, or all\nas in the Python package's tables; a table cannot change it\n(default keys)")
 	f.bool("local-indexes", func(o *deploy.Options) *bool { return &o.LocalIndexes }, "give the table the five local indexes of the Python package's\ntables; only a table that has them needs this")
@@ -201,10 +201,20 @@ func (f *Flags) Validate() error {
 	return nil
 }
 
-// word adds a flag with a choice of words, each of which stands for a value.
-func word[T ~string](f *Flags, name string, values map[string]T, field func(*deploy.Options) *T, usage string) {
+// A choice is a word of the command line that stands for a value.
+type choice[T ~string] struct {
+	word string
+	of   T
+}
+
+// word adds a flag with a choice of words. The first is the default.
+func word[T ~string](f *Flags, name string, choices []choice[T], field func(*deploy.Options) *T, usage string) {
 	var v string
-	f.set.Var(app.Choice(&v, slices.Sorted(maps.Keys(values))...), name, usage)
+	words, values := make([]string, len(choices)), map[string]T{}
+	for i, c := range choices {
+		words[i], values[c.word] = c.word, c.of
+	}
+	f.set.Var(app.Choice(&v, words...), name, usage)
 	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = values[v] }
 }
