@@ -93,7 +93,7 @@ func TestATableIsDescribed(t *testing.T) {
 		Version                                                          dynamo.Version
 	}
 	want := summary{
-		table, "ACTIVE", "PAY_PER_REQUEST", "ENABLED", "ttl", "NEW_AND_OLD_IMAGES", admin.Unknown, "", "",
+		table, "ACTIVE", "PAY_PER_REQUEST", "ENABLED", "ttl", "NEW_AND_OLD_IMAGES", admin.Unsupported, "", "",
 		[]string{"PK", "SK"},
 		dynamo.Version{Schema: "0.10.0", ClientMin: "0.0.0", Lambda: dynamo.ClientVersion},
 	}
