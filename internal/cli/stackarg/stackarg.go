@@ -25,6 +25,7 @@ type Flags struct {
 	options map[string]string
 	// numbers are the values of the flags with a number.
 	numbers map[string]*int
+	quiet   *time.Duration // 0 never merges
 }
 
 // Bind adds the flags to a command.
@@ -102,10 +103,10 @@ func (f *Flags) bindFunctions() {
 	f.pair("enable-tracing", "no-tracing", func(o *deploy.Options) *bool { return &o.Tracing }, true, "record calls of the functions in X-Ray")
 	f.string("lambda-log-level", func(o *deploy.Options) *string { return &o.LogLevel }, "lowest `level` that the aggregator logs: debug, info, warn, error\n(default info)")
 	f.int("log-retention-days", func(o *deploy.Options) *int { return &o.LogRetentionDays }, "`days` for which logs are kept (default 30)")
-	quiet := f.set.Duration("merge-quiet", 0, "merge shards that are hardly written after this `time`; 0 never\nmerges, which clients of the Python package need (default 30m)")
+	f.quiet = f.set.Duration("merge-quiet", 0, "merge shards that are hardly written after this `time`; 0 never\nmerges, which clients of the Python package need (default 30m)")
 	sets(f, "merge-quiet", func(o *deploy.Options) *time.Duration { return &o.Quiet })
 	f.apply["merge-quiet"] = func(o *deploy.Options) {
-		if o.Quiet = *quiet; o.Quiet == 0 {
+		if o.Quiet = *f.quiet; o.Quiet == 0 {
 			o.Quiet = -1
 		}
 	}
@@ -197,6 +198,9 @@ func (f *Flags) Validate() error {
 		if f.set.Changed(name) && *f.numbers[name] == 0 && !slices.Contains(zeros, name) {
 			return fmt.Errorf("invalid --%s 0: give at least 1, or leave the flag out", name)
 		}
+	}
+	if *f.quiet != 0 && *f.quiet < time.Second {
+		return fmt.Errorf("invalid --merge-quiet %v: give at least 1s, or 0 to never merge", *f.quiet)
 	}
 	return nil
 }
