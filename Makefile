@@ -39,12 +39,12 @@ long = TestABusyBucketCostsNoMoreThanEstimated TestACombinedLoadCostsWhatTheLedg
 	TestOneWriteFromTheFutureDoesNotStopABucket TestOnlyAQuietBucketIsMerged TestPowerCutAtEveryStep \
 	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually \
 	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
-	TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
+	TestTenThousandEntitiesStayWithinABoundOfMemory TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
 	TestTheIntervalsContainOne \
 	TestUnequalSharesAreSeen TestUnitsAreThoseOfTheLedger \
 	TestUsageCostsWhatTheLedgerSays
 long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite ./estimate \
-	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest ./loadtest/compare
+	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest ./loadtest/compare ./manifest
 space := $(subst ,, )
 long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
 

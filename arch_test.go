@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 
 	// The store on DynamoDB.
 	"dynamo":                     {"tend", "store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/schema", sdk + "/..."},
-	"dynamo/admin":               {"store", "dynamo", "dynamo/usage", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo/admin":               {"store", "dynamo", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},

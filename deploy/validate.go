@@ -100,11 +100,11 @@ func (o *Options) validate() error {
 	return cmp.Or(
 		checkName(o.Name), checkWindows(o.Windows),
 		between("UsageRetentionDays", o.UsageRetentionDays, 1, maxDays),
-		between("AuditRetentionDays", o.AuditRetentionDays, 0, maxDays),
+		between("AuditRetentionDays", cmp.Or(o.AuditRetentionDays, defaultRetentionDays), 1, maxDays),
 		o.Capacity.validate(),
 		matches("KMSKeyARN", o.KMSKeyARN, keyARN, "give the ARN of a key, arn:aws:kms:REGION:ACCOUNT:key/ID"),
 		among("GSI2Projection", o.GSI2Projection, ProjectKeys, ProjectAll),
-		between("PITRDays", o.PITRDays, 0, maxPITRDays),
+		between("PITRDays", cmp.Or(o.PITRDays, maxPITRDays), 1, maxPITRDays),
 		o.validateFunctions(), o.validateAlarms(), o.validateIAM(), checkTags(o.Tags),
 	)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -486,5 +488,46 @@ func TestAPlanIsInOrder(t *testing.T) {
 		if got := actions(manifest.Diff(m, s, live, true)); !slices.Equal(got, want) {
 			t.Fatalf("got %v", got)
 		}
+	}
+}
+
+// Plan and apply of 10,000 entities on an embedded engine hold what the manifest and its levels
+// need, and no more for each request: the heap, engine included, stays below a bound.
+func TestTenThousandEntitiesStayWithinABoundOfMemory(t *testing.T) {
+	const entities, bound = 10_000, 128 << 20
+	w := newWorld(t)
+	var text strings.Builder
+	text.WriteString("namespace: default\nentities:\n")
+	for i := range entities {
+		fmt.Fprintf(&text, "  user-%d: {resources: {gpt-4: {limits: {rpm: {capacity: %d}, tpm: {capacity: 100000}}}}}\n", i, i+1)
+	}
+	var most uint64
+	watch := func() {
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		most = max(most, now.HeapInuse)
+	}
+	m, err := manifest.Parse("limits.yaml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := managerOf(t, w.Store)
+	watch()
+	r, err := on.Apply(t.Context(), m, manifest.ApplyOptions{Progress: func(done, _ int) {
+		if done%500 == 0 {
+			watch()
+		}
+	}})
+	if err != nil || r.Count(manifest.Create) != entities || len(r.Failures()) > 0 {
+		t.Fatalf("%d created, %d failures, %v", r.Count(manifest.Create), len(r.Failures()), err)
+	}
+	p, err := on.Plan(t.Context(), m, false)
+	watch()
+	if err != nil || p.Count(manifest.Unchanged) != entities {
+		t.Errorf("%d unchanged, %v", p.Count(manifest.Unchanged), err)
+	}
+	t.Logf("the heap had at most %d MiB", most>>20)
+	if most > bound {
+		t.Errorf("the heap had %d MiB, more than %d", most>>20, bound>>20)
 	}
 }

@@ -6,7 +6,7 @@
 // If the aggregator has counted later records of the same shard of a bucket, it has counted
 // what was missing with them, from the item's counters. So the package reports how many
 // steps it left out. Usage is exact afterwards, but for what an item consumed within the
-// range before it was deleted or lost a limit there (ADR 018). The package processes messages
+// range before it was deleted or lost a limit there (docs/design/usage.md). The package processes messages
 // in the order of the stream, so that most steps are counted one by one and not as a
 // difference.
 package redrive

@@ -111,7 +111,7 @@ func TestAPreviewIsTheFirstPlanAndLeavesNothing(t *testing.T) {
 			}
 			return p
 		}
-		if p := preview(w.rollout()); !p.Creates || len(p.Changes) > 0 || !strings.Contains(p.Later, "a second change set adds the functions") {
+		if p := preview(w.rollout()); !p.Creates || len(p.Changes) == 0 || !strings.Contains(p.Later, "a second change set adds the functions") {
 			w.Errorf("of a new stack: %+v", p)
 		}
 		if p := preview(w.elsewhere()); p.Later != "" {

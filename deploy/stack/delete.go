@@ -100,7 +100,7 @@ func (m *Manager) checkDeletable(ctx context.Context, d Deletion, s *Stack, data
 		return &ProtectedError{"stack", s.Name, "switch it off with aws cloudformation update-termination-protection --no-enable-termination-protection --stack-name " + s.Name}
 	}
 	if d.Data {
-		return m.checkTables(ctx, data)
+		return m.checkTables(ctx, s, data)
 	}
 	retained, err := m.retained(ctx, s)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *Manager) checkDeletable(ctx context.Context, d Deletion, s *Stack, data
 
 // checkTables fails if a table has deletion protection, which this package never switches
 // off.
-func (m *Manager) checkTables(ctx context.Context, data []Resource) error {
+func (m *Manager) checkTables(ctx context.Context, s *Stack, data []Resource) error {
 	for _, r := range data {
 		if r.Type != typeTable {
 			continue
@@ -132,7 +132,11 @@ func (m *Manager) checkTables(ctx context.Context, data []Resource) error {
 			return translate("describe table "+r.PhysicalID, err)
 		}
 		if aws.ToBool(out.Table.DeletionProtectionEnabled) {
-			return &ProtectedError{"table", r.PhysicalID, "deploy with --no-deletion-protection first"}
+			next := "deploy with --no-deletion-protection first"
+			if _, err := checkChangeable(s); err != nil { // its creation failed, for example
+				next = "switch it off with aws dynamodb update-table --table-name " + r.PhysicalID + " --no-deletion-protection-enabled"
+			}
+			return &ProtectedError{"table", r.PhysicalID, next}
 		}
 	}
 	return nil

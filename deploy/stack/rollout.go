@@ -71,16 +71,21 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 	return out, errors.Join(m.finish(ctx, r, out.Stack), m.clean(ctx, out.Changes))
 }
 
-// Preview is the first plan that [Manager.Deploy] would make, already discarded. For a stack
-// that does not exist it has no changes: to ask for them, Deploy makes an empty stack. It
-// fails as Deploy does before it changes anything.
+// Preview is the first plan that [Manager.Deploy] would make, already discarded. To ask
+// CloudFormation for the changes of a stack that does not exist, Deploy makes an empty stack;
+// Preview makes none, and reads the resources from the template. It fails as Deploy does
+// before it changes anything.
 func (m *Manager) Preview(ctx context.Context, r Rollout) (*Plan, error) {
 	live, bucket, err := m.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if live == nil {
-		p := &Plan{Stack: r.Name, Creates: true}
+		changes, err := created(r.first(bucket))
+		if err != nil {
+			return nil, err
+		}
+		p := &Plan{Stack: r.Name, Creates: true, Changes: changes}
 		p.Later = later(r, bucket, p)
 		return p, nil
 	}
@@ -200,22 +205,28 @@ func (m *Manager) addFunctions(ctx context.Context, r Rollout, out *Outcome) (do
 // planStep plans one change set: with the code if the bucket for it is known, else without
 // functions.
 func (m *Manager) planStep(ctx context.Context, r Rollout, bucket string) (*Plan, error) {
-	spec := r.Spec
-	if r.Code != nil {
-		spec.Parameters = maps.Clone(spec.Parameters)
-		if spec.Parameters == nil {
-			spec.Parameters = map[string]string{}
-		}
-		spec.Parameters[ParameterCodeKey] = ""
-		if bucket != "" {
-			spec.Parameters[ParameterCodeKey] = r.Code.Key
-		}
-	}
-	p, err := m.Plan(ctx, spec)
+	p, err := m.Plan(ctx, r.first(bucket))
 	if err == nil {
 		p.Later = later(r, bucket, p)
 	}
 	return p, err
+}
+
+// first is the spec of the first change set: without functions, if their code has no bucket yet.
+func (r *Rollout) first(bucket string) Spec {
+	spec := r.Spec
+	if r.Code == nil {
+		return spec
+	}
+	spec.Parameters = maps.Clone(spec.Parameters)
+	if spec.Parameters == nil {
+		spec.Parameters = map[string]string{}
+	}
+	spec.Parameters[ParameterCodeKey] = ""
+	if bucket != "" {
+		spec.Parameters[ParameterCodeKey] = r.Code.Key
+	}
+	return spec
 }
 
 // later says what follows a plan, for [Plan.Later].

@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 )
 
 // An API is the part of DynamoDB that this package needs besides [dynamo.API], with the
@@ -61,6 +62,9 @@ var (
 type Options struct {
 	API   API
 	Table string
+	// Streams serves the table's stream, for the trials of [Table.Check]. With nil, it tries
+	// nothing of the stream.
+	Streams stream.API
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
 	// Logger receives what cannot be returned; nil discards it.

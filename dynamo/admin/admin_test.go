@@ -11,12 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
@@ -91,7 +93,7 @@ func TestATableIsDescribed(t *testing.T) {
 		Version                                                          dynamo.Version
 	}
 	want := summary{
-		table, "ACTIVE", "PAY_PER_REQUEST", "ENABLED", "ttl", "NEW_AND_OLD_IMAGES", admin.Unknown, "", "",
+		table, "ACTIVE", "PAY_PER_REQUEST", "ENABLED", "ttl", "NEW_AND_OLD_IMAGES", admin.Unsupported, "", "",
 		[]string{"PK", "SK"},
 		dynamo.Version{Schema: "0.10.0", ClientMin: "0.0.0", Lambda: dynamo.ClientVersion},
 	}
@@ -185,6 +187,88 @@ func TestEnableStreamLeavesAnotherViewAlone(t *testing.T) {
 	if d, err := a.Describe(t.Context()); err != nil || d.StreamView != "KEYS_ONLY" {
 		t.Errorf("the stream shows %q, %v", d.StreamView, err)
 	}
+}
+
+// TestCheckTriesTheStream: the trials of the stream say which of its actions is refused, and
+// go on as far as they can.
+func TestCheckTriesTheStream(t *testing.T) {
+	t.Parallel()
+	all := []string{"DescribeStream", "GetShardIterator", "GetRecords"}
+	for _, c := range []struct {
+		fails   string
+		err     error
+		warns   string
+		untried []string
+	}{
+		{},
+		{"DescribeStream", denied("DescribeStream"), "dynamodb:DescribeStream on the stream is refused", all[1:]},
+		{"GetShardIterator", denied("GetShardIterator"), "dynamodb:GetShardIterator on the stream is refused", all[2:]},
+		{"GetRecords", denied("GetRecords"), "dynamodb:GetRecords on the stream is refused", nil},
+		{"GetRecords", &smithy.GenericAPIError{Code: "InternalServerError"}, "the trial of dynamodb:GetRecords on the stream failed", nil},
+	} {
+		db := fixture.NewTableOf(t, dynamo.TableOptions{Now: fixture.Now, Stream: true})
+		a, err := admin.New(admin.Options{API: db, Table: table, Now: fixture.Now, Streams: &brokenStream{db, c.fails, c.err}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := a.Check(t.Context(), dynamo.DefaultNamespace)
+		if err != nil || len(r.Problems) > 0 {
+			t.Fatalf("%s: %+v, %v", c.fails, r, err)
+		}
+		var tried, untried []string
+		for _, p := range r.Permissions {
+			if p.Resource != "stream" {
+				continue
+			}
+			tried = append(tried, strings.TrimPrefix(p.Action, "dynamodb:"))
+			if p.Err != nil && tried[len(tried)-1] != c.fails {
+				untried = append(untried, tried[len(tried)-1])
+			}
+		}
+		if !slices.Equal(tried, all) || !slices.Equal(untried, c.untried) {
+			t.Errorf("%s: %v in the report, %v not tried", c.fails, tried, untried)
+		}
+		warned := slices.ContainsFunc(r.Warnings, func(f admin.Finding) bool { return c.warns != "" && strings.Contains(f.What, c.warns) })
+		if warned != (c.warns != "") || !warned && len(r.Warnings) > 0 {
+			t.Errorf("%s: warnings %+v", c.fails, r.Warnings)
+		}
+	}
+}
+
+// A brokenStream fails one operation of an engine's streams.
+type brokenStream struct {
+	stream.API
+
+	fails string
+	err   error
+}
+
+func (b *brokenStream) failure(op string) error {
+	if op == b.fails {
+		return b.err
+	}
+	return nil
+}
+
+func (b *brokenStream) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	if err := b.failure("DescribeStream"); err != nil {
+		return nil, err
+	}
+	return b.API.DescribeStream(ctx, in, o...)
+}
+
+func (b *brokenStream) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	if err := b.failure("GetShardIterator"); err != nil {
+		return nil, err
+	}
+	return b.API.GetShardIterator(ctx, in, o...)
+}
+
+func (b *brokenStream) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	if err := b.failure("GetRecords"); err != nil {
+		return nil, err
+	}
+	return b.API.GetRecords(ctx, in, o...)
 }
 
 // newHooked is an engine with a table whose requests pass through a hook.

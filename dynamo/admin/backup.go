@@ -30,7 +30,7 @@ type Backup struct {
 // of one name: after a lost answer, look at [Table.Backups] before another try.
 func (t *Table) CreateBackup(ctx context.Context, name string) (Backup, error) {
 	op := "back up table " + t.o.Table
-	if err := checkBackupName(name); err != nil {
+	if err := CheckBackupName(name); err != nil {
 		return Backup{}, err
 	}
 	if t.backups == nil {
@@ -52,7 +52,9 @@ func (t *Table) CreateBackup(ctx context.Context, name string) (Backup, error) {
 	})
 }
 
-func checkBackupName(name string) error {
+// CheckBackupName fails with a [*store.ValidationError] if DynamoDB accepts no backup of a
+// name.
+func CheckBackupName(name string) error {
 	const least, most = 3, 255
 	if len(name) < least || len(name) > most || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
 		return &store.ValidationError{Field: "backup name", Value: name, Reason: `use 3 to 255 letters, digits and "_.-"`}

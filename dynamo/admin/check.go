@@ -47,6 +47,9 @@ func (t *Table) Check(ctx context.Context, namespace string) (*Report, error) {
 		return nil, err
 	}
 	r.Permissions = t.try(ctx, id)
+	if d.StreamARN != "" && t.o.Streams != nil {
+		r.Permissions = append(r.Permissions, t.tryStream(ctx, d.StreamARN)...)
+	}
 	for _, operation := range slices.Sorted(maps.Keys(d.Unknown)) {
 		if err := d.Unknown[operation]; !errors.Is(err, ErrNoBackups) {
 			r.Permissions = append(r.Permissions, Permission{"dynamodb:" + operation, ofTable, UseAdministration, err})
@@ -140,8 +143,13 @@ func (r *Report) judge() {
 		case p.Err == nil:
 		case p.Denied() && p.Use == UseApplication:
 			r.problem("allow it in the policy of these credentials", "%s on the %s is refused", p.Action, p.Resource)
+		case errors.Is(p.Err, errNotTried):
+		case p.Denied() && p.Use == UseAggregation:
+			r.warn("allow it for aggregate and redrive", "%s on the %s is refused", p.Action, p.Resource)
 		case p.Denied():
 			r.warn("allow it for administrators", "%s on the %s is refused", p.Action, p.Resource)
+		case p.Use == UseAggregation:
+			r.warn("", "the trial of %s on the %s failed: %v", p.Action, p.Resource, p.Err)
 		case r.Misfit == "":
 			r.problem("", "the trial of %s on the %s failed: %v", p.Action, p.Resource, p.Err)
 		}

@@ -23,6 +23,10 @@ const stackTag = "aws:cloudformation:stack-name"
 // says why.
 const Unknown = "UNKNOWN"
 
+// Unsupported is the status of [Recovery] on a server that has no backups, as DynamoDB Local
+// and the embedded engine.
+const Unsupported = "UNSUPPORTED"
+
 // A Description is what there is to know of a table.
 type Description struct {
 	Name, ARN, Status string
@@ -66,7 +70,7 @@ type Index struct {
 
 // Recovery is what point-in-time recovery of a table offers.
 type Recovery struct {
-	Status           string // ENABLED, DISABLED or [Unknown]
+	Status           string // ENABLED, DISABLED, [Unsupported] or [Unknown]
 	Days             int32  // that can be restored
 	Earliest, Latest time.Time
 }
@@ -163,12 +167,15 @@ func (t *Table) describeRest(ctx context.Context, op string, d *Description) {
 // recovery reads the state of point-in-time recovery.
 func (t *Table) recovery(ctx context.Context, op string) (Recovery, error) {
 	if t.backups == nil {
-		return Recovery{Status: Unknown}, ErrNoBackups
+		return Recovery{Status: Unsupported}, ErrNoBackups
 	}
 	out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.DescribeContinuousBackupsOutput) middleware.Metadata { return o.ResultMetadata },
 		t.backups.DescribeContinuousBackups, &dynamodb.DescribeContinuousBackupsInput{TableName: &t.o.Table})
 	if err != nil {
-		return Recovery{Status: Unknown}, backupError(err)
+		if isUnknownOperation(err) {
+			return Recovery{Status: Unsupported}, backupError(err)
+		}
+		return Recovery{Status: Unknown}, err
 	}
 	r := Recovery{Status: string(types.PointInTimeRecoveryStatusDisabled)}
 	if c := out.ContinuousBackupsDescription; c != nil && c.PointInTimeRecoveryDescription != nil {

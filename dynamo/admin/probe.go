@@ -18,11 +18,11 @@ import (
 // A Permission is the result of a trial of one IAM action.
 type Permission struct {
 	Action   string // "dynamodb:GetItem" for instance
-	Resource string // "table" or "index/GSI1"
+	Resource string // "table", "index/GSI1" or "stream"
 	// Use is the kind of program that needs it.
 	Use Use
 	// Err is nil if the action is allowed, a [store.ErrAccessDenied] if it is refused, and
-	// another error if the trial does not tell.
+	// another error if the trial does not tell, or was not made.
 	Err error
 }
 
@@ -38,6 +38,8 @@ const (
 	UseApplication Use = "application"
 	// UseAdministration: commands that look at or change the table itself.
 	UseAdministration Use = "administration"
+	// UseAggregation: zae-limiter aggregate and zae-limiter redrive.
+	UseAggregation Use = "aggregation"
 )
 
 // A trial sends one request that changes nothing.

@@ -29,7 +29,9 @@ type Restore struct {
 	Resume bool
 }
 
-func (r *Restore) check(table string) error {
+// Validate checks a restoration of a table, as far as it needs no request. It fails with a
+// [*store.ValidationError].
+func (r *Restore) Validate(table string) error {
 	switch {
 	case r.Into == "" || r.Into == table:
 		return &store.ValidationError{Field: "new table", Value: r.Into, Reason: "give the name of a table that does not exist yet"}
@@ -66,7 +68,7 @@ type Restored struct {
 // with [ErrNoBackups] on a server without backups.
 func (t *Table) Restore(ctx context.Context, r Restore) (Restored, error) {
 	op := "restore table " + t.o.Table + " into " + r.Into
-	if err := r.check(t.o.Table); err != nil {
+	if err := r.Validate(t.o.Table); err != nil {
 		return Restored{}, err
 	}
 	if t.backups == nil {

@@ -88,7 +88,7 @@ type Delta struct {
 //     applies only if that is so, or if the shard has no mark.
 //   - If the counters differ, steps in between are missing. The difference of the counters
 //     counts with the later step, because the missing steps consumed it. Their acquires
-//     are counted from the item's count of writes. ADR 018 says which differences are not
+//     are counted from the item's count of writes. docs/design/usage.md says which differences are not
 //     known.
 //   - A step before the first one extends the range downwards in the same way.
 //

@@ -28,6 +28,7 @@ type managed struct {
 	*dynamo.Meter
 	tables
 	*vault
+	streams
 }
 
 // tables are the operations of an engine that a meter does not have.

@@ -24,7 +24,7 @@ func newCheck(a *app.App) *cobra.Command {
 			"The command also tries each operation with the present credentials, and names the IAM\n" +
 			"actions that are refused. It writes nothing: reads ask for keys that do not exist, and writes\n" +
 			"have conditions that cannot hold. The trial of BatchWriteItem, which has no conditions,\n" +
-			"deletes a key that does not exist.\n\n" +
+			"deletes a key that does not exist. The trial of the stream reads at its end.\n\n" +
 			"Exit codes: 0 compatible, 1 not.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
@@ -61,7 +61,7 @@ type checkView struct {
 
 // Run checks the table.
 func (o *checkOptions) Run(ctx context.Context) error {
-	table, err := o.app.Table(ctx)
+	table, err := o.app.StreamedTable(ctx)
 	if err != nil {
 		return err
 	}

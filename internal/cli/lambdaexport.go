@@ -34,7 +34,7 @@ for arm64 or amd64: the released program, or one that is built with
 which leaves it in bin/linux_arm64 of $(go env GOPATH).`
 
 func newLambdaExport(a *app.App) *cobra.Command {
-	o := &exportOptions{app: a}
+	o := &exportOptions{app: a, out: "lambda.zip"}
 	cmd := &cobra.Command{
 		Use:   "lambda-export",
 		Short: "Write the zip of a stack's Lambda functions",
@@ -45,8 +45,8 @@ func newLambdaExport(a *app.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	cmd.Flags().Var(app.Choice(&o.architecture, "arm64", "amd64"), "arch", "require an executable for these processors")
-	cmd.Flags().StringVar(&o.binary, "binary", "", "`file` of the executable (default the running program)")
-	cmd.Flags().StringVarP(&o.out, "out", "o", "lambda.zip", "`file` of the zip")
+	cmd.Flags().Var(app.Named(&o.binary), "binary", "`file` of the executable (default the running program)")
+	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "`file` of the zip")
 	cmd.Flags().BoolVar(&o.info, "info", false, "show what the zip would be; write no file")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	return cmd

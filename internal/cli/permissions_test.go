@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -71,6 +72,7 @@ const apart = "--namespace-name"
 type commands struct {
 	*permissions.Recorder
 	scripts atomic.Int64 // that were run
+	asJSON  sync.Map     // commands that succeeded with JSON output
 }
 
 // recordCommands returns a recorder. When the test and its scripts end, it compares what
@@ -109,6 +111,7 @@ func (c *commands) compare(t *testing.T, all bool) {
 	seen.Compare(t, recordedCommands, all, byTiming...)
 	if all {
 		c.complete(t)
+		c.completeJSON(t)
 	}
 }
 
@@ -142,7 +145,8 @@ func (c *commands) connect(args []string, connect func(context.Context, app.Endp
 			return nil, err
 		}
 		if slices.Contains(onWhole, path) {
-			return dynamodb.NewFromConfig(permissions.Config(c.noteFor(path), api)), nil
+			cfg := permissions.Config(c.noteFor(path), api)
+			return whole{dynamodb.NewFromConfig(cfg), dynamodbstreams.NewFromConfig(cfg)}, nil
 		}
 		return faults.Observe(api, c.Hook(path, permissions.AnyRun)), nil
 	}
@@ -250,6 +254,12 @@ func (c *commands) recordRedrive(t *testing.T, engine *dynamolite.DB) {
 			t.Errorf("redrive of %s: exit code %d, want %d", body, code, want)
 		}
 	}
+}
+
+// A whole is all of DynamoDB.
+type whole struct {
+	*dynamodb.Client
+	streams
 }
 
 // A followed is a table with its stream.

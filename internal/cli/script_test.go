@@ -1,12 +1,15 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"debug/elf"
 	"flag"
+	"io"
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -161,7 +164,7 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 	case "writes":
 		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem)), nil
 	}
-	return &managed{w.meter, tables{w.engine}, w.vault}, nil
+	return &managed{w.meter, tables{w.engine}, w.vault, w.engine}, nil
 }
 
 func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
@@ -250,8 +253,9 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 		ts.Fatalf("say which exit code: exits CODE zae-limiter ARGS…")
 	}
 	w := worldOf(ts)
+	var stderr bytes.Buffer
 	o := cli.Options{
-		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
+		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: io.MultiWriter(ts.Stderr(), &stderr),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
 		ConnectStack: w.recorder.connectStack(args, w.connectStack), ConnectHealth: w.recorder.connectHealth(args, w.connectHealth), Executable: w.executable,
 	}
@@ -263,6 +267,9 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	defer cancel()
 	if got := cli.Run(ctx, o); got != code {
 		ts.Fatalf("exit code %d, want %d", got, code)
+	}
+	if !o.Terminal && slices.Contains(args, app.OutputJSON) {
+		w.recorder.checkJSON(ts, args, code, stderr.String())
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,8 +43,8 @@ func newTemplate(a *app.App, v Version) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.flags.Bind(cmd)
-	cmd.Flags().StringVarP(&o.out, "out", "o", "", "write the template to this `file`, and replace it (default standard\noutput)")
-	cmd.Flags().StringVar(&o.parameters, "parameters", "", "write the parameters to this `file`, as JSON in the form that the\nAWS command line reads, and replace it")
+	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "write the template to this `file`, and replace it (default standard\noutput)")
+	cmd.Flags().Var(app.Named(&o.parameters), "parameters", "write the parameters to this `file`, as JSON in the form that the\nAWS command line reads, and replace it")
 	cmd.Flags().BoolVar(&o.readable, "readable", false, "keep comments and indentation; CloudFormation takes this form\nonly from S3")
 	return cmd
 }
@@ -68,7 +67,7 @@ func (o *templateOptions) Run(context.Context) error {
 		body = o.spec.Source()
 	}
 	for _, note := range o.spec.Notes() {
-		_, _ = io.WriteString(o.app.Stderr, "Note: "+note+"\n") // there is nowhere left to report to
+		o.app.Notef("Note: %s", note)
 	}
 	if o.parameters != "" {
 		text, err := json.MarshalIndent(o.spec.Parameters(), "", "  ")

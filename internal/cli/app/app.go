@@ -145,7 +145,7 @@ func (a *App) options(ctx context.Context) (dynamo.Options, error) {
 
 // BindPrincipal adds the flag --principal to a command that makes changes.
 func (a *App) BindPrincipal(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.principal, "principal", "", "`name` of the author of the change, for its audit event (default the caller\nthat AWS STS reports for the credentials)")
+	cmd.Flags().Var(Named(&a.principal), "principal", "`name` of the author of the change, for its audit event (default the caller\nthat AWS STS reports for the credentials)")
 }
 
 // Principal is the author of a change, "" if the flag was not given.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,14 @@ func (c *Confirmation) Validate() error {
 		return nil
 	}
 	return c.app.canAsk("--yes")
+}
+
+// Show writes what the question is about to standard error. With JSON output it writes
+// nothing, unless the question is asked.
+func (c *Confirmation) Show(text string) {
+	if !c.yes || !c.app.Flags.JSON() {
+		_, _ = io.WriteString(c.app.Stderr, text) // the question that follows fails, too
+	}
 }
 
 // Ask returns nil if the answer to a question is yes.

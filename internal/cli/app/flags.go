@@ -56,7 +56,7 @@ func (f *Flags) JSON() bool { return f.Output == OutputJSON }
 func (f *Flags) resolve(getenv func(string) string) error {
 	table := fromEnv(f.set, "table", &f.Table, getenv, EnvTable)
 	namespace := fromEnv(f.set, "namespace", &f.Namespace, getenv, EnvNamespace)
-	if err := checkTable(f.Table); err != nil {
+	if err := CheckTable(f.Table); err != nil {
 		return fmt.Errorf("invalid %s %q: %w", table, f.Table, err)
 	}
 	if err := store.CheckNamespace(f.Namespace); err != nil {
@@ -108,8 +108,8 @@ func fromEnv(set *pflag.FlagSet, name string, value *string, getenv func(string)
 	return "--" + name
 }
 
-// checkTable checks a name against DynamoDB's rule.
-func checkTable(name string) error {
+// CheckTable checks a name against DynamoDB's rule.
+func CheckTable(name string) error {
 	const least, most = 3, 255
 	if len(name) < least || len(name) > most || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-", r)

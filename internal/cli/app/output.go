@@ -56,6 +56,14 @@ func escaped(s string, keep ...rune) string {
 	return b.String()
 }
 
+// Notef writes a line about what the command does to standard error. With JSON output it
+// writes nothing: there, only errors are on standard error, each as an object.
+func (a *App) Notef(format string, args ...any) {
+	if !a.Flags.JSON() {
+		_, _ = fmt.Fprintf(a.Stderr, format+"\n", args...) // a lost line ends nothing
+	}
+}
+
 // Table writes rows in columns under a header. An empty cell becomes "-".
 func Table(w *strings.Builder, header []string, rows [][]string) {
 	columns(w, append([][]string{header}, rows...))

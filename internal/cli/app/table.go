@@ -3,10 +3,11 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 )
 
 // errNoAdministration ends a command on an API that cannot administer tables.
@@ -23,11 +24,28 @@ func (a *App) NamedTable(ctx context.Context, name string) (*admin.Table, error)
 	if err != nil {
 		return nil, err
 	}
+	return a.administer(api, name, nil)
+}
+
+// StreamedTable is [App.Table] with a client of the table's stream.
+func (a *App) StreamedTable(ctx context.Context) (*admin.Table, error) {
+	api, err := a.ExistingAPI(ctx)
+	if err != nil {
+		return nil, err
+	}
+	streams, err := a.Streams(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	return a.administer(api, a.Flags.Table, streams)
+}
+
+func (a *App) administer(api dynamo.API, name string, streams stream.API) (*admin.Table, error) {
 	full, ok := api.(admin.API)
 	if !ok {
 		return nil, errNoAdministration
 	}
-	return admin.New(admin.Options{API: full, Table: name, Now: a.Now, Logger: a.Logger(), Progress: a.tellWaiting()})
+	return admin.New(admin.Options{API: full, Table: name, Streams: streams, Now: a.Now, Logger: a.Logger(), Progress: a.tellWaiting()})
 }
 
 // tellWaiting writes a line of progress every few seconds, for people.
@@ -38,10 +56,10 @@ func (a *App) tellWaiting() func(admin.Progress) {
 		if p.For < told {
 			told = 0 // it waits for something else now
 		}
-		if a.Flags.JSON() || p.For-told < every {
+		if p.For-told < every {
 			return
 		}
 		told = p.For
-		_, _ = fmt.Fprintf(a.Stderr, "waiting for %s, %s so far\n", p.Waiting, p.For.Round(time.Second)) // the result follows in any case
+		a.Notef("waiting for %s, %s so far", p.Waiting, p.For.Round(time.Second))
 	}
 }

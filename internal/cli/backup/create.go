@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -29,8 +30,8 @@ func newCreate(a *app.App) *cobra.Command {
 	}
 }
 
-// Validate has nothing to check that the library does not check before it sends anything.
-func (*createOptions) Validate() error { return nil }
+// Validate checks the name.
+func (o *createOptions) Validate() error { return admin.CheckBackupName(o.name) }
 
 // Run makes the backup.
 func (o *createOptions) Run(ctx context.Context) error {

@@ -40,8 +40,8 @@ func newRestore(a *app.App) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.restore.Backup, "backup", "", "`ARN` of an on-demand backup")
-	f.StringVar(&o.to, "to-time", "", "`time` to restore, 2026-01-02T15:04:05Z for instance; needs\npoint-in-time recovery")
+	f.Var(app.Named(&o.restore.Backup), "backup", "`ARN` of an on-demand backup")
+	f.Var(app.Named(&o.to), "to-time", "`time` to restore, 2026-01-02T15:04:05Z for instance; needs\npoint-in-time recovery")
 	f.BoolVar(&o.restore.Resume, "resume", false, "complete a restoration into NEW-TABLE that was interrupted")
 	return cmd
 }
@@ -57,13 +57,15 @@ func (o *restoreOptions) Validate() (err error) {
 	if given != 1 {
 		return errors.New("give one of --backup, --to-time and --resume")
 	}
-	if o.to == "" {
-		return nil
+	if o.to != "" {
+		if o.restore.To, err = time.Parse(time.RFC3339, o.to); err != nil {
+			return fmt.Errorf("invalid --to-time %q: give a time like 2006-01-02T15:04:05Z", o.to)
+		}
 	}
-	if o.restore.To, err = time.Parse(time.RFC3339, o.to); err != nil {
-		return fmt.Errorf("invalid --to-time %q: give a time like 2006-01-02T15:04:05Z", o.to)
+	if err := app.CheckTable(o.restore.Into); err != nil {
+		return fmt.Errorf("invalid name %q of the new table: %w", o.restore.Into, err)
 	}
-	return nil
+	return o.restore.Validate(o.app.Flags.Table)
 }
 
 // Run restores the table.

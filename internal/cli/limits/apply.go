@@ -77,14 +77,11 @@ func (o *applyOptions) Run(ctx context.Context) error {
 func (o *applyOptions) show(v *planView) error {
 	var b strings.Builder
 	v.text(&b)
-	to := o.app.Stdout
 	if o.app.Flags.JSON() {
-		if !o.app.Terminal {
-			return nil
-		}
-		to = o.app.Stderr
+		o.confirm.Show(b.String())
+		return nil
 	}
-	if _, err := io.WriteString(to, b.String()); err != nil {
+	if _, err := io.WriteString(o.app.Stdout, b.String()); err != nil {
 		return fmt.Errorf("show the plan: %w", err)
 	}
 	return nil
@@ -93,7 +90,7 @@ func (o *applyOptions) show(v *planView) error {
 // progress tells a person how far a long apply has come.
 func (o *applyOptions) progress(done, all int) {
 	if o.app.Terminal && done < all {
-		_, _ = fmt.Fprintf(o.app.Stderr, "%d of %d levels\n", done, all) // only for the eye
+		o.app.Notef("%d of %d levels", done, all)
 	}
 }
 

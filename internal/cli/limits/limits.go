@@ -27,7 +27,7 @@ type file struct {
 }
 
 func (f *file) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "file", "f", "", "`file` with the manifest, in YAML or JSON; - is standard input")
+	cmd.Flags().VarP(app.Named(&f.path), "file", "f", "`file` with the manifest, in YAML or JSON; - is standard input")
 }
 
 // Validate checks that there is a file.

@@ -163,12 +163,8 @@ func (o *ceiling) Run(ctx context.Context) error {
 	return errors.Join(err, o.app.Print(found, func(w *strings.Builder) { ceilingText(w, found) }))
 }
 
-// tell writes a line about the progress, unless the output is JSON.
-func tell(a *app.App, line string) {
-	if !a.Flags.JSON() {
-		_, _ = fmt.Fprintln(a.Stderr, strings.TrimSpace(line)) // the progress is no result
-	}
-}
+// tell writes a line about the progress.
+func tell(a *app.App, line string) { a.Notef("%s", strings.TrimSpace(line)) }
 
 func ceilingText(w *strings.Builder, r *search.CeilingResult) {
 	var rows [][]string

@@ -121,7 +121,7 @@ func (o *deployer) Run(ctx context.Context) error {
 	if o.dryRun {
 		return stack.ShowPlan(ctx, o.app, m, run, spec)
 	}
-	stack.Notef(o.app, "Note: %d concurrent calls of the account are reserved for %d workers and their replacements.\n", spec.Concurrency(), spec.Options().MaxWorkers)
+	o.app.Notef("Note: %d concurrent calls of the account are reserved for %d workers and their replacements.", spec.Concurrency(), spec.Options().MaxWorkers)
 	out, err := stack.Rollout(ctx, o.app, m, o.confirm, run)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (o *deployer) Run(ctx context.Context) error {
 		if err := setUp(ctx, o.database(clients, spec.Options()), plan); err != nil {
 			return fmt.Errorf("set up the scenario, after the deployment: %w", err)
 		}
-		stack.Notef(o.app, "Note: the %d entities of the scenario are set up in namespace %s.\n", len(plan.Entities), spec.Options().Namespace)
+		o.app.Notef("Note: the %d entities of the scenario are set up in namespace %s.", len(plan.Entities), spec.Options().Namespace)
 	}
 	return stack.PrintOutcome(o.app, out, stack.Next{Follow: "zae-limiter loadtest stacks", Again: "zae-limiter loadtest deploy"})
 }
@@ -202,7 +202,7 @@ func (o *deployer) namespace(ctx context.Context, clients stacks.Clients, option
 		if ns, err = all.Register(ctx, options.Namespace); err != nil {
 			return err
 		}
-		stack.Notef(o.app, "Note: namespace %s is registered.\n", ns.Name)
+		o.app.Notef("Note: namespace %s is registered.", ns.Name)
 	case err != nil:
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
-	stackcli "github.com/zeroae/zae-limiter-go/internal/cli/stack"
 )
 
 // stackLister is the command stacks.
@@ -66,7 +65,7 @@ func (o *stackLister) Run(ctx context.Context) error {
 	problem := ""
 	if l.Problem != nil {
 		problem = l.Problem.Error()
-		stackcli.Notef(o.app, "Warning: stacks may be missing: %s\n", problem)
+		o.app.Notef("Warning: stacks may be missing: %s", problem)
 	}
 	return o.app.Print(struct {
 		Stacks  []stackView `json:"stacks"`

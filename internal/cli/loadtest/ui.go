@@ -14,7 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/deploy/loadstack"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
-	stackcli "github.com/zeroae/zae-limiter-go/internal/cli/stack"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -80,7 +79,7 @@ func (o *forwarder) Run(ctx context.Context) error {
 			fmt.Fprintln(w, app.CommandLine(args))
 		})
 	}
-	stackcli.Notef(o.app, "The web page of Locust is on %s until this command is interrupted.\n", page)
+	o.app.Notef("The web page of Locust is on %s until this command is interrupted.", page)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.app.Stdin, o.app.Stdout, o.app.Stderr
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {

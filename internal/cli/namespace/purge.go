@@ -90,11 +90,11 @@ func (o *purgeOptions) Run(ctx context.Context) error {
 
 // tell writes a line of progress now and then, for people.
 func (o *purgeOptions) tell(p dynamo.Purged) {
-	if o.app.Flags.JSON() || p.Elapsed-o.told < tellEvery {
+	if p.Elapsed-o.told < tellEvery {
 		return
 	}
 	o.told = p.Elapsed
-	_, _ = fmt.Fprintf(o.app.Stderr, "pass %d: %s\n", p.Passes, pace(p)) // the result follows in any case
+	o.app.Notef("pass %d: %s", p.Passes, pace(p))
 }
 
 // pace is the number of items, and the rate if there is one.

@@ -32,15 +32,15 @@ func newDelete(a *app.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.confirm = a.Confirmation(cmd)
-	cmd.Flags().StringVar(&o.data, "delete-data", "", "delete table and archive, too: `NAME` repeats the stack's name")
-	cmd.Flags().StringArrayVar(&o.retain, "retain", nil, "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
+	cmd.Flags().Var(app.Named(&o.data), "delete-data", "delete table and archive, too: `NAME` repeats the stack's name")
+	cmd.Flags().Var(app.NamedList(&o.retain), "retain", "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun to delete")
 	return cmd
 }
 
 // Validate checks that the data to delete is named.
 func (o *deleteOptions) Validate() error {
-	if _, given := o.app.Flags.Given("delete-data"); (given || o.data != "") && o.data != o.app.Flags.Table {
+	if o.data != "" && o.data != o.app.Flags.Table {
 		return fmt.Errorf("invalid --delete-data %q: give %s, the stack's name, to delete its table and archive", o.data, o.app.Flags.Table)
 	}
 	return o.confirm.Validate()
@@ -68,7 +68,7 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 		return err
 	}
 	left, err := m.Delete(ctx, stack.Deletion{
-		Name: live.ID, Data: o.data != "", Retain: o.retain, NoWait: o.noWait, Progress: printer{o.app}.event,
+		Name: live.ID, Data: o.data != "", Retain: o.retain, NoWait: o.noWait, Progress: Progress(o.app),
 	})
 	switch {
 	case err != nil:

@@ -86,7 +86,7 @@ func (o *deployOptions) Run(ctx context.Context) error {
 		return err
 	}
 	for _, note := range spec.Notes() {
-		printer{o.app}.printf("Note: %s\n", note)
+		o.app.Notef("Note: %s", note)
 	}
 	run := stack.Rollout{Spec: SpecOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
 	if o.dryRun {

@@ -53,7 +53,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	problem := ""
 	if l.Problem != nil {
 		problem = l.Problem.Error()
-		printer{o.app}.printf("Warning: stacks may be missing: %s\n", problem)
+		o.app.Notef("Warning: stacks may be missing: %s", problem)
 	}
 	return o.app.Print(struct {
 		Stacks  []view `json:"stacks"`

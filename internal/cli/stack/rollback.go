@@ -30,7 +30,7 @@ func newRollback(a *app.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.confirm = a.Confirmation(cmd)
-	cmd.Flags().StringArrayVar(&o.skip, "skip", nil, "logical ID of a `resource` that failed to return, to leave as it is;\nmay be repeated")
+	cmd.Flags().Var(app.NamedList(&o.skip), "skip", "logical ID of a `resource` that failed to return, to leave as it is;\nmay be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun")
 	return cmd
 }
@@ -53,7 +53,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err := o.confirm.Ask(ctx, fmt.Sprintf("Return stack %q (%s) to the state before its last update?", live.Name, live.Status)); err != nil {
 		return err
 	}
-	s, err := m.Rollback(ctx, stack.Rollback{Name: live.ID, Skip: o.skip, NoWait: o.noWait, Progress: printer{o.app}.event})
+	s, err := m.Rollback(ctx, stack.Rollback{Name: live.ID, Skip: o.skip, NoWait: o.noWait, Progress: Progress(o.app)})
 	if err != nil {
 		return err
 	}

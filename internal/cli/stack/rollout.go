@@ -21,14 +21,14 @@ type rolloutFlags struct {
 
 func (f *rolloutFlags) bind(cmd *cobra.Command) {
 	f.code.Bind(cmd)
-	cmd.Flags().StringArrayVar(&f.allow, "allow-replacement", nil, "logical ID of a `resource` with data that the change may remove or\nreplace; may be repeated")
+	cmd.Flags().Var(app.NamedList(&f.allow), "allow-replacement", "logical ID of a `resource` with data that the change may remove or\nreplace; may be repeated")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when the first operation has started")
 }
 
 // Rollout deploys, with the plans and the progress on standard error.
 func Rollout(ctx context.Context, a *app.App, m *stack.Manager, confirm *app.Confirmation, r stack.Rollout) (stack.Outcome, error) {
 	r.Approve = approval{a, confirm}.approve
-	r.Progress = printer{a}.event
+	r.Progress = Progress(a)
 	return m.Deploy(ctx, r)
 }
 

@@ -4,7 +4,6 @@ package stack
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -19,24 +18,10 @@ func Commands(a *app.App, version string) []*cobra.Command {
 	return []*cobra.Command{newDeploy(a, version), newUpgrade(a, version), newStatus(a), newList(a), newRollback(a), newDelete(a)}
 }
 
-// printer writes plans and events while a command runs. It writes to standard error, and
-// nothing with JSON output, where an error is one object.
-type printer struct{ app *app.App }
-
-func (p printer) printf(format string, args ...any) {
-	if !p.app.Flags.JSON() {
-		_, _ = fmt.Fprintf(p.app.Stderr, format, args...) // a lost line of progress ends nothing
-	}
+// Progress writes each event of an operation while it runs.
+func Progress(a *app.App) func(stack.Event) {
+	return func(e stack.Event) { a.Notef("%s", eventLine(e)) }
 }
-
-// event writes one event.
-func (p printer) event(e stack.Event) { p.printf("%s\n", eventLine(e)) }
-
-// Progress writes each event of an operation on standard error.
-func Progress(a *app.App) func(stack.Event) { return printer{a}.event }
-
-// Notef writes a line on standard error, and nothing with JSON output.
-func Notef(a *app.App, format string, args ...any) { printer{a}.printf(format, args...) }
 
 // eventLine is an event on a line.
 func eventLine(e stack.Event) string {
@@ -67,13 +52,6 @@ func changeRows(changes []stack.Change) [][]string {
 	return rows
 }
 
-// writeChanges writes changes as a table.
-func writeChanges(w io.Writer, changes []stack.Change) {
-	var b strings.Builder
-	app.Table(&b, []string{"ACTION", "RESOURCE", "TYPE", "REPLACEMENT", "CHANGES"}, changeRows(changes))
-	_, _ = io.WriteString(w, b.String()) // the question that follows fails, too
-}
-
 // approval shows plans and asks whether to execute them.
 type approval struct {
 	app     *app.App
@@ -83,13 +61,13 @@ type approval struct {
 // approve shows a plan and asks. It asks once: the second part of a first deployment only
 // adds the functions.
 func (a approval) approve(ctx context.Context, p *stack.Plan) error {
-	if !a.app.Flags.JSON() {
-		_, _ = fmt.Fprintf(a.app.Stderr, "Changes of stack %s:\n", p.Stack)
-		writeChanges(a.app.Stderr, p.Changes)
-		if p.Later != "" {
-			_, _ = fmt.Fprintf(a.app.Stderr, "Later: %s.\n", p.Later)
-		}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Changes of stack %s:\n", p.Stack)
+	app.Table(&b, []string{"ACTION", "RESOURCE", "TYPE", "REPLACEMENT", "CHANGES"}, changeRows(p.Changes))
+	if p.Later != "" {
+		fmt.Fprintf(&b, "Later: %s.\n", p.Later)
 	}
+	a.confirm.Show(b.String())
 	if p.Continues {
 		return nil
 	}

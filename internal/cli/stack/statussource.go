@@ -48,7 +48,7 @@ func (s *statusSource) follow(ctx context.Context) error {
 	}
 	found, err := s.stacks.Find(ctx, s.app.Flags.Table)
 	if err == nil && found.Running() {
-		_, err = s.stacks.Follow(ctx, found.ID, printer{s.app}.event)
+		_, err = s.stacks.Follow(ctx, found.ID, Progress(s.app))
 	}
 	if errors.Is(err, stack.ErrFailed) || errors.Is(err, store.ErrNotFound) {
 		return nil

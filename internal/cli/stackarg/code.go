@@ -36,13 +36,13 @@ func Executable(a *app.App, path string) (*deploy.Artefact, error) {
 }
 
 // Words of --arch.
-var architectures = map[string]deploy.Architecture{"arm64": deploy.ARM64, "amd64": deploy.AMD64}
+var architectures = []choice[deploy.Architecture]{{"arm64", deploy.ARM64}, {"amd64", deploy.AMD64}}
 
 // ArchitectureWord is the word of --arch for an architecture.
 func ArchitectureWord(a deploy.Architecture) string {
-	for word, of := range architectures {
-		if of == a {
-			return word
+	for _, c := range architectures {
+		if c.of == a {
+			return c.word
 		}
 	}
 	return string(a)
@@ -53,8 +53,8 @@ type CodeFlags struct{ zip, binary string }
 
 // Bind adds the flags to a command.
 func (f *CodeFlags) Bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.binary, "binary", "", "`file` of the program that the functions run, built for Linux\n(default the running program)")
-	cmd.Flags().StringVar(&f.zip, "lambda-zip", "", "`file` with the code of the functions, as lambda-export writes it,\ninstead of --binary")
+	cmd.Flags().Var(app.Named(&f.binary), "binary", "`file` of the program that the functions run, built for Linux\n(default the running program)")
+	cmd.Flags().Var(app.Named(&f.zip), "lambda-zip", "`file` with the code of the functions, as lambda-export writes it,\ninstead of --binary")
 }
 
 // Validate refuses both flags together.

@@ -25,6 +25,7 @@ type Flags struct {
 	options map[string]string
 	// numbers are the values of the flags with a number.
 	numbers map[string]*int
+	quiet   *time.Duration // 0 never merges
 }
 
 // Bind adds the flags to a command.
@@ -71,7 +72,7 @@ func (f *Flags) bindUsage() {
 }
 
 func (f *Flags) bindTable() {
-	word(f, "gsi2-projection", map[string]deploy.Projection{"keys": deploy.ProjectKeys, "all": deploy.ProjectAll},
+	word(f, "gsi2-projection", []choice[deploy.Projection]{{"keys", deploy.ProjectKeys}, {"all", deploy.ProjectAll}},
 		func(o *deploy.Options) *deploy.Projection { return &o.GSI2Projection },
 		"attributes in the index of a resource's buckets: keys, or all\nas in the Python package's tables; a table cannot change it\n(default keys)")
 	f.bool("local-indexes", func(o *deploy.Options) *bool { return &o.LocalIndexes }, "give the table the five local indexes of the Python package's\ntables; only a table that has them needs this")
@@ -102,10 +103,10 @@ func (f *Flags) bindFunctions() {
 	f.pair("enable-tracing", "no-tracing", func(o *deploy.Options) *bool { return &o.Tracing }, true, "record calls of the functions in X-Ray")
 	f.string("lambda-log-level", func(o *deploy.Options) *string { return &o.LogLevel }, "lowest `level` that the aggregator logs: debug, info, warn, error\n(default info)")
 	f.int("log-retention-days", func(o *deploy.Options) *int { return &o.LogRetentionDays }, "`days` for which logs are kept (default 30)")
-	quiet := f.set.Duration("merge-quiet", 0, "merge shards that are hardly written after this `time`; 0 never\nmerges, which clients of the Python package need (default 30m)")
+	f.quiet = f.set.Duration("merge-quiet", 0, "merge shards that are hardly written after this `time`; 0 never\nmerges, which clients of the Python package need (default 30m)")
 	sets(f, "merge-quiet", func(o *deploy.Options) *time.Duration { return &o.Quiet })
 	f.apply["merge-quiet"] = func(o *deploy.Options) {
-		if o.Quiet = *quiet; o.Quiet == 0 {
+		if o.Quiet = *f.quiet; o.Quiet == 0 {
 			o.Quiet = -1
 		}
 	}
@@ -198,13 +199,26 @@ func (f *Flags) Validate() error {
 			return fmt.Errorf("invalid --%s 0: give at least 1, or leave the flag out", name)
 		}
 	}
+	if *f.quiet != 0 && *f.quiet < time.Second {
+		return fmt.Errorf("invalid --merge-quiet %v: give at least 1s, or 0 to never merge", *f.quiet)
+	}
 	return nil
 }
 
-// word adds a flag with a choice of words, each of which stands for a value.
-func word[T ~string](f *Flags, name string, values map[string]T, field func(*deploy.Options) *T, usage string) {
+// A choice is a word of the command line that stands for a value.
+type choice[T ~string] struct {
+	word string
+	of   T
+}
+
+// word adds a flag with a choice of words. The first is the default.
+func word[T ~string](f *Flags, name string, choices []choice[T], field func(*deploy.Options) *T, usage string) {
 	var v string
-	f.set.Var(app.Choice(&v, slices.Sorted(maps.Keys(values))...), name, usage)
+	words, values := make([]string, len(choices)), map[string]T{}
+	for i, c := range choices {
+		words[i], values[c.word] = c.word, c.of
+	}
+	f.set.Var(app.Choice(&v, words...), name, usage)
 	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = values[v] }
 }

@@ -3,7 +3,6 @@ package usage
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -81,13 +80,11 @@ func (o *listOptions) Run(ctx context.Context) error {
 			listTable(w, page.Snapshots)
 		}
 	})
-	if err != nil || page.Next == "" || o.app.Flags.JSON() {
+	if err != nil || page.Next == "" {
 		return err
 	}
 	// Standard error, since a program may read the results.
-	if _, err := fmt.Fprintf(o.app.Stderr, "There is more: repeat the command with --cursor %s\n", page.Next); err != nil {
-		return errors.Join(errors.New("say where to go on"), err)
-	}
+	o.app.Notef("There is more: repeat the command with --cursor %s", page.Next)
 	return nil
 }
 
