@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
 const (
@@ -101,7 +103,7 @@ func (s *schema) unindexed(touched []string) bool {
 }
 
 // newTable makes a table from a request, or returns what is wrong with the request.
-func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
+func newTable(in *dynamodb.CreateTableInput, now time.Time, streams stream.Options) (*table, error) {
 	if in.TableName == nil {
 		return nil, missing("TableName")
 	}
@@ -140,7 +142,7 @@ func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	if s.tags, err = newTags(in.Tags); err != nil {
 		return nil, err
 	}
-	if s.stream, err = t.newStream(in.StreamSpecification, now); err != nil {
+	if s.stream, err = t.newStream(in.StreamSpecification, now, streams); err != nil {
 		return nil, err
 	}
 	s.latest = s.stream

@@ -17,7 +17,7 @@ func (db *DB) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, _ 
 }
 
 func (db *DB) createTable(c *call, in *dynamodb.CreateTableInput) (*dynamodb.CreateTableOutput, error) {
-	t, err := newTable(in, db.now())
+	t, err := newTable(in, db.now(), db.streams.options)
 	if err != nil {
 		return nil, err
 	}

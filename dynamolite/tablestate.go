@@ -5,6 +5,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
 // tableState is a table without its items, as it is on disk. Members may be added; the meaning of
@@ -123,7 +125,7 @@ func (state *tableState) latest(t *table, s *schema) *tableStream {
 	if s.stream != nil || state.LatestStream == nil {
 		return s.stream
 	}
-	latest := newTableStream(t, state.LatestStream.View, state.LatestStream.Created, streamOptions{})
+	latest := newTableStream(t, state.LatestStream.View, state.LatestStream.Created, stream.Options{}) // it has no records
 	latest.name(state.LatestStream.Label)
 	return latest
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
 // UpdateTable changes a table: its billing and throughput, its protection against deletion, its
@@ -40,7 +42,7 @@ func (db *DB) updateTable(c *call, in *dynamodb.UpdateTableInput) (*dynamodb.Upd
 
 // changeTable puts an update into effect, except for the filling of a new index.
 func (db *DB) changeTable(c *call, in *dynamodb.UpdateTableInput) (*tableUpdate, error) {
-	u := &tableUpdate{UpdateTableInput: in, now: db.now()}
+	u := &tableUpdate{UpdateTableInput: in, now: db.now(), streams: db.streams.options}
 	err := u.check()
 	if err != nil {
 		return nil, err
@@ -68,8 +70,9 @@ func (db *DB) indexCounters(t *table, index string) *counters {
 type tableUpdate struct {
 	*dynamodb.UpdateTableInput
 
-	table *table
-	now   time.Time
+	table   *table
+	now     time.Time
+	streams stream.Options
 	// Set by check from the request: at most one of create and drop.
 	defined *definitions // ignored, as on AWS, for attributes that are no key of the index to be created
 	create  *types.CreateGlobalSecondaryIndexAction
@@ -366,7 +369,7 @@ func (u *tableUpdate) applyStream(s *schema) (err error) {
 	case s.stream != nil:
 		return validationf("Table already has an enabled stream: TableName: %s", u.table.name)
 	}
-	if s.stream, err = u.table.newStream(spec, u.now); err != nil {
+	if s.stream, err = u.table.newStream(spec, u.now, u.streams); err != nil {
 		return err
 	}
 	s.latest = s.stream
