@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
@@ -241,13 +242,24 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 	return out, nil
 }
 
-// table finds a table by the name in a request, after validating that name.
+// table finds a table by the name or ARN in a request, after validating it.
 func (db *DB) table(c *call, name *string) (*table, error) {
-	if name == nil {
+	least := minNameLength
+	if c.op < operations && aws.ToString(name) == "" {
+		least = 1 // so AWS says of operations on items
+	}
+	switch {
+	case name == nil && c.op < operations:
+		return nil, unfit("null", "tableName", "Member must not be null")
+	case name == nil:
 		return nil, missing("TableName")
 	}
 	db.mu.RLock()
 	t, ok := db.tables[*name]
+	if !ok {
+		name = aws.String(plainTableName(*name))
+		t, ok = db.tables[*name]
+	}
 	closed := db.closed
 	c.sees(db.latest)
 	db.mu.RUnlock()
@@ -258,8 +270,8 @@ func (db *DB) table(c *call, name *string) (*table, error) {
 		c.sees(position(t.altered.Load()))
 		return t, nil
 	}
-	if err := checkTableName(*name); err != nil {
+	if err := checkName("tableName", *name, least); err != nil {
 		return nil, err
 	}
-	return nil, notFound(*name)
+	return nil, notFound(c.op, *name)
 }

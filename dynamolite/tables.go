@@ -77,7 +77,7 @@ func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.Del
 	defer db.mu.Unlock()
 	if db.tables[t.name] != t {
 		c.sees(db.latest)
-		return nil, notFound(t.name)
+		return nil, notFound(c.op, t.name)
 	}
 	description := t.describe(types.TableStatusDeleting)
 	if err := db.retire(c, t); err != nil {

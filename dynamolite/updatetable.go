@@ -91,11 +91,11 @@ func (u *tableUpdate) check() (err error) {
 		return err
 	}
 	changes := u.ProvisionedThroughput != nil || u.BillingMode != "" || u.StreamSpecification != nil ||
-		u.DeletionProtectionEnabled != nil || u.TableClass != ""
+		u.DeletionProtectionEnabled != nil || u.TableClass != "" || u.SSESpecification != nil || u.OnDemandThroughput != nil || u.WarmThroughput != nil
 	switch {
 	case !changes && len(u.GlobalSecondaryIndexUpdates) == 0:
 		return validation("At least one of ProvisionedThroughput, BillingMode, StreamSpecification, GlobalSecondaryIndexUpdates, " +
-			"DeletionProtectionEnabled or TableClass is required")
+			"DeletionProtectionEnabled, TableClass, SSESpecification, OnDemandThroughput or WarmThroughput is required")
 	case u.GlobalSecondaryIndexUpdates != nil && len(u.GlobalSecondaryIndexUpdates) == 0:
 		return invalid("List of GlobalSecondaryIndexUpdates is empty")
 	}
@@ -116,9 +116,6 @@ func (u *tableUpdate) refuseFeatures() error {
 		asked bool
 		name  string
 	}{
-		{u.SSESpecification != nil, "SSESpecification"},
-		{u.OnDemandThroughput != nil, "OnDemandThroughput"},
-		{u.WarmThroughput != nil, "WarmThroughput"},
 		{len(u.ReplicaUpdates) > 0, "ReplicaUpdates"},
 		{len(u.GlobalTableWitnessUpdates) > 0, "GlobalTableWitnessUpdates"},
 		{u.GlobalTableSettingsReplicationMode != "", "GlobalTableSettingsReplicationMode"},
@@ -193,7 +190,7 @@ func (u *tableUpdate) checkTogether() error {
 
 // apply changes a clone of the schema in force.
 func (u *tableUpdate) apply(s *schema) error {
-	for _, step := range []func(*schema) error{u.applyBilling, u.applyIndexThroughput, u.applyDrop, u.applyCreate, u.applyStream} {
+	for _, step := range []func(*schema) error{u.applyBilling, u.applySettings, u.applyIndexThroughput, u.applyDrop, u.applyCreate, u.applyStream} {
 		if err := step(s); err != nil {
 			return err
 		}
@@ -263,10 +260,13 @@ func (u *tableUpdate) applyIndexThroughput(s *schema) error {
 		switch {
 		case err != nil:
 			return err
-		case a.OnDemandThroughput != nil:
-			return unsupported("OnDemandThroughput", "leave it out")
-		case a.WarmThroughput != nil:
-			return unsupported("WarmThroughput", "leave it out")
+		}
+		if err := s.setThroughput(x.name, a.OnDemandThroughput, a.WarmThroughput); err != nil {
+			return err
+		}
+		switch {
+		case a.ProvisionedThroughput == nil && (a.OnDemandThroughput != nil || a.WarmThroughput != nil):
+			continue
 		case s.billing == types.BillingModePayPerRequest:
 			return invalid("The only Updates for index: %s when TableThroughputMode is PAY_PER_REQUEST can be to OnDemandThroughput, WarmThroughput", x.name)
 		}
@@ -311,6 +311,7 @@ func (u *tableUpdate) applyDrop(s *schema) error {
 	}
 	s.indexes = slices.DeleteFunc(s.indexes, func(y *index) bool { return y == x })
 	delete(s.indexCapacity, x.name)
+	delete(s.settings, x.name)
 	s.kinds = definitionsOf(s.kinds).usedBy(u.table, s)
 	s.settle()
 	return nil
