@@ -446,8 +446,9 @@ func TestServeLimitsHeaders(t *testing.T) {
 		}()
 		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-			t.Errorf("answered %v, %v", answer, err)
+			t.Fatalf("answered %v, %v", answer, err)
 		}
+		_ = answer.Body.Close()
 		_ = c.Close()
 		if n := <-sent; n > 64<<10 {
 			t.Errorf("the server read %d bytes of a header", n)

@@ -82,8 +82,8 @@ func TestTransactGetOfAMalformedKey(t *testing.T) {
 	}
 }
 
-// The errors are those that AWS was recorded to give, to the letter. The reviewed recordings are
-// those of github.com/nubo-db/dynamodb-conformance, of AWS itself.
+// The errors are those that AWS was recorded to give (github.com/nubo-db/dynamodb-conformance), to
+// the letter, except that AWS repeats the requests of a batch or transaction that has too many.
 func TestErrorsOfAWS(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -120,26 +120,38 @@ func TestErrorsOfAWS(t *testing.T) {
 		{set(&types.AttributeValueMemberNS{Value: []string{}}), "One or more parameter values were invalid: An number set  may not be empty"},
 		{set(&types.AttributeValueMemberBS{Value: [][]byte{}}), "One or more parameter values were invalid: Binary sets should not be empty"},
 		{set(strSet("a", "a")), "One or more parameter values were invalid: Input collection [a, a] contains duplicates."},
-		{&dynamodb.PutItemInput{TableName: ptr(mainTable), Item: keyed("a", "b"), ExpressionAttributeValues: attrs{":v": str("a")}},
-			"ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null"},
-		{&dynamodb.QueryInput{TableName: ptr(mainTable), KeyConditionExpression: ptr("sk = :v"), ExpressionAttributeValues: attrs{":v": str("a")}},
-			"Query condition missed key schema element: pk"},
-		{&dynamodb.QueryInput{TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :v"), ExpressionAttributeValues: attrs{":v": str("a")}, Limit: ptr(int32(0))},
-			detected + "at 'Limit'" + unfit + "Member must have value greater than or equal to 1"},
+		{
+			&dynamodb.PutItemInput{TableName: ptr(mainTable), Item: keyed("a", "b"), ExpressionAttributeValues: attrs{":v": str("a")}},
+			"ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null",
+		},
+		{
+			&dynamodb.QueryInput{TableName: ptr(mainTable), KeyConditionExpression: ptr("sk = :v"), ExpressionAttributeValues: attrs{":v": str("a")}},
+			"Query condition missed key schema element: pk",
+		},
+		{
+			&dynamodb.QueryInput{TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :v"), ExpressionAttributeValues: attrs{":v": str("a")}, Limit: ptr(int32(0))},
+			detected + "at 'Limit'" + unfit + "Member must have value greater than or equal to 1",
+		},
 		{&dynamodb.ScanInput{TableName: ptr(mainTable), Limit: ptr(int32(0))}, detected + "'0' at 'limit'" + unfit + "Member must have value greater than or equal to 1"},
 		{&dynamodb.BatchGetItemInput{}, "The requestItems parameter is required for BatchGetItem"},
 		{&dynamodb.BatchWriteItemInput{}, "The requestItems parameter is required for BatchWriteItem"},
-		{&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{mainTable: {Keys: make([]attrs, 101)}}},
-			detected + "at 'RequestItems.main.member.Keys'" + unfit + "Member must have length less than or equal to 100"},
+		{
+			&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{mainTable: {Keys: make([]attrs, 101)}}},
+			detected + "at 'RequestItems.main.member.Keys'" + unfit + "Member must have length less than or equal to 100",
+		},
 		{&dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{mainTable: requests}}, detected + "'{main=[26 requests]}' at 'requestItems'" + unfit +
 			"Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]"},
 		{&dynamodb.TransactGetItemsInput{}, detected + "'[]' at 'transactItems'" + unfit + "Member must have length greater than or equal to 1"},
-		{&dynamodb.TransactWriteItemsInput{TransactItems: make([]types.TransactWriteItem, 101)},
-			detected + "'[101 items]' at 'transactItems'" + unfit + "Member must have length less than or equal to 100"},
+		{
+			&dynamodb.TransactWriteItemsInput{TransactItems: make([]types.TransactWriteItem, 101)},
+			detected + "'[101 items]' at 'transactItems'" + unfit + "Member must have length less than or equal to 100",
+		},
 		{created(func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "pk") }), "Invalid KeySchema: Some index key attribute have no definition"},
 		{created(func(in *dynamodb.CreateTableInput) { in.KeySchema[0].KeyType = "X" }), detected + "'X' at 'keySchema.1.member.keyType'" + unfit + "Member must satisfy enum value set: [HASH, RANGE]"},
-		{created(func(in *dynamodb.CreateTableInput) { in.AttributeDefinitions[0].AttributeType = "X" }),
-			detected + "'X' at 'attributeDefinitions.1.member.attributeType'" + unfit + "Member must satisfy enum value set: [B, N, S]"},
+		{
+			created(func(in *dynamodb.CreateTableInput) { in.AttributeDefinitions[0].AttributeType = "X" }),
+			detected + "'X' at 'attributeDefinitions.1.member.attributeType'" + unfit + "Member must satisfy enum value set: [B, N, S]",
+		},
 	} {
 		got := message(t, f.db, tt.in)
 		if got != tt.want {

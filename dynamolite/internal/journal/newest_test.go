@@ -21,7 +21,8 @@ func TestTheNewestSegmentIsMissed(t *testing.T) {
 			return err
 		}
 		for i := range 6 {
-			if _, err := j.Append(make([]byte, 300), nil); err == nil {
+			_, err := j.Append(make([]byte, 300), nil)
+			if err == nil {
 				err = j.Wait(j.Appended())
 			}
 			if i == 3 && err == nil {
