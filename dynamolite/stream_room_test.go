@@ -43,6 +43,7 @@ func TestStreamRoom(t *testing.T) {
 			write()
 			time.Sleep(time.Second)
 		}
+		synctest.Wait() // the reports
 		if got := log.String(); strings.Count(got, "stream records were dropped") != 1 || !strings.Contains(got, "table=main") || !strings.Contains(got, "records=1 ") {
 			t.Errorf("logged %s", got)
 		}
