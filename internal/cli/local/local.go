@@ -102,13 +102,6 @@ func (*size) Type() string { return "size" }
 
 // Validate checks the flags.
 func (o *options) Validate() error {
-	if name, ok := o.app.Flags.Given("local", "endpoint-url", "region", "table", "namespace"); ok {
-		hint := ""
-		if name == "local" {
-			hint = ": give the directory with --data"
-		}
-		return fmt.Errorf("--%s has no meaning here%s", name, hint)
-	}
 	if o.given("data") && o.dir == "" {
 		return errors.New(`invalid --data "": give a directory, ./limits for instance`)
 	}
