@@ -12,7 +12,7 @@ func (db *DB) alter(c *call, t *table, change func(*schema) error) error {
 	t.altering.Lock()
 	defer t.altering.Unlock()
 	if t.retired {
-		return notFound(t.name)
+		return notFound(c.op, t.name)
 	}
 	next := t.schema().clone()
 	if err := change(next); err != nil {

@@ -65,9 +65,9 @@ func TestBatchGetValidation(t *testing.T) {
 		mention string // "" if the request is valid
 	}{
 		{"nothing", nil, "BatchGetItem"},
-		{"no keys", request{mainTable: {Keys: manyKeys(1)}, otherName: {}}, "empty"},
+		{"no keys", request{mainTable: {Keys: manyKeys(1)}, otherName: {}}, "requestItems.other.member.keys"},
 		{"100 keys", request{mainTable: {Keys: manyKeys(99)}, otherName: {Keys: []attrs{{"id": str("a")}}}}, ""},
-		{"101 keys", request{mainTable: {Keys: manyKeys(100)}, otherName: {Keys: []attrs{{"id": str("a")}}}}, "101"},
+		{"101 keys", request{mainTable: {Keys: manyKeys(100)}, otherName: {Keys: []attrs{{"id": str("a")}}}}, "Too many"},
 		{"twice", request{mainTable: {Keys: []attrs{keyed("a", "b"), keyed("a", "b")}}}, "duplicates"},
 		{"bad key", request{mainTable: {Keys: []attrs{{"pk": str("a")}}}}, "schema"},
 		{"bad projection", request{mainTable: {Keys: manyKeys(1), ProjectionExpression: ptr("#a")}}, "ProjectionExpression"},
@@ -138,9 +138,9 @@ func TestBatchWriteValidation(t *testing.T) {
 		mention string // "" if the request is valid
 	}{
 		{"nothing", nil, "BatchWriteItem"},
-		{"no requests", request{mainTable: many(1), otherName: {}}, "empty"},
+		{"no requests", request{mainTable: many(1), otherName: {}}, "requestItems"},
 		{"25", request{mainTable: many(24), otherName: {deleteRequest(attrs{"id": str("a")})}}, ""},
-		{"26", request{mainTable: many(25), otherName: {deleteRequest(attrs{"id": str("a")})}}, "26"},
+		{"26", request{mainTable: many(25), otherName: {deleteRequest(attrs{"id": str("a")})}}, "Too many"},
 		{"twice", request{mainTable: {putRequest(keyed("z", "z")), deleteRequest(keyed("z", "z"))}}, "duplicates"},
 		{"neither", request{mainTable: {{}}}, "exactly one"},
 		{"both", request{mainTable: {{PutRequest: &types.PutRequest{Item: keyed("z", "z")}, DeleteRequest: &types.DeleteRequest{Key: keyed("z", "z")}}}}, "exactly one"},

@@ -42,7 +42,7 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 	read := false       // at least one other item was read
 	for i := range batch {
 		part := &batch[i]
-		name := part.gets[0].table.name
+		name := part.name
 		b := bs.of(part.gets[0].table, bill{reads: true})
 		items, left, err := part.read(db, c, b, &room)
 		out.Responses[name] = items
@@ -64,6 +64,7 @@ func (db *DB) batchGetItem(c *call, in *dynamodb.BatchGetItemInput) (*dynamodb.B
 
 // tableGets are the validated reads of one table of a batch.
 type tableGets struct {
+	name    string // or ARN, as in the request
 	request types.KeysAndAttributes
 	gets    []get // in the order of request.Keys
 }
@@ -98,11 +99,22 @@ func (p *tableGets) read(db *DB, c *call, b *bill, room *int) (items []map[strin
 // newBatchGet validates a batch and sorts its tables by name.
 func (db *DB) newBatchGet(c *call, in map[string]types.KeysAndAttributes) ([]tableGets, error) {
 	total := 0
-	for _, request := range in {
-		total += len(request.Keys)
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		n := len(in[name].Keys)
+		switch {
+		case n == 0:
+			return nil, unfit("'[]'", "requestItems."+name+".member.keys", "Member must have length greater than or equal to 1")
+		case n > maxBatchGet:
+			return nil, validationf("1 validation error detected: Value at 'RequestItems.%s.member.Keys' failed to satisfy constraint: "+
+				"Member must have length less than or equal to %d", name, maxBatchGet)
+		}
+		total += n
 	}
-	if total == 0 || total > maxBatchGet {
-		return nil, validationf("Too many or too few items requested for the BatchGetItem call: %d, not 1 to %d", total, maxBatchGet)
+	switch {
+	case total == 0:
+		return nil, validation("The requestItems parameter is required for BatchGetItem")
+	case total > maxBatchGet:
+		return nil, validation("Too many items requested for the BatchGetItem call")
 	}
 	batch := make([]tableGets, 0, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -114,7 +126,7 @@ func (db *DB) newBatchGet(c *call, in map[string]types.KeysAndAttributes) ([]tab
 		if err != nil {
 			return nil, err
 		}
-		batch = append(batch, tableGets{in[name], gets})
+		batch = append(batch, tableGets{name, in[name], gets})
 	}
 	return batch, nil
 }
@@ -122,9 +134,6 @@ func (db *DB) newBatchGet(c *call, in map[string]types.KeysAndAttributes) ([]tab
 func (t *table) newGets(request types.KeysAndAttributes) ([]get, error) {
 	if err := refuseLegacy(legacy{"AttributesToGet", request.AttributesToGet != nil}); err != nil {
 		return nil, err
-	}
-	if len(request.Keys) == 0 {
-		return nil, validationf("The keys of table %s must not be empty", t.name)
 	}
 	projection, err := parseProjection(request.ProjectionExpression, request.ExpressionAttributeNames)
 	if err != nil {

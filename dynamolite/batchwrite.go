@@ -2,6 +2,7 @@ package dynamolite
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -41,9 +42,9 @@ func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamo
 			metrics.add(c, w, in.ReturnItemCollectionMetrics)
 		case isThrottled(err):
 			throttled = err
-			unprocessed[w.table.name] = append(unprocessed[w.table.name], requests[i])
+			unprocessed[requests[i].table] = append(unprocessed[requests[i].table], requests[i].WriteRequest)
 		case isConflict(err):
-			unprocessed[w.table.name] = append(unprocessed[w.table.name], requests[i])
+			unprocessed[requests[i].table] = append(unprocessed[requests[i].table], requests[i].WriteRequest)
 		default:
 			return nil, err
 		}
@@ -59,35 +60,47 @@ func (db *DB) batchWriteItem(c *call, in *dynamodb.BatchWriteItemInput) (*dynamo
 	}, nil
 }
 
+// batchedRequest is a request of a batch, and the table's name or ARN in the batch.
+type batchedRequest struct {
+	types.WriteRequest
+
+	table string
+}
+
 // newBatchWrite validates a batch and sorts its tables by name.
-func (db *DB) newBatchWrite(c *call, in map[string][]types.WriteRequest) ([]write, []types.WriteRequest, error) {
+func (db *DB) newBatchWrite(c *call, in map[string][]types.WriteRequest) ([]write, []batchedRequest, error) {
 	total := 0
-	for _, requests := range in {
-		total += len(requests)
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		n := len(in[name])
+		if n == 0 || n > maxBatchWrite { // AWS repeats all requests
+			return nil, nil, unfit(fmt.Sprintf("'{%s=[%d requests]}'", name, n), "requestItems", fmt.Sprintf(
+				"Map value must satisfy constraint: [Member must have length less than or equal to %d, Member must have length greater than or equal to 1]", maxBatchWrite))
+		}
+		total += n
 	}
-	if total == 0 || total > maxBatchWrite {
-		return nil, nil, validationf("Too many or too few items requested for the BatchWriteItem call: %d, not 1 to %d", total, maxBatchWrite)
+	switch {
+	case total == 0:
+		return nil, nil, validation("The requestItems parameter is required for BatchWriteItem")
+	case total > maxBatchWrite:
+		return nil, nil, validation("Too many items requested for the BatchWriteItem call")
 	}
-	writes, requests := make([]write, 0, total), make([]types.WriteRequest, 0, total)
+	writes, requests := make([]write, 0, total), make([]batchedRequest, 0, total)
+	seen := map[transactKey]bool{} // a table may occur under its name and its ARN
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		t, err := db.table(c, &name)
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(in[name]) == 0 {
-			return nil, nil, validationf("The write requests of table %s must not be empty", name)
-		}
-		seen := map[string]bool{}
 		for _, request := range in[name] {
 			w, err := t.newBatched(request)
 			if err != nil {
 				return nil, nil, err
 			}
-			if seen[w.key.full] {
+			if seen[transactKey{t, w.key.full}] {
 				return nil, nil, validation("Provided list of item keys contains duplicates")
 			}
-			seen[w.key.full] = true
-			writes, requests = append(writes, w), append(requests, request)
+			seen[transactKey{t, w.key.full}] = true
+			writes, requests = append(writes, w), append(requests, batchedRequest{request, name})
 		}
 	}
 	return writes, requests, nil

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
 // Options configures a [DB]. The zero value is a database in memory without limits.
@@ -25,8 +28,8 @@ type Options struct {
 	// of items and the capacity that partitions have left. It also ends the ten minutes for which
 	// a transaction's token is remembered. Default: time.Now.
 	Now func() time.Time
-	// Logger receives what no operation can return: data that recovery cut off, and a checkpoint
-	// that failed. Default: discard.
+	// Logger receives what no operation can return: data that recovery cut off, a checkpoint that
+	// failed, and stream records that were dropped early. Default: discard.
 	Logger *slog.Logger
 	// Limits throttles requests as DynamoDB does. Default: no limits.
 	Limits Limits
@@ -36,15 +39,22 @@ type Options struct {
 	// live. A sweep in which no item has expired is left out. Without Now, the database may notice ten minutes late
 	// that the machine's clock was set forward. Default: a minute; on AWS an item may outlive its expiry by days.
 	SweepInterval time.Duration
+	// StreamBytes limits the records that the stream of each table keeps in memory and on disk:
+	// their size, and 128 bytes for each. Beyond it the stream drops the oldest records although
+	// they are younger than 24 hours, and Logger is told so, at most once a minute. A reader that
+	// has not read them gets a TrimmedDataAccessException. Default: 256 MiB.
+	StreamBytes int64
 
 	checkpointAfter int64 // bytes of log; default: checkpointLog
 }
+
+const defaultStreamBytes = 256 << 20
 
 // DB is a database with the data plane of DynamoDB. Make one with [New] or [Open]. All methods are
 // safe for concurrent use.
 //
 // A database in memory blocks only on the locks of other calls. It starts a goroutine only when a
-// table gets a time to live or another index. It may therefore live inside a testing/synctest
+// table gets a time to live or another index, and to log that a stream dropped records. It may therefore live inside a testing/synctest
 // bubble; end it there with [DB.Close].
 //
 // An operation whose context is already done applies nothing and returns the context's error,
@@ -100,6 +110,9 @@ func newDB(o Options) (*DB, error) {
 	if o.SweepInterval < 0 {
 		return nil, &OptionError{Option: "SweepInterval", Value: o.SweepInterval.String(), Problem: "is negative; 0 means one minute"}
 	}
+	if o.StreamBytes < 0 {
+		return nil, &OptionError{Option: "StreamBytes", Value: strconv.FormatInt(o.StreamBytes, 10), Problem: "is negative; 0 means 256 MiB"}
+	}
 	polls := o.Now != nil
 	if !polls {
 		o.Now = time.Now //nolint:forbidigo // the default clock
@@ -121,7 +134,7 @@ func newDB(o Options) (*DB, error) {
 		sweeper:         sweeper{every: cmp.Or(o.SweepInterval, sweepInterval), polls: polls, woken: make(chan struct{}, 1)},
 		checkpointAfter: cmp.Or(o.checkpointAfter, checkpointLog),
 	}
-	db.streams = newStreamRegistry(db.durable)
+	db.streams = newStreamRegistry(db.durable, stream.Options{MaxBytes: cmp.Or(o.StreamBytes, defaultStreamBytes)})
 	return db, nil
 }
 
@@ -147,6 +160,15 @@ func (db *DB) close() error {
 		return nil
 	}
 	return diskError(db.journal.Close())
+}
+
+// Err returns the reason for which the database answers no operation: [ErrClosed], or
+// [ErrDiskFailed], wrapped with the error of the disk. It is nil while the database works.
+func (db *DB) Err() error {
+	if err := db.stopped(); err != nil || db.journal == nil {
+		return err
+	}
+	return diskError(db.journal.Err())
 }
 
 // stopped returns ErrClosed once the database is being closed.
@@ -220,13 +242,24 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 	return out, nil
 }
 
-// table finds a table by the name in a request, after validating that name.
+// table finds a table by the name or ARN in a request, after validating it.
 func (db *DB) table(c *call, name *string) (*table, error) {
-	if name == nil {
+	least := minNameLength
+	if c.op < operations && aws.ToString(name) == "" {
+		least = 1 // so AWS says of operations on items
+	}
+	switch {
+	case name == nil && c.op < operations:
+		return nil, unfit("null", "tableName", "Member must not be null")
+	case name == nil:
 		return nil, missing("TableName")
 	}
 	db.mu.RLock()
 	t, ok := db.tables[*name]
+	if !ok {
+		name = aws.String(plainTableName(*name))
+		t, ok = db.tables[*name]
+	}
 	closed := db.closed
 	c.sees(db.latest)
 	db.mu.RUnlock()
@@ -237,8 +270,8 @@ func (db *DB) table(c *call, name *string) (*table, error) {
 		c.sees(position(t.altered.Load()))
 		return t, nil
 	}
-	if err := checkTableName(*name); err != nil {
+	if err := checkName("tableName", *name, least); err != nil {
 		return nil, err
 	}
-	return nil, notFound(*name)
+	return nil, notFound(c.op, *name)
 }

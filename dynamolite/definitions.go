@@ -1,6 +1,7 @@
 package dynamolite
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ type definitions struct {
 
 func newDefinitions(in []types.AttributeDefinition) (*definitions, error) {
 	d := &definitions{used: map[string]bool{}}
-	for _, a := range in {
+	for i, a := range in {
 		if a.AttributeName == nil {
 			return nil, missing("AttributeName")
 		}
@@ -27,7 +28,7 @@ func newDefinitions(in []types.AttributeDefinition) (*definitions, error) {
 		switch a.AttributeType {
 		case types.ScalarAttributeTypeS, types.ScalarAttributeTypeN, types.ScalarAttributeTypeB:
 		default:
-			return nil, badEnum("attributeDefinitions.attributeType", string(a.AttributeType), "S, N, B")
+			return nil, badEnum(fmt.Sprintf("attributeDefinitions.%d.member.attributeType", i+1), string(a.AttributeType), "B, N, S")
 		}
 		if _, ok := d.kind(name); ok {
 			return nil, invalid("Duplicate AttributeName in AttributeDefinitions: %s", name)
@@ -106,11 +107,20 @@ func (d *definitions) allUsed() error {
 // keySchema reads a HASH element and an optional RANGE element after it.
 func (d *definitions) keySchema(in []types.KeySchemaElement) (keySchema, error) {
 	var s keySchema
+	for i, e := range in {
+		if e.KeyType != types.KeyTypeHash && e.KeyType != types.KeyTypeRange {
+			return s, badEnum(fmt.Sprintf("keySchema.%d.member.keyType", i+1), string(e.KeyType), "HASH, RANGE")
+		}
+	}
 	switch {
 	case len(in) == 0:
 		return s, missing("KeySchema")
 	case len(in) > 2:
-		return s, unsupported("A KeySchema of more than two attributes", "use one HASH and at most one RANGE")
+		elements := make([]string, len(in))
+		for i, e := range in {
+			elements[i] = fmt.Sprintf("KeySchemaElement(attributeName=%s, keyType=%s)", aws.ToString(e.AttributeName), e.KeyType)
+		}
+		return s, unfit("'["+strings.Join(elements, ", ")+"]'", "keySchema", "Member must have length less than or equal to 2")
 	case in[0].KeyType != types.KeyTypeHash:
 		return s, invalid("The first KeySchemaElement is not a HASH key type")
 	case len(in) == 2 && in[1].KeyType != types.KeyTypeRange:
@@ -129,7 +139,7 @@ func (d *definitions) keySchema(in []types.KeySchemaElement) (keySchema, error) 
 		*part = keyAttribute{name: name, kind: kind, max: []int{maxHashKey, maxRangeKey}[i]}
 	}
 	if s.hash.name == s.rng.name {
-		return s, invalid("Both the Hash Key and the Range Key element in the KeySchema have the same name")
+		return s, validation("Invalid KeySchema: Some index key attribute have no definition")
 	}
 	return s, nil
 }

@@ -58,11 +58,12 @@
 //
 // # Limitations
 //
-// The engine leaves out PartiQL, backups, global tables, exports and imports, resource policies
-// and encryption settings. It also leaves out the legacy parameters that expressions replaced
+// The engine leaves out PartiQL, backups, global tables, exports and imports, and resource
+// policies. It stores and describes settings of encryption, on-demand limits and warm throughput,
+// which change nothing. It also leaves out the legacy parameters that expressions replaced
 // (Expected, AttributeUpdates, KeyConditions, …). A request that uses one of these fails with a
 // ValidationException that names it. Over HTTP, an operation of this kind fails with an
-// UnknownOperationException. Table names are names, not ARNs. The option functions of the SDK's
+// UnknownOperationException. A table may be named by its ARN, of any account and region. The option functions of the SDK's
 // signatures configure a client's transport. The engine has no transport, so it does not call
 // them.
 package dynamolite

@@ -43,6 +43,9 @@ func operationError(op operation, err error) error {
 	if message, ok := userError(err); ok {
 		err = validation(message)
 	}
+	if unfit, ok := errors.AsType[*unfitError](err); ok {
+		err = validation(unfit.Error())
+	}
 	if misfit, ok := errors.AsType[*misfitError](err); ok {
 		err = misfit.error
 	}
@@ -92,8 +95,14 @@ func unsupported(feature, instead string) error {
 	return validationf("%s is not supported by dynamolite: %s", feature, instead)
 }
 
-func notFound(name string) error {
-	return &types.ResourceNotFoundException{Message: aws.String("Requested resource not found: Table: " + name + " not found")}
+// notFound returns the error for a table that does not exist. Only operations on the table itself
+// name it.
+func notFound(op operation, name string) error {
+	message := "Requested resource not found"
+	if op > operations {
+		message += ": Table: " + name + " not found"
+	}
+	return &types.ResourceNotFoundException{Message: &message}
 }
 
 func conditionFailed(item value.Item) error {

@@ -78,7 +78,7 @@ func (g *get) read(db *DB, c *call, consistent bool) (*record, units, error) {
 
 // parseProjection parses a projection that is the request's only expression.
 func parseProjection(projection *string, names map[string]string) (*expr.Projection, error) {
-	env, err := newEnv(names, nil, projection)
+	env, err := newEnv("", names, nil, projection)
 	if err != nil || projection == nil {
 		return nil, err
 	}

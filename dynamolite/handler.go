@@ -23,15 +23,31 @@ type HandlerOptions struct {
 	// Credentials maps access key IDs to the secret access keys of the clients that may send
 	// requests. If nil, the handler does not verify signatures. It still refuses a request
 	// without a signature, as DynamoDB does, so that a client without credentials fails here as
-	// it would fail there. An empty map refuses every request.
+	// it would fail there. It also refuses requests that a web page of another site may have
+	// caused: see Hosts. An empty map refuses every request.
 	Credentials map[string]string
 	// Region is the only region that signatures may name. Default: any.
 	Region string
-	// Logger receives panics, the only events that the client is not told about. Default:
-	// discard.
+	// Hosts are further names or addresses, without a port, by which clients may address a
+	// handler without Credentials. Such a handler serves any page that a browser of this machine
+	// takes for its origin, so it answers only requests whose Host is a loopback address,
+	// localhost, a name that ends in .localhost, or one of Hosts. An Origin must be one of these,
+	// too. Default: none. With Credentials, any host is served.
+	Hosts []string
+	// Logger receives panics, the only events of requests that the client is not told about, and
+	// connections that Serve refuses. Default: discard.
 	Logger *slog.Logger
 	// MaxBodyBytes is the largest request body that is accepted. Default: 16 MiB, as DynamoDB.
 	MaxBodyBytes int64
+	// MaxInFlightBytes limits the memory for all bodies and answers at a time. Only those above
+	// 64 KiB count: the number of connections limits the others. Beyond the limit the handler
+	// refuses requests with a ThrottlingException, which SDKs send again later. A value below
+	// MaxBodyBytes means MaxBodyBytes. Default: 64 MiB.
+	MaxInFlightBytes int64
+	// MaxConnections limits the connections that [Handler.Serve] keeps open. Beyond the limit it
+	// closes the connection that has been idle for longest. If none is idle, it closes the new
+	// one. Default: 1,024.
+	MaxConnections int
 	// Now returns the time that signatures are compared with. Default: time.Now.
 	Now func() time.Time
 }
@@ -41,36 +57,43 @@ type HandlerOptions struct {
 //
 // Beside the operations, it answers these requests:
 //
-//   - GET / reports that the service is running, as DynamoDB does. It needs no signature.
+//   - GET / reports whether the database works, in the words of DynamoDB: 200 and "healthy", or
+//     503, "unhealthy" and the reason. It needs no signature.
 //   - GET /_dynamolite/ledger returns the database's [Ledger] as JSON. The object has rows,
 //     sorted by table, index ("" for the table itself) and operation, each with its requests,
 //     read_units and write_units; and it has their total. With Credentials this request must be
 //     signed too, for the service dynamodb, as in curl --aws-sigv4 aws:amz:us-east-1:dynamodb
 //     --user ID:SECRET. Without Credentials it needs no Authorization.
 //
-// An operation that the DB does not have fails with an UnknownOperationException. The handler
-// logs a panic in an operation and answers it with an InternalServerError. A closed database
-// gives the same answer.
+// The handler refuses what it can before it reads a body: a foreign host or origin, a missing
+// signature, an unknown access key, an unknown operation. An operation that the DB does not have
+// fails with an UnknownOperationException. The handler logs a panic in an operation and answers it
+// with an InternalServerError. A closed database gives the same answer.
 type Handler struct {
-	db        *DB
-	verifier  *sigv4.Verifier // nil if signatures are not verified
-	logger    *slog.Logger
-	maxBody   int64
-	now       func() time.Time
-	exchanges sync.Pool // of *exchange
+	db          *DB
+	verifier    *sigv4.Verifier // nil if signatures are not verified
+	hosts       hosts           // that a request may name if signatures are not verified
+	logger      *slog.Logger
+	maxBody     int64
+	flight      budget
+	connections int
+	now         func() time.Time
+	exchanges   sync.Pool // of *exchange
 }
 
 var _ http.Handler = (*Handler)(nil)
 
 const (
-	defaultMaxBodyBytes = 16 << 20
-	ledgerPath          = "/_dynamolite/ledger"
-	signedService       = "dynamodb" // streams use the same name
+	defaultMaxBodyBytes     = 16 << 20
+	defaultMaxInFlightBytes = 64 << 20 // four of the largest requests
+	defaultMaxConnections   = 1024
+	ledgerPath              = "/_dynamolite/ledger"
+	signedService           = "dynamodb" // streams use the same name
 )
 
 // NewHandler returns a handler for the database.
 func NewHandler(db *DB, o HandlerOptions) *Handler {
-	h := &Handler{db: db, logger: o.Logger, maxBody: o.MaxBodyBytes, now: o.Now}
+	h := &Handler{db: db, hosts: newHosts(o.Hosts), logger: o.Logger, maxBody: o.MaxBodyBytes, connections: o.MaxConnections, now: o.Now}
 	if o.Credentials != nil {
 		h.verifier = &sigv4.Verifier{Credentials: maps.Clone(o.Credentials), Service: signedService, Region: o.Region}
 	}
@@ -80,10 +103,18 @@ func NewHandler(db *DB, o HandlerOptions) *Handler {
 	if h.maxBody <= 0 {
 		h.maxBody = defaultMaxBodyBytes
 	}
+	h.flight.most = o.MaxInFlightBytes
+	if h.flight.most <= 0 {
+		h.flight.most = defaultMaxInFlightBytes
+	}
+	h.flight.most = max(h.flight.most, h.maxBody)
+	if h.connections <= 0 {
+		h.connections = defaultMaxConnections
+	}
 	if h.now == nil {
 		h.now = time.Now //nolint:forbidigo // the default clock
 	}
-	h.exchanges.New = func() any { return new(exchange) }
+	h.exchanges.New = func() any { return &exchange{flight: &h.flight} }
 	return h
 }
 
@@ -110,34 +141,24 @@ func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err
 			err = errInternal
 		}
 	}()
-	// Check the signature before reading the body.
-	if r.Method == http.MethodPost {
-		if err := sigv4.Signed(r); err != nil {
+	if h.verifier == nil { // otherwise a page would need the secret
+		if err := h.hosts.check(r); err != nil {
 			return err
 		}
-	}
-	// Read the body to its end, so that the connection can serve the next request.
-	if err := x.read(r, h.maxBody); err != nil {
-		return err
 	}
 	switch get := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case get && r.URL.Path == ledgerPath:
 		if h.verifier != nil {
-			if err := h.verifier.Verify(r, x.in, h.now()); err != nil {
+			if err := h.readVerified(x, r); err != nil {
 				return err
 			}
 		}
 		return x.ledger(h.db.Ledger())
 	case get && r.URL.Path == "/":
-		x.healthy(r.Host)
+		x.health(r.Host, h.db.Err())
 		return nil
 	case r.Method != http.MethodPost:
 		return errNoSuchPage
-	}
-	if h.verifier != nil {
-		if err := h.verifier.Verify(r, x.in, h.now()); err != nil {
-			return err
-		}
 	}
 	return h.operate(ctx, x, r)
 }
@@ -146,6 +167,9 @@ const targetHeader = "X-Amz-Target"
 
 // operate executes an operation.
 func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) error {
+	if err := sigv4.Signed(r); err != nil {
+		return err
+	}
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if kind = strings.TrimSpace(kind); kind != amzJSON && kind != plainJSON {
 		return errNoSuchPage
@@ -154,7 +178,27 @@ func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) err
 	if !ok {
 		return errUnknownOperation
 	}
+	if h.verifier == nil {
+		if err := x.read(r, h.maxBody); err != nil {
+			return err
+		}
+	} else if err := h.readVerified(x, r); err != nil {
+		return err
+	}
 	return do(ctx, h.db, r.Host, x.in, &x.encoder)
+}
+
+// readVerified reads the body of a request and verifies its signature. It does not read the body
+// if the signature names no known access key, or cannot be right for another reason.
+func (h *Handler) readVerified(x *exchange, r *http.Request) error {
+	claim, err := h.verifier.Claim(r, h.now())
+	if err != nil {
+		return err
+	}
+	if err := x.read(r, h.maxBody); err != nil {
+		return err
+	}
+	return claim.Verify(x.in)
 }
 
 // The namespaces of error types. SDKs read the part after the "#".
@@ -184,6 +228,10 @@ var (
 	}
 	errTooLarge = &refusal{
 		http.StatusRequestEntityTooLarge, serving + "RequestEntityTooLargeException", "The request is larger than DynamoDB allows.",
+	}
+	errBusy = &refusal{
+		http.StatusBadRequest, modeled + "ThrottlingException",
+		"Too many large requests and answers are in flight. Send the request again later, send fewer large requests at a time, or raise MaxInFlightBytes.",
 	}
 	errInternal = &refusal{http.StatusInternalServerError, modeled + "InternalServerError", "The request failed; the log of dynamolite tells why."}
 )

@@ -24,6 +24,9 @@ type exchange struct {
 	out         []byte // the answer, if it is not in the encoder
 	status      int
 	contentType []string
+
+	flight *budget
+	held   int64 // bytes of the body and the answer that flight counts
 }
 
 const (
@@ -35,7 +38,8 @@ const (
 // Header values in the form that net/http holds them, shared by all answers.
 var amzJSONHeader = []string{amzJSON}
 
-// keptBytes is the largest body whose buffer is kept for the next request.
+// keptBytes is the largest body whose buffer is kept for the next request. The budget of bytes in
+// flight does not count so much of a body or an answer.
 const keptBytes = 64 << 10
 
 // release drops buffers that are not worth keeping for the next request.
@@ -44,6 +48,8 @@ func (x *exchange) release() {
 	if cap(x.in) > keptBytes {
 		x.in = nil
 	}
+	x.flight.give(x.held)
+	x.held = 0
 }
 
 // reset drops the answer. The body stays.
@@ -54,15 +60,20 @@ func (x *exchange) reset() {
 	x.contentType = amzJSONHeader
 }
 
-// read reads the body of a request to its end, unless it is too large.
+// read reads the body of a request to its end, unless it is too large or too much is in flight.
 func (x *exchange) read(r *http.Request, limit int64) error {
 	x.in = x.in[:0]
 	if r.ContentLength > limit {
 		return errTooLarge
 	}
+	if x.flight.full() {
+		return errBusy
+	}
 	for {
 		if len(x.in) == cap(x.in) {
-			x.in = slices.Grow(x.in, max(len(x.in), 4<<10)) // not to Content-Length: a false one costs the client nothing
+			if err := x.grow(limit); err != nil {
+				return err
+			}
 		}
 		n, err := r.Body.Read(x.in[len(x.in):cap(x.in)])
 		x.in = x.in[:len(x.in)+n]
@@ -77,11 +88,33 @@ func (x *exchange) read(r *http.Request, limit int64) error {
 	}
 }
 
+// grow doubles the room for a body, up to one byte more than the limit. It does not trust
+// Content-Length: a false one costs the client nothing.
+func (x *exchange) grow(limit int64) error {
+	const first = 4 << 10
+	room := int(min(max(2*int64(cap(x.in)), first), max(limit+1, first)))
+	if more := int64(room - max(cap(x.in), keptBytes)); more > 0 {
+		if !x.flight.take(more) {
+			return errBusy
+		}
+		x.held += more
+	}
+	grown := make([]byte, len(x.in), room)
+	copy(grown, x.in)
+	x.in = grown
+	return nil
+}
+
 // send writes the answer in one piece, with its length, so that the connection stays usable.
 func (x *exchange) send(w http.ResponseWriter) {
 	body := x.out
 	if body == nil {
 		body = x.encoder.Bytes()
+	}
+	if more := int64(len(body)) - keptBytes; more > 0 {
+		// The operation is done, so its answer is sent even if it exceeds the budget.
+		x.flight.charge(more)
+		x.held += more
 	}
 	// One array holds the values. The keys are canonical; SDKs read headers regardless of case.
 	values := &[...]string{requestID(), strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10), strconv.Itoa(len(body))}
@@ -105,10 +138,20 @@ func requestID() string {
 	return idEncoding.EncodeToString(random[:])
 }
 
-// healthy writes DynamoDB's answer to a GET.
-func (x *exchange) healthy(host string) {
+// health writes the answer to a GET: DynamoDB's, unless the database does not work.
+func (x *exchange) health(host string, unhealthy error) {
 	x.contentType = []string{plainText}
-	x.out = []byte("healthy: " + host + "\n")
+	if unhealthy == nil {
+		x.out = []byte("healthy: " + host + "\n")
+		return
+	}
+	x.status = http.StatusServiceUnavailable
+	// Anyone may ask, so the reason does not name files.
+	reason := "the database is closed"
+	if errors.Is(unhealthy, ErrDiskFailed) {
+		reason = "the disk has failed; the errors of operations tell how"
+	}
+	x.out = []byte("unhealthy: " + host + ": " + reason + "\n")
 }
 
 // ledgerRow is a row of the ledger as JSON.

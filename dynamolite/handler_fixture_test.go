@@ -77,7 +77,7 @@ func signRequest(tb testing.TB, r *http.Request, body []byte) {
 // newPost returns a request for an operation, with a signature that is not verified.
 func newPost(tb testing.TB, target, body string) *http.Request {
 	tb.Helper()
-	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "/", strings.NewReader(body))
+	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "http://localhost:8000/", strings.NewReader(body))
 	r.Header.Set("X-Amz-Target", target)
 	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 unverified")

@@ -54,16 +54,16 @@ type serving struct {
 	result chan error
 }
 
-func serve(t *testing.T) *serving {
+func serve(t *testing.T, o dynamolite.HandlerOptions) *serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &serving{newPipes(), cancel, make(chan error, 1)}
-	h := dynamolite.NewHandler(dynamolite.New(dynamolite.Options{}), dynamolite.HandlerOptions{})
+	h := dynamolite.NewHandler(dynamolite.New(dynamolite.Options{}), o)
 	go func() { s.result <- h.Serve(ctx, s) }()
 	return s
 }
 
-const requestHead = "POST / HTTP/1.1\r\nHost: x\r\nX-Amz-Target: DynamoDB_20120810.DescribeEndpoints\r\n" +
+const requestHead = "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: DynamoDB_20120810.DescribeEndpoints\r\n" +
 	"Content-Type: application/x-amz-json-1.0\r\nAuthorization: AWS4-HMAC-SHA256 x\r\nContent-Length: 2\r\n\r\n"
 
 func write(t *testing.T, c net.Conn, text string) {
@@ -91,7 +91,7 @@ func wantAnswer(t *testing.T, r *bufio.Reader, status int, mention string) {
 func TestServeKeepsConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t)
+		s := serve(t, dynamolite.HandlerOptions{})
 		used, never := s.dial(), s.dial()
 		answers := bufio.NewReader(used)
 		for range 3 {
@@ -117,7 +117,7 @@ func TestServeKeepsConnections(t *testing.T) {
 func TestServeFinishesRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t)
+		s := serve(t, dynamolite.HandlerOptions{})
 		c := s.dial()
 		write(t, c, requestHead+"{")
 		synctest.Wait()
@@ -135,7 +135,7 @@ func TestServeFinishesRequests(t *testing.T) {
 func TestServeCutsOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t)
+		s := serve(t, dynamolite.HandlerOptions{})
 		c := s.dial()
 		write(t, c, requestHead+"{")
 		synctest.Wait()
@@ -151,7 +151,7 @@ func TestServeCutsOff(t *testing.T) {
 func TestServeTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t)
+		s := serve(t, dynamolite.HandlerOptions{})
 		start := time.Now()
 		for _, tt := range []struct {
 			sent   string
@@ -184,7 +184,7 @@ func TestServeTimesOut(t *testing.T) {
 func TestServeReportsItsListener(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t)
+		s := serve(t, dynamolite.HandlerOptions{})
 		_ = s.Close()
 		if err := <-s.result; !errors.Is(err, net.ErrClosed) {
 			t.Errorf("got %v, want the listener's error", err)

@@ -440,7 +440,7 @@ func TestLedgerOverHTTP(t *testing.T) {
 	h := dynamolite.NewHandler(f.db, dynamolite.HandlerOptions{})
 	ledger := func() string {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_dynamolite/ledger", http.NoBody))
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8000/_dynamolite/ledger", http.NoBody))
 		if got := w.Header().Get("Content-Type"); got != "application/json" || w.Code != http.StatusOK {
 			t.Errorf("answered %d with %s", w.Code, got)
 		}

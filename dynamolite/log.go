@@ -51,7 +51,7 @@ func (db *DB) note(use *tokenUse, changes ...change) (position, error) {
 	now := db.now()
 	var stream func(position)
 	if streamed {
-		stream = func(pos position) { streamChanges(pos, now, changes) }
+		stream = func(pos position) { streamChanges(pos, now, changes, db.reportDropped) }
 	}
 	if db.journal != nil {
 		return db.append(appendWrites(nil, now, use, changes), stream)
@@ -65,15 +65,18 @@ func (db *DB) note(use *tokenUse, changes ...change) (position, error) {
 
 // streamChanges adds the changes of a write at pos to their streams. The sequence number of a
 // change is its place in the write. The other changes count too, even if their tables have no
-// stream or no longer exist when the log is read.
-func streamChanges(pos position, at time.Time, changes []change) {
+// stream or no longer exist when the log is read. It reports the records that this drops.
+func streamChanges(pos position, at time.Time, changes []change, report func(s *tableStream, dropped int)) {
 	for i := range changes {
 		c := &changes[i]
 		if c.table == nil {
 			continue
 		}
 		if s := c.table.schema().stream; s != nil {
-			s.append(sequence(pos, i), at, uint32(c.shard), c.old, c.new, c.expired) //nolint:gosec // a shard's number is small
+			dropped := s.append(sequence(pos, i), at, uint32(c.shard), c.old, c.new, c.expired) //nolint:gosec // a shard's number is small
+			if dropped > 0 {
+				report(s, dropped)
+			}
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (l *loader) writes(entry string, e journal.Entry) error {
 		return err
 	}
 	if !e.Checkpoint {
-		streamChanges(e.Position, at, changes)
+		streamChanges(e.Position, at, changes, func(*tableStream, int) {}) // reported when they were written
 	}
 	if use != nil {
 		l.db.tokens.restore(use)

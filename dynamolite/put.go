@@ -13,20 +13,14 @@ func (db *DB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(
 
 func (db *DB) putItem(c *call, in *dynamodb.PutItemInput) (*dynamodb.PutItemOutput, error) {
 	t, err := db.table(c, in.TableName)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
-		return nil, err
-	}
-	returnOld, err := wantsOld(in.ReturnValues)
-	if err != nil {
+	returnOld, unfit := wantsOld(in.ReturnValues)
+	if err := inOrder(err, checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics), unfit); err != nil {
 		return nil, err
 	}
 	if err := refuseLegacy(legacy{"Expected", in.Expected != nil}, legacy{"ConditionalOperator", in.ConditionalOperator != ""}); err != nil {
 		return nil, err
 	}
-	env, err := newEnv(in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.ConditionExpression)
+	env, err := newEnv("ConditionExpression is null", in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.ConditionExpression)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ type query struct{ reading }
 
 func (t *table) newQuery(c *call, in *dynamodb.QueryInput) (*query, error) {
 	common := readRequest{
+		query: true,
 		index: in.IndexName, consistent: in.ConsistentRead, limit: in.Limit,
 		filter: in.FilterExpression, projection: in.ProjectionExpression, selects: in.Select,
 		capacity: in.ReturnConsumedCapacity,
@@ -61,7 +62,7 @@ func (t *table) newQuery(c *call, in *dynamodb.QueryInput) (*query, error) {
 	}
 	q := &query{r}
 	q.backward = in.ScanIndexForward != nil && !*in.ScanIndexForward
-	env, err := newEnv(in.ExpressionAttributeNames, in.ExpressionAttributeValues,
+	env, err := newEnv("FilterExpression and KeyConditionExpression are null", in.ExpressionAttributeNames, in.ExpressionAttributeValues,
 		in.KeyConditionExpression, in.FilterExpression, in.ProjectionExpression)
 	if err != nil {
 		return nil, err

@@ -379,7 +379,7 @@ func TestQueryValidation(t *testing.T) {
 		mention string
 	}{
 		{"no condition", dynamodb.QueryInput{}, "KeyConditionExpression"},
-		{"limit", dynamodb.QueryInput{KeyConditionExpression: ptr("pk = :p"), Limit: ptr(int32(0))}, "limit"},
+		{"limit", dynamodb.QueryInput{KeyConditionExpression: ptr("pk = :p"), Limit: ptr(int32(0))}, "Limit"},
 		{"hash missing", dynamodb.QueryInput{KeyConditionExpression: ptr("sk = :p")}, ""},
 		{"hash type", dynamodb.QueryInput{KeyConditionExpression: ptr("pk = :n"), ExpressionAttributeValues: attrs{":n": num("1")}}, "type"},
 		{"range type", dynamodb.QueryInput{

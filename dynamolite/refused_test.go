@@ -60,7 +60,7 @@ func TestRefusedParameters(t *testing.T) {
 		{"get: AttributesToGet", get(func(in *dynamodb.GetItemInput) { in.AttributesToGet = []string{"a"} }), "AttributesToGet"},
 		{"get: capacity", get(func(in *dynamodb.GetItemInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},
 		{"get: names", get(func(in *dynamodb.GetItemInput) { in.ExpressionAttributeNames = map[string]string{"#a": "a"} }), "ExpressionAttributeNames"},
-		{"get: ARN", get(func(in *dynamodb.GetItemInput) { in.TableName = ptr("arn:aws:dynamodb:x:0:table/main") }), "tableName"},
+		{"get: ARN of an index", get(func(in *dynamodb.GetItemInput) { in.TableName = ptr("arn:aws:dynamodb:x:0:table/main/index/full") }), "tableName"},
 		{"put: Expected", put(func(in *dynamodb.PutItemInput) { in.Expected = map[string]types.ExpectedAttributeValue{} }), "Expected"},
 		{"put: ConditionalOperator", put(func(in *dynamodb.PutItemInput) { in.ConditionalOperator = "AND" }), "ConditionalOperator"},
 		{"put: capacity", put(func(in *dynamodb.PutItemInput) { in.ReturnConsumedCapacity = "SOME" }), "SOME"},

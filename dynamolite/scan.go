@@ -64,7 +64,7 @@ func (t *table) newScan(c *call, in *dynamodb.ScanInput) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := newEnv(in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.FilterExpression, in.ProjectionExpression)
+	env, err := newEnv("FilterExpression is null", in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.FilterExpression, in.ProjectionExpression)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
 const (
@@ -31,9 +33,11 @@ type schema struct {
 	protected     bool                        // against deletion
 	class         types.TableClass            // "" and STANDARD mean the same
 	tags          map[string]string
-	expiries      *expiries    // nil: items have no time to live
-	stream        *tableStream // nil: none is enabled
-	latest        *tableStream // the stream enabled last, which the description continues to report; nil: none ever
+	encryption    string                        // the ARN of a key; "": that of the service
+	settings      map[string]throughputSettings // by index, "" is the table
+	expiries      *expiries                     // nil: items have no time to live
+	stream        *tableStream                  // nil: none is enabled
+	latest        *tableStream                  // the stream enabled last, which the description continues to report; nil: none ever
 
 	indexes       []*index                               // by name
 	indexCapacity map[string]types.ProvisionedThroughput // of a provisioned table, by index
@@ -48,6 +52,7 @@ func (s *schema) clone() *schema {
 	c := *s
 	c.kinds = slices.Clone(s.kinds)
 	c.tags = maps.Clone(s.tags)
+	c.settings = maps.Clone(s.settings)
 	c.indexes = slices.Clone(s.indexes)
 	c.indexCapacity = maps.Clone(s.indexCapacity)
 	return &c
@@ -101,11 +106,12 @@ func (s *schema) unindexed(touched []string) bool {
 }
 
 // newTable makes a table from a request, or returns what is wrong with the request.
-func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
+func newTable(in *dynamodb.CreateTableInput, now time.Time, streams stream.Options) (*table, error) {
 	if in.TableName == nil {
 		return nil, missing("TableName")
 	}
-	if err := checkTableName(*in.TableName); err != nil {
+	name := plainTableName(*in.TableName)
+	if err := checkTableName(name); err != nil {
 		return nil, err
 	}
 	if err := refuseTableFeatures(in); err != nil {
@@ -115,7 +121,7 @@ func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{name: *in.TableName, created: now}
+	t := &table{name: name, created: now}
 	s := &schema{
 		billing:   in.BillingMode,
 		protected: aws.ToBool(in.DeletionProtectionEnabled),
@@ -130,6 +136,12 @@ func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	if s.capacity, err = s.throughput(in.ProvisionedThroughput, "table "+t.name); err != nil {
 		return nil, err
 	}
+	if err := s.encrypt(in.SSESpecification); err != nil {
+		return nil, err
+	}
+	if err := s.setThroughput("", in.OnDemandThroughput, in.WarmThroughput); err != nil {
+		return nil, err
+	}
 	if err := s.addIndexes(t, in, d); err != nil {
 		return nil, err
 	}
@@ -140,7 +152,7 @@ func newTable(in *dynamodb.CreateTableInput, now time.Time) (*table, error) {
 	if s.tags, err = newTags(in.Tags); err != nil {
 		return nil, err
 	}
-	if s.stream, err = t.newStream(in.StreamSpecification, now); err != nil {
+	if s.stream, err = t.newStream(in.StreamSpecification, now, streams); err != nil {
 		return nil, err
 	}
 	s.latest = s.stream
@@ -154,9 +166,6 @@ func refuseTableFeatures(in *dynamodb.CreateTableInput) error {
 		asked bool
 		name  string
 	}{
-		{encrypts(in.SSESpecification), "SSESpecification"},
-		{in.OnDemandThroughput != nil, "OnDemandThroughput"},
-		{in.WarmThroughput != nil, "WarmThroughput"},
 		{in.ResourcePolicy != nil, "ResourcePolicy"},
 		{in.GlobalTableSourceArn != nil, "GlobalTableSourceArn"},
 		{in.GlobalTableSettingsReplicationMode != "", "GlobalTableSettingsReplicationMode"},
@@ -176,12 +185,6 @@ func checkTableClass(class types.TableClass) error {
 	default:
 		return badEnum("tableClass", string(class), "STANDARD, STANDARD_INFREQUENT_ACCESS")
 	}
-}
-
-// encrypts reports whether a specification asks for more than the encryption that every table on
-// AWS has.
-func encrypts(s *types.SSESpecification) bool {
-	return s != nil && (aws.ToBool(s.Enabled) || s.SSEType != "" || s.KMSMasterKeyId != nil)
 }
 
 // throughput checks provisioned capacity against the billing mode.
@@ -232,12 +235,6 @@ func (s *schema) addIndexes(t *table, in *dynamodb.CreateTableInput, d *definiti
 
 // addGlobal adds a global secondary index. The caller calls settle afterwards.
 func (s *schema) addGlobal(t *table, in *types.GlobalSecondaryIndex, d *definitions) (*index, error) {
-	switch {
-	case in.OnDemandThroughput != nil:
-		return nil, unsupported("OnDemandThroughput", "leave it out")
-	case in.WarmThroughput != nil:
-		return nil, unsupported("WarmThroughput", "leave it out")
-	}
 	x, err := newIndex(t, in.IndexName, in.KeySchema, in.Projection, d)
 	if err != nil {
 		return nil, err
@@ -247,6 +244,9 @@ func (s *schema) addGlobal(t *table, in *types.GlobalSecondaryIndex, d *definiti
 		return nil, err
 	}
 	s.indexCapacity[x.name] = capacity
+	if err := s.setThroughput(x.name, in.OnDemandThroughput, in.WarmThroughput); err != nil {
+		return nil, err
+	}
 	return x, s.add(x)
 }
 
@@ -318,7 +318,7 @@ func newIndex(t *table, name *string, key []types.KeySchemaElement, projection *
 	if name == nil {
 		return nil, missing("IndexName")
 	}
-	if err := checkName("indexName", *name); err != nil {
+	if err := checkName("indexName", *name, minNameLength); err != nil {
 		return nil, err
 	}
 	if projection == nil || projection.ProjectionType == "" {

@@ -1,6 +1,7 @@
 package dynamolite
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,6 +23,7 @@ const (
 
 // readRequest holds the parameters that a Query and a Scan share.
 type readRequest struct {
+	query              bool // not a Scan
 	index              *string
 	consistent         *bool
 	limit              *int32
@@ -35,10 +37,15 @@ func (in *readRequest) check() error {
 	if err := checkConsumedCapacity(in.capacity); err != nil {
 		return err
 	}
-	if in.limit != nil && *in.limit < 1 {
-		return validationf("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", *in.limit)
+	const least = "Member must have value greater than or equal to 1"
+	switch {
+	case in.limit == nil || *in.limit > 0:
+		return nil
+	case in.query:
+		return validation("1 validation error detected: Value at 'Limit' failed to satisfy constraint: " + least)
+	default:
+		return unfit(fmt.Sprintf("'%d'", *in.limit), "limit", least)
 	}
-	return nil
 }
 
 // reading is a validated Query or Scan: the records to read, and how to process them.

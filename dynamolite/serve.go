@@ -19,18 +19,27 @@ const (
 	shutdownGrace = 5 * time.Second
 )
 
+// maxHeaderBytes is the largest header of a request. Signed requests of SDKs have about 1 KiB, and
+// session tokens several more.
+const maxHeaderBytes = 32 << 10
+
 // Serve accepts connections on l until ctx is done. It then closes l and gives the requests in
 // progress five seconds to end. It returns nil, or an error if some did not end and were cut off.
 // If l fails, Serve returns early with its error. It closes l in any case.
+//
+// A client has 10 seconds to send a header, and a minute to send a request. It has three minutes
+// to take the answer, and 5 minutes until its next request. [HandlerOptions.MaxConnections] limits
+// the connections.
 func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
-	var fresh unusedConns
+	conns := connections{most: h.connections, logger: h.logger, now: h.now}
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-		ConnState:         fresh.track,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ConnState:         conns.track,
 		ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelWarn),
 	}
 	var failure error
@@ -46,7 +55,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	}
 	_ = l.Close() // l may already be closed
 	<-stopped     // l is closed, so no connection is accepted any more
-	fresh.close()
+	conns.closeUnused()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
@@ -55,31 +64,83 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// unusedConns are the connections that have brought no request. The server would wait seconds for
-// each of them before it shuts down, and clients open more connections than they need.
-type unusedConns struct {
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
+// connections are those that a server has open. They limit their number: a connection costs some
+// kilobytes, and up to 128 more for a body and an answer that the budget does not count.
+type connections struct {
+	most   int
+	logger *slog.Logger
+	now    func() time.Time
+
+	mu     sync.Mutex
+	conns  map[net.Conn]connection
+	serial uint64    // of the latest change of a state
+	warned time.Time // when a refusal was last logged
 }
 
-// The server calls track when the state of a connection changes.
-func (u *unusedConns) track(c net.Conn, state http.ConnState) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if state != http.StateNew {
-		delete(u.conns, c)
+// connection is the state of one connection, and since which change it has that state.
+type connection struct {
+	state http.ConnState
+	since uint64
+}
+
+// track is what the server calls when the state of a connection changes.
+func (cs *connections) track(c net.Conn, state http.ConnState) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if state == http.StateClosed || state == http.StateHijacked {
+		delete(cs.conns, c)
 		return
 	}
-	if u.conns == nil {
-		u.conns = map[net.Conn]struct{}{}
+	if cs.conns == nil {
+		cs.conns = map[net.Conn]connection{}
 	}
-	u.conns[c] = struct{}{}
+	if state == http.StateNew && len(cs.conns) >= cs.most && !cs.evictLocked() {
+		cs.warnLocked()
+		_ = c.Close() // the server finds it closed; SDKs connect again
+		return
+	}
+	if _, known := cs.conns[c]; !known && state != http.StateNew {
+		return // it was refused or evicted
+	}
+	cs.serial++
+	cs.conns[c] = connection{state, cs.serial}
 }
 
-func (u *unusedConns) close() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for c := range u.conns {
-		_ = c.Close()
+// evictLocked closes the connection that has been without a request for longest, if there is one.
+func (cs *connections) evictLocked() bool {
+	var oldest net.Conn
+	for c, at := range cs.conns {
+		waiting := at.state == http.StateNew || at.state == http.StateIdle
+		if waiting && (oldest == nil || at.since < cs.conns[oldest].since) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(cs.conns, oldest)
+	_ = oldest.Close()
+	return true
+}
+
+// warnLocked logs a refusal, at most once a minute.
+func (cs *connections) warnLocked() {
+	now := cs.now()
+	if !cs.warned.IsZero() && now.Sub(cs.warned) < time.Minute {
+		return
+	}
+	cs.warned = now
+	cs.logger.Warn("connections are refused: all have a request in progress; use fewer connections, or raise MaxConnections", "connections", cs.most)
+}
+
+// closeUnused closes the connections that have brought no request. The server would wait seconds
+// for each of them before it shuts down, and clients open more connections than they need.
+func (cs *connections) closeUnused() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for c, at := range cs.conns {
+		if at.state == http.StateNew {
+			_ = c.Close()
+		}
 	}
 }

@@ -160,7 +160,7 @@ func (l *loader) streamPart(entry string) error {
 		if err := json.Unmarshal([]byte(r.rest), &h); err != nil {
 			return fmt.Errorf("%w: %w", errEntry, err)
 		}
-		log, err := stream.Restore[streamChange](h.State, streamOptions{})
+		log, err := stream.Restore[streamChange](h.State, l.db.streams.options)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errEntry, err)
 		}
@@ -207,7 +207,7 @@ func (db *DB) restoredStream(t *table, before *schema, state *tableState, at pos
 		if had != nil && had.label == s.Label {
 			return had
 		}
-		has = db.streams.restore(newTableStream(t, s.View, s.Created, streamOptions{}), s.Label)
+		has = db.streams.restore(newTableStream(t, s.View, s.Created, db.streams.options), s.Label)
 	}
 	if had != nil {
 		had.disable(sequence(at, 0), state.Altered)

@@ -28,8 +28,8 @@ const (
 	maxSequence      = 40
 )
 
-// streamOptions are the options of every stream of a database.
-type streamOptions = stream.Options
+// reportInterval is the least time between two reports of records that one stream dropped.
+const reportInterval = time.Minute
 
 // tableStream is a current or former stream of a table. All fields but its records are fixed once
 // it is in the registry.
@@ -41,10 +41,16 @@ type tableStream struct {
 	key        keySchema
 	log        *stream.Stream[streamChange]
 	pending    bool // not in the log yet and not visible; guarded by the registry
+
+	// Records that were dropped early since the last report, and when that was. Appends come one
+	// at a time and need no lock.
+	dropped  int
+	reported time.Time
 }
 
-// newStream makes the stream that spec asks for, or returns nil if it asks for none.
-func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time) (*tableStream, error) {
+// newStream makes the stream that spec asks for, or returns nil if it asks for none. It keeps at
+// most so many bytes of records.
+func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time, o stream.Options) (*tableStream, error) {
 	switch {
 	case spec == nil:
 		return nil, nil
@@ -57,7 +63,7 @@ func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time
 	}
 	switch spec.StreamViewType {
 	case dynamodbtypes.StreamViewTypeKeysOnly, dynamodbtypes.StreamViewTypeNewImage, dynamodbtypes.StreamViewTypeOldImage, dynamodbtypes.StreamViewTypeNewAndOldImages:
-		return newTableStream(t, spec.StreamViewType, now, streamOptions{}), nil
+		return newTableStream(t, spec.StreamViewType, now, o), nil
 	case "":
 		return nil, invalid("StreamViewType is required when StreamEnabled is true")
 	default:
@@ -66,7 +72,7 @@ func (t *table) newStream(spec *dynamodbtypes.StreamSpecification, now time.Time
 }
 
 // newTableStream makes an empty, enabled stream for a table.
-func newTableStream(t *table, view dynamodbtypes.StreamViewType, now time.Time, o streamOptions) *tableStream {
+func newTableStream(t *table, view dynamodbtypes.StreamViewType, now time.Time, o stream.Options) *tableStream {
 	s := &tableStream{table: t.name, created: now.UTC(), view: view, key: t.key, log: stream.New[streamChange](t.name, now, o)}
 	s.name(streamLabel(s.created))
 	return s
@@ -82,9 +88,24 @@ func (s *tableStream) name(label string) {
 // append adds the record of a write. Position is the write's place in the order of all writes.
 // Calls come in that order, one write at a time. Hash is the hash of the partition key: writes
 // with equal hashes stay in order. TTL says that the sweep for expired items deleted the item.
-func (s *tableStream) append(pos position, at time.Time, hash uint32, old, updated *record, ttl bool) {
+// It returns how many records were dropped early, for want of room, if it is time to report them.
+func (s *tableStream) append(pos position, at time.Time, hash uint32, old, updated *record, ttl bool) (dropped int) {
 	c := newStreamChange(s.view, old, updated, ttl)
-	s.log.Append(hash, stream.Record[streamChange]{Position: uint64(pos), At: at, Size: c.bytes(), Value: c})
+	s.dropped += s.log.Append(hash, stream.Record[streamChange]{Position: uint64(pos), At: at, Size: c.bytes(), Value: c})
+	if s.dropped == 0 || at.Sub(s.reported).Abs() < reportInterval {
+		return 0
+	}
+	dropped, s.dropped, s.reported = s.dropped, 0, at
+	return dropped
+}
+
+// reportDropped logs that a stream dropped records before they were a day old. Appends hold the
+// locks of their items, so it does not wait for the log.
+func (db *DB) reportDropped(s *tableStream, records int) {
+	db.goes(func() {
+		db.logger.Warn("stream records were dropped before 24 hours; readers that have not read them miss them: raise StreamBytes, or read sooner",
+			"table", s.table, "stream", s.label, "records", records, "stream_bytes", db.streams.options.MaxBytes)
+	})
 }
 
 // disable ends the stream on behalf of the write at a position, or 0 if that write has no
@@ -95,13 +116,14 @@ func (s *tableStream) disable(pos position, now time.Time) { s.log.Close(uint64(
 // tables. Its lock is taken after the database's lock and before a stream's lock.
 type streamRegistry struct {
 	durable func() position // durable returns the last change that a crash cannot undo
+	options stream.Options  // of every stream
 
 	mu      sync.RWMutex
 	streams map[string]*tableStream // by ARN
 }
 
-func newStreamRegistry(durable func() position) *streamRegistry {
-	return &streamRegistry{durable: durable, streams: map[string]*tableStream{}}
+func newStreamRegistry(durable func() position, o stream.Options) *streamRegistry {
+	return &streamRegistry{durable: durable, options: o, streams: map[string]*tableStream{}}
 }
 
 // add registers a stream. If another stream of the same table has the same creation time, to the

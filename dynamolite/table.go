@@ -3,6 +3,7 @@ package dynamolite
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,6 +123,7 @@ func (t *table) describe(status types.TableStatus) *types.TableDescription {
 		}
 		d.GlobalSecondaryIndexes = append(d.GlobalSecondaryIndexes, g)
 	}
+	s.describeSettings(d)
 	return d
 }
 
@@ -129,6 +131,21 @@ func (t *table) arn() string { return tableARN(t.name) }
 
 // tableARN returns the ARN of a table, in an account of zeros and a region of our own.
 func tableARN(name string) string { return "arn:aws:dynamodb:dynamolite:000000000000:table/" + name }
+
+// plainTableName returns the name in the ARN of a table, or the text itself if it is no such ARN.
+// The engine has one account and one region, so it accepts the ARN of a table in any.
+func plainTableName(text string) string {
+	const parts = 6 // arn, partition, service, region, account, resource
+	fields := strings.SplitN(text, ":", parts)
+	if len(fields) != parts || fields[0] != "arn" || fields[1] == "" || fields[2] != "dynamodb" || fields[3] == "" || fields[4] == "" {
+		return text
+	}
+	name, ok := strings.CutPrefix(fields[parts-1], "table/")
+	if !ok {
+		return text
+	}
+	return name
+}
 
 // indexARN returns the ARN of an index of a table.
 func indexARN(table, index string) string { return table + "/index/" + index }

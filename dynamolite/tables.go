@@ -17,7 +17,7 @@ func (db *DB) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, _ 
 }
 
 func (db *DB) createTable(c *call, in *dynamodb.CreateTableInput) (*dynamodb.CreateTableOutput, error) {
-	t, err := newTable(in, db.now())
+	t, err := newTable(in, db.now(), db.streams.options)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (db *DB) deleteTable(c *call, in *dynamodb.DeleteTableInput) (*dynamodb.Del
 	defer db.mu.Unlock()
 	if db.tables[t.name] != t {
 		c.sees(db.latest)
-		return nil, notFound(t.name)
+		return nil, notFound(c.op, t.name)
 	}
 	description := t.describe(types.TableStatusDeleting)
 	if err := db.retire(c, t); err != nil {

@@ -34,7 +34,7 @@ func TestCreateTableValidation(t *testing.T) {
 		{"three keys", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "sk", "fpk") }, "KeySchema"},
 		{"range first", func(in *dynamodb.CreateTableInput) { slices.Reverse(in.KeySchema) }, "HASH"},
 		{"hash twice", func(in *dynamodb.CreateTableInput) { in.KeySchema[1].KeyType = types.KeyTypeHash }, "RANGE"},
-		{"same name", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "pk") }, "same name"},
+		{"same name", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "pk") }, "no definition"},
 		{"undefined key", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "zz") }, "zz"},
 		{"unused definition", func(in *dynamodb.CreateTableInput) {
 			in.AttributeDefinitions = append(in.AttributeDefinitions, definitionsOf("zz:S")...)
@@ -77,15 +77,22 @@ func TestCreateTableValidation(t *testing.T) {
 			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: ptr(false)}
 		}, ""},
 		{"encryption", func(in *dynamodb.CreateTableInput) {
-			in.SSESpecification = &types.SSESpecification{Enabled: ptr(true)}
-		}, "SSESpecification"},
+			in.SSESpecification = &types.SSESpecification{Enabled: ptr(true), SSEType: types.SSETypeAes256}
+		}, "SSEType"},
+		{"a key without encryption", func(in *dynamodb.CreateTableInput) {
+			in.SSESpecification = &types.SSESpecification{KMSMasterKeyId: ptr("k")}
+		}, "KMSMasterKeyId"},
 		{"class", func(in *dynamodb.CreateTableInput) { in.TableClass = types.TableClassStandardInfrequentAccess }, ""},
 		{"bad class", func(in *dynamodb.CreateTableInput) { in.TableClass = "COLD" }, "tableClass"},
 		{"standard class", func(in *dynamodb.CreateTableInput) { in.TableClass = types.TableClassStandard }, ""},
-		{"on-demand limit", func(in *dynamodb.CreateTableInput) { in.OnDemandThroughput = &types.OnDemandThroughput{} }, "OnDemandThroughput"},
-		{"warm throughput", func(in *dynamodb.CreateTableInput) { in.WarmThroughput = &types.WarmThroughput{} }, "WarmThroughput"},
+		{"on-demand limit", func(in *dynamodb.CreateTableInput) {
+			in.OnDemandThroughput = &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
+		}, "OnDemandThroughput"},
+		{"warm throughput", func(in *dynamodb.CreateTableInput) {
+			in.WarmThroughput = &types.WarmThroughput{ReadUnitsPerSecond: ptr(int64(-1))}
+		}, "WarmThroughput"},
 		{"index on-demand limit", func(in *dynamodb.CreateTableInput) {
-			in.GlobalSecondaryIndexes[0].OnDemandThroughput = &types.OnDemandThroughput{}
+			in.GlobalSecondaryIndexes[0].OnDemandThroughput = &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
 		}, "OnDemandThroughput"},
 		{"policy", func(in *dynamodb.CreateTableInput) { in.ResourcePolicy = ptr("{}") }, "ResourcePolicy"},
 		{"global table", func(in *dynamodb.CreateTableInput) { in.GlobalTableSourceArn = ptr("arn") }, "GlobalTableSourceArn"},

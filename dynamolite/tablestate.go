@@ -5,6 +5,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
 // tableState is a table without its items, as it is on disk. Members may be added; the meaning of
@@ -26,6 +28,9 @@ type tableState struct {
 	Indexes       []indexState      `json:"indexes,omitempty"`
 	Stream        *streamState      `json:"stream,omitempty"`
 	LatestStream  *streamState      `json:"latest_stream,omitempty"` // if it is disabled
+	Encryption    string            `json:"encryption,omitempty"`
+
+	Settings map[string]throughputSettings `json:"settings,omitempty"` // by index, "" is the table
 }
 
 type keyState struct {
@@ -64,7 +69,7 @@ func stateOf(t *table, s *schema, at time.Time) *tableState {
 		Number: t.number, Name: t.name, Created: t.created, Altered: at,
 		Key:     stateOfKey(&t.key),
 		Billing: s.billing, OnDemandSince: s.onDemandSince, Capacity: stateOfCapacity(s.capacity),
-		Protected: s.protected, Class: s.class, Tags: s.tags, Expiry: s.expiry(),
+		Protected: s.protected, Class: s.class, Tags: s.tags, Expiry: s.expiry(), Encryption: s.encryption, Settings: s.settings,
 	}
 	for _, a := range s.kinds {
 		state.Kinds = append(state.Kinds, keyPart{*a.AttributeName, a.AttributeType})
@@ -123,7 +128,7 @@ func (state *tableState) latest(t *table, s *schema) *tableStream {
 	if s.stream != nil || state.LatestStream == nil {
 		return s.stream
 	}
-	latest := newTableStream(t, state.LatestStream.View, state.LatestStream.Created, streamOptions{})
+	latest := newTableStream(t, state.LatestStream.View, state.LatestStream.Created, stream.Options{}) // it has no records
 	latest.name(state.LatestStream.Label)
 	return latest
 }
@@ -133,7 +138,7 @@ func (state *tableState) latest(t *table, s *schema) *tableStream {
 func (state *tableState) schema(t *table, before *schema, sweeper *sweeper) (*schema, error) {
 	s := &schema{
 		billing: state.Billing, onDemandSince: state.OnDemandSince, capacity: state.Capacity.throughput(),
-		protected: state.Protected, class: state.Class, tags: state.Tags,
+		protected: state.Protected, class: state.Class, tags: state.Tags, encryption: state.Encryption, settings: state.Settings,
 		indexCapacity: map[string]types.ProvisionedThroughput{},
 	}
 	if state.Expiry != "" {

@@ -200,7 +200,6 @@ func TestTransactGetValidation(t *testing.T) {
 		{"101", make([]types.TransactGetItem, 101), "transactItems"},
 		{"empty", make([]types.TransactGetItem, 1), "Get"},
 		{"twice", []types.TransactGetItem{get(keyed("a", "b")), get(keyed("a", "b"))}, "one item"},
-		{"bad key", []types.TransactGetItem{get(attrs{"pk": str("a")})}, "schema"},
 		{"4 MB", large[:10], ""},
 		{"more than 4 MB", large, "bytes"},
 	} {

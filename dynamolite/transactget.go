@@ -81,7 +81,10 @@ func (db *DB) newTransactedGet(c *call, it *types.Get) (g get, err error) {
 	if err != nil {
 		return g, err
 	}
-	return t.newGet(it.Key, it.ProjectionExpression, it.ExpressionAttributeNames)
+	if g, err = t.newGet(it.Key, it.ProjectionExpression, it.ExpressionAttributeNames); errors.Is(err, errKeyMismatch) {
+		err = &misfitError{errKeyMismatch} // of a read, also a key with too many or too few attributes
+	}
+	return g, err
 }
 
 // transactRead reads all records under all locks. The reads are cancelled if a transaction is

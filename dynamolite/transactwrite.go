@@ -3,6 +3,7 @@ package dynamolite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -285,8 +286,11 @@ func (db *DB) newTransactWrite(c *call, items []types.TransactWriteItem) ([]writ
 }
 
 func checkTransactionSize(n int) error {
-	if n < 1 || n > maxTransaction {
-		return validationf("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length between 1 and %d", maxTransaction)
+	switch {
+	case n < 1:
+		return unfit("'[]'", "transactItems", "Member must have length greater than or equal to 1")
+	case n > maxTransaction: // AWS repeats all items
+		return unfit(fmt.Sprintf("'[%d items]'", n), "transactItems", fmt.Sprintf("Member must have length less than or equal to %d", maxTransaction))
 	}
 	return nil
 }
@@ -382,7 +386,7 @@ func (op *transactedWrite) parse(w *write) error {
 	case op.kind == writeUpdate && op.update == nil:
 		return missing("UpdateExpression")
 	}
-	env, err := newEnv(op.names, op.values, op.update, op.condition)
+	env, err := newEnv("", op.names, op.values, op.update, op.condition)
 	if err != nil {
 		return err
 	}

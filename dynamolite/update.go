@@ -17,7 +17,7 @@ func (db *DB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ..
 
 func (db *DB) updateItem(c *call, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error) {
 	t, err := db.table(c, in.TableName)
-	if err != nil {
+	if err := inOrder(err, checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics), checkUpdateReturns(in.ReturnValues)); err != nil {
 		return nil, err
 	}
 	w, err := t.newUpdate(in)
@@ -35,20 +35,21 @@ func (db *DB) updateItem(c *call, in *dynamodb.UpdateItemInput) (*dynamodb.Updat
 	}, nil
 }
 
-func (t *table) newUpdate(in *dynamodb.UpdateItemInput) (w write, err error) {
-	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
-		return w, err
-	}
-	switch in.ReturnValues {
+func checkUpdateReturns(v types.ReturnValue) error {
+	switch v {
 	case "", types.ReturnValueNone, types.ReturnValueAllOld, types.ReturnValueAllNew, types.ReturnValueUpdatedOld, types.ReturnValueUpdatedNew:
+		return nil
 	default:
-		return w, badEnum("returnValues", string(in.ReturnValues), "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW")
+		return badEnum("returnValues", string(v), "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW")
 	}
+}
+
+func (t *table) newUpdate(in *dynamodb.UpdateItemInput) (w write, err error) {
 	if err := refuseLegacy(legacy{"AttributeUpdates", in.AttributeUpdates != nil}, legacy{"Expected", in.Expected != nil},
 		legacy{"ConditionalOperator", in.ConditionalOperator != ""}); err != nil {
 		return w, err
 	}
-	env, err := newEnv(in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.UpdateExpression, in.ConditionExpression)
+	env, err := newEnv("UpdateExpression and ConditionExpression are null", in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.UpdateExpression, in.ConditionExpression)
 	if err != nil {
 		return w, err
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
 )
 
 // UpdateTable changes a table: its billing and throughput, its protection against deletion, its
@@ -40,7 +42,7 @@ func (db *DB) updateTable(c *call, in *dynamodb.UpdateTableInput) (*dynamodb.Upd
 
 // changeTable puts an update into effect, except for the filling of a new index.
 func (db *DB) changeTable(c *call, in *dynamodb.UpdateTableInput) (*tableUpdate, error) {
-	u := &tableUpdate{UpdateTableInput: in, now: db.now()}
+	u := &tableUpdate{UpdateTableInput: in, now: db.now(), streams: db.streams.options}
 	err := u.check()
 	if err != nil {
 		return nil, err
@@ -68,8 +70,9 @@ func (db *DB) indexCounters(t *table, index string) *counters {
 type tableUpdate struct {
 	*dynamodb.UpdateTableInput
 
-	table *table
-	now   time.Time
+	table   *table
+	now     time.Time
+	streams stream.Options
 	// Set by check from the request: at most one of create and drop.
 	defined *definitions // ignored, as on AWS, for attributes that are no key of the index to be created
 	create  *types.CreateGlobalSecondaryIndexAction
@@ -88,11 +91,11 @@ func (u *tableUpdate) check() (err error) {
 		return err
 	}
 	changes := u.ProvisionedThroughput != nil || u.BillingMode != "" || u.StreamSpecification != nil ||
-		u.DeletionProtectionEnabled != nil || u.TableClass != ""
+		u.DeletionProtectionEnabled != nil || u.TableClass != "" || u.SSESpecification != nil || u.OnDemandThroughput != nil || u.WarmThroughput != nil
 	switch {
 	case !changes && len(u.GlobalSecondaryIndexUpdates) == 0:
 		return validation("At least one of ProvisionedThroughput, BillingMode, StreamSpecification, GlobalSecondaryIndexUpdates, " +
-			"DeletionProtectionEnabled or TableClass is required")
+			"DeletionProtectionEnabled, TableClass, SSESpecification, OnDemandThroughput or WarmThroughput is required")
 	case u.GlobalSecondaryIndexUpdates != nil && len(u.GlobalSecondaryIndexUpdates) == 0:
 		return invalid("List of GlobalSecondaryIndexUpdates is empty")
 	}
@@ -113,9 +116,6 @@ func (u *tableUpdate) refuseFeatures() error {
 		asked bool
 		name  string
 	}{
-		{u.SSESpecification != nil, "SSESpecification"},
-		{u.OnDemandThroughput != nil, "OnDemandThroughput"},
-		{u.WarmThroughput != nil, "WarmThroughput"},
 		{len(u.ReplicaUpdates) > 0, "ReplicaUpdates"},
 		{len(u.GlobalTableWitnessUpdates) > 0, "GlobalTableWitnessUpdates"},
 		{u.GlobalTableSettingsReplicationMode != "", "GlobalTableSettingsReplicationMode"},
@@ -190,7 +190,7 @@ func (u *tableUpdate) checkTogether() error {
 
 // apply changes a clone of the schema in force.
 func (u *tableUpdate) apply(s *schema) error {
-	for _, step := range []func(*schema) error{u.applyBilling, u.applyIndexThroughput, u.applyDrop, u.applyCreate, u.applyStream} {
+	for _, step := range []func(*schema) error{u.applyBilling, u.applySettings, u.applyIndexThroughput, u.applyDrop, u.applyCreate, u.applyStream} {
 		if err := step(s); err != nil {
 			return err
 		}
@@ -260,10 +260,13 @@ func (u *tableUpdate) applyIndexThroughput(s *schema) error {
 		switch {
 		case err != nil:
 			return err
-		case a.OnDemandThroughput != nil:
-			return unsupported("OnDemandThroughput", "leave it out")
-		case a.WarmThroughput != nil:
-			return unsupported("WarmThroughput", "leave it out")
+		}
+		if err := s.setThroughput(x.name, a.OnDemandThroughput, a.WarmThroughput); err != nil {
+			return err
+		}
+		switch {
+		case a.ProvisionedThroughput == nil && (a.OnDemandThroughput != nil || a.WarmThroughput != nil):
+			continue
 		case s.billing == types.BillingModePayPerRequest:
 			return invalid("The only Updates for index: %s when TableThroughputMode is PAY_PER_REQUEST can be to OnDemandThroughput, WarmThroughput", x.name)
 		}
@@ -308,6 +311,7 @@ func (u *tableUpdate) applyDrop(s *schema) error {
 	}
 	s.indexes = slices.DeleteFunc(s.indexes, func(y *index) bool { return y == x })
 	delete(s.indexCapacity, x.name)
+	delete(s.settings, x.name)
 	s.kinds = definitionsOf(s.kinds).usedBy(u.table, s)
 	s.settle()
 	return nil
@@ -366,7 +370,7 @@ func (u *tableUpdate) applyStream(s *schema) (err error) {
 	case s.stream != nil:
 		return validationf("Table already has an enabled stream: TableName: %s", u.table.name)
 	}
-	if s.stream, err = u.table.newStream(spec, u.now); err != nil {
+	if s.stream, err = u.table.newStream(spec, u.now, u.streams); err != nil {
 		return err
 	}
 	s.latest = s.stream

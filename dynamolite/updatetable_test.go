@@ -179,9 +179,15 @@ func TestUpdateTableRefused(t *testing.T) {
 		{"no stream to disable", changing(func(in *dynamodb.UpdateTableInput) {
 			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: ptr(false)}
 		}), "no stream"},
-		{"encryption", changing(func(in *dynamodb.UpdateTableInput) { in.SSESpecification = &types.SSESpecification{} }), "SSESpecification"},
-		{"on-demand limit", changing(func(in *dynamodb.UpdateTableInput) { in.OnDemandThroughput = &types.OnDemandThroughput{} }), "OnDemandThroughput"},
-		{"warm throughput", changing(func(in *dynamodb.UpdateTableInput) { in.WarmThroughput = &types.WarmThroughput{} }), "WarmThroughput"},
+		{"encryption", changing(func(in *dynamodb.UpdateTableInput) {
+			in.SSESpecification = &types.SSESpecification{KMSMasterKeyId: ptr("k")}
+		}), "KMSMasterKeyId"},
+		{"on-demand limit", changing(func(in *dynamodb.UpdateTableInput) {
+			in.OnDemandThroughput = &types.OnDemandThroughput{MaxWriteRequestUnits: ptr(int64(-2))}
+		}), "OnDemandThroughput"},
+		{"warm throughput", changing(func(in *dynamodb.UpdateTableInput) {
+			in.WarmThroughput = &types.WarmThroughput{WriteUnitsPerSecond: ptr(int64(0))}
+		}), "WarmThroughput"},
 		{"replicas", changing(func(in *dynamodb.UpdateTableInput) { in.ReplicaUpdates = make([]types.ReplicationGroupUpdate, 1) }), "ReplicaUpdates"},
 		{"witnesses", changing(func(in *dynamodb.UpdateTableInput) {
 			in.GlobalTableWitnessUpdates = make([]types.GlobalTableWitnessGroupUpdate, 1)
@@ -191,13 +197,13 @@ func TestUpdateTableRefused(t *testing.T) {
 		{"disassociation", changing(func(in *dynamodb.UpdateTableInput) { in.DisassociationProtectionEnabled = ptr(true) }), "DisassociationProtectionEnabled"},
 		{"vector index", changing(func(in *dynamodb.UpdateTableInput) { in.VectorIndexUpdates = make([]types.VectorIndexUpdate, 1) }), "VectorIndexUpdates"},
 		{"index on-demand limit", and(late(), func(in *dynamodb.UpdateTableInput) {
-			in.GlobalSecondaryIndexUpdates[0].Create.OnDemandThroughput = &types.OnDemandThroughput{}
+			in.GlobalSecondaryIndexUpdates[0].Create.OnDemandThroughput = &types.OnDemandThroughput{MaxWriteRequestUnits: ptr(int64(-2))}
 		}), "OnDemandThroughput"},
 		{"other index on-demand limit", global(types.GlobalSecondaryIndexUpdate{Update: &types.UpdateGlobalSecondaryIndexAction{
-			IndexName: ptr(fullIndex), OnDemandThroughput: &types.OnDemandThroughput{},
+			IndexName: ptr(fullIndex), OnDemandThroughput: &types.OnDemandThroughput{MaxWriteRequestUnits: ptr(int64(-2))},
 		}}), "OnDemandThroughput"},
 		{"other index warm throughput", global(types.GlobalSecondaryIndexUpdate{Update: &types.UpdateGlobalSecondaryIndexAction{
-			IndexName: ptr(fullIndex), WarmThroughput: &types.WarmThroughput{},
+			IndexName: ptr(fullIndex), WarmThroughput: &types.WarmThroughput{WriteUnitsPerSecond: ptr(int64(0))},
 		}}), "WarmThroughput"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

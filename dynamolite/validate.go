@@ -1,6 +1,10 @@
 package dynamolite
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
@@ -10,28 +14,77 @@ import (
 // maxItem is the size limit of an item in bytes.
 const maxItem = 400 * 1024
 
-func checkTableName(name string) error { return checkName("tableName", name) }
+func checkTableName(name string) error { return checkName("tableName", name, minNameLength) }
 
-// checkName validates the name of a table or an index.
-func checkName(field, name string) error {
-	if len(name) < minNameLength || len(name) > maxNameLength {
-		return validationf("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must have length between %d and %d",
-			name, field, minNameLength, maxNameLength)
+// checkName validates the name of a table or an index, which has a least length.
+func checkName(field, name string, least int) error {
+	switch {
+	case len(name) < least:
+		return unfit("'"+name+"'", field, fmt.Sprintf("Member must have length greater than or equal to %d", least))
+	case len(name) > maxNameLength:
+		return unfit("'"+name+"'", field, fmt.Sprintf("Member must have length less than or equal to %d", maxNameLength))
 	}
 	for i := range len(name) {
 		switch c := name[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
 		default:
-			return validationf("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+",
-				name, field)
+			return unfit("'"+name+"'", field, "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+")
 		}
 	}
 	return nil
 }
 
+// unfitError is a ValidationException about a member that does not satisfy the API's model. AWS
+// reports all such members of a request at once.
+type unfitError struct{ details []string }
+
+// Error returns the text of the ValidationException.
+func (e *unfitError) Error() string {
+	errors := "errors"
+	if len(e.details) == 1 {
+		errors = "error"
+	}
+	return fmt.Sprintf("%d validation %s detected: %s", len(e.details), errors, strings.Join(e.details, "; "))
+}
+
+// unfit returns the error for one member. Value is as in AWS's text: in quotes, or null.
+func unfit(got, field, constraint string) error {
+	return &unfitError{[]string{"Value " + got + " at '" + field + "' failed to satisfy constraint: " + constraint}}
+}
+
+// allUnfit returns one error for all members that are unfit, or nil. Other errors come first.
+func allUnfit(errs ...error) error {
+	var all unfitError
+	for _, err := range errs {
+		e, ok := errors.AsType[*unfitError](err)
+		if err != nil && !ok {
+			return err
+		}
+		if ok {
+			all.details = append(all.details, e.details...)
+		}
+	}
+	if len(all.details) == 0 {
+		return nil
+	}
+	return &all
+}
+
+// inOrder returns the error that AWS returns. A table that does not exist is found out only after
+// the members of the request, but an invalid name before them.
+func inOrder(table error, members ...error) error {
+	if _, ok := errors.AsType[*types.ResourceNotFoundException](table); table != nil && !ok {
+		return table
+	}
+	if err := allUnfit(members...); err != nil {
+		return err
+	}
+	return table
+}
+
 // badEnum returns the error for a value that is not an allowed one.
 func badEnum(field, got, allowed string) error {
-	return validationf("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", got, field, allowed)
+	return unfit("'"+got+"'", field, "Member must satisfy enum value set: ["+allowed+"]")
 }
 
 func checkConsumedCapacity(v types.ReturnConsumedCapacity) error {
@@ -54,10 +107,7 @@ func checkMetrics(v types.ReturnItemCollectionMetrics) error {
 }
 
 func checkReturns(c types.ReturnConsumedCapacity, m types.ReturnItemCollectionMetrics) error {
-	if err := checkConsumedCapacity(c); err != nil {
-		return err
-	}
-	return checkMetrics(m)
+	return allUnfit(checkConsumedCapacity(c), checkMetrics(m))
 }
 
 // wantsOldOnFailure reads ReturnValuesOnConditionCheckFailure.
@@ -87,8 +137,9 @@ func wantsOld(v types.ReturnValue) (bool, error) {
 }
 
 // newEnv binds the names and values of a request with the given expressions, nil where absent. If
-// all are absent, it returns nil, and no environment is needed.
-func newEnv(names map[string]string, values value.Item, expressions ...*string) (*expr.Env, error) {
+// all are absent, it returns nil, and no environment is needed. Absent is then what AWS says of
+// the expressions that could use values, "" if it is not known.
+func newEnv(absent string, names map[string]string, values value.Item, expressions ...*string) (*expr.Env, error) {
 	present := false
 	for _, e := range expressions {
 		present = present || e != nil
@@ -97,7 +148,11 @@ func newEnv(names map[string]string, values value.Item, expressions ...*string) 
 	case names != nil && !present:
 		return nil, validation("ExpressionAttributeNames can only be specified when using expressions")
 	case values != nil && !present:
-		return nil, validation("ExpressionAttributeValues can only be specified when using expressions")
+		message := "ExpressionAttributeValues can only be specified when using expressions"
+		if absent != "" {
+			message += ": " + absent
+		}
+		return nil, validation(message)
 	case !present:
 		return nil, nil
 	case names != nil && len(names) == 0:

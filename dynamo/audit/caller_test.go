@@ -54,7 +54,10 @@ func identity(*http.Request) (int, string, error) {
 func onAccount(t *testing.T, a *account, endpoint *string, log io.Writer, principal string) *dynamo.Store {
 	t.Helper()
 	a.table = &dated.Server{
-		Handler: dynamolite.NewHandler(fixture.NewTable(t), dynamolite.HandlerOptions{}), Date: func(int) time.Time { return time.Time{} },
+		Handler: dynamolite.NewHandler(fixture.NewTable(t), dynamolite.HandlerOptions{
+			Hosts: []string{"dynamodb.eu-west-1.amazonaws.com", "vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"},
+		}),
+		Date: func(int) time.Time { return time.Time{} },
 	}
 	s, err := dynamo.Open(t.Context(), dynamo.Options{
 		API: dynamodb.New(dynamodb.Options{

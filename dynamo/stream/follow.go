@@ -78,6 +78,11 @@ type Options struct {
 	// Checkpoint is the minimum time between two checkpoints of a shard. It bounds how
 	// much is read again after a crash. Default [DefaultCheckpoint].
 	Checkpoint time.Duration
+	// Lost is told of each gap: records of a shard, after the last one that was read, that the
+	// stream no longer has. A stream keeps records for 24 hours, the embedded engine perhaps not
+	// as long. The follower also logs the gap, and goes on with the records that remain. Calls
+	// may be concurrent. Default: none.
+	Lost func(shard string)
 }
 
 // withDefaults validates the options, except what [conn.New] validates, and fills in the
@@ -269,7 +274,9 @@ func (r *reading) shards(ctx context.Context) (shards []streamtypes.Shard, err e
 	}
 }
 
-// begin starts reading the shards whose parents have been read or no longer exist.
+// begin starts reading the shards whose parents have been read or no longer exist. It also
+// starts reading the shards that an earlier run had not read to their end and that no longer
+// exist: their readers find what is lost, and write a last checkpoint.
 func (r *reading) begin(ctx context.Context, shards []streamtypes.Shard) {
 	listed := make(map[string]bool, len(shards))
 	for i := range shards {
@@ -282,11 +289,21 @@ func (r *reading) begin(ctx context.Context, shards []streamtypes.Shard) {
 		if r.begun[id] || r.finished[id] || listed[parent] && !r.finished[parent] {
 			continue
 		}
-		r.begun[id] = true
-		s := &shardReader{reading: r, id: id, after: r.checkpoints[id].Sequence, savedAt: r.conn.Clock.Local(), queue: laterQueue{taken: make(chan struct{}, 1)}}
-		s.saved = s.after
-		r.readers.Go(func() { s.run(ctx) })
+		r.startLocked(ctx, id)
 	}
+	for id := range r.checkpoints {
+		if !r.begun[id] && !r.finished[id] && !listed[id] {
+			r.startLocked(ctx, id)
+		}
+	}
+}
+
+// startLocked starts reading a shard after its checkpoint.
+func (r *reading) startLocked(ctx context.Context, id string) {
+	r.begun[id] = true
+	s := &shardReader{reading: r, id: id, after: r.checkpoints[id].Sequence, savedAt: r.conn.Clock.Local(), queue: laterQueue{taken: make(chan struct{}, 1)}}
+	s.saved = s.after
+	r.readers.Go(func() { s.run(ctx) })
 }
 
 // wait waits until it is time to search for shards again.
@@ -376,10 +393,10 @@ func (s *shardReader) read(ctx context.Context) error {
 		case errors.As(err, &expired):
 			s.iterator = nil
 		case errors.As(err, &trimmed):
-			s.log.ErrorContext(ctx, "records were trimmed before they were read", "shard", s.id, "after", s.after)
+			s.lost(ctx, s.id, s.after)
 			s.iterator, s.after = nil, ""
 		case errors.As(err, &gone):
-			s.log.WarnContext(ctx, "stream shard is gone", "shard", s.id, "after", s.after)
+			s.lost(ctx, s.id, s.after) // it was listed, and the follower had not reached its end
 			return nil
 		case isFinal(err):
 			return err
@@ -393,6 +410,14 @@ func (s *shardReader) read(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+}
+
+// lost reports records that are gone before they were read.
+func (f *Follower) lost(ctx context.Context, shard, after string) {
+	f.log.ErrorContext(ctx, "stream records were dropped before they were read, and are lost", "shard", shard, "after", after)
+	if f.o.Lost != nil {
+		f.o.Lost(shard)
 	}
 }
 

@@ -22,7 +22,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -370,6 +372,73 @@ func TestFollowerGoesOnAfterATrim(t *testing.T) {
 			t.Errorf("%d records, want 40", len(slices.Collect(maps.Keys(got))))
 		}
 	})
+}
+
+// A follower that comes back too late says that records are lost, once for each shard with a
+// gap, and delivers all that remain. It does not say so again.
+func TestFollowerReportsLostRecords(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]func(f *follow) (first int){
+		"no room": func(f *follow) int {
+			f.write(41, 400)
+			return 390 // those that certainly fit
+		},
+		"a day": func(f *follow) int {
+			time.Sleep(29 * time.Hour) // the shards live for four hours, and their records for a day
+			f.write(41, 60)
+			time.Sleep(29 * time.Hour)
+			f.write(61, 80)
+			return 61
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db := limitertest.NewEngine(t, dynamolite.Options{StreamBytes: 32 << 10})
+				limitertest.CreateTable(t, db, dynamo.TableOptions{Stream: true})
+				f := newFollow(t, db, db)
+				lost := map[string]int{}
+				f.o.Lost = func(shard string) {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					lost[shard]++
+				}
+				f.write(1, 40)
+				f.start()
+				time.Sleep(time.Minute)
+				f.want(1, 40)
+				f.end()
+				if len(lost) != 0 {
+					t.Errorf("%v before anything was lost", lost)
+				}
+				first := late(f)
+				f.start()
+				time.Sleep(time.Minute)
+				f.end()
+				if len(lost) == 0 {
+					t.Error("nothing was reported")
+				}
+				for shard, n := range lost {
+					if n != 1 {
+						t.Errorf("the gap in %s was reported %d times", shard, n)
+					}
+				}
+				got := f.take()
+				for i := first; i <= f.written; i++ {
+					if _, found := slices.BinarySearch(got, i); !found {
+						t.Errorf("record %d did not come", i)
+					}
+				}
+				clear(lost)
+				f.start()
+				time.Sleep(time.Minute)
+				f.end()
+				if len(lost) != 0 {
+					t.Errorf("%v, and nothing more was lost", lost)
+				}
+			})
+		})
+	}
 }
 
 // Records that are not processed come again, and no checkpoint passes them.

@@ -35,7 +35,11 @@ func (s *Server) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w := httptest.NewRecorder()
-	s.Handler.ServeHTTP(w, r)
+	received := r.Clone(r.Context())
+	if received.Host == "" {
+		received.Host = r.URL.Host // as a server sees it
+	}
+	s.Handler.ServeHTTP(w, received)
 	answer := w.Result()
 	if date := s.Date(answer.StatusCode); !date.IsZero() {
 		answer.Header.Set("Date", date.UTC().Format(http.TimeFormat))

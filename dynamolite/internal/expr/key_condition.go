@@ -32,7 +32,6 @@ type KeyCondition struct {
 
 var (
 	errNotSupported = &Error{"Query key condition not supported"}
-	errMissedKey    = &Error{"Query condition missed key schema element"}
 	errTwice        = &Error{"KeyConditionExpressions must only contain one condition per key"}
 	errNested       = &Error{"KeyConditionExpressions cannot contain nested operations"}
 )
@@ -61,7 +60,7 @@ func ParseKeyCondition(text string, env *Env, hash, rng string) (*KeyCondition, 
 		case name == rng && rng != "" && out.Range == nil:
 			out.Range = r
 		case name != hash && (name != rng || rng == ""):
-			return nil, errMissedKey
+			return nil, errorf("Query condition missed key schema element: %s", hash)
 		case name == hash && out.Hash == nil:
 			return nil, errNotSupported
 		default:
@@ -69,7 +68,7 @@ func ParseKeyCondition(text string, env *Env, hash, rng string) (*KeyCondition, 
 		}
 	}
 	if out.Hash == nil {
-		return nil, errMissedKey
+		return nil, errorf("Query condition missed key schema element: %s", hash)
 	}
 	return &out, nil
 }

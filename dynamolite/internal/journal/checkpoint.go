@@ -166,7 +166,7 @@ func (c *Checkpoint) commitLocked() error {
 		return err
 	}
 	<-c.group.done
-	if err := c.j.failure(); err != nil {
+	if err := c.j.Err(); err != nil {
 		return err
 	}
 	files, name := c.j.options.files, c.name()
@@ -174,13 +174,6 @@ func (c *Checkpoint) commitLocked() error {
 		return err
 	}
 	return files.SyncDir(c.j.dir)
-}
-
-// failure returns the error that made the journal fail, if it has failed.
-func (j *Journal) failure() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.failed
 }
 
 // Abort gives up the checkpoint and removes the part of it that was written. After

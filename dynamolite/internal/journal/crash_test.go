@@ -381,7 +381,7 @@ func TestCheckpointOfAFailedJournal(t *testing.T) {
 	if err := o.j.Close(); !errors.Is(err, journal.ErrFailed) {
 		t.Errorf("close: %v", err)
 	}
-	mustEqual(t, "files", []string{journal.SegmentName(1)}, sortedNames(o.disk))
+	mustEqual(t, "files", []string{journal.SegmentName(1), journal.NewestName}, sortedNames(o.disk))
 	o.disk.mu.Lock()
 	o.disk.before = nil
 	o.disk.mu.Unlock()

@@ -190,7 +190,7 @@ func sample(tb testing.TB) (*disk, replayed) {
 		want.Log = append(want.Log, e)
 	}
 	closed(tb, j)
-	mustEqual(tb, "files", []string{journal.CheckpointName(2), journal.SegmentName(3), journal.SegmentName(5)}, sortedNames(d))
+	mustEqual(tb, "files", []string{journal.CheckpointName(2), journal.SegmentName(3), journal.SegmentName(5), journal.NewestName}, sortedNames(d))
 	return d, want
 }
 
@@ -263,12 +263,32 @@ func TestDamage(t *testing.T) {
 			first, 0, "the segment after the newest checkpoint is missing", "loses all entries after 2",
 		},
 		{
+			"no last segment", func(d *disk) { d.remove(last) },
+			last, 0, "the newest segment is missing", "remove the file newest, which loses all entries after 4",
+		},
+		{
+			"no file but the newest", func(d *disk) { d.remove(checkpoint); d.remove(first); d.remove(last) },
+			last, 0, "the newest segment is missing", "loses all entries after 0",
+		},
+		{
+			"another journal's newest", func(d *disk) { d.put(journal.NewestName, other.files()[journal.NewestName]) },
+			journal.NewestName, 0, "belongs to another journal", "remove this file",
+		},
+		{
+			"newest cut off", func(d *disk) { shorten(d, journal.NewestName, 31) },
+			journal.NewestName, 0, "shorter than its header", "make sure that no log file is missing",
+		},
+		{
+			"newest too long", func(d *disk) { c := d.content(journal.NewestName); *c = append(*c, 0) },
+			journal.NewestName, 0, "longer than it was written", "make sure that no log file is missing",
+		},
+		{
 			"segment ends early", func(d *disk) { shorten(d, first, 32+25+5) },
 			first, 32 + 25 + 5, "entries 4 to 4 are missing", "loses all entries after 3",
 		},
 		{
 			"entry cut off, not in the last segment", func(d *disk) { shorten(d, first, 100) },
-			first, 32 + 25 + 5, "a later segment follows", "cut this file to 62 bytes and move the later segments away, which loses all entries after 3",
+			first, 32 + 25 + 5, "a later segment follows", "cut this file to 62 bytes and move the later segments and the file newest away, which loses all entries after 3",
 		},
 		{
 			"segments overlap", func(d *disk) { d.put(journal.SegmentName(4), d.files()[first]) },
@@ -377,23 +397,39 @@ func TestRemedies(t *testing.T) {
 		},
 		{
 			"cut a segment, move the later", func(d *disk) { (*d.content(first))[80] ^= 1 },
-			func(d *disk, e *journal.DamagedError) { shorten(d, first, int(e.Offset)); d.remove(last) }, 1,
+			func(d *disk, e *journal.DamagedError) {
+				shorten(d, first, int(e.Offset))
+				d.remove(last)
+				d.remove(journal.NewestName)
+			}, 1,
 		},
 		{
 			"cut the first to nothing, move the later", func(d *disk) { (*d.content(first))[1] ^= 1 },
-			func(d *disk, e *journal.DamagedError) { shorten(d, first, int(e.Offset)); d.remove(last) }, 0,
+			func(d *disk, e *journal.DamagedError) {
+				shorten(d, first, int(e.Offset))
+				d.remove(last)
+				d.remove(journal.NewestName)
+			}, 0,
 		},
 		{
 			"move the later after a gap", func(d *disk) { shorten(d, first, 62) },
-			func(d *disk, _ *journal.DamagedError) { d.remove(last) }, 1,
+			func(d *disk, _ *journal.DamagedError) { d.remove(last); d.remove(journal.NewestName) }, 1,
 		},
 		{
 			"make an empty first segment", func(d *disk) { d.remove(first); d.remove(last) },
-			func(d *disk, _ *journal.DamagedError) { d.put(first, nil) }, 0,
+			func(d *disk, _ *journal.DamagedError) { d.put(first, nil); d.remove(journal.NewestName) }, 0,
 		},
 		{
 			"make an empty first segment, move the later", func(d *disk) { d.remove(first) },
-			func(d *disk, _ *journal.DamagedError) { d.put(first, nil); d.remove(last) }, 0,
+			func(d *disk, _ *journal.DamagedError) {
+				d.put(first, nil)
+				d.remove(last)
+				d.remove(journal.NewestName)
+			}, 0,
+		},
+		{
+			"go on without the newest segment", func(d *disk) { d.remove(last) },
+			func(d *disk, _ *journal.DamagedError) { d.remove(journal.NewestName) }, 2,
 		},
 	}
 	for _, c := range cases {
@@ -460,7 +496,7 @@ func TestForeignNames(t *testing.T) {
 	mustEqual(t, "replay", want, replay(t, d))
 	mustEqual(t, "files", []string{
 		"00000000000000000000.log", journal.CheckpointName(2), journal.SegmentName(3), "00000000000000000003.log.damaged",
-		journal.SegmentName(5), "3.log", "notes",
+		journal.SegmentName(5), "3.log", journal.NewestName, "notes",
 	}, sortedNames(d))
 }
 

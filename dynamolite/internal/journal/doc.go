@@ -37,17 +37,18 @@
 //	lock                     locked while the journal is open; empty
 //	<position>.checkpoint    the image of all entries up to position
 //	<position>.log           a segment: the entries from position on, up to the next segment's
+//	newest                   the position of the newest segment, so that its loss shows
 //	*.tmp                    a file not yet complete; removed by Open
 //
 // Numbers are little-endian, checksums CRC-32C. A file begins with a header of 32 bytes:
 //
-//	 0  magic, "dynlog\r\n" or "dynckp\r\n"
+//	 0  magic, "dynlog\r\n", "dynckp\r\n" or "dynnew\r\n"
 //	 8  format version, 1              uint32
 //	12  checksum of 0–12 and 16–32     uint32
 //	16  identity of the journal        uint64, random, the same in all its files
-//	24  position, as in the name       uint64
+//	24  position, as in the name       uint64; in newest, that of the newest segment
 //
-// Records follow, one for each entry, each with a header of 24 bytes:
+// The file newest has only this header. In the others, records follow, one for each entry, each with a header of 24 bytes:
 //
 //	 0  checksum of the 20 bytes after it                uint32
 //	 4  checksum of the data                             uint32

@@ -13,6 +13,7 @@ const (
 	RecordHeaderBytes = recordHeaderBytes
 	SectorBytes       = sectorBytes
 	MaxBuffered       = maxBuffered
+	NewestName        = newestName
 )
 
 var (

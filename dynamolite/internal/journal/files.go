@@ -127,6 +127,7 @@ const (
 	checkpointSuffix = ".checkpoint"
 	temporarySuffix  = ".tmp"
 	lockName         = "lock"
+	newestName       = "newest"
 )
 
 // positionDigits is enough for every position, so that names sort as positions do.

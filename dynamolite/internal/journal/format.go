@@ -12,6 +12,7 @@ const (
 	formatVersion     = 1
 	segmentMagic      = "dynlog\r\n" // a transfer that changes line ends is detected
 	checkpointMagic   = "dynckp\r\n"
+	newestMagic       = "dynnew\r\n"
 	fileHeaderBytes   = 32
 	recordHeaderBytes = 24
 	recordEnd         = 0xE5
@@ -53,7 +54,7 @@ func fileChecksum(b []byte) uint32 {
 }
 
 // decodeFileHeader checks the beginning of a file. It returns what is wrong with it, or "".
-func decodeFileHeader(b []byte, magic string, position Position) (h fileHeader, reason string) {
+func decodeFileHeader(b []byte, magic string) (h fileHeader, reason string) {
 	if len(b) < fileHeaderBytes {
 		return h, "the file is shorter than its header"
 	}
@@ -66,11 +67,7 @@ func decodeFileHeader(b []byte, magic string, position Position) (h fileHeader, 
 	if binary.LittleEndian.Uint32(b[12:]) != fileChecksum(b) {
 		return h, "the checksum of the file's header does not match"
 	}
-	h = fileHeader{magic: magic, identity: binary.LittleEndian.Uint64(b[16:]), position: Position(binary.LittleEndian.Uint64(b[24:]))}
-	if h.position != position {
-		return h, fmt.Sprintf("the file has been renamed: inside, its position is %d", h.position)
-	}
-	return h, ""
+	return fileHeader{magic: magic, identity: binary.LittleEndian.Uint64(b[16:]), position: Position(binary.LittleEndian.Uint64(b[24:]))}, ""
 }
 
 // recordHeader precedes the data of an entry. It holds the checksum of the data and a checksum of

@@ -177,6 +177,13 @@ func (j *Journal) Wait(p Position) error {
 	return j.failed
 }
 
+// Err returns the [*FailedError] of a journal that has failed, else nil.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failed
+}
+
 // Durable returns the position of the last entry known to be on disk, 0 if there is none.
 func (j *Journal) Durable() Position { return Position(j.durable.Load()) }
 

@@ -69,6 +69,8 @@ type recovery struct {
 	logged     int64
 	image      int64
 
+	newest fileHeader // of the file newest; position 0 if there is none
+
 	tail segment  // the last; its file is open unless it must be created
 	torn *leaving // the part to be cut off it, or nil
 	in   inventory
@@ -87,6 +89,9 @@ func (r *recovery) read() error {
 		return err
 	}
 	r.in = takeInventory(names)
+	if err := r.readNewest(names); err != nil {
+		return err
+	}
 	r.tail = segment{files: r.files, dir: r.dir, first: 1}
 	if n := len(r.in.checkpoints); n > 0 {
 		r.checkpoint = r.in.checkpoints[n-1]
@@ -94,7 +99,7 @@ func (r *recovery) read() error {
 			return err
 		}
 	} else if len(r.in.segments) == 0 {
-		return nil
+		return r.checkNewest()
 	}
 	r.position = r.checkpoint
 	var after []Position
@@ -114,7 +119,7 @@ func (r *recovery) read() error {
 			return err
 		}
 	}
-	return nil
+	return r.checkNewest()
 }
 
 // missingFirst reports that no segment begins after the newest checkpoint, or at the start of the
@@ -124,13 +129,13 @@ func (r *recovery) missingFirst(after []Position) error {
 	switch {
 	case len(after) == 0:
 		return r.damaged(file, 0, "the segment after the newest checkpoint is missing",
-			fmt.Sprintf("restore it from a copy; or make an empty file of this name, which loses all entries after %d", r.checkpoint))
+			fmt.Sprintf("restore it from a copy; or make an empty file of this name and remove the file %s, which loses all entries after %d", newestName, r.checkpoint))
 	case len(r.in.checkpoints) == 0:
 		return r.damaged(file, 0, fmt.Sprintf("the oldest segment begins with entry %d, and there is no checkpoint of those before", after[0]),
 			"restore the checkpoint from a copy")
 	default:
 		return r.damaged(file, 0, fmt.Sprintf("entries %d to %d are missing, between the newest checkpoint and the first segment after it", r.checkpoint+1, after[0]-1),
-			fmt.Sprintf("restore the missing segment from a copy; or move the later segments away and make an empty file of this name, which loses all entries after %d", r.checkpoint))
+			fmt.Sprintf("restore the missing segment from a copy; or move the later segments and the file %s away and make an empty file of this name, which loses all entries after %d", newestName, r.checkpoint))
 	}
 }
 
@@ -141,7 +146,7 @@ func (r *recovery) gap(before, first Position) error {
 		return r.damaged(file, r.tail.end, fmt.Sprintf("its entries go to %d, but the next segment begins with %d", r.position, first), restoreCopy)
 	}
 	return r.damaged(file, r.tail.end, fmt.Sprintf("entries %d to %d are missing after it", r.position+1, first-1),
-		fmt.Sprintf("restore the missing segment or a longer copy of this one; or move the later segments away, which loses all entries after %d", r.position))
+		fmt.Sprintf("restore the missing segment or a longer copy of this one; or move the later segments and the file %s away, which loses all entries after %d", newestName, r.position))
 }
 
 // mend brings the directory into the state of an open journal: the entries read are on disk,
@@ -168,7 +173,11 @@ func (r *recovery) mend(o Options) error {
 		return err
 	}
 	if r.tail.file != nil {
-		return nil
+		if r.newest.position == r.tail.first {
+			return nil
+		}
+		// A crash came between the segment and the file newest, or an earlier version wrote both.
+		return writeNewest(r.files, r.dir, fileHeader{magic: newestMagic, identity: r.identity, position: r.tail.first})
 	}
 	if r.tail.name != "" {
 		o.Logger.Warn("the last segment was an empty file; it was created again", "file", r.tail.name, "position", r.tail.first)

@@ -61,8 +61,12 @@ func (r *recovery) header(w *window, want fileHeader, last bool) error {
 	if err != nil {
 		return err
 	}
-	got, reason := decodeFileHeader(b, want.magic, want.position)
-	if reason == "" && r.known && got.identity != r.identity {
+	got, reason := decodeFileHeader(b, want.magic)
+	switch {
+	case reason != "":
+	case got.position != want.position:
+		reason = fmt.Sprintf("the file has been renamed: inside, its position is %d", got.position)
+	case r.known && got.identity != r.identity:
 		reason = "the file belongs to another journal than those before it"
 	}
 	if reason != "" {
@@ -80,7 +84,7 @@ func (r *recovery) header(w *window, want fileHeader, last bool) error {
 func (r *recovery) brokenAt(reason string, last bool) error {
 	away := ""
 	if !last {
-		away = " and move the later segments away"
+		away = " and move the later segments and the file " + newestName + " away"
 	}
 	return r.damaged(r.tail.name, r.tail.end, reason,
 		fmt.Sprintf("%s; or cut this file to %d bytes%s, which loses all entries after %d", restoreCopy, r.tail.end, away, r.position))

@@ -86,7 +86,7 @@ func TestCloseDuringCommit(t *testing.T) {
 			}
 			close(stuck.gate)
 			wg.Wait()
-			mustEqual(t, "files", []string{journal.CheckpointName(1), journal.SegmentName(2)}, sortedNames(d))
+			mustEqual(t, "files", []string{journal.CheckpointName(1), journal.SegmentName(2), journal.NewestName}, sortedNames(d))
 		})
 	}
 }

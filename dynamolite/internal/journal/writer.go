@@ -159,8 +159,8 @@ func (s *segment) roll(first Position) error {
 	return s.create(first)
 }
 
-// create begins a segment. The segment gets its name once its header is on disk, and is used once
-// its name is.
+// create begins a segment. The segment gets its name once its header is on disk. It is used once
+// its name is, and the file newest names it.
 func (s *segment) create(first Position) error {
 	name := filepath.Join(s.dir, segmentName(first))
 	temporary := name + temporarySuffix
@@ -180,6 +180,9 @@ func (s *segment) create(first Position) error {
 		return fmt.Errorf("begin segment %s: %w", name, err)
 	}
 	if err := s.files.SyncDir(s.dir); err != nil {
+		return fmt.Errorf("begin segment %s: %w", name, err)
+	}
+	if err := writeNewest(s.files, s.dir, fileHeader{magic: newestMagic, identity: s.identity, position: first}); err != nil {
 		return fmt.Errorf("begin segment %s: %w", name, err)
 	}
 	if s.file, err = s.files.Open(name); err != nil {

@@ -2,7 +2,7 @@
 // Authorization header, as every SDK signs requests to DynamoDB.
 //
 // A signature covers the method, the path, the query, the body and the headers that the request
-// lists as signed. Verify demands that these include at least the host and every X-Amz- header,
+// lists as signed. The package demands that these include at least the host and every X-Amz- header,
 // because anything else could be changed in transit: the operation is in X-Amz-Target.
 //
 // The existing Go verifiers belong to object stores, with their streaming and presigned forms, or
@@ -73,39 +73,54 @@ func Signed(r *http.Request) error {
 	return nil
 }
 
-// Verify checks the signature of a request with the given body, received now. Errors are of type [*Error].
-func (v *Verifier) Verify(r *http.Request, body []byte, now time.Time) error {
+// Claim is a signature that has passed every check that does not need the request's body.
+type Claim struct {
+	request       *http.Request
+	authorization *authorization
+	stamp, secret string
+}
+
+// Claim checks everything about a request's signature that does not need its body, received now:
+// that there is a signature of a known access key, for this service and region, of this time, over
+// all headers that matter. A server can thus refuse a stranger before it reads a body. Errors are
+// of type [*Error].
+func (v *Verifier) Claim(r *http.Request, now time.Time) (*Claim, error) {
 	if err := Signed(r); err != nil {
-		return err
+		return nil, err
 	}
 	a, err := parse(r.Header.Get("Authorization"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at, err := requestTime(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stamp := at.Format(timeFormat)
 	if err := v.checkScope(a, stamp); err != nil {
-		return err
+		return nil, err
 	}
 	if err := checkSkew(at, now); err != nil {
-		return err
+		return nil, err
 	}
 	if err := checkSigned(r, a.signed); err != nil {
-		return err
+		return nil, err
 	}
 	secret, ok := v.Credentials[a.accessKey]
 	if !ok {
-		return &Error{UnrecognizedClient, "The security token included in the request is invalid."}
+		return nil, &Error{UnrecognizedClient, "The security token included in the request is invalid."}
 	}
-	canonical, err := canonicalRequest(r, a.signed, body)
+	return &Claim{request: r, authorization: a, stamp: stamp, secret: secret}, nil
+}
+
+// Verify checks the signature itself, given the body. Errors are of type [*Error].
+func (c *Claim) Verify(body []byte) error {
+	canonical, err := canonicalRequest(c.request, c.authorization.signed, body)
 	if err != nil {
 		return err
 	}
-	want := sign(secret, a, stamp, canonical)
-	if !hmac.Equal([]byte(want), []byte(a.signature)) {
+	want := sign(c.secret, c.authorization, c.stamp, canonical)
+	if !hmac.Equal([]byte(want), []byte(c.authorization.signature)) {
 		return &Error{InvalidSignature, "The request signature we calculated does not match the signature you provided. " +
 			"Check your AWS Secret Access Key and signing method. The canonical string for this request should have been\n'" + canonical + "'"}
 	}

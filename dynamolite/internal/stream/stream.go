@@ -40,7 +40,7 @@ type Options struct {
 	// 24 h, as on AWS.
 	Retention time.Duration
 	// MaxBytes limits the total size of the kept records, plus 128 bytes for each. Beyond it the
-	// oldest records are trimmed early; the latest record is always kept. Default: 256 MiB.
+	// oldest records are dropped early; the latest record is always kept. Default: 256 MiB.
 	MaxBytes int64
 }
 
@@ -159,12 +159,13 @@ func shardID(seed string, number int64) string {
 // Append adds a record to the shard that its hash chooses. Positions must increase from append to
 // append, except that a restored stream ignores positions that it already has. A journal may
 // therefore be replayed from before the saved state. Append panics if positions do not increase,
-// and on a closed stream: either would lose a record unnoticed.
-func (s *Stream[R]) Append(hash uint32, r Record[R]) {
+// and on a closed stream: either would lose a record unnoticed. It returns how many records it
+// dropped before their time, for want of room.
+func (s *Stream[R]) Append(hash uint32, r Record[R]) (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Position <= s.restored {
-		return
+		return 0
 	}
 	if r.Position <= s.last || s.closed {
 		panic(fmt.Sprintf("stream: cannot append position %d after %d (closed: %v)", r.Position, s.last, s.closed))
@@ -181,11 +182,10 @@ func (s *Stream[R]) Append(hash uint32, r Record[R]) {
 	s.bytes += cost(r.Size)
 	sh := s.open[hash%uint32(len(s.open))]
 	sh.log.push(entry[R]{position: r.Position, at: s.clock, size: r.Size, value: r.Value})
-	for s.bytes > s.options.MaxBytes {
-		if !s.trimOldestLocked() {
-			break
-		}
+	for s.bytes > s.options.MaxBytes && s.trimOldestLocked() {
+		dropped++
 	}
+	return dropped
 }
 
 // Close closes the stream: no more records are appended, and existing ones stay readable until

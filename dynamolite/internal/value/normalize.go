@@ -180,14 +180,17 @@ func (k *Slab) normalizeNumberSet(v *types.AttributeValueMemberNS) (AV, error) {
 
 // checkSet returns an error for a set that is empty or has a member twice.
 func checkSet(kind string, members []string) error {
-	if len(members) == 0 {
-		return &Error{fmt.Sprintf("One or more parameter values were invalid: An %s set may not be empty", kind)}
+	switch {
+	case len(members) == 0 && kind == "binary":
+		return &Error{"One or more parameter values were invalid: Binary sets should not be empty"}
+	case len(members) == 0:
+		return &Error{fmt.Sprintf("One or more parameter values were invalid: An %s set  may not be empty", kind)} // AWS has two spaces
 	}
 	if hasDuplicates(members) {
 		if kind == "binary" {
-			return &Error{"One or more parameter values were invalid: Input collection of binaries contains duplicates"}
+			return &Error{"One or more parameter values were invalid: Input collection of binaries contains duplicates."}
 		}
-		return &Error{fmt.Sprintf("One or more parameter values were invalid: Input collection [%s] contains duplicates", strings.Join(members, ", "))}
+		return &Error{fmt.Sprintf("One or more parameter values were invalid: Input collection [%s] contains duplicates.", strings.Join(members, ", "))}
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (o *options) Run(ctx context.Context) error {
 	}
 	f, err := stream.NewFollower(stream.Options{
 		API: store.API, Table: store.Table, Now: store.Now, Logger: store.Logger, Timeout: store.Timeout,
-		Streams: streams, Reader: o.reader, Poll: o.poll,
+		Streams: streams, Reader: o.reader, Poll: o.poll, Lost: m.lost,
 	})
 	if err != nil {
 		return err
@@ -219,7 +219,18 @@ func (o *options) print(t totals) error {
 	return o.app.Print(t, func(w *strings.Builder) {
 		fmt.Fprintf(w, "%d records: %d usage updates, %d refills, %d doublings, %d mends, %d merges, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
 			t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Merges, t.Archived, t.Failed, t.Poisoned, t.Errors)
+		if t.Gaps > 0 {
+			fmt.Fprintf(w, "%s: usage is incomplete. Run the command without long breaks, or keep the stream longer\n", gaps(t.Gaps))
+		}
 	})
+}
+
+// gaps tells how often the command found records gone.
+func gaps(n int) string {
+	if n == 1 {
+		return "Records were lost once, because the stream dropped them before they were read"
+	}
+	return fmt.Sprintf("Records were lost %d times, because the stream dropped them before they were read", n)
 }
 
 // tenants opens the namespaces of a table, each with a keeper of its own.

@@ -29,6 +29,7 @@ type totals struct {
 	Failed    int `json:"failed_records"`
 	Poisoned  int `json:"poisoned_records"`
 	Errors    int `json:"errors"`
+	Gaps      int `json:"stream_gaps"` // how often the stream had dropped records before they were read
 }
 
 // measures hold the totals, and the same figures for Prometheus.
@@ -40,6 +41,7 @@ type measures struct {
 	wrong    *prometheus.CounterVec
 	archived prometheus.Counter
 	bytes    prometheus.Counter
+	gaps     prometheus.Counter
 
 	mu  sync.Mutex
 	sum totals
@@ -66,8 +68,11 @@ func newMeasures() *measures {
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "zae_limiter_aggregator_archived_bytes_total", Help: "Bytes of the objects that archived events were stored in.",
 		}),
+		gaps: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "zae_limiter_aggregator_stream_gaps_total", Help: "How often the stream had dropped records before they were read.",
+		}),
 	}
-	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes)
+	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes, m.gaps)
 	for _, kind := range []string{"usage", "refill", "doubling", "mend", "merge"} {
 		m.done.WithLabelValues(kind) // creates the series before the first write of its kind
 	}
@@ -108,6 +113,14 @@ func (m *measures) observe(r aggregator.Result) {
 	s.Failed += len(r.Failed)
 	s.Poisoned += len(r.Poisoned)
 	s.Errors += r.Errors
+}
+
+// lost counts a gap in the stream.
+func (m *measures) lost(string) {
+	m.gaps.Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sum.Gaps++
 }
 
 func (m *measures) totals() totals {

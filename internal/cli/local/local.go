@@ -5,9 +5,12 @@ package local
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +31,9 @@ type options struct {
 	addr, dir            string
 	engine               app.EngineFlags
 	accessKey, secretKey string
+	hosts                []string
+	sweep                time.Duration
+	streamBytes          int64 // 0: the engine's default
 
 	given func(flag string) bool
 }
@@ -44,6 +50,9 @@ func New(a *app.App) *cobra.Command {
 			"then it accepts only that key. To listen on an address that other machines can reach,\n" +
 			"give a key. Traffic is not encrypted. You can give the key in $" + EnvAccessKey + "\n" +
 			"and $" + EnvSecretKey + " instead: other users of the machine see command lines.\n\n" +
+			"Without a key, the server refuses requests that a web page of another site may have\n" +
+			"caused: their Host is not a loopback name or address, or their Origin is foreign. Name\n" +
+			"further hosts with --allow-host. GET / says whether the database works.\n\n" +
 			"With a directory, every acknowledged write is on disk and survives a kill or a power cut.",
 		Example: "  zae-limiter local --data ./limits\n" +
 			"  zae-limiter table create --endpoint-url http://127.0.0.1:8000\n" +
@@ -60,15 +69,49 @@ func New(a *app.App) *cobra.Command {
 	o.engine.Bind(flags, "off", "off")
 	flags.StringVar(&o.accessKey, "access-key", "", "`ID` of the only key that may sign requests, else $"+EnvAccessKey)
 	flags.StringVar(&o.secretKey, "secret-key", "", "`secret` of that key, else $"+EnvSecretKey)
+	flags.StringSliceVar(&o.hosts, "allow-host", nil, "`name` or address by which programs reach this server without keys,\nbeside those of loopback: host.docker.internal for instance; repeatable")
+	flags.DurationVar(&o.sweep, "sweep-interval", time.Minute, "`time` between two sweeps for expired items")
+	flags.Var(&size{&o.streamBytes}, "stream-bytes", "stream records that each table keeps, by `size`; older ones are\ndropped, and after 24 hours in any case (default 256MiB)")
 	return cmd
 }
+
+// size is the value of a flag: a number of bytes, perhaps with a unit.
+type size struct{ bytes *int64 }
+
+// String is empty: the default is in the help.
+func (*size) String() string { return "" }
+
+// Set parses a size.
+func (s *size) Set(text string) error {
+	number, unit := text, int64(1)
+	for i, suffix := range []string{"KiB", "MiB", "GiB"} {
+		if rest, ok := strings.CutSuffix(text, suffix); ok {
+			number, unit = rest, 1<<(10*(i+1))
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64/unit {
+		return errors.New("give a number of bytes from 1, or of KiB, MiB or GiB: 64MiB for instance")
+	}
+	*s.bytes = n * unit
+	return nil
+}
+
+// Type is the value's name in help.
+func (*size) Type() string { return "size" }
 
 // Validate checks the flags.
 func (o *options) Validate() error {
 	if o.given("data") && o.dir == "" {
 		return errors.New(`invalid --data "": give a directory, ./limits for instance`)
 	}
+	if o.sweep <= 0 {
+		return fmt.Errorf("invalid --sweep-interval %v: give a time above 0, 1m for instance", o.sweep)
+	}
 	if err := o.checkKeys(); err != nil {
+		return err
+	}
+	if err := o.checkHosts(); err != nil {
 		return err
 	}
 	return o.checkAddr()
@@ -99,6 +142,24 @@ func (o *options) checkKeys() error {
 	}):
 		// A key ID cannot contain the separators of a signature's scope.
 		return fmt.Errorf(`invalid %s %q: give letters, digits and "_-"`, access, o.accessKey)
+	}
+	return nil
+}
+
+// checkHosts checks the names of --allow-host.
+func (o *options) checkHosts() error {
+	if o.given("allow-host") && len(o.hosts) == 0 {
+		return errors.New(`invalid --allow-host "": give a name or an address, host.docker.internal for instance`)
+	}
+	for _, host := range o.hosts {
+		if _, err := netip.ParseAddr(host); err != nil && strings.ContainsFunc(host, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+		}) {
+			return fmt.Errorf("invalid --allow-host %q: give a name or an address without a scheme and a port, host.docker.internal for instance", host)
+		}
+	}
+	if len(o.hosts) > 0 && o.accessKey != "" {
+		return errors.New("--allow-host has no meaning with keys: a request that one of them signed may name any host")
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ func (o *options) Run(ctx context.Context) error {
 	defer listener.Close() //nolint:errcheck // Serve has closed it, or accepted nothing
 	db, err := dynamolite.Open(dynamolite.Options{
 		Dir: o.dir, Now: o.app.Now, Logger: o.app.Logger(), Limits: o.engine.Limits, Latency: o.engine.Latency,
+		SweepInterval: o.sweep, StreamBytes: o.streamBytes,
 	})
 	if errors.Is(err, dynamolite.ErrInUse) {
 		return fmt.Errorf("--data %s: %w: stop the program that has it open, or choose another directory", o.dir, dynamolite.ErrInUse)
@@ -29,7 +30,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler := dynamolite.HandlerOptions{Logger: o.app.Logger(), Now: o.app.Now}
+	handler := dynamolite.HandlerOptions{Hosts: o.hosts, Logger: o.app.Logger(), Now: o.app.Now}
 	if o.accessKey != "" {
 		handler.Credentials = map[string]string{o.accessKey: o.secretKey}
 	}
