@@ -23,6 +23,7 @@ var exempt = map[string]string{
 	"loadtest/fleet":          "asks a Locust master, and calls what it is given",
 	"loadtest/locust":         "makes requests with a limiter",
 	"loadtest/locust/perform": "makes requests with a limiter",
+	"loadtest/swarm":          "asks a Locust master",
 	"loadtest/search":         "measures with a function of the caller",
 	"replay":                  "reads logs and sends no request",
 	"storetest":               "is for tests",

@@ -62,8 +62,8 @@ func TestWorkersFollowTheUsersAskedFor(t *testing.T) {
 		{"ahead of a ramp", []fleet.View{{State: swarm.Spawning, Users: 0}, {State: swarm.Spawning, Users: 20}}, 8},
 		{"not ahead of a fall", []fleet.View{{State: swarm.Spawning, Users: 40}, {State: swarm.Spawning, Users: 20}}, 4},
 		{"a new ramp begins anew", []fleet.View{{State: swarm.Spawning, Users: 0}, {State: swarm.Running, Users: 10}, {State: swarm.Spawning, Users: 30}}, 3},
-		{"workers of others count", []fleet.View{{State: swarm.Running, Users: 50, Workers: []swarm.Worker{{"host_1", swarm.Running}, {"host_2", swarm.Ready}}}}, 3},
-		{"missing workers do not", []fleet.View{{State: swarm.Running, Users: 50, Workers: []swarm.Worker{{"host_1", swarm.Missing}}}}, 5},
+		{"workers of others count", []fleet.View{{State: swarm.Running, Users: 50, Workers: []swarm.Worker{{ID: "host_1", State: swarm.Running}, {ID: "host_2", State: swarm.Ready}}}}, 3},
+		{"missing workers do not", []fleet.View{{State: swarm.Running, Users: 50, Workers: []swarm.Worker{{ID: "host_1", State: swarm.Missing}}}}, 5},
 	} {
 		f, got, now := newFleet(t, usual), 0, start
 		for _, v := range c.views {
@@ -290,7 +290,7 @@ func TestEndsAreApart(t *testing.T) {
 func TestIDsOfOthersAreNotOurs(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "zael-", "zael-x-y", "zael-1700000000", "zael-1700000000-", "zael-99999999999999999999-A", "xzael-1700000000-A", "host_0123", strconv.Itoa(1)} {
-		v := fleet.View{State: swarm.Running, Users: 20, Workers: []swarm.Worker{{id, swarm.Running}}}
+		v := fleet.View{State: swarm.Running, Users: 20, Workers: []swarm.Worker{{ID: id, State: swarm.Running}}}
 		if got := len(newFleet(t, usual).Plan(start, v)); got != 1 {
 			t.Errorf("%q: %d workers are started besides it, want 1", id, got)
 		}

@@ -185,7 +185,7 @@ func TestTheMasterIsRead(t *testing.T) {
 		want fleet.View
 		says string
 	}{
-		"an answer":           {answer, 200, fleet.View{State: "running", Users: 12, Workers: []swarm.Worker{{"zael-1700000100-A", "running"}, {"host_1", "missing"}}}, ""},
+		"an answer":           {answer, 200, fleet.View{State: "running", Users: 12, Workers: []swarm.Worker{{ID: "zael-1700000100-A", State: "running"}, {ID: "host_1", State: "missing"}}}, ""},
 		"no workers":          {`{"state":"ready","user_count":0,"workers":[]}`, 200, fleet.View{State: "ready", Workers: []swarm.Worker{}}, ""},
 		"no list of workers":  {alone, 200, fleet.View{}, "start Locust with --master"},
 		"another page":        {`<html>`, 200, fleet.View{}, "no JSON"},

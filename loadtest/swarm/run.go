@@ -17,8 +17,8 @@ import (
 var (
 	// ErrBusy means that a test runs at the master already.
 	ErrBusy = errors.New("a test runs at the Locust master: wait for its end, or stop it on the web page")
-	// ErrNoWorkers means that too few workers are connected.
-	ErrNoWorkers = errors.New("too few workers are connected to the Locust master")
+	// ErrWorkers means that too few workers are connected, or too many.
+	ErrWorkers = errors.New("the wrong number of workers is connected to the Locust master")
 	// ErrRamp means that the users did not all start.
 	ErrRamp = errors.New("the users did not all start: are there enough workers, and do they know the classes?")
 )
@@ -47,7 +47,9 @@ type Options struct {
 	// a shape, from its start. Default 1 min.
 	Duration time.Duration
 	// Workers is how many workers must be connected before the users start. Default 1.
+	// Exactly waits also while more are connected, as while others replace them.
 	Workers int
+	Exactly bool
 	// Patience is how long the run waits for the workers, and beyond the ramp for the users.
 	// Default 5 min.
 	Patience time.Duration
@@ -115,7 +117,7 @@ func (o *Options) Validate() error {
 
 // Run carries out one test. If ctx ends, Run stops the users and returns what was measured
 // with the context's error; the result is nil if nothing was. The same holds if the master no
-// longer answers. Run fails with [ErrBusy], [ErrNoWorkers], [ErrRamp] and a
+// longer answers. Run fails with [ErrBusy], [ErrWorkers], [ErrRamp] and a
 // [*store.ValidationError].
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
@@ -161,10 +163,10 @@ func (r *run) ready(ctx context.Context) error {
 		switch {
 		case look.State != Ready && look.State != Stopped:
 			return ErrBusy
-		case look.Connected() >= r.o.Workers:
+		case look.Connected() == r.o.Workers, look.Connected() > r.o.Workers && !r.o.Exactly:
 			return nil
 		case r.o.Now().Sub(began) >= r.o.Patience:
-			return fmt.Errorf("%w: %d of %d", ErrNoWorkers, look.Connected(), r.o.Workers)
+			return fmt.Errorf("%w: %d of %d", ErrWorkers, look.Connected(), r.o.Workers)
 		}
 		r.o.Observe(Progress{Doing: fmt.Sprintf("waiting for workers: %d of %d", look.Connected(), r.o.Workers), Look: look})
 		if err := r.pause(ctx, r.o.Poll); err != nil {

@@ -70,7 +70,7 @@ func TestWorkersAreWaitedFor(t *testing.T) {
 		m := newMaster()
 		o := options(m)
 		o.Workers, o.Patience = 5, time.Minute
-		if _, err := swarm.Run(t.Context(), o); !errors.Is(err, swarm.ErrNoWorkers) || !strings.Contains(err.Error(), "2 of 5") {
+		if _, err := swarm.Run(t.Context(), o); !errors.Is(err, swarm.ErrWorkers) || !strings.Contains(err.Error(), "2 of 5") {
 			t.Errorf("two workers: %v", err)
 		}
 		if len(m.asked) > 0 {
@@ -79,6 +79,11 @@ func TestWorkersAreWaitedFor(t *testing.T) {
 		time.AfterFunc(30*time.Second, func() { m.do(func() { m.workers = 5 }) })
 		if got, err := swarm.Run(t.Context(), o); err != nil || got.LeastWorkers != 5 {
 			t.Errorf("workers that come late: %+v, %v", got, err)
+		}
+		o.Exactly, m.workers = true, 6
+		time.AfterFunc(30*time.Second, func() { m.do(func() { m.workers = 5 }) })
+		if got, err := swarm.Run(t.Context(), o); err != nil || got.MostWorkers != 5 {
+			t.Errorf("a worker too many: %+v, %v", got, err)
 		}
 	})
 }
