@@ -87,7 +87,7 @@ func (h *herd) options(lasting time.Duration) swarm.Options {
 	}
 }
 
-// on asks for a load, and calls with with the page of the master. lasting and most are the
+// on asks for a load, and calls with once the page of the master answers. lasting and most are the
 // time and the most users of the load; most is 0 if nobody knows.
 func (h *herd) on(ctx context.Context, most int, lasting time.Duration, with func() error) error {
 	if h.url != "" {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	workers := make([]map[string]string, p.workers)
 	for i := range workers {
-		workers[i] = map[string]string{"id": fmt.Sprint(i), "state": state}
+		workers[i] = map[string]string{"id": strconv.Itoa(i), "state": state}
 	}
 	mean := 10 + max(0, float64(p.users)/float64(p.workers)-10)
 	_ = json.NewEncoder(w).Encode(map[string]any{
@@ -157,7 +158,7 @@ func TestForward(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		defer answer.Body.Close() //nolint:errcheck // it was read
+		defer answer.Body.Close()
 		_, _ = io.Copy(w, answer.Body)
 	})}
 	t.Fatal(server.ListenAndServe())
