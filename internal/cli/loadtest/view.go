@@ -114,9 +114,9 @@ func (v *view) block(p load.Progress) []string {
 // plain is a sample in one line.
 func (v *view) plain(p load.Progress) string {
 	s := p.Sample
-	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, refused %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, $%.2f an hour, %d shards",
+	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, admitted %s/s, refused %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, $%.2f an hour, %d shards",
 		p.Done.Round(time.Second), p.Planned.Round(time.Second), p.Side, v.names.Phases[p.Phase].Name,
-		per(s.Due, s), per(s.Done, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s),
+		per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s),
 		took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), s.Cost.WCU/s.Seconds, hourly(s), s.Shards)
 }
 
